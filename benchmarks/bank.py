@@ -23,6 +23,7 @@ from measuring import in_a_new_process
 
 from mbc_engine.bank import (
     CodeShape,
+    EncodedText,
     MemoryBank,
     ModelSignature,
     Origin,
@@ -95,7 +96,7 @@ def documents(form: Form, chunks: int) -> Iterator[StoredDocument]:
 
 
 @cache
-def texts(count: int = 2000) -> list[bytes]:
+def texts(count: int = 2000) -> list[EncodedText]:
     """Chunks of generated news, about 800 characters each, as a bank keeps them."""
     from mbc_engine.datasets.newswire import stories
 

@@ -25,7 +25,9 @@ class Event:
 class Progressed(Event):
     """`done` of `total` items of some work are done; `total` is None if that is unknown."""
 
-    work: Literal["read texts", "verify blocks", "copy documents", "take in documents", "answer questions"]
+    work: Literal[
+        "read texts", "verify blocks", "decode texts", "copy documents", "take in documents", "answer questions"
+    ]
     done: int
     total: int | None
 
@@ -166,6 +168,22 @@ class IngestFinished(Event):
     codebook_bytes: int
     file_bytes: int
     text_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class TextsRecoded(Event):
+    """Of `chunks` texts whose codec is to change, `done` were offered to the other codec and took fewer bytes or more.
+
+    `problem` says why it cannot go on: the language model is missing.
+    """
+
+    done: int
+    chunks: int
+    before_bytes: int
+    after_bytes: int
+    seconds: float
+    codec: str
+    problem: str = ""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self
 from mbc_engine.bank import BankHeader, Banks, BankSizes, BankTotals, MemoryBank, delete
 from mbc_engine.bank.database import bytes_at, wal_of
 from mbc_engine.errors import ConfigError, MBCError
-from mbc_engine.question import Answer, AskOptions, Passages, Source, best_sentences
+from mbc_engine.question import Answer, AskOptions, OnDecoding, Passages, Source, best_sentences
 from mbc_engine.runs.ingests import recorded
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ class Memory:
             embedded one.
         weights: how much the documents of each bank count; None for all alike.
         log: a file that keeps the events of `add` for other processes to follow.
+        on_decoding: gets how many texts a language model is about to decode; what it returns is entered meanwhile.
 
     Attributes:
         paths: of the banks; empty for open ones.
@@ -51,6 +52,7 @@ class Memory:
         load: "Callable[[str, str | None], Model] | None" = None,
         base: str | None = None,
         load_writer: "Callable[[str | None, str | None], Writer] | None" = None,
+        on_decoding: OnDecoding | None = None,
     ) -> None:
         self._given = banks if isinstance(banks, MemoryBank | Banks) else None
         self.paths: tuple[Path, ...] = ()
@@ -59,6 +61,7 @@ class Memory:
         self._model: str | Model = model
         self._device, self._weights, self._log, self._load = device, weights, log, load
         self._base, self._load_writer = base, load_writer
+        self._on_decoding = on_decoding
         self.loading = 0.0
         self._banks: Banks | None = None
         self._answerer: Answerer | None = None
@@ -128,7 +131,7 @@ class Memory:
         with self._reading() as answerer, answerer.bank.snapshot():
             bank = answerer.bank
             totals, sizes = bank.totals(), bank.sizes()
-            passages = Passages(bank, answerer.model.chunker)
+            passages = Passages(bank, answerer.model.chunker, self._on_decoding)
             drafts, searched, answered = answerer.drafts(questions, options, passages, on_token)
             named = self._sources(questions, drafts, passages, options.sources)
         seconds = {"search": searched - began, "answer": answered - searched, "sources": time.perf_counter() - answered}
@@ -158,7 +161,8 @@ class Memory:
         """
         with self._reading() as answerer, answerer.bank.snapshot():
             found = answerer.chunks(queries, replace(options or AskOptions(), **changes), top)
-            passages = Passages(answerer.bank, answerer.model.chunker).of(own.chunk for hits in found for own in hits)
+            known = Passages(answerer.bank, answerer.model.chunker, self._on_decoding)
+            passages = known.of(own.chunk for hits in found for own in hits)
         return [tuple(passages[own.chunk].ranked(own.share, own.ties) for own in hits) for hits in found]
 
     def add(

@@ -1,11 +1,15 @@
 """A question's options, its answer, and the sources it leads to: files, whether they changed, and sentences. No torch."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
+from mbc_engine.bank.records import EncodedText
+from mbc_engine.bank.text_codec import LM, check_of, decode_found
 from mbc_engine.errors import ConfigError
 from mbc_engine.text import Chunk, Document, Part, Skipped, named_whole, read_document, reread_file, split_sentences
 from mbc_engine.text.chunks import Chunker
@@ -14,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from mbc_engine.bank import BankSizes, BankTotals, Origin, ReadableBank, Selection, StoredChunk
+    from mbc_engine.bank.text_codec import TextCoder
     from mbc_engine.load import Model
     from mbc_engine.paper.codebook import CodeMap
 
@@ -179,11 +184,22 @@ class Source:
         return replace(self, share=share, ties=ties, sentence=sentence)
 
 
+def text_model(fingerprint: str = "") -> "TextCoder":
+    """The language model that texts are coded under, opened once. Raises ModelError without it, or if it is another."""
+    opened: TextCoder = import_module("mbc_engine.lm.text_model").open_text_model(fingerprint or None)
+    return opened
+
+
+# What is entered while so many texts are decoded, which may take seconds.
+OnDecoding = Callable[[int], AbstractContextManager[object]]
+
+
 class Passages:
     """The passages of chunks in one snapshot of a bank; no file is opened twice."""
 
-    def __init__(self, bank: "ReadableBank", chunker: Chunker) -> None:
+    def __init__(self, bank: "ReadableBank", chunker: Chunker, on_decoding: OnDecoding | None = None) -> None:
         self._bank, self._chunker, self._files = bank, chunker, Files()
+        self._on_decoding: OnDecoding = on_decoding or nullcontext
         self._places: dict[tuple[str, str], tuple[Source, str | None]] = {}
         self._cut: dict[tuple[str, str], Sequence[Chunk]] = {}
         self._found: dict[int, Source] = {}
@@ -192,28 +208,50 @@ class Passages:
         """The passages of chunks, by their indices in stored order."""
         wanted = sorted(set(chunks))
         missing = [chunk for chunk in wanted if chunk not in self._found]
-        texts = self._bank.texts_at(missing)
-        for chunk, stored, text in zip(missing, self._bank.chunks_at(missing), texts, strict=True):
-            self._found[chunk] = self._passage(stored, text)
+        stored = self._bank.chunks_at(missing)
+        texts = [
+            self._unchanged(own, text) or text
+            for own, text in zip(stored, self._bank.encoded_texts_at(missing), strict=True)
+        ]
+        kept = self._decoded([text for text in texts if isinstance(text, EncodedText)])
+        for chunk, own, text in zip(missing, stored, texts, strict=True):
+            self._found[chunk] = self._passage(own, next(kept) if isinstance(text, EncodedText) else text)
         return {chunk: self._found[chunk] for chunk in wanted}
 
-    def _passage(self, stored: "StoredChunk", kept: Chunk | None) -> Source:
-        # What two banks hold was read in other places for each.
+    def _unchanged(self, stored: "StoredChunk", kept: "EncodedText | None") -> Chunk | None:
+        """The chunk as the file has it, where decoding it would take long or the bank keeps no text."""
+        if kept is not None and kept.codec != LM:
+            return None
+        cut = self._cut_today(stored)
+        if kept is None:
+            return cut[stored.ordinal] if stored.ordinal < len(cut) else None
+        return next((own for own in cut if own.start == kept.start and check_of(own.text) == kept.check), None)
+
+    def _cut_today(self, stored: "StoredChunk") -> "Sequence[Chunk]":
+        _, text = self._place_of(stored)
         key = stored.bank, stored.document.digest
+        if key not in self._cut:
+            self._cut[key] = [] if text is None else self._chunker.chunks(text)
+        return self._cut[key]
+
+    def _decoded(self, texts: "Sequence[EncodedText]") -> "Iterator[Chunk | None]":
+        slow = sum(text.codec == LM for text in texts)
+        with self._on_decoding(slow) if slow else nullcontext():
+            return iter(decode_found(texts, self._bank.name, text_model))
+
+    def _passage(self, stored: "StoredChunk", kept: Chunk | None) -> Source:
+        source, text = self._place_of(stored)
+        if kept is None:
+            return source
+        # The codes are of the text in the bank, however the file would be cut today.
+        is_in_file = text is not None and text.startswith(kept.text, kept.start)
+        return replace(source, passage=kept.text, text_from="file" if is_in_file else "bank", start=kept.start)
+
+    def _place_of(self, stored: "StoredChunk") -> tuple[Source, str | None]:
+        key = stored.bank, stored.document.digest  # what two banks hold was read in other places for each
         if key not in self._places:
             self._places[key] = self._place(stored)
-        source, text = self._places[key]
-        if kept:  # the codes are of the text in the bank, however the file would be cut today
-            is_in_file = text is not None and text.startswith(kept.text, kept.start)
-            return replace(source, passage=kept.text, text_from="file" if is_in_file else "bank", start=kept.start)
-        if text is None:
-            return source
-        if key not in self._cut:
-            self._cut[key] = self._chunker.chunks(text)
-        if stored.ordinal >= len(self._cut[key]):
-            return source
-        chunk = self._cut[key][stored.ordinal]
-        return replace(source, passage=chunk.text, text_from="file", start=chunk.start)
+        return self._places[key]
 
     def _place(self, stored: "StoredChunk") -> tuple[Source, str | None]:
         """The first origin of a document that is unchanged, with its text, or else the first."""

@@ -19,10 +19,12 @@ from mbc_engine.bank.records import (
     BankTotals,
     Codes,
     CodeShape,
+    EncodedText,
     ModelSignature,
     Origin,
     StoredChunk,
     StoredDocument,
+    TextState,
     count,
     fingerprint,
     origin_name,
@@ -33,5 +35,5 @@ from mbc_engine.bank.records import (
 from mbc_engine.bank.search import documents_with_code, find_documents
 from mbc_engine.bank.selection import Selection
 from mbc_engine.bank.store import MemoryBank
-from mbc_engine.bank.text_codec import decode_chunk
+from mbc_engine.bank.text_codec import OpenTextModel, check_of, decode_chunk, decode_texts
 from mbc_engine.bank.verification import verify

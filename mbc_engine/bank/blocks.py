@@ -35,6 +35,7 @@ from mbc_engine.bank.records import (
     BankHeader,
     Codes,
     Counts,
+    EncodedText,
     Indices,
     Origin,
     StoredChunk,
@@ -44,8 +45,7 @@ from mbc_engine.bank.records import (
     pack,
     unpack,
 )
-from mbc_engine.bank.text_codec import decode_chunk, decode_row, row_checksum
-from mbc_engine.text import Chunk
+from mbc_engine.bank.text_codec import TextTable
 
 # Blocks held decoded. Files come in the order of their folder, so that one block answers for thousands of them.
 _HELD: Final = 4
@@ -67,16 +67,16 @@ def by_block(items: Iterable[tuple[Place, _T]]) -> dict[int, dict[int, list[_T]]
 class BlockTable:
     """Reads and writes blocks and texts; transactions are the caller's.
 
-    Checksums of a block are compared when it is first read, those of texts each time. After another's write, or a
-    rollback, `forget` what is held in memory. Stored values that make no sense raise BankError, or where a method says
+    Checksums are compared when a block or a row of texts is read into memory. After another's write, or a rollback,
+    `forget` what is held there. Stored values that make no sense raise BankError, or where a method says
     so ValueError or TypeError.
     """
 
     counts: Counts  # how often each code occurs, from `read_counts` on
-    text_bytes: int  # of all texts, likewise
 
     def __init__(self, connection: sqlite3.Connection, header: BankHeader, name: str) -> None:
         self._connection, self._header, self._name = connection, header, name
+        self.texts = TextTable(connection, header, name)
         self.forget()
 
     def forget(self) -> None:
@@ -86,9 +86,10 @@ class BlockTable:
         self._checked_rows: set[int] = set()
         self._checked_codes: set[int] = set()
         self._sizes: NDArray[np.int64] | None = None
+        self.texts.forget()
 
     def read_counts(self) -> None:
-        self.counts, self.text_bytes = read_state(self._connection, self._header, self._name)
+        self.counts, _ = read_state(self._connection, self._header, self._name)
 
     def sizes(self) -> NDArray[np.int64]:
         """Number, documents, origins and chunks of each block in stored order, [blocks, 4]; checksums not compared."""
@@ -180,7 +181,7 @@ class BlockTable:
             codes = unpack(self.packed(block), self._header.shape, int(sizes[sizes[:, 0] == block, 3][0]))
         return codes[within]
 
-    def texts_at(self, block: int, within: Indices) -> Iterator[Chunk]:
+    def texts_at(self, block: int, within: Indices) -> Iterator[EncodedText]:
         """The texts of some chunks of a block; its origins are not read."""
         held = self._held.get(block)
         if held is not None:
@@ -192,23 +193,12 @@ class BlockTable:
                 firsts = read_first_texts(row, self._header, lengths)
         rows, ordinals = rows_of(lengths, within)
         for number in (np.array(firsts)[rows] + ordinals).tolist():
-            yield decode_chunk(self.texts(number, 1)[0])
+            yield from self.texts.read(number, 1)
 
     def chunks_at(self, block: int, within: Indices) -> Iterator[StoredChunk]:
         content = self.get(block)
         for row, ordinal in zip(*rows_of(np.array(content.lengths), within), strict=True):
             yield StoredChunk(content.document(row), int(ordinal), self._name)
-
-    def texts(self, first: int, count: int) -> list[bytes]:
-        """Texts as they are stored, from number `first` on; BankError if one is not there, or is damaged."""
-        query = "SELECT id, crc, data FROM texts WHERE id BETWEEN ? AND ? ORDER BY id"
-        with decoded(self._name):
-            found = self._connection.execute(query, (first, first + count - 1)).fetchall()
-            for row in found:
-                decode_row(*row)
-        if [number for number, _, _ in found] != list(range(first, first + count)):
-            raise damaged(self._name)
-        return [data for _, _, data in found]
 
     def documents(
         self, block: int, rows: Collection[int] | None = None, *, with_texts: bool = True
@@ -220,7 +210,8 @@ class BlockTable:
         for row, document in enumerate(content.documents()):
             if rows is None or row in rows:
                 if with_texts and self._header.keeps_text:
-                    document = replace(document, texts=self.texts(content.first_texts[row], document.chunks))  # noqa: PLW2901
+                    own = self.texts.read(content.first_texts[row], document.chunks)
+                    document = replace(document, texts=own)  # noqa: PLW2901
                 yield document
 
     def find_parts(self, source: str) -> set[str]:
@@ -331,15 +322,8 @@ class BlockTable:
     def _append_texts(self, documents: Sequence[StoredDocument], lengths: Sequence[int]) -> list[int]:
         if not self._header.keeps_text:
             return [0] * len(documents)
-        texts = [data for document in documents for data in document.texts or () if isinstance(data, bytes)]
-        (last,) = self._connection.execute("SELECT coalesce(max(id), 0) FROM texts").fetchone()
-        with decoded(self._name):  # there is no larger number than the largest
-            self._connection.executemany(
-                "INSERT INTO texts VALUES (?, ?, ?)",
-                ((number, row_checksum(number, data), data) for number, data in enumerate(texts, last + 1)),
-            )
-        self.text_bytes += sum(map(len, texts))
-        return list(accumulate(lengths[:-1], initial=last + 1))
+        texts = [text for document in documents for text in document.texts or () if isinstance(text, EncodedText)]
+        return list(accumulate(lengths[:-1], initial=self.texts.append(texts)))
 
     def _write(self, block: int, content: Block) -> None:
         self._sizes = None
@@ -382,16 +366,9 @@ class BlockTable:
         is_gone[list(rows)] = True
         self.counts -= count(content.where(is_gone).known_codes, self._header.shape)
         if self._header.keeps_text:
-            for row in rows:
-                self._delete_texts(content.first_texts[row], content.lengths[row])
+            spans = (range(content.first_texts[row], content.first_texts[row] + content.lengths[row]) for row in rows)
+            self.texts.delete(chain.from_iterable(spans))
         self._write(block, content.where(~is_gone))
-
-    def _delete_texts(self, first: int, count: int) -> None:
-        span = (first, first + count - 1)
-        with decoded(self._name):
-            query = "SELECT coalesce(sum(length(data)), 0) FROM texts WHERE id BETWEEN ? AND ?"
-            self.text_bytes -= self._connection.execute(query, span).fetchone()[0]
-            self._connection.execute("DELETE FROM texts WHERE id BETWEEN ? AND ?", span)
 
     def _hold(self, block: int, content: Block) -> None:
         self._held[block] = content

@@ -18,7 +18,7 @@ import numpy as np
 
 from mbc_engine.atomic_write import PRIVATE_FILE, make_private_folder
 from mbc_engine.bank.block import checksum, read_counts, write_counts
-from mbc_engine.bank.records import BankHeader, CodeShape, Counts, ModelSignature
+from mbc_engine.bank.records import BankHeader, CodeShape, Counts, ModelSignature, TextState
 from mbc_engine.errors import BankBusy, BankError
 
 _BUSY_SECONDS: Final = 10
@@ -203,23 +203,27 @@ def _status(path: Path) -> os.stat_result | None:
 
 
 APPLICATION_ID: Final = int.from_bytes(b"mbc\0", "big")
-FORMAT_VERSION: Final = 3
+FORMAT_VERSION: Final = 4
 
 _READ_HEADER: Final = """SELECT
     model, amortizer, codebook, tokens, levels, num_codes, per_position, dim, keeps_origins, keeps_text, created, crc
     FROM bank"""
+_STATE: Final = "counts", "text_bytes", "lm", "lm_texts", "lm_bytes", "lm_offered", "state_crc"
 TABLES: Final = {
     "bank": """CREATE TABLE bank (
         model TEXT NOT NULL, amortizer TEXT NOT NULL, codebook TEXT NOT NULL,
         tokens INTEGER NOT NULL, levels INTEGER NOT NULL, num_codes INTEGER NOT NULL, per_position INTEGER NOT NULL,
         dim INTEGER NOT NULL, keeps_origins INTEGER NOT NULL, keeps_text INTEGER NOT NULL, created TEXT NOT NULL,
-        crc INTEGER NOT NULL, counts BLOB NOT NULL, text_bytes INTEGER NOT NULL, state_crc INTEGER NOT NULL)""",
+        crc INTEGER NOT NULL, counts BLOB NOT NULL, text_bytes INTEGER NOT NULL, lm TEXT NOT NULL,
+        lm_texts INTEGER NOT NULL, lm_bytes INTEGER NOT NULL, lm_offered INTEGER NOT NULL,
+        state_crc INTEGER NOT NULL)""",
     "blocks": """CREATE TABLE blocks (
         id INTEGER PRIMARY KEY, documents INTEGER NOT NULL, origins INTEGER NOT NULL, chunks INTEGER NOT NULL,
         crc INTEGER NOT NULL, keys BLOB NOT NULL, digests BLOB NOT NULL, lengths BLOB NOT NULL,
         described BLOB NOT NULL, texts BLOB NOT NULL)""",
     "codes": "CREATE TABLE codes (id INTEGER PRIMARY KEY, crc INTEGER NOT NULL, data BLOB NOT NULL)",
-    "texts": "CREATE TABLE texts (id INTEGER PRIMARY KEY, crc INTEGER NOT NULL, data BLOB NOT NULL)",
+    "texts": """CREATE TABLE texts (
+        id INTEGER PRIMARY KEY, crc INTEGER NOT NULL, columns BLOB NOT NULL, data BLOB NOT NULL)""",
 }
 
 
@@ -242,7 +246,7 @@ def write_schema(connection: sqlite3.Connection, header: BankHeader) -> None:
         connection.execute(statement)
     values, shape = _values(header), header.shape
     counts = write_counts(np.zeros((shape.levels, shape.positions, shape.num_codes), np.int64))
-    row = (*values, header_checksum(values), counts, 0, state_checksum(counts, 0))
+    row = (*values, header_checksum(values), counts, *TextState(), state_checksum(counts, TextState()))
     connection.execute(f"INSERT INTO bank VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608 - marks alone
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
@@ -277,19 +281,26 @@ def read_header(connection: sqlite3.Connection, name: str) -> BankHeader:
     return BankHeader(ModelSignature(*values[:3]), shape, dim, bool(keeps_origins), bool(keeps_text), created)
 
 
-def read_state(connection: sqlite3.Connection, header: BankHeader, name: str) -> tuple[Counts, int]:
-    """How often each code occurs, and how many bytes all texts have."""
-    row: Any = connection.execute("SELECT counts, text_bytes, state_crc FROM bank").fetchone()
+def read_state(connection: sqlite3.Connection, header: BankHeader, name: str) -> tuple[Counts, TextState]:
+    """How often each code occurs, and what is known of all texts."""
+    row: Any = connection.execute(f"SELECT {', '.join(_STATE)} FROM bank").fetchone()  # noqa: S608 - ours
     with decoded(name):
-        counts, text_bytes, crc = row
-        if crc != state_checksum(counts, text_bytes):
+        counts, *texts, crc = row
+        if crc != state_checksum(counts, texts):
             raise ValueError("the checksum of the counts does not match")
-        return read_counts(counts, header.shape), text_bytes
+        return read_counts(counts, header.shape), TextState(*texts)
 
 
-def state_checksum(counts: bytes, text_bytes: int) -> int:
-    """CRC-32 of the counts as they are stored, and of the size of all texts."""
-    return checksum(counts, np.array(text_bytes, "<i8").tobytes())
+def write_state(connection: sqlite3.Connection, counts: Counts, texts: TextState) -> None:
+    """The inverse of `read_state`."""
+    data = write_counts(counts)
+    query = f"UPDATE bank SET {' = ?, '.join(_STATE)} = ?"  # noqa: S608 - ours
+    connection.execute(query, (data, *texts, state_checksum(data, texts)))
+
+
+def state_checksum(counts: bytes, texts: Sequence[int | str]) -> int:
+    """CRC-32 of the counts as they are stored, then of the values on texts as a JSON array without spaces."""
+    return checksum(counts, _json(texts))
 
 
 def _no_bank(path: Path) -> BankError:
@@ -303,7 +314,11 @@ def _values(header: BankHeader) -> tuple[str | int, ...]:
 
 def header_checksum(values: Sequence[str | int]) -> int:
     """CRC-32 of the header as a JSON array without spaces."""
-    return checksum(json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode())
+    return checksum(_json(values))
+
+
+def _json(values: Sequence[str | int]) -> bytes:
+    return json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def make_file(path: Path, header: BankHeader) -> sqlite3.Connection:

@@ -8,7 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
@@ -29,14 +29,25 @@ from mbc_engine.bank.database import (
     transaction,
     wal_of,
 )
-from mbc_engine.bank.records import BankHeader, CodeShape, ModelSignature, Origin, StoredDocument, check, count
+from mbc_engine.bank.records import (
+    BankHeader,
+    CodeShape,
+    EncodedText,
+    ModelSignature,
+    Origin,
+    StoredDocument,
+    check,
+    count,
+)
 from mbc_engine.bank.store import MemoryBank, require_one_model
-from mbc_engine.bank.text_codec import decode_chunk, encode_chunk
+from mbc_engine.bank.text_codec import LM, OpenTextModel, decode_found, encode_chunk
 from mbc_engine.errors import BankError, DataError
 from mbc_engine.events import Event, Progressed
 from mbc_engine.text import Chunk
 
 _BATCH = 10_000
+# Documents whose texts are decoded together.
+_DECODED: Final = 16
 
 
 def merge(bank: MemoryBank, other: MemoryBank) -> Iterator[Event]:
@@ -45,8 +56,8 @@ def merge(bank: MemoryBank, other: MemoryBank) -> Iterator[Event]:
     The result is what ingesting the other's documents after the bank's own would have given: a content both have is
     kept once, with the origins of both; where both read the same source and part, the other's content stays.
 
-    Raises ModelMismatch if the banks are not of one model, BankError if the bank cannot be written, or keeps origins or
-    text that the other lacks.
+    Raises ModelMismatch if the banks are not of one model, BankError if the bank cannot be written, keeps origins or
+    text that the other lacks, or both have texts under different language models.
     """
     require_one_model(bank, other)
     _require_kept(bank, other.name, has_origins=other.header.keeps_origins, has_texts=other.header.keeps_text)
@@ -83,8 +94,11 @@ _SHARES: Final = 64
 _SHARE_BYTES: Final = 1 << 20
 
 
-def export(bank: MemoryBank) -> Iterator[bytes]:
-    """The lines of a bank as it is at the first of them, each with its line end."""
+def export(bank: MemoryBank, open_model: OpenTextModel | None = None) -> Iterator[bytes]:
+    """The lines of a bank as it is at the first of them, each with its line end.
+
+    `open_model` is for texts under a language model; without it such a text is a string, its bytes in base64.
+    """
     with bank.snapshot():
         header, totals = bank.header, bank.totals()
         yield _line(
@@ -95,7 +109,9 @@ def export(bank: MemoryBank) -> Iterator[bytes]:
             origins=header.keeps_origins,
             texts=header.keeps_text,
         )
-        yield from _sorted(map(_document_line, bank.documents(whole=True)))
+        documents = bank.documents(whole=True)
+        batches = iter(lambda: list(islice(documents, _DECODED)), [])
+        yield from _sorted(line for batch in batches for line in _document_lines(batch, bank.name, open_model))
         counts = b64encode(bank.counts().astype("<i8").tobytes()).decode()
         yield _line(documents=totals.documents, chunks=totals.chunks, counts=counts)
 
@@ -186,7 +202,7 @@ def _document(record: Any, digest_bytes: int, head: BankHeader) -> StoredDocumen
     return StoredDocument(record["digest"], chunks, record["size"], origins, codes, texts)
 
 
-def _texts(record: Any, chunks: int) -> list[bytes]:
+def _texts(record: Any, chunks: int) -> list[EncodedText]:
     if len(record["texts"]) != chunks:
         raise ValueError("there is not a text for each chunk")
     if any(type(start) is not int or not parts or not _are(str, parts) for start, *parts in record["texts"]):
@@ -198,20 +214,28 @@ def _are(kind: type, values: Iterable[Any]) -> bool:
     return all(type(value) is kind for value in values)
 
 
-def _document_line(document: StoredDocument) -> bytes:
-    assert document.codes is not None
-    texts = {}
-    if document.texts is not None:
-        chunks = (decode_chunk(text) for text in document.texts if isinstance(text, bytes))
-        texts["texts"] = [[start, *_BETWEEN_SURROGATES.split(text)] for text, start in chunks]
-    return _line(
-        digest=document.digest,
-        size=document.size,
-        origins=[origin._asdict() for origin in document.origins],
-        chunks=document.chunks,
-        codes=b64encode(document.codes.astype("<u2").tobytes()).decode(),
-        **texts,
-    )
+def _document_lines(
+    documents: Sequence[StoredDocument], name: str, open_model: OpenTextModel | None
+) -> Iterator[bytes]:
+    encoded = [text for own in documents for text in own.texts or () if isinstance(text, EncodedText)]
+    decodable = [text for text in encoded if open_model or text.codec != LM]
+    decoded = iter(decode_found(decodable, name, open_model))
+    for document in documents:
+        assert document.codes is not None
+        texts: dict[str, list[Any]] = {} if document.texts is None else {"texts": []}
+        for text in document.texts or ():
+            if isinstance(text, EncodedText) and text.codec == LM and not open_model:
+                texts["texts"].append(b64encode(text.payload).decode())
+            elif (chunk := next(decoded)) is not None:
+                texts["texts"].append([chunk.start, *_BETWEEN_SURROGATES.split(chunk.text)])
+        yield _line(
+            digest=document.digest,
+            size=document.size,
+            origins=[origin._asdict() for origin in document.origins],
+            chunks=document.chunks,
+            codes=b64encode(document.codes.astype("<u2").tobytes()).decode(),
+            **texts,
+        )
 
 
 def _line(**values: Any) -> bytes:
@@ -308,8 +332,8 @@ def restore(bank: MemoryBank, taken: Taken) -> int:
     return sum(max(1, len(document.origins)) for document in documents)
 
 
-# So many bytes of a row SQLite keeps together, at least; what is longer may go on in another page.
-_IN_ONE_PIECE: Final = 480
+# A text may go on in another page of SQLite's, so each of its halves is looked for; shorter ones are there by chance.
+_SHORTEST_TRACE: Final = 12
 _SEARCH: Final = """
 import json, mmap, sys
 files, documents = json.load(sys.stdin)
@@ -352,7 +376,9 @@ def remove_with_proof(bank: MemoryBank, names: Collection[tuple[str, str]], dige
     digests = {digest[: 2 * bank.header.digest_bytes] for digest in digests}
     for document in bank.documents(whole=True):
         origins = tuple(origin for origin in document.origins if origin[:2] not in names)
-        texts = [text[:_IN_ONE_PIECE] for text in document.texts or () if isinstance(text, bytes)]
+        payloads = [text.payload for text in document.texts or () if isinstance(text, EncodedText)]
+        halves = [half for own in payloads for half in (own[: len(own) // 2], own[len(own) // 2 :])]
+        texts = [half for half in halves if len(half) >= _SHORTEST_TRACE]
         if document.digest in digests or (document.origins and not origins):
             gone.append([bytes.fromhex(document.digest), *texts])
         else:

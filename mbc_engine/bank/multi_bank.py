@@ -16,6 +16,7 @@ from mbc_engine.bank.records import (
     BankSizes,
     BankTotals,
     Codes,
+    EncodedText,
     Indices,
     ModelSignature,
     Numbers,
@@ -25,6 +26,7 @@ from mbc_engine.bank.records import (
 )
 from mbc_engine.bank.selection import Selection
 from mbc_engine.bank.store import MemoryBank, require_one_model
+from mbc_engine.bank.text_codec import OpenTextModel, decode_found
 from mbc_engine.errors import ConfigError
 from mbc_engine.text import Chunk
 
@@ -110,8 +112,11 @@ class Banks:
         shape = self.header.shape
         return np.array(self._gathered(chunks, MemoryBank.codes_at), np.uint16).reshape(-1, shape.tokens, shape.levels)
 
-    def texts_at(self, chunks: Numbers) -> Sequence[Chunk | None]:
-        return self._gathered(chunks, MemoryBank.texts_at)
+    def encoded_texts_at(self, chunks: Numbers) -> Sequence[EncodedText | None]:
+        return self._gathered(chunks, MemoryBank.encoded_texts_at)
+
+    def texts_at(self, chunks: Numbers, open_model: OpenTextModel | None = None) -> Sequence[Chunk | None]:
+        return decode_found(self.encoded_texts_at(chunks), self.name, open_model)
 
     def chunks_at(self, chunks: Numbers) -> list[StoredChunk]:
         return self._gathered(chunks, MemoryBank.chunks_at)

@@ -19,12 +19,39 @@ _T = TypeVar("_T")
 
 Codes = NDArray[np.uint16]
 RawCodes = NDArray[np.integer[Any]]
-Texts = Sequence[bytes] | Sequence[Chunk]
 Counts = NDArray[np.int64]
 Indices = NDArray[np.int64]
 Numbers = Sequence[int] | NDArray[np.integer[Any]]
 # A number for each code, or sums of such: [questions, tokens, levels, num_codes] or [questions, chunks].
 Scores = NDArray[np.float32]
+
+
+class EncodedText(NamedTuple):
+    """A chunk's text in a codec of `text_codec.py`, and where it starts.
+
+    `check` is three bytes of its CRC-32, `lm` the fingerprint of the language model that it is coded under, or "".
+    """
+
+    start: int
+    codec: int
+    check: int
+    payload: bytes
+    lm: str = ""
+
+
+Texts = Sequence[EncodedText] | Sequence[Chunk]
+
+
+class TextState(NamedTuple):
+    """All texts of a bank: their bytes; the fingerprint of the language model, how many are under it and in how many
+    bytes; the number before which all have been offered to it.
+    """
+
+    bytes: int = 0
+    lm: str = ""
+    lm_texts: int = 0
+    lm_bytes: int = 0
+    offered: int = 0
 
 
 @dataclass(frozen=True)
@@ -155,7 +182,7 @@ class StoredDocument:
         size: bytes it was read from; None in a bank without origins.
         origins: everywhere it was read, in sorted order; empty in a bank without origins.
         codes: [chunks, tokens, levels], where they were asked for or are to be stored.
-        texts: the texts of the chunks likewise: as bytes as `decode_chunk` reads them, or still to be encoded.
+        texts: the texts of the chunks likewise: as `decode_chunk` reads them, or still to be encoded.
     """
 
     digest: str

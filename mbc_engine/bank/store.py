@@ -6,25 +6,28 @@ other processes go on beside one writer.
 
 import os
 import sqlite3
+import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mbc_engine.bank.block import Block, Lengths, write_counts
+from mbc_engine.bank.block import Block, Lengths
 from mbc_engine.bank.blocks import BlockTable, Name, by_block
 from mbc_engine.bank.database import (
     bytes_at,
     checkpoint,
     closed_on_error,
     damaged,
+    decoded,
     explained,
     identity,
     make_file,
@@ -32,9 +35,9 @@ from mbc_engine.bank.database import (
     open_current,
     read_header,
     read_state,
-    state_checksum,
     transaction,
     wal_of,
+    write_state,
 )
 from mbc_engine.bank.records import (
     BankHeader,
@@ -43,6 +46,7 @@ from mbc_engine.bank.records import (
     Codes,
     CodeShape,
     Counts,
+    EncodedText,
     Indices,
     ModelSignature,
     Numbers,
@@ -50,16 +54,20 @@ from mbc_engine.bank.records import (
     Scores,
     StoredChunk,
     StoredDocument,
+    TextState,
     gathered,
     table_sums,
     unpack,
 )
 from mbc_engine.bank.selection import Selection
-from mbc_engine.bank.text_codec import encode_chunk
-from mbc_engine.errors import BankError, ModelMismatch
+from mbc_engine.bank.text_codec import DECODED, OpenTextModel, decode_found, encode_chunk, recoded
+from mbc_engine.errors import BankBusy, BankError, ModelMismatch
+from mbc_engine.events import TextsRecoded
 from mbc_engine.text import Chunk, Document
 
 _T = TypeVar("_T")
+# What a kill may lose of recoding.
+_COMMIT_SECONDS: Final = 3.0
 
 
 class MemoryBank:
@@ -190,6 +198,51 @@ class MemoryBank:
             self._connection.execute("VACUUM")
         self.checkpoint()
 
+    def recode_texts(
+        self, open_model: OpenTextModel, *, to_lm: bool, stop: threading.Event | None = None
+    ) -> Iterator[TextsRecoded]:
+        """Put all texts under a language model, where that takes fewer bytes, or back under zstd, until `stop` is set.
+
+        The first event says how many there are, before the model is opened; without any, it is not. Others can write
+        between commits, which are a few seconds apart; another call goes on from there. Raises ModelError if there is
+        no model, BankError if texts are under another one or damaged.
+        """
+        began = committed = time.monotonic()
+        texts, codec = self._blocks.texts, "lm" if to_lm else "zstd"
+        with self.snapshot():
+            state = texts.state
+            total = sum(1 for _ in texts.following(state.offered if to_lm else 0, are_lm=not to_lm))
+        if not total:
+            return
+        done = before = after = 0
+        yield TextsRecoded(0, total, 0, 0, 0.0, codec)
+        model = open_model(state.lm if state.lm_texts else "")
+        with self.changing():
+            texts.require(model.fingerprint)
+            position = texts.state.offered if to_lm else 0
+        pending: dict[int, tuple[EncodedText, EncodedText]] = {}
+        batch: list[tuple[int, EncodedText]] | None = None
+        while batch != []:
+            with self.snapshot():
+                batch = list(islice(texts.following(position, are_lm=not to_lm), DECODED))
+            if stop and stop.is_set():
+                batch = []
+            with decoded(self.name):
+                new = recoded([text for _, text in batch], model, to_lm=to_lm)
+            for (number, text), own in zip(batch, new, strict=True):
+                pending[number] = text, own
+                before, after = before + len(text.payload), after + len(own.payload)
+                position, done = number + 1, done + 1
+            if not batch or time.monotonic() - committed >= _COMMIT_SECONDS:
+                with suppress(BankBusy) if batch else nullcontext(), self.changing():
+                    texts.require(model.fingerprint)
+                    texts.replace(pending)
+                    if to_lm:
+                        texts.note_offered(max(position, texts.state.offered))
+                    pending, committed = {}, time.monotonic()
+            if batch:
+                yield TextsRecoded(done, max(done, total), before, after, round(time.monotonic() - began, 3), codec)
+
     def checkpoint(self) -> None:
         """Merge the log of changes into the file, as far as no reader is in the way."""
         if not self._connection.in_transaction:
@@ -209,12 +262,10 @@ class MemoryBank:
                 with transaction(self._connection, "IMMEDIATE"):
                     self._refresh()
                     self._blocks.read_counts()
-                    self._is_changing, before = True, self._connection.total_changes
+                    self._is_changing, before = True, (self._connection.total_changes, self._blocks.texts.state)
                     yield
-                    if self._connection.total_changes != before:
-                        counts, text_bytes = write_counts(self._blocks.counts), self._blocks.text_bytes
-                        state = counts, text_bytes, state_checksum(counts, text_bytes)
-                        self._connection.execute("UPDATE bank SET counts = ?, text_bytes = ?, state_crc = ?", state)
+                    if (self._connection.total_changes, self._blocks.texts.state) != before:
+                        write_state(self._connection, self._blocks.counts, self._blocks.texts.state)
             except BaseException:
                 self._blocks.forget()
                 raise
@@ -296,10 +347,13 @@ class MemoryBank:
             file = self._row("PRAGMA page_count")[0] * self._row("PRAGMA page_size")[0]
         else:
             file = bytes_at(self.path) + bytes_at(wal_of(self.path))
-        with explained(self.name):
-            _, text_bytes = read_state(self._connection, self.header, self.name)
         codes = self._row("SELECT coalesce(sum(length(data)), 0) FROM codes")[0]
-        return BankSizes(codes, text_bytes, self.header.codebook_bytes, file)
+        return BankSizes(codes, self.text_state().bytes, self.header.codebook_bytes, file)
+
+    def text_state(self) -> TextState:
+        """How large all texts are, and how many of them are under which language model."""
+        with self.snapshot():
+            return read_state(self._connection, self.header, self.name)[1]
 
     def counts(self) -> Counts:
         """How often each code occurs, [levels, positions, num_codes]."""
@@ -352,9 +406,13 @@ class MemoryBank:
             -1, shape.tokens, shape.levels
         )
 
-    def texts_at(self, chunks: Numbers) -> Sequence[Chunk | None]:
-        """The exact texts of some chunks, likewise; None if the bank keeps none."""
+    def encoded_texts_at(self, chunks: Numbers) -> Sequence[EncodedText | None]:
+        """The texts of some chunks as they are stored, likewise; None if the bank keeps none."""
         return self._gathered(chunks, self._blocks.texts_at) if self.header.keeps_text else [None] * len(chunks)
+
+    def texts_at(self, chunks: Numbers, open_model: OpenTextModel | None = None) -> Sequence[Chunk | None]:
+        """The exact texts of some chunks, likewise; `open_model` is for those under a language model."""
+        return decode_found(self.encoded_texts_at(chunks), self.name, open_model)
 
     def chunks_at(self, chunks: Numbers) -> list[StoredChunk]:
         """Where some chunks came from, likewise."""
@@ -375,7 +433,7 @@ class MemoryBank:
             return document
         if document.texts is None or len(document.texts) != len(document.codes):
             raise ValueError("a bank that keeps text needs a text for each chunk")
-        texts = [text if isinstance(text, bytes) else encode_chunk(text) for text in document.texts]
+        texts = [text if isinstance(text, EncodedText) else encode_chunk(text) for text in document.texts]
         return replace(document, texts=texts)
 
     def _refresh(self) -> None:

@@ -1,92 +1,329 @@
-"""A chunk's exact text as bytes: zstd with a dictionary of English prose, which a short text cannot learn by itself.
+"""Chunks' exact texts as bytes, zstd with a dictionary or range-coded under a language model, and the table they are in.
 
-A chunk is its start, its codec (1 byte), a checksum (4 bytes, little-endian), and the payload. The checksum is the
-CRC-32 of the start, the codec, the payload and the text in UTF-8: of the payload, because zstd ignores some bits; of the
-text, because another dictionary would give another one.
+zstd's dictionary holds English prose, which a short text cannot learn by itself. A language model takes a third of
+zstd's bytes, and a second for a few texts. A row of the table holds many texts, which share what a row costs.
 """
 
+import sqlite3
 import threading
 import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
+import numpy as np
+
+from mbc_engine.bank.database import decoded, read_state
+from mbc_engine.bank.records import BankHeader, EncodedText, TextState
+from mbc_engine.errors import BankError, ModelError
 from mbc_engine.text import Chunk
 
 if TYPE_CHECKING:
     from zstandard import ZstdCompressionDict, ZstdCompressionParameters
 
-_PLAIN: Final = 0
-_ZSTD: Final = 1
+PLAIN: Final = 0
+ZSTD: Final = 1
+LM: Final = 2
 _LEVEL: Final = 19
-_CRC_BYTES: Final = 4
 # Every zstd frame begins with these, so that a text need not.
 _MAGIC: Final = b"\x28\xb5\x2f\xfd"
 # What a payload may unfold to; a longer text is kept as it is.
 MAX_UNFOLDED: Final = 16 << 20
-_MAX_START_BYTES: Final = 9
+# A text decoded by another dictionary, language model or machine than it was encoded by, or a file that is cut
+# otherwise today, passes for the right one once in 16 million times.
+CHECK_BYTES: Final = 3
+# A row's bytes: as many as fill four overflow pages of SQLite's, beside the 489 that it then keeps in the tree.
+FULL: Final = 489 + 4 * 4092
+# So many texts a language model encodes or decodes in one batch where there are many.
+DECODED: Final = 8
+_COLUMN_BYTES: Final = 13  # of a text in `columns`, before they are deflated to about one
+_MOST_TEXTS: Final = 1 << 20
 
 
-def encode_chunk(chunk: Chunk) -> bytes:
-    """A chunk as bytes, the same ones each time with one version of zstd; half a surrogate is kept as well."""
-    if not 0 <= chunk.start < 1 << 63:
+class TextCoder(Protocol):
+    """A language model that texts are range-coded under; `mbc_engine.lm.text_model` has one."""
+
+    @property
+    def fingerprint(self) -> str: ...
+    def encode(self, texts: Sequence[str], /) -> list[bytes | None]: ...
+    def decode(self, payloads: Sequence[bytes], /) -> list[str]: ...
+
+
+OpenTextModel = Callable[[str], TextCoder]
+
+
+def check_of(text: str) -> int:
+    """The CRC-32 of a text in UTF-8, its low three bytes."""
+    return zlib.crc32(_utf8(text)) & 0xFFFFFF
+
+
+def encode_chunk(chunk: Chunk) -> EncodedText:
+    """A chunk without a language model, the same bytes each time with one version of zstd; half a surrogate is kept."""
+    if not 0 <= chunk.start < 1 << 32:
         raise ValueError(f"a chunk cannot start at {chunk.start}")
-    start, rest = bytearray(), chunk.start  # seven bits to a byte, lowest first
-    while rest > 0x7F:
-        start.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    start.append(rest)
-    return bytes(start) + _encode(chunk.text, bytes(start))
-
-
-def decode_chunk(data: bytes) -> Chunk:
-    """The inverse of `encode_chunk`. Raises ValueError if the bytes are damaged."""
-    if type(data) is not bytes:
-        raise ValueError("a text is not of bytes")
-    start = 0
-    for place, byte in enumerate(data[:_MAX_START_BYTES]):
-        start |= (byte & 0x7F) << 7 * place
-        if byte < 0x80:
-            return Chunk(_decode(data[place + 1 :], data[: place + 1]), start)
-    raise ValueError("a text does not say where it starts")
-
-
-def row_checksum(number: int, data: bytes) -> int:
-    """CRC-32 of a row of the table `texts` with its id, so that no row is taken for another one."""
-    return zlib.crc32(data, zlib.crc32(number.to_bytes(8, "little", signed=True)))
-
-
-def decode_row(number: int, crc: int, data: bytes) -> Chunk:
-    """The chunk in a row of the table `texts`. Raises ValueError if the row is damaged."""
-    chunk = decode_chunk(data)
-    if crc != row_checksum(number, data):
-        raise ValueError("its checksum does not match")
-    return chunk
-
-
-def _encode(text: str, before: bytes) -> bytes:
-    plain = text.encode("utf-8", "surrogatepass")
-    codec, payload = _PLAIN, plain
+    plain = _utf8(chunk.text)
+    codec, payload = PLAIN, plain
     if 0 < len(plain) <= MAX_UNFOLDED:
         packed = _compressor().compress(plain)[len(_MAGIC) :]
         if len(packed) < len(plain):
-            codec, payload = _ZSTD, packed
-    return bytes([codec]) + _checksum(before, codec, payload, plain) + payload
+            codec, payload = ZSTD, packed
+    return EncodedText(chunk.start, codec, zlib.crc32(plain) & 0xFFFFFF, payload)
 
 
-def _decode(data: bytes, before: bytes) -> str:
-    codec, crc, payload = data[:1], data[1 : 1 + _CRC_BYTES], data[1 + _CRC_BYTES :]
-    if codec not in (bytes([_PLAIN]), bytes([_ZSTD])):
-        raise ValueError("a text has an unknown codec")
-    plain = _unfolded(payload) if codec[0] == _ZSTD else payload
-    if crc != _checksum(before, codec[0], payload, plain):
+def decode_chunk(text: EncodedText, open_model: OpenTextModel | None = None) -> Chunk:
+    """The inverse of `encode_chunk`; raises as `decode_texts`."""
+    return Chunk(decode_texts([text], open_model)[0], text.start)
+
+
+def decode_texts(texts: Sequence[EncodedText], open_model: OpenTextModel | None = None) -> list[str]:
+    """The texts, those under a language model in one call. Raises ValueError if damaged, ModelError without the model."""
+    found = ["" if text.codec == LM else _decoded(text) for text in texts]
+    for fingerprint in {text.lm for text in texts if text.codec == LM}:
+        if open_model is None:
+            raise ModelError(f"These texts need the language model {fingerprint}.", hint="Give `open_model` here.")
+        places = [place for place, text in enumerate(texts) if text.codec == LM and text.lm == fingerprint]
+        several = open_model(fingerprint).decode([texts[place].payload for place in places])
+        for place, text in zip(places, several, strict=True):
+            found[place] = text
+    if any(check_of(own) != text.check for own, text in zip(found, texts, strict=True)):
         raise ValueError("a text's checksum does not match")
+    return found
+
+
+def recoded(texts: Sequence[EncodedText], model: TextCoder, *, to_lm: bool) -> list[EncodedText]:
+    """The texts under a language model where that takes fewer bytes, or back under zstd; raises as `decode_texts`."""
+    plain = decode_texts(texts, lambda _: model)
+    if not to_lm:
+        return [encode_chunk(Chunk(own, text.start)) for own, text in zip(plain, texts, strict=True)]
+    payloads = zip(texts, model.encode(plain), strict=True) if texts else ()
+    return [
+        text
+        if payload is None or len(payload) >= len(text.payload)
+        else EncodedText(text.start, LM, text.check, payload, model.fingerprint)
+        for text, payload in payloads
+    ]
+
+
+def decode_found(
+    texts: Sequence[EncodedText | None], name: str, open_model: OpenTextModel | None
+) -> Sequence[Chunk | None]:
+    """As `decode_texts`, of texts in the bank `name`, of which some may be missing; BankError if they are damaged."""
+    stored = [text for text in texts if text is not None]
+    with decoded(name):
+        found = iter(decode_texts(stored, open_model))
+    return [None if text is None else Chunk(next(found), text.start) for text in texts]
+
+
+def _decoded(text: EncodedText) -> str:
+    plain = _unfolded(text.payload) if text.codec == ZSTD else text.payload
     return plain.decode("utf-8", "surrogatepass")
 
 
-def _checksum(before: bytes, codec: int, payload: bytes, plain: bytes) -> bytes:
-    crc = zlib.crc32(payload, zlib.crc32(before + bytes([codec])))
-    return zlib.crc32(plain, crc).to_bytes(_CRC_BYTES, "little")
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+class TextRow(NamedTuple):
+    """A row of the table: the texts' numbers, codecs, starts, where their payloads end, and the bytes."""
+
+    numbers: list[int]
+    codecs: list[int]
+    starts: list[int]
+    ends: list[int]
+    data: bytes
+
+    def text(self, place: int, lm: str) -> EncodedText:
+        begin = self.ends[place - 1] if place else CHECK_BYTES * len(self.ends)
+        check = int.from_bytes(self.data[CHECK_BYTES * place : CHECK_BYTES * (place + 1)], "little")
+        codec = self.codecs[place]
+        payload = self.data[begin : self.ends[place]]
+        return EncodedText(self.starts[place], codec, check, payload, lm if codec == LM else "")
+
+
+def row_checksum(number: int, columns: bytes, data: bytes) -> int:
+    """CRC-32 of a row of the table with its id, so that no row is taken for another one."""
+    return zlib.crc32(data, zlib.crc32(columns, zlib.crc32(number.to_bytes(8, "little", signed=True))))
+
+
+def read_row(number: int, crc: int, columns: bytes, data: bytes) -> TextRow:
+    """The inverse of `_write_row`. Raises ValueError or TypeError if the row is damaged."""
+    if crc != row_checksum(number, columns, data):
+        raise ValueError("its checksum does not match")
+    unfolding = zlib.decompressobj()
+    try:
+        found = unfolding.decompress(columns, _COLUMN_BYTES * _MOST_TEXTS)
+    except zlib.error as error:
+        raise ValueError(str(error)) from error
+    count = len(found) // _COLUMN_BYTES
+    if not count or len(found) % _COLUMN_BYTES or not unfolding.eof or unfolding.unused_data:
+        raise ValueError("its columns do not add up")
+    codecs = list(found[:count])
+    planes = np.frombuffer(found, np.uint8, offset=count).reshape(3, 4, count)
+    gaps, starts, lengths = np.ascontiguousarray(planes.transpose(0, 2, 1)).view("<u4")[..., 0].astype(np.int64)
+    ends = (CHECK_BYTES * count + np.cumsum(lengths)).tolist()
+    if ends[-1] != len(data) or max(codecs) > LM or gaps[0]:
+        raise ValueError("its columns do not add up")
+    return TextRow((number + np.cumsum(gaps) + np.arange(count)).tolist(), codecs, starts.tolist(), ends, data)
+
+
+def _write_row(texts: Sequence[tuple[int, EncodedText]]) -> tuple[int, int, bytes, bytes]:
+    numbers = np.array([number for number, _ in texts])
+    gaps = np.diff(numbers, prepend=numbers[:1] - 1) - 1
+    starts, lengths = [text.start for _, text in texts], [len(text.payload) for _, text in texts]
+    planes = np.stack([gaps, starts, lengths]).astype("<u4").view(np.uint8).reshape(3, -1, 4).transpose(0, 2, 1)
+    columns = zlib.compress(bytes(text.codec for _, text in texts) + planes.tobytes(), 9)
+    checks = b"".join(text.check.to_bytes(CHECK_BYTES, "little") for _, text in texts)
+    data = checks + b"".join(text.payload for _, text in texts)
+    return texts[0][0], row_checksum(texts[0][0], columns, data), columns, data
+
+
+def _rows_of(texts: Mapping[int, EncodedText]) -> Iterator[tuple[int, int, bytes, bytes]]:
+    """Texts by their numbers as rows that are full, but for the last."""
+    row: list[tuple[int, EncodedText]] = []
+    weight = 0
+    for number in sorted(texts):
+        row.append((number, texts[number]))
+        weight += CHECK_BYTES + len(texts[number].payload) + 1
+        if weight >= FULL:
+            yield _write_row(row)
+            row, weight = [], 0
+    if row:
+        yield _write_row(row)
+
+
+def _near_each_other(numbers: Iterable[int]) -> Iterator[list[int]]:
+    near: list[int] = []
+    for number in sorted(numbers):
+        if near and number - near[-1] > _APART:
+            yield near
+            near = []
+        near.append(number)
+    if near:
+        yield near
+
+
+# Texts that are changed together have no more than this many others between two of them.
+_APART: Final = 256
+# From the row that a number is in, or the one before that.
+_FROM: Final = """SELECT id, crc, columns, data FROM texts
+    WHERE id >= coalesce((SELECT id FROM texts WHERE id <= ? ORDER BY id DESC LIMIT 1 OFFSET ?), 0) AND id <= ?
+    ORDER BY id"""
+_LAST: Final = (1 << 63) - 1
+
+
+class TextTable:
+    """Reads and writes the table `texts`, whose texts have ascending numbers; transactions are the caller's."""
+
+    def __init__(self, connection: sqlite3.Connection, header: BankHeader, name: str) -> None:
+        self._connection, self._header, self._name = connection, header, name
+        self.forget()
+
+    def forget(self) -> None:
+        self._state: TextState | None = None
+        self._held: TextRow | None = None
+
+    @property
+    def state(self) -> TextState:
+        """As it is stored, or will be at the end of the present changes."""
+        if self._state is None:
+            _, self._state = read_state(self._connection, self._header, self._name)
+        return self._state
+
+    def read(self, first: int, count: int) -> list[EncodedText]:
+        """Texts of consecutive numbers; BankError if one is not there, or is damaged."""
+        span, held = range(first, first + count), self._held
+        with decoded(self._name):
+            if held and held.numbers[0] <= first and span[-1] <= held.numbers[-1]:
+                rows = [held]
+            else:
+                rows = [read_row(*row) for row in self._connection.execute(_FROM, (first, 0, span[-1]))]
+            wanted = [(row, at) for row in rows for at, number in enumerate(row.numbers) if number in span]
+            if len(wanted) != count:
+                raise ValueError("a text is missing")
+            self._held = rows[-1]
+            return [row.text(at, self.state.lm) for row, at in wanted]
+
+    def following(self, number: int, *, are_lm: bool) -> Iterator[tuple[int, EncodedText]]:
+        """The texts from a number on that are under the language model, or else the others."""
+        for found in self._connection.execute(_FROM, (number, 0, _LAST)):
+            with decoded(self._name):
+                row = read_row(*found)
+            for at, own in enumerate(row.numbers):
+                if own >= number and (row.codecs[at] == LM) == are_lm:
+                    yield own, row.text(at, self.state.lm)
+
+    def append(self, texts: Sequence[EncodedText]) -> int:
+        """Store texts under the numbers after the largest; returns the first of them."""
+        if lm := next((text.lm for text in texts if text.codec == LM), ""):
+            self.require(lm)
+        first = 1
+
+        def added(last: dict[int, EncodedText]) -> dict[int, EncodedText]:
+            nonlocal first
+            first = max(last, default=0) + 1
+            return last | dict(enumerate(texts, first))
+
+        self._change(_LAST, _LAST, added)
+        self.note_offered(min(self.state.offered, first))  # what had these numbers before is gone
+        return first
+
+    def delete(self, numbers: Iterable[int]) -> None:
+        for near in _near_each_other(numbers):
+            gone = set(near)
+
+            def kept(own: dict[int, EncodedText], gone: set[int] = gone) -> dict[int, EncodedText]:
+                return {number: text for number, text in own.items() if number not in gone}
+
+            self._change(near[0], near[-1], kept)
+
+    def replace(self, changed: Mapping[int, tuple[EncodedText, EncodedText]]) -> None:
+        """Put new texts in the place of old ones, by their numbers, where these are still there."""
+        for near in _near_each_other(changed):
+
+            def replaced(own: dict[int, EncodedText], near: Sequence[int] = near) -> dict[int, EncodedText]:
+                return own | {at: changed[at][1] for at in near if own.get(at) == changed[at][0]}
+
+            self._change(near[0], near[-1], replaced)
+
+    def note_offered(self, number: int) -> None:
+        """All texts before this number are under the language model, or do not gain by it."""
+        self._state = self.state._replace(offered=number)
+
+    def require(self, lm: str) -> None:
+        """Make a language model that of the texts; BankError if there are texts under another one."""
+        if self.state.lm == lm:
+            return
+        if self.state.lm_texts:
+            raise BankError(
+                f"{self._name} has texts under another language model ({self.state.lm}, not {lm}).",
+                hint="Run `mbc bank compact --codec zstd` with that model first.",
+            )
+        self._state = self.state._replace(lm=lm, offered=0)
+
+    def _change(
+        self, first: int, last: int, change: Callable[[dict[int, EncodedText]], dict[int, EncodedText]]
+    ) -> None:
+        """Change the texts of the rows that some numbers are in, and of the row before, which may have room."""
+        state, self._held = self.state, None
+        with decoded(self._name):  # there is no larger number than the largest
+            before = self._connection.execute(_FROM, (first, 1, last)).fetchall()
+            rows = [read_row(*row) for row in before]
+            old = {number: row.text(at, state.lm) for row in rows for at, number in enumerate(row.numbers)}
+            new = change(old)
+            after = list(_rows_of(new))
+            gone = [(row[0],) for row in before if row not in after]
+            self._connection.executemany("DELETE FROM texts WHERE id = ?", gone)
+            added = [row for row in after if row not in before]
+            self._connection.executemany("INSERT INTO texts VALUES (?, ?, ?, ?)", added)
+        for sign, written, texts in ((-1, before, old), (1, after, new)):
+            lm = [len(text.payload) for text in texts.values() if text.codec == LM]
+            state = state._replace(
+                bytes=state.bytes + sign * sum(len(columns) + len(data) for _, _, columns, data in written),
+                lm_texts=state.lm_texts + sign * len(lm),
+                lm_bytes=state.lm_bytes + sign * sum(lm),
+            )
+        self._state = state
 
 
 def _unfolded(payload: bytes) -> bytes:

@@ -1,7 +1,7 @@
 """Is a bank what was written? Checks every byte that has a meaning against others, without the model."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Final
@@ -20,8 +20,8 @@ from mbc_engine.bank.database import (
     require_format,
     transaction,
 )
-from mbc_engine.bank.records import BankHeader, Counts, count, unpack
-from mbc_engine.bank.text_codec import decode_row
+from mbc_engine.bank.records import BankHeader, Counts, EncodedText, TextState, count, unpack
+from mbc_engine.bank.text_codec import DECODED, LM, OpenTextModel, decode_texts, read_row
 from mbc_engine.errors import BankError
 from mbc_engine.events import BankVerified, DamageFound, Event, Progressed
 
@@ -30,10 +30,10 @@ _MOST_OF_STRUCTURE: Final = 20
 Numbers = NDArray[np.int64]
 
 
-def verify(path: Path) -> Iterator[Event]:
+def verify(path: Path, open_model: OpenTextModel | None = None) -> Iterator[Event]:
     """Check the file's structure, all checksums, and that blocks, texts and counts fit together.
 
-    Yields what is damaged, how far it is, and last `BankVerified`. Raises BankError if the bank cannot be opened.
+    With `open_model`, texts under a language model are decoded too, which takes a while. Yields what is damaged, how far it is, and last `BankVerified`. Raises BankError if the bank cannot be opened.
     """
     with (
         closing(open_file(path, read_only=True)) as connection,
@@ -43,7 +43,7 @@ def verify(path: Path) -> Iterator[Event]:
         require_format(connection, str(path))
         header = read_header(connection, str(path))
         damages = documents = chunks = 0
-        for event in _events(connection, header, str(path)):
+        for event in _events(connection, header, str(path), open_model):
             if isinstance(event, Block):
                 documents, chunks = documents + len(event), chunks + sum(event.lengths)
             else:
@@ -52,7 +52,9 @@ def verify(path: Path) -> Iterator[Event]:
         yield BankVerified(documents, chunks, damages)
 
 
-def _events(connection: sqlite3.Connection, header: BankHeader, name: str) -> Iterator[Event | Block]:
+def _events(
+    connection: sqlite3.Connection, header: BankHeader, name: str, open_model: OpenTextModel | None
+) -> Iterator[Event | Block]:
     """Every finding, every block that is whole, and how far the checks are."""
     table, shape = BlockTable(connection, header, name), header.shape
     try:
@@ -78,8 +80,8 @@ def _events(connection: sqlite3.Connection, header: BankHeader, name: str) -> It
             yield block
         yield Progressed("verify blocks", done, len(numbers))
     try:
-        yield from _state(connection, header, name, counts)
-        yield from _all_texts(connection, np.concatenate(texts))
+        state = yield from _state(connection, header, name, counts)
+        yield from _all_texts(connection, np.concatenate(texts), state, open_model)
         (strays,) = connection.execute("SELECT count(*) FROM codes WHERE id NOT IN (SELECT id FROM blocks)").fetchone()
         if strays:
             yield DamageFound("codes", f"{strays} blocks of codes belong to no documents")
@@ -103,27 +105,44 @@ def _texts_of(block: Block) -> Numbers:
     return np.array(block.first_texts)[rows] + ordinals
 
 
-def _state(connection: sqlite3.Connection, header: BankHeader, name: str, counted: Counts) -> Iterator[DamageFound]:
+def _state(
+    connection: sqlite3.Connection, header: BankHeader, name: str, counted: Counts
+) -> Generator[DamageFound, None, TextState | None]:
     try:
-        counts, text_bytes = read_state(connection, header, name)
+        counts, texts = read_state(connection, header, name)
     except BankError:
         yield DamageFound("counts", "their checksum does not match")
-        return
+        return None
     if not np.array_equal(counts, counted):
         yield DamageFound("counts", "they are not those of the codes")
-    (found,) = connection.execute("SELECT coalesce(sum(length(data)), 0) FROM texts").fetchone()
-    if found != text_bytes:
-        yield DamageFound("texts", f"they are {found} bytes, not {text_bytes}")
+    return texts
 
 
-def _all_texts(connection: sqlite3.Connection, owned: Numbers) -> Iterator[DamageFound]:
-    stored = []
-    for number, crc, data in connection.execute("SELECT id, crc, data FROM texts"):
-        stored.append(number)
+def _all_texts(
+    connection: sqlite3.Connection, owned: Numbers, state: TextState | None, open_model: OpenTextModel | None
+) -> Iterator[Event]:
+    stored: list[int] = []
+    size = lm_bytes = lm_texts = 0
+    for row in connection.execute("SELECT id, crc, columns, data FROM texts ORDER BY id"):
         try:
-            decode_row(number, crc, data)
+            own = read_row(*row)
+            texts = [own.text(at, state.lm if state else "") for at in range(len(own.numbers))]
+            decode_texts([text for text in texts if text.codec != LM])
         except NONSENSE as error:
-            yield DamageFound(f"text {number}", str(error))
+            yield DamageFound(f"texts {row[0]}", str(error))
+            continue
+        stored += own.numbers
+        size += len(row[2]) + len(row[3])
+        under = [(number, text) for number, text in zip(own.numbers, texts, strict=True) if text.codec == LM]
+        lm_texts, lm_bytes = lm_texts + len(under), lm_bytes + sum(len(text.payload) for _, text in under)
+        for start in range(0, len(under) if open_model and state else 0, DECODED):
+            batch = under[start : start + DECODED]
+            yield from _undecodable(batch, open_model)
+            yield Progressed(
+                "decode texts", lm_texts - len(under) + start + len(batch), state.lm_texts if state else None
+            )
+    if state and (size, lm_texts, lm_bytes) != (state.bytes, state.lm_texts, state.lm_bytes):
+        yield DamageFound("texts", f"they are {size} bytes, not {state.bytes}, or not in these codecs")
     wanted = np.unique(owned)
     for problem, several in (
         ("belong to several chunks", len(owned) - len(wanted)),
@@ -132,3 +151,14 @@ def _all_texts(connection: sqlite3.Connection, owned: Numbers) -> Iterator[Damag
     ):
         if several:
             yield DamageFound("texts", f"{several} {problem}")
+
+
+def _undecodable(batch: Sequence[tuple[int, EncodedText]], open_model: OpenTextModel | None) -> Iterator[DamageFound]:
+    try:
+        decode_texts([text for _, text in batch], open_model)
+    except ValueError as error:
+        if len(batch) == 1:
+            yield DamageFound(f"text {batch[0][0]}", str(error))
+            return
+        for one in batch:
+            yield from _undecodable([one], open_model)

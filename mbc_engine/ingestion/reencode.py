@@ -7,13 +7,15 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from mbc_engine.bank import MemoryBank, decode_chunk, delete, replace_content
+from mbc_engine.bank import EncodedText, MemoryBank, delete, replace_content
+from mbc_engine.bank.text_codec import decode_found
 from mbc_engine.errors import BankError, ModelMismatch
 from mbc_engine.events import Event, IngestStarted
 from mbc_engine.ingestion.reading import ChunkedDocument, Item, digests_by_source, file_size, read_all
 from mbc_engine.ingestion.run import BATCH_CHUNKS, Run
 from mbc_engine.lm.coding import open_bank
 from mbc_engine.load import Model
+from mbc_engine.question import text_model
 from mbc_engine.text import Chunk, Document, Skipped, find_text_column, named_whole
 from mbc_engine.text.chunks import Chunker
 from mbc_engine.text.decoding import split_suffixes
@@ -144,8 +146,9 @@ def _from_texts(path: Path, names: Sequence[Name], chunker: Chunker) -> Generato
         for start in range(0, len(names), _LOOKED_UP):
             wanted = set(names[start : start + _LOOKED_UP])
             for stored in old.lookup(wanted, with_texts=True):
-                texts = [decode_chunk(text) for text in stored.texts or () if isinstance(text, bytes)]
-                chunks = tuple(part for chunk in texts for part in _fitting(chunk, chunker))
+                encoded = [text for text in stored.texts or () if isinstance(text, EncodedText)]
+                texts = decode_found(encoded, str(path), text_model)
+                chunks = tuple(part for chunk in texts if chunk for part in _fitting(chunk, chunker))
                 for origin in stored.origins:
                     if origin[:2] in wanted:
                         source, part, date = origin

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from mbc_engine.bank import Codes, CodeShape, MemoryBank, ModelSignature, StoredDocument, count, export, verify
 from mbc_engine.events import BankVerified, DamageFound
 from mbc_engine.text import Chunk, Document
+from tests.text_models import StandIn
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,11 @@ class Made:
         return np.concatenate([np.zeros((0, 3, 2), np.uint16), *[codes for codes, _ in bank.blocks()]])
 
     def lines(self, bank: MemoryBank) -> bytes:
-        return b"".join(export(bank))
+        return b"".join(export(bank, self.text_model().open))
+
+    def text_model(self) -> StandIn:
+        chunks = (chunk.text for content in range(24) for chunk in self.chunks(content))
+        return StandIn("".join(chunks).encode(errors="ignore").decode())
 
     def damages(self, path: Path) -> list[DamageFound]:
         """All that `verify` finds, having checked what it says last."""

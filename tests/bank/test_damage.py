@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mbc_engine.bank import BankHeader, MemoryBank, Selection, blocks
+from mbc_engine.bank import BankHeader, MemoryBank, Selection, blocks, text_codec
 from mbc_engine.bank.block import Row
 from mbc_engine.errors import BankError
 
@@ -32,6 +32,7 @@ PARTS = {
     "SELECT keys FROM blocks WHERE id = 2": ALL_OF_ROWS,
     "SELECT texts FROM blocks WHERE id = 2": ALL_OF_ROWS,
     "SELECT data FROM codes WHERE id = 2": {"scan", "blocks", "codes_at"},
+    "SELECT columns FROM texts WHERE id = 5": {"texts_at"},
     "SELECT data FROM texts WHERE id = 5": {"texts_at"},
     "SELECT counts FROM bank": {"counts"},
 }
@@ -41,6 +42,7 @@ PARTS = {
 def path(made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A bank of two blocks: chunk 4 is the third of a document in the first, or the first in the second."""
     monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 4))
+    monkeypatch.setattr(text_codec, "FULL", 1)  # a text a row
     path = tmp_path / "bank.mbc"
     with made.bank(path, keeps_text=True) as bank:
         bank.put(
@@ -85,9 +87,10 @@ def test_numbers_of_blocks_are_under_the_checksum_too(path: Path) -> None:
 
 @pytest.mark.parametrize("first", [1, 4])
 def test_a_text_whose_id_has_changed_is_never_taken_for_another(
-    made: Any, tmp_path: Path, first: int, rounds: Any
+    made: Any, tmp_path: Path, first: int, rounds: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every bit that makes one id another and some that do not, with ids from 1 and with a gap before the first."""
+    monkeypatch.setattr(text_codec, "FULL", 1)
     path, changed = tmp_path / "bank.mbc", tmp_path / "changed.mbc"
     with made.bank(path, keeps_text=True) as bank:
         bank.put([made.item(f"/{content}", content) for content in (2, 5, 8)])
@@ -109,12 +112,13 @@ def test_a_text_whose_id_has_changed_is_never_taken_for_another(
                             bank.texts_at([at])
                     else:
                         assert bank.texts_at([at]) == [chunk]
-            assert any(found.where == f"text {number ^ 1 << bit}" for found in made.damages(changed))
+            assert any(found.where == f"texts {number ^ 1 << bit}" for found in made.damages(changed))
 
 
 def test_texts_that_have_changed_places_are_damage(path: Path) -> None:
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("UPDATE texts SET data = (SELECT data FROM texts WHERE id = 5) WHERE id = 4")
+    connection.execute("UPDATE texts SET columns = (SELECT columns FROM texts WHERE id = 5) WHERE id = 4")
     connection.execute("UPDATE texts SET crc = (SELECT crc FROM texts WHERE id = 5) WHERE id = 4")
     connection.close()
     with MemoryBank.open(path) as bank:

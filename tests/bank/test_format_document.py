@@ -37,6 +37,7 @@ def test_the_numbers_are_those_of_the_code(made: Any, tmp_path: Path) -> None:
     assert f"A block with {full[0]} chunks ({full[1]:,} without origins) is full" in TEXT
     assert _MOST_BYTES == 2**28
     assert "at most 2²⁸ bytes" in TEXT
+    assert f"reach {text_codec.FULL:,} bytes" in TEXT
     assert MAX_UNFOLDED == 16 << 20
     assert "at most 16 MiB" in TEXT
     dictionary = DICTIONARY.read_bytes()
@@ -59,14 +60,17 @@ def test_the_header_is_summed_as_the_example_says(made: Any, tmp_path: Path) -> 
     path = tmp_path / "bank.mbc"
     made.bank(path).close()
     connection = sqlite3.connect(path)
-    *values, crc, counts, text_bytes, state_crc = connection.execute("SELECT * FROM bank").fetchone()
+    *values, crc, counts, size, lm, lm_texts, lm_bytes, lm_offered, state_crc = connection.execute(
+        "SELECT * FROM bank"
+    ).fetchone()
     connection.close()
     assert len(values) == len(json.loads(example)) == 11
     assert [type(value) for value in values] == [type(value) for value in json.loads(example)]
     assert json.dumps(json.loads(example), separators=(",", ":")) == example
     assert zlib.crc32(json.dumps(values, separators=(",", ":")).encode()) == crc
     assert zlib.decompress(counts) == bytes(8 * 2 * 3 * 5)
-    assert state_crc == zlib.crc32(counts + text_bytes.to_bytes(8, "little"))
+    state = json.dumps([size, lm, lm_texts, lm_bytes, lm_offered], separators=(",", ":"))
+    assert state_crc == zlib.crc32(counts + state.encode())
 
 
 def test_the_bits_are_those_of_the_example() -> None:
@@ -97,21 +101,27 @@ def test_the_reader_reads_what_was_written(
     made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keeps_origins: bool, keeps_text: bool
 ) -> None:
     monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 9))
+    monkeypatch.setattr(text_codec, "FULL", 90)
     path = tmp_path / "bank.mbc"
     with made.bank(path, keeps_origins=keeps_origins, keeps_text=keeps_text) as bank:
         bank.put([made.item(f"/ä/{number % 12}", number, str(number % 3), "2024") for number in range(20)])
         bank.put([made.item(f"/{number}", number) for number in range(0, 20, 3)])
         bank.remove([("/3", ""), ("/ä/3", "0")])
         bank.compact()
+        model = made.text_model()
+        assert not keeps_text or len(list(bank.recode_texts(model.open, to_lm=True))) > 2
+        assert not keeps_text or 0 < bank.text_state().lm_texts < bank.totals().chunks
+        bank.put([made.item("/last", 21)])
         expected = [
             (
                 document.digest,
                 list(map(tuple, document.origins)),
                 document.codes.reshape(document.chunks, -1).tolist(),
-                [(start, text) for text, start in map(decode_chunk, document.texts or [])],
+                [(own.start, decode_chunk(own, model.open).text) for own in document.texts or []],
             )
             for document in bank.documents(whole=True)
         ]
     reader: dict[str, Any] = {}
     exec(blocks("python")[0], reader)
-    assert list(reader["read"](path, DICTIONARY.read_bytes())) == expected
+    found = reader["read"](path, DICTIONARY.read_bytes(), lambda payload: model.decode([payload])[0])
+    assert list(found) == expected

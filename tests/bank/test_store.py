@@ -10,7 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mbc_engine.bank import BankHeader, BankTotals, CodeShape, MemoryBank, Origin, StoredDocument, count, decode_chunk
+from mbc_engine.bank import (
+    BankHeader,
+    BankTotals,
+    CodeShape,
+    MemoryBank,
+    Origin,
+    StoredDocument,
+    count,
+    decode_chunk,
+    text_codec,
+)
 from mbc_engine.errors import BankError
 from mbc_engine.text import Chunk
 
@@ -259,14 +269,15 @@ def test_an_existing_bank_keeps_what_it_keeps(made: Any, path: Path) -> None:
         assert bank.header.keeps_text
 
 
-def numbers_of(path: Path) -> set[tuple[int, bytes]]:
+def numbers_of(path: Path) -> set[tuple[int, bytes, bytes]]:
     connection = sqlite3.connect(path)
-    rows = set(connection.execute("SELECT id, data FROM texts"))
+    rows = set(connection.execute("SELECT id, columns, data FROM texts"))
     connection.close()
     return rows
 
 
 def test_texts_stay_where_they_are_when_documents_move(made: Any, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_codec, "FULL", 1)  # a text a row
     monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 5))
     with made.bank(path, keeps_text=True) as bank:
         bank.put([made.item(f"/{number}", number) for number in range(12)])
@@ -274,9 +285,9 @@ def test_texts_stay_where_they_are_when_documents_move(made: Any, path: Path, mo
         before, size = numbers_of(path), bank.sizes().texts
         bank.compact()
         assert numbers_of(path) == before
-        assert size == sum(len(data) for _, data in before)
+        assert size == sum(len(columns) + len(data) for _, columns, data in before)
         bank.put([made.item("/more", 20)])
-        assert min(number for number, _ in numbers_of(path) - before) == max(number for number, _ in before) + 1
+        assert min(row[0] for row in numbers_of(path) - before) == max(row[0] for row in before) + 1
         for content in (1, 3, 5, 7, 9, 11, 20):
             (document,) = bank.lookup((), [made.digest(content)], with_texts=True)
             assert list(map(decode_chunk, document.texts or [])) == made.chunks(content)
