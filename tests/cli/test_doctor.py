@@ -11,12 +11,13 @@ import pytest
 from mbc_cli import engine
 from mbc_cli.commands import doctor as checkup
 from mbc_engine.lm import encoders
+from mbc_engine.lm.embedded import LANGUAGE_MODEL
 
 
 @pytest.fixture
 def bare(monkeypatch):
     """A machine without the encoder's bundle."""
-    monkeypatch.setattr(encoders.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
 
 
 def doctor(mbc, *arguments):
@@ -80,13 +81,25 @@ def test_without_an_encoder_nothing_can_be_memorised(mbc, bare):
     assert "not installed: pip install" in mbc("doctor", "--offline").stdout
 
 
+def test_the_language_model_is_shown_with_how_to_get_it(mbc, bare):
+    found = doctor(mbc)[1]["language_model"]
+    assert (found["name"], found["path"], found["is_unpacked"]) == (LANGUAGE_MODEL, None, False)
+    assert f"language model  not installed: {found['install']}" in mbc("doctor", "--offline").stdout
+
+
+def test_a_language_model_that_is_installed_is_found_but_not_unpacked(mbc, home, monkeypatch):
+    monkeypatch.setattr(checkup, "locate_language_model", lambda: home / "model.gguf")
+    assert doctor(mbc)[1]["language_model"]["path"] == str(home / "model.gguf")
+    assert "language model  installed, unpacked on first use" in mbc("doctor", "--offline").stdout
+
+
 def test_a_damaged_bundle_is_found(mbc, home, monkeypatch):
     broken, folder = home / "bundle", encoders.bundle_folder()
     shutil.copytree(folder.parent, broken)
     with (broken / folder.name / "model.safetensors").open("r+b") as file:
         file.write(b"x")
     spec = type("Spec", (), {"submodule_search_locations": [str(broken)]})
-    monkeypatch.setattr(encoders.importlib.util, "find_spec", lambda name: spec)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: spec)
     code, told = doctor(mbc)
     assert (code, told["encoder"]["is_official"]) == (4, False)
     assert "is not the official file" in told["abilities"][0]["detail"]

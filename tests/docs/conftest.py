@@ -221,7 +221,15 @@ def _write_files(home: Path) -> None:
         for name in (*dataset.train, *dataset.questions_train, dataset.validation, dataset.test):
             if name and name.endswith(".csv"):
                 (home / "data" / Path(name).name).touch()
-    for name in ("recipes", "benchmarks", "examples", "tests", "constraints.txt", "pyproject.toml"):
+    for name in (
+        "recipes",
+        "benchmarks",
+        "examples",
+        "tests",
+        "constraints.txt",
+        "requirements-lm.txt",
+        "pyproject.toml",
+    ):
         (home / name).symlink_to(ROOT / name)
 
 

@@ -152,6 +152,9 @@ def _install(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("-c", type=argparse.FileType())
     parser.add_argument("-e", "--editable")
+    parser.add_argument("-r", type=argparse.FileType())
+    parser.add_argument("--no-deps", action="store_true")
+    parser.add_argument("--require-hashes", action="store_true")
     parser.add_argument("packages", nargs="*")
     asked = parser.parse_args(arguments)
     for package in filter(None, (asked.editable, *asked.packages)):

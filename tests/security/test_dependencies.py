@@ -37,6 +37,12 @@ def test_the_page_names_every_dependency_with_its_versions() -> None:
     assert len(rows) == len(asked_for())
 
 
+def test_the_language_model_is_pinned_by_its_hash() -> None:
+    (line,) = [line for line in (ROOT / "requirements-lm.txt").read_text().splitlines() if line[0] != "#"]
+    name, version = re.fullmatch(r"([\w-]+)==([\d.]+) --hash=sha256:[0-9a-f]{64}", line).groups()
+    assert f"`requirements-lm.txt` pins `{name}` {version} by its hash" in PAGE
+
+
 def test_every_import_is_a_dependency_and_every_dependency_is_imported() -> None:
     imported = set[str]()
     for package in (mbc_cli, mbc_engine):
