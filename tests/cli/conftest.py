@@ -15,6 +15,7 @@ from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, StoredDocumen
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.paper.checkpoint import save_model
 from mbc_engine.text import Document
+from tests.needs import share_language_model
 
 Run = Callable[..., Result]
 
@@ -25,7 +26,7 @@ def only_its_own_tests_cover_the_engine(no_cover: None) -> None:
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working folder and the user's folders lie in `tmp_path`; nothing is taken from the real environment."""
     for name in (
         "MBC_BANK",
@@ -39,8 +40,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "FORCE_COLOR",
     ):
         monkeypatch.delenv(name, raising=False)
-    for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
+    share_language_model(cache := tmp_path_factory.mktemp("cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

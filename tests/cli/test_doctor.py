@@ -15,8 +15,9 @@ from mbc_engine.lm.embedded import LANGUAGE_MODEL
 
 
 @pytest.fixture
-def bare(monkeypatch):
-    """A machine without the encoder's bundle."""
+def bare(home, monkeypatch):
+    """A machine without the packages that carry pretrained models."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
 
 

@@ -2,9 +2,11 @@
 
 import gc
 import os
+from pathlib import Path
 
 import pytest
 
+from mbc_cli import engine
 from mbc_cli.engine import loading
 
 
@@ -31,3 +33,19 @@ def test_threads_wait_without_keeping_a_core_unless_told_otherwise(monkeypatch: 
     monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
     with loading("a model"):
         assert os.environ["OMP_WAIT_POLICY"] == "ACTIVE"
+
+
+def test_the_language_model_is_unpacked_once_and_progress_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, shown = tmp_path / "model.gguf", []
+    monkeypatch.setattr("mbc_engine.lm.embedded.locate_language_model", lambda: file)
+    monkeypatch.setattr("mbc_engine.lm.embedded.find_language_model", lambda on_progress: on_progress(135, 270))
+    monkeypatch.setattr(
+        engine.ProgressView, "bar", lambda view, name, total, completed: shown.append((completed, total))
+    )
+    engine.unpack_language_model()
+    assert shown == [(135, 270)]
+    file.mkdir()
+    engine.unpack_language_model()
+    assert shown == [(135, 270)]

@@ -19,6 +19,7 @@ from mbc_engine.experiments.settings import load_suite
 from tests.docs import shim, warm
 from tests.docs.markdown import ROOT
 from tests.docs.reader import CTRL_C, PROGRAMS, Reader
+from tests.needs import share_language_model
 
 # Small enough to be trained in a second; the sizes of the presets are for real base LMs.
 SMALL = (
@@ -111,6 +112,7 @@ def home(programs: Path, tiny: Any) -> Path:
     home = programs / "home"
     home.mkdir()
     _write_files(home)
+    share_language_model(home / ".cache")
     _put_pretrained_models_into_the_cache(home / ".cache" / "huggingface" / "hub", tiny)
     reader = Reader(home, programs)
     for command in _HISTORY:

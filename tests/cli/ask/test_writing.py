@@ -75,8 +75,9 @@ def test_ctrl_c_ends_the_line_that_is_being_written(asking, writes, terminal):
     assert result.stderr.endswith("Interrupted.\n")
 
 
-def test_a_missing_language_model_is_one_line_with_the_command_to_install_it(asking, mbc, monkeypatch):
+def test_a_missing_language_model_is_one_line_with_the_command_to_install_it(asking, mbc, home, monkeypatch):
     monkeypatch.setattr(embedded, "package_folder", lambda package: None)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
     result = asking("--write", base=None)
     assert (result.exit_code, result.stdout) == (4, "")
     assert "is not installed" in result.stderr

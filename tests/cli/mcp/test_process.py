@@ -24,8 +24,14 @@ from tests.cli.mcp.conftest import told
 
 def environment(home: Path) -> dict[str, str]:
     """What a client hands on, without the user's own folders and config."""
-    own = {name: str(home / name) for name in ("XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME")}
-    return {**own, "PYTHONPATH": str(Path(__file__).parents[3]), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    own = {name: str(home / name) for name in ("XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME")}
+    return {
+        **own,
+        "XDG_CACHE_HOME": os.environ["XDG_CACHE_HOME"],
+        "PYTHONPATH": str(Path(__file__).parents[3]),
+        "HF_HUB_OFFLINE": "1",
+        "OMP_NUM_THREADS": "1",
+    }
 
 
 @contextmanager
