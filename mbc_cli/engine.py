@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mbc_cli.config import activity_log
 from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.terminal import detail, verbosity, working
-from mbc_cli.text import seconds
+from mbc_cli.text import counted, seconds
 from mbc_engine.config import find_model
 from mbc_engine.datasets.by_name import load_examples
 from mbc_engine.datasets.layout import QAExample
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mbc_engine.load import Model
     from mbc_engine.memory import Memory
     from mbc_engine.mini.writer import Writer
+    from mbc_engine.question import OnDecoding
 
 _PATIENCE: Final = 3.0  # seconds to wait for the hub
 # What torch computes on, built in or by an extension of its own.
@@ -114,12 +115,13 @@ def open_memory(
     *,
     weights: Sequence[float] | None = None,
     base: str | None = None,
+    on_decoding: "OnDecoding" = lambda texts: working(f"Decoding {counted(texts, 'passage')}"),
 ) -> "Memory":
     from mbc_engine.memory import Memory
 
     log = activity_log(banks[0])
-    loaders: Any = {"load": load_model, "load_writer": _load_writer}
-    return Memory(banks, model, device=device, weights=weights, log=log, base=base, **loaders)
+    hooks: Any = {"load": load_model, "load_writer": _load_writer, "on_decoding": on_decoding}
+    return Memory(banks, model, device=device, weights=weights, log=log, base=base, **hooks)
 
 
 def unpack_language_model() -> None:

@@ -6,12 +6,12 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Self
 
 from mbc_engine.bank import BankHeader, Banks, BankSizes, BankTotals, MemoryBank, delete
 from mbc_engine.bank.database import bytes_at, wal_of
 from mbc_engine.errors import ConfigError, MBCError
-from mbc_engine.question import Answer, AskOptions, OnDecoding, Passages, Source, best_sentences
+from mbc_engine.question import Answer, AskOptions, OnDecoding, Passages, Source, best_sentences, text_model
 from mbc_engine.runs.ingests import recorded
 
 if TYPE_CHECKING:
@@ -172,12 +172,14 @@ class Memory:
         watch: bool = False,
         keeps_origins: bool = True,
         keeps_text: bool | None = None,
+        codec: Literal["lm", "zstd"] = "zstd",
         **options: Any,
     ) -> "Iterator[Event]":
         """Memorise files and folders, or a text from a stream; yields events of `mbc_engine.ingest`, takes its options.
 
         With `watch`, changes of the files are memorised too, until `stop` is set, as by `mbc_engine.watch`.
-        `keeps_origins` and `keeps_text` are for a new bank; None keeps text if the model reads it.
+        `keeps_origins` and `keeps_text` are for a new bank; None keeps text if the model reads it. With the codec `lm`,
+        texts are recoded under the language model once all documents are stored, if it is installed.
 
         Raises DataError if a path does not exist, BankError if the bank cannot be written, ModelMismatch if another
         model wrote it.
@@ -185,6 +187,7 @@ class Memory:
         with self._writing(keeps_origins=keeps_origins, keeps_text=keeps_text) as bank:
             from mbc_engine.ingestion import run
 
+            options["open_model"] = text_model if codec == "lm" else None
             if isinstance(documents, Sequence):
                 events = (run.watch if watch else run.ingest)(self.model, bank, documents, **options)
             else:

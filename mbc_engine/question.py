@@ -8,16 +8,14 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from mbc_engine.bank.records import EncodedText
-from mbc_engine.bank.text_codec import LM, check_of, decode_found
-from mbc_engine.errors import ConfigError
+from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.text import Chunk, Document, Part, Skipped, named_whole, read_document, reread_file, split_sentences
 from mbc_engine.text.chunks import Chunker
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from mbc_engine.bank import BankSizes, BankTotals, Origin, ReadableBank, Selection, StoredChunk
+    from mbc_engine.bank import BankSizes, BankTotals, EncodedText, Origin, ReadableBank, Selection, StoredChunk
     from mbc_engine.bank.text_codec import TextCoder
     from mbc_engine.load import Model
     from mbc_engine.paper.codebook import CodeMap
@@ -186,7 +184,10 @@ class Source:
 
 def text_model(fingerprint: str = "") -> "TextCoder":
     """The language model that texts are coded under, opened once. Raises ModelError without it, or if it is another."""
-    opened: TextCoder = import_module("mbc_engine.lm.text_model").open_text_model(fingerprint or None)
+    try:
+        opened: TextCoder = import_module("mbc_engine.lm.text_model").open_text_model(fingerprint or None)
+    except ModuleNotFoundError as error:
+        raise ModelError("The language model for texts is not installed.") from error
     return opened
 
 
@@ -209,17 +210,17 @@ class Passages:
         wanted = sorted(set(chunks))
         missing = [chunk for chunk in wanted if chunk not in self._found]
         stored = self._bank.chunks_at(missing)
-        texts = [
-            self._unchanged(own, text) or text
-            for own, text in zip(stored, self._bank.encoded_texts_at(missing), strict=True)
-        ]
-        kept = self._decoded([text for text in texts if isinstance(text, EncodedText)])
-        for chunk, own, text in zip(missing, stored, texts, strict=True):
-            self._found[chunk] = self._passage(own, next(kept) if isinstance(text, EncodedText) else text)
+        encoded = self._bank.encoded_texts_at(missing)
+        unchanged = [self._unchanged(own, text) for own, text in zip(stored, encoded, strict=True)]
+        kept = self._decoded([None if found else text for found, text in zip(unchanged, encoded, strict=True)])
+        for chunk, own, found, text in zip(missing, stored, unchanged, kept, strict=True):
+            self._found[chunk] = self._passage(own, found or text)
         return {chunk: self._found[chunk] for chunk in wanted}
 
     def _unchanged(self, stored: "StoredChunk", kept: "EncodedText | None") -> Chunk | None:
         """The chunk as the file has it, where decoding it would take long or the bank keeps no text."""
+        from mbc_engine.bank.text_codec import LM, check_of
+
         if kept is not None and kept.codec != LM:
             return None
         cut = self._cut_today(stored)
@@ -234,10 +235,12 @@ class Passages:
             self._cut[key] = [] if text is None else self._chunker.chunks(text)
         return self._cut[key]
 
-    def _decoded(self, texts: "Sequence[EncodedText]") -> "Iterator[Chunk | None]":
-        slow = sum(text.codec == LM for text in texts)
+    def _decoded(self, texts: "Sequence[EncodedText | None]") -> "Sequence[Chunk | None]":
+        from mbc_engine.bank.text_codec import LM, decode_found
+
+        slow = sum(text is not None and text.codec == LM for text in texts)
         with self._on_decoding(slow) if slow else nullcontext():
-            return iter(decode_found(texts, self._bank.name, text_model))
+            return decode_found(texts, self._bank.name, text_model)
 
     def _passage(self, stored: "StoredChunk", kept: Chunk | None) -> Source:
         source, text = self._place_of(stored)

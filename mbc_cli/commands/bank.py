@@ -19,6 +19,7 @@ from mbc_cli.render.terminal import notes, out, print_facts, print_json
 from mbc_cli.text import counted, near, plain
 from mbc_engine.errors import BankError, ConfigError
 from mbc_engine.events import BankVerified, DamageFound, Progressed
+from mbc_engine.question import text_model
 
 if TYPE_CHECKING:
     from mbc_engine.bank import BankTotals, MemoryBank, Proof, StoredDocument
@@ -37,9 +38,9 @@ def info(*, bank: BankOption, json: JsonOption = False) -> None:
       mbc bank info --bank work.mbc --json
     """
     with mbc_engine.MemoryBank.open(bank, read_only=True) as memory, memory.snapshot():
-        totals, sizes = memory.totals(), memory.sizes()
+        totals, sizes, texts = memory.totals(), memory.sizes(), memory.text_state()
     show = print_info_json if json else show_info
-    show(memory.name, memory.header, totals, sizes)
+    show(memory.name, memory.header, totals, sizes, texts)
 
 
 def list_documents(*, bank: BankOption, json: JsonOption = False) -> None:
@@ -82,21 +83,28 @@ def show(
             show_documents(found, shape, with_codes=codes)
 
 
-def verify(*, bank: BankOption, json: JsonOption = False) -> None:
+def verify(
+    *,
+    bank: BankOption,
+    deep: Annotated[bool, option("Also decode every text under the language model, which is slow.", "--deep")] = False,
+    json: JsonOption = False,
+) -> None:
     """Check a bank for corruption. The exit code is 5 if there is any.
 
     Examples:
       mbc bank verify
+      mbc bank verify --deep
       mbc bank verify --bank work.mbc --json
     """
     from mbc_engine.bank import verify as check
 
     found, done = list[DamageFound](), None
     with ProgressView() as view:
-        for event in check(bank):
+        for event in check(bank, text_model if deep else None):
             match event:
                 case Progressed():
-                    view.bar("Verifying blocks", event.total, completed=event.done)
+                    name = "Decoding texts" if event.work == "decode texts" else "Verifying blocks"
+                    view.bar(name, event.total, completed=event.done)
                 case DamageFound():
                     found.append(event)
                     if not json:

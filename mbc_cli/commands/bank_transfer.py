@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Annotated, Any, Final, cast
+from typing import Annotated, Any, Final, Literal, cast
 
 import typer
 
@@ -26,11 +26,13 @@ from mbc_cli.text import counted, near, plain, size
 from mbc_engine.atomic_write import atomic_write
 from mbc_engine.errors import BankError, ConfigError, DataError
 from mbc_engine.events import Progressed
+from mbc_engine.question import text_model
 
 _STANDARD: Final = Path("-")
 # Nothing that a bank exports comes near; a line without end would fill the memory.
 _LONGEST_LINE: Final = 1 << 28
 _EVERY: Final = 1000
+_CODEC = "Also recode all texts: lm under the language model (smaller), zstd back (faster to read)."
 _FILE = "The file to write; - is stdout. Compressed if its name ends in .gz or .xz."
 
 
@@ -91,15 +93,25 @@ def _target(path: Path, banks: list[Path]) -> "Iterator[mbc_engine.MemoryBank]":
         raise
 
 
-def compact(*, bank: BankOption, json: JsonOption = False) -> None:
+def compact(
+    *,
+    bank: BankOption,
+    codec: Annotated[Literal["lm", "zstd"] | None, option(_CODEC, show_default="texts stay as they are")] = None,
+    json: JsonOption = False,
+) -> None:
     """Free the disk space that removed documents left behind. What the bank holds does not change.
+
+    With --codec, texts are recoded first. After Ctrl-C, run the same command again to continue; the next `mbc ingest`
+    recodes them under the language model unless it has --codec zstd too.
 
     Examples:
       mbc bank compact
-      mbc bank compact --bank work.mbc
+      mbc bank compact --codec lm --bank work.mbc
     """
     with mbc_engine.MemoryBank.open(bank) as memory:
         before = memory.sizes()
+        if codec:
+            _recode(memory, to_lm=codec == "lm")
         with ending_with("The bank is intact."), working("Compacting"):
             memory.compact()
         after = memory.sizes()
@@ -107,6 +119,18 @@ def compact(*, bank: BankOption, json: JsonOption = False) -> None:
         print_json({"path": memory.name, "before": before, "after": after})
     else:
         out.print(f"{plain(memory.name)} now takes {size(after.file)}, {size(before.file)} before.")
+
+
+def _recode(bank: "mbc_engine.MemoryBank", *, to_lm: bool) -> None:
+    if not bank.header.keeps_text:
+        raise ConfigError(f"{bank.name} keeps no text.", hint="Leave out --codec.")
+    saved = "Texts recoded so far are saved; run the same command again to continue."
+    with ending_with(saved), ProgressView() as view, stop_on_interrupt(lambda: view.announce("Stopping.")) as stop:
+        for event in bank.recode_texts(text_model, to_lm=to_lm, stop=stop):
+            view.recoding_bar(event)
+        if stop.is_set():
+            view.announce(f"Stopped. {saved}")
+            raise typer.Exit(INTERRUPTED)
 
 
 def reencode(
@@ -177,7 +201,7 @@ def export(
         ProgressView(is_shown=not (is_stdout and out.is_terminal)) as view,
     ):
         totals = memory.totals()
-        for number, line in enumerate(lines(memory)):
+        for number, line in enumerate(lines(memory, text_model)):
             digest.update(line)
             target.write(line)
             if number % _EVERY == 0:

@@ -9,10 +9,10 @@ from mbc_cli.text import counted, near, per_chunk, plain, size
 from mbc_engine.question import Files
 
 if TYPE_CHECKING:
-    from mbc_engine.bank import BankHeader, BankSizes, BankTotals, CodeShape, MemoryBank, StoredDocument
+    from mbc_engine.bank import BankHeader, BankSizes, BankTotals, CodeShape, MemoryBank, StoredDocument, TextState
 
 
-def show_info(name: str, header: "BankHeader", totals: "BankTotals", sizes: "BankSizes") -> None:
+def show_info(name: str, header: "BankHeader", totals: "BankTotals", sizes: "BankSizes", texts: "TextState") -> None:
     shape, floats = header.shape, header.float_bytes(totals.chunks)
     times = f"{floats / sizes.codes:,.0f}" if floats > 10 * sizes.codes else f"{floats / max(sizes.codes, 1):.2g}"
     print_facts(
@@ -26,12 +26,23 @@ def show_info(name: str, header: "BankHeader", totals: "BankTotals", sizes: "Ban
             ("a chunk", f"{shape.bits_per_chunk} bits: {code_layout(shape.tokens, shape.levels, shape.num_codes)}"),
             ("vectors", f"{header.dim} wide, {codebooks(shape)}"),
             *size_facts(sizes, totals.chunks),
+            *([("text codecs", _codecs(texts, totals.chunks))] if texts.bytes else []),
             *([("as float32", f"the vectors would take {size(floats)}, {times} times the codes")] if floats else []),
         ]
     )
 
 
-def print_info_json(name: str, header: "BankHeader", totals: "BankTotals", sizes: "BankSizes") -> None:
+def _codecs(texts: "TextState", chunks: int) -> str:
+    zstd = f"{chunks - texts.lm_texts:,} under zstd"
+    if not texts.lm_texts:
+        return zstd
+    under = f"{texts.lm_texts:,} under language model {texts.lm} ({per_chunk(texts.lm_bytes, texts.lm_texts)})"
+    return f"{under}, {zstd}"
+
+
+def print_info_json(
+    name: str, header: "BankHeader", totals: "BankTotals", sizes: "BankSizes", texts: "TextState"
+) -> None:
     info = {
         "path": name,
         "created": header.created,
@@ -39,6 +50,11 @@ def print_info_json(name: str, header: "BankHeader", totals: "BankTotals", sizes
         "codes": {**asdict(header.shape), "dim": header.dim, "bits_per_chunk": header.shape.bits_per_chunk},
         "keeps_sources": header.keeps_origins,
         "keeps_text": header.keeps_text,
+        "text_model": texts.lm if texts.lm_texts else None,
+        "text_codecs": {
+            "lm": {"texts": texts.lm_texts, "bytes": texts.lm_bytes},
+            "zstd": {"texts": totals.chunks - texts.lm_texts if header.keeps_text else 0},
+        },
         **asdict(totals),
         "sizes": sizes,
         "float32_bytes": header.float_bytes(totals.chunks),

@@ -11,7 +11,7 @@ from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.terminal import out, print_facts, print_json, print_json_lines
 from mbc_cli.text import counted, near, plain, seconds, size
 from mbc_engine.errors import DataError
-from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished, IngestStarted
+from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished, IngestStarted, TextsRecoded
 from mbc_engine.text.formats import SUFFIXES
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ class IngestProgress(ProgressView):
         self._doing, self._done, self._saved = doing, done, saved
         self._size = self._skips = 0
         self._skipped: list[FileSkipped] = []
+        self._recoded: TextsRecoded | None = None
         self._end: IngestFinished | None = None
 
     def show(self, event: Event) -> None:
@@ -57,16 +58,34 @@ class IngestProgress(ProgressView):
                 if self._as_json or len(self._skipped) < _REASONS:
                     self._skipped.append(event)
             case DocumentsIngested():
-                note = ""
-                if event.chunks:
-                    note = _rate(event.chunks, "chunk", event.seconds)
-                elif done := event.documents + event.unchanged:
-                    note = _rate(done, "document", event.seconds)
-                self.bar(self._doing, self._size or None, completed=event.size, note=note)
+                self._show_progress(event)
+            case TextsRecoded():
+                self._show_recoding(event)
             case IngestFinished():
                 is_first, self._end = self._end is None, event
                 if self._watches:
                     self._show_round(event, is_first=is_first)
+
+    def _show_progress(self, event: DocumentsIngested) -> None:
+        note = ""
+        if event.chunks:
+            note = _rate(event.chunks, "chunk", event.seconds)
+        elif done := event.documents + event.unchanged:
+            note = _rate(done, "document", event.seconds)
+        self.bar(self._doing, self._size or None, completed=event.size, note=note)
+
+    def _show_recoding(self, event: TextsRecoded) -> None:
+        if event.problem:
+            self.line(f"Texts stay under zstd: {event.problem}")
+            self.remove_bar("Recoding texts")
+            return
+        if not event.done:
+            self.line(
+                f"The bank can be asked from now on. {counted(event.chunks, 'text')} will be recoded under the language "
+                "model to take less space. Ctrl-C is safe; `mbc bank compact --codec lm` continues."
+            )
+        self.recoding_bar(event)
+        self._recoded = event
 
     def stopping(self) -> None:
         saving = "" if self._watches else " Documents that are encoded are being saved; Ctrl-C again ends at once."
@@ -123,6 +142,9 @@ class IngestProgress(ProgressView):
             f"{seconds(end.seconds)}{speed}."
         )
         out.print(f"{end.unchanged:,} unchanged, {end.removed:,} removed, {end.skipped:,} skipped.")
+        if recoded := self._recoded:
+            saved = f"{size(recoded.before_bytes)} to {size(recoded.after_bytes)}"
+            out.print(f"Recoded {counted(recoded.done, 'text')} in {seconds(recoded.seconds)}: {saved}.")
         self.show_skipped()
         if end.bank_documents:
             totals, sizes = _holdings(end)
@@ -135,6 +157,7 @@ class IngestProgress(ProgressView):
             "skipped": [{"source": item.source, "reason": item.reason} for item in self._skipped],
             "seconds": end.seconds,
             "encoding": end.encoding,
+            "recoded": self._recoded,
             "bank": {"path": self._bank, **asdict(totals), "sizes": sizes},
         }
 

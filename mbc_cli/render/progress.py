@@ -18,6 +18,7 @@ from rich.text import Text
 
 from mbc_cli.render.terminal import errors, notes, out
 from mbc_cli.text import seconds, size
+from mbc_engine.events import TextsRecoded
 
 _SECONDS_A_LINE: Final = 30.0
 _NARROW: Final = 100
@@ -29,6 +30,15 @@ class _SpeedColumn(ProgressColumn):
             return Text(note, "dim")
         speed = task.finished_speed or task.speed
         return Text(f"{speed:,.0f}/s" if speed and speed >= 10 else f"{speed:.1f}/s" if speed else "", "dim")
+
+
+class _AmountColumn(ProgressColumn):
+    def __init__(self) -> None:
+        super().__init__()
+        self._bytes, self._items = DownloadColumn(), MofNCompleteColumn()
+
+    def render(self, task: Task) -> Text:
+        return (self._bytes if task.fields["in_bytes"] else self._items).render(task)
 
 
 class ProgressView:
@@ -43,7 +53,7 @@ class ProgressView:
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=20 if notes.width < _NARROW else 40),
-            DownloadColumn() if in_bytes else MofNCompleteColumn(),
+            _AmountColumn(),
             _SpeedColumn(),
             TimeRemainingColumn(),
             console=notes,
@@ -56,24 +66,31 @@ class ProgressView:
     def is_live(self) -> bool:
         return not self._progress.disable
 
-    def bar(self, name: str, total: int | None, *, completed: int = 0, note: str = "") -> None:
+    def bar(
+        self, name: str, total: int | None, *, completed: int = 0, note: str = "", in_bytes: bool | None = None
+    ) -> None:
         """Move the bar `name`, made on first use, to `completed` of `total`, None if that is unknown."""
-        now = time.monotonic()
+        now, in_bytes = time.monotonic(), self._in_bytes if in_bytes is None else in_bytes
         if name not in self._bars:
-            self._bars[name] = self._progress.add_task(name, note=note)
+            self._bars[name] = self._progress.add_task(name, note=note, in_bytes=in_bytes)
             self._starts[name], self._lines[name] = (now, completed), now
         self._progress.update(self._bars[name], total=total, completed=completed, note=note)
         if self.is_live or not self._is_shown or now - self._lines[name] < _SECONDS_A_LINE:
             return
         self._lines[name] = now
         began, start = self._starts[name]
-        amount = size if self._in_bytes else "{:,}".format
+        amount = size if in_bytes else "{:,}".format
         line = f"{name}: {amount(completed)}"
         if total is not None:
             line += f" of {amount(total)}"
             if completed > start:
                 line += f", {seconds((now - began) * (total - completed) / (completed - start))} left"
         self.line(f"{line}{note and f' · {note}'}")
+
+    def recoding_bar(self, event: TextsRecoded) -> None:
+        sizes = f"{size(event.before_bytes)} → {size(event.after_bytes)}"
+        note = f"{event.done / max(event.seconds, 1e-3):.1f} texts/s · {sizes}" if event.done else ""
+        self.bar("Recoding texts", event.chunks, completed=event.done, note=note, in_bytes=False)
 
     def remove_bar(self, name: str) -> None:
         if name in self._bars:

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -180,7 +181,7 @@ def poll_terminal(descriptor: int) -> Poll:
         yield False
 
 
-ModelState = Literal["unloaded", "requested", "loading", "ready", "missing"]
+ModelState = Literal["unloaded", "requested", "loading", "ready", "decoding", "missing"]
 
 
 class Answering:
@@ -200,8 +201,8 @@ class Answering:
         self._on_model, self._on_token, self._on_answer = on_model, on_token, on_answer
         self.questions: queue.SimpleQueue[tuple[int, str, AskOptions] | None] = queue.SimpleQueue()
         self.cancelled: set[int] = set()
-        self._is_ready = False
-        self._memory = open_memory([places.bank], places.model, places.device)
+        self._is_ready = self._has_read_modes = False
+        self._memory = open_memory([places.bank], places.model, places.device, on_decoding=self._decoding)
 
     def run(self) -> None:
         for number, question, options in iter(self.questions.get, None):
@@ -225,8 +226,16 @@ class Answering:
 
         self._on_model("loading", None, False)
         self._memory.open(AskOptions())
-        self._is_ready = True
-        self._on_model("ready", None, isinstance(self._memory.model, MBC))
+        self._is_ready, self._has_read_modes = True, isinstance(self._memory.model, MBC)
+        self._on_model("ready", None, self._has_read_modes)
+
+    @contextmanager
+    def _decoding(self, _texts: int) -> Iterator[None]:
+        self._on_model("decoding", None, False)
+        try:
+            yield
+        finally:
+            self._on_model("ready", None, self._has_read_modes)
 
     def _answer(self, number: int, question: str, options: AskOptions) -> "Answer":
         def on_token(piece: str) -> None:

@@ -212,7 +212,7 @@ class MemoryBank:
         with self.snapshot():
             state = texts.state
             total = sum(1 for _ in texts.following(state.offered if to_lm else 0, are_lm=not to_lm))
-        if not total:
+        if not total or (stop and stop.is_set()):
             return
         done = before = after = 0
         yield TextsRecoded(0, total, 0, 0, 0.0, codec)
@@ -237,8 +237,7 @@ class MemoryBank:
                 with suppress(BankBusy) if batch else nullcontext(), self.changing():
                     texts.require(model.fingerprint)
                     texts.replace(pending)
-                    if to_lm:
-                        texts.note_offered(max(position, texts.state.offered))
+                    texts.note_offered(max(position, texts.state.offered) if to_lm else 0)
                     pending, committed = {}, time.monotonic()
             if batch:
                 yield TextsRecoded(done, max(done, total), before, after, round(time.monotonic() - began, 3), codec)

@@ -7,15 +7,15 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from itertools import accumulate, takewhile
+from itertools import accumulate, chain, islice, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from mbc_engine.bank import MemoryBank, StoredDocument
-from mbc_engine.errors import BankBusy, DataError
-from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished, IngestStarted
+from mbc_engine.bank import MemoryBank, OpenTextModel, StoredDocument
+from mbc_engine.errors import BankBusy, BankError, DataError, ModelError
+from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished, IngestStarted, TextsRecoded
 from mbc_engine.ingestion.reading import ChunkedDocument, FileRead, Item, chunked, file_size, read_all
 from mbc_engine.lm.coding import signature
 from mbc_engine.load import Model
@@ -50,9 +50,12 @@ def ingest(
     text_column: str | None = None,
     batch_chunks: int = BATCH_CHUNKS,
     actors: "Actors | None" = None,
+    open_model: OpenTextModel | None = None,
     stop: threading.Event | None = None,
 ) -> Iterator[Event]:
     """Memorise files and folders. Unchanged files are skipped, changed ones replace their codes.
+
+    The bank can be asked from the first `TextsRecoded` on, if there is any: from there on, texts are recoded.
 
     Args:
         paths: files and folders, or what a walk has found of them.
@@ -63,6 +66,7 @@ def ingest(
         text_column: the column or field that holds the text of a row; rows that were read with another are replaced.
         batch_chunks: encoded chunks between two commits, which are a few seconds apart at most.
         actors: processes on Ray that read and encode instead, see `mbc_engine.ingestion.ray`; the bank is the same.
+        open_model: opens the language model that texts are recoded under at the end; None leaves them under zstd.
         stop: set it to end within a step of the model. Whole documents are committed; another ingest continues.
 
     Raises:
@@ -90,11 +94,16 @@ def ingest(
     yield from run.memorise(items)
     if gone and run.is_complete:
         run.remove(gone())
-    yield run.finished()
+    yield from run.ended(open_model)
 
 
 def ingest_stream(
-    model: Model, bank: MemoryBank, stream: BinaryIO, *, stop: threading.Event | None = None
+    model: Model,
+    bank: MemoryBank,
+    stream: BinaryIO,
+    *,
+    open_model: OpenTextModel | None = None,
+    stop: threading.Event | None = None,
 ) -> Iterator[Event]:
     """As `ingest`, of plain text from a stream; its source is `stdin:` and the first digits of its digest."""
     bank.require(signature(model))
@@ -103,7 +112,19 @@ def ingest_stream(
     yield from run.memorise(
         item if isinstance(item, Skipped) else chunked(item, bank, chunker) for item in read_stream(stream)
     )
-    yield run.finished()
+    yield from run.ended(open_model)
+
+
+def recode(bank: MemoryBank, open_model: OpenTextModel | None, stop: threading.Event | None) -> Iterator[TextsRecoded]:
+    """Put the texts that a bank keeps under a language model; without it the last event says so."""
+    event = TextsRecoded(0, 0, 0, 0, 0.0, "lm")
+    if open_model is None or not bank.header.keeps_text:
+        return
+    try:
+        for event in bank.recode_texts(open_model, to_lm=True, stop=stop):
+            yield event
+    except (ModelError, BankError) as error:
+        yield replace(event, problem=" ".join(filter(None, [error.message, error.hint])))
 
 
 class Run:
@@ -160,6 +181,14 @@ class Run:
     def remove(self, origins: Collection[tuple[str, str]]) -> None:
         if origins:
             self._removed += self._bank.remove(origins)
+
+    def ended(self, open_model: OpenTextModel | None) -> Iterator[Event]:
+        """Recode the texts, if everything is memorised, and say how the ingest ended."""
+        seconds = self._seconds()
+        for event in recode(self._bank, open_model, self._stop) if self.is_complete else ():
+            yield event
+            self.is_complete = not self.is_stopped or bool(event.problem) or event.done == event.chunks
+        yield replace(self.finished(), seconds=seconds)
 
     def finished(self) -> IngestFinished:
         self._bank.checkpoint()
@@ -306,11 +335,13 @@ def watch(
     prune: bool = False,
     workers: int = 0,
     text_column: str | None = None,
+    open_model: OpenTextModel | None = None,
     stop: threading.Event,
 ) -> Iterator[Event]:
     """As `ingest`, and again for whatever changes in the files and folders, until `stop` is set.
 
-    Each ingest yields its own events, `IngestFinished` last; only the first uses `workers`. A path may vanish and come
+    Each ingest yields its own events, `IngestFinished` last; only the first uses `workers`. Texts are recoded while
+    nothing changes. A path may vanish and come
     back. While another process writes to the bank, changes wait. Raises DataError if paths cannot be watched.
     """
     from watchfiles import Change
@@ -323,9 +354,11 @@ def watch(
             model, bank, paths, ignore=ignore, prune=prune, workers=workers, text_column=text_column, stop=stop
         )
         waiting: set[tuple[Change, str]] = set()
+        recoding: Iterator[Event] = recode(bank, open_model, stop)
         for changed in changes:
             waiting |= changed
             if not waiting:
+                yield from islice(recoding, 1)
                 continue
             there = [path for path in paths if path.exists()]
             found = find_files(there, ignore, stop=stop)
@@ -335,9 +368,11 @@ def watch(
             try:
                 if touched.files or touched.skipped or gone:
                     yield from ingest(model, bank, touched, gone=gone, text_column=text_column, stop=stop)
+                    recoding = chain(recoding, recode(bank, open_model, stop))
             except BankBusy:
                 continue
             waiting = set()
+        yield from recoding  # which saves what it has
     except OSError as error:
         raise DataError(
             f"The folders cannot be watched: {error}.", hint="Run the ingest from time to time instead."

@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias
 from filelock import Timeout
 
 from mbc_engine.atomic_write import PRIVATE_FILE, atomic_write, make_private_folder
-from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished, IngestStarted
+from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished, IngestStarted, TextsRecoded
 from mbc_engine.runs.event_log import EventLog, Stamped, is_held, parse_line, work_lock
 
 _ENDS: Final = 10_000
@@ -38,6 +38,9 @@ def recorded(events: Iterable[Event], path: Path) -> Iterator[Event]:
                 opened.close()  # after one that was broken off
                 log, waiting = None, []
                 ingests, is_kept = ingests + 1, False
+            if isinstance(event, TextsRecoded) and log is None:  # of a watch, while nothing changes
+                yield event
+                continue
             waiting.append(event)
             if not is_kept and (ingests == 1 or _changes_the_bank(event)):
                 log, is_kept = _open(path, opened), True
@@ -113,6 +116,7 @@ class IngestHistory:
         self.started: IngestStarted | None = None
         self.began: float | None = None
         self.reported: DocumentsIngested | None = None
+        self.recoded: TextsRecoded | None = None  # once the present ingest is recoding texts
         self.finished: IngestFinished | None = None
         self.skipped: deque[FileSkipped] = deque(maxlen=_SKIPPED)  # the last of `skips` files or rows
         self.skips = 0
@@ -129,6 +133,7 @@ class IngestHistory:
                 case IngestStarted():
                     self.state = "running"
                     self.started, self.began, self.reported, self.finished = event, time, None, None
+                    self.recoded = None
                     self.skipped.clear()
                     self.skips = 0
                     self.pace.clear()
@@ -143,6 +148,8 @@ class IngestHistory:
                         self.pace.append((event.seconds, rate))
                     if event.source and (not self.sources or self.sources[-1] != event.source):
                         self.sources.append(event.source)
+                case TextsRecoded():
+                    self.recoded = event
                 case IngestFinished():
                     self.state = "finished" if event.is_complete else "stopped"
                     self.finished = event
@@ -163,6 +170,8 @@ class IngestHistory:
     @property
     def seconds_left(self) -> float | None:
         """How long the rest will take at the late pace; None as long as that is unknown, as of a stream's."""
+        if self.state == "running" and (own := self.recoded):
+            return own.seconds * (own.chunks - own.done) / own.done if own.done else None
         if self.started is None or not self.started.size or len(self._reports) < 2:
             return None
         if self.state != "running":

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ import pytest
 from mbc_engine import Memory, Selection, ingest, open_bank
 from mbc_engine.errors import BankError, ConfigError
 from mbc_engine.ingestion.run import ingest_stream
+from mbc_engine.question import Passages
 from tests.finder import Finder
+from tests.text_models import StandIn
 
 
 def finder_of(model: Any) -> Finder:
@@ -190,3 +193,46 @@ def test_an_empty_bank_says_so(tiny: Any, tmp_path: Path) -> None:
     model = tiny.retriever_reader()
     with open_bank(model, tmp_path / "b.mbc") as bank, pytest.raises(BankError, match="is empty"):
         Memory(bank, model).ask(["Who?"])
+
+
+def test_texts_under_a_language_model_are_decoded_at_once_and_only_where_a_file_does_not_have_them(
+    tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, folder, texts = tiny.retriever_reader(), tmp_path / "news", StandIn("It rained. Hugo won. Nobody came. " * 9)
+    folder.mkdir()
+    for number in range(4):
+        (folder / f"{number}.txt").write_text(f"  Story {number}. " + "It rained. Hugo won. Nobody came. " * 8)
+    waits: list[int] = []
+
+    def on_decoding(count: int) -> Any:
+        waits.append(count)
+        return nullcontext()
+
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        list(ingest(model, bank, [folder]))
+        every = range(bank.totals().chunks)
+        before = Passages(bank, model.chunker).of(every)
+        list(bank.recode_texts(texts.open, to_lm=True))
+        assert bank.text_state().lm_texts == bank.totals().chunks > 4
+        monkeypatch.setattr("mbc_engine.question.text_model", texts.open)
+        texts.decoded.clear()
+        passages = Passages(bank, model.chunker, on_decoding)
+        assert passages.of(every) == before
+        assert (texts.decoded, waits) == ([], [])
+        (folder / "1.txt").unlink()
+        (folder / "2.txt").write_text("Changed since.")
+        passages = Passages(bank, model.chunker, on_decoding)
+        after = passages.of(every)
+        assert passages.of(every) == after
+        gone = [number for number in every if after[number].state != "unchanged"]
+        assert (texts.decoded, waits) == ([len(gone)], [len(gone)])
+        assert {after[number].text_from for number in gone} == {"bank"}
+        said = {number: (own.passage, own.start) for number, own in before.items()}
+        assert {number: (own.passage, own.start) for number, own in after.items()} == said
+        # Files that would be cut otherwise today are not taken for what the bank keeps.
+        texts.decoded.clear()
+        narrow = tiny.retriever_reader(window=12).chunker
+        assert {number: own.passage for number, own in Passages(bank, narrow).of(every).items()} == {
+            number: own.passage for number, own in before.items()
+        }
+        assert texts.decoded != []

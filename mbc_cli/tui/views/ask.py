@@ -115,7 +115,8 @@ class AskView(View):
             self._about = about
             self.query_one("#about", Static).update(about)
         name = plain(self.places.model)
-        model = {"loading": f"Loading model {name}…", "ready": f"model {name}"}.get(self._model_state, "")
+        states = {"loading": f"Loading model {name}…", "ready": f"model {name}", "decoding": "Decoding passages…"}
+        model = states.get(self._model_state, "")
         self.query_one("#question").border_subtitle = Content(model)
         read = self.state.codes_read
         heat = self.query_one("#read", HeatMap)

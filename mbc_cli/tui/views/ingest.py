@@ -98,7 +98,9 @@ class IngestTab(View):
         self.query_one("#state", Static).update(self._state_line())
         bar, started = self.query_one(ProgressBar), ingest.started
         bar.display = started is not None and started.size > 0 and self.state.ingest_state == "running"
-        if started is not None:
+        if ingest.recoded is not None:
+            bar.update(total=ingest.recoded.chunks, progress=ingest.recoded.done)
+        elif started is not None:
             bar.update(total=started.size, progress=ingest.size_done)
         self.query_one(Facts).show(_ingest_facts(self.state))
         spark = self.query_one(Sparkline)
@@ -210,7 +212,9 @@ class IngestTab(View):
         if self._is_running and state != "running":
             return Text.assemble(("Watching ", "bold"), f"{path} for changes; press c to stop")
         if state == "running":
-            return Text.assemble(("Ingesting ", "bold"), path if self._is_running else "in another process")
+            is_recoding = self.state.ingest.recoded is not None
+            where = path if self._is_running else "in another process"
+            return Text.assemble(("Recoding texts " if is_recoding else "Ingesting ", "bold"), where)
         if self._error:
             return Text.assemble(("Failed. ", "bold"), plain(self._error.removeprefix("Error: ")))
         return Text(*_STATES[state])
@@ -241,6 +245,9 @@ def _ingest_facts(known: DashboardState) -> list[tuple[str, str | Text]]:
         rate = (None if finished else ingest.rate) or done.chunks / max(done.seconds, 0.001)
         speed = f"{rate:,.{0 if rate >= 10 else 1}f} per second"
         facts.append(("chunks", f"{done.chunks:,} in {seconds(done.seconds)}, {speed}"))
+    if (recoded := ingest.recoded) is not None:
+        sizes = f"{size(recoded.before_bytes)} → {size(recoded.after_bytes)}"
+        facts.append(("texts", recoded.problem or f"{recoded.done:,} of {recoded.chunks:,} recoded, {sizes}"))
     if finished is not None:
         bank = BankTotals(finished.bank_documents, finished.bank_origins, finished.bank_chunks)
         facts.append(("bank", holdings(bank)))

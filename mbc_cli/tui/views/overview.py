@@ -116,7 +116,9 @@ def _ingest_line(known: DashboardState) -> str:
     line = f"{state}: {counted(documents, 'document')}, {ingest.skips:,} skipped"
     if state != "running":
         return line
-    rate = "" if ingest.rate is None else f", {ingest.rate:,.0f} chunks/s"
+    if recoded := ingest.recoded:
+        line = f"recoding texts: {recoded.done:,} of {recoded.chunks:,}"
+    rate = "" if recoded or ingest.rate is None else f", {ingest.rate:,.0f} chunks/s"
     left = "" if ingest.seconds_left is None else f", {seconds(ingest.seconds_left)} left"
     return line + rate + left
 

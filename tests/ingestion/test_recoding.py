@@ -1,0 +1,179 @@
+"""Texts recoded after an ingest: the bank is whole at once, a stop or a kill leaves each text in one form or the other."""
+
+import os
+import random
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbc_engine import MemoryBank, ingest, open_bank
+from mbc_engine.bank import StoredDocument, export, store, verify
+from mbc_engine.errors import ModelError
+from mbc_engine.events import BankVerified, Event, IngestFinished, TextsRecoded
+from mbc_engine.ingestion.run import watch
+from tests.text_models import StandIn
+
+STORY = "The river rose in the night. The bridge held. Ada moved to Bergen, and nobody asked why. "
+MODEL = StandIn(STORY * 4)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "news"
+    folder.mkdir()
+    for number in range(20):
+        (folder / f"{number}.txt").write_text(f"Story {number}. {STORY * (1 + number % 3)}")
+    return folder
+
+
+@pytest.fixture
+def model(tiny: Any) -> Any:
+    return tiny.retriever_reader()
+
+
+def lines(bank: MemoryBank) -> bytes:
+    return b"".join(export(bank, MODEL.open))
+
+
+def finished(events: list[Event]) -> IngestFinished:
+    assert isinstance(events[-1], IngestFinished)
+    return events[-1]
+
+
+def test_texts_are_recoded_once_all_is_stored(model: Any, folder: Path, tmp_path: Path) -> None:
+    with open_bank(model, tmp_path / "b.mbc") as bank, open_bank(model, tmp_path / "zstd.mbc") as plain:
+        list(ingest(model, plain, [folder]))
+        before = plain.sizes().texts
+        events = []
+        for event in ingest(model, bank, [folder], open_model=MODEL.open):
+            events.append(event)
+            if isinstance(event, TextsRecoded) and not event.done:
+                assert lines(bank) == lines(plain)
+        recoded = [event for event in events if isinstance(event, TextsRecoded)]
+        assert [event.done for event in recoded[:3]] == [0, store.DECODED, 2 * store.DECODED]
+        assert recoded[-1].done == recoded[-1].chunks == bank.totals().chunks == bank.text_state().lm_texts
+        assert recoded[-1].after_bytes == bank.text_state().lm_bytes < recoded[-1].before_bytes
+        assert finished(events).is_complete
+        assert finished(events).text_bytes == bank.sizes().texts < before
+        assert lines(bank) == lines(plain)
+        again = list(ingest(model, bank, [folder], open_model=StandIn("").open))  # which need not be opened
+        assert not any(isinstance(event, TextsRecoded) for event in again)
+
+
+def test_without_the_language_model_texts_stay(model: Any, folder: Path, tmp_path: Path) -> None:
+    def missing(_: str) -> StandIn:
+        raise ModelError("It is not installed.", hint="Install it.")
+
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        events = list(ingest(model, bank, [folder], open_model=missing))
+        problems = [event.problem for event in events if isinstance(event, TextsRecoded)]
+        assert problems == ["", "It is not installed. Install it."]
+        assert finished(events).is_complete
+        assert bank.text_state().lm_texts == 0
+
+
+def test_a_stop_while_recoding_is_gone_on_from(model: Any, folder: Path, tmp_path: Path) -> None:
+    stop = threading.Event()
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        events = []
+        for event in ingest(model, bank, [folder], open_model=MODEL.open, stop=stop):
+            events.append(event)
+            if isinstance(event, TextsRecoded) and event.done:
+                stop.set()
+        assert not finished(events).is_complete
+        assert bank.text_state().lm_texts == store.DECODED
+        events = list(ingest(model, bank, [folder], open_model=MODEL.open))
+        left = next(event for event in events if isinstance(event, TextsRecoded))
+        assert left.chunks == bank.totals().chunks - store.DECODED
+        assert bank.text_state().lm_texts == bank.totals().chunks
+
+
+def test_another_language_model_is_refused_and_zstd_is_the_way_out(model: Any, folder: Path, tmp_path: Path) -> None:
+    other = StandIn(STORY * 3, fingerprint="0the" * 4)
+    with open_bank(model, tmp_path / "b.mbc") as bank, open_bank(model, tmp_path / "other.mbc") as target:
+        list(ingest(model, bank, [folder], open_model=MODEL.open))
+        (folder / "new.txt").write_text(STORY * 2)
+        events = list(ingest(model, bank, [folder], open_model=lambda _: other))
+        problem = next(event.problem for event in events if isinstance(event, TextsRecoded) and event.problem)
+        assert "another language model (5eed5eed5eed5eed, not 0the" in problem
+        assert "mbc bank compact --codec zstd" in problem
+        before = lines(bank)
+        list(bank.recode_texts(MODEL.open, to_lm=False))
+        assert bank.text_state()[1:4] == (MODEL.fingerprint, 0, 0)
+        list(bank.recode_texts(lambda _: other, to_lm=True))
+        assert bank.text_state().lm == other.fingerprint
+        assert b"".join(export(bank, lambda _: other)) == before
+        target.put(list(bank.documents(whole=True)))  # bytes are copied
+        assert target.text_state().lm_texts == bank.text_state().lm_texts > 0
+
+
+def test_a_document_that_goes_while_its_text_is_recoded_stays_away(model: Any, folder: Path, tmp_path: Path) -> None:
+    with open_bank(model, tmp_path / "b.mbc") as bank, MemoryBank.open(tmp_path / "b.mbc") as other:
+        list(ingest(model, bank, [folder]))
+        for number, _ in enumerate(bank.recode_texts(MODEL.open, to_lm=True)):
+            other.remove([(str(folder / f"{number}.txt"), "")])
+            if number == 1:
+                (taken,) = other.lookup([(str(folder / "9.txt"), "")], with_texts=True)
+                other.remove([(str(folder / "9.txt"), "")])
+                other.put(
+                    [StoredDocument(taken.digest, taken.chunks, taken.size, taken.origins, taken.codes, taken.texts)]
+                )
+        before = lines(bank)
+        *_, last = verify(tmp_path / "b.mbc", MODEL.open)
+        assert isinstance(last, BankVerified)
+        assert last.damages == 0
+        for path in folder.iterdir():
+            if (str(path), "") not in {origin[:2] for origin in bank.origins()}:
+                path.unlink()
+        with open_bank(model, tmp_path / "anew.mbc") as anew:
+            list(ingest(model, anew, [folder]))
+            assert lines(anew) == before
+
+
+@pytest.mark.timeout(600)
+def test_a_watch_recodes_while_nothing_changes(model: Any, folder: Path, tmp_path: Path) -> None:
+    stop = threading.Event()
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        is_first = True
+        for event in watch(model, bank, [folder], open_model=MODEL.open, stop=stop):
+            if isinstance(event, TextsRecoded) and event.done == event.chunks:
+                if not is_first:
+                    stop.set()
+                else:
+                    (folder / "new.txt").write_text(STORY * 2)
+                is_first = False
+        assert bank.text_state().lm_texts == bank.totals().chunks
+        assert bank.totals().documents == 21
+
+
+@pytest.mark.slow
+def test_every_kill_while_recoding_leaves_each_text_in_one_form(
+    model: Any, folder: Path, tmp_path: Path, rounds: Any
+) -> None:
+    path, moments = tmp_path / "b.mbc", random.Random(0)
+    with open_bank(model, path) as bank:
+        list(ingest(model, bank, [folder]))
+        before = lines(bank)
+    for number in range(rounds(full=100, reduced=10)):
+        child = os.fork()
+        if not child:
+            store._COMMIT_SECONDS, store.DECODED = 0.0, 1
+            with MemoryBank.open(path) as bank:
+                list(bank.recode_texts(MODEL.open, to_lm=number % 2 == 0))
+            os._exit(0)
+        time.sleep(moments.uniform(0, 0.03))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        with MemoryBank.open(path) as bank:
+            assert lines(bank) == before
+        *_, last = verify(path, MODEL.open)
+        assert isinstance(last, BankVerified)
+        assert last.damages == 0
+    with MemoryBank.open(path) as bank:
+        list(bank.recode_texts(MODEL.open, to_lm=True))
+        assert bank.text_state().lm_texts == bank.totals().chunks
+        assert lines(bank) == before
