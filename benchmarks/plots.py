@@ -26,7 +26,7 @@ COLOURS: Final = {
     "with cache": "#2166ac",
     "without cache": "#b2182b",
 }
-_STYLE: Final[dict[Any, Any]] = {
+STYLE: Final[dict[Any, Any]] = {
     "svg.hashsalt": "mbc",  # the same figures give the same bytes
     "font.size": 9,
     "axes.spines.top": False,
@@ -50,7 +50,7 @@ def by_documents(panels: Mapping[str, Panel], what: str, folder: Path, name: str
         what: the vertical axis.
         folder, name: of the files.
     """
-    with plt.rc_context(_STYLE):
+    with plt.rc_context(STYLE):
         figure, grid = plt.subplots(
             1, len(panels), figsize=(4.6 * len(panels), 3.6), sharey=True, squeeze=False, layout="constrained"
         )
@@ -72,7 +72,7 @@ def bars(panels: Mapping[str, Mapping[str, Mapping[str, float]]], what: str, fol
         what: the vertical axis.
         folder, name: of the files.
     """
-    with plt.rc_context(_STYLE):
+    with plt.rc_context(STYLE):
         figure, grid = plt.subplots(
             1, len(panels), figsize=(3.2 * len(panels), 3.2), squeeze=False, layout="constrained"
         )

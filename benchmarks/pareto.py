@@ -1,0 +1,277 @@
+"""Bytes a chunk against right answers: the table in docs/mini.md and its plot, docs/plots/pareto.
+
+    python benchmarks/pareto.py --data ../shared/data              # measure, then write; with the extra report
+    python benchmarks/pareto.py --data ../shared/data --written    # write from what was measured
+
+Measured are answers to the questions of `squad_val` about its 402 paragraphs: from the text in a bank, which every codec
+gives back byte for byte, and with chunks found by MiniLM's vectors in place of codes. `--quality` takes the first from
+what `recipes/mini/measure.py --only quality` wrote; `--questions 600` asks fewer. The language model codes a sample of
+the chunks. The paper's rows are its own figures, of another part of SQuAD and other readers.
+"""
+
+import argparse
+import json
+import random
+import statistics
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import plots
+import torch
+from wording import table, wrapped
+
+from mbc_engine import (
+    Memory,
+    MemoryBank,
+    QAExample,
+    RetrieverReader,
+    load_examples,
+    load_model,
+    load_preset,
+    open_bank,
+)
+from mbc_engine.bank import CodeShape, Origin, StoredDocument
+from mbc_engine.bank.text_codec import TextCoder
+from mbc_engine.errors import ModelError
+from mbc_engine.experiments.registry import published
+from mbc_engine.metrics import compare
+from mbc_engine.paper.builder import config_of
+from mbc_engine.ranking import Hit
+from mbc_engine.text import Chunk
+
+Figures = dict[str, Any]
+
+PAGE: Final = Path(__file__).resolve().parents[1] / "docs/mini.md"
+BEGIN, END = "<!-- written by python benchmarks/pareto.py -->", "<!-- end of what it writes -->"
+BATCH: Final = 32
+FLOAT: Final = 4
+PUBLISHED: Final = {"distilgpt2": "DistilGPT2", "llama2-7b": "LLaMA-2-7B"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a chunk takes in one way, and the answers in percent; None where it is only found."""
+
+    title: str
+    size: float
+    files: str
+    exact_match: float | None
+    f1: float | None
+    source: str
+
+
+def measure(data: Path, most: int, sample: int, quality: Path | None) -> Figures:
+    """Sizes and scores, for `rows`."""
+    model = load_model("mini")
+    assert isinstance(model, RetrieverReader)
+    every = load_examples(str(data / "qa" / "squad_val.jsonl.xz"))
+    texts = list(dict.fromkeys(one.text for one in every))
+    examples = random.Random(0).sample(every, min(most, len(every)))
+    chunks = [model.chunker.chunks(text) for text in texts]
+    flat = [chunk for own in chunks for chunk in own]
+    found: Figures = {"date": f"{datetime.now(UTC):%Y-%m-%d}", "chunks": len(flat), "paragraphs": len(texts)}
+    with filled(model, chunks) as bank:
+        found["bytes"] = {"plain": plain_bytes(flat) / len(flat), **bytes_a_chunk(bank)}
+        if quality is None:
+            memory = Memory(bank, model)
+            found["text"] = scores(examples, lambda asked: [own.text for own in memory.ask(asked, min_confidence=0)])
+        else:
+            kept = json.loads(quality.read_text(encoding="utf-8"))
+            own = kept["from the bank alone"]
+            found["text"] = {"EM": own["EM, shortest gold"], "F1": own["F1, shortest gold"]}
+            found["text"]["questions"] = kept["questions"]
+    found["vectors"] = scores(examples, by_vectors(model, [chunk.text for chunk in flat]))
+    if share := coded(model, random.Random(0).sample(flat, min(sample, len(flat)))):
+        found["bytes"] |= {"lm": share * found["bytes"]["plain"], "sample": sample}
+    return found
+
+
+@contextmanager
+def filled(model: RetrieverReader, documents: Sequence[Sequence[Chunk]]) -> Iterator[MemoryBank]:
+    """A bank of documents without files."""
+    with tempfile.TemporaryDirectory() as folder, open_bank(model, Path(folder, "bank.mbc")) as bank:
+        codes, first, stored = model.memorise([chunk.text for own in documents for chunk in own]), 0, []
+        for number, own in enumerate(documents):
+            origins = (Origin(f"/{number}", "", None),)
+            stored.append(
+                StoredDocument(f"{number:032x}", len(own), 1, origins, codes[first : first + len(own)], list(own))
+            )
+            first += len(own)
+        bank.put(stored)
+        yield bank
+
+
+def bytes_a_chunk(bank: MemoryBank) -> Figures:
+    """What a bank says of itself: codes of all kinds, and text."""
+    sizes, chunks = asdict(bank.sizes()), bank.totals().chunks
+    texts = sizes["texts"]
+    return {
+        "addresses": sizes["codes"] / chunks,
+        "codes": sum(value for name, value in sizes.items() if name not in ("texts", "codebook", "file")) / chunks,
+        "zstd": texts / chunks,
+    }
+
+
+def plain_bytes(chunks: Sequence[Chunk]) -> int:
+    return sum(len(chunk.text.encode()) for chunk in chunks)
+
+
+def coded(model: RetrieverReader, chunks: Sequence[Chunk]) -> float | None:
+    """Bytes under the language model for a byte of text, once it has been decoded; None where it is not installed."""
+    from mbc_engine.lm.text_model import open_text_model
+
+    def open_model(fingerprint: str) -> TextCoder:
+        return open_text_model(fingerprint or None)
+
+    with filled(model, [[chunk] for chunk in chunks]) as bank:
+        try:
+            for _ in bank.recode_texts(open_model, to_lm=True):
+                pass
+        except ModelError as error:
+            print(f"No row for the language model: {error}")
+            return None
+        assert list(bank.texts_at(range(len(chunks)), open_model)) == list(chunks)
+        return bank.sizes().texts / plain_bytes(chunks)
+
+
+def by_vectors(model: RetrieverReader, texts: Sequence[str]) -> Any:
+    """Answers questions in the chunks that MiniLM's float32 vectors find."""
+    vectors = model.sentence_vectors(texts)
+    scale = model.address.log_scale.detach().exp()
+
+    def answer(questions: Sequence[str]) -> list[str | None]:
+        shares = torch.softmax(scale * model.sentence_vectors(questions) @ vectors.T, dim=-1)
+        best = shares.topk(model.settings.passages)
+        hits = [
+            [Hit(chunk, share) for share, chunk in zip(*own, strict=True)]
+            for own in zip(best.values.tolist(), best.indices.tolist(), strict=True)
+        ]
+        passages = [[(texts[hit.chunk], hit) for hit in own] for own in hits]
+        return [own.best and " ".join(own.best.text.split()) for own in model.read(questions, passages)]
+
+    return answer
+
+
+def scores(examples: Sequence[QAExample], answer: Any) -> Figures:
+    """EM and F1 in percent against the shortest gold answer, as the paper has them."""
+    order = sorted(examples, key=lambda one: len(one.question))
+    matches = []
+    for start in range(0, len(order), BATCH):
+        asked = order[start : start + BATCH]
+        answers = answer([one.question for one in asked])
+        matches += [compare(text or "", one.answers, "shortest") for text, one in zip(answers, asked, strict=True)]
+    mean = {name: 100 * statistics.mean(getattr(own, name) for own in matches) for name in ("exact_match", "f1")}
+    return {"EM": mean["exact_match"], "F1": mean["f1"], "questions": len(matches)}
+
+
+def rows(found: Figures) -> list[Row]:
+    """The table, by size."""
+    sizes, every = found["bytes"], []
+    titles = {"lm": "`mini`, `lm` text", "zstd": "`mini`, `zstd` text", "plain": "`mini`, text as it is"}
+    for codec in titles.keys() & sizes.keys():
+        own, size = found["text"], sizes["codes"] + sizes[codec]
+        every.append(Row(titles[codec], size, "no", own["EM"], own["F1"], "measured here"))
+    every.append(Row("`mini`'s address codes alone", sizes["addresses"], "yes", None, None, ""))
+    own, width = found["vectors"], config_of("sentence-transformers/all-MiniLM-L6-v2").hidden_size
+    every.append(Row("MiniLM's vectors, float32", FLOAT * width, "yes", own["EM"], own["F1"], "measured here"))
+    for preset, base in PUBLISHED.items():
+        settings, answers = load_preset(preset).model, published()["answers"][preset]["squad"]
+        source = f"the paper, table 1, {base}"
+        size = CodeShape(*settings.code_numbers).bits_per_chunk / 8
+        every.append(Row(f"the paper's codes, T = {settings.tokens}", size, "no", *answers["mbc"], source))
+        size = FLOAT * settings.tokens * config_of(settings.base).hidden_size
+        every.append(Row(f"MAC's vectors, T = {settings.tokens}", size, "no", *answers["mac"], source))
+    return sorted(every, key=lambda row: row.size)
+
+
+def written(found: Figures) -> Iterator[str]:
+    """The section of the page."""
+    yield (
+        "What a chunk takes, codes and text without the index, and how well questions are answered from it, against the "
+        "shortest gold answer. *Measured here*: `mini`'s reader on `squad_val`; every codec gives back the same text, so "
+        "the answers are the same. *The paper*: SQuAD's test questions of the paper, answered by the base LM named, as "
+        "published; its setting, where a bank of codes is all that there is, is harder. Do not compare across the two."
+    )
+    cells = [
+        [
+            row.title,
+            f"{row.size:,.1f}".removesuffix(".0"),
+            row.files,
+            percent(row.exact_match),
+            percent(row.f1),
+            row.source or "finds, does not answer",
+        ]
+        for row in rows(found)
+    ]
+    yield from table(["", "bytes a chunk", "needs the files", "EM", "F1", "figures from"], cells)
+    yield "![Bytes a chunk against exact match](plots/pareto.png)"
+    yield ""
+    sample = f", `lm` from {found['bytes']['sample']} of them" if "sample" in found["bytes"] else ""
+    yield (
+        f"`python benchmarks/pareto.py --data ../shared/data`, {found['date']}: {found['chunks']} chunks of "
+        f"{found['paragraphs']} paragraphs{sample}; {found['text']['questions']:,} questions, for vectors "
+        f"{found['vectors']['questions']:,}; seed 0."
+    )
+
+
+def percent(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f}"
+
+
+def draw(found: Figures) -> None:
+    """The plot: a point a row that answers."""
+    plt = plots.plt
+    with plt.rc_context(plots.STYLE):
+        figure, axes = plt.subplots(figsize=(7.2, 4.2), layout="constrained")
+        for is_ours, label in ((True, "measured here, squad_val"), (False, "the paper, its part of SQuAD")):
+            own = [row for row in rows(found) if row.source and (row.source == "measured here") == is_ours]
+            colour = plots.COLOURS["flat" if is_ours else "dense"]
+            for row in own:
+                place = row.size, row.exact_match or 0.0
+                filled = colour if row.files == "no" else "none"
+                axes.scatter(*place, color=colour, facecolor=filled, label=label if row == own[0] else None)
+                title = row.title.replace("`", "")
+                axes.annotate(title, place, (4, 4), textcoords="offset points", fontsize=7, rotation=35)
+        axes.set(
+            xscale="log",
+            xlabel="bytes a chunk (hollow: the files are needed too)",
+            ylabel="exact match, %",
+            xlim=(5, 5e6),
+        )
+        axes.set_ylim(0, axes.get_ylim()[1] * 1.4)
+        axes.grid(True, alpha=0.3)
+        axes.legend(frameon=False)
+        plots.save(figure, PAGE.parent / "plots", "pareto")
+
+
+def main() -> None:
+    """Measure, unless that is done; write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="the development data")
+    parser.add_argument("--out", type=Path, default=Path("build/pareto.json"), help="measured figures (%(default)s)")
+    parser.add_argument("--written", action="store_true", help="measure nothing; write from what is in --out")
+    parser.add_argument("--quality", type=Path, help="quality.json of recipes/mini/measure.py")
+    parser.add_argument("--questions", type=int, default=10_000, help="most questions asked")
+    parser.add_argument("--sample", type=int, default=40, help="chunks that the language model codes")
+    parser.add_argument("--threads", type=int, default=2, help="torch's threads")
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    if not args.written:
+        found = measure(args.data, args.questions, args.sample, args.quality)
+        args.out.parent.mkdir(parents=True, exist_ok=True)
+        args.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    found = json.loads(args.out.read_text(encoding="utf-8"))
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    PAGE.write_text(f"{before}{BEGIN}\n\n{wrapped(written(found)).strip()}\n\n{END}{after}", encoding="utf-8")
+    draw(found)
+    print(*written(found), sep="\n")
+
+
+if __name__ == "__main__":
+    main()
