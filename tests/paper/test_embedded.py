@@ -96,7 +96,7 @@ def gguf() -> bytes:
         "llama.rope.freq_base": 100000.0,
         "tokenizer.ggml.add_bos_token": False,
         "tokenizer.ggml.tokens": TOKENS,
-        "tokenizer.ggml.token_type": [3] * 3 + [1] * (len(TOKENS) - 3),
+        "tokenizer.ggml.token_type": [3] * 3 + [1] * (len(TOKENS) - 3),  # not read: an array of numbers to get past
         "tokenizer.ggml.merges": ["Ġ t", "h e", "Ġt he"],
     }
     tensors, weights = b"", b""
@@ -120,6 +120,9 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copytree(embedded._SETTINGS, tmp_path / "settings")
     config = json.loads((tmp_path / "settings" / "config.json").read_text())
     (tmp_path / "settings" / "config.json").write_text(json.dumps(config | TINY))
+    tokenizer = json.loads((tmp_path / "settings" / "tokenizer.json").read_text())
+    tokenizer["added_tokens"] = tokenizer["added_tokens"][:3]
+    (tmp_path / "settings" / "tokenizer.json").write_text(json.dumps(tokenizer))
     monkeypatch.syspath_prepend(tmp_path / "site")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(embedded, "_PACKAGE", "tiny_lm")
