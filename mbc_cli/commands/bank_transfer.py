@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, Literal, cast
 import typer
 
 import mbc_engine
-from mbc_cli.engine import load_model, number_of_workers
+from mbc_cli.engine import load_model, number_of_workers, unpack_language_model
 from mbc_cli.options import BankOption, DeviceOption, JsonOption, ModelOption, WorkersOption, option
 from mbc_cli.program import INTERRUPTED, ending_with, stop_on_interrupt
 from mbc_cli.render.bank import holdings, show_holdings
@@ -124,6 +124,8 @@ def compact(
 def _recode(bank: "mbc_engine.MemoryBank", *, to_lm: bool) -> None:
     if not bank.header.keeps_text:
         raise ConfigError(f"{bank.name} keeps no text.", hint="Leave out --codec.")
+    if to_lm:
+        unpack_language_model()
     saved = "Texts recoded so far are saved; run the same command again to continue."
     with ending_with(saved), ProgressView() as view, stop_on_interrupt(lambda: view.announce("Stopping.")) as stop:
         for event in bank.recode_texts(text_model, to_lm=to_lm, stop=stop):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import typer
 
 import mbc_engine
-from mbc_cli.engine import loading, number_of_workers, open_memory
+from mbc_cli.engine import loading, number_of_workers, open_memory, unpack_language_model
 from mbc_cli.options import BankOption, DeviceOption, JsonOption, ModelOption, WorkersOption, option
 from mbc_cli.program import INTERRUPTED, ending_with, is_typed, stop_on_interrupt
 from mbc_cli.render.ingest import READABLE, IngestProgress
@@ -103,6 +103,8 @@ def ingest(
     _require_fitting_bank(bank, prune=prune, no_sources=no_sources, text=text)
     with open_memory([bank], model, "cpu" if on_ray else device) as memory:
         with ending_with("Nothing was memorised yet."):
+            if codec == "lm":
+                unpack_language_model()
             memory.model  # noqa: B018  # now, so that Ctrl-C ends it
         with _connected(address) if on_ray else nullcontext():
             _memorise(memory, paths, how, watch=watch, as_json=json)

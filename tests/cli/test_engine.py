@@ -42,10 +42,19 @@ def test_the_language_model_is_unpacked_once_and_progress_shown(
     monkeypatch.setattr("mbc_engine.lm.embedded.locate_language_model", lambda: file)
     monkeypatch.setattr("mbc_engine.lm.embedded.find_language_model", lambda on_progress: on_progress(135, 270))
     monkeypatch.setattr(
-        engine.ProgressView, "bar", lambda view, name, total, completed: shown.append((completed, total))
+        engine.ProgressView, "bar", lambda view, name, total, completed, note: shown.append((completed, total))
     )
     engine.unpack_language_model()
     assert shown == [(135, 270)]
     file.mkdir()
     engine.unpack_language_model()
     assert shown == [(135, 270)]
+
+
+def test_what_keeps_it_from_being_unpacked_is_left_to_what_needs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mbc_engine.lm.embedded.locate_language_model", lambda: tmp_path / "nowhere.gguf")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    engine.unpack_language_model()
+    assert not list((tmp_path / "mbc" / "models").glob("Smol*[!k]"))
