@@ -1,0 +1,321 @@
+"""A Llama-like LM whose probabilities are the same on every machine, bit for bit, so that text can be coded under them.
+
+Sums of floating-point numbers depend on their order, which differs between processors, numbers of threads and batches.
+Here only integers are summed, and so few bits of them that every partial sum is exact: weights have 8 bits a row,
+activations 8 bits a token (as in LLM.int8(), arXiv 2208.07339, without its outliers), queries, keys and attention
+weights what single precision leaves room for. Everything else is done number by number with IEEE 754's exactly rounded
+operations (+, −, ×, ÷, √, round), one torch operation each, and tables of integers stand for exp, SiLU, sin and cos.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from functools import cache
+from typing import Final, Literal
+
+import torch
+from torch import Tensor
+
+Sums = Literal["int8", "float32", "float64"]
+Cache = list[tuple[Tensor, Tensor, Tensor]]
+Linear = tuple[Tensor, Tensor]  # weights [K, N] and their scales [N]
+
+_TOP: Final = 127  # of weights and activations
+_EXACT: Final = 1 << 24  # what single precision counts to
+_WEIGHT_SUM: Final = 4095  # what the attention weights of a token come to, but for rounding
+_VALUE_TOP: Final = 2047
+_VALUE_STEPS: Final = 128  # a value of 1 is so many
+_NORM_TOP: Final = 4095
+_EXP_STEPS: Final = 256  # to a factor of e
+_SIGMOID_STEPS: Final = 256
+_SIGMOID_RANGE: Final = 16
+_SIGMOID_MIDDLE: Final = _SIGMOID_RANGE * _SIGMOID_STEPS
+_FREQUENCY_BITS: Final = 24
+_MANTISSA: Final = 23
+_EXPONENT_BIAS: Final = 127
+_LOG2_E: Final = 1.4426950408889634
+_SHARPNESS: Final = 15 / 16  # of the probabilities: the LM is a little too sure, measured on SQuAD
+_TINY: Final = 1e-9
+_LOG_STEPS: Final = _SHARPNESS * _LOG2_E * (1 << _MANTISSA)
+_LOG_TOP: Final = (_EXPONENT_BIAS + _FREQUENCY_BITS) << _MANTISSA
+_NUMBERS: Final = (_TOP, _WEIGHT_SUM, _VALUE_STEPS, _NORM_TOP, _EXP_STEPS, 0.5, _SIGMOID_STEPS, _SIGMOID_MIDDLE + 0.5,
+                   _LOG_STEPS, _LOG_TOP)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ExactShape:
+    """The sizes of a Llama-like LM: its width is `heads` times `head_dim`."""
+
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    theta: float
+    epsilon: float
+
+    @property
+    def width(self) -> int:
+        return self.heads * self.head_dim
+
+
+def quantise(shape: ExactShape, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """8-bit weights, with a scale for each row, of a Llama's state dict in transformers' names; the same everywhere.
+
+    Value channels are brought to similar sizes first, which their output projection undoes.
+    """
+    made: dict[str, Tensor] = {}
+
+    def put(name: str, rows: Tensor, unit: int = 1) -> None:
+        top = rows.abs().amax(1).clamp(min=_TINY)
+        made[f"{name}.weight"] = (rows * top.reciprocal().mul(_TOP).unsqueeze(1)).round().to(torch.int8)
+        made[f"{name}.scale"] = top.div(torch.tensor(float(_TOP * _TOP * unit)).double()).float()
+
+    def get(name: str) -> Tensor:
+        return state[f"model.{name}.weight"].double()
+
+    for number in range(shape.layers):
+        layer, own = f"layers.{number}", f"layers.{number}.self_attn"
+        gain = get(f"{layer}.input_layernorm")
+        value = get(f"{own}.v_proj")
+        # Powers of two are exact to scale by, and a maximum depends on no order.
+        size = torch.ldexp(torch.ones(len(value)).double(), (value * gain).abs().amax(1).frexp().exponent + 2)
+        put(f"{number}.attention", torch.cat([get(f"{own}.q_proj"), get(f"{own}.k_proj"), value / size.unsqueeze(1)]))
+        groups = size.view(shape.kv_heads, 1, -1).expand(-1, shape.heads // shape.kv_heads, -1).reshape(-1)
+        put(f"{number}.output", get(f"{own}.o_proj") * groups, unit=_WEIGHT_SUM * _VALUE_STEPS)
+        put(f"{number}.rise", torch.cat([get(f"{layer}.mlp.gate_proj"), get(f"{layer}.mlp.up_proj")]))
+        put(f"{number}.fall", get(f"{layer}.mlp.down_proj"))
+        made[f"{number}.attention.gain"] = gain.float()
+        made[f"{number}.rise.gain"] = get(f"{layer}.post_attention_layernorm").float()
+    put("tokens", get("embed_tokens"))
+    made["gain"] = get("norm").float()
+    return made
+
+
+class ExactLM:
+    """The LM; `tensors` are `quantise`'s. Nothing but time depends on the device and on how `sums` are computed.
+
+    Args:
+        sums: None for the fastest that is exact here.
+    """
+
+    def __init__(
+        self, shape: ExactShape, tensors: Mapping[str, Tensor], *, device: str = "cpu", sums: Sums | None = None
+    ) -> None:
+        self.shape, self.device = shape, torch.device(device)
+        self._sums: Sums = sums or _fastest_sums(self.device)
+        # Settings and accelerators may multiply in less than single precision.
+        is_exact = self.device.type == "cpu" and torch.get_float32_matmul_precision() == "highest"
+        self._held = torch.float32 if is_exact else torch.float64
+        held = {"int8": torch.int8, "float32": torch.float32, "float64": torch.float64}[self._sums]
+
+        def get(name: str) -> Tensor:
+            return tensors[name].to(device)
+
+        def linear(name: str) -> Linear:
+            return get(f"{name}.weight").to(held).T, get(f"{name}.scale")
+
+        self._embedding = get("tokens.weight"), get("tokens.scale")
+        self._head = self._embedding[0].to(held).T, self._embedding[1]
+        self._gain = get("gain")
+        self._layers = [
+            (
+                get(f"{number}.attention.gain"),
+                linear(f"{number}.attention"),
+                linear(f"{number}.output"),
+                get(f"{number}.rise.gain"),
+                linear(f"{number}.rise"),
+                linear(f"{number}.fall"),
+            )
+            for number in range(shape.layers)
+        ]
+        self._exp, self._sigmoid = _exp_table().to(device), _sigmoid_table().to(device)
+        query_top = math.isqrt(_EXACT // shape.head_dim) - 1
+        # As tensors, as torch would make one of each number each time.
+        self._query_top = torch.tensor(float(query_top), device=device)
+        self._score_scale = torch.tensor(1 / (query_top**2 * math.sqrt(shape.head_dim)), device=device)
+        self._epsilon = torch.tensor(shape.epsilon, dtype=torch.float64, device=device)
+        self._constants = {number: torch.tensor(float(number), device=device) for number in (*_NUMBERS, shape.width)}
+
+    @property
+    def vocabulary(self) -> int:
+        return len(self._embedding[0])
+
+    def empty_cache(self, batch: int, length: int) -> Cache:
+        """Room for the keys [B, KV, D, length], their scales and the values of so many tokens, for each layer."""
+        shape = self.shape
+        keys, scales = (batch, shape.kv_heads, shape.head_dim, length), (batch, shape.kv_heads, 1, 1, length)
+        held, device = self._held, self.device
+        return [
+            (
+                torch.zeros(keys, dtype=held, device=device),
+                torch.zeros(scales, device=device),
+                torch.zeros(batch, shape.kv_heads, length, shape.head_dim, dtype=held, device=device),
+            )
+            for _ in range(shape.layers)
+        ]
+
+    @torch.inference_mode()
+    def forward(self, tokens: Tensor, cache: Cache, start: int = 0) -> Tensor:
+        """The final hidden states of `tokens` [B, S], [B, S, width], after `start` tokens that the cache knows.
+
+        The cache learns these; each token attends to itself and all before.
+        """
+        batch, length = tokens.shape
+        ids, end = tokens.flatten(), start + length
+        weight, scale = (part.index_select(0, ids) for part in self._embedding)
+        x = weight.float().mul_(scale.mul_(_TOP).unsqueeze(1))
+        cos, sin = (table[start:end].unsqueeze(1) for table in self._rotations(end))
+        hidden = None
+        if length > 1:
+            hidden = torch.full((length, end), -torch.inf, device=self.device).triu_(start + 1)
+        for (gain, attention, output, rise_gain, rise, fall), known in zip(self._layers, cache, strict=True):
+            y = self._product(attention, *self._normed(x, gain))
+            mixed = self._attend(y.view(batch, length, -1), cos, sin, known, start, hidden)
+            x += self._product(output, *self._quantised(mixed))
+            gate, up = self._product(rise, *self._normed(x, rise_gain)).chunk(2, dim=1)
+            x += self._product(fall, *self._quantised(self._swiglu(gate, up)))
+        return x.view(batch, length, -1)
+
+    @torch.inference_mode()
+    def frequencies(self, states: Tensor) -> Tensor:
+        """How often each token follows, as integers of which no one is 0: from states [N, width] to [N, V], int32."""
+        logits = self._product(self._head, *self._normed(states, self._gain))
+        logits -= logits.amax(1, keepdim=True)
+        # The bits of a float are its logarithm to base 2, but for a curve between powers of two that costs nothing here.
+        logits *= self._constants[_LOG_STEPS]
+        logits += self._constants[_LOG_TOP]
+        return logits.clamp_(min=0).to(torch.int32).view(torch.float32).to(torch.int32).add_(1)
+
+    def _attend(
+        self,
+        y: Tensor,
+        cos: Tensor,
+        sin: Tensor,
+        cache: tuple[Tensor, Tensor, Tensor],
+        start: int,
+        hidden: Tensor | None,
+    ) -> Tensor:
+        """Attention for queries, keys and values `y` [B, S, ...], up to a factor: [B · S, width]."""
+        shape, (batch, length, _), end = self.shape, y.shape, start + y.shape[1]
+        heads, kv_heads, number = shape.heads, shape.kv_heads, self._constants
+        y = y.view(batch, length, -1, shape.head_dim)
+        turned = y[:, :, : heads + kv_heads]
+        turned = (turned * cos).add_(turned.roll(shape.head_dim // 2, 3).mul_(sin))  # RoPE (arXiv 2104.09864)
+        top = turned.abs().amax(3, keepdim=True).clamp_(min=_TINY)
+        turned = turned.mul_(top.reciprocal().mul_(self._query_top)).round_().to(self._held).transpose(1, 2)
+        top = top.transpose(1, 2)  # [B, heads, S, 1]
+        value = y[:, :, -kv_heads:].transpose(1, 2)
+        keys, key_scales, values = cache[0][..., :end], cache[1][..., :end], cache[2][:, :, :end]
+        keys[..., start:] = turned[:, heads:].transpose(2, 3)
+        key_scales[..., start:] = top[:, heads:].reshape(batch, kv_heads, 1, 1, length)
+        values[:, :, start:] = (value * number[_VALUE_STEPS]).round_().clamp_(-_VALUE_TOP, _VALUE_TOP)
+        scores = (turned[:, :heads].reshape(batch, kv_heads, -1, shape.head_dim) @ keys).float()
+        scores = scores.view(batch, kv_heads, -1, length, end)
+        scores *= (top[:, :heads] * self._score_scale).reshape(batch, kv_heads, -1, length, 1)
+        scores *= key_scales
+        if hidden is not None:
+            scores += hidden
+        # Softmax, by a table of exp for differences from the largest
+        steps = scores.amax(-1, keepdim=True).sub(scores).mul_(number[_EXP_STEPS]).add_(number[0.5])
+        steps = steps.clamp_(max=len(self._exp) - 1).to(torch.int32)
+        weights = self._exp.index_select(0, steps.view(-1)).view_as(scores)
+        weights *= weights.sum(-1, keepdim=True).reciprocal_().mul_(number[_WEIGHT_SUM])
+        mixed = (weights.round_().to(self._held).view(batch, kv_heads, -1, end) @ values).float()
+        return mixed.view(batch, heads, length, -1).transpose(1, 2).reshape(batch * length, -1)
+
+    def _swiglu(self, gate: Tensor, up: Tensor) -> Tensor:
+        """SiLU of `gate` times `up` (arXiv 2002.05202)."""
+        steps = (gate * self._constants[_SIGMOID_STEPS]).add_(self._constants[_SIGMOID_MIDDLE + 0.5])
+        steps = steps.clamp_(0, 2 * _SIGMOID_MIDDLE).to(torch.int32)
+        return self._sigmoid.index_select(0, steps.view(-1)).view_as(gate).mul_(gate).mul_(up)
+
+    def _normed(self, x: Tensor, gain: Tensor) -> tuple[Tensor, Tensor]:
+        """RMSNorm (arXiv 1910.07467), quantised: 8-bit integers and a scale for each token."""
+        scale = x.abs().amax(1, keepdim=True).clamp_(min=_TINY).reciprocal_().mul_(self._constants[_NORM_TOP])
+        square = (x * scale).round_().double().square_().sum(1, keepdim=True)
+        mean = square.div_(scale.double().square_().mul_(self._constants[x.shape[1]]))
+        values, top = self._quantised(x * gain)
+        return values, top.div_(mean.add_(self._epsilon).sqrt_().float())
+
+    def _quantised(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Each row as 8-bit integers, and its largest size."""
+        top = x.abs().amax(1, keepdim=True).clamp_(min=_TINY)
+        return (x * top.reciprocal().mul_(self._constants[_TOP])).round_().to(torch.int8), top
+
+    def _product(self, linear: Linear, values: Tensor, scale: Tensor) -> Tensor:
+        weight, rows = linear
+        return self._integers(values, weight).float().mul_(rows).mul_(scale)
+
+    def _integers(self, values: Tensor, weight: Tensor) -> Tensor:
+        """The product of 8-bit integers [M, K] and weights [K, N] as int32, [M, N]."""
+        if self._sums == "int8":
+            if self.device.type == "cpu" or len(values) > 16:
+                return torch._int_mm(values, weight)  # noqa: SLF001 - torch has no public name for it
+            padded = torch.cat([values, values.new_zeros(32 - len(values), values.shape[1])])  # CUDA takes no fewer
+            return torch._int_mm(padded, weight)[: len(values)]  # noqa: SLF001
+        if self._sums == "float64":
+            return (values.double() @ weight).to(torch.int32)
+        step, floats = _EXACT // (_TOP * _TOP), values.float()
+        parts = [floats[:, at : at + step] @ weight[at : at + step] for at in range(0, len(weight), step)]
+        return torch.stack([part.to(torch.int32) for part in parts]).sum(0, dtype=torch.int32)
+
+    def _rotations(self, positions: int) -> tuple[Tensor, Tensor]:
+        count = 1 << max(8, (positions - 1).bit_length())
+        cos, sin = _rotation_tables(self.shape.head_dim, self.shape.theta, count)
+        return cos.to(self.device), sin.to(self.device)
+
+
+def _fastest_sums(device: torch.device) -> Sums:
+    """Products of 8 bits if they are exact here: some processors' saturate."""
+    full = torch.full((32, 1536), _TOP, dtype=torch.int8, device=device)
+    try:
+        for values in (full, -full):
+            exact = torch.full((32, 32), _TOP * _TOP * 1536 * int(values[0, 0].sign()), device=device)
+            if not torch.equal(torch._int_mm(values, full.T), exact.int()):  # noqa: SLF001
+                return "float64"
+    except RuntimeError:
+        return "float64"
+    return "int8"
+
+
+@cache
+def _exp_table() -> Tensor:
+    with localcontext(prec=20):
+        steps = math.ceil(math.log(2 * _WEIGHT_SUM) * _EXP_STEPS) + 1
+        return torch.tensor([round(_WEIGHT_SUM * (-Decimal(step) / _EXP_STEPS).exp()) for step in range(steps)]).float()
+
+
+@cache
+def _sigmoid_table() -> Tensor:
+    with localcontext(prec=20):
+        count = _SIGMOID_MIDDLE
+        powers = [(-Decimal(step) / _SIGMOID_STEPS).exp() for step in range(-count, count + 1)]
+        return torch.tensor([round(_EXACT / (1 + power)) for power in powers]).float() / _EXACT
+
+
+@cache
+def _rotation_tables(head_dim: int, theta: float, count: int) -> tuple[Tensor, Tensor]:
+    """Cosines and signed sines by position, [count, head_dim], from powers of complex numbers in integers."""
+    bits = 60
+    with localcontext(prec=30):
+        angles = [(-Decimal(2 * own) / head_dim * Decimal(theta).ln()).exp() for own in range(head_dim // 2)]
+        units = [[round(part * (1 << bits)) for part in _cos_sin(angle)] for angle in angles]
+    turned, rows = [[1 << bits, 0] for _ in units], []
+    for _ in range(count):
+        rows.append([[(part + (1 << 35)) >> 36 for part in own] for own in turned])  # 24 bits
+        turned = [
+            [(a * c - b * s) >> bits, (a * s + b * c) >> bits] for (a, b), (c, s) in zip(turned, units, strict=True)
+        ]
+    table = torch.tensor(rows).float() / _EXACT
+    cos, sin = table[..., 0], table[..., 1]
+    return torch.cat([cos, cos], dim=1), torch.cat([-sin, sin], dim=1)
+
+
+def _cos_sin(angle: Decimal) -> tuple[Decimal, Decimal]:
+    cos, sin, term = Decimal(0), Decimal(0), Decimal(1)
+    for power in range(40):
+        part = -term if power & 2 else term
+        cos, sin = (cos + part, sin) if power % 2 == 0 else (cos, sin + part)
+        term = term * angle / (power + 1)
+    return cos, sin
