@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 import torch
@@ -17,6 +17,9 @@ from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, fingerprint
 from mbc_engine.lm.encoders import Encoder
 from mbc_engine.lm.pretrained import state_digest
 from mbc_engine.text.chunks import Chunker
+
+_Given = TypeVar("_Given")
+_Made = TypeVar("_Made")
 
 
 class CodingModel(nn.Module, ABC):
@@ -100,19 +103,19 @@ class CodingModel(nn.Module, ABC):
             yield chosen, codes.cpu().numpy().astype(np.uint16)
 
 
-def one_by_one(work: Callable[[Sequence[str]], Tensor], texts: Sequence[str]) -> Generator[Tensor, None, None]:
+def one_by_one(work: Callable[[Sequence[_Given]], _Made], texts: Sequence[_Given]) -> Generator[_Made, None, None]:
     """What `work` makes of each text alone, in order and without gradients, as many at once as torch has threads.
 
     Processes that hold parameters in parts have to ask for them in one order: there it is one text after the other.
     """
     is_cast, kind = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
 
-    def alone(text: str) -> Tensor:
+    def alone(text: _Given) -> _Made:
         with torch.no_grad(), torch.autocast("cpu", dtype=kind, enabled=is_cast):  # a thread begins with neither
             return work([text])
 
     is_shared = distributed.is_available() and distributed.is_initialized()
-    with _single_threaded() as threads:
+    with single_threaded() as threads:
         # The first finds tokenizers and caches unprepared, which are not to be prepared twice at once.
         yield from map(alone, texts[:1])
         if threads == 1 or is_shared:
@@ -127,7 +130,8 @@ def one_by_one(work: Callable[[Sequence[str]], Tensor], texts: Sequence[str]) ->
 
 
 @contextmanager
-def _single_threaded() -> Iterator[int]:
+def single_threaded() -> Iterator[int]:
+    """Inside, torch has one thread in this one; gives how many it had."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -104,9 +104,6 @@ class ExactLM:
     ) -> None:
         self.shape, self.device = shape, torch.device(device)
         self._sums: Sums = sums or _fastest_sums(self.device)
-        # Settings and accelerators may multiply in less than single precision.
-        is_exact = self.device.type == "cpu" and torch.get_float32_matmul_precision() == "highest"
-        self._held = torch.float32 if is_exact else torch.float64
         held = {"int8": torch.int8, "float32": torch.float32, "float64": torch.float64}[self._sums]
 
         def get(name: str) -> Tensor:
@@ -145,15 +142,9 @@ class ExactLM:
         """Room for the keys [B, KV, D, length], their scales and the values of so many tokens, for each layer."""
         shape = self.shape
         keys, scales = (batch, shape.kv_heads, shape.head_dim, length), (batch, shape.kv_heads, 1, 1, length)
-        held, device = self._held, self.device
-        return [
-            (
-                torch.zeros(keys, dtype=held, device=device),
-                torch.zeros(scales, device=device),
-                torch.zeros(batch, shape.kv_heads, length, shape.head_dim, dtype=held, device=device),
-            )
-            for _ in range(shape.layers)
-        ]
+        sizes = keys, scales, (batch, shape.kv_heads, length, shape.head_dim)
+        several = ([torch.zeros(size, device=self.device) for size in sizes] for _ in range(shape.layers))
+        return [(keys, scales, values) for keys, scales, values in several]
 
     @torch.inference_mode()
     def forward(self, tokens: Tensor, cache: Cache, start: int = 0) -> Tensor:
@@ -203,14 +194,14 @@ class ExactLM:
         turned = y[:, :, : heads + kv_heads]
         turned = (turned * cos).add_(turned.roll(shape.head_dim // 2, 3).mul_(sin))  # RoPE (arXiv 2104.09864)
         top = turned.abs().amax(3, keepdim=True).clamp_(min=_TINY)
-        turned = turned.mul_(top.reciprocal().mul_(self._query_top)).round_().to(self._held).transpose(1, 2)
+        turned = turned.mul_(top.reciprocal().mul_(self._query_top)).round_().transpose(1, 2)
         top = top.transpose(1, 2)  # [B, heads, S, 1]
         value = y[:, :, -kv_heads:].transpose(1, 2)
         keys, key_scales, values = cache[0][..., :end], cache[1][..., :end], cache[2][:, :, :end]
         keys[..., start:] = turned[:, heads:].transpose(2, 3)
         key_scales[..., start:] = top[:, heads:].reshape(batch, kv_heads, 1, 1, length)
         values[:, :, start:] = (value * number[_VALUE_STEPS]).round_().clamp_(-_VALUE_TOP, _VALUE_TOP)
-        scores = (turned[:, :heads].reshape(batch, kv_heads, -1, shape.head_dim) @ keys).float()
+        scores = _summed(turned[:, :heads].reshape(batch, kv_heads, -1, shape.head_dim), keys)
         scores = scores.view(batch, kv_heads, -1, length, end)
         scores *= (top[:, :heads] * self._score_scale).reshape(batch, kv_heads, -1, length, 1)
         scores *= key_scales
@@ -221,7 +212,7 @@ class ExactLM:
         steps = steps.clamp_(max=len(self._exp) - 1).to(torch.int32)
         weights = self._exp.index_select(0, steps.view(-1)).view_as(scores)
         weights *= weights.sum(-1, keepdim=True).reciprocal_().mul_(number[_WEIGHT_SUM])
-        mixed = (weights.round_().to(self._held).view(batch, kv_heads, -1, end) @ values).float()
+        mixed = _summed(weights.round_().view(batch, kv_heads, -1, end), values)
         return mixed.view(batch, heads, length, -1).transpose(1, 2).reshape(batch * length, -1)
 
     def _swiglu(self, gate: Tensor, up: Tensor) -> Tensor:
@@ -257,13 +248,22 @@ class ExactLM:
         if self._sums == "float64":
             return (values.double() @ weight).to(torch.int32)
         step, floats = _EXACT // (_TOP * _TOP), values.float()
-        parts = [floats[:, at : at + step] @ weight[at : at + step] for at in range(0, len(weight), step)]
+        parts = [_summed(floats[:, at : at + step], weight[at : at + step]) for at in range(0, len(weight), step)]
         return torch.stack([part.to(torch.int32) for part in parts]).sum(0, dtype=torch.int32)
 
     def _rotations(self, positions: int) -> tuple[Tensor, Tensor]:
         count = 1 << max(8, (positions - 1).bit_length())
         cos, sin = _rotation_tables(self.shape.head_dim, self.shape.theta, count)
         return cos.to(self.device), sin.to(self.device)
+
+
+def _summed(integers: Tensor, others: Tensor) -> Tensor:
+    """A product of matrices whose sums stay under 2^24."""
+    # Settings and accelerators may multiply in less than single precision.
+    is_single = torch.get_float32_matmul_precision() == "highest" and not torch.is_autocast_enabled("cpu")
+    if is_single and integers.device.type == "cpu":
+        return integers @ others
+    return (integers.double() @ others.double()).float()
 
 
 def _fastest_sums(device: torch.device) -> Sums:

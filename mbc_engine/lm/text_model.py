@@ -1,0 +1,273 @@
+"""Text at its entropy under a language model: range coding with the probabilities of `ExactLM`.
+
+"Language modeling is compression" (arXiv 2309.10668): a token of probability p takes -log2 p bits. A text is coded by
+itself: ten bits for how many tokens it has, and then each under those before it. Range coding is arithmetic coding in
+whole bytes (Martin, 1979); the integers here have no fixed size, so that no carry is ever lost.
+"""
+
+import hashlib
+import json
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, Self
+
+import torch
+from filelock import FileLock
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from mbc_engine.errors import ModelError
+from mbc_engine.lm.coding import one_by_one, single_threaded
+from mbc_engine.lm.embedded import LANGUAGE_MODEL, find_language_model
+from mbc_engine.lm.exact import ExactLM, ExactShape, Sums, quantise
+from mbc_engine.lm.pretrained import write_tensors
+
+# Part of every fingerprint: another number for any change of what the bytes are.
+_VERSION: Final = "mbc-exact-lm-1"
+_EMBEDDED: Final = "8e48de5b8d6fa51e"
+_MOST_TOKENS: Final = 1024
+_RANGE_BITS: Final = 56  # that a coder divides, at least
+_KEPT: Final = 4096  # texts decoded last
+
+
+class TextModel:
+    """Codes texts as bytes under a language model, and back.
+
+    Args:
+        tokens: the bytes that each token stands for; None for special ones, which no text has.
+        first: the token that the first one of a text is predicted from.
+        fingerprint: 16 hexadecimal digits of all that the bytes depend on.
+    """
+
+    def __init__(
+        self, lm: ExactLM, tokenizer: Tokenizer, tokens: Sequence[bytes | None], first: int, fingerprint: str
+    ) -> None:
+        self.fingerprint = fingerprint
+        self._lm, self._tokenizer, self._tokens, self._first = lm, tokenizer, tokens, first
+        self._latest: OrderedDict[bytes, str] = OrderedDict()
+
+    @classmethod
+    def from_folder(cls, folder: Path, *, device: str = "cpu", sums: Sums | None = None) -> Self:
+        """Open a Llama-like LM with byte-level BPE, saved as transformers does. Raises ModelError if it is none."""
+        shape, tokenizer = _read_shape(folder), Tokenizer.from_file(str(folder / "tokenizer.json"))
+        tensors = quantise(shape, load_file(folder / "model.safetensors"))
+        return cls._of(shape, tokenizer, tensors, _fingerprint(shape, tokenizer, tensors), device, sums)
+
+    @classmethod
+    def _of(
+        cls,
+        shape: ExactShape,
+        tokenizer: Tokenizer,
+        tensors: Mapping[str, Tensor],
+        fingerprint: str,
+        device: str = "cpu",
+        sums: Sums | None = None,
+    ) -> Self:
+        tokenizer.encode_special_tokens = True  # what looks like one in a text is text
+        tokens = _token_bytes(tokenizer)
+        return cls(ExactLM(shape, tensors, device=device, sums=sums), tokenizer, tokens, _newline(tokens), fingerprint)
+
+    def encode(self, texts: Sequence[str]) -> list[bytes | None]:
+        """Each text as bytes; None for one with no tokens, more than 1,024, or that its tokens do not spell exactly."""
+        return list(self.encode_stepwise(texts))
+
+    def encode_stepwise(self, texts: Sequence[str]) -> Iterator[bytes | None]:
+        """As `encode`, one after the other, as many at once as torch has threads."""
+        several = [self._tokenized(text) for text in texts]
+        coded = one_by_one(self._intervals, [own for own in several if own])
+        for ids in several:
+            yield _range_encoded([(len(ids) - 1, 1, _MOST_TOKENS), *next(coded)]) if ids else None
+
+    def decode(self, payloads: Sequence[bytes]) -> list[str]:
+        """The inverse, in one batch. Raises ValueError if bytes are no text's; other damage gives another text."""
+        new = [payload for payload in dict.fromkeys(payloads) if payload not in self._latest]
+        self._latest |= zip(new, self._decoded(new), strict=True) if new else ()
+        texts = [self._latest[payload] for payload in payloads]
+        for payload in payloads:
+            self._latest.move_to_end(payload)
+        while len(self._latest) > _KEPT:
+            self._latest.popitem(last=False)
+        return texts
+
+    def _tokenized(self, text: str) -> list[int]:
+        try:
+            plain = text.encode()
+        except UnicodeEncodeError:  # half a surrogate
+            return []
+        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
+        spelt = b"".join(self._tokens[own] or b"" for own in ids)
+        return ids if spelt == plain and len(ids) <= _MOST_TOKENS else []
+
+    def _intervals(self, texts: Sequence[Sequence[int]]) -> list[tuple[int, int, int]]:
+        """Of each token of the one text: the sum of the frequencies before its own, its own, and the sum of all."""
+        (ids,), lm = texts, self._lm
+        found = []
+        states = lm.forward(self._tensor([[self._first, *ids[:-1]]]), lm.empty_cache(1, len(ids)))[0]
+        # A few at a time, which fit a processor's cache.
+        for place in range(0, len(ids), 8):
+            for frequencies, own in zip(lm.frequencies(states[place : place + 8]), ids[place : place + 8], strict=True):
+                found.append((int(frequencies[:own].sum()), int(frequencies[own]), int(frequencies.sum())))
+        return found
+
+    def _decoded(self, payloads: Sequence[bytes]) -> list[str]:
+        coders = [_RangeDecoder(payload) for payload in payloads]
+        lengths = []
+        for coder in coders:
+            length = coder.target(_MOST_TOKENS)
+            coder.take(length, 1)
+            lengths.append(length + 1)
+        # The longest first, so that those at work are always the first rows of the cache.
+        order = sorted(range(len(coders)), key=lambda place: -lengths[place])
+        written: list[list[int]] = [[] for _ in coders]
+        cache = self._lm.empty_cache(len(coders), max(lengths))
+        with single_threaded():
+            for step in range(max(lengths)):
+                working = [place for place in order if lengths[place] > step]
+                rows = len(working)
+                before = self._tensor([[written[place][-1] if step else self._first] for place in working])
+                known = [(keys[:rows], scales[:rows], values[:rows]) for keys, scales, values in cache]
+                frequencies = self._lm.frequencies(self._lm.forward(before, known, step)[:, 0])
+                self._take(frequencies, [(coders[place], written[place]) for place in working])
+        return [b"".join(self._tokens[own] or b"" for own in ids).decode() for ids in written]
+
+    def _take(self, frequencies: Tensor, work: Sequence[tuple["_RangeDecoder", list[int]]]) -> None:
+        ends = frequencies.cumsum(1)
+        targets = [coder.target(total) for (coder, _), total in zip(work, ends[:, -1].tolist(), strict=True)]
+        found = torch.searchsorted(ends, torch.tensor(targets, device=ends.device).unsqueeze(1), right=True)
+        sizes, past = frequencies.gather(1, found), ends.gather(1, found)
+        for (coder, ids), (own,), (size,), (end,) in zip(
+            work, *(part.tolist() for part in (found, sizes, past)), strict=True
+        ):
+            coder.take(end - size, size)
+            ids.append(own)
+
+    def _tensor(self, ids: Sequence[Sequence[int]]) -> Tensor:
+        return torch.tensor(ids, device=self._lm.device)
+
+
+def open_text_model(fingerprint: str | None = None) -> TextModel:
+    """The embedded language model as a text model, quantised once into the user's cache.
+
+    Raises ModelError if it is not installed, or `fingerprint` is another one's.
+    """
+    if fingerprint not in (None, _EMBEDDED):
+        raise ModelError(
+            f"These texts were compressed by another language model ({fingerprint}) than {LANGUAGE_MODEL}.",
+            hint="Use the version of mbc that wrote the bank, or ingest the files again into a new one.",
+        )
+    return _embedded()
+
+
+@cache
+def _embedded() -> TextModel:
+    folder = find_language_model()
+    path = folder / f"{_VERSION}.safetensors"
+    shape, tokenizer = _read_shape(folder), Tokenizer.from_file(str(folder / "tokenizer.json"))
+    with FileLock(path.with_suffix(".lock")):
+        if not _is_quantised(path):
+            tensors = quantise(shape, load_file(folder / "model.safetensors"))
+            made = _fingerprint(shape, tokenizer, tensors)
+            if made != _EMBEDDED:
+                raise ModelError(
+                    f"The language model's integers are not those of other machines: {made}, not {_EMBEDDED}.",
+                    hint="Keep text with --codec zstd, and report this.",
+                )
+            write_tensors(path, tensors, {"fingerprint": made})
+    return TextModel._of(shape, tokenizer, load_file(path), _EMBEDDED)  # noqa: SLF001 - one of its own kind
+
+
+def _is_quantised(path: Path) -> bool:
+    try:
+        with safe_open(path, "pt") as file:
+            return (file.metadata() or {}).get("fingerprint") == _EMBEDDED
+    except (OSError, SafetensorError):
+        return False
+
+
+def _read_shape(folder: Path) -> ExactShape:
+    config: dict[str, Any] = json.loads((folder / "config.json").read_text())
+    heads, rope = config["num_attention_heads"], config.get("rope_parameters") or config
+    if config["model_type"] != "llama" or not config["tie_word_embeddings"] or config.get("attention_bias"):
+        raise ModelError(f"{folder} holds no Llama with tied embeddings.", hint="Other models cannot compress text.")
+    return ExactShape(
+        layers=config["num_hidden_layers"],
+        heads=heads,
+        kv_heads=config["num_key_value_heads"],
+        head_dim=config.get("head_dim") or config["hidden_size"] // heads,
+        theta=float(rope["rope_theta"]),
+        epsilon=config["rms_norm_eps"],
+    )
+
+
+def _fingerprint(shape: ExactShape, tokenizer: Tokenizer, tensors: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256(json.dumps([_VERSION, astuple(shape)]).encode())
+    for token in _token_bytes(tokenizer):
+        digest.update(b"-" if token is None else b"%d " % len(token) + token)
+    for name in sorted(tensors):
+        digest.update(name.encode())
+        digest.update(tensors[name].contiguous().numpy().data)
+    return digest.hexdigest()[:16]
+
+
+def _token_bytes(tokenizer: Tokenizer) -> list[bytes | None]:
+    """What each token of a byte-level BPE stands for; its vocabulary writes every byte as a printable character."""
+    printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    others = [byte for byte in range(256) if byte not in printable]
+    bytes_of = {chr(byte): byte for byte in printable} | {chr(256 + place): byte for place, byte in enumerate(others)}
+    special = {number for number, token in tokenizer.get_added_tokens_decoder().items() if token.special}
+    vocabulary = tokenizer.get_vocab()
+    tokens: list[bytes | None] = [None] * (max(vocabulary.values()) + 1)
+    for token, number in vocabulary.items():
+        if number not in special and all(character in bytes_of for character in token):
+            tokens[number] = bytes(bytes_of[character] for character in token)
+    return tokens
+
+
+def _newline(tokens: Sequence[bytes | None]) -> int:
+    """The token after which a text may begin; it predicts the first words best of those tried."""
+    return tokens.index(b"\n") if b"\n" in tokens else 0
+
+
+def _range_encoded(intervals: Iterable[tuple[int, int, int]]) -> bytes:
+    """The fewest bytes that lead a decoder into each interval (start, size, total) in turn, total up to 2^48."""
+    low, width, bits = 0, 1 << _RANGE_BITS, _RANGE_BITS
+    for start, size, total in intervals:
+        unit = width // total
+        low, width = low + unit * start, unit * size
+        while width < 1 << _RANGE_BITS:
+            low, width, bits = low << 8, width << 8, bits + 8
+    count = next(own for own in range(bits // 8 + 1) if _rounded_up(low, bits - 8 * own) < low + width)
+    return (_rounded_up(low, bits - 8 * count) >> (bits - 8 * count)).to_bytes(count, "big")
+
+
+def _rounded_up(number: int, bits: int) -> int:
+    return -(-number >> bits) << bits
+
+
+class _RangeDecoder:
+    """Reads intervals back; zero bytes follow the last one."""
+
+    def __init__(self, data: bytes) -> None:
+        self._bytes = iter(data)
+        self._width = 1
+        self._offset = 0  # of the number that the bytes are, in the range
+        self._widen()
+
+    def target(self, total: int) -> int:
+        """A number of the interval to be taken next, in [0, total)."""
+        self._unit = self._width // total
+        return min(self._offset // self._unit, total - 1)
+
+    def take(self, start: int, size: int) -> None:
+        self._offset -= self._unit * start
+        self._width = self._unit * size
+        self._widen()
+
+    def _widen(self) -> None:
+        while self._width < 1 << _RANGE_BITS:
+            self._width, self._offset = self._width << 8, self._offset << 8 | next(self._bytes, 0)

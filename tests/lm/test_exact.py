@@ -1,0 +1,172 @@
+"""The exact LM: the same integers under every setting, and close to the LM that it was made from."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import product
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from mbc_engine.lm import exact
+from mbc_engine.lm.exact import ExactLM, ExactShape, quantise
+
+VOCABULARY = 320
+# 1,200 is more than single precision can sum at once.
+CONFIG = LlamaConfig(
+    hidden_size=64, intermediate_size=1200, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
+    vocab_size=VOCABULARY, rope_theta=10_000.0, rms_norm_eps=1e-5, tie_word_embeddings=True,
+    max_position_embeddings=512, initializer_range=0.12,
+)  # fmt: skip
+SHAPE = ExactShape(layers=3, heads=4, kv_heads=2, head_dim=16, theta=10_000.0, epsilon=1e-5)
+
+
+@pytest.fixture(scope="module")
+def llama() -> LlamaForCausalLM:
+    torch.manual_seed(0)
+    return LlamaForCausalLM(CONFIG).eval()
+
+
+@pytest.fixture(scope="module")
+def tensors(llama: LlamaForCausalLM) -> dict[str, Tensor]:
+    return quantise(SHAPE, llama.state_dict())
+
+
+@pytest.fixture(scope="module")
+def lm(tensors: dict[str, Tensor]) -> ExactLM:
+    return ExactLM(SHAPE, tensors)
+
+
+def text(length: int, seed: int = 0) -> Tensor:
+    return torch.randint(VOCABULARY, (1, length), generator=torch.Generator().manual_seed(seed))
+
+
+def whole(lm: ExactLM, tokens: Tensor) -> Tensor:
+    """Frequencies of all tokens, [B, S, V], in one pass."""
+    states = lm.forward(tokens, lm.empty_cache(*tokens.shape))
+    return lm.frequencies(states.flatten(0, 1)).view(*tokens.shape, -1)
+
+
+@contextmanager
+def setting(threads: int, mkldnn: bool) -> Iterator[None]:
+    before = torch.get_num_threads(), torch._C._get_mkldnn_enabled()
+    torch.set_num_threads(threads)
+    torch._C._set_mkldnn_enabled(mkldnn)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before[0])
+        torch._C._set_mkldnn_enabled(before[1])
+
+
+@pytest.mark.parametrize(
+    ("sums", "threads", "mkldnn"), list(product(["int8", "float32", "float64"], [1, 2, 8], [True, False]))
+)
+def test_sums_threads_and_libraries_change_nothing(
+    tensors: dict[str, Tensor], lm: ExactLM, sums: exact.Sums, threads: int, mkldnn: bool
+) -> None:
+    tokens = torch.cat([text(40, seed) for seed in range(3)])
+    with setting(threads, mkldnn):
+        assert torch.equal(whole(ExactLM(SHAPE, tensors, sums=sums), tokens), whole(lm, tokens))
+
+
+@settings(deadline=None, max_examples=20)
+@given(batch=st.integers(1, 64), length=st.integers(1, 30), padding=st.integers(0, 9), seed=st.integers(0, 99))
+def test_a_text_does_not_notice_others_nor_padding(batch: int, length: int, padding: int, seed: int) -> None:
+    torch.manual_seed(0)
+    lm = ExactLM(SHAPE, quantise(SHAPE, LlamaForCausalLM(CONFIG).state_dict()))
+    own = text(length, seed)
+    several = torch.cat([text(length + padding, seed + place) for place in range(batch)])
+    several[batch // 2, :length] = own
+    assert torch.equal(whole(lm, several)[batch // 2, :length], whole(lm, own)[0])
+
+
+@settings(deadline=None, max_examples=20)
+@given(cuts=st.lists(st.integers(1, 9), min_size=1, max_size=12), batch=st.integers(1, 5))
+def test_steps_of_any_length_equal_one_pass(cuts: list[int], batch: int) -> None:
+    torch.manual_seed(1)
+    lm = ExactLM(SHAPE, quantise(SHAPE, LlamaForCausalLM(CONFIG).state_dict()))
+    tokens = torch.cat([text(sum(cuts), seed) for seed in range(batch)])
+    cache, start, found = lm.empty_cache(batch, sum(cuts) + 3), 0, []
+    for length in cuts:
+        states = lm.forward(tokens[:, start : start + length], cache, start)
+        found.append(lm.frequencies(states.flatten(0, 1)).view(batch, length, -1))
+        start += length
+    assert torch.equal(torch.cat(found, dim=1), whole(lm, tokens))
+
+
+def test_precision_settings_change_nothing(tensors: dict[str, Tensor], lm: ExactLM) -> None:
+    expected = whole(lm, text(50))
+    before = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision("medium")
+        assert torch.equal(whole(ExactLM(SHAPE, tensors, sums="float64"), text(50)), expected)
+        assert torch.equal(whole(ExactLM(SHAPE, tensors), text(50)), expected)
+        assert torch.equal(whole(lm, text(50)), expected)
+    finally:
+        torch.set_float32_matmul_precision(before)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(whole(lm, text(50)), expected)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
+@pytest.mark.parametrize("sums", ["int8", "float32", "float64"])
+def test_a_gpu_changes_nothing(tensors: dict[str, Tensor], lm: ExactLM, sums: exact.Sums) -> None:
+    tokens = torch.cat([text(40, seed) for seed in range(3)])
+    found = ExactLM(SHAPE, tensors, device="cuda", sums=sums)
+    assert torch.equal(whole(found, tokens.cuda()).cpu(), whole(lm, tokens))
+
+
+def test_probabilities_are_nearly_those_of_the_lm_in_single_precision(llama: LlamaForCausalLM, lm: ExactLM) -> None:
+    tokens = text(60)
+    frequencies = whole(lm, tokens)[0].double()
+    with torch.no_grad():
+        expected = (exact._SHARPNESS * llama(tokens).logits[0].double()).softmax(1)
+    found = frequencies / frequencies.sum(1, keepdim=True)
+    divergence = (expected * (expected / found).log()).sum(1)
+    surprise = (expected * (expected * VOCABULARY).log()).sum(1).mean()
+    assert surprise > 0.1  # the LM has something to say
+    assert divergence.mean() < 0.02 * surprise
+
+
+def test_every_token_has_a_frequency_and_sums_stay_exact(lm: ExactLM) -> None:
+    frequencies = whole(lm, text(60))
+    assert frequencies.dtype == torch.int32
+    assert frequencies.min() >= 1
+    assert frequencies.max() <= (1 << 24) + 1
+    assert (frequencies.max(2).values == (1 << 24) + 1).all()
+
+
+def test_integers_that_saturate_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert exact._fastest_sums(torch.device("cpu")) == "int8"
+    real = torch._int_mm
+    monkeypatch.setattr(torch, "_int_mm", lambda a, b: real(a, b).clamp(-(1 << 24), 1 << 24))
+    assert exact._fastest_sums(torch.device("cpu")) == "float64"
+
+
+def test_tables_are_the_functions_to_their_last_digit() -> None:
+    powers = exact._exp_table()
+    assert powers[0] == 4095
+    assert powers[-1] == 0
+    assert (powers - 4095 * torch.exp(-torch.arange(len(powers)).double() / 256)).abs().max() <= 0.5
+    sigmoid = exact._sigmoid_table().double()
+    expected = torch.sigmoid((torch.arange(len(sigmoid)).double() - 4096) / 256)
+    assert (sigmoid - expected).abs().max() <= 2**-24
+    cos, sin = exact._rotation_tables(64, 100_000.0, 256)
+    angles = torch.arange(256).double().unsqueeze(1) * 100_000.0 ** (-torch.arange(32).double() / 32)
+    assert (cos[:, :32] - angles.cos()).abs().max() < 2**-23
+    assert (sin[:, 32:] - angles.sin()).abs().max() < 2**-23
+    assert torch.equal(sin[:, :32], -sin[:, 32:])
+    assert torch.equal(cos[:, :32], cos[:, 32:])
+
+
+def test_weights_quantised_by_hand() -> None:
+    shape = ExactShape(layers=0, heads=1, kv_heads=1, head_dim=2, theta=10_000.0, epsilon=1e-5)
+    made = quantise(shape, {"model.embed_tokens.weight": torch.tensor([[1.0, -0.5], [0.0, 2.54]]),
+                            "model.norm.weight": torch.tensor([1.0, 0.5])})  # fmt: skip
+    assert made["tokens.weight"].tolist() == [[127, -64], [0, 127]]  # 63.5 is rounded to even
+    assert made["tokens.scale"].tolist() == pytest.approx([1 / 127**2, 2.54 / 127**2], rel=1e-7)
+    assert made["gain"].tolist() == [1.0, 0.5]

