@@ -42,8 +42,8 @@ _F32, _Q4_1, _Q8_0 = 0, 3, 8
 # Bytes of a block of each kind, and weights in it.
 _BLOCKS: Final = {_F32: (4, 1), _Q4_1: (20, 32), _Q8_0: (34, 32)}
 _ALIGNMENT: Final = 32
-# A tensor as stored: what it is quantised to, its shape, its blocks.
-_Tensor: TypeAlias = tuple[int, list[int], NDArray[np.uint8]]
+# A tensor's name, its shape, what it is quantised to, and where its blocks begin.
+_Tensor: TypeAlias = tuple[str, list[int], int, int]
 _NAMES: Final = {
     "token_embd": "embed_tokens",
     "output_norm": "norm",
@@ -109,9 +109,9 @@ def _unpack(source: Path, folder: Path, on_progress: Callable[[int, int], object
     shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
     try:
         shutil.copytree(_SETTINGS, partial)
-        metadata, tensors = _read_gguf(content)
+        metadata, tensors, stored = _read_gguf(content)
         _write_tokenizer(partial / "tokenizer.json", metadata)
-        if _write_weights(partial / _WEIGHTS, tensors, on_progress) != _WEIGHTS_DIGEST:
+        if _write_weights(partial / _WEIGHTS, tensors, stored, on_progress) != _WEIGHTS_DIGEST:
             raise ModelError(
                 "The unpacked weights of the language model are wrong.", hint="Try again; if it stays so, report it."
             )
@@ -121,8 +121,8 @@ def _unpack(source: Path, folder: Path, on_progress: Callable[[int, int], object
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _read_gguf(content: bytes) -> tuple[dict[str, Any], dict[str, _Tensor]]:
-    """The metadata of a GGUF file and its tensors."""
+def _read_gguf(content: bytes) -> tuple[dict[str, Any], list[_Tensor], memoryview]:
+    """The metadata of a GGUF file, its tensors, and the bytes that their offsets count from."""
     at = 0
 
     def read(layout: str) -> Any:
@@ -141,22 +141,16 @@ def _read_gguf(content: bytes) -> tuple[dict[str, Any], dict[str, _Tensor]]:
 
     _magic, _version, tensor_count, value_count = read("I"), read("I"), read("Q"), read("Q")
     metadata = {read_value(_STRING): read_value(read("I")) for _ in range(value_count)}
-    stored = []
+    tensors = []
     for _ in range(tensor_count):
-        name, dimensions = read_value(_STRING), read("I")
-        shape = [read("Q") for _ in range(dimensions)][::-1]  # the fastest dimension comes first
-        stored.append((name, shape, read("I"), read("Q")))
-    begin = -(-at // _ALIGNMENT) * _ALIGNMENT
-    tensors = {}
-    for name, shape, kind, offset in stored:
-        block_bytes, block_weights = _BLOCKS[kind]
-        count = math.prod(shape) // block_weights
-        blocks = np.frombuffer(content, np.uint8, count * block_bytes, begin + offset).reshape(count, block_bytes)
-        tensors[name] = (kind, shape, blocks)
-    return metadata, tensors
+        name, shape = read_value(_STRING), [read("Q") for _ in range(read("I"))]
+        tensors.append((name, shape[::-1], read("I"), read("Q")))  # the fastest dimension comes first
+    return metadata, tensors, memoryview(content)[-(-at // _ALIGNMENT) * _ALIGNMENT :]
 
 
-def _dequantised(kind: int, blocks: NDArray[np.uint8]) -> NDArray[np.float32]:
+def _dequantised(stored: memoryview, kind: int, count: int) -> NDArray[np.float32]:
+    block_bytes, block_weights = _BLOCKS[kind]
+    blocks = np.frombuffer(stored, np.uint8, count // block_weights * block_bytes).reshape(-1, block_bytes)
     if kind == _F32:
         return blocks.view("<f4")
     if kind == _Q8_0:  # a scale, and 32 bytes
@@ -173,13 +167,15 @@ def _write_tokenizer(path: Path, metadata: dict[str, Any]) -> None:
     path.write_text(json.dumps(tokenizer))
 
 
-def _write_weights(path: Path, tensors: dict[str, _Tensor], on_progress: Callable[[int, int], object]) -> str:
+def _write_weights(
+    path: Path, tensors: list[_Tensor], stored: memoryview, on_progress: Callable[[int, int], object]
+) -> str:
     """Write a safetensors file, byte by byte as every version of the library reads it; return its SHA-256."""
     config = json.loads((_SETTINGS / "config.json").read_text())
     heads = {"attn_q": config["num_attention_heads"], "attn_k": config["num_key_value_heads"]}
     layout: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     end = 0
-    for name, (_, shape, _) in tensors.items():
+    for name, shape, _, _ in tensors:
         begin, end = end, end + 2 * math.prod(shape)
         *block, part, suffix = name.split(".")
         place = ".".join(["model", *(["layers", block[1]] if block else []), _NAMES[part], suffix])
@@ -189,8 +185,8 @@ def _write_weights(path: Path, tensors: dict[str, _Tensor], on_progress: Callabl
     digest = hashlib.sha256(begun := struct.pack("<Q", len(header)) + header)
     with path.open("wb") as file:
         file.write(begun)
-        for name, (kind, shape, blocks) in tensors.items():
-            weights = _dequantised(kind, blocks).astype("<f2").reshape(shape)
+        for name, shape, kind, offset in tensors:
+            weights = _dequantised(stored[offset:], kind, math.prod(shape)).astype("<f2").reshape(shape)
             if count := heads.get(name.split(".")[-2]):
                 # GGUF has the two rows that RoPE rotates together side by side, transformers half a head apart.
                 weights = weights.reshape(count, -1, 2, shape[-1]).swapaxes(1, 2)
