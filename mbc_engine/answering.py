@@ -110,9 +110,10 @@ class ReadingAnswerer:
         for question, found, own, answered in zip(questions, hits, texts, answers, strict=True):
             best = answered.best if answered.probability >= threshold else None
             text, extracted = " ".join(best.text.split()) if best else None, None
-            if best is not None and options.write:
+            if text is not None and best is not None and options.write:
                 passage, most = own[best.passage][0], options.max_new_tokens
-                if written := self._writer().write(question, [passage], max_new_tokens=most, on_token=on_token):
+                written = self._writer().write(question, text, [passage], max_new_tokens=most, on_token=on_token)
+                if written:
                     text, extracted = written, text
             confidence = Confidence(answered.probability, label_of(answered.probability))
             ranked = by_document(found, options.sources, own[best.passage][1] if best else None)

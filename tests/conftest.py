@@ -179,7 +179,7 @@ def chat_lm(tmp_path_factory: pytest.TempPathFactory, tiny_llama: Path) -> Path:
     tokenizer.chat_template = (
         "{% for message in messages %}<|user|>{{ message['content'] }}<|end|>\n{% endfor %}<|assistant|>"
     )
-    config = AutoConfig.from_pretrained(tiny_llama, vocab_size=len(tokenizer), max_position_embeddings=240)
+    config = AutoConfig.from_pretrained(tiny_llama, vocab_size=len(tokenizer), max_position_embeddings=900)
     return _save(tmp_path_factory.mktemp("chat"), LlamaForCausalLM(config), tokenizer)
 
 

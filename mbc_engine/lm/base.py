@@ -403,9 +403,9 @@ class BaseLM(nn.Module):
         return [first_line(text) for text in self.tokenizer.batch_decode(generated[:, ids.shape[1] :], **DECODING)]
 
     @torch.no_grad()
-    def read(self, tokens: list[int]) -> KVPrefix:
-        """The keys and values of tokens that begin a text, as the prefix of what follows them; in one pass."""
-        cache = self.no_prefix(1).cache(self.model.dtype)
+    def read(self, tokens: list[int], after: KVPrefix | None = None) -> KVPrefix:
+        """The keys and values of tokens, with those of the prefix `after` which they follow, in one pass."""
+        cache = (after or self.no_prefix(1)).cache(self.model.dtype)
         ids = torch.tensor([tokens], device=self.model.device)
         self.model.get_decoder()(input_ids=ids, past_key_values=cache, use_cache=True)
         return KVPrefix(

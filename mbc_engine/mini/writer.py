@@ -1,11 +1,13 @@
 """Answers that a chat LM writes from passages, which enter as its key/value prefix and are read once.
 
-The prompt is an instruction with the passages and the question in the LM's own chat template. Passages and questions
-come from others: nothing in them acts as one of the template's special tokens.
+The LM makes a sentence of what the span reader found, shown by a few examples how: an LM of 135M parameters that was
+only given the passage answered from memory, or made things up. The prompt is in the LM's own chat template. Passages,
+questions and what was found come from others: nothing in them acts as one of the template's special tokens.
 """
 
 import re
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Final
 
 import torch
@@ -16,29 +18,57 @@ from mbc_engine.lm.base import BaseLM, KVPrefix, load_base
 from mbc_engine.lm.embedded import LANGUAGE_MODEL, find_language_model
 from mbc_engine.mini.span_reader import is_fast_in_bf16
 
-_QUESTION_WINDOW: Final = 256
+_QUESTION_WINDOW, _FOUND_WINDOW = 256, 128
 # Of these many sets of passages the keys and values are kept: 23 kB a token of SmolLM2-135M in bf16.
 _MOST_KEPT: Final = 4
-# Stand for the passages and the question while the template is filled in.
+_ASKED, _FOUND = "Question: {}", "\nShort answer: {}"
+# Passages, question, what was found, and the answer.
+_EXAMPLES: Final = (
+    (
+        "Its captain, Edda Lunde, retired after the war, when the ferry was sold to a company in Oslo.",
+        "Who was captain of the ferry?",
+        "Edda Lunde",
+        "The captain of the ferry was Edda Lunde.",
+    ),
+    ("The Solvej was built in Bergen in 1931.", "When was the Solvej built?", "1931", "The Solvej was built in 1931."),
+    (
+        "He was paid 300 ducats, less than he had asked for, because the bishop disliked blue.",
+        "Why did Marchetti get less than he asked for?",
+        "the bishop disliked blue",
+        "Marchetti got less than he asked for because the bishop disliked blue.",
+    ),
+    (
+        "Some 40 species of moss grow on the northern wall.",
+        "How many kinds of moss grow on the wall?",
+        "40",
+        "There are 40 kinds of moss on the wall.",
+    ),
+)
+# Stand for the passages, and the question with what was found, while the template is filled in.
 _PASSAGES, _QUESTION = "\ue000", "\ue001"
-PROMPT: Final = f"{_PASSAGES}\n\nAnswer in a few words from the text above: {_QUESTION}"
 
 
 class Writer:
-    """A chat LM that answers questions from passages, `name` by name; greedily.
+    """A chat LM that makes answers of what was found in passages, greedily; `name` is its hub id or path.
 
     Raises ModelError if its tokenizer has no chat template that a prompt can be made with.
     """
 
-    def __init__(self, base: BaseLM, name: str, prompt: str = PROMPT) -> None:
+    def __init__(self, base: BaseLM, name: str) -> None:
         self.base, self.name = base, name
         tokenizer = base.tokenizer
         if not tokenizer.chat_template:
             raise ModelError(f"The language model {name} has no chat template.", hint="Take an instruct model.")
-        message = {"role": "user", "content": prompt}
+        messages = []
+        for passage, question, found, answer in _EXAMPLES:
+            messages.append(
+                {"role": "user", "content": f"{passage}\n\n{_ASKED.format(question)}{_FOUND.format(found)}"}
+            )
+            messages.append({"role": "assistant", "content": answer})
+        messages.append({"role": "user", "content": f"{_PASSAGES}\n\n{_QUESTION}"})
         try:
             filled = tokenizer.apply_chat_template(
-                [message], tokenize=False, add_generation_prompt=True, enable_thinking=False
+                messages, tokenize=False, add_generation_prompt=True, enable_thinking=False
             )
             parts = re.split(f"[{_PASSAGES}{_QUESTION}]", str(filled))
             self._head, self._middle, self._tail = tokenizer(parts, add_special_tokens=False)["input_ids"]
@@ -53,6 +83,7 @@ class Writer:
     def write(
         self,
         question: str,
+        found: str,
         passages: Sequence[str],
         *,
         max_new_tokens: int,
@@ -62,8 +93,8 @@ class Writer:
 
         Raises ConfigError if not even question and answer fit the context.
         """
-        (asked,) = self._tokens([question], _QUESTION_WINDOW)
-        row = [*self._middle, *asked, *self._tail]
+        asked = self._tokens(_ASKED.format(question), _QUESTION_WINDOW)
+        row = [*self._middle, *asked, *self._tokens(_FOUND.format(found), _FOUND_WINDOW), *self._tail]
         room = self.base.context - len(self._head) - len(row) - max_new_tokens
         if room < 0:
             raise ConfigError(
@@ -71,20 +102,24 @@ class Writer:
                 f"{self.base.context} tokens.",
                 hint="Ask for a shorter answer.",
             )
-        (read,) = self._tokens(["\n\n".join(passages)], room)
-        prefix = self._prefix((*self._head, *read))
-        (answer,) = self.base.complete(prefix, [row], max_new_tokens=max_new_tokens, on_token=on_token)
-        return answer
+        prefix = self._prefix(tuple(self._tokens("\n\n".join(passages), room)))
+        (text,) = self.base.complete(prefix, [row], max_new_tokens=max_new_tokens, on_token=on_token)
+        return text
 
-    def _tokens(self, texts: Sequence[str], window: int) -> list[list[int]]:
-        return [[id for id in ids if id not in self._acting][:window] for ids in self.base.texts.tokens(texts)]
+    def _tokens(self, text: str, window: int) -> list[int]:
+        (ids,) = self.base.texts.tokens([text])
+        return [id for id in ids if id not in self._acting][:window]
 
-    def _prefix(self, tokens: tuple[int, ...]) -> KVPrefix:
-        if tokens not in self._kept:
+    def _prefix(self, passages: tuple[int, ...]) -> KVPrefix:
+        if passages not in self._kept:
             while len(self._kept) >= _MOST_KEPT:
                 del self._kept[next(iter(self._kept))]
-            self._kept[tokens] = self.base.read(list(tokens))
-        return self._kept[tokens]
+            self._kept[passages] = self.base.read(list(passages), self._examples) if passages else self._examples
+        return self._kept[passages]
+
+    @cached_property
+    def _examples(self) -> KVPrefix:
+        return self.base.read(self._head)
 
 
 def load_writer(name: str | None = None, *, device: str = "cpu") -> Writer:
