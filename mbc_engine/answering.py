@@ -20,7 +20,7 @@ from mbc_engine.paper.confidence import judge
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.memories import BankMemory
 from mbc_engine.paper.reads import Reading
-from mbc_engine.question import AskOptions, Confidence, Passages, sentence_around
+from mbc_engine.question import GENERATED_TOKENS, WRITTEN_TOKENS, AskOptions, Confidence, Passages, sentence_around
 from mbc_engine.ranking import Hit
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class ReadingAnswerer:
             best = answered.best if answered.probability >= threshold else None
             text, extracted = " ".join(best.text.split()) if best else None, None
             if text is not None and best is not None and options.write:
-                passage, most = own[best.passage][0], options.max_new_tokens
+                passage, most = own[best.passage][0], options.max_new_tokens or WRITTEN_TOKENS
                 written = self._writer().write(question, text, [passage], max_new_tokens=most, on_token=on_token)
                 if written:
                     text, extracted = written, text
@@ -156,7 +156,11 @@ class PrefixAnswerer:
         reading = self._read(questions, options, max(1, options.sources))
         searched = time.perf_counter()
         texts = model.say(
-            reading, questions, max_new_tokens=options.max_new_tokens, beams=options.beams, on_token=on_token
+            reading,
+            questions,
+            max_new_tokens=options.max_new_tokens or GENERATED_TOKENS,
+            beams=options.beams,
+            on_token=on_token,
         )
         gains = model.memory_gains(reading, questions, texts)
         answered = time.perf_counter()

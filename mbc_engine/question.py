@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from mbc_engine.paper.codebook import CodeMap
 
 
+GENERATED_TOKENS, WRITTEN_TOKENS = 16, 48
+
+
 @dataclass(frozen=True)
 class AskOptions:
     """How questions are to be answered; ConfigError if a value is out of range.
@@ -31,8 +34,9 @@ class AskOptions:
         sources: documents to name for each answer; 0 saves a model of the paper's method a scan in flat reads.
         min_confidence: withhold answers below this probability; None for a retriever-reader's own threshold.
         with_codes: also return which codes were read.
+        max_new_tokens: of an answer that an LM generates or writes; None for 16 or 48.
         beams: the width of beam search; 1 is greedy.
-        write: a chat LM writes a retriever-reader's answer from the passage it was found in.
+        write: a chat LM writes a retriever-reader's answer from the passage it was found in, in a sentence.
     """
 
     read_mode: str | None = None
@@ -40,7 +44,7 @@ class AskOptions:
     sources: int = 3
     min_confidence: float | None = None
     with_codes: bool = False
-    max_new_tokens: int = 16
+    max_new_tokens: int | None = None
     beams: int = 1
     write: bool = False
 

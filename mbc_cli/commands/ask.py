@@ -81,7 +81,7 @@ def ask(
     write: Annotated[bool, option(_WRITE, "--write")] = AskOptions.write,
     base: ChatModelOption = None,
     beams: Annotated[int, option(_BEAMS, panel=_PAPER, min=1)] = AskOptions.beams,
-    max_tokens: Annotated[int, option(_MAX_TOKENS, min=1)] = AskOptions.max_new_tokens,
+    max_tokens: Annotated[int | None, option(_MAX_TOKENS, min=1, show_default="16; 48 with --write")] = None,
     device: DeviceOption = None,
     json: JsonOption = False,
 ) -> None:

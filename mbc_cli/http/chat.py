@@ -95,8 +95,8 @@ class ChatRequest(BaseModel):
         read = given.pop("read")
         if read is not None and (parse_read_mode(read).number or 0) > _MOST_READ:
             raise ApiError(400, f"A read takes at most {_MOST_READ:,} documents.", "invalid_value", "mbc.read")
-        tokens = self.max_completion_tokens or self.max_tokens or AskOptions.max_new_tokens
-        return fields.ask_options(read_mode=read, max_new_tokens=min(tokens, _MOST_TOKENS), **given)
+        most = self.max_completion_tokens or self.max_tokens
+        return fields.ask_options(read_mode=read, max_new_tokens=most and min(most, _MOST_TOKENS), **given)
 
 
 class Completion(BaseModel):

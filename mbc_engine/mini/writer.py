@@ -125,9 +125,8 @@ class Writer:
 def load_writer(name: str | None = None, *, device: str = "cpu") -> Writer:
     """Open a chat LM by hub id or path, or else the embedded one, in bfloat16 where that is fast.
 
-    Raises ModelError if it cannot be used.
+    Raises ModelError if it cannot be used, or the embedded one is not installed.
     """
     is_fast = torch.device(device).type != "cpu" or is_fast_in_bf16()
-    name = name or LANGUAGE_MODEL
-    place = str(find_language_model()) if name == LANGUAGE_MODEL else name
-    return Writer(load_base(place, weights="bf16" if is_fast else "float32", device=device), name)
+    base = load_base(name or str(find_language_model()), weights="bf16" if is_fast else "float32", device=device)
+    return Writer(base, name or LANGUAGE_MODEL)

@@ -1,11 +1,14 @@
 """How good `mini` is, what its banks weigh and how long it takes, beside what `mbc eval` measures.
 
-    python recipes/mini/measure.py --data ../shared/data            # every part; or --only finding quality size time
+    python recipes/mini/measure.py --data ../shared/data            # every part; or --only finding quality writing size time
 
 - finding: how often the right paragraph is found first, or among five, beside codes alone and BM25.
 - quality: all questions of `squad_val` with its 402 paragraphs in a bank, once with their files there and once from the
   bank alone. EM and F1 of the likeliest answers, whatever their confidence; how often the right source comes first, or
   among five; what the confidence is worth; how many questions still get an answer without the paragraph that has it.
+- writing: a sample of the questions of `quality`, each answer extracted and written by a chat LM (`--base`) from the same
+  passage; how often a gold answer is in it, or what was extracted, and what that is where the extracted answer would be
+  withheld. `writing.txt` has the first 30 to be read by a person.
 - size: bytes of a chunk in banks of these paragraphs and of 100,000 chunks of Reuters news and Wikipedia, made with
   codes drawn at random; from how many paragraphs on a bank is smaller than their files.
 - time: what a question takes, one at a time, from a bank of the folder of Wikinews articles, and from one of 64 made-up
@@ -32,19 +35,19 @@ from address import articles
 from numpy.typing import NDArray
 from options import stage_parser
 
-from mbc_engine import Answer, Memory, MemoryBank, RetrieverReader, Selection, ingest, load_model, open_bank
+from mbc_engine import Answer, AskOptions, Memory, MemoryBank, RetrieverReader, Selection, ingest, load_model, open_bank
 from mbc_engine.bank import Origin, StoredDocument
 from mbc_engine.datasets.by_name import load_examples
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.datasets.newswire import stories
 from mbc_engine.lm.coding import signature
 from mbc_engine.methods.reading import WordIndex
-from mbc_engine.metrics import compare
+from mbc_engine.metrics import compare, normalize
 from mbc_engine.text import Chunk
 
 BATCH: Final = 32
 BINS: Final = 10
-PARTS: Final = ("finding", "quality", "size", "time")
+PARTS: Final = ("finding", "quality", "writing", "size", "time")
 WITHOUT_ANSWER: Final = 300  # questions asked without the paragraph that answers them
 
 Figures = dict[str, Any]
@@ -108,6 +111,55 @@ def quality(model: RetrieverReader, data: Path, paragraphs: int) -> Figures:
         "answered without the paragraph": percent(reply.text is not None for reply in without),
         "asked without the paragraph": len(without),
     }
+
+
+def writing(model: RetrieverReader, data: Path, paragraphs: int, asked: int, base: str | None, out: Path) -> Figures:
+    """What a chat LM makes of answers, one question at a time, whatever their confidence; the first 30 to a file."""
+    examples, texts = squad(data, paragraphs)
+    examples = random.Random(0).sample(examples, min(asked, len(examples)))
+    with tempfile.TemporaryDirectory() as place, open_bank(model, Path(place, "bank.mbc")) as bank:
+        add(model, bank, [(f"{number:04d}.txt", text) for number, text in enumerate(texts)])
+        memory, seconds = Memory(bank, model, base=base).open(AskOptions(write=True)), []
+        extracted = [memory.ask([one.question], min_confidence=0)[0] for one in examples]
+        written = []
+        for one in examples:
+            began = time.perf_counter()
+            written += memory.ask([one.question], min_confidence=0, write=True)
+            seconds.append(time.perf_counter() - began)
+    sure = [
+        bool(own.confidence and own.confidence.probability >= model.settings.confidence.threshold) for own in extracted
+    ]
+    read = list(zip(examples, extracted, written, strict=True))
+    report = [
+        f"{number}. {one.question}\n{own.sources[0].passage}\ngold: {' | '.join(dict.fromkeys(one.answers))}\n"
+        f"extracted: {found.text} ({found.confidence.probability if found.confidence else 0:.0%})\nwritten: {own.text}\n"
+        for number, (one, found, own) in enumerate(read[:30], 1)
+    ]
+    (out / "writing.txt").write_text("\n".join(report), encoding="utf-8")
+    held = [any(is_in(gold, own.text) for gold in one.answers) for one, _, own in read]
+    figures: Figures = {
+        "questions": len(read),
+        "threads": torch.get_num_threads(),
+        "extracted": matches(extracted, examples),
+        "written": matches(written, examples),
+        "a gold answer is in what was extracted": percent(
+            any(is_in(gold, own.text) for gold in one.answers) for one, own, _ in read
+        ),
+        "a gold answer is in what was written": percent(iter(held)),
+        "what was extracted is in it": percent(is_in(own.text, other.text) for _, own, other in read),
+        "words": statistics.mean(len((own.text or "").split()) for own in written),
+        "seconds a question, median": statistics.median(seconds),
+    }
+    for name, wanted in (("over", True), ("under", False)):
+        several = [own for own, is_sure in zip(held, sure, strict=True) if is_sure == wanted]
+        figures[f"{name} the threshold"] = len(several)
+        figures[f"a gold answer is in what was written {name} it"] = percent(iter(several)) if several else None
+    return figures
+
+
+def is_in(answer: str | None, text: str | None) -> bool:
+    """Whether an answer stands in a text, word for word after SQuAD's normalisation."""
+    return f" {normalize(answer or '')} " in f" {normalize(text or '')} "
 
 
 def finding(model: RetrieverReader, data: Path, paragraphs: int) -> Figures:
@@ -328,6 +380,8 @@ def main() -> None:
     parser.add_argument("--model", default="mini")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--paragraphs", type=int, default=402, help="of squad_val")
+    parser.add_argument("--questions", type=int, default=200, help="that are written an answer to")
+    parser.add_argument("--base", help="the chat LM that writes, by hub id or folder")
     parser.add_argument("--chunks", type=int, default=100_000, help="of the large bank")
     parser.set_defaults(threads=2)
     args = parser.parse_args()
@@ -341,6 +395,8 @@ def main() -> None:
                 figures = finding(model, args.data, args.paragraphs)
             case "quality":
                 figures = quality(model, args.data, args.paragraphs)
+            case "writing":
+                figures = writing(model, args.data, args.paragraphs, args.questions, args.base, args.out)
             case "size":
                 figures = size(model, args.data, args.paragraphs, args.chunks)
             case _:

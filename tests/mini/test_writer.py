@@ -141,7 +141,7 @@ def test_a_memory_writes_from_the_passage_the_answer_was_found_in(
         several = memory.ask(["Who won?", "Where did it rain?"], write=True)
     passage = written.sources[0].passage
     assert passage is not None
-    expected = load_writer(str(chat_lm)).write("Who won?", "Nobody", [passage], max_new_tokens=16)
+    expected = load_writer(str(chat_lm)).write("Who won?", "Nobody", [passage], max_new_tokens=48)
     assert written.text == "".join(pieces).strip() == several[0].text == expected
     assert (written.extracted, written.written_by) == ("Nobody", str(chat_lm))
     assert (found.text, found.extracted, found.written_by) == ("Nobody", None, None)
