@@ -1,0 +1,157 @@
+"""Texts under the language model from the command line: ingest, compact, verify, info and export."""
+
+import gzip
+import json
+import signal
+
+import pytest
+
+from mbc_cli.config import activity_log
+from mbc_engine.bank import store
+from mbc_engine.errors import ModelError
+from mbc_engine.events import TextsRecoded
+from mbc_engine.runs.event_log import EventFollower
+from mbc_engine.runs.ingests import IngestHistory
+from tests.text_models import StandIn
+
+STORY = "The river rose in the night. The bridge held. Ada moved to Bergen, and nobody asked why. "
+PLACES = ("mbc_engine.memory", "mbc_cli.commands.bank", "mbc_cli.commands.bank_transfer")
+
+
+@pytest.fixture
+def stories(home):
+    folder = home / "stories"
+    folder.mkdir()
+    for number in range(12):
+        (folder / f"{number}.txt").write_text(f"{number}: {STORY}")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def language_model(monkeypatch):
+    model = StandIn(STORY * 2)
+    for place in PLACES:
+        monkeypatch.setattr(f"{place}.text_model", model.open)
+    return model
+
+
+@pytest.fixture
+def bank(ingest, stories, home):
+    path = home / "b.mbc"
+    assert ingest(stories, "--bank", path, "--text").exit_code == 0
+    return path
+
+
+def facts(mbc, bank):
+    told = json.loads(mbc("bank", "info", "--bank", bank, "--json").stdout)
+    return told["text_model"], told["text_codecs"]["lm"]["texts"], told["text_codecs"]["zstd"]["texts"]
+
+
+def test_an_ingest_says_that_the_bank_can_be_asked_and_recodes_its_texts(ingest, mbc, stories):
+    result = ingest(stories, "--bank", "b.mbc", "--text", "--codec", "lm")
+    assert result.exit_code == 0
+    assert "The bank can be asked from now on. " in result.stderr
+    assert "`mbc bank compact --codec lm` continues" in result.stderr
+    assert "Recoded " in result.stdout
+    name, under, others = facts(mbc, "b.mbc")
+    assert (name, others) == ("5eed" * 4, 0)
+    assert f"{under} under language model 5eed" in mbc("bank", "info", "--bank", "b.mbc").stdout
+    again = ingest(stories, "--bank", "b.mbc", "--codec", "lm", "--json")
+    assert json.loads(again.stdout)["recoded"] is None
+    assert again.stderr.count("asked from now on") == 0
+
+
+def test_the_environment_and_the_config_set_the_codec(ingest, mbc, stories, monkeypatch):
+    monkeypatch.setenv("MBC_CODEC", "lm")
+    told = json.loads(ingest(stories, "--bank", "b.mbc", "--text", "--json").stdout)
+    assert told["recoded"]["done"] == told["recoded"]["chunks"] == told["bank"]["chunks"]
+    assert told["recoded"]["after_bytes"] < told["recoded"]["before_bytes"]
+    monkeypatch.delenv("MBC_CODEC")
+    assert mbc("config", "set", "ingest.codec", "zstd").exit_code == 0
+    assert "Recoded" not in ingest(stories, "--bank", "other.mbc", "--text").stdout
+
+
+def test_without_the_language_model_one_line_says_so(ingest, mbc, stories, monkeypatch):
+    def missing(_):
+        raise ModelError("The language model is not installed.", hint="Install it.")
+
+    monkeypatch.setattr("mbc_engine.memory.text_model", missing)
+    result = ingest(stories, "--bank", "b.mbc", "--text", "--codec", "lm")
+    assert result.exit_code == 0
+    assert result.stderr.count("Texts stay under zstd: The language model is not installed. Install it.") == 1
+    assert facts(mbc, "b.mbc")[1] == 0
+
+
+def test_a_bank_without_text_has_nothing_to_recode(ingest, mbc, stories):
+    assert "asked from now on" not in ingest(stories, "--bank", "b.mbc", "--codec", "lm").stderr
+    result = mbc("bank", "compact", "--bank", "b.mbc", "--codec", "lm")
+    assert result.exit_code == 2
+    assert "b.mbc keeps no text" in result.stderr
+
+
+def test_compacting_recodes_there_and_back(mbc, bank):
+    before = mbc("bank", "export", "--bank", bank).stdout_bytes
+    assert json.loads(mbc("bank", "compact", "--bank", bank, "--codec", "lm", "--json").stdout)["path"] == str(bank)
+    name, under, others = facts(mbc, bank)
+    assert (name, others) == ("5eed" * 4, 0)
+    assert mbc("bank", "export", "--bank", bank).stdout_bytes == before
+    assert mbc("bank", "compact", "--bank", bank, "--codec", "zstd").exit_code == 0
+    assert facts(mbc, bank) == (None, 0, under)
+    assert mbc("bank", "export", "--bank", bank).stdout_bytes == before
+
+
+def test_a_stop_keeps_what_is_recoded(mbc, bank, language_model, monkeypatch):
+    encode = StandIn.encode
+
+    def interrupted(self, texts):
+        signal.raise_signal(signal.SIGINT)
+        return encode(self, texts)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(StandIn, "encode", interrupted)
+        result = mbc("bank", "compact", "--bank", bank, "--codec", "lm")
+    assert result.exit_code == 130
+    assert "Texts recoded so far are saved" in result.stderr
+    assert facts(mbc, bank)[1] == store.DECODED
+    assert mbc("bank", "compact", "--bank", bank, "--codec", "lm").exit_code == 0
+    assert facts(mbc, bank)[2] == 0
+
+
+def test_verifying_deep_finds_what_the_language_model_decodes_otherwise(mbc, bank, language_model, monkeypatch):
+    mbc("bank", "compact", "--bank", bank, "--codec", "lm")
+    assert mbc("bank", "verify", "--deep", "--bank", bank).exit_code == 0
+    monkeypatch.setattr(language_model, "known", STORY.replace("river", "water") * 2)
+    assert mbc("bank", "verify", "--bank", bank).exit_code == 0
+    result = mbc("bank", "verify", "--deep", "--bank", bank)
+    assert result.exit_code == 5
+    assert "text 1: a text's checksum does not match" in result.stdout
+    assert mbc("bank", "export", "--bank", bank).exit_code == 5
+
+
+def test_removing_with_proof_needs_no_language_model(mbc, bank, stories, monkeypatch):
+    mbc("bank", "compact", "--bank", bank, "--codec", "lm")
+    for place in PLACES:
+        monkeypatch.delattr(f"{place}.text_model")
+    assert mbc("bank", "remove", "--prove", stories / "3.txt", "--bank", bank).exit_code == 0
+    assert mbc("bank", "list", "--bank", bank).exit_code == 0
+
+
+def test_an_export_under_the_language_model_is_imported(mbc, bank, home):
+    mbc("bank", "compact", "--bank", bank, "--codec", "lm")
+    assert mbc("bank", "export", "all.gz", "--bank", bank).exit_code == 0
+    assert STORY.strip() in gzip.decompress((home / "all.gz").read_bytes()).decode()
+    assert mbc("bank", "import", "all.gz", "--bank", "again.mbc").exit_code == 0
+    assert facts(mbc, "again.mbc")[1] == 0
+
+
+def test_another_process_can_follow_the_recoding(ingest, stories, home):
+    ingest(stories, "--bank", home / "b.mbc", "--text", "--codec", "lm")
+    events = EventFollower(activity_log(home / "b.mbc")).poll().events
+    history = IngestHistory()
+    for event in events:
+        history.add([event])
+        if isinstance(event[1], TextsRecoded) and event[1].done:
+            assert history.recoded == event[1]
+            left = event[1].chunks - event[1].done
+            assert history.seconds_left == pytest.approx(event[1].seconds * left / event[1].done)
+    assert history.state == "finished"
