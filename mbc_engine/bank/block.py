@@ -150,7 +150,7 @@ def read_digests(row: Row, header: BankHeader) -> list[bytes]:
 
 def read_lengths(data: bytes, documents: int, chunks: int) -> Lengths:
     """Chunks of each document."""
-    lengths = np.frombuffer(_inflate(data, 4 * documents), "<u4").astype(np.int64)
+    lengths = np.frombuffer(inflate(data, 4 * documents), "<u4").astype(np.int64)
     if len(lengths) != documents or int(lengths.sum()) != chunks:
         raise ValueError("chunks do not add up")
     if not lengths.all():
@@ -171,7 +171,7 @@ def read_origins(row: Row, header: BankHeader) -> tuple[list[int | None], Origin
         if row.origins or row.described:
             raise ValueError("origins in a bank without them")
         return [None] * row.documents, [()] * row.documents
-    columns = json.loads(_inflate(row.described, _MOST_BYTES))
+    columns = json.loads(inflate(row.described, _MOST_BYTES))
     sources, parts, dates = columns["sources"], columns["parts"], columns["dates"]
     sizes, numbers = columns["sizes"], columns["origins"]
     if not (
@@ -195,7 +195,7 @@ def read_first_texts(row: Row, header: BankHeader, lengths: Sequence[int] | Leng
         if row.texts:
             raise ValueError("texts in a bank without them")
         return [0] * row.documents
-    gaps = np.frombuffer(_inflate(row.texts, 8 * row.documents), "<i8")
+    gaps = np.frombuffer(inflate(row.texts, 8 * row.documents), "<i8")
     if len(gaps) != row.documents:
         raise ValueError("texts do not add up")
     chunks = np.array(lengths, np.int64)
@@ -275,7 +275,7 @@ def write_counts(counts: Counts) -> bytes:
 def read_counts(data: bytes, shape: CodeShape) -> Counts:
     """The inverse of `write_counts`; ValueError if the bytes are not such counts."""
     size = shape.levels * shape.positions * shape.num_codes
-    counts = np.frombuffer(_inflate(data, 8 * size), "<i8").astype(np.int64)
+    counts = np.frombuffer(inflate(data, 8 * size), "<i8").astype(np.int64)
     return counts.reshape(shape.levels, shape.positions, shape.num_codes)
 
 
@@ -312,7 +312,8 @@ def _deflate(data: bytes) -> bytes:
     return zlib.compress(data, _LEVEL)
 
 
-def _inflate(data: bytes, most: int) -> bytes:
+def inflate(data: bytes, most: int) -> bytes:
+    """What a column was before it was deflated; ValueError if it is damaged, or longer than `most`."""
     unfolding = zlib.decompressobj()
     try:
         result = unfolding.decompress(data, most + 1)  # at least 1, as 0 would be no limit

@@ -367,7 +367,7 @@ class BlockTable:
         self.counts -= count(content.where(is_gone).known_codes, self._header.shape)
         if self._header.keeps_text:
             spans = (range(content.first_texts[row], content.first_texts[row] + content.lengths[row]) for row in rows)
-            self.texts.delete(chain.from_iterable(spans))
+            self.texts.change(dict.fromkeys(chain.from_iterable(spans)))
         self._write(block, content.where(~is_gone))
 
     def _hold(self, block: int, content: Block) -> None:

@@ -220,7 +220,7 @@ class MemoryBank:
         with self.changing():
             texts.require(model.fingerprint)
             position = texts.state.offered if to_lm else 0
-        pending: dict[int, tuple[EncodedText, EncodedText]] = {}
+        pending: dict[int, EncodedText | None] = {}
         batch: list[tuple[int, EncodedText]] | None = None
         while batch != []:
             with self.snapshot():
@@ -230,13 +230,13 @@ class MemoryBank:
             with decoded(self.name):
                 new = recoded([text for _, text in batch], model, to_lm=to_lm)
             for (number, text), own in zip(batch, new, strict=True):
-                pending[number] = text, own
+                pending[number] = own
                 before, after = before + len(text.payload), after + len(own.payload)
                 position, done = number + 1, done + 1
             if not batch or time.monotonic() - committed >= _COMMIT_SECONDS:
                 with suppress(BankBusy) if batch else nullcontext(), self.changing():
                     texts.require(model.fingerprint)
-                    texts.replace(pending)
+                    texts.change(pending)
                     texts.note_offered(max(position, texts.state.offered) if to_lm else 0)
                     pending, committed = {}, time.monotonic()
             if batch:

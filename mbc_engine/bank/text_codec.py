@@ -7,13 +7,15 @@ zstd's bytes, and a second for a few texts. A row of the table holds many texts,
 import sqlite3
 import threading
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
+from mbc_engine.bank.block import checksum, inflate
 from mbc_engine.bank.database import decoded, read_state
 from mbc_engine.bank.records import BankHeader, EncodedText, TextState
 from mbc_engine.errors import BankError, ModelError
@@ -78,7 +80,10 @@ def decode_chunk(text: EncodedText, open_model: OpenTextModel | None = None) -> 
 
 def decode_texts(texts: Sequence[EncodedText], open_model: OpenTextModel | None = None) -> list[str]:
     """The texts, those under a language model in one call. Raises ValueError if damaged, ModelError without the model."""
-    found = ["" if text.codec == LM else _decoded(text) for text in texts]
+    plain = (_unfolded(text.payload) if text.codec == ZSTD else text.payload for text in texts)
+    found = [
+        "" if text.codec == LM else own.decode("utf-8", "surrogatepass") for text, own in zip(texts, plain, strict=True)
+    ]
     for fingerprint in {text.lm for text in texts if text.codec == LM}:
         if open_model is None:
             raise ModelError(f"These texts need the language model {fingerprint}.", hint="Give `open_model` here.")
@@ -115,101 +120,66 @@ def decode_found(
     return [None if text is None else Chunk(next(found), text.start) for text in texts]
 
 
-def _decoded(text: EncodedText) -> str:
-    plain = _unfolded(text.payload) if text.codec == ZSTD else text.payload
-    return plain.decode("utf-8", "surrogatepass")
-
-
 def _utf8(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-class TextRow(NamedTuple):
-    """A row of the table: the texts' numbers, codecs, starts, where their payloads end, and the bytes."""
-
-    numbers: list[int]
-    codecs: list[int]
-    starts: list[int]
-    ends: list[int]
-    data: bytes
-
-    def text(self, place: int, lm: str) -> EncodedText:
-        begin = self.ends[place - 1] if place else CHECK_BYTES * len(self.ends)
-        check = int.from_bytes(self.data[CHECK_BYTES * place : CHECK_BYTES * (place + 1)], "little")
-        codec = self.codecs[place]
-        payload = self.data[begin : self.ends[place]]
-        return EncodedText(self.starts[place], codec, check, payload, lm if codec == LM else "")
-
-
 def row_checksum(number: int, columns: bytes, data: bytes) -> int:
     """CRC-32 of a row of the table with its id, so that no row is taken for another one."""
-    return zlib.crc32(data, zlib.crc32(columns, zlib.crc32(number.to_bytes(8, "little", signed=True))))
+    return checksum(number.to_bytes(8, "little", signed=True), columns, data)
 
 
-def read_row(number: int, crc: int, columns: bytes, data: bytes) -> TextRow:
-    """The inverse of `_write_row`. Raises ValueError or TypeError if the row is damaged."""
+def read_row(lm: str, number: int, crc: int, columns: bytes, data: bytes) -> dict[int, EncodedText]:
+    """The texts of a row by their numbers. Raises ValueError or TypeError if the row is damaged."""
     if crc != row_checksum(number, columns, data):
         raise ValueError("its checksum does not match")
-    unfolding = zlib.decompressobj()
-    try:
-        found = unfolding.decompress(columns, _COLUMN_BYTES * _MOST_TEXTS)
-    except zlib.error as error:
-        raise ValueError(str(error)) from error
+    found = inflate(columns, _COLUMN_BYTES * _MOST_TEXTS)
     count = len(found) // _COLUMN_BYTES
-    if not count or len(found) % _COLUMN_BYTES or not unfolding.eof or unfolding.unused_data:
+    planes = np.frombuffer(found, np.uint8, offset=count).reshape(3, 4, count).transpose(0, 2, 1)
+    gaps, starts, lengths = np.ascontiguousarray(planes).view("<u4")[..., 0].astype(np.int64)
+    numbers = (number + np.cumsum(gaps) + np.arange(count)).tolist()
+    ends = [CHECK_BYTES * count, *(CHECK_BYTES * count + np.cumsum(lengths)).tolist()]
+    if ends[-1] != len(data) or max(found[:count]) > LM or gaps[0]:
         raise ValueError("its columns do not add up")
-    codecs = list(found[:count])
-    planes = np.frombuffer(found, np.uint8, offset=count).reshape(3, 4, count)
-    gaps, starts, lengths = np.ascontiguousarray(planes.transpose(0, 2, 1)).view("<u4")[..., 0].astype(np.int64)
-    ends = (CHECK_BYTES * count + np.cumsum(lengths)).tolist()
-    if ends[-1] != len(data) or max(codecs) > LM or gaps[0]:
-        raise ValueError("its columns do not add up")
-    return TextRow((number + np.cumsum(gaps) + np.arange(count)).tolist(), codecs, starts.tolist(), ends, data)
+    checks = (int.from_bytes(data[at : at + CHECK_BYTES], "little") for at in range(0, ends[0], CHECK_BYTES))
+    columns_of = zip(numbers, starts.tolist(), found[:count], checks, pairwise(ends), strict=True)
+    return {
+        own: EncodedText(start, codec, check, data[begin:end], lm if codec == LM else "")
+        for own, start, codec, check, (begin, end) in columns_of
+    }
 
 
-def _write_row(texts: Sequence[tuple[int, EncodedText]]) -> tuple[int, int, bytes, bytes]:
-    numbers = np.array([number for number, _ in texts])
-    gaps = np.diff(numbers, prepend=numbers[:1] - 1) - 1
-    starts, lengths = [text.start for _, text in texts], [len(text.payload) for _, text in texts]
-    planes = np.stack([gaps, starts, lengths]).astype("<u4").view(np.uint8).reshape(3, -1, 4).transpose(0, 2, 1)
-    columns = zlib.compress(bytes(text.codec for _, text in texts) + planes.tobytes(), 9)
-    checks = b"".join(text.check.to_bytes(CHECK_BYTES, "little") for _, text in texts)
-    data = checks + b"".join(text.payload for _, text in texts)
-    return texts[0][0], row_checksum(texts[0][0], columns, data), columns, data
-
-
-def _rows_of(texts: Mapping[int, EncodedText]) -> Iterator[tuple[int, int, bytes, bytes]]:
-    """Texts by their numbers as rows that are full, but for the last."""
-    row: list[tuple[int, EncodedText]] = []
+def _write_rows(texts: Mapping[int, EncodedText]) -> Iterator[tuple[int, int, bytes, bytes]]:
+    """Rows that are full, but for the last."""
+    numbers: list[int] = []
     weight = 0
     for number in sorted(texts):
-        row.append((number, texts[number]))
+        numbers.append(number)
         weight += CHECK_BYTES + len(texts[number].payload) + 1
         if weight >= FULL:
-            yield _write_row(row)
-            row, weight = [], 0
-    if row:
-        yield _write_row(row)
+            yield _write_row(numbers, [texts[own] for own in numbers])
+            numbers, weight = [], 0
+    if numbers:
+        yield _write_row(numbers, [texts[own] for own in numbers])
 
 
-def _near_each_other(numbers: Iterable[int]) -> Iterator[list[int]]:
-    near: list[int] = []
-    for number in sorted(numbers):
-        if near and number - near[-1] > _APART:
-            yield near
-            near = []
-        near.append(number)
-    if near:
-        yield near
+def _write_row(numbers: Sequence[int], texts: Sequence[EncodedText]) -> tuple[int, int, bytes, bytes]:
+    gaps = np.diff(np.array(numbers), prepend=numbers[0] - 1) - 1
+    values = np.stack([gaps, [text.start for text in texts], [len(text.payload) for text in texts]])
+    planes = values.astype("<u4").view(np.uint8).reshape(3, -1, 4).transpose(0, 2, 1)
+    columns = zlib.compress(bytes(text.codec for text in texts) + planes.tobytes(), 9)
+    checks = (text.check.to_bytes(CHECK_BYTES, "little") for text in texts)
+    data = b"".join([*checks, *(text.payload for text in texts)])
+    return numbers[0], row_checksum(numbers[0], columns, data), columns, data
 
 
-# Texts that are changed together have no more than this many others between two of them.
-_APART: Final = 256
 # From the row that a number is in, or the one before that.
 _FROM: Final = """SELECT id, crc, columns, data FROM texts
     WHERE id >= coalesce((SELECT id FROM texts WHERE id <= ? ORDER BY id DESC LIMIT 1 OFFSET ?), 0) AND id <= ?
     ORDER BY id"""
 _LAST: Final = (1 << 63) - 1
+# Texts that are changed together have no more than this many others between two of them.
+_APART: Final = 256
 
 
 class TextTable:
@@ -221,7 +191,7 @@ class TextTable:
 
     def forget(self) -> None:
         self._state: TextState | None = None
-        self._held: TextRow | None = None
+        self._held: dict[int, EncodedText] = {}
 
     @property
     def state(self) -> TextState:
@@ -232,59 +202,43 @@ class TextTable:
 
     def read(self, first: int, count: int) -> list[EncodedText]:
         """Texts of consecutive numbers; BankError if one is not there, or is damaged."""
-        span, held = range(first, first + count), self._held
+        span = range(first, first + count)
+        if not all(number in self._held for number in (first, span[-1])):
+            _, self._held = self._load(first, span[-1], before=0)
         with decoded(self._name):
-            if held and held.numbers[0] <= first and span[-1] <= held.numbers[-1]:
-                rows = [held]
-            else:
-                rows = [read_row(*row) for row in self._connection.execute(_FROM, (first, 0, span[-1]))]
-            wanted = [(row, at) for row in rows for at, number in enumerate(row.numbers) if number in span]
-            if len(wanted) != count:
-                raise ValueError("a text is missing")
-            self._held = rows[-1]
-            return [row.text(at, self.state.lm) for row, at in wanted]
+            return [self._held[number] for number in span]
 
     def following(self, number: int, *, are_lm: bool) -> Iterator[tuple[int, EncodedText]]:
         """The texts from a number on that are under the language model, or else the others."""
-        for found in self._connection.execute(_FROM, (number, 0, _LAST)):
+        for row in self._connection.execute(_FROM, (number, 0, _LAST)):
             with decoded(self._name):
-                row = read_row(*found)
-            for at, own in enumerate(row.numbers):
-                if own >= number and (row.codecs[at] == LM) == are_lm:
-                    yield own, row.text(at, self.state.lm)
+                texts = read_row(self.state.lm, *row)
+            yield from ((own, text) for own, text in texts.items() if own >= number and (text.codec == LM) == are_lm)
 
     def append(self, texts: Sequence[EncodedText]) -> int:
         """Store texts under the numbers after the largest; returns the first of them."""
         if lm := next((text.lm for text in texts if text.codec == LM), ""):
             self.require(lm)
-        first = 1
-
-        def added(last: dict[int, EncodedText]) -> dict[int, EncodedText]:
-            nonlocal first
-            first = max(last, default=0) + 1
-            return last | dict(enumerate(texts, first))
-
-        self._change(_LAST, _LAST, added)
+        rows, last = self._load(_LAST, _LAST)
+        first = max(last, default=0) + 1
+        self._store(rows, last, last | dict(enumerate(texts, first)))
         self.note_offered(min(self.state.offered, first))  # what had these numbers before is gone
         return first
 
-    def delete(self, numbers: Iterable[int]) -> None:
-        for near in _near_each_other(numbers):
-            gone = set(near)
-
-            def kept(own: dict[int, EncodedText], gone: set[int] = gone) -> dict[int, EncodedText]:
-                return {number: text for number, text in own.items() if number not in gone}
-
-            self._change(near[0], near[-1], kept)
-
-    def replace(self, changed: Mapping[int, tuple[EncodedText, EncodedText]]) -> None:
-        """Put new texts in the place of old ones, by their numbers, where these are still there."""
-        for near in _near_each_other(changed):
-
-            def replaced(own: dict[int, EncodedText], near: Sequence[int] = near) -> dict[int, EncodedText]:
-                return own | {at: changed[at][1] for at in near if own.get(at) == changed[at][0]}
-
-            self._change(near[0], near[-1], replaced)
+    def change(self, changed: Mapping[int, EncodedText | None]) -> None:
+        """Remove the texts of some numbers, or put the same ones there in another codec, if they are still there."""
+        every = np.array(sorted(changed), np.int64)
+        for near in np.split(every, np.flatnonzero(np.diff(every) > _APART) + 1) if changed else ():
+            numbers: list[int] = near.tolist()
+            rows, old = self._load(numbers[0], numbers[-1])
+            new = dict(old)
+            for number in numbers:
+                own, text = old.get(number), changed[number]
+                if text is None:
+                    new.pop(number, None)
+                elif own is not None and (own.start, own.check) == (text.start, text.check):
+                    new[number] = text
+            self._store(rows, old, new)
 
     def note_offered(self, number: int) -> None:
         """All texts before this number are under the language model, or do not gain by it."""
@@ -301,27 +255,27 @@ class TextTable:
             )
         self._state = self.state._replace(lm=lm, offered=0)
 
-    def _change(
-        self, first: int, last: int, change: Callable[[dict[int, EncodedText]], dict[int, EncodedText]]
-    ) -> None:
-        """Change the texts of the rows that some numbers are in, and of the row before, which may have room."""
-        state, self._held = self.state, None
+    def _load(self, first: int, last: int, before: int = 1) -> tuple[list[Any], dict[int, EncodedText]]:
+        """The rows that some numbers are in, and one before, which may have room; and their texts."""
+        with decoded(self._name):
+            rows = self._connection.execute(_FROM, (first, before, last)).fetchall()
+            return rows, {number: text for row in rows for number, text in read_row(self.state.lm, *row).items()}
+
+    def _store(self, rows: Sequence[Any], old: Mapping[int, EncodedText], new: Mapping[int, EncodedText]) -> None:
+        """Write what became of loaded rows."""
         with decoded(self._name):  # there is no larger number than the largest
-            before = self._connection.execute(_FROM, (first, 1, last)).fetchall()
-            rows = [read_row(*row) for row in before]
-            old = {number: row.text(at, state.lm) for row in rows for at, number in enumerate(row.numbers)}
-            new = change(old)
-            after = list(_rows_of(new))
-            gone = [(row[0],) for row in before if row not in after]
+            after = list(_write_rows(new))
+            gone = [(row[0],) for row in rows if row not in after]
             self._connection.executemany("DELETE FROM texts WHERE id = ?", gone)
-            added = [row for row in after if row not in before]
+            added = [row for row in after if row not in rows]
             self._connection.executemany("INSERT INTO texts VALUES (?, ?, ?, ?)", added)
-        for sign, written, texts in ((-1, before, old), (1, after, new)):
-            lm = [len(text.payload) for text in texts.values() if text.codec == LM]
+        self._held, state = {}, self.state
+        for sign, written, texts in ((-1, rows, old), (1, after, new)):
+            under = [len(text.payload) for text in texts.values() if text.codec == LM]
             state = state._replace(
                 bytes=state.bytes + sign * sum(len(columns) + len(data) for _, _, columns, data in written),
-                lm_texts=state.lm_texts + sign * len(lm),
-                lm_bytes=state.lm_bytes + sign * sum(lm),
+                lm_texts=state.lm_texts + sign * len(under),
+                lm_bytes=state.lm_bytes + sign * sum(under),
             )
         self._state = state
 

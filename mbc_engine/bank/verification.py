@@ -125,15 +125,14 @@ def _all_texts(
     size = lm_bytes = lm_texts = 0
     for row in connection.execute("SELECT id, crc, columns, data FROM texts ORDER BY id"):
         try:
-            own = read_row(*row)
-            texts = [own.text(at, state.lm if state else "") for at in range(len(own.numbers))]
-            decode_texts([text for text in texts if text.codec != LM])
+            own = read_row(state.lm if state else "", *row)
+            decode_texts([text for text in own.values() if text.codec != LM])
         except NONSENSE as error:
             yield DamageFound(f"texts {row[0]}", str(error))
             continue
-        stored += own.numbers
+        stored += own
         size += len(row[2]) + len(row[3])
-        under = [(number, text) for number, text in zip(own.numbers, texts, strict=True) if text.codec == LM]
+        under = [(number, text) for number, text in own.items() if text.codec == LM]
         lm_texts, lm_bytes = lm_texts + len(under), lm_bytes + sum(len(text.payload) for _, text in under)
         for start in range(0, len(under) if open_model and state else 0, DECODED):
             batch = under[start : start + DECODED]
