@@ -3,12 +3,11 @@
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from mbc_engine.errors import ConfigError, ModelError
+from mbc_engine.errors import ConfigError
 from mbc_engine.text import Chunk, Document, Part, Skipped, named_whole, read_document, reread_file, split_sentences
 from mbc_engine.text.chunks import Chunker
 
@@ -188,11 +187,9 @@ class Source:
 
 def text_model(fingerprint: str = "") -> "TextCoder":
     """The language model that texts are coded under, opened once. Raises ModelError without it, or if it is another."""
-    try:
-        opened: TextCoder = import_module("mbc_engine.lm.text_model").open_text_model(fingerprint or None)
-    except ModuleNotFoundError as error:
-        raise ModelError("The language model for texts is not installed.") from error
-    return opened
+    from mbc_engine.lm.text_model import open_text_model
+
+    return open_text_model(fingerprint or None)
 
 
 # What is entered while so many texts are decoded, which may take seconds.
