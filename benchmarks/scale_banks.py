@@ -15,7 +15,7 @@ from mbc_engine.paper.codebook import Codebook
 from mbc_engine.paper.memories import Router
 
 SHARDS: Final = (1, 2, 4, 8, 16, 64)
-TOP: Final = 64  # documents and chunks that a ranking keeps: as many as mini ranks again by their words
+TOP: Final = 64  # documents and chunks that a ranking keeps: as many as mini finds
 
 _STEP: Final = 1 << 16
 

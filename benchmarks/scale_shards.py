@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
-from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -23,8 +22,8 @@ from scale_banks import SHARDS, TOP, paths_of, routing_of
 
 from mbc_engine import load_model
 from mbc_engine.bank import MemoryBank
+from mbc_engine.bank.block import word_numbers
 from mbc_engine.mini.model import RetrieverReader
-from mbc_engine.mini.retrieval import rerank
 from mbc_engine.paper import reads
 from mbc_engine.paper.memories import BankMemory, LogScores, Router
 from mbc_engine.paper.reads import GroupResult, read_flat
@@ -131,7 +130,7 @@ def row_of(shards: int, seconds: Sequence[float], merge: float, differs: float) 
 
 @torch.no_grad()
 def passages(folder: str, numbers: Sequence[int] = SHARDS) -> list[dict[str, Any]]:
-    """Mini's own search for one question, in two rounds: codes everywhere, then the texts of the best chunks."""
+    """Mini's own search for one question, in two rounds: how many chunks have its words, then the scan."""
     torch.set_num_threads(1)
     model = load_model("mini")
     assert isinstance(model, RetrieverReader)
@@ -141,43 +140,35 @@ def passages(folder: str, numbers: Sequence[int] = SHARDS) -> list[dict[str, Any
         whitened = seconds_of(lambda: scope.whitening)[1]
         expected, taken = seconds_of(lambda: model.find([QUESTION], scope, top=TOP)[0])
     tables = scope.tables(model.sentence_vectors([QUESTION])).unsqueeze(2).numpy()
+    numbers_asked = word_numbers(QUESTION)
     rows: list[dict[str, Any]] = []
     for shards in numbers:
         with opened(paths_of(folder, "mini", shards)) as banks:
-            first, in_first = each_timed([partial(rank_by_codes, bank, tables) for bank in banks])
-            (together,), (merge,) = each_timed([partial(merged, first)])
-            best = together.result()
-            starts = [0, *accumulate(bank.totals().chunks for bank in banks)]
-            own_chunks = [
-                [own.chunk - start for own in best if start <= own.chunk < end] for start, end in pairwise(starts)
-            ]
-            found, in_second = each_timed(
-                [partial(bank.texts_at, chunks) for bank, chunks in zip(banks, own_chunks, strict=True)],
-                times=1,  # a second run would find texts in memory
-            )
-        texts = {
-            start + chunk: own.text
-            for start, chunks, several in zip(starts, own_chunks, found, strict=False)
-            for chunk, own in zip(chunks, several, strict=True)
-        }
-        again, ranking = seconds_of(lambda: with_words(model, best, [texts[own.chunk] for own in best]))  # noqa: B023
+            words, in_first = each_timed([partial(bank.chunks_with, numbers_asked) for bank in banks])
+            chunks = sum(bank.totals().chunks for bank in banks)
+            holding = np.sum([[len(chunks) for chunks in own] for own in words], axis=0)
+            added = model.settings.word_weight * np.log((chunks + 1) / (holding + 0.5))
+            scans = [partial(rank_by_both, bank, tables, own, added) for bank, own in zip(banks, words, strict=True)]
+            found, in_second = each_timed(scans)
+            (together,), (merge,) = each_timed([partial(merged, found)])
         # The second round waits for all of the first.
-        row = row_of(shards, [max(in_first) + max(in_second)], merge + ranking, difference(again, expected))
-        rows.append(row | {"first": max(in_first), "words": ranking, "whole": taken, "whitening": whitened})
+        row = row_of(shards, [max(in_first) + max(in_second)], merge, difference(together.result(), expected))
+        rows.append(row | {"first": max(in_first), "whole": taken, "whitening": whitened})
     return rows
 
 
-def rank_by_codes(bank: MemoryBank, tables: NDArray[np.float32]) -> Ranking:
-    """A shard's chunks by what their codes are worth."""
-    ranking = Ranking(TOP)
+def rank_by_both(
+    bank: MemoryBank, tables: NDArray[np.float32], words: Sequence[NDArray[np.int64]], added: NDArray[np.float64]
+) -> Ranking:
+    """A shard's chunks by what their codes are worth, and the words that each of these chunks has."""
+    ranking, start = Ranking(TOP), 0
     for (sums,), _ in bank.scan(tables):
+        for chunks, bonus in zip(words, added, strict=True):
+            first, last = np.searchsorted(chunks, (start, start + len(sums)))
+            sums[chunks[first:last] - start] += np.float32(bonus)
         ranking.add(sums)
+        start += len(sums)
     return ranking
-
-
-def with_words(model: RetrieverReader, best: Sequence[Hit], texts: Sequence[str]) -> list[Hit]:
-    """Chunks ranked again by the words that their texts share with the question."""
-    return rerank(best, model.word_bonus(QUESTION, texts))
 
 
 @torch.no_grad()

@@ -54,13 +54,12 @@ def measured_of(found: dict[str, Result], name: str) -> Measured:
     scan, fixed = line_through((small["chunks"], small["seconds"]), (whole["chunks"], whole["seconds"]))
     cold = max(0.0, whole["cold"] - whole["seconds"]) / whole["chunks"]
     rows = found["shards mini"] if name == "mini" else found["shards paper"]["routed"]
-    words = rows[-1].get("words", 0.0)  # ranking again by them, in one place
     return Measured(
         disk=weigh["sources_bytes"],
         lean_disk=weigh["lean_bytes"],
         touched=whole["touched"] / whole["chunks"] or weigh["sources_bytes"],
         scan=scan,
-        fixed=fixed + words,
+        fixed=fixed,
         cold=scan + cold,
         texts=TOP * weigh["text_bytes"],
         unfold=whole["unfold"] if name == "mini" else 0.0,
@@ -68,7 +67,7 @@ def measured_of(found: dict[str, Result], name: str) -> Measured:
         block=BLOCK,
         asked=asked["asked_bytes"],
         answered=asked["answered_bytes"],
-        merge=(rows[-1]["merge"] - words) / rows[-1]["shards"],
+        merge=rows[-1]["merge"] / rows[-1]["shards"],
         index=own["write"]["index_bytes"] / whole["chunks"],
         encode=found["encode"]["seconds"],
     )
@@ -147,10 +146,10 @@ def shards(found: dict[str, Result]) -> Iterator[str]:
     yield from ["", "**Routed**, the paper's codes:"]
     yield from shard_table(paper["routed"])
     yield (
-        f"**Mini's own search**, in two rounds: codes are scanned everywhere; then the texts of the best {TOP} chunks of all "
-        f"are fetched and ranked again by their words in one place. The whole bank's search, encoding the question "
-        f"included, took {span(mini[0]['whole'])}; the {TOP} chunks are in as many blocks if a bank has them, and "
-        f"reading a text of one takes {span(unfold)}. The whitening, {span(mini[0]['whitening'])}, is computed once, "
+        f"**Mini's own search**, in two rounds: the chunks with the question's words are looked up and counted everywhere; "
+        f"then codes are scanned. The whole bank's search, encoding the question included, took "
+        f"{span(mini[0]['whole'])}; the best {TOP} chunks are in as many blocks if a bank has them, and reading a text of "
+        f"one takes {span(unfold)}. The whitening, {span(mini[0]['whitening'])}, is computed once, "
         "where questions are encoded."
     )
     yield from shard_table(mini)

@@ -202,8 +202,8 @@ class RetrieverReaderSettings(_Settings):
     window: PositiveInt = Field(256, description="longest chunk in tokens; longer documents are chunked")
     question_window: PositiveInt = Field(128, description="longest question in tokens")
     address: AddressSettings = AddressSettings()
-    candidates: PositiveInt = Field(64, description="chunks found by address that are ranked again by their words")
-    word_weight: NonNegativeFloat = Field(0.2, description="what sharing the rarest word counts beside a cosine of 1")
+    candidates: PositiveInt = Field(64, description="chunks found, which name an answer's sources")
+    word_weight: NonNegativeFloat = Field(1.2, description="what a shared word's inverse document frequency counts")
     passages: PositiveInt = Field(4, description="chunks that are read for an answer")
     confidence: AnswerConfidence
 

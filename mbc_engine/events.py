@@ -168,6 +168,7 @@ class IngestFinished(Event):
     codebook_bytes: int
     file_bytes: int
     text_bytes: int = 0
+    word_bytes: int = 0
 
 
 @dataclass(frozen=True)

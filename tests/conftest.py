@@ -265,7 +265,7 @@ class TinyModels:
         return build(settings, load_pretrained(settings)).eval()
 
     def retriever_reader(self, *words: str, threshold: float = 0.5, window: int = 32) -> RetrieverReader:
-        """A tiny retriever-reader with fixed weights, whose reader finds these words; each token is as rare as any."""
+        """A tiny retriever-reader with fixed weights, whose reader finds these words."""
         import torch
 
         from mbc_engine.config import RetrieverReaderSettings
@@ -285,9 +285,7 @@ class TinyModels:
         )
         torch.manual_seed(0)
         finder = Finder(*words)
-        model = build(settings, lambda: finder)  # type: ignore[arg-type, return-value]
-        model.frequencies.fill_(1.0)
-        return model
+        return build(settings, lambda: finder)  # type: ignore[arg-type, return-value]
 
 
 @pytest.fixture(scope="session")

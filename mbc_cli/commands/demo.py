@@ -86,7 +86,12 @@ def demo(
                 if keep is not None:
                     _write(news, folder / "stories")
     if json:
-        sizes = {"codes": done.code_bytes, "texts": done.text_bytes, "codebook": done.codebook_bytes}
+        sizes = {
+            "codes": done.code_bytes,
+            "words": done.word_bytes,
+            "texts": done.text_bytes,
+            "codebook": done.codebook_bytes,
+        }
         sizes["file"] = done.file_bytes
         bank = {"documents": done.bank_documents, "chunks": done.bank_chunks, "sizes": sizes}
         timings = {"model": round(loading, 4), "ingest": done.seconds}
@@ -165,7 +170,9 @@ def _counts(rows: list[Row]) -> dict[str, int]:
 
 def _show_ingest(folder: Path, done: IngestFinished) -> None:
     out.print(f"{done.bank_documents} made-up news stories in {near(folder)}")
-    text = f" and {size(done.text_bytes)} of compressed text" if done.text_bytes else ""
+    text = (
+        f", {size(done.word_bytes)} of words and {size(done.text_bytes)} of compressed text" if done.text_bytes else ""
+    )
     out.print(f"Ingested in {seconds(done.seconds)}: {size(done.code_bytes)} of codes{text}.")
     _show_line("The model has never seen these stories; none of their names appear in its training data.")
 

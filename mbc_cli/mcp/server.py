@@ -175,7 +175,7 @@ def _ingest_result(end: IngestFinished, skipped: Sequence[Skipped | FileSkipped]
         **{name: getattr(end, name) for name in ("documents", "chunks", "unchanged", "removed", "seconds")},
         skipped=len(skipped),
         reasons=[{"source": item.source, "reason": item.reason} for item in skipped[:_MOST_REASONS]],
-        bank=held | {name: getattr(end, name) for name in ("code_bytes", "text_bytes", "file_bytes")},
+        bank=held | {name: getattr(end, name) for name in ("code_bytes", "word_bytes", "text_bytes", "file_bytes")},
     )
 
 
@@ -298,7 +298,12 @@ class MemoryServer:
         except MBCError as error:
             raise ResourceError(_message(error)) from error
         counts = {"documents": totals.documents, "chunks": totals.chunks}
-        bytes_held = {"code_bytes": sizes.codes, "text_bytes": sizes.texts, "file_bytes": sizes.file}
+        bytes_held = {
+            "code_bytes": sizes.codes,
+            "word_bytes": sizes.words,
+            "text_bytes": sizes.texts,
+            "file_bytes": sizes.file,
+        }
         names = {"model": plain(header.signature.name), "files": [plain(path) for path in self._memory.paths]}
         return json.dumps({**counts, **bytes_held, **names}, indent=2, ensure_ascii=False)
 

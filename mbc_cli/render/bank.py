@@ -84,8 +84,8 @@ def size_facts(sizes: "BankSizes", chunks: int) -> list[tuple[str, str]]:
 
     return [
         ("codes", f"{size(sizes.codes)}{each(sizes.codes)}"),
-        *([("text", f"{size(sizes.texts)}{each(sizes.texts)}")] if sizes.texts else []),
-        ("index", size(sizes.file - sizes.codes - sizes.texts)),
+        *((name, f"{size(own)}{each(own)}") for name, own in (("words", sizes.words), ("text", sizes.texts)) if own),
+        ("index", size(sizes.file - sizes.codes - sizes.words - sizes.texts)),
         ("file on disk", f"{size(sizes.file)}{each(sizes.file)}"),
         ("codebook", f"{size(sizes.codebook)}, in the model"),
     ]

@@ -177,4 +177,4 @@ def _holdings(end: IngestFinished) -> "tuple[BankTotals, BankSizes]":
     from mbc_engine.bank import BankSizes, BankTotals
 
     totals = BankTotals(end.bank_documents, end.bank_origins, end.bank_chunks)
-    return totals, BankSizes(end.code_bytes, end.text_bytes, end.codebook_bytes, end.file_bytes)
+    return totals, BankSizes(end.code_bytes, end.word_bytes, end.text_bytes, end.codebook_bytes, end.file_bytes)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mbc_engine.bank.block import (
+    WORDS,
     Block,
     KeyIndex,
     Keys,
@@ -20,6 +21,7 @@ from mbc_engine.bank.block import (
     Row,
     checksum,
     digest_keys,
+    find_words,
     key,
     keys_of,
     read_block,
@@ -28,7 +30,9 @@ from mbc_engine.bank.block import (
     read_keys,
     read_lengths,
     read_origins,
+    read_words,
     rows_of,
+    write_words,
 )
 from mbc_engine.bank.database import damaged, decoded, read_state
 from mbc_engine.bank.records import (
@@ -84,7 +88,7 @@ class BlockTable:
         self._by_origin: KeyIndex | None = None
         self._by_digest: KeyIndex | None = None
         self._checked_rows: set[int] = set()
-        self._checked_codes: set[int] = set()
+        self._checked: set[tuple[str, int]] = set()  # rows of codes and words
         self._sizes: NDArray[np.int64] | None = None
         self.texts.forget()
 
@@ -124,10 +128,22 @@ class BlockTable:
             self._checked_rows.add(block)
         return row
 
-    def packed(self, block: int) -> bytes:
-        """A block's codes as bits; ValueError or TypeError if they are missing or damaged."""
-        row = self._connection.execute("SELECT crc, data FROM codes WHERE id = ?", (block,)).fetchone()
-        return self._checked(block, *(row or (None, None)))
+    def packed(self, block: int, table: str = "codes") -> bytes:
+        """A block's codes or words as bits; ValueError or TypeError if they are missing or damaged."""
+        row = self._connection.execute(f"SELECT crc, data FROM {table} WHERE id = ?", (block,)).fetchone()  # noqa: S608 - ours
+        return self._require_checksum((table, block), *(row or (None, None)))
+
+    def chunks_with(self, numbers: Sequence[int]) -> list[Indices]:
+        """The chunks that have words of these numbers, by their indices in stored order."""
+        found: list[list[Indices]] = [[np.empty(0, np.int64)] for _ in numbers]
+        start = 0
+        for block, chunks in self.extents().tolist() if numbers else ():
+            with decoded(self._name):
+                each = find_words(self.packed(block, "words"), chunks, numbers)
+            for several, own in zip(found, each, strict=True):
+                several.append(own + start)
+            start += chunks
+        return list(map(np.concatenate, found))
 
     def read_codes(self, read: Callable[[bytes, int], _T]) -> Iterator[tuple[_T, Lengths]]:
         """What `read` makes of each block's bits and number of chunks, in stored order; and the chunks of documents."""
@@ -137,7 +153,7 @@ class BlockTable:
         for block, crc, data, *lengths in self._connection.execute(query):
             with decoded(self._name):
                 own = read_lengths(*lengths)
-                found = read(self._checked(block, crc, data), int(own.sum()))
+                found = read(self._require_checksum(("codes", block), crc, data), int(own.sum()))
             yield found, own
 
     def all_origins(self) -> Iterator[tuple[Origins, Lengths]]:
@@ -158,9 +174,11 @@ class BlockTable:
             with decoded(self._name):
                 content = read_block(row, self._header, None)
         if with_codes and content.codes is None:
+            chunks = sum(content.lengths)
             with decoded(self._name):
-                codes = unpack(self.packed(block), self._header.shape, sum(content.lengths))
-            content = replace(content, codes=codes)
+                content = replace(content, codes=unpack(self.packed(block), self._header.shape, chunks))
+                if self._header.keeps_text:
+                    content = replace(content, words=read_words(self.packed(block, "words"), chunks))
         self._hold(block, content)
         return content
 
@@ -298,7 +316,14 @@ class BlockTable:
         codes, lengths = check(np.concatenate(each), header.shape), list(map(len, each))
         sizes = [document.size if header.keeps_origins else None for document in documents]
         own = [tuple(sorted(origins.get(digest, ()))) for digest in new]
-        self._append(Block(list(new), lengths, sizes, own, self._append_texts(documents, lengths), codes))
+        starts = accumulate(lengths, initial=0)
+        words = [
+            WORDS * start + document.words
+            for start, document in zip(starts, documents, strict=False)
+            if document.words is not None and header.keeps_text
+        ]
+        every_word = np.concatenate([np.empty(0, np.int64), *words])
+        self._append(Block(list(new), lengths, sizes, own, self._append_texts(documents, lengths), codes, every_word))
         self.counts += count(codes, header.shape)
 
     def _append(self, new: Block) -> None:
@@ -328,15 +353,18 @@ class BlockTable:
     def _write(self, block: int, content: Block) -> None:
         self._sizes = None
         self._checked_rows.discard(block)
-        self._checked_codes.discard(block)
+        self._checked -= {("codes", block), ("words", block)}
         if not len(content):
-            self._connection.execute("DELETE FROM blocks WHERE id = ?", (block,))
-            self._connection.execute("DELETE FROM codes WHERE id = ?", (block,))
+            for table in ("blocks", "codes", "words"):
+                self._connection.execute(f"DELETE FROM {table} WHERE id = ?", (block,))  # noqa: S608 - ours
             self._held.pop(block, None)
             return
         packed = pack(content.known_codes, self._header.shape)
         self._connection.execute("REPLACE INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (block, *content.row()))
         self._connection.execute("REPLACE INTO codes VALUES (?, ?, ?)", (block, checksum(packed), packed))
+        if self._header.keeps_text:
+            words = write_words(content.words, len(content.known_codes))
+            self._connection.execute("REPLACE INTO words VALUES (?, ?, ?)", (block, checksum(words), words))
         self._hold(block, content)
 
     def _add_origins(self, added: Mapping[Place, Sequence[Origin]]) -> None:
@@ -386,11 +414,11 @@ class BlockTable:
             if block not in self._checked_rows:
                 self._row_if_there(block)
 
-    def _checked(self, block: int, crc: object, data: Any) -> bytes:
-        if block not in self._checked_codes:
+    def _require_checksum(self, row: tuple[str, int], crc: object, data: Any) -> bytes:
+        if row not in self._checked:
             if type(data) is not bytes or checksum(data) != crc:
-                raise ValueError("the checksum of its codes does not match")
-            self._checked_codes.add(block)
+                raise ValueError(f"the checksum of its {row[0]} does not match")
+            self._checked.add(row)
         packed: bytes = data
         return packed
 

@@ -222,6 +222,7 @@ TABLES: Final = {
         crc INTEGER NOT NULL, keys BLOB NOT NULL, digests BLOB NOT NULL, lengths BLOB NOT NULL,
         described BLOB NOT NULL, texts BLOB NOT NULL)""",
     "codes": "CREATE TABLE codes (id INTEGER PRIMARY KEY, crc INTEGER NOT NULL, data BLOB NOT NULL)",
+    "words": "CREATE TABLE words (id INTEGER PRIMARY KEY, crc INTEGER NOT NULL, data BLOB NOT NULL)",
     "texts": """CREATE TABLE texts (
         id INTEGER PRIMARY KEY, crc INTEGER NOT NULL, columns BLOB NOT NULL, data BLOB NOT NULL)""",
 }

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import astuple, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -111,6 +112,15 @@ class Banks:
     def codes_at(self, chunks: Numbers) -> Codes:
         shape = self.header.shape
         return np.array(self._gathered(chunks, MemoryBank.codes_at), np.uint16).reshape(-1, shape.tokens, shape.levels)
+
+    def chunks_with(self, words: Sequence[int]) -> list[Indices]:
+        with self.snapshot():
+            starts = accumulate((bank.totals().chunks for bank in self.banks), initial=0)
+            each = [
+                [own + start for own in bank.chunks_with(words)]
+                for start, bank in zip(starts, self.banks, strict=False)
+            ]
+        return [np.concatenate(own) for own in zip(*each, strict=True)]
 
     def encoded_texts_at(self, chunks: Numbers) -> Sequence[EncodedText | None]:
         return self._gathered(chunks, MemoryBank.encoded_texts_at)

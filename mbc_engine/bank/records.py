@@ -183,6 +183,7 @@ class StoredDocument:
         origins: everywhere it was read, in sorted order; empty in a bank without origins.
         codes: [chunks, tokens, levels], where they were asked for or are to be stored.
         texts: the texts of the chunks likewise: as `decode_chunk` reads them, or still to be encoded.
+        words: of the chunks of a stored one, where the codes were asked for, as `bank.block.Words`.
     """
 
     digest: str
@@ -191,6 +192,7 @@ class StoredDocument:
     origins: tuple[Origin, ...]
     codes: RawCodes | None = field(default=None, compare=False, repr=False)
     texts: Texts | None = field(default=None, compare=False, repr=False)
+    words: Indices | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of(cls, document: Document, codes: RawCodes | None = None, texts: Texts | None = None) -> Self:
@@ -222,9 +224,10 @@ class BankTotals:
 
 @dataclass(frozen=True)
 class BankSizes:
-    """Bytes: packed codes; compressed texts; the codebook, which is in the model; the file with its log (`-wal`)."""
+    """Bytes: packed codes; words; compressed texts; the codebook, which is in the model; the file with its log."""
 
     codes: int
+    words: int
     texts: int
     codebook: int
     file: int

@@ -20,7 +20,7 @@ from typing import Any, Final, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mbc_engine.bank.block import Block, Lengths
+from mbc_engine.bank.block import Block, Lengths, words_of
 from mbc_engine.bank.blocks import BlockTable, Name, by_block
 from mbc_engine.bank.database import (
     bytes_at,
@@ -60,7 +60,7 @@ from mbc_engine.bank.records import (
     unpack,
 )
 from mbc_engine.bank.selection import Selection
-from mbc_engine.bank.text_codec import DECODED, OpenTextModel, decode_found, encode_chunk, recoded
+from mbc_engine.bank.text_codec import DECODED, OpenTextModel, decode_chunk, decode_found, encode_chunk, recoded
 from mbc_engine.errors import BankBusy, BankError, ModelMismatch
 from mbc_engine.events import TextsRecoded
 from mbc_engine.text import Chunk, Document
@@ -346,8 +346,11 @@ class MemoryBank:
             file = self._row("PRAGMA page_count")[0] * self._row("PRAGMA page_size")[0]
         else:
             file = bytes_at(self.path) + bytes_at(wal_of(self.path))
-        codes = self._row("SELECT coalesce(sum(length(data)), 0) FROM codes")[0]
-        return BankSizes(codes, self.text_state().bytes, self.header.codebook_bytes, file)
+        codes, words = (
+            self._row(f"SELECT coalesce(sum(length(data)), 0) FROM {table}")[0]  # noqa: S608 - one of ours
+            for table in ("codes", "words")
+        )
+        return BankSizes(codes, words, self.text_state().bytes, self.header.codebook_bytes, file)
 
     def text_state(self) -> TextState:
         """How large all texts are, and how many of them are under which language model."""
@@ -405,6 +408,16 @@ class MemoryBank:
             -1, shape.tokens, shape.levels
         )
 
+    def chunks_with(self, words: Sequence[int]) -> list[Indices]:
+        """The chunks that have each of these words (`word_numbers`), likewise; none if the bank keeps no text.
+
+        A word may be taken for another with the same number.
+        """
+        if not self.header.keeps_text:
+            return [np.empty(0, np.int64)] * len(words)
+        with self.snapshot():
+            return self._blocks.chunks_with(words)
+
     def encoded_texts_at(self, chunks: Numbers) -> Sequence[EncodedText | None]:
         """The texts of some chunks as they are stored, likewise; None if the bank keeps none."""
         return self._gathered(chunks, self._blocks.texts_at) if self.header.keeps_text else [None] * len(chunks)
@@ -432,8 +445,13 @@ class MemoryBank:
             return document
         if document.texts is None or len(document.texts) != len(document.codes):
             raise ValueError("a bank that keeps text needs a text for each chunk")
+        words = document.words
+        if words is None:
+            words = words_of(
+                (decode_chunk(own) if isinstance(own, EncodedText) else own).text for own in document.texts
+            )
         texts = [text if isinstance(text, EncodedText) else encode_chunk(text) for text in document.texts]
-        return replace(document, texts=texts)
+        return replace(document, texts=texts, words=words)
 
     def _refresh(self) -> None:
         version = self._row("PRAGMA data_version")[0]

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mbc_engine.bank.block import Block, keys_of, read_block, read_keys, rows_of
+from mbc_engine.bank.block import Block, keys_of, read_block, read_keys, read_words, rows_of
 from mbc_engine.bank.blocks import BlockTable
 from mbc_engine.bank.database import (
     NONSENSE,
@@ -82,9 +82,10 @@ def _events(
     try:
         state = yield from _state(connection, header, name, counts)
         yield from _all_texts(connection, np.concatenate(texts), state, open_model)
-        (strays,) = connection.execute("SELECT count(*) FROM codes WHERE id NOT IN (SELECT id FROM blocks)").fetchone()
-        if strays:
-            yield DamageFound("codes", f"{strays} blocks of codes belong to no documents")
+        for part, owners in (("codes", "blocks"), ("words", "blocks, bank WHERE keeps_text")):
+            query = f"SELECT count(*) FROM {part} WHERE id NOT IN (SELECT id FROM {owners})"  # noqa: S608 - ours
+            if strays := connection.execute(query).fetchone()[0]:
+                yield DamageFound(part, f"{strays} blocks of {part} belong to no documents")
     except sqlite3.Error as error:
         yield DamageFound("file", str(error))
     for what, several in (("documents", np.concatenate(digests)), ("origins", np.concatenate(origins))):
@@ -97,6 +98,8 @@ def _block(table: BlockTable, number: int, header: BankHeader) -> Block:
     block = read_block(row, header, unpack(table.packed(number), header.shape, row.chunks))
     if not np.array_equal(read_keys(row.keys), np.unique(keys_of(block.origins))):
         raise ValueError("its index does not match its origins")
+    if header.keeps_text:
+        read_words(table.packed(number, "words"), row.chunks)
     return block
 
 

@@ -207,6 +207,7 @@ class Run:
             bank_chunks=totals.chunks,
             code_bytes=sizes.codes,
             text_bytes=sizes.texts,
+            word_bytes=sizes.words,
             codebook_bytes=sizes.codebook,
             file_bytes=sizes.file,
         )

@@ -1,8 +1,8 @@
 """A retriever-reader, what `mini` is: chunks are found by codes, and the answer is a span of their text, or none.
 
-A chunk becomes address codes, and the bank keeps its text beside them. A question is scored against all codes, and the
-best chunks also by the words they share with it (`retrieval.py`); a reader finds the likeliest span in the first few
-(`span_reader.py`), and a logistic regression estimates how likely that answer is right (`confidence.py`).
+A chunk becomes address codes, and the bank keeps its words and its text beside them. A question is scored against all
+codes and words (`retrieval.py`); a reader finds the likeliest span in the text of the best few (`span_reader.py`), and a
+logistic regression estimates how likely that answer is right (`confidence.py`).
 """
 
 from collections.abc import Callable, Sequence
@@ -11,9 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, Final
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
@@ -25,7 +23,7 @@ from mbc_engine.lm.coding import CodingModel
 from mbc_engine.lm.encoders import Encoder, load_encoder
 from mbc_engine.lm.pretrained import shapes_of, write_tensors
 from mbc_engine.mini.confidence import FEATURES, choose, probability
-from mbc_engine.mini.retrieval import Address, Scope, rerank
+from mbc_engine.mini.retrieval import Address, Scope
 from mbc_engine.mini.span_reader import Span, SpanReader, load_span_reader
 from mbc_engine.ranking import Hit
 
@@ -42,14 +40,9 @@ class SpanAnswer:
 
 
 class RetrieverReader(CodingModel):
-    """Finds passages and reads answers in them; see the module.
-
-    `frequencies` are the inverse document frequencies of word pieces, divided by the largest, [V]; `open_reader` opens
-    the reader for the first question.
-    """
+    """Finds passages and reads answers in them; see the module. `open_reader` opens the reader for the first question."""
 
     keeps_text: ClassVar[bool] = True
-    frequencies: Tensor
 
     def __init__(
         self,
@@ -57,14 +50,12 @@ class RetrieverReader(CodingModel):
         *,
         encoder: Encoder,
         address: Address,
-        frequencies: Tensor,
         open_reader: Callable[[], SpanReader],
     ) -> None:
         super().__init__(encoder, settings.window)
         self.settings = settings
         self.encoder, self.tokenizer = encoder.model, encoder.tokenizer
         self.address = address
-        self.register_buffer("frequencies", frequencies)
         self._open_reader = open_reader
 
     @property
@@ -95,36 +86,7 @@ class RetrieverReader(CodingModel):
     def find(self, questions: Sequence[str], scope: Scope, *, top: int) -> list[list[Hit]]:
         """The chunks that questions may be about, best first; to be called in a snapshot of the bank."""
         vectors = self._text_encoder.pooled(questions, self.settings.question_window)
-        found = scope.best(scope.tables(vectors), max(top, self.settings.candidates))
-        chunks = sorted({hit.chunk for hits in found for hit in hits})
-        kept = zip(chunks, scope.bank.texts_at(chunks), strict=True)
-        texts = {chunk: own.text if own else "" for chunk, own in kept}
-        return [
-            rerank(hits, self.word_bonus(question, [texts[hit.chunk] for hit in hits]))[:top]
-            for question, hits in zip(questions, found, strict=True)
-        ]
-
-    def word_bonus(self, question: str, texts: Sequence[str]) -> NDArray[np.float32]:
-        """What the word pieces shared with a question add to the scores of texts, [len(texts)].
-
-        The sum of their inverse document frequencies (Spärck Jones, 1972).
-        """
-        asked, *pieces = self._pieces([question, *texts])
-        scale = np.float32(self.settings.word_weight * float(self.address.log_scale.detach().exp()))
-        shared = [self._frequencies[sorted(own & asked)].sum() for own in pieces]
-        bonus: NDArray[np.float32] = scale * np.array(shared, np.float32)
-        return bonus
-
-    @cached_property
-    def _frequencies(self) -> NDArray[np.float32]:
-        frequencies: NDArray[np.float32] = self.frequencies.float().cpu().numpy()
-        return frequencies
-
-    def _pieces(self, texts: Sequence[str]) -> list[set[int]]:
-        tokenizer = self.tokenizer.backend_tokenizer
-        tokenizer.no_truncation()
-        tokenizer.no_padding()
-        return [set(own.ids) for own in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+        return scope.best(scope.tables(vectors), top, scope.words(questions, self.settings.word_weight))
 
     def read(self, questions: Sequence[str], passages: Sequence[Sequence[tuple[str, Hit]]]) -> list[SpanAnswer]:
         """The likeliest answer to each question in the texts of its best chunks, and how likely it is right."""
@@ -147,7 +109,7 @@ class RetrieverReader(CodingModel):
 def build(
     settings: RetrieverReaderSettings, open_reader: Callable[[], SpanReader], device: str = "cpu"
 ) -> RetrieverReader:
-    """A model around its pretrained encoder, with addresses and word frequencies still to be set."""
+    """A model around its pretrained encoder, with addresses still to be set."""
     if len(settings.confidence.weights) != len(FEATURES):
         raise ModelError(
             f"This mbc expects {len(FEATURES)} confidence weights; the model has {len(settings.confidence.weights)}.",
@@ -162,15 +124,12 @@ def build(
     encoder.model.requires_grad_(False)
     own = settings.address
     address = Address(encoder.model.config.hidden_size, tokens=own.tokens, dim=own.dim, num_codes=own.codes)
-    frequencies = torch.zeros(encoder.model.config.vocab_size)
-    model = RetrieverReader(
-        settings, encoder=encoder, address=address, frequencies=frequencies, open_reader=open_reader
-    )
+    model = RetrieverReader(settings, encoder=encoder, address=address, open_reader=open_reader)
     return model.to(device).eval()
 
 
 def load(config: RetrieverReaderConfig, folder: Path, *, device: str | torch.device = "cpu") -> RetrieverReader:
-    """Open the model in a folder: `config.toml`, `model.safetensors` (addresses, word frequencies) and `reader/`.
+    """Open the model in a folder: `config.toml`, `model.safetensors` (addresses) and `reader/`.
 
     Raises ModelError if anything is missing or damaged.
     """

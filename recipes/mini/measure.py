@@ -315,8 +315,9 @@ def bytes_a_chunk(bank: MemoryBank, file_bytes: int) -> Figures:
     sizes, totals = bank.sizes(), bank.totals()
     parts = {
         "codes": sizes.codes,
+        "words": sizes.words,
         "text": sizes.texts,
-        "index": sizes.file - sizes.codes - sizes.texts,
+        "index": sizes.file - sizes.codes - sizes.words - sizes.texts,
         "file": sizes.file,
         "original files": file_bytes,
     }

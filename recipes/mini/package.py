@@ -1,7 +1,7 @@
 """Put what was made for `mini` together and into the package, in half precision.
 
     python recipes/mini/package.py --address build/mini/address/address.safetensors \\
-        --frequencies build/mini/frequencies.safetensors --reader build/mini/reader --out mbc_engine/models/mini
+        --reader build/mini/reader --out mbc_engine/models/mini
 
 Run `confidence.py` after it: how likely answers are right depends on all of these.
 """
@@ -22,7 +22,6 @@ SETTINGS = Path(__file__).with_name("config.toml")
 def main() -> None:
     parser = stage_parser(__doc__, "out")
     parser.add_argument("--address", type=Path, required=True, help="what address.py made")
-    parser.add_argument("--frequencies", type=Path, required=True, help="what word_frequencies.py made")
     parser.add_argument("--reader", type=Path, required=True, help="what reader.py made")
     args = parser.parse_args()
 
@@ -31,7 +30,6 @@ def main() -> None:
     model = build(config.retriever_reader, lambda: span_reader.load_span_reader(args.reader))
     assert model.reader, "what is packed can be opened"
     model.address.load_state_dict(load_file(args.address))
-    model.frequencies.copy_(load_file(args.frequencies)["frequencies"])
     save(model, args.out)
     shutil.rmtree(args.out / READER, ignore_errors=True)
     (args.out / READER).mkdir()

@@ -21,17 +21,29 @@ READS: dict[str, Callable[[MemoryBank], object]] = {
     "codes_at": lambda bank: bank.codes_at([4]),
     "chunks_at": lambda bank: bank.chunks_at([4]),
     "texts_at": lambda bank: bank.texts_at([4]),
+    "chunks_with": lambda bank: bank.chunks_with([1]),
     "log_weights": lambda bank: list(bank.log_weights(Selection(exclude=("/1",)))),
     "documents": lambda bank: list(bank.documents()),
     "knows": lambda bank: bank.lookup([("/3", "")]),
     "counts": lambda bank: bank.counts(),
 }
-ALL_OF_ROWS = {"scan", "blocks", "codes_at", "chunks_at", "texts_at", "log_weights", "documents", "knows"}
+ALL_OF_ROWS = {
+    "scan",
+    "blocks",
+    "codes_at",
+    "chunks_at",
+    "texts_at",
+    "chunks_with",
+    "log_weights",
+    "documents",
+    "knows",
+}
 PARTS = {
     **{f"SELECT {column} FROM blocks WHERE id = 2": ALL_OF_ROWS for column in ("digests", "lengths", "described")},
     "SELECT keys FROM blocks WHERE id = 2": ALL_OF_ROWS,
     "SELECT texts FROM blocks WHERE id = 2": ALL_OF_ROWS,
     "SELECT data FROM codes WHERE id = 2": {"scan", "blocks", "codes_at"},
+    "SELECT data FROM words WHERE id = 2": {"chunks_with"},
     "SELECT columns FROM texts WHERE id = 5": {"texts_at"},
     "SELECT data FROM texts WHERE id = 5": {"texts_at"},
     "SELECT counts FROM bank": {"counts"},

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from mbc_engine.bank import BankHeader, CodeShape, MemoryBank, StoredDocument, decode_chunk, export, pack, text_codec
-from mbc_engine.bank.block import _MOST_BYTES
+from mbc_engine.bank.block import _MOST_BYTES, WORDS, word_numbers, write_words
 from mbc_engine.bank.database import APPLICATION_ID, FORMAT_VERSION, TABLES
 from mbc_engine.bank.text_codec import MAX_UNFOLDED
 from mbc_engine.text import Chunk, Document
@@ -74,7 +74,7 @@ def test_the_header_is_summed_as_the_example_says(made: Any, tmp_path: Path) -> 
 
 
 def test_the_bits_are_those_of_the_example() -> None:
-    (example,) = blocks("text")
+    example = blocks("text")[-1]
     codes, data = (line.split()[1:] for line in example.strip().split("\n"))
     shape = CodeShape(1, 1, 512, False)
     values = np.array([int(code, 2) for code in codes]).reshape(-1, 1, 1)
@@ -93,6 +93,16 @@ def test_the_export_is_that_of_the_example(made: Any) -> None:
         written = b"".join(export(bank)).decode().splitlines()
     assert [re.sub(r'"(counts)":"[^"]*"', r'"\1":"..."', line) for line in written] == lines
     assert np.frombuffer(base64.b64decode(json.loads(lines[1])["codes"]), "<u2").tolist() == [257, 0, 511]
+
+
+def test_the_words_are_those_of_the_example() -> None:
+    data = write_words(np.array([3, 4 * WORDS + 3, 6 * WORDS + 5, 9 * WORDS + 3]), 10)
+    unfolding = zlib.decompressobj()
+    counts = np.frombuffer(unfolding.decompress(data), "<u4")
+    assert len(counts) == WORDS == 2048
+    written = "".join(format(byte, "08b") for byte in unfolding.unused_data)
+    low, high, both = re.findall(r"[01 ]*[01]", blocks("text")[0])
+    assert written == (low + "000" + high).replace(" ", "") == both.replace(" ", "")
 
 
 @pytest.mark.parametrize("keeps_text", [True, False])
@@ -125,3 +135,8 @@ def test_the_reader_reads_what_was_written(
     exec(blocks("python")[0], reader)
     found = reader["read"](path, DICTIONARY.read_bytes(), lambda payload: model.decode([payload])[0])
     assert list(found) == expected
+    connection = sqlite3.connect(path)
+    rows = connection.execute("SELECT data, chunks FROM words JOIN blocks USING (id) ORDER BY id").fetchall()
+    connection.close()
+    found = [numbers for row in rows for numbers in reader["words"](*row)]
+    assert found == [word_numbers(text) for *_, texts in expected for _, text in texts]

@@ -196,7 +196,7 @@ def test_a_trigger_cannot_hide_behind_a_table_of_its_name(bank_file: Path) -> No
     connection = sqlite3.connect(bank_file)
     names = [row[0] for row in connection.execute("SELECT name FROM sqlite_master ORDER BY rowid")]
     connection.close()
-    assert names == ["bank", "texts", "codes", "blocks", "codes"]
+    assert names == ["bank", "words", "texts", "codes", "blocks", "codes"]
     refusal(bank_file, "is damaged")
 
 

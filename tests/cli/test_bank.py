@@ -26,7 +26,7 @@ def test_info_tells_sizes_and_model(mbc, made):
     assert "text          not kept\n" in shown
     assert "codebook      96 B, in the model\n" in shown
     lines = {line.split("  ")[0]: line.split()[-2:] for line in shown.splitlines()}
-    assert lines["index"] == ["24.6", "kB"]  # all but the codes of a file of six pages
+    assert lines["index"] == ["28.7", "kB"]  # all but the codes of a file of seven pages
 
 
 def test_info_as_json(mbc, made):

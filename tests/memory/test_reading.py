@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mbc_engine import Memory, Selection, ingest, open_bank
+from mbc_engine import Memory, MemoryBank, Selection, ingest, open_bank
 from mbc_engine.errors import BankError, ConfigError
 from mbc_engine.ingestion.run import ingest_stream
 from mbc_engine.question import Passages
@@ -106,8 +106,22 @@ def test_the_best_four_chunks_are_read_however_many_are_shown(tiny: Any, tmp_pat
         (found,) = Memory(bank, model).search(["Who won?"], top=8)
     ((_, read),) = finder_of(model).asked
     assert read == [own.passage for own in found[:4]]
-    assert len(reply.sources) == min(sources, 6)  # as many as were ranked by their words
+    assert len(reply.sources) == min(sources, 6)  # as many as are candidates
     assert [own.sentence for own in reply.sources[:4]] == ["Nobody won."] * min(sources, 4)
+
+
+def test_only_texts_that_are_read_or_shown_are_looked_up(tiny: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    model, rows, looked_up = tiny.retriever_reader("Nobody"), tmp_path / "rows.jsonl", []
+    rows.write_text("".join(json.dumps({"id": str(n), "text": f"Story {n}. Nobody won."}) + "\n" for n in range(8)))
+    texts_at = MemoryBank.encoded_texts_at
+    monkeypatch.setattr(
+        MemoryBank, "encoded_texts_at", lambda bank, own: [looked_up.extend(own), texts_at(bank, own)][1]
+    )
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        list(ingest(model, bank, [rows]))
+        (reply,) = Memory(bank, model).ask(["Who won story 5?"], sources=5)
+    ((_, read),) = finder_of(model).asked
+    assert len(looked_up) == len(set(looked_up)) == len({*read} | {own.passage for own in reply.sources}) == 5
 
 
 def test_several_chunks_of_a_document_are_read_and_named_once(tiny: Any, tmp_path: Path) -> None:

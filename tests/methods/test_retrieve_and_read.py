@@ -32,10 +32,7 @@ def model(tiny: Any) -> RetrieverReader:
             "confidence": {"weights": [0.0] * len(FEATURES)},
         }
     )
-    model = build(settings, reader)
-    with torch.no_grad():
-        model.frequencies.fill_(1.0)
-    return model
+    return build(settings, reader)
 
 
 @pytest.fixture

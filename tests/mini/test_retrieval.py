@@ -1,4 +1,4 @@
-"""Finding passages: one scan of the codes, words of the best chunks, and documents out of chunks, by hand."""
+"""Finding passages: one scan of the codes, the words asked for, and documents out of chunks, by hand."""
 
 import math
 from pathlib import Path
@@ -8,57 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from mbc_engine import Selection, ingest, open_bank
-from mbc_engine.mini.retrieval import Scope, by_document, rerank
+from mbc_engine.bank.block import word_numbers
+from mbc_engine.mini.retrieval import Scope, by_document
 from mbc_engine.ranking import Hit
 
 
 def hit(chunk: int, share: float, document: int) -> Hit:
     return Hit(chunk, share, 0, document)
-
-
-def test_a_word_counts_once_by_how_rare_it_is(tiny: Any) -> None:
-    model = tiny.retriever_reader()
-    model.frequencies.zero_()
-    for word, frequency in (("hurt", 0.4), ("haifa", 1.0)):
-        model.frequencies[model.tokenizer.convert_tokens_to_ids(word)] = frequency
-    found = model.word_bonus("the hurt", ["the hurt the hurt", "the Haifa", "Hurt", ""])
-    scale = model.settings.word_weight * float(model.address.log_scale.detach().exp())
-    assert scale > 0
-    assert found.tolist() == pytest.approx([0.4 * scale, 0.0, 0.4 * scale, 0.0])
-
-
-def test_a_bonus_changes_the_order_and_all_shares() -> None:
-    found = [Hit(7, 0.5, 0), Hit(3, 0.2, 0)]  # chunks that are not among the best have 0.3 together
-    first, second = rerank(found, np.array([0.0, math.log(4)], np.float32))
-    assert (first.chunk, second.chunk) == (3, 7)
-    # 0.2 four times is 0.8; with 0.5 and 0.3 that makes 1.6.
-    assert (first.share, second.share) == pytest.approx((0.5, 0.3125))
-
-
-@given(
-    scores=st.lists(st.floats(-5, 5, width=32), min_size=1, max_size=12),
-    bonus=st.lists(st.floats(0, 8, width=32), min_size=12, max_size=12),
-    top=st.integers(1, 12),
-)
-def test_shares_after_a_bonus_are_those_of_a_softmax_over_everything(
-    scores: list[float], bonus: list[float], top: int
-) -> None:
-    values = np.array(scores, np.float64)
-    shares = np.exp(values - values.max()) / np.exp(values - values.max()).sum()
-    best = np.argsort(-values, kind="stable")[:top]
-    added = np.zeros(len(scores))
-    added[best] = bonus[: len(best)]
-    raised = np.exp(values + added - (values + added).max())
-    expected = raised / raised.sum()
-    ranked = rerank([Hit(int(at), float(shares[at]), 0) for at in best], added[best].astype(np.float32))
-    assert {own.chunk for own in ranked} == set(best.tolist())
-    assert [own.share for own in ranked] == sorted((own.share for own in ranked), reverse=True)
-    for own in ranked:
-        assert own.share == pytest.approx(expected[own.chunk], rel=1e-4, abs=1e-9)
 
 
 def test_a_document_has_the_shares_of_its_chunks_and_its_best_one() -> None:
@@ -96,6 +54,33 @@ def test_the_scan_finds_what_a_slow_sum_over_codes_does(tiny: Any, story: Path, 
         left = [place for place in np.argsort(-scores, kind="stable") if not names[place].endswith("2.txt")]
         assert [ranked.chunk for ranked in chosen] == left
     assert len(found) == 2
+
+
+def test_words_add_to_the_scores_of_all_chunks_that_have_them(tiny: Any, story: Path, tmp_path: Path) -> None:
+    """Against a loop over texts, of all and of some; every word counts once, by how few of the chunks have it."""
+    model, questions = tiny.retriever_reader(), ["Did Irene or Hugo move, Hugo?", "Haifa", ""]
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        list(ingest(model, bank, [story]))
+        scope, part = model.scope(bank), model.scope(bank, Selection(exclude=("1.txt",)))
+        tables = torch.randn(3, 3, 8, generator=torch.Generator().manual_seed(1))
+        words = scope.words(questions, 0.7)
+        plain, found, chosen = scope.best(tables, 4), scope.best(tables, 4, words), part.best(tables, 4, words)
+        texts = [chunk.text for chunk in bank.texts_at(range(4))]
+        names = [chunk.document.origins[0].source for chunk in bank.chunks_at(range(4))]
+        assert scope.words(questions, 0.0) == [[], [], []]
+    for question, before, own, some in zip(questions, plain, found, chosen, strict=True):
+        scores = {hit.chunk: math.log(hit.share) for hit in before}
+        for number in word_numbers(question):
+            holding = [at for at, text in enumerate(texts) if number in word_numbers(text)]
+            for at in holding:
+                scores[at] += 0.7 * math.log(5 / (len(holding) + 0.5))
+        for hits, kept in ((own, scores), (some, {at: s for at, s in scores.items() if "1.txt" not in names[at]})):
+            total = sum(map(math.exp, kept.values()))
+            assert [hit.chunk for hit in hits] == sorted(kept, key=lambda at: -kept[at])
+            assert [hit.share for hit in hits] == pytest.approx(
+                [math.exp(kept[hit.chunk]) / total for hit in hits], rel=1e-4
+            )
+    assert {texts[hits[0].chunk].split()[0] for hits in found[:1]} <= {"Irene", "Hugo"}
 
 
 def test_a_sample_takes_what_counts_of_a_small_bank(tiny: Any, story: Path, tmp_path: Path) -> None:

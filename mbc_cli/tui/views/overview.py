@@ -99,8 +99,8 @@ def _size_bars(bank: BankSnapshot) -> list[tuple[str, str]]:
     sizes = bank.sizes
     amounts = {
         "codes": sizes.codes,
-        **({"text": sizes.texts} if sizes.texts else {}),
-        "index": sizes.file - sizes.codes - sizes.texts,
+        **({"words": sizes.words, "text": sizes.texts} if sizes.texts else {}),
+        "index": sizes.file - sizes.codes - sizes.words - sizes.texts,
         "file on disk": sizes.file,
         "as floats": bank.header.float_bytes(bank.totals.chunks),
     }

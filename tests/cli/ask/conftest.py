@@ -91,7 +91,7 @@ def reply():
             sources=sources,
             seconds={"search": 0.01, "answer": 0.2, "sources": 0.03},
             totals=BankTotals(2, 2, 2),
-            sizes=BankSizes(54, 60, 4096, 8192),
+            sizes=BankSizes(54, 40, 60, 4096, 8192),
         )
 
     return make

@@ -62,7 +62,7 @@ class ScriptedMemory(Memory):
             sources=(),
             seconds={"search": 0.1, "answer": 0.0, "sources": 0.0},
             totals=BankTotals(1, 1, 1),
-            sizes=BankSizes(codes=8, texts=20, codebook=8, file=60),
+            sizes=BankSizes(codes=8, words=10, texts=20, codebook=8, file=60),
         )
         return replace(answer, **self.changes)
 

@@ -146,7 +146,10 @@ SOURCE = Source(
 
 
 def reply(answer: str | None, confidence: Confidence | None, *sources: Source) -> Answer:
-    times, sizes = {"search": 0.1, "answer": 0.0, "sources": 0.0}, BankSizes(codes=27, texts=90, codebook=96, file=4096)
+    times, sizes = (
+        {"search": 0.1, "answer": 0.0, "sources": 0.0},
+        BankSizes(codes=27, words=40, texts=90, codebook=96, file=4096),
+    )
     return Answer("Where did Ada move?", answer, confidence, sources, times, BankTotals(1, 1, 1), sizes)
 
 

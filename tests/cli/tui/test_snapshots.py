@@ -163,7 +163,7 @@ def _answer(places: Places) -> Answer:
         sources=sources,
         seconds={"search": 0.12, "answer": 0.01, "sources": 0.02},
         totals=BankTotals(12, 12, 240),
-        sizes=BankSizes(codes=180, texts=4000, codebook=96, file=90_000),
+        sizes=BankSizes(codes=180, words=300, texts=4000, codebook=96, file=90_000),
         codes=codes,
     )
 

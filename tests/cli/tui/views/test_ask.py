@@ -135,7 +135,10 @@ def _source(name: str, **changes: Any) -> Source:
 
 
 def _reply(answer: str | None, label: Label, *sources: Source) -> Answer:
-    times, sizes = {"search": 0.1, "answer": 0.0, "sources": 0.0}, BankSizes(codes=27, texts=90, codebook=96, file=4096)
+    times, sizes = (
+        {"search": 0.1, "answer": 0.0, "sources": 0.0},
+        BankSizes(codes=27, words=40, texts=90, codebook=96, file=4096),
+    )
     return Answer(QUESTION, answer, Confidence(0.93, label), sources, times, BankTotals(1, 1, 1), sizes)
 
 

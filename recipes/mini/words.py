@@ -1,0 +1,136 @@
+"""The words that chunks are found by: which are too common to count, in how many bytes, and what a shared word adds.
+
+    python recipes/mini/words.py --data ../shared/data --out build/mini/words            # the figures
+    python recipes/mini/words.py --data ../shared/data --out build/mini/words --write    # and the list of common words
+
+Common are the most frequent words in paragraphs of Wikipedia, and those that questions use whatever they are about
+("kind", "date"): how much likelier a word is in a question about a paragraph that has it than in any other question, as
+a logarithm, is at least its inverse document frequency if it says as much as its rarity promises; of these it is less.
+
+The figures are of the banks of paragraphs that `confidence.py` asks: with 512 to 4,096 numbers of words and several
+weights, how often the right paragraph is found first, or among five, and the bytes of a paragraph's words. Sentence
+vectors are computed once and kept in `--out`. Nothing of `squad_val` is read.
+"""
+
+import math
+import random
+import statistics
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from address import articles
+from confidence import Asked, banks, rows
+from numpy.typing import NDArray
+from options import begin, stage_parser
+
+from mbc_engine import MemoryBank, RetrieverReader, load_model
+from mbc_engine.bank import Origin, StoredDocument, block
+from mbc_engine.lm.coding import signature
+
+COMMON: Final = Path(__file__).parents[2] / "mbc_engine" / "bank" / "common_words.txt"
+PARAGRAPHS: Final = 20_000
+LONGER_THAN: Final = 200  # characters; what is shorter is often a heading or an entry of a list
+MOST_FREQUENT: Final = 200
+# Words in so many questions are judged by them.
+QUESTIONS: Final = 30
+SHARE: Final = 0.9
+SIZES: Final = (512, 1024, 2048, 4096)
+WEIGHTS: Final = (0.8, 0.9, 1.0, 1.1, 1.2, 1.4)
+
+
+def common_words(data: Path, seed: int) -> list[str]:
+    lines = [line for article in articles(data, 0) for line in article.split("\n") if len(line) > LONGER_THAN]
+    chosen = random.Random(seed).sample(lines, min(PARAGRAPHS, len(lines)))
+    frequent = Counter(word for line in chosen for word in block.words_in(line)).most_common(MOST_FREQUENT)
+    return sorted({word for word, _ in frequent} | vague_words(data))
+
+
+def vague_words(data: Path) -> set[str]:
+    """Words of questions that say little of which paragraph a question is about."""
+    every = rows(data, "squad_realigned")
+    words = {text: block.words_in(text) for text in {row["text"] for row in every}}
+    holding = Counter(word for own in words.values() for word in own)
+    shared: Counter[str] = Counter()
+    alone: Counter[str] = Counter()
+    possible: Counter[str] = Counter()
+    for row in every:
+        asked, own = block.words_in(row["question"]), words[row["text"]]
+        shared.update(asked & own)
+        alone.update(asked - own)
+        possible.update(own)
+    vague = set()
+    for word in {*shared, *alone}:
+        if shared[word] + alone[word] >= QUESTIONS:
+            about = (shared[word] + 1) / (possible[word] + 2)
+            other = (alone[word] + 0.05) / (len(every) - possible[word] + 0.1)
+            if math.log(about / other) < SHARE * math.log((len(words) + 1) / (holding[word] + 0.5)):
+                vague.add(word)
+    return vague
+
+
+def code_scores(model: RetrieverReader, asked: Asked, path: Path) -> NDArray[np.float32]:
+    """The score of each paragraph's address for each question, [questions, paragraphs]."""
+    if not path.exists():
+        codes = model.memorise(asked.paragraphs)
+        with MemoryBank.create(None, signature(model), model.code_shape, model.codebooks.shape[-1]) as bank:
+            bank.put(
+                [
+                    StoredDocument(f"{place:032x}", 1, 1, (Origin(f"/{place}", "", None),), own[None])
+                    for place, own in enumerate(codes)
+                ]
+            )
+            scope = model.scope(bank)
+            questions = [question for question, _, _ in asked.questions]
+            tables = scope.tables(model.sentence_vectors(questions)).detach().unsqueeze(2).numpy()
+            np.save(path, np.concatenate([sums for sums, _ in bank.scan(tables)], axis=1))
+    scores: NDArray[np.float32] = np.load(path)
+    return scores
+
+
+def word_scores(asked: Asked) -> tuple[NDArray[np.float64], int]:
+    """What the words of each question add to each paragraph's score at a weight of 1, and the bytes of all words."""
+    chunks = len(asked.paragraphs)
+    data = block.write_words(block.words_of(asked.paragraphs), chunks)
+    holding = block.find_words(data, chunks, range(block.WORDS))
+    added = np.zeros((len(asked.questions), chunks))
+    for scores, (question, _, _) in zip(added, asked.questions, strict=True):
+        for number in block.word_numbers(question):
+            scores[holding[number]] += math.log((chunks + 1) / (len(holding[number]) + 0.5))
+    return added, len(data)
+
+
+def found(scores: NDArray[Any], asked: Asked) -> list[float]:
+    """How often the right paragraph is first, and among five, in percent."""
+    right = np.array([about for _, _, about in asked.questions])
+    ahead = (scores > scores[np.arange(len(right)), right][:, None]).sum(1)
+    return [100 * float((ahead < most).mean()) for most in (1, 5)]
+
+
+def main() -> None:
+    parser = stage_parser(__doc__, "data", "out", "threads", "device", "seed")
+    parser.add_argument("--write", action="store_true", help=f"write {COMMON.name}")
+    args = begin(parser)
+    if args.write:
+        COMMON.write_text("".join(f"{word}\n" for word in common_words(args.data, args.seed)), encoding="utf-8")
+    model = load_model("mini", device=args.device)
+    assert isinstance(model, RetrieverReader)
+    every = list(banks(args.data))
+    codes = [code_scores(model, asked, args.out / f"{asked.name}.npy") for asked in every]
+    print("numbers  bytes  " + "  ".join(f"weight {weight:3}" for weight in WEIGHTS) + "   (first / in five)")
+    for block.WORDS in SIZES:  # type: ignore[misc]  # a constant everywhere else
+        block.number_of.cache_clear()
+        added = [word_scores(asked) for asked in every]
+        size = sum(own for _, own in added) / sum(len(asked.paragraphs) for asked in every)
+        cells = []
+        for weight in WEIGHTS:
+            each = [
+                found(own + weight * words, asked) for own, (words, _), asked in zip(codes, added, every, strict=True)
+            ]
+            cells.append("{:4.1f} / {:4.1f}".format(*map(statistics.mean, zip(*each, strict=True))))
+        print(f"{block.WORDS:7}  {size:5.1f}  " + "  ".join(cells), flush=True)
+
+
+if __name__ == "__main__":
+    main()

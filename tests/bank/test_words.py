@@ -1,0 +1,121 @@
+"""Words of chunks: how texts become numbers, the exact bits of an index, its inverse, and damage."""
+
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mbc_engine.bank import Banks
+from mbc_engine.bank.block import WORDS, find_words, number_of, read_words, word_numbers, words_of, write_words
+from mbc_engine.text import Chunk
+
+
+@st.composite
+def indexed(draw: st.DrawFn) -> tuple[np.ndarray, int]:
+    """Words of some chunks, rare and frequent ones."""
+    chunks = draw(st.integers(1, 300))
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    has_word = random.random((chunks, WORDS)) < random.choice([0, 0, 0.002, 0.05, 0.6], WORDS)
+    return np.flatnonzero(has_word), chunks
+
+
+def test_case_diacritics_endings_and_repetition_do_not_matter() -> None:
+    (number,) = word_numbers("Résumé")
+    assert number == number_of("resume") == zlib.crc32(b"resum") % WORDS
+    assert word_numbers("RESUME resumes, résumé") == [number]
+    for one, other in (("stories", "story"), ("invaded", "invades"), ("classes", "class"), ("gas", "gas")):
+        assert number_of(one) == number_of(other)
+    assert number_of("1990s") != number_of("1990")  # numbers and codes are kept whole
+    assert number_of("bus") != number_of("bu")
+
+
+def test_common_words_and_what_is_no_word_are_left_out() -> None:
+    assert word_numbers("What kind of … is it?!") == []
+    assert word_numbers("\ud800 \N{GRINNING FACE}") == []
+
+
+def test_the_words_of_each_chunk_come_after_those_of_the_one_before() -> None:
+    numbers = word_numbers("zinc amber")
+    assert words_of(["zinc amber", "", "amber"]).tolist() == [*numbers, 2 * WORDS + number_of("amber")]
+
+
+def test_the_bits_of_an_index_are_those_computed_by_hand() -> None:
+    # Word 3 is in chunks 0, 4 and 9 of 10, word 5 in chunk 6 alone. 9 · 10 // (13 · 3) = 2, so that one low bit of a
+    # gap is written plainly; 90 // 13 = 6, so two for word 5. Gaps of word 3 are 0, 3, 4: low bits 0, 1, 0 and stops
+    # after 0, 1 and 2 zeros; the gap of word 5 is 6: low bits 10, and a stop after one zero.
+    words = np.array([3, 4 * WORDS + 3, 6 * WORDS + 5, 9 * WORDS + 3])
+    data = write_words(words, 10)
+    unfolding = zlib.decompressobj()
+    counts = np.frombuffer(unfolding.decompress(data), "<u4")
+    assert counts.nonzero()[0].tolist() == [3, 5]
+    assert counts[[3, 5]].tolist() == [3, 1]
+    assert unfolding.unused_data == bytes([0b010_10_000, 0b1_01_001_01])
+    assert [own.tolist() for own in find_words(data, 10, [5, 4, 3])] == [[6], [], [0, 4, 9]]
+
+
+@given(indexed())
+def test_every_word_is_found_and_read_back(case: tuple[np.ndarray, int]) -> None:
+    words, chunks = case
+    data = write_words(words, chunks)
+    assert np.array_equal(read_words(data, chunks), words)
+    for number, found in zip(range(0, WORDS, 37), find_words(data, chunks, range(0, WORDS, 37)), strict=True):
+        assert found.tolist() == (words[words % WORDS == number] // WORDS).tolist()
+
+
+@given(indexed(), st.data())
+def test_damaged_words_are_refused_or_are_not_as_written(case: tuple[np.ndarray, int], data: st.DataObject) -> None:
+    words, chunks = case
+    written = bytearray(write_words(words, chunks))
+    written[data.draw(st.integers(0, len(written) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    try:
+        again = read_words(bytes(written), chunks)
+    except ValueError:
+        return
+    assert not np.array_equal(again, words)
+
+
+@pytest.mark.parametrize("data", [b"", b"x" * 99, zlib.compress(bytes(4 * WORDS)) + b"\x80", zlib.compress(b"\1" * 9)])
+def test_what_is_no_index_is_refused(data: bytes) -> None:
+    with pytest.raises(ValueError, match=r"words|header|incorrect|index"):
+        read_words(data, 10)
+
+
+def test_a_bank_finds_its_chunks_by_their_words_through_every_change(made: Any, monkeypatch: Any) -> None:
+    """Against the words of the texts that the bank holds, over several blocks."""
+    from mbc_engine.bank import BankHeader
+
+    monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 7))
+    names = ["amber", "zinc", "cobalt", "1843", "Ösel"]
+
+    def texts(content: int) -> list[Chunk]:
+        chosen = [names[(content * place + place) % 5] for place in range(1 + content % 3)]
+        return [Chunk(f"{name} and {names[content % 5]}", 9 * place) for place, name in enumerate(chosen)]
+
+    def check(bank: Any) -> None:
+        held = [chunk.text for chunk in bank.texts_at(range(bank.totals().chunks))]
+        numbers = [number_of(name) for name in ("amber", "zinc", "cobalt", "1843", "osel", "absent")]
+        expected = [[at for at, text in enumerate(held) if number in word_numbers(text)] for number in numbers]
+        assert [own.tolist() for own in bank.chunks_with(numbers)] == expected
+        assert any(expected)
+        assert bank.chunks_with([]) == []
+
+    with made.bank(keeps_text=True) as bank, made.bank(keeps_text=True) as other:
+        for start in range(0, 30, 4):
+            bank.put([made.item(f"/{number}", number, texts=texts(number)) for number in range(start, start + 4)])
+            check(bank)
+        other.put([made.item(f"/{number}", number, texts=texts(number)) for number in range(40, 50)])
+        check(Banks([bank, other]))
+        bank.remove([(f"/{number}", "") for number in range(0, 30, 3)])
+        check(bank)
+        bank.compact()
+        check(bank)
+
+
+def test_a_bank_without_texts_has_no_words(made: Any) -> None:
+    with made.bank() as bank:
+        bank.put([made.item("/1", 1)])
+        assert [own.tolist() for own in bank.chunks_with([3, 5])] == [[], []]
+        assert bank.sizes().words == 0
