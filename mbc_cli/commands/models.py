@@ -96,11 +96,9 @@ def show(
     if json:
         what = {"kind": "preset", "preset": name, **made_of(settings_of(config))}
         if model:
-            what = {"kind": "model", **_summary(model), "is_preset_too": model.name in preset_names()}
+            what = {"kind": "model", **_summary(model)}
         print_json({**what, "settings": config.model_dump(), "parameters": _parameters_json(parameters)})
         return
-    if model and model.name in preset_names():
-        notes.print(plain(f"There is also a preset named {model.name}; this is the model."))
     print_facts(_facts(name, model, config))
     if problem:
         notes.print(plain(f"Its parameters cannot be counted. {problem.message} {problem.hint}"))

@@ -27,15 +27,12 @@ if TYPE_CHECKING:
 
 _SINGLE: Final = 4  # bytes of a float
 _MOMENTS: Final = {"adam": 2 * _SINGLE, "adafactor": 0}
-# Operations a second: of a core, by the 50 minutes that the suite small took on two; of a large GPU, assumed.
+# Operations a second of a core, as a small suite took them, and of a large GPU, assumed.
 _CORE, _GPU = 1e11, 1e14
 _DOCUMENT, _QUESTION = 256, 48  # tokens; an answer goes with its question
 ASSUMED: Final = f"{_DOCUMENT} tokens a document and {_QUESTION} a question with its answer; half or twice is possible"
 _UNKNOWN_MEMORY: Final = 1 << 62
-_WEIGHTS: Final = (
-    *("model.safetensors", "model.safetensors.index.json"),
-    *("pytorch_model.bin", "pytorch_model.bin.index.json"),
-)
+_WEIGHTS: Final = ("model.safetensors", "model.safetensors.index.json")
 
 
 @dataclass(frozen=True)

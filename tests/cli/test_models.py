@@ -155,7 +155,7 @@ def test_a_model_is_shown_by_its_name_its_folder_or_its_run(mbc, own, run, model
     own("mine")
     named = {"name": "mine", "folder": model, "run": run, "run's name": "first"}[typed]
     told = json.loads(mbc("models", "show", named, "--json").stdout)
-    assert (told["kind"], told["is_preset_too"]) == ("model", False)
+    assert told["kind"] == "model"
     assert told["model"] == {"name": "mine", "folder": "tiny"}.get(typed, "first")
     assert told["place"] == {"name": "yours", "folder": "folder"}.get(typed, "run")
     assert (told["best"] is not None) == typed.startswith("run")
@@ -188,11 +188,6 @@ def test_of_a_model_and_a_preset_it_is_the_model(mbc, own):
     own("distilgpt2")
     shown = mbc("models", "show", "distilgpt2")
     assert shown.stdout.splitlines()[0].split() == ["model", "distilgpt2"]
-    assert "There is also a preset named distilgpt2; this is the model." in shown.stderr
-    told = mbc("models", "show", "distilgpt2", "--json")
-    assert json.loads(told.stdout)["is_preset_too"]
-    assert told.stderr == ""
-    assert "this is the model" not in mbc("models", "show", "distilgpt2", "--quiet").stderr
 
 
 @pytest.mark.parametrize("name", ["nonesuch", "", "no/such", ".", "n" * 300])
