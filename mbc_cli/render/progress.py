@@ -5,8 +5,6 @@ from typing import Final, Self
 
 from rich.progress import (
     BarColumn,
-    DownloadColumn,
-    MofNCompleteColumn,
     Progress,
     ProgressColumn,
     Task,
@@ -32,15 +30,6 @@ class _SpeedColumn(ProgressColumn):
         return Text(f"{speed:,.0f}/s" if speed and speed >= 10 else f"{speed:.1f}/s" if speed else "", "dim")
 
 
-class _AmountColumn(ProgressColumn):
-    def __init__(self) -> None:
-        super().__init__()
-        self._bytes, self._items = DownloadColumn(), MofNCompleteColumn()
-
-    def render(self, task: Task) -> Text:
-        return (self._bytes if task.fields["in_bytes"] else self._items).render(task)
-
-
 class ProgressView:
     """Bars by name; `is_shown` is False if the work itself prints on the terminal."""
 
@@ -53,7 +42,7 @@ class ProgressView:
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=20 if notes.width < _NARROW else 40),
-            _AmountColumn(),
+            TextColumn("{task.fields[amount]}"),
             _SpeedColumn(),
             TimeRemainingColumn(),
             console=notes,
@@ -70,16 +59,16 @@ class ProgressView:
         self, name: str, total: int | None, *, completed: int = 0, note: str = "", in_bytes: bool | None = None
     ) -> None:
         """Move the bar `name`, made on first use, to `completed` of `total`, None if that is unknown."""
-        now, in_bytes = time.monotonic(), self._in_bytes if in_bytes is None else in_bytes
+        now, amount = time.monotonic(), size if (self._in_bytes if in_bytes is None else in_bytes) else "{:,}".format
+        shown = amount(completed) if total is None else f"{amount(completed)}/{amount(total)}"
         if name not in self._bars:
-            self._bars[name] = self._progress.add_task(name, note=note, in_bytes=in_bytes)
+            self._bars[name] = self._progress.add_task(name, note=note, amount=shown)
             self._starts[name], self._lines[name] = (now, completed), now
-        self._progress.update(self._bars[name], total=total, completed=completed, note=note)
+        self._progress.update(self._bars[name], total=total, completed=completed, note=note, amount=shown)
         if self.is_live or not self._is_shown or now - self._lines[name] < _SECONDS_A_LINE:
             return
         self._lines[name] = now
         began, start = self._starts[name]
-        amount = size if in_bytes else "{:,}".format
         line = f"{name}: {amount(completed)}"
         if total is not None:
             line += f" of {amount(total)}"
