@@ -60,7 +60,7 @@ def trace(command: str) -> tuple[set[CodeType], Counter[str]]:
         notes.mkdir()
         for file, text in _NOTES.items():
             (notes / file).write_text(text)
-        ingest = ["ingest", "notes", "--bank", "trace.mbc"]
+        ingest = ["ingest", "notes", "--bank", "trace.mbc", "--codec", "zstd"]
         if command == "ask":
             # In a process of its own, so that nothing is loaded or kept from it.
             run = [sys.executable, "-m", "mbc_cli", "--quiet", *ingest]
