@@ -112,7 +112,7 @@ class ReadingAnswerer:
             text, extracted = " ".join(best.text.split()) if best else None, None
             if text is not None and best is not None and options.write:
                 passage, most = own[best.passage][0], options.max_new_tokens or WRITTEN_TOKENS
-                written = self._writer().write(question, text, [passage], max_new_tokens=most, on_token=on_token)
+                written = self._writer().write(question, text, passage, max_new_tokens=most, on_token=on_token)
                 if written:
                     text, extracted = written, text
             confidence = Confidence(answered.probability, label_of(answered.probability))

@@ -1,4 +1,4 @@
-"""Answers that a chat LM writes from passages, which enter as its key/value prefix and are read once.
+"""Answers that a chat LM writes from a passage, which enters as its key/value prefix and is read once.
 
 The LM makes a sentence of what the span reader found, shown by a few examples how: an LM of 135M parameters that was
 only given the passage answered from memory, or made things up. The prompt is in the LM's own chat template. Passages,
@@ -6,7 +6,7 @@ questions and what was found come from others: nothing in them acts as one of th
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 from typing import Final
 
@@ -19,10 +19,10 @@ from mbc_engine.lm.embedded import LANGUAGE_MODEL, find_language_model
 from mbc_engine.mini.span_reader import is_fast_in_bf16
 
 _QUESTION_WINDOW, _FOUND_WINDOW = 256, 128
-# Of these many sets of passages the keys and values are kept: 23 kB a token of SmolLM2-135M in bf16.
+# Of these many passages the keys and values are kept: 23 kB a token of SmolLM2-135M in bf16.
 _MOST_KEPT: Final = 4
 _ASKED, _FOUND = "Question: {}", "\nShort answer: {}"
-# Passages, question, what was found, and the answer.
+# Passage, question, what was found, and the answer.
 _EXAMPLES: Final = (
     (
         "Its captain, Edda Lunde, retired after the war, when the ferry was sold to a company in Oslo.",
@@ -44,12 +44,12 @@ _EXAMPLES: Final = (
         "There are 40 kinds of moss on the wall.",
     ),
 )
-# Stand for the passages, and the question with what was found, while the template is filled in.
-_PASSAGES, _QUESTION = "\ue000", "\ue001"
+# Stand for the passage, and the question with what was found, while the template is filled in.
+_PASSAGE, _QUESTION = "\ue000", "\ue001"
 
 
 class Writer:
-    """A chat LM that makes answers of what was found in passages, greedily; `name` is its hub id or path.
+    """A chat LM that makes answers of what was found in a passage, greedily; `name` is its hub id or path.
 
     Raises ModelError if its tokenizer has no chat template that a prompt can be made with.
     """
@@ -59,18 +59,19 @@ class Writer:
         tokenizer = base.tokenizer
         if not tokenizer.chat_template:
             raise ModelError(f"The language model {name} has no chat template.", hint="Take an instruct model.")
-        messages = []
-        for passage, question, found, answer in _EXAMPLES:
-            messages.append(
-                {"role": "user", "content": f"{passage}\n\n{_ASKED.format(question)}{_FOUND.format(found)}"}
-            )
-            messages.append({"role": "assistant", "content": answer})
-        messages.append({"role": "user", "content": f"{_PASSAGES}\n\n{_QUESTION}"})
+        asked = f"{_PASSAGE}\n\n{_QUESTION}"
+        turns = [
+            turn
+            for passage, question, found, answer in _EXAMPLES
+            for turn in (f"{passage}\n\n{_ASKED.format(question)}{_FOUND.format(found)}", answer)
+        ]
+        roles = ("user", "assistant")
+        messages = [{"role": roles[place % 2], "content": turn} for place, turn in enumerate([*turns, asked])]
         try:
             filled = tokenizer.apply_chat_template(
                 messages, tokenize=False, add_generation_prompt=True, enable_thinking=False
             )
-            parts = re.split(f"[{_PASSAGES}{_QUESTION}]", str(filled))
+            parts = re.split(f"[{_PASSAGE}{_QUESTION}]", str(filled))
             self._head, self._middle, self._tail = tokenizer(parts, add_special_tokens=False)["input_ids"]
         except (TemplateError, ValueError) as error:
             raise ModelError(
@@ -84,12 +85,12 @@ class Writer:
         self,
         question: str,
         found: str,
-        passages: Sequence[str],
+        passage: str,
         *,
         max_new_tokens: int,
         on_token: Callable[[str], None] | None = None,
     ) -> str:
-        """The answer, one line, which `on_token` gets in pieces; passages are cut where the context is full.
+        """The answer, one line, which `on_token` gets in pieces; the passage is cut where the context is full.
 
         Raises ConfigError if not even question and answer fit the context.
         """
@@ -102,7 +103,7 @@ class Writer:
                 f"{self.base.context} tokens.",
                 hint="Ask for a shorter answer.",
             )
-        prefix = self._prefix(tuple(self._tokens("\n\n".join(passages), room)))
+        prefix = self._prefix(tuple(self._tokens(passage, room)))
         (text,) = self.base.complete(prefix, [row], max_new_tokens=max_new_tokens, on_token=on_token)
         return text
 
@@ -110,12 +111,12 @@ class Writer:
         (ids,) = self.base.texts.tokens([text])
         return [id for id in ids if id not in self._acting][:window]
 
-    def _prefix(self, passages: tuple[int, ...]) -> KVPrefix:
-        if passages not in self._kept:
+    def _prefix(self, passage: tuple[int, ...]) -> KVPrefix:
+        if passage not in self._kept:
             while len(self._kept) >= _MOST_KEPT:
                 del self._kept[next(iter(self._kept))]
-            self._kept[passages] = self.base.read(list(passages), self._examples) if passages else self._examples
-        return self._kept[passages]
+            self._kept[passage] = self.base.read(list(passage), self._examples) if passage else self._examples
+        return self._kept[passage]
 
     @cached_property
     def _examples(self) -> KVPrefix:
