@@ -97,7 +97,8 @@ class ReadingAnswerer:
         hits = self.chunks(questions, options, settings.candidates)
         read = [own[: settings.passages] for own in hits]
         searched = time.perf_counter()
-        passages = known.of(hit.chunk for own in read for hit in own)
+        named = [by_document(own, options.sources) for own in hits]  # now, so that all are decoded together
+        passages = known.of(hit.chunk for own in (*read, *named) for hit in own)
         readable = [[hit for hit in own if passages[hit.chunk].passage] for own in read]
         if not any(readable):
             raise NothingToRead(

@@ -48,7 +48,7 @@ class IngestProgress(ProgressView):
     def show(self, event: Event) -> None:
         match event:
             case IngestStarted():
-                self._size, self._skipped, self._skips = event.size, [], 0
+                self._size, self._skipped, self._skips, self._recoded = event.size, [], 0, None
                 if self._end is None and not self.is_live:  # no bar says it
                     sizes = f", {size(event.size)}" if event.size else ""  # nobody knows that of a stream
                     self.line(f"{self._doing} {counted(event.files, 'file')}{sizes}.")
@@ -79,7 +79,7 @@ class IngestProgress(ProgressView):
             self.line(f"Texts stay under zstd: {event.problem}")
             self.remove_bar("Recoding texts")
             return
-        if not event.done:
+        if not event.done and self._end is None:  # a watch says each time that it is done
             self.line(
                 f"The bank can be asked from now on. {counted(event.chunks, 'text')} will be recoded under the language "
                 "model to take less space. Ctrl-C is safe; `mbc bank compact --codec lm` continues."

@@ -250,3 +250,23 @@ def test_texts_under_a_language_model_are_decoded_at_once_and_only_where_a_file_
             number: own.passage for number, own in before.items()
         }
         assert texts.decoded != []
+
+
+def test_a_question_decodes_all_its_passages_in_one_batch(
+    tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, folder = tiny.retriever_reader("Hugo"), tmp_path / "news"
+    folder.mkdir()
+    for number in range(6):
+        (folder / f"{number}.txt").write_text(f"Story {number}. Hugo won in {number} of ten races, and nobody came.")
+    texts = StandIn("".join(path.read_text() for path in folder.iterdir()))
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        list(ingest(model, bank, [folder]))
+        (before,) = Memory(bank, model).ask(["Who won?"], sources=6)
+        list(bank.recode_texts(texts.open, to_lm=True))
+        shutil.rmtree(folder)
+        monkeypatch.setattr("mbc_engine.question.text_model", texts.open)
+        texts.decoded.clear()
+        (after,) = Memory(bank, model).ask(["Who won?"], sources=6)
+    assert without_text(after) == without_text(before)
+    assert texts.decoded == [6]

@@ -101,7 +101,7 @@ def test_json_of_an_answer(reply, source, home):
             "paths": [str(home / "memory.mbc")],
             "documents": 2,
             "chunks": 2,
-            "sizes": {"codes": 54, "texts": 60, "codebook": 4096, "file": 8192},
+            "sizes": {"codes": 54, "words": 40, "texts": 60, "codebook": 4096, "file": 8192},
         },
     }
 
