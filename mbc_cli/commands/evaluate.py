@@ -99,9 +99,6 @@ def evaluate(
         Path | None, _files(_FILES, metavar="FOLDER", envvar="MBC_DATA", show_default="the working folder")
     ] = None,
     plan: Annotated[bool, option("Only show the resources needed and which parts can run here.", "--plan")] = False,
-    hours: Annotated[
-        float, option("Skip stages of a suite estimated to take longer than this here.", min=0, metavar="N")
-    ] = 100.0,
     device: DeviceOption = None,
     threads: ThreadsOption = None,
     report: ReportOption = False,
@@ -135,14 +132,14 @@ def evaluate(
     else:
         experiment = settings_in(existing_evaluation(run or "").path)
     if plan:
-        machine, needed = _requirements(experiment, device, threads, hours)
+        machine, needed = _requirements(experiment, device, threads)
         if json:
             print_json(plan_json(experiment, machine, needed))
         else:
             print_plan(experiment, machine, needed, out)
         return
     folder = _folder(run, is_begun=not (suite or data), stem=Path(suite).stem if suite else experiment.datasets[0].name)
-    _work(experiment, folder, device, threads, hours)
+    _work(experiment, folder, device, threads)
     _show_report(folder, opens=report, as_json=json)
 
 
@@ -292,7 +289,7 @@ def _slug(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "-", text)[:_LONGEST_NAME].strip("-").lower() or "own"
 
 
-def _work(settings: "ExperimentSettings", folder: Path, device: str | None, threads: int | None, hours: float) -> None:
+def _work(settings: "ExperimentSettings", folder: Path, device: str | None, threads: int | None) -> None:
     is_grid = len(settings.bases) * len(settings.datasets) > 1
     resume = f"Continue with: mbc eval --run {shlex.quote(name_in(folder, evaluations_folder()))}"
     with ending_with(resume):
@@ -303,7 +300,7 @@ def _work(settings: "ExperimentSettings", folder: Path, device: str | None, thre
             torch_device = prepare_torch(device, threads)
         in_the_way: dict[tuple[str, str], str] = {}
         if is_grid:
-            machine, needed = _requirements(settings, device, threads, hours)
+            machine, needed = _requirements(settings, device, threads)
             in_the_way = obstacles(needed)
             print_plan(settings, machine, needed, notes)
         view = ExperimentView(folder, resume)
@@ -325,14 +322,14 @@ def _work(settings: "ExperimentSettings", folder: Path, device: str | None, thre
 
 
 def _requirements(
-    settings: "ExperimentSettings", device: str | None, threads: int | None, hours: float
+    settings: "ExperimentSettings", device: str | None, threads: int | None
 ) -> "tuple[Machine, Sequence[CellRequirements]]":
     with loading("sizes of models"):
         from mbc_engine.experiments.requirements import requirements, this_machine
 
         torch_device = prepare_torch(device, threads)
         machine = this_machine(torch_device, has_hub=bool(hub_is_reachable()))
-        return machine, list(requirements(settings, machine, max_hours=hours))
+        return machine, requirements(settings, machine)
 
 
 def _show_report(folder: Path, *, opens: bool, as_json: bool) -> None:

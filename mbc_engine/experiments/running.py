@@ -199,18 +199,18 @@ def _preparation(name: str, cell: Cell, stop: threading.Event) -> Iterator[Event
     """Trains in a folder of its own; continues where it was stopped."""
     settings, folder = cell.settings, cell.prepared / name
     if name in ("questions", "reader"):
-        from mbc_engine.methods.tuning import QuestionSettings, train_on_questions
+        from mbc_engine.methods.tuning import train_on_questions
 
         own, examples = settings.question_training, cell.question_train
         if name == "reader":
             own, examples = settings.reading_training, cell.train
-        how = QuestionSettings(name == "reader", **own.model_dump(), optimiser=cell.base.optimiser, seed=settings.seed)
-        return train_on_questions(cell.base_lm(), examples, cell.validation, folder, how, stop=stop)
+        how: Any = {"reads": name == "reader", "optimiser": cell.base.optimiser, "seed": settings.seed, "stop": stop}
+        return train_on_questions(cell.base_lm(), examples, cell.validation, folder, own, **how)
     if name == "camels":
-        from mbc_engine.methods.camels import MetaSettings, meta_train
+        from mbc_engine.methods.camels import meta_train
 
-        asked = MetaSettings(**settings.camels.model_dump(), window=settings.document_window, seed=settings.seed)
-        return meta_train(cell.base_lm("questions"), cell.train, folder, asked, stop=stop)
+        base, how = cell.base_lm("questions"), {"window": settings.document_window, "seed": settings.seed, "stop": stop}
+        return meta_train(base, cell.train, folder, settings.camels, **how)
     from mbc_engine.training.trainer import train
 
     is_begun = (folder / EVENTS).exists() or (folder / SNAPSHOT).exists()

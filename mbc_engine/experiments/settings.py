@@ -8,25 +8,24 @@ from collections import Counter
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt, PositiveInt, ValidationError
+from pydantic import BaseModel, Field, NonNegativeInt, PositiveInt, ValidationError
 
 from mbc_engine.config import CONFIG, RetrieverReaderConfig, find_model, first_fault, load_preset, parse_model_config
 from mbc_engine.datasets.by_name import absolute
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.evaluation.results import ExperimentFolder
 from mbc_engine.experiments.registry import METHODS, Protocol
+from mbc_engine.methods.method import STRICT, CamelsSettings, QuestionSettings, Rate
 
-Rate = Annotated[FiniteFloat, Field(gt=0)]
-_STRICT = ConfigDict(extra="forbid", frozen=True)
 _SUITES = files("mbc_engine.experiments") / "suites"
 
 
 class BaseSettings(BaseModel):
     """A row of the table: a base LM and what is built around it."""
 
-    model_config = _STRICT
+    model_config = STRICT
     name: str = Field(description="short, for folders")
     title: str = Field(description="as the table shows it")
     preset: str | None = Field(None, description="preset or TOML file that MBC and MAC are trained by")
@@ -38,7 +37,7 @@ class BaseSettings(BaseModel):
 class DatasetSettings(BaseModel):
     """A column of the table: questions to train on, to validate on, and to test with."""
 
-    model_config = _STRICT
+    model_config = STRICT
     name: str
     title: str
     train: list[str] = []
@@ -55,31 +54,10 @@ class DatasetSettings(BaseModel):
         return self.model_copy(update={**lists, "validation": validation, "test": absolute(self.test, folder)})
 
 
-class QuestionSettings(BaseModel):
-    """How a base LM is trained on questions, without documents or with (paper, section 4.3.2)."""
-
-    model_config = _STRICT
-    epochs: PositiveInt = 8
-    batch_size: PositiveInt = 32
-    learning_rate: Rate = 1e-4
-
-
-class CamelsSettings(BaseModel):
-    """How CaMeLS' token weights are meta-trained."""
-
-    model_config = _STRICT
-    steps: PositiveInt = 2000
-    inner_documents: PositiveInt = Field(6, description="document-question-answer triples of an inner batch")
-    inner_batches: PositiveInt = Field(4, description="inner batches whose outer gradients make a step")
-    learning_rate: Rate = Field(1e-4, description="of the weight model")
-    inner_rate: Rate = Field(5e-4, description="of the inner update of the base LM")
-    locality: FiniteFloat = Field(0.1, ge=0, description="weight of the locality term")
-
-
 class RetentionSettings(BaseModel):
     """The retention protocol (paper, section 4.4.3)."""
 
-    model_config = _STRICT
+    model_config = STRICT
     first: PositiveInt = Field(200, description="documents asked about")
     step: PositiveInt = 200
     further: PositiveInt = 1400
@@ -88,7 +66,7 @@ class RetentionSettings(BaseModel):
 class ExperimentSettings(BaseModel):
     """An experiment. Its cells are its bases × datasets."""
 
-    model_config = _STRICT
+    model_config = STRICT
     title: str
     seed: NonNegativeInt = 0
     bases: list[BaseSettings]

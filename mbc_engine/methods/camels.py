@@ -20,7 +20,6 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -37,9 +36,10 @@ from mbc_engine.errors import DataError
 from mbc_engine.events import Event, TuningStep
 from mbc_engine.lm.base import BaseLM, Targets, TokenisedText
 from mbc_engine.lm.pretrained import load_errors, write_tensors
+from mbc_engine.methods.method import CamelsSettings
 from mbc_engine.methods.reading import MAX_NEW_TOKENS, QUESTION_WINDOW
 from mbc_engine.methods.token_weights import TokenWeights
-from mbc_engine.methods.tuning import TuningFolder
+from mbc_engine.methods.tuning import SNAPSHOT, load_snapshot, opened, save_snapshot
 from mbc_engine.metrics import shortest
 
 WEIGHTS: Final = "weights.safetensors"
@@ -180,12 +180,14 @@ def _tracked(parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: value.detach().requires_grad_() for name, value in parameters.items()}
 
 
-def inner_batch(base: BaseLM, examples: Sequence[QAExample], number: int, settings: "MetaSettings") -> InnerBatch:
-    """One of an endless sequence of inner batches; each example comes once in a round of all.
+def inner_batch(
+    base: BaseLM, examples: Sequence[QAExample], number: int, count: int, *, window: int, seed: int
+) -> InnerBatch:
+    """One of an endless sequence of inner batches of `count` examples; each example comes once in a round of all.
 
     Of a document longer than the window a piece with the answer is taken.
     """
-    window, seed, count = min(settings.window, base.context - 1), settings.seed, settings.inner_documents
+    window = min(window, base.context - 1)
 
     def piece_of(text: str, answer: str) -> str:
         pieces = [piece.text for piece in base.texts.pieces(text, window)]
@@ -210,82 +212,56 @@ def _order(total: int, seed: str) -> list[int]:
     return random.Random(seed).sample(range(total), total)
 
 
-@dataclass(frozen=True)
-class MetaSettings:
-    """How token weights are trained, by Adam."""
-
-    steps: int
-    inner_documents: int = 6  # triples of an inner batch
-    inner_batches: int = 4  # of a step
-    learning_rate: float = 1e-4  # 1e-5 in the released code, with more steps
-    inner_rate: float = 5e-4  # of the base LM's inner update
-    locality: float = 0.1  # the weight of the divergence on other text
-    window: int = 512  # most tokens of a document
-    seed: int = 0
-
-
 def meta_train(
     base: BaseLM,
     examples: Sequence[QAExample],
     folder: Path,
-    settings: MetaSettings,
+    settings: CamelsSettings,
     *,
+    window: int = 512,
+    seed: int = 0,
     snapshot_seconds: float = 60,
     stop: threading.Event | None = None,
 ) -> Iterator[Event]:
-    """Train a weight model for a float32 base LM and leave it in a folder for `load_weights`; resumable to the bit.
+    """Train a weight model for a float32 base LM on at most `window` tokens of a document; `load_weights` opens it.
 
-    Called again it continues from the last snapshot, and does nothing where the weight model is there. Setting `stop`
-    ends it after the step in progress, with a snapshot. Raises as `train_on_questions` does.
+    Setting `stop` ends it after the step in progress, with a snapshot; called again, it goes on to the same weights, to
+    the bit. Raises as `train_on_questions` does.
     """
     if not examples:
         raise DataError("There are no questions to train token weights on.", hint="Name a dataset that has some.")
-    tuning = TuningFolder(folder, vars(settings), base, examples)
-    with tuning.opened(), _plain_attention(base):
-        if not tuning.is_finished():
-            yield from _steps(base, examples, tuning, settings, snapshot_seconds, stop or threading.Event())
-
-
-def _steps(
-    base: BaseLM,
-    examples: Sequence[QAExample],
-    folder: TuningFolder,
-    settings: MetaSettings,
-    snapshot_seconds: float,
-    stop: threading.Event,
-) -> Iterator[TuningStep]:
-    """All remaining steps, until the weight model is in the folder or a stop is asked for."""
-    model, batches = weight_model_for(base, seed=settings.seed), settings.inner_batches
+    model, batches = weight_model_for(base, seed=seed), settings.inner_batches
     learnt = {name: value for name, value in model.named_parameters() if value.requires_grad}
     optimiser = torch.optim.Adam(learnt.values(), lr=settings.learning_rate)
-    step, _ = folder.load(learnt, optimiser)
-    saved = time.monotonic()
-    while step < settings.steps:
-        began = time.monotonic()
-        parameters, losses = parameters_of(base.model), []
-        for number in range(step * batches, (step + 1) * batches):
-            batch = inner_batch(base, examples, number, settings)
-            weights = model(batch[0])
-            parameters, loss, gradient = inner_step(
-                base.model, parameters, batch, weights, rate=settings.inner_rate, locality=settings.locality
-            )
-            weights.backward(gradient / batches)
-            losses.append(loss)
-        optimiser.step()
-        optimiser.zero_grad()
-        step += 1
-        speed = settings.inner_documents * batches / (time.monotonic() - began)
-        is_stopped = stop.is_set() and step < settings.steps
-        if is_stopped or time.monotonic() - saved >= snapshot_seconds:
-            folder.save(learnt, optimiser, step, math.inf)
-            saved = time.monotonic()
-        yield TuningStep(step, settings.steps, round(sum(losses) / len(losses), 5), round(speed, 2))
-        if is_stopped:
-            return
-    given = base.texts.written(["a"], window=1).ids[0, :-1].tolist()
-    (folder.path / _CONFIG).write_text(model.body.config.to_json_string())
-    write_tensors(folder.path / WEIGHTS, model.state_dict(), {"given": json.dumps(given)})
-    folder.finish()
+    with opened(folder), _plain_attention(base):
+        step, _ = load_snapshot(folder, learnt, optimiser)
+        saved = time.monotonic()
+        while step < settings.steps:
+            began = time.monotonic()
+            parameters, losses = parameters_of(base.model), []
+            for number in range(step * batches, (step + 1) * batches):
+                batch = inner_batch(base, examples, number, settings.inner_documents, window=window, seed=seed)
+                weights = model(batch[0])
+                parameters, loss, gradient = inner_step(
+                    base.model, parameters, batch, weights, rate=settings.inner_rate, locality=settings.locality
+                )
+                weights.backward(gradient / batches)
+                losses.append(loss)
+            optimiser.step()
+            optimiser.zero_grad()
+            step += 1
+            speed = settings.inner_documents * batches / (time.monotonic() - began)
+            is_stopped = stop is not None and stop.is_set() and step < settings.steps
+            if is_stopped or time.monotonic() - saved >= snapshot_seconds:
+                save_snapshot(folder, learnt, optimiser, step, math.inf)
+                saved = time.monotonic()
+            yield TuningStep(step, settings.steps, round(sum(losses) / len(losses), 5), round(speed, 2))
+            if is_stopped:
+                return
+        given = base.texts.written(["a"], window=1).ids[0, :-1].tolist()
+        (folder / _CONFIG).write_text(model.body.config.to_json_string())
+        write_tensors(folder / WEIGHTS, model.state_dict(), {"given": json.dumps(given)})
+        (folder / SNAPSHOT).unlink(missing_ok=True)
 
 
 @contextmanager

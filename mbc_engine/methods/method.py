@@ -1,10 +1,39 @@
-"""What a method is to an evaluation: it takes in documents, answers questions, and says what it keeps."""
+"""What a method is to an evaluation: it takes in documents, answers questions, and says what it keeps.
+
+Also how base LMs and token weights are trained before.
+"""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Annotated, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, PositiveInt
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+STRICT = ConfigDict(extra="forbid", frozen=True)
+Rate = Annotated[FiniteFloat, Field(gt=0)]
+
+
+class QuestionSettings(BaseModel):
+    """How a base LM is trained on questions, without documents or with (paper, section 4.3.2)."""
+
+    model_config = STRICT
+    epochs: PositiveInt = 8
+    batch_size: PositiveInt = 32
+    learning_rate: Rate = 1e-4
+
+
+class CamelsSettings(BaseModel):
+    """How CaMeLS' token weights are meta-trained, by Adam."""
+
+    model_config = STRICT
+    steps: PositiveInt = 2000
+    inner_documents: PositiveInt = Field(6, description="document-question-answer triples of an inner batch")
+    inner_batches: PositiveInt = Field(4, description="inner batches whose outer gradients make a step")
+    learning_rate: Rate = Field(1e-4, description="of the weight model; 1e-5 in the released code, with more steps")
+    inner_rate: Rate = Field(5e-4, description="of the inner update of the base LM")
+    locality: FiniteFloat = Field(0.1, ge=0, description="weight of the locality term")
 
 
 @dataclass(frozen=True)

@@ -1,118 +1,70 @@
 """A base LM learns to answer questions: what fine-tuning starts from (paper, section 4.3.2), or a passage reader."""
 
-import hashlib
-import json
 import math
 import random
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from mbc_engine.atomic_write import atomic_write
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.events import Event, TuningStep, TuningValidated
 from mbc_engine.lm.base import BaseLM, Targets
-from mbc_engine.lm.pretrained import optimiser_tensors, restore_optimiser, state_digest, whole_state, write_tensors
+from mbc_engine.lm.pretrained import optimiser_tensors, restore_optimiser, whole_state, write_tensors
 from mbc_engine.methods.fine_tuned import Optimiser, make_optimiser
+from mbc_engine.methods.method import QuestionSettings
 from mbc_engine.methods.reading import MAX_NEW_TOKENS, QUESTION_WINDOW, passage_chunker
 from mbc_engine.metrics import shortest
 from mbc_engine.paper.scoring import within_window
 
+SNAPSHOT: Final = "snapshot.safetensors"
 # Batches are cut from stretches of so many of them, sorted by length: little of a batch is padding, and no two epochs
 # have the same batches.
 _STRETCH: Final = 16
 
 
-class TuningFolder:
-    """The folder of a training that is not a run: its snapshot, and once it has finished, the settings that it had."""
-
-    def __init__(self, path: Path, settings: Mapping[str, Any], base: BaseLM, *examples: Sequence[QAExample]) -> None:
-        digest = hashlib.sha256()
-        for part in examples:
-            digest.update(json.dumps([[one.text, one.question, one.answers] for one in part]).encode())
-        # Base LMs are told apart by their embeddings.
-        origin = state_digest(dict([next(base.named_parameters())]), digest.hexdigest())[:16]
-        self._settings = json.dumps({**settings, "base and questions": origin}, indent=1)
-        self.path, self._snapshot, self._finished = path, path / "snapshot.safetensors", path / "training.json"
-
-    @contextmanager
-    def opened(self) -> Iterator[None]:
-        """Inside, the folder is there, and what goes wrong with its files is a ConfigError."""
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            yield
-        except (OSError, SafetensorError) as error:
-            raise ConfigError(
-                f"The training in {self.path} cannot read or write its files: {error}.",
-                hint="Check the path and the free disk space; called again, it continues from the last snapshot.",
-            ) from error
-
-    def is_finished(self) -> bool:
-        """Whether the training is over. Raises ConfigError if the folder is another training's."""
-        if not self._finished.exists():
-            return False
-        self._require_same(self._finished.read_text())
-        self._snapshot.unlink(missing_ok=True)  # of a kill just before it was deleted
-        return True
-
-    def finish(self) -> None:
-        with atomic_write(self._finished) as note:
-            note.write(self._settings.encode())
-        self._snapshot.unlink(missing_ok=True)
-
-    def save(
-        self, parameters: Mapping[str, nn.Parameter], optimiser: torch.optim.Optimizer, step: int, best_loss: float
-    ) -> None:
-        """Write everything that changes in a training."""
-        tensors: dict[str, Tensor] = {f"model.{name}": value for name, value in parameters.items()}
-        tensors |= optimiser_tensors(parameters, optimiser)
-        notes = {"step": str(step), "best_loss": repr(best_loss), "settings": self._settings}
-        write_tensors(self._snapshot, whole_state(tensors), notes)
-
-    @torch.no_grad()
-    def load(self, parameters: Mapping[str, nn.Parameter], optimiser: torch.optim.Optimizer) -> tuple[int, float]:
-        """Restore weights and optimiser from the snapshot, if there is one; returns its step and best loss."""
-        if not self._snapshot.exists():
-            return 0, math.inf
-        with safe_open(self._snapshot, framework="pt") as file:
-            notes = file.metadata()
-            self._require_same(notes["settings"])
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        for name, value in parameters.items():
-            value.copy_(tensors[f"model.{name}"])
-        restore_optimiser(tensors, parameters, optimiser)
-        return int(notes["step"]), float(notes["best_loss"])
-
-    def _require_same(self, settings: str) -> None:
-        if settings != self._settings:
-            raise ConfigError(
-                f"{self.path} holds a training of another base LM, on other questions or with other settings.",
-                hint="Delete it to train again, or choose another folder.",
-            )
+@contextmanager
+def opened(folder: Path) -> Iterator[None]:
+    """Inside, the folder is there, and what goes wrong with its files is a ConfigError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except (OSError, SafetensorError) as error:
+        raise ConfigError(
+            f"The training in {folder} cannot read or write its files: {error}.",
+            hint="Check the path and the free disk space; called again, it continues from the last snapshot.",
+        ) from error
 
 
-@dataclass(frozen=True)
-class QuestionSettings:
-    """How a base LM learns from questions.
+def save_snapshot(
+    folder: Path, parameters: Mapping[str, nn.Parameter], optimiser: torch.optim.Optimizer, step: int, best_loss: float
+) -> None:
+    """Write everything that changes in a training."""
+    tensors: dict[str, Tensor] = {f"model.{name}": value for name, value in parameters.items()}
+    tensors |= optimiser_tensors(parameters, optimiser)
+    write_tensors(folder / SNAPSHOT, whole_state(tensors), {"step": str(step), "best_loss": repr(best_loss)})
 
-    If it `reads`, a document stands before its question; of one too long for the context, the chunk with the answer.
-    """
 
-    reads: bool
-    epochs: int
-    batch_size: int
-    learning_rate: float
-    optimiser: Optimiser = "adam"
-    seed: int = 0
+@torch.no_grad()
+def load_snapshot(
+    folder: Path, parameters: Mapping[str, nn.Parameter], optimiser: torch.optim.Optimizer
+) -> tuple[int, float]:
+    """Restore weights and optimiser from the snapshot, if there is one; returns its step and best loss."""
+    if not (folder / SNAPSHOT).exists():
+        return 0, math.inf
+    with safe_open(folder / SNAPSHOT, framework="pt") as file:
+        notes, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    for name, value in parameters.items():
+        value.copy_(tensors[f"model.{name}"])
+    restore_optimiser(tensors, parameters, optimiser)
+    return int(notes["step"]), float(notes["best_loss"])
 
 
 def train_on_questions(
@@ -122,45 +74,48 @@ def train_on_questions(
     folder: Path,
     settings: QuestionSettings,
     *,
+    reads: bool = False,
+    optimiser: Optimiser = "adam",
+    seed: int = 0,
     snapshot_seconds: float = 600,
     stop: threading.Event | None = None,
 ) -> Iterator[Event]:
-    """Tune a base LM in float32 on questions and keep the best in a folder; called again, it goes on from a snapshot.
+    """Tune a base LM in float32 on questions and keep the best in a folder.
 
-    `load_base(str(folder))` opens the result; `base` itself holds the last epoch's weights. A finished training yields
-    nothing, an interrupted one ends in the same weights as one that ran through. Without `validation` the last weights
-    are kept. Setting `stop` ends it after the step in progress, with a snapshot. Raises ConfigError if the folder is of
-    another training or cannot be written, DataError without examples, ModelError if the base LM cannot be tuned.
+    If it `reads`, a document stands before its question; of one too long for the context, the chunk with the answer.
+    `load_base(str(folder))` opens the result; `base` itself holds the last epoch's weights. Without `validation` the
+    last weights are kept. Setting `stop` ends it after the step in progress, with a snapshot; called again with the
+    same arguments, it ends in the same weights as one that ran through. Raises ConfigError if the folder cannot be
+    read or written, DataError without examples, ModelError if the base LM cannot be tuned.
     """
     if not examples:
         raise DataError("There are no questions to train on.", hint="Name a dataset that has some.")
-    tuning = TuningFolder(folder, vars(settings), base, examples, validation)
-    with tuning.opened():
-        if not tuning.is_finished():
-            if settings.reads:  # as passages are handed over: in chunks, of which the best is read
-                chunker = passage_chunker(base)
-                examples, validation = within_window(examples, chunker), within_window(validation, chunker)
-            base.tune()
-            yield from _epochs(
-                base, examples, validation, tuning, settings, snapshot_seconds, stop or threading.Event()
-            )
+    with opened(folder):
+        if reads:  # as passages are handed over: in chunks, of which the best is read
+            chunker = passage_chunker(base)
+            examples, validation = within_window(examples, chunker), within_window(validation, chunker)
+        base.tune()
+        updates = make_optimiser(optimiser, base.parameters(), settings.learning_rate)
+        limits = snapshot_seconds, stop or threading.Event()
+        yield from _epochs(base, examples, validation, folder, settings, updates, reads, seed * 1_000_003, *limits)
 
 
 def _epochs(
     base: BaseLM,
     examples: Sequence[QAExample],
     validation: Sequence[QAExample],
-    folder: TuningFolder,
+    folder: Path,
     settings: QuestionSettings,
+    optimiser: torch.optim.Optimizer,
+    reads: bool,
+    seed: int,
     snapshot_seconds: float,
     stop: threading.Event,
 ) -> Iterator[Event]:
     """All events until the model is in the folder or a stop is asked for."""
-    size, reads, seed = settings.batch_size, settings.reads, settings.seed * 1_000_003
+    size, parameters = settings.batch_size, dict(base.named_parameters())
     steps_per_epoch = -(-len(examples) // size)
-    parameters = dict(base.named_parameters())
-    optimiser = make_optimiser(settings.optimiser, parameters.values(), settings.learning_rate)
-    step, best_loss = folder.load(parameters, optimiser)
+    step, best_loss = load_snapshot(folder, parameters, optimiser)
     saved = time.monotonic()
     for epoch in range(step // steps_per_epoch, settings.epochs):
         batches = batches_by_length(examples, size, seed=seed + epoch, reads=reads)
@@ -177,7 +132,7 @@ def _epochs(
             is_over = step == (epoch + 1) * steps_per_epoch
             # An epoch's last snapshot comes after its validation, which a resumed training would skip.
             if not is_over and (stop.is_set() or time.monotonic() - saved > snapshot_seconds):
-                folder.save(parameters, optimiser, step, best_loss)
+                save_snapshot(folder, parameters, optimiser, step, best_loss)
                 saved = time.monotonic()
                 if stop.is_set():
                     return
@@ -185,14 +140,14 @@ def _epochs(
         validated = _validation_loss(base, batches_by_length(validation, size, seed=None, reads=reads), reads)
         is_best = is_last if validated is None else validated < best_loss
         if is_best:
-            base.save(folder.path)  # killed in the middle, the last snapshot leads here again
+            base.save(folder)  # killed in the middle, the last snapshot leads here again
         if validated is not None:
             best_loss = min(validated, best_loss)
-        folder.save(parameters, optimiser, step, best_loss)
+        save_snapshot(folder, parameters, optimiser, step, best_loss)
         yield TuningValidated(step, epoch, None if validated is None else round(validated, 5), is_best)
         if stop.is_set() and not is_last:
             return
-    folder.finish()
+    (folder / SNAPSHOT).unlink()
 
 
 @torch.no_grad()

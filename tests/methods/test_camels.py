@@ -3,7 +3,6 @@
 import random
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from mbc_engine.events import Event, TuningStep
 from mbc_engine.lm.base import BaseLM, load_base
 from mbc_engine.methods.camels import (
     WEIGHTS,
-    MetaSettings,
     learned_weights,
     load_weights,
     meta_train,
@@ -29,6 +27,7 @@ from mbc_engine.methods.camels import (
     weight_model_for,
 )
 from mbc_engine.methods.fine_tuned import FineTuned
+from mbc_engine.methods.method import CamelsSettings
 from mbc_engine.methods.token_weights import TokenWeights, uniform
 
 TOWNS = ("aalen", "bergen", "cadiz", "delft", "essen", "ferrara", "gdansk", "haifa", "izmir", "jena")
@@ -160,33 +159,30 @@ def test_trained_weights_open_as_they_were_left(
 ) -> None:
     before = {name: value.clone() for name, value in base.model.state_dict().items()}
     attention = base.model.config._attn_implementation
-    settings = MetaSettings(steps=2, inner_batches=1, learning_rate=0.01, window=32)
-    list(meta_train(base, examples(6), tmp_path, settings))
+    settings = CamelsSettings(steps=2, inner_batches=1, learning_rate=0.01)
+    list(meta_train(base, examples(6), tmp_path, settings, window=32))
 
     weights = load_weights(tmp_path)
 
     (piece,) = base.texts.pieces("Adabo moved to Aalen.", 32)
     assert weights(piece).shape == (len(piece.ids),)
     assert not torch.equal(weights(piece), torch.ones(len(piece.ids)))
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["config.json", "training.json", "weights.safetensors"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["config.json", "weights.safetensors"]
     assert all(torch.equal(before[name], value) for name, value in base.model.state_dict().items())
     assert base.model.config._attn_implementation == attention
-    assert list(meta_train(base, examples(6), tmp_path, settings)) == []
 
 
 @pytest.mark.parametrize("stopped_after", [1, 3])
 def test_resumed_meta_training_equals_an_uninterrupted_one(
     base: BaseLM, examples: Callable[[int], list[QAExample]], tmp_path: Path, stopped_after: int
 ) -> None:
-    settings = MetaSettings(
-        steps=4, inner_documents=3, inner_batches=2, learning_rate=0.01, inner_rate=0.05, window=32, seed=3
-    )
-    whole = losses_of(list(meta_train(base, examples(8), tmp_path / "whole", settings)))
+    settings = CamelsSettings(steps=4, inner_documents=3, inner_batches=2, learning_rate=0.01, inner_rate=0.05)
+    whole = losses_of(list(meta_train(base, examples(8), tmp_path / "whole", settings, window=32, seed=3)))
 
-    stopped = meta_train(base, examples(8), tmp_path / "parts", settings, snapshot_seconds=0)
+    stopped = meta_train(base, examples(8), tmp_path / "parts", settings, window=32, seed=3, snapshot_seconds=0)
     first = [next(stopped) for _ in range(stopped_after)]
     stopped.close()  # type: ignore[attr-defined]
-    rest = list(meta_train(base, examples(8), tmp_path / "parts", settings))
+    rest = list(meta_train(base, examples(8), tmp_path / "parts", settings, window=32, seed=3))
 
     assert losses_of(first) + losses_of(rest) == whole
     interrupted, through = (load_file(tmp_path / name / WEIGHTS) for name in ("parts", "whole"))
@@ -197,7 +193,7 @@ def test_stopped_meta_training_leaves_a_snapshot(
     base: BaseLM, examples: Callable[[int], list[QAExample]], tmp_path: Path
 ) -> None:
     stop = threading.Event()
-    settings = MetaSettings(steps=3, inner_documents=2, inner_batches=1)
+    settings = CamelsSettings(steps=3, inner_documents=2, inner_batches=1)
     stopped = []
     for event in meta_train(base, examples(4), tmp_path / "parts", settings, stop=stop):
         stopped.append(event)
@@ -210,28 +206,14 @@ def test_stopped_meta_training_leaves_a_snapshot(
     assert losses_of(stopped) + losses_of(rest) == losses_of(whole)
 
 
-def test_a_folder_of_other_questions_or_settings_is_left_alone(
-    base: BaseLM, examples: Callable[[int], list[QAExample]], tmp_path: Path
-) -> None:
-    settings = MetaSettings(steps=2, inner_documents=2, inner_batches=1)
-    begun = meta_train(base, examples(4), tmp_path, settings, snapshot_seconds=0)
-    next(begun)
-    begun.close()  # type: ignore[attr-defined]
-    with pytest.raises(ConfigError, match="other settings"):
-        list(meta_train(base, examples(4), tmp_path, replace(settings, seed=1)))
-    list(meta_train(base, examples(4), tmp_path, settings))
-    with pytest.raises(ConfigError, match="other questions"):
-        list(meta_train(base, examples(5), tmp_path, settings))
-
-
 def test_what_cannot_be_used_is_told(base: BaseLM, examples: Callable[[int], list[QAExample]], tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="could not be opened"):
         load_weights(tmp_path)
     with pytest.raises(DataError, match="no questions"):
-        list(meta_train(base, [], tmp_path, MetaSettings(steps=1)))
+        list(meta_train(base, [], tmp_path, CamelsSettings(steps=1)))
     (tmp_path / "snapshot.safetensors").write_bytes(b"\0" * 20)
     with pytest.raises(ConfigError, match="cannot read or write"):
-        list(meta_train(base, examples(2), tmp_path, MetaSettings(steps=1)))
+        list(meta_train(base, examples(2), tmp_path, CamelsSettings(steps=1)))
 
 
 def test_texts_longer_than_the_context_are_read_in_part(
@@ -241,7 +223,7 @@ def test_texts_longer_than_the_context_are_read_in_part(
         QAExample(example.id, "The river rose. " * 200 + example.text, example.question, example.answers)
         for example in examples(4)
     ]
-    settings = MetaSettings(steps=1, inner_documents=2, inner_batches=1, window=512)
+    settings = CamelsSettings(steps=1, inner_documents=2, inner_batches=1)
     (loss,) = losses_of(list(meta_train(base, long, tmp_path, settings)))
     assert loss > 0
 
@@ -254,15 +236,15 @@ def test_a_long_document_is_learned_where_its_answer_stands(base: BaseLM, tmp_pa
     def losses(text: str) -> list[float]:
         example = QAExample("0", text, "Where did Irene move?", ("Izmir",))
         folder = tmp_path / str(len(list(tmp_path.iterdir())))
-        settings = MetaSettings(steps=1, inner_rate=0.1, locality=0.0, window=40)
-        return losses_of(list(meta_train(base, [example], folder, settings)))
+        settings = CamelsSettings(steps=1, inner_rate=0.1, locality=0.0)
+        return losses_of(list(meta_train(base, [example], folder, settings, window=40)))
 
     assert losses(text) == losses(own) != losses(other)
 
 
 @pytest.mark.slow
 def test_words_that_answer_weigh_more_and_one_step_under_them_teaches_more(town_base: BaseLM, tmp_path: Path) -> None:
-    settings = MetaSettings(steps=40, inner_documents=1, inner_batches=4, learning_rate=0.002, inner_rate=0.1)
+    settings = CamelsSettings(steps=40, inner_documents=1, inner_batches=4, learning_rate=0.002, inner_rate=0.1)
     list(meta_train(town_base, town_examples(60, seed=0), tmp_path, settings))
     weights = load_weights(tmp_path)
 

@@ -13,10 +13,10 @@ from mbc_engine.events import RateTried
 from mbc_engine.lm.base import BaseLM, TokenisedText, load_base
 from mbc_engine.methods import fine_tuned as rate_sweep
 from mbc_engine.methods.fine_tuned import FineTuned, Optimiser, sweep
-from mbc_engine.methods.method import MethodAnswer
+from mbc_engine.methods.method import MethodAnswer, QuestionSettings
 from mbc_engine.methods.reading import answers
 from mbc_engine.methods.token_weights import TokenWeights, salient_spans, tf_idf, uniform
-from mbc_engine.methods.tuning import QuestionSettings, train_on_questions
+from mbc_engine.methods.tuning import train_on_questions
 
 DOCUMENTS = ["Ada moved to Aalen in the spring.", "The river rose, the bridge held.", "Hugo moved to Haifa."]
 PLACES = ("Aalen", "Bergen", "Cadiz", "Delft", "Essen", "Ferrara", "Gdansk", "Haifa", "Izmir", "Jena")
@@ -195,11 +195,7 @@ def taught(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for _ in range(3):
         reading.adapt([example.text for example in KNOWN])
     folder = tmp_path_factory.mktemp("taught")
-    list(
-        train_on_questions(
-            base, KNOWN, [], folder, QuestionSettings(False, epochs=8, batch_size=10, learning_rate=3e-3)
-        )
-    )
+    list(train_on_questions(base, KNOWN, [], folder, QuestionSettings(epochs=8, batch_size=10, learning_rate=3e-3)))
     return folder
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.lm.base import BaseLM, load_base
-from mbc_engine.methods.method import Method, MethodAnswer
+from mbc_engine.methods.method import Method, MethodAnswer, QuestionSettings
 from mbc_engine.methods.reading import MAX_NEW_TOKENS, BM25Reading, ClosedBook, OracleReading, WordIndex
-from mbc_engine.methods.tuning import QuestionSettings, train_on_questions
+from mbc_engine.methods.tuning import train_on_questions
 
 DOCUMENTS = [
     "Ada moved to Aalen.",
@@ -178,8 +178,10 @@ def tuned(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[[bool
 
     def tuned(reads: bool) -> BaseLM:
         place = folder / str(reads)
-        settings = QuestionSettings(reads, epochs=6, batch_size=32, learning_rate=3e-3)
-        for _ in train_on_questions(load_base(str(tiny.bases["gpt2"])), moves(seen=True), [], place, settings):
+        settings = QuestionSettings(epochs=6, batch_size=32, learning_rate=3e-3)
+        for _ in train_on_questions(
+            load_base(str(tiny.bases["gpt2"])), moves(seen=True), [], place, settings, reads=reads
+        ):
             pass
         return load_base(str(place))
 
