@@ -75,6 +75,9 @@ def measure(data: Path, most: int, sample: int, quality: Path | None) -> Figures
     chunks = [model.chunker.chunks(text) for text in texts]
     flat = [chunk for own in chunks for chunk in own]
     found: Figures = {"date": f"{datetime.now(UTC):%Y-%m-%d}", "chunks": len(flat), "paragraphs": len(texts)}
+    found["options"] = (f" --questions {most}" if most < len(every) else "") + (
+        f" --quality {quality}" if quality else ""
+    )
     with filled(model, chunks) as bank:
         found["bytes"] = {"plain": plain_bytes(flat) / len(flat), **bytes_a_chunk(bank)}
         if quality is None:
@@ -213,7 +216,7 @@ def written(found: Figures) -> Iterator[str]:
     yield ""
     sample = f", `lm` from {found['bytes']['sample']} of them" if "sample" in found["bytes"] else ""
     yield (
-        f"`python benchmarks/pareto.py --data ../shared/data`, {found['date']}: {found['chunks']} chunks of "
+        f"`python benchmarks/pareto.py --data ../shared/data{found['options']}`, {found['date']}: {found['chunks']} chunks of "
         f"{found['paragraphs']} paragraphs{sample}; {found['text']['questions']:,} questions, for vectors "
         f"{found['vectors']['questions']:,}; seed 0."
     )

@@ -10,6 +10,7 @@ MEASURED = {
     "date": "2026-11-23",
     "chunks": 443,
     "paragraphs": 402,
+    "options": "",
     "bytes": {"addresses": 27.0, "codes": 70.0, "zstd": 240.0, "plain": 700.0, "lm": 90.0, "sample": 40},
     "text": {"EM": 49.0, "F1": 61.0, "questions": 2439},
     "vectors": {"EM": 45.0, "F1": 57.0, "questions": 2439},
