@@ -202,7 +202,7 @@ class RetrieverReaderSettings(_Settings):
     window: PositiveInt = Field(256, description="longest chunk in tokens; longer documents are chunked")
     question_window: PositiveInt = Field(128, description="longest question in tokens")
     address: AddressSettings = AddressSettings()
-    candidates: PositiveInt = Field(64, description="chunks found, which name an answer's sources")
+    candidates: PositiveInt = Field(64, description="chunks found, of which the best are read and the rest are sources")
     word_weight: NonNegativeFloat = Field(1.2, description="what a shared word's inverse document frequency counts")
     passages: PositiveInt = Field(4, description="chunks that are read for an answer")
     confidence: AnswerConfidence

@@ -86,13 +86,8 @@ def demo(
                 if keep is not None:
                     _write(news, folder / "stories")
     if json:
-        sizes = {
-            "codes": done.code_bytes,
-            "words": done.word_bytes,
-            "texts": done.text_bytes,
-            "codebook": done.codebook_bytes,
-        }
-        sizes["file"] = done.file_bytes
+        sizes = {"codes": done.code_bytes, "words": done.word_bytes, "texts": done.text_bytes}
+        sizes |= {"codebook": done.codebook_bytes, "file": done.file_bytes}
         bank = {"documents": done.bank_documents, "chunks": done.bank_chunks, "sizes": sizes}
         timings = {"model": round(loading, 4), "ingest": done.seconds}
         print_json({"answers": rows, "counts": _counts(rows), "timings": timings, "bank": bank})

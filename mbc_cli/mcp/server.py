@@ -298,12 +298,8 @@ class MemoryServer:
         except MBCError as error:
             raise ResourceError(_message(error)) from error
         counts = {"documents": totals.documents, "chunks": totals.chunks}
-        bytes_held = {
-            "code_bytes": sizes.codes,
-            "word_bytes": sizes.words,
-            "text_bytes": sizes.texts,
-            "file_bytes": sizes.file,
-        }
+        bytes_held = {"code_bytes": sizes.codes, "word_bytes": sizes.words}
+        bytes_held |= {"text_bytes": sizes.texts, "file_bytes": sizes.file}
         names = {"model": plain(header.signature.name), "files": [plain(path) for path in self._memory.paths]}
         return json.dumps({**counts, **bytes_held, **names}, indent=2, ensure_ascii=False)
 

@@ -234,9 +234,7 @@ def read_first_texts(row: Row, header: BankHeader, lengths: Sequence[int] | Leng
 def words_in(text: str) -> set[str]:
     """Runs of letters, digits and underscores, whatever their case and diacritics."""
     folded = unicodedata.normalize("NFKD", text.casefold())
-    if not folded.isascii():
-        folded = "".join(character for character in folded if not unicodedata.combining(character))
-    return {*_WORD.findall(folded)}
+    return {*_WORD.findall("".join(own for own in folded if not unicodedata.combining(own)))}
 
 
 def word_numbers(text: str) -> list[int]:
@@ -287,17 +285,13 @@ def find_words(data: bytes, chunks: int, numbers: Sequence[int]) -> list[Indices
 
 def _places(data: bytes, chunks: int, numbers: Indices) -> tuple[Indices, Lengths]:
     """The chunks that have each word, one word after another, and how many have each."""
-    unfolding = zlib.decompressobj()
-    try:
-        written = unfolding.decompress(data, 4 * WORDS + 1)
-    except zlib.error as error:
-        raise ValueError(str(error)) from error
-    if len(written) != 4 * WORDS or not unfolding.eof:
-        raise ValueError("the counts of words are too long or cut off")
+    written, streams = _inflate_first(data, 4 * WORDS)
+    if len(written) != 4 * WORDS:
+        raise ValueError("there is not a count for each word")
     counts = np.frombuffer(written, "<u4").astype(np.int64)
     shifts = _shifts(counts, chunks)
     starts, low_starts = (np.append(0, np.cumsum(each)) for each in (counts, counts * shifts))
-    low, high = np.split(np.frombuffer(unfolding.unused_data, np.uint8), [-(-int(low_starts[-1]) // 8)])
+    low, high = np.split(np.frombuffer(streams, np.uint8), [-(-int(low_starts[-1]) // 8)])
     stops_before = np.append(0, np.cumsum(np.bitwise_count(high), dtype=np.int64))
     if stops_before[-1] != starts[-1]:
         raise ValueError("words do not add up")
@@ -461,11 +455,19 @@ def _deflate(data: bytes) -> bytes:
 
 def inflate(data: bytes, most: int) -> bytes:
     """What a column was before it was deflated; ValueError if it is damaged, or longer than `most`."""
+    result, rest = _inflate_first(data, most)
+    if rest:
+        raise ValueError("a column is too long or cut off")
+    return result
+
+
+def _inflate_first(data: bytes, most: int) -> tuple[bytes, bytes]:
+    """What is deflated at the beginning of bytes, and the rest of them."""
     unfolding = zlib.decompressobj()
     try:
         result = unfolding.decompress(data, most + 1)  # at least 1, as 0 would be no limit
     except zlib.error as error:
         raise ValueError(str(error)) from error
-    if not unfolding.eof or unfolding.unused_data or len(result) > most:
+    if not unfolding.eof or len(result) > most:
         raise ValueError("a column is too long or cut off")
-    return result
+    return result, unfolding.unused_data

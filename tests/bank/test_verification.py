@@ -110,8 +110,9 @@ def with_right_checksums(path: Path, *statements: str) -> None:
     for row in connection.execute("SELECT * FROM blocks").fetchall():
         numbers = np.array(row[1:4], "<i8").tobytes()
         connection.execute("UPDATE blocks SET crc = ? WHERE id = ?", (zlib.crc32(numbers + b"".join(row[5:])), row[0]))
-    for block, data in connection.execute("SELECT id, data FROM codes").fetchall():
-        connection.execute("UPDATE codes SET crc = ? WHERE id = ?", (zlib.crc32(data), block))
+    for table in ("codes", "words"):
+        for block, data in connection.execute(f"SELECT id, data FROM {table}").fetchall():
+            connection.execute(f"UPDATE {table} SET crc = ? WHERE id = ?", (zlib.crc32(data), block))
     connection.close()
 
 
@@ -127,6 +128,9 @@ def with_right_checksums(path: Path, *statements: str) -> None:
         ("UPDATE blocks SET digests = x'00' WHERE id = 2", "block 2", "do not add up"),
         ("UPDATE codes SET data = CAST(data || x'00' AS BLOB) WHERE id = 2", "block 2", "do not hold"),
         ("UPDATE codes SET data = zeroblob(length(data)) WHERE id = 2", "counts", "not those of the codes"),
+        ("DELETE FROM words WHERE id = 2", "block 2", "checksum of its words does not match"),
+        ("UPDATE words SET data = CAST(data || x'00' AS BLOB) WHERE id = 2", "block 2", "not as they are written"),
+        ("INSERT INTO words VALUES (99, 0, x'')", "words", "belong to no documents"),
         ("DELETE FROM blocks WHERE id = 2", "counts", "not those of the codes"),
         (
             """INSERT INTO blocks SELECT 9, documents, origins, chunks, crc, keys, digests, lengths, described,

@@ -79,7 +79,7 @@ def test_damaged_words_are_refused_or_are_not_as_written(case: tuple[np.ndarray,
 
 @pytest.mark.parametrize("data", [b"", b"x" * 99, zlib.compress(bytes(4 * WORDS)) + b"\x80", zlib.compress(b"\1" * 9)])
 def test_what_is_no_index_is_refused(data: bytes) -> None:
-    with pytest.raises(ValueError, match=r"words|header|incorrect|index"):
+    with pytest.raises(ValueError, match=r"word|header|incorrect|index|cut off"):
         read_words(data, 10)
 
 
