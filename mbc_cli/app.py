@@ -106,8 +106,8 @@ _add(evaluations, None, show=evaluate.show, compare=evaluate.compare)
 _add(app, MODELS, calibrate=calibrate.calibrate)
 _add(app, SETTINGS, doctor=doctor.doctor)
 app.add_typer(settings, name="config", rich_help_panel=SETTINGS)
-_add(settings, None, list=config.list_settings, get=config.get, set=config.set_, unset=config.unset)
-_add(settings, None, edit=config.edit, path=config.show_path)
+_add(settings, None, list=config.list_settings, get=config.get, set=config.set_)
+_add(settings, None, unset=config.unset, path=config.show_path)
 
 
 def main() -> None:

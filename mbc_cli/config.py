@@ -19,7 +19,9 @@ from mbc_engine.config import own_runs
 from mbc_engine.errors import ConfigError
 
 PATH_VARIABLE: Final = "MBC_CONFIG"
-_CORRECT: Final = f"Fix it with `mbc config edit`, or ignore it this time: {PATH_VARIABLE}=/dev/null mbc …"
+_CORRECT: Final = (
+    f"Edit it (`mbc config path` says where it is), or ignore it this time: {PATH_VARIABLE}=/dev/null mbc …"
+)
 
 Words = tuple[str, ...]
 # The options that a key sets, with the words of their commands.

@@ -16,7 +16,7 @@ def draw() -> Figure:
     """All questions and stories of the demo."""
     told = tell()
     behind = scores(told)
-    own = [[story.id for story in told.stories].index(question.story) for question in told.questions]
+    own = [[story.text for story in told.stories].index(question.text) for question in told.questions]
     print(f"own story first for {(behind.argmax(1) == own).sum()} of {len(own)} questions")
     second = np.sort(behind, axis=1)[:, -2]
     print(f"the second best is behind by {-second.max():.2g} to {-second.min():.2g} nats")
@@ -25,7 +25,7 @@ def draw() -> Figure:
     for row, column in enumerate(own):
         axes.add_patch(Rectangle((column, row), 1, 1, fill=False, ec=ORANGE, lw=1.8, clip_on=False))
     axes.set_xticks(np.arange(len(told.stories)) + 0.5, list(map(str, range(1, len(told.stories) + 1))))
-    axes.set_yticks(np.arange(len(own)) + 0.5, [_short(question.text) for question in told.questions], size=7.6)
+    axes.set_yticks(np.arange(len(own)) + 0.5, [_short(question.question) for question in told.questions], size=7.6)
     axes.set_xlabel("stories in the bank")
     axes.invert_yaxis()
     axes.tick_params(length=0)
@@ -38,7 +38,7 @@ def draw() -> Figure:
 def scores(told: Told) -> NDArray[np.float64]:
     """By how much each story's score is behind the best one's, [questions, stories], 0 for the best."""
     with told.bank.snapshot():
-        questions = [own.text for own in told.questions]
+        questions = [own.question for own in told.questions]
         found = told.model.find(questions, told.model.scope(told.bank), top=len(told.stories))
     behind = np.full((len(told.questions), len(told.stories)), -np.inf)
     for row, ranked in zip(behind, found, strict=True):

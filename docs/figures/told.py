@@ -3,9 +3,10 @@
 import hashlib
 from dataclasses import dataclass
 
-from mbc_cli.commands.demo import STORIES, StoryQuestion, pick_questions
+from mbc_cli.commands.demo import STORIES, pick_questions
 from mbc_engine import MemoryBank, RetrieverReader, load_model
 from mbc_engine.bank import Origin, StoredDocument
+from mbc_engine.datasets.layout import QAExample
 from mbc_engine.datasets.newswire import Story, stories
 from mbc_engine.lm.coding import signature
 
@@ -24,7 +25,7 @@ class Told:
     model: RetrieverReader
     stories: list[Story]
     bank: MemoryBank
-    questions: list[StoryQuestion]
+    questions: list[QAExample]
 
 
 def tell(count: int = STORIES) -> Told:

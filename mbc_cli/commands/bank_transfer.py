@@ -1,16 +1,12 @@
 """`mbc bank merge`, `compact`, `export`, `import` and `reencode`: a bank's content in another file, or another form."""
 
-import gzip
 import hashlib
-import io
-import lzma
 import os
 import sys
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, cast
+from typing import Annotated, Any, Final, Literal
 
 import typer
 
@@ -33,7 +29,7 @@ _STANDARD: Final = Path("-")
 _LONGEST_LINE: Final = 1 << 28
 _EVERY: Final = 1000
 _CODEC = "Also recode all texts: lm under the language model (smaller), zstd back (faster to read)."
-_FILE = "The file to write; - is stdout. Compressed if its name ends in .gz or .xz."
+_FILE = "The file to write; - is stdout."
 
 
 def merge(
@@ -190,7 +186,8 @@ def export(
 
     Examples:
       mbc bank export | sha256sum
-      mbc bank export memory.jsonl.xz --bank work.mbc
+      mbc bank export | xz > memory.jsonl.xz
+      mbc bank export memory.jsonl --bank work.mbc
     """
     from mbc_engine.bank import export as lines
 
@@ -217,7 +214,7 @@ def export(
         print_json({"path": str(file), "size": written, **counts, "sha256": sha})
     else:
         described = [("export", f"{near(file)}, {size(written)}"), ("holds", holdings(totals))]
-        print_facts([*described, ("SHA-256", f"{sha} (before compression)")])
+        print_facts([*described, ("SHA-256", sha)])
 
 
 def import_(
@@ -228,10 +225,9 @@ def import_(
 ) -> None:
     """Import an export into a bank, creating it if needed: all of it or, on any error, nothing.
 
-    The export may be compressed (gzip, xz).
-
     Examples:
-      mbc bank import memory.jsonl.xz --bank work.mbc
+      mbc bank import memory.jsonl --bank work.mbc
+      xz -dc memory.jsonl.xz | mbc bank import -
       ssh elsewhere mbc bank export | mbc bank import -
     """
     from mbc_engine.bank import import_lines
@@ -243,7 +239,7 @@ def import_(
         ProgressView(in_bytes=True) as view,
     ):
         total = None if file == _STANDARD else file.stat().st_size
-        for event in import_lines(_lines(source), bank):
+        for event in import_lines(iter(lambda: source.readline(_LONGEST_LINE), b""), bank):
             assert isinstance(event, Progressed)
             documents = event.done
             position = 0 if total is None else source.tell()
@@ -255,30 +251,15 @@ def import_(
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
     try:
-        with nullcontext(sys.stdin.buffer) if path == _STANDARD else path.open("rb", buffering=0) as file:
-            reader = io.BufferedReader(cast("io.RawIOBase", file))
-            try:
-                yield reader
-            finally:
-                reader.detach()
-    except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
-        raise DataError(f"{path} is damaged: {error}.", hint="Export the bank again.") from error
+        with nullcontext(sys.stdin.buffer) if path == _STANDARD else path.open("rb") as file:
+            yield file
     except OSError as error:
         raise DataError(f"{path} cannot be read: {_reason(error)}.", hint="Check the path.") from error
 
 
-def _lines(stream: Any) -> Iterator[bytes]:
-    start = stream.peek(6)
-    if start.startswith(b"\x1f\x8b"):
-        stream = gzip.GzipFile(fileobj=stream)
-    elif start.startswith(b"\xfd7zXZ\0"):
-        stream = lzma.LZMAFile(stream)  # noqa: SIM115  # it opens nothing
-    return iter(lambda: stream.readline(_LONGEST_LINE), b"")
-
-
 @contextmanager
 def _written(path: Path, *, force: bool) -> Iterator[Any]:
-    """A file to write, compressed by its suffix, or stdout for `-`; it appears, complete, when the block succeeds."""
+    """A file to write, or stdout for `-`; it appears, complete, when the block succeeds."""
     if path == _STANDARD:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
@@ -290,14 +271,7 @@ def _written(path: Path, *, force: bool) -> Iterator[Any]:
         if target.exists() and not force:
             raise ConfigError(f"There is already a file at {path}.", hint="Name another, or replace it with --force.")
         with atomic_write(target) as file:
-            if target.suffix == ".gz":  # the same lines give the same bytes
-                with gzip.GzipFile("", "wb", 6, file, mtime=0) as stream:
-                    yield stream
-            elif target.suffix == ".xz":
-                with lzma.LZMAFile(file, "wb") as stream:
-                    yield stream
-            else:
-                yield file
+            yield file
     except OSError as error:
         hint = "Check the path and the free disk space."
         raise ConfigError(f"{path} cannot be written: {_reason(error)}.", hint=hint) from error

@@ -3,16 +3,18 @@
 import re
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Final
 
 from rich.text import Text
 
 from mbc_cli.commands.bank import info
 from mbc_cli.config import question_history
-from mbc_cli.question_history import QuestionHistory
-from mbc_cli.render.answer import NOT_IN_MEMORY, show_answer, show_source, show_times
+from mbc_cli.question_history import add_question, read_questions
+from mbc_cli.render.answer import show_answer, show_source, show_times
 from mbc_cli.render.bank import holdings
-from mbc_cli.render.terminal import errors, notes, out, print_indented
+from mbc_cli.render.terminal import errors, notes, out
 from mbc_cli.text import near, plain
 from mbc_engine.errors import MBCError
 from mbc_engine.memory import Memory
@@ -28,7 +30,6 @@ _PROMPT: Final = "? "
 _COMMANDS: Final = {
     "/sources": "show the passages behind the last answer in full",
     "/bank": "show what each bank holds and how large it is",
-    "/history": "list the questions so far with their answers",
     "/help": "show this list",
     "/quit": "quit; so does Ctrl-D",
 }
@@ -44,11 +45,11 @@ def chat(memory: Memory, options: AskOptions) -> None:
     _, totals, _ = memory.info()
     notes.print(f"{' + '.join(map(near, memory.paths))}: {holdings(totals)}.")
     notes.print("Type a question; /help shows the commands, Ctrl-D quits.")
-    converse(memory, options, LineEditor(QuestionHistory(question_history()), tuple(_COMMANDS)))
+    start_line_editor(question_history(), tuple(_COMMANDS))
+    converse(memory, options, partial(read_line, question_history()))
 
 
 def converse(memory: Memory, options: AskOptions, read_line: Callable[[], str]) -> None:
-    answers: list[Answer] = []
     last: Answer | None = None
     was_interrupted = False
     while True:
@@ -70,11 +71,10 @@ def converse(memory: Memory, options: AskOptions, read_line: Callable[[], str]) 
             if word == "/quit":
                 return
             if _COMMAND.fullmatch(word):
-                _obey(word, memory, answers, last)
+                _obey(word, memory, last)
             elif word:
                 last = None  # what is not answered leaves no sources
                 last = answer_live(memory, options, line)
-                answers.append(last)
                 show_times(last)
                 out.print()
         except MBCError as error:
@@ -105,7 +105,7 @@ def answer_live(memory: Memory, options: AskOptions, question: str) -> Answer:
     return answer
 
 
-def _obey(command: str, memory: Memory, answers: Sequence[Answer], last: Answer | None) -> None:
+def _obey(command: str, memory: Memory, last: Answer | None) -> None:
     match command:
         case "/sources":
             _show_passages(last, with_bank=len(memory.paths) > 1)
@@ -114,24 +114,12 @@ def _obey(command: str, memory: Memory, answers: Sequence[Answer], last: Answer 
                 if number:
                     out.print()
                 info(bank=path)
-        case "/history":
-            _show_history(answers)
         case "/help":
             for name, about in _COMMANDS.items():
                 out.print(Text.assemble((f"{name:<10}", "cyan"), about))
             out.print(_ABOUT, soft_wrap=False)
         case _:
             notes.print(f"There is no command {plain(command)}; /help lists them.", style="yellow")
-
-
-def _show_history(answers: Sequence[Answer]) -> None:
-    for number, answer in enumerate(answers, 1):
-        label = f"{number}. "
-        out.print(label + plain(answer.question))
-        text = NOT_IN_MEMORY if answer.text is None else answer.text
-        print_indented(text, by=len(label), style="bold" if text else "dim")
-    if not answers:
-        notes.print("No questions yet.")
 
 
 def _show_passages(answer: Answer | None, *, with_bank: bool) -> None:
@@ -144,40 +132,39 @@ def _show_passages(answer: Answer | None, *, with_bank: bool) -> None:
         show_source(number, source, (source.passage or "(the text is not available)").splitlines(), with_bank=with_bank)
 
 
-class LineEditor:
-    """Reads lines on a terminal, with a persistent history, and tab completion of `words`, if there is `readline`."""
+def start_line_editor(history: Path, words: Sequence[str] = ()) -> None:
+    """Let lines be edited, recalled from the history and, from among `words`, completed, if there is `readline`."""
 
-    def __init__(self, history: QuestionHistory, words: Sequence[str] = ()) -> None:
-        self._history, self._words = history, words
-        if readline is None:
-            return
-        readline.set_auto_history(True)
-        readline.set_completer_delims("")
-        readline.set_completer(self._complete)
-        is_libedit = "libedit" in (readline.__doc__ or "")
-        readline.parse_and_bind("bind ^I rl_complete" if is_libedit else "tab: complete")
-        for line in history.read():
-            readline.add_history(line)
-
-    def __call__(self) -> str:
-        """The next line; "" for one abandoned with Ctrl-C. Raises EOFError, or KeyboardInterrupt on an empty line."""
-        if not sys.stdout.isatty():  # the prompt must not stand among the answers
-            notes.print(_PROMPT, end="")
-            return input()
-        if readline is None:
-            return input(_PROMPT)
-        before = readline.get_current_history_length()
-        try:
-            line = input(_PROMPT)
-        except KeyboardInterrupt:
-            if not readline.get_line_buffer():
-                raise
-            notes.print()
-            return ""
-        if readline.get_current_history_length() > before:  # not where it is empty, or the same again
-            self._history.add(line)
-        return line
-
-    def _complete(self, typed: str, number: int) -> str | None:
-        fitting = [word for word in self._words if word.startswith(typed)]
+    def complete(typed: str, number: int) -> str | None:
+        fitting = [word for word in words if word.startswith(typed)]
         return fitting[number] if typed and number < len(fitting) else None
+
+    if readline is None:
+        return
+    readline.set_auto_history(True)
+    readline.set_completer_delims("")
+    readline.set_completer(complete)
+    is_libedit = "libedit" in (readline.__doc__ or "")
+    readline.parse_and_bind("bind ^I rl_complete" if is_libedit else "tab: complete")
+    for line in read_questions(history):
+        readline.add_history(line)
+
+
+def read_line(history: Path) -> str:
+    """The next line; "" for one abandoned with Ctrl-C. Raises EOFError, or KeyboardInterrupt on an empty line."""
+    if not sys.stdout.isatty():  # the prompt must not stand among the answers
+        notes.print(_PROMPT, end="")
+        return input()
+    if readline is None:
+        return input(_PROMPT)
+    before = readline.get_current_history_length()
+    try:
+        line = input(_PROMPT)
+    except KeyboardInterrupt:
+        if not readline.get_line_buffer():
+            raise
+        notes.print()
+        return ""
+    if readline.get_current_history_length() > before:  # not where it is empty, or the same again
+        add_question(history, line)
+    return line

@@ -1,9 +1,6 @@
 """`mbc config`: default options, in the user's config file."""
 
 import json as json_
-import os
-import shlex
-import subprocess
 from typing import Annotated, Any
 
 import typer
@@ -13,9 +10,7 @@ from mbc_cli.completion import config_keys, config_values
 from mbc_cli.options import JsonOption
 from mbc_cli.render.terminal import notes, out, print_json, print_rows
 from mbc_cli.text import near, plain
-from mbc_engine.errors import ConfigError
 
-_TEMPLATE = '# For every command with this option:\n# bank = "~/work.mbc"\n\n# For one command:\n# ask.sources = 5\n'
 _KEY = "An option, such as model, or a command and its option, such as ask.sources."
 _VALUE = "The option's value; several if the option can be repeated."
 KeyArgument = Annotated[str, typer.Argument(metavar="KEY", help=_KEY, autocompletion=config_keys)]
@@ -85,28 +80,12 @@ def unset(key: KeyArgument, *, json: JsonOption = False) -> None:
     _show_change(key, None, as_json=json)
 
 
-def edit(ctx: typer.Context, *, json: JsonOption = False) -> None:
-    """Edit the config file in $VISUAL or $EDITOR, then check it.
-
-    Examples:
-      mbc config edit
-    """
-    path, editor = config.config_path(), os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-    if not path.exists():
-        config.write(path, _TEMPLATE)
-    try:
-        subprocess.run([*shlex.split(editor), str(path)], check=True)  # noqa: S603  # the user's own editor
-    except (OSError, ValueError, subprocess.CalledProcessError) as error:
-        raise ConfigError(f"The editor {editor} failed.", hint=f"Set EDITOR, or open {path}.") from error
-    config.defaults(config.root_of(ctx), config.read_config(path), path)
-    (list_settings if json else show_path)(json=json)
-
-
 def show_path(*, json: JsonOption = False) -> None:
     """Print the path of the config file, whether it exists or not.
 
     Examples:
       mbc config path
+      $EDITOR "$(mbc config path)"
     """
     path = config.config_path()
     if json:

@@ -6,7 +6,6 @@ import textwrap
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -19,6 +18,7 @@ from mbc_cli.program import ending_with
 from mbc_cli.render.answer import NOT_IN_MEMORY, confidence_words, source_json
 from mbc_cli.render.terminal import notes, out, print_indented, print_json
 from mbc_cli.text import counted, near, plain, seconds, size
+from mbc_engine.datasets.layout import QAExample
 from mbc_engine.datasets.newswire import Story, stories
 from mbc_engine.errors import ConfigError
 from mbc_engine.events import IngestFinished
@@ -34,13 +34,6 @@ _INDENT: Final = len("  confidence  ")
 
 # A question with its answer, as `mbc demo --json` prints it.
 Row = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class StoryQuestion:
-    story: str
-    text: str
-    answers: tuple[str, ...]
 
 
 def demo(
@@ -73,8 +66,8 @@ def demo(
                 _show_ingest(folder, done)
             for question in pick_questions(news):
                 began = time.perf_counter()
-                (answer,) = memory.ask([question.text])
-                rows.append(_row(answer, question, files[question.story], time.perf_counter() - began))
+                (answer,) = memory.ask([question.question])
+                rows.append(_row(answer, question, files[question.text], time.perf_counter() - began))
                 if not json:
                     _show_answer(answer, rows[-1])
             for file in files.values():
@@ -95,30 +88,31 @@ def demo(
         _show_end(rows, loading, done, keep)
 
 
-def pick_questions(news: Sequence[Story]) -> list[StoryQuestion]:
+def pick_questions(news: Sequence[Story]) -> list[QAExample]:
     """Up to two questions of each kind (who, where, how, what, when), spread over the stories."""
     gold: dict[tuple[str, str], list[str]] = {}
     for story in news:
         for text, answer in story.questions:
-            gold.setdefault((story.id, text), []).append(answer)
-    questions = [StoryQuestion(story, text, tuple(answers)) for (story, text), answers in gold.items()]
-    chosen: list[StoryQuestion] = []
+            gold.setdefault((story.text, text), []).append(answer)
+    questions = [QAExample("", story, text, tuple(answers)) for (story, text), answers in gold.items()]
+    chosen: list[QAExample] = []
     for kind in _KINDS * _OF_EACH:
-        used = {question.story for question in chosen}
-        fitting = (own for own in questions if own not in chosen and own.text.startswith(tuple(f"{k} " for k in kind)))
-        if found := min(fitting, key=lambda own: own.story in used, default=None):
+        used, words = {question.text for question in chosen}, tuple(f"{word} " for word in kind)
+        fitting = (own for own in questions if own not in chosen and own.question.startswith(words))
+        if found := min(fitting, key=lambda own: own.text in used, default=None):
             chosen.append(found)
     return chosen
 
 
 def _write(news: Sequence[Story], folder: Path) -> dict[str, Path]:
+    """Write each story to a file; returns the files by the stories' texts."""
     folder.mkdir(exist_ok=True)
     files = {}
     for number, story in enumerate(news, 1):
         title = re.sub(r"[^a-z0-9]+", " ", story.title.lower())
         name = textwrap.shorten(title, _LONGEST_NAME, placeholder="").replace(" ", "-")
-        files[story.id] = folder / f"{number:02}-{name}.txt"
-        files[story.id].write_text(f"{story.title}\n\n{story.text}\n", encoding="utf-8")
+        files[story.text] = folder / f"{number:02}-{name}.txt"
+        files[story.text].write_text(f"{story.title}\n\n{story.text}\n", encoding="utf-8")
     return files
 
 
@@ -137,10 +131,10 @@ def _folder(keep: Path | None) -> Iterator[Path]:
     yield keep
 
 
-def _row(answer: Answer, question: StoryQuestion, file: Path, spent: float) -> Row:
+def _row(answer: Answer, question: QAExample, file: Path, spent: float) -> Row:
     text, sources = answer.text, answer.sources
     return {
-        "question": question.text,
+        "question": question.question,
         "answer": text,
         "confidence": answer.confidence and answer.confidence.probability,
         "expected": list(question.answers),

@@ -50,7 +50,6 @@ _OF_DATA: Final = (
 EvaluationArgument = Annotated[
     str, typer.Argument(metavar="RUN", help="An evaluation's name or folder.", autocompletion=evaluations)
 ]
-ReportOption = Annotated[bool, option("Open the report in the browser.", "--report")]
 
 
 _METHODS: Final = ", ".join(name for name, kind in METHODS.items() if kind.control_of is None)
@@ -101,7 +100,6 @@ def evaluate(
     plan: Annotated[bool, option("Only show the resources needed and which parts can run here.", "--plan")] = False,
     device: DeviceOption = None,
     threads: ThreadsOption = None,
-    report: ReportOption = False,
     json: JsonOption = False,
 ) -> None:
     """Evaluate how well methods answer: exact match, F1, sources, time and size.
@@ -140,17 +138,17 @@ def evaluate(
         return
     folder = _folder(run, is_begun=not (suite or data), stem=Path(suite).stem if suite else experiment.datasets[0].name)
     _work(experiment, folder, device, threads)
-    _show_report(folder, opens=report, as_json=json)
+    _show_report(folder, as_json=json)
 
 
-def show(run: EvaluationArgument, *, report: ReportOption = False, json: JsonOption = False) -> None:
+def show(run: EvaluationArgument, *, json: JsonOption = False) -> None:
     """Show the report of an evaluation, finished or not.
 
     Examples:
       mbc eval show small
       mbc eval show small --json | jq .verdicts
     """
-    _show_report(existing_evaluation(run).path, opens=report, as_json=json)
+    _show_report(existing_evaluation(run).path, as_json=json)
 
 
 def compare(
@@ -332,18 +330,11 @@ def _requirements(
         return machine, requirements(settings, machine)
 
 
-def _show_report(folder: Path, *, opens: bool, as_json: bool) -> None:
+def _show_report(folder: Path, *, as_json: bool) -> None:
     from mbc_engine.evaluation.results import ExperimentFolder
-    from mbc_engine.experiments.report.page import write_report
     from mbc_engine.experiments.report.report import read_report
 
     kept = ExperimentFolder(folder)
-    if opens:  # a page of before may lack what was done since
-        try:
-            write_report(kept)
-        except OSError:  # somebody else's folder has the page that it came with
-            if not kept.report_html.is_file():
-                raise
     report, _ = read_report(kept)
     if as_json:
         print_json({"folder": str(folder), **asdict(report)})
@@ -351,5 +342,3 @@ def _show_report(folder: Path, *, opens: bool, as_json: bool) -> None:
         print_report(report)
     if kept.report_html.is_file():
         notes.print(f"The report: {plain(kept.report_html)}")
-    if opens:
-        typer.launch(str(kept.report_html))

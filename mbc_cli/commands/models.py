@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.text import Text
 
 from mbc_cli.completion import models, models_and_presets
 from mbc_cli.engine import loading
@@ -51,6 +50,7 @@ _LICENCE = "The licence in the model card, such as apache-2.0."
 _CARDS = {"written": "written by mbc", "beside": "the model's own README.md", "kept": "unchanged on the hub"}
 _COLUMNS = ("model", "base LM", "codes", "per chunk", "on disk", "EM %", "F1 %", "where")
 _RIGHT = ("per chunk", "on disk", "EM %", "F1 %")
+_PARAMETERS = ("trainable", "frozen", "weights")
 
 
 def list_models(*, runs: RunsOption, json: JsonOption = False) -> None:
@@ -381,13 +381,9 @@ def _parameters(settings: ModelSettings) -> "tuple[dict[str, Parameters] | None,
 
 
 def _show_parameters(table: "dict[str, Parameters]") -> None:
-    cells = [("parameters", "trainable", "frozen", "weights")]
-    cells += [(part, f"{own.trainable:,}", f"{own.frozen:,}", size(own.bytes)) for part, own in table.items()]
-    first, *others = (max(map(len, column)) for column in zip(*cells, strict=True))
+    rows = [(part, f"{own.trainable:,}", f"{own.frozen:,}", size(own.bytes)) for part, own in table.items()]
     out.print()
-    for part, *numbers in cells:
-        aligned = (f"{number:>{width}}" for number, width in zip(numbers, others, strict=True))
-        out.print(Text("  ".join([f"{part:<{first}}", *aligned]), "bold" if part in ("parameters", "all") else ""))
+    print_table(("parameters", *_PARAMETERS), rows, right=_PARAMETERS)
 
 
 def _parameters_json(table: "dict[str, Parameters] | None") -> dict[str, Any] | None:

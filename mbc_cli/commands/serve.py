@@ -20,7 +20,6 @@ _access, _limits = partial(option, panel="Access"), partial(option, panel="Limit
 _DOCUMENTS = "Where to keep the text of documents that clients add; the folder must not be used for anything else."
 _HOST = "The address to listen on; one that other machines can reach requires a token."
 _CLIENTS = "Only answer clients that send the token in this file."
-_CERTIFICATE = "Serve over TLS, with this certificate and its chain."
 
 
 def serve(
@@ -37,10 +36,6 @@ def serve(
     port: Annotated[int, _access("The port to listen on; 0 picks a free one.", min=0, max=65535)] = 8377,
     token_file: Annotated[
         Path | None, _access(_CLIENTS, metavar="FILE", show_default="the value of MBC_TOKEN, if set")
-    ] = None,
-    tls_cert: Annotated[Path | None, _access(_CERTIFICATE, metavar="FILE")] = None,
-    tls_key: Annotated[
-        Path | None, _access("The certificate's key.", metavar="FILE", show_default="in the same file")
     ] = None,
     batch: Annotated[int, _limits("Questions or documents processed as one batch.", min=1)] = 16,
     queue: Annotated[int, _limits("Maximum number of requests waiting for the model.", min=1)] = 64,
@@ -62,10 +57,9 @@ def serve(
     from mbc_cli.http.app import application
     from mbc_cli.http.documents import DocumentFolder
     from mbc_cli.http.queue import MemoryService
-    from mbc_cli.http.server import Server, base_url, guarded, listen, read_token, require_certificate
+    from mbc_cli.http.server import Server, base_url, guarded, listen, read_token
 
     token = read_token(token_file, host)
-    require_certificate(tls_cert, tls_key)
     kept = DocumentFolder(documents or bank[0].with_name(f"{bank[0].stem}.documents"))
     with listen(host, port) as listener, kept.opened() as folder:
         with ending_with("Nothing was served yet."):
@@ -74,9 +68,8 @@ def serve(
             service = MemoryService(memory, name, folder, batch=batch, capacity=queue)
             _prepare(service, bank, weight)
         app = application(service, has_token=token is not None)
-        url = base_url(listener, is_tls=tls_cert is not None)
         guard = guarded(app, token, max_body, crashed=_report)
-        Server(guard, url, tls_cert, tls_key).run([listener])
+        Server(guard, base_url(listener)).run([listener])
     if not app.state.is_finished:
         errors.print("Stopped while the model was still busy. Everything that was acknowledged is saved.")
         os._exit(1)

@@ -69,7 +69,6 @@ def train(
     ] = None,
     device: DeviceOption = None,
     threads: ThreadsOption = None,
-    compiles: Annotated[bool, option("Compile encoders and aggregator with torch.compile.", "--compile")] = False,
     track: Annotated[list[str] | None, option(_TRACK, metavar="TRACKER")] = None,
     runs: RunsOption,
     list_presets: Annotated[bool, option("List the built-in presets.", "--list-presets")] = False,
@@ -90,7 +89,7 @@ def train(
         show_presets(as_json=json)
         return
     if resume:
-        kept = ("preset", "data", "validation", "base", "settings", "start", "compiles")
+        kept = ("preset", "data", "validation", "base", "settings", "start")
         if any(run and is_typed(ctx, name) for name in kept):
             raise ConfigError(
                 "A resumed run keeps its preset, settings and data.", hint=f"Only: mbc train --resume --run {run}"
@@ -111,7 +110,7 @@ def train(
             )
         if run is None and is_launched():
             raise ConfigError("Processes that train together need a common run.", hint="Give --run a name.")
-        config = load_preset(preset, _changes(settings or [], base, compiles=compiles))
+        config = load_preset(preset, _changes(settings or [], base))
         folder, data = placed(run, runs) if run else new_run(preset, runs), list(map(absolute, data))
         validation = absolute(validation) if validation else own_validation(data)
         start = str(Path(start).absolute()) if start and Path(start).exists() else start
@@ -119,13 +118,11 @@ def train(
     _train(folder, config, command, threads, resume=resume, as_json=json)
 
 
-def _changes(settings: list[str], base: str | None, *, compiles: bool) -> list[str]:
-    changes = list(settings)
-    if base is not None:
-        place = str(Path(base).absolute()) if Path(base).is_dir() else base  # the same from every working folder
-        # A string in JSON is one in TOML.
-        changes.append(f"model.base={json_format.dumps(place, ensure_ascii=False)}")
-    return [*changes, "training.compile=true"] if compiles else changes
+def _changes(settings: list[str], base: str | None) -> list[str]:
+    if base is None:
+        return settings
+    place = str(Path(base).absolute()) if Path(base).is_dir() else base  # the same from every working folder
+    return [*settings, f"model.base={json_format.dumps(place, ensure_ascii=False)}"]  # a string in JSON is one in TOML
 
 
 def _train(run: Path, config: Config, command: RunCommand, threads: int | None, *, resume: bool, as_json: bool) -> None:

@@ -6,7 +6,6 @@ import re
 import secrets
 import signal
 import socket
-import ssl
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -225,20 +224,6 @@ def guarded(
     return serve
 
 
-def require_certificate(file: Path | None, key: Path | None) -> None:
-    if file is None:
-        if key is not None:
-            raise ConfigError("--tls-key needs the certificate it belongs to.", hint="Name it with --tls-cert.")
-        return
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(file, key, password=lambda: "")
-    except (OSError, ValueError) as error:
-        raise ConfigError(
-            f"The certificate {file} cannot be used with its key.",
-            hint="--tls-cert and --tls-key are PEM files; the key has no passphrase.",
-        ) from error
-
-
 def listen(host: str, port: int) -> socket.socket:
     """A listening socket; clients that connect while the model is being loaded wait."""
     try:
@@ -250,15 +235,15 @@ def listen(host: str, port: int) -> socket.socket:
         ) from error
 
 
-def base_url(listener: socket.socket, *, is_tls: bool) -> str:
+def base_url(listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
-    return f"{'https' if is_tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}/v1"
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}/v1"
 
 
 class Server(uvicorn.Server):
     """Serves until SIGINT or SIGTERM, then finishes what was accepted; a second SIGINT ends the process at once."""
 
-    def __init__(self, app: ASGIApp, url: str, certificate: Path | None, key: Path | None) -> None:
+    def __init__(self, app: ASGIApp, url: str) -> None:
         self._url = url
         super().__init__(
             uvicorn.Config(
@@ -276,8 +261,6 @@ class Server(uvicorn.Server):
                 limit_concurrency=256,
                 timeout_keep_alive=30,
                 timeout_graceful_shutdown=GRACE_SECONDS,
-                ssl_certfile=certificate,
-                ssl_keyfile=key,
             )
         )
 

@@ -3,15 +3,7 @@
 import time
 from typing import Final, Self
 
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from mbc_cli.render.terminal import errors, notes, out
@@ -20,14 +12,6 @@ from mbc_engine.events import TextsRecoded
 
 _SECONDS_A_LINE: Final = 30.0
 _NARROW: Final = 100
-
-
-class _SpeedColumn(ProgressColumn):
-    def render(self, task: Task) -> Text:
-        if note := task.fields["note"]:
-            return Text(note, "dim")
-        speed = task.finished_speed or task.speed
-        return Text(f"{speed:,.0f}/s" if speed and speed >= 10 else f"{speed:.1f}/s" if speed else "", "dim")
 
 
 class ProgressView:
@@ -40,10 +24,10 @@ class ProgressView:
         self._starts: dict[str, tuple[float, int]] = {}
         self._lines: dict[str, float] = {}
         self._progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=20 if notes.width < _NARROW else 40),
-            TextColumn("{task.fields[amount]}"),
-            _SpeedColumn(),
+            TextColumn("{task.fields[amount]}", markup=False),
+            TextColumn("{task.fields[note]}", style="dim", markup=False),
             TimeRemainingColumn(),
             console=notes,
             # What is printed on a terminal goes above the bars; in a pipe it must stay what it is.
@@ -62,18 +46,20 @@ class ProgressView:
         now, amount = time.monotonic(), size if (self._in_bytes if in_bytes is None else in_bytes) else "{:,}".format
         shown = amount(completed) if total is None else f"{amount(completed)}/{amount(total)}"
         if name not in self._bars:
-            self._bars[name] = self._progress.add_task(name, note=note, amount=shown)
+            self._bars[name] = self._progress.add_task(name, note="", amount="")
             self._starts[name], self._lines[name] = (now, completed), now
-        self._progress.update(self._bars[name], total=total, completed=completed, note=note, amount=shown)
+        began, start = self._starts[name]
+        done, spent = completed - start, max(now - began, 1e-3)
+        speed = f"{amount(round(done / spent))}/s" if done >= 10 * spent else f"{done / spent:.1f}/s" if done else ""
+        self._progress.update(self._bars[name], total=total, completed=completed, note=note or speed, amount=shown)
         if self.is_live or not self._is_shown or now - self._lines[name] < _SECONDS_A_LINE:
             return
         self._lines[name] = now
-        began, start = self._starts[name]
         line = f"{name}: {amount(completed)}"
         if total is not None:
             line += f" of {amount(total)}"
-            if completed > start:
-                line += f", {seconds((now - began) * (total - completed) / (completed - start))} left"
+            if done:
+                line += f", {seconds(spent * (total - completed) / done)} left"
         self.line(f"{line}{note and f' · {note}'}")
 
     def recoding_bar(self, event: TextsRecoded) -> None:

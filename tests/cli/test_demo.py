@@ -6,9 +6,10 @@ import pytest
 from rich.console import Console
 
 from mbc_cli.commands import demo as rendering
-from mbc_cli.commands.demo import STORIES, StoryQuestion, pick_questions
+from mbc_cli.commands.demo import STORIES, pick_questions
 from mbc_cli.render import answer as reply
 from mbc_cli.render import terminal as consoles
+from mbc_engine.datasets.layout import QAExample
 from mbc_engine.datasets.newswire import Story, stories
 from mbc_engine.lm.base import BaseLM
 from mbc_engine.memory import Memory
@@ -27,20 +28,20 @@ def says(monkeypatch):
 
 def test_two_questions_of_each_kind_about_ten_stories():
     chosen = pick_questions(list(stories("test", STORIES, seed=0)))
-    openings = [question.text.split()[0] for question in chosen]
+    openings = [question.question.split()[0] for question in chosen]
     assert openings == ["Who", "Where", "How", "What", "When", "Who", "Where", "How", "What", "On"]
-    assert len({question.story for question in chosen}) == STORIES - 1  # one more tells no day
+    assert len({question.text for question in chosen}) == STORIES - 1  # one more tells no day
 
 
 def test_kinds_that_no_story_has_are_left_out_and_no_question_comes_twice():
     told = [
-        Story("a", "", "", "", "", (("Who rang?", "Ada"), ("Who ran?", "Bo"), ("Whom did Bo meet?", "Cy"))),
-        Story("b", "", "", "", "", (("Who sang?", "Di"), ("On which day was it?", "Monday"))),
+        Story("a", "", "", "", "A", (("Who rang?", "Ada"), ("Who ran?", "Bo"), ("Whom did Bo meet?", "Cy"))),
+        Story("b", "", "", "", "B", (("Who sang?", "Di"), ("On which day was it?", "Monday"))),
     ]
     assert pick_questions(told) == [
-        StoryQuestion("a", "Who rang?", ("Ada",)),
-        StoryQuestion("b", "On which day was it?", ("Monday",)),
-        StoryQuestion("a", "Who ran?", ("Bo",)),
+        QAExample("", "A", "Who rang?", ("Ada",)),
+        QAExample("", "B", "On which day was it?", ("Monday",)),
+        QAExample("", "A", "Who ran?", ("Bo",)),
     ]
 
 
@@ -63,7 +64,7 @@ def test_it_shows_what_was_expected_and_leaves_nothing(mbc, model, home, says, m
 
 
 def test_every_answer_to_a_question_counts():
-    told = [Story("a", "", "", "", "", (("Who rang?", "Ada"), ("Who rang?", "Ada Aalen")))]
+    told = [Story("a", "", "", "", "A", (("Who rang?", "Ada"), ("Who rang?", "Ada Aalen")))]
     (question,) = pick_questions(told)
     assert question.answers == ("Ada", "Ada Aalen")
 

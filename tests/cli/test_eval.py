@@ -223,21 +223,6 @@ def test_looking_and_bad_input_import_no_torch():
     assert done.stdout == "[]\n"
 
 
-def test_the_page_is_opened_if_asked(evaluate, mbc, monkeypatch, home):
-    opened = []
-    monkeypatch.setattr("typer.launch", opened.append)
-    assert evaluate("--run", "first").exit_code == 0
-    assert not opened
-    page = home / "XDG_DATA_HOME" / "mbc" / "evaluations" / "first" / "report.html"
-    page.write_text("of before")
-    assert mbc("eval", "show", "first", "--report").exit_code == 0
-    assert opened == [str(page)]
-    assert "<title>" in page.read_text()
-    page.unlink()
-    assert mbc("eval", "show", "first", "--report").exit_code == 0
-    assert page.is_file()
-
-
 @embedded_encoder
 def test_a_retriever_reader_is_evaluated_alone(mbc):
     told = json.loads(mbc("eval", "--data", "newswire:test:2", "--limit", 2, "--json").stdout)

@@ -127,7 +127,7 @@ def test_a_preset_is_shown_with_its_parameters(mbc):
     assert lines[0].split() == ["preset", "distilgpt2"]
     assert "per chunk  13.5 B: 12 tokens of 512 codes, one codebook for all" in lines
     assert "train      mbc train --preset distilgpt2 --data SPEC" in lines
-    assert [line.split() for line in lines if line.startswith(("base LM  ", "codebook", "all"))][1:] == [
+    assert [line.split() for line in lines if line.startswith(("base LM", "codebook", "all"))][1:] == [
         ["base", "LM", "0", "81,912,576", "328", "MB"],
         ["codebook", "393,216", "0", "1.57", "MB"],
         ["all", "197,318,656", "81,912,576", "1.12", "GB"],

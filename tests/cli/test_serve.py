@@ -19,8 +19,6 @@ from mbc_engine.errors import ConfigError
         (["--host", "::"], "reached from other machines", "--token-file"),
         (["--token-file", "missing"], "cannot be read", "permissions"),
         (["--token-file", "short"], "is not valid", "openssl rand"),
-        (["--tls-key", "short"], "needs the certificate", "--tls-cert"),
-        (["--tls-cert", "short"], "cannot be used with its key", "PEM"),
         (["--documents", "notes"], "holds other files", "--documents"),
         (["--documents", "short"], "cannot be used", "--documents"),
         (["--port", "65536"], "--port", "--help"),
@@ -95,6 +93,6 @@ def test_the_address_is_one_that_clients_take(host: str, begins: str) -> None:
     except ConfigError:
         pytest.skip(f"no {host} here")
     with listener:
-        told = base_url(listener, is_tls=False)
+        told = base_url(listener)
     assert told.startswith(begins)
     assert told.endswith("/v1")

@@ -10,7 +10,7 @@ import torch
 
 from mbc_cli.config import set_value
 from mbc_cli.http.documents import DocumentFolder, NewDocument
-from mbc_cli.question_history import QuestionHistory
+from mbc_cli.question_history import add_question, read_questions
 from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, Origin, StoredDocument
 from mbc_engine.events import IngestStarted
 from mbc_engine.lm.pretrained import write_tensors
@@ -61,14 +61,13 @@ def test_a_bank_that_was_opened_to_others_stays_open_to_them(tmp_path: Path) -> 
 
 def test_questions_are_private_also_in_a_file_that_was_not(tmp_path: Path) -> None:
     path = tmp_path / "mbc" / "questions.history"
-    history = QuestionHistory(path, most=2)
-    history.add("Who?")
+    add_question(path, "Who?", most=2)
     assert modes(tmp_path) == {"mbc": 0o700, "mbc/questions.history": 0o600}
     path.chmod(0o644)
     for question in ("Where?", "When?", "Why?"):
-        history.add(question)
+        add_question(path, question, most=2)
     assert modes(tmp_path) == {"mbc": 0o700, "mbc/questions.history": 0o600}
-    assert history.read() == ["When?", "Why?"]
+    assert read_questions(path, most=2) == ["When?", "Why?"]
 
 
 def test_the_config_is_private(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from textual.content import Content
 from textual.widgets import Input, Select, Static
 
 from mbc_cli.config import question_history
-from mbc_cli.question_history import QuestionHistory
+from mbc_cli.question_history import add_question, read_questions
 from mbc_cli.render.bank import holdings
 from mbc_cli.text import counted, near, plain
 from mbc_cli.tui.jobs import Answering, ModelState, start_thread
@@ -51,8 +51,6 @@ class AskView(View):
         Binding("enter", "open", "Open"),
         Binding("up", "recall(-1)", "Previous question", show=False),
         Binding("down", "recall(1)", "Next question", show=False),
-        Binding("ctrl+r", "step('how')", "Read mode"),
-        Binding("ctrl+n", "step('number')", "Source count"),
     ]
 
     def __init__(self, key: int, places: Places) -> None:
@@ -62,7 +60,6 @@ class AskView(View):
         self._model_state: ModelState = "unloaded"
         self._model_error: MBCError | None = None
         self._about = Text()
-        self._history = QuestionHistory(question_history())
         self._earlier: list[str] = []
         self._recalled, self._typed = 0, ""  # which of these is shown, and what was typed before
 
@@ -83,7 +80,7 @@ class AskView(View):
 
     def on_mount(self) -> None:
         self.query_one("#turns", VerticalScroll).anchor()
-        self.run_job("history", lambda: [self._history.read()], self._remember)
+        self.run_job("history", lambda: [read_questions(question_history())], self._remember)
         later = self.app.call_later
         calls = (partial(later, show) for show in (self.show_model, self.show_token, self.show_answer))
         self._answering = Answering(self.places, *calls)
@@ -127,8 +124,6 @@ class AskView(View):
             heat.show(read.sum((0, 1)))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "step" and parameters == ("how",):
-            return self.query_one("#how").display
         can = {
             "recall": self._line.has_focus,
             "leave": self._covers_turns or self._line.has_focus,
@@ -172,11 +167,6 @@ class AskView(View):
         if isinstance(self.screen.focused, Citation):
             self._show_passage(self.screen.focused.source)
 
-    def action_step(self, name: str) -> None:
-        select = self.query_one(f"#{name}", Select)
-        values = _SOURCE_COUNTS if name == "number" else ("", *READ_MODES)
-        select.value = values[(values.index(select.value) + 1) % len(values)]
-
     @on(events.Click)
     def _open_clicked(self, event: events.Click) -> None:
         if isinstance(event.widget, Citation):
@@ -193,7 +183,7 @@ class AskView(View):
         if not question:
             return
         event.input.clear()
-        start_thread(lambda: self._history.add(question), self.app.call_later)
+        start_thread(partial(add_question, question_history(), question), self.app.call_later)
         self._remember([question])
         turns = self.query_one("#turns", VerticalScroll)
         for turn in self.query(ChatTurn):

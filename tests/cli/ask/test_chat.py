@@ -16,9 +16,8 @@ from itertools import chain
 import pytest
 
 import mbc_cli.commands.chat as editing
-from mbc_cli.commands.chat import LineEditor, converse
+from mbc_cli.commands.chat import converse, read_line, start_line_editor
 from mbc_cli.engine import open_memory
-from mbc_cli.question_history import QuestionHistory
 from mbc_engine import answering as serving
 from mbc_engine.errors import DataError
 from mbc_engine.lm.base import BaseLM
@@ -78,12 +77,6 @@ def test_questions_are_answered_until_the_end(talk, says):
     assert rest == []
 
 
-def test_history_lists_questions_with_answers(talk, says):
-    says("Aalen", "\x1bBergen")
-    out, _, _ = talk(QUESTION, "/etc/hosts is what?", "/history")
-    assert out.endswith(f"1. {QUESTION}\n   Aalen\n2. /etc/hosts is what?\n   ␛Bergen\n")
-
-
 def test_sources_are_shown_in_full(talk, says):
     says("Aalen")
     out, _, _ = talk(QUESTION, "/sources")
@@ -112,7 +105,7 @@ def test_help_says_that_questions_stand_alone(talk):
 
 @pytest.mark.parametrize(
     ("line", "told"),
-    [("/bogus", "no command /bogus"), ("/sources", "no answer yet"), ("/history", "No questions yet.")],
+    [("/bogus", "no command /bogus"), ("/sources", "no answer yet")],
 )
 def test_what_cannot_be_done_is_told(talk, line, told):
     out, err, _ = talk(line)
@@ -193,22 +186,23 @@ def typed(monkeypatch):
     readline.set_completer(None)
 
 
-def test_history_is_private_kept_and_bounded(typed, home):
+def test_history_is_private_and_kept(typed, home):
     path = home / "new" / "history"
     typed("a", "b", "c", "d")
-    editor = LineEditor(QuestionHistory(path, most=3))
-    assert [editor() for _ in range(4)] == ["a", "b", "c", "d"]
-    assert path.read_text() == "b\nc\nd\n"
+    start_line_editor(path)
+    assert [read_line(path) for _ in range(4)] == ["a", "b", "c", "d"]
+    assert path.read_text() == "a\nb\nc\nd\n"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     readline.clear_history()
-    LineEditor(QuestionHistory(path))
-    assert readline.get_history_item(3) == "d"
+    start_line_editor(path)
+    assert readline.get_history_item(4) == "d"
 
 
 def test_a_history_that_cannot_be_kept_is_not_missed(typed, home):
     (home / "file").touch()
     typed("a")
-    assert LineEditor(QuestionHistory(home / "file" / "history"))() == "a"
+    start_line_editor(home / "file" / "history")
+    assert read_line(home / "file" / "history") == "a"
 
 
 @pytest.mark.parametrize("typed_so_far", ["", "half"])
@@ -220,19 +214,20 @@ def test_an_interruption_drops_what_was_typed(typed, home, monkeypatch, typed_so
 
     monkeypatch.setattr("builtins.input", interrupted)
     monkeypatch.setattr(readline, "get_line_buffer", lambda: typed_so_far)
-    editor = LineEditor(QuestionHistory(home / "history"))
+    start_line_editor(home / "history")
     if typed_so_far:
-        assert editor() == ""
+        assert read_line(home / "history") == ""
     else:
         with pytest.raises(KeyboardInterrupt):
-            editor()
+            read_line(home / "history")
 
 
 def test_lines_can_be_read_without_readline(typed, home, monkeypatch):
     typed("a")
     monkeypatch.setattr("builtins.input", lambda prompt="": f"{prompt}a")
     monkeypatch.setattr(editing, "readline", None)
-    assert LineEditor(QuestionHistory(home / "history"))() == "? a"
+    start_line_editor(home / "history")
+    assert read_line(home / "history") == "? a"
     assert not (home / "history").exists()
 
 
