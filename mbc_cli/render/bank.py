@@ -128,9 +128,17 @@ def show_documents(documents: "Iterable[StoredDocument]", shape: "CodeShape", *,
                 ("chunks", f"{document.chunks:,}, {counted(_code_bytes(document, shape), 'byte')} of codes"),
             ]
         )
-        assert document.codes is not None
-        for ordinal, chunk in enumerate(document.codes.tolist() if with_codes else [], 1):
-            print(f"{ordinal:>6}  {' '.join('.'.join(map(str, levels)) for levels in chunk)}")
+        for line in code_lines(document) if with_codes else ():
+            print(line)
+
+
+def code_lines(document: "StoredDocument") -> list[str]:
+    """The codes of a document that was looked up, a line each chunk: its number, then each token's codes by level."""
+    assert document.codes is not None
+    return [
+        f"{ordinal:>6}  {' '.join('.'.join(map(str, levels)) for levels in chunk)}"
+        for ordinal, chunk in enumerate(document.codes.tolist(), 1)
+    ]
 
 
 def documents_json(documents: "Iterable[StoredDocument]", shape: "CodeShape") -> None:

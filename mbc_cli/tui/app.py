@@ -105,10 +105,6 @@ class Dashboard(App[None]):
         self.state.other = self._follow("other", run)
         self.changed()
 
-    def show_code(self, level: int, position: int, code: int) -> None:
-        self.action_view(CodesView.NAME)
-        self.query_one(CodesView).show_code(level, position, code)
-
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         yield from super().get_system_commands(screen)
         for view in VIEWS:

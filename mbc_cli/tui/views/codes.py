@@ -103,18 +103,6 @@ class CodesView(View):
             self._look_up()
             self.query_one("#users").focus()
 
-    def show_code(self, level: int, position: int, code: int) -> None:
-        """Go to a code of the bank; the position does not matter where one codebook serves them all."""
-        self.action_layer("bank")
-        self.draw()
-        if (bank := self.state.bank) is not None:
-            shape = bank.header.shape
-            book = level * shape.positions + (position if shape.per_position else 0)
-            self.query_one("#books", HeatMap).go(book)
-            self.draw()
-            self.query_one("#heat", HeatMap).go(code)
-            self.query_one("#heat").focus()
-
     def draw(self) -> None:
         state, layer = self.state, self._layer
         usage = _usage(state, layer)

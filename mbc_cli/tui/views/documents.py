@@ -6,20 +6,19 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-import numpy as np
 from rich.text import Text
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal
-from textual.widgets import Input, Static
+from textual.widgets import Input, Log, Static
 
+from mbc_cli.render.bank import code_lines
 from mbc_cli.text import counted, near, size
 from mbc_cli.tui.jobs import read_document, remove_documents, restore_documents, search_documents
 from mbc_cli.tui.state import BankSnapshot, Places
 from mbc_cli.tui.views import View, error_text, no_bank_text
 from mbc_cli.tui.widgets.figures import Facts, box
-from mbc_cli.tui.widgets.heat_map import CodeSheet
 from mbc_cli.tui.widgets.inputs import Confirm
 from mbc_cli.tui.widgets.table import Column, RowTable
 from mbc_engine.bank import CodeShape, StoredDocument, Taken
@@ -47,14 +46,13 @@ class DocumentsView(View):
     Space marks a document. `d` removes the marked ones, or the one at the cursor; `u` restores them. The files are not
     deleted, so the next ingest of their folder adds them again; `mbc bank remove --ignore` keeps them out.
 
-    Tab moves to the document's codes, a line for each chunk; Enter there shows the code in Codes.
+    Tab moves to the document's codes, a line for each chunk.
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "search", "Search"),
         Binding("d,delete", "remove", "Remove"),
         Binding("u,ctrl+z", "undo", "Undo"),
         Binding("s", "sort", "Sort"),
-        Binding("enter", "show_code", "Show code"),
         Binding("escape", "leave", "Back", show=False),
         Binding("down", "to_rows", "Down", show=False),
     ]
@@ -83,7 +81,7 @@ class DocumentsView(View):
                 yield RowTable(_COLUMNS, can_mark=True, on_title=self._sort_by)
             with box("Document", id="document"):
                 yield Facts()
-                yield CodeSheet()
+                yield Log()
 
     def on_mount(self) -> None:
         self.watch(self._table, "key", self._read_soon, init=False)
@@ -153,15 +151,6 @@ class DocumentsView(View):
         self._order = (column, _COLUMNS[column].is_number) if column < len(_COLUMNS) else None
         self._show_rows()
 
-    def action_show_code(self) -> None:
-        if code := self.query_one(CodeSheet).code_at_cursor:
-            self.dashboard.show_code(*code)
-
-    @on(events.Click)
-    def _show_clicked_code(self, event: events.Click) -> None:
-        if isinstance(event.widget, CodeSheet) and event.chain > 1:
-            self.action_show_code()
-
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         is_typing = self.query_one("#text").has_focus  # letters are letters then
         can = {
@@ -169,7 +158,6 @@ class DocumentsView(View):
             "undo": bool(self._taken) and not is_typing,
             "remove": bool(self._table.rows) and not is_typing,
             "sort": bool(self._table.rows) and not is_typing,
-            "show_code": self.query_one(CodeSheet).has_focus,
             "search": not is_typing,
         }
         return can.get(action, True)
@@ -237,16 +225,17 @@ class DocumentsView(View):
             self.run_job("read", lambda: [job()], partial(self._show_document, found))
         else:
             self.query_one(Facts).show([])
-            self.query_one(CodeSheet).show(np.zeros((0, 1, 1), np.uint16), 1)
+            self.query_one(Log).clear()
 
     def _show_document(self, found: StoredDocument, read: tuple[StoredDocument, CodeShape] | MBCError | None) -> None:
         if isinstance(read, MBCError):
             self._show_error(error_text(read))
         elif read is not None and found == self._current:  # else the table is about to show that it was removed
             document, shape = read
-            assert document.codes is not None
             self.query_one(Facts).show(_facts(document, shape))
-            self.query_one(CodeSheet).show(document.codes.astype(np.uint16), shape.num_codes)
+            log, lines = self.query_one(Log), code_lines(document)
+            if lines != [*log.lines]:
+                log.clear().write_lines(lines, scroll_end=False)
 
     def _remove(self, documents: tuple[StoredDocument, ...]) -> None:
         self._change(lambda: remove_documents(self.places.bank, documents), partial(self._end_removal, documents))

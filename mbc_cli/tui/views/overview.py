@@ -14,7 +14,7 @@ from mbc_cli.text import counted, near, seconds, size
 from mbc_cli.tui.state import AttachedRun, BankSnapshot, DashboardState
 from mbc_cli.tui.views import View, no_bank_text
 from mbc_cli.tui.widgets.chart import Chart, PlotCurve
-from mbc_cli.tui.widgets.figures import Facts, bar, box
+from mbc_cli.tui.widgets.figures import Facts, box
 
 _DAY: Final = 86_400.0
 _STEPS: Final = 200  # of time that a plot can show
@@ -33,8 +33,6 @@ class OverviewView(View):
                     yield Facts(id="bank")
                 with box("Activity"):
                     yield Facts(id="work")
-                with box("Bytes", id="sizes"):
-                    yield Facts(id="bars")
             with Vertical():
                 yield Chart("Chunks over time", "nothing ingested yet", id="growth")
 
@@ -42,14 +40,10 @@ class OverviewView(View):
         state = self.state
         if state.bank is not None:
             self.query_one("#bank", Facts).show(_bank_facts(state.bank, self.places.model))
-            self.query_one("#bars", Facts).show(_size_bars(state.bank))
         elif state.bank_error is not None:
             self.query_one("#bank", Facts).show([("", no_bank_text(state.bank_error))])
         lines = [("ingest", _ingest_line(state)), ("training", _training_line(state.run))]
         self.query_one("#work", Facts).show(lines)
-        self.query_one("#sizes").display = (
-            state.bank is not None and state.bank.totals.chunks > 0 and self.screen.has_class("-high")
-        )
         self._draw_growth()
 
     def _draw_growth(self) -> None:
@@ -93,19 +87,6 @@ def _bank_facts(bank: BankSnapshot, model: str) -> list[tuple[str, str | Text]]:
         ("per chunk", f"{shape.bits_per_chunk} bits: {layout}; as floats {size(header.float_bytes(1))}"),
         ("model", f"{header.signature.name} ({header.signature.fingerprint}), asked with {model}"),
     ]
-
-
-def _size_bars(bank: BankSnapshot) -> list[tuple[str, str]]:
-    sizes = bank.sizes
-    amounts = {
-        "codes": sizes.codes,
-        **({"words": sizes.words, "text": sizes.texts} if sizes.texts else {}),
-        "index": sizes.file - sizes.codes - sizes.words - sizes.texts,
-        "file on disk": sizes.file,
-        "as floats": bank.header.float_bytes(bank.totals.chunks),
-    }
-    most = max(amounts.values()) or 1
-    return [(label, f"{bar(count / most, 24):<24}  {size(count):>7}") for label, count in amounts.items()]
 
 
 def _ingest_line(known: DashboardState) -> str:

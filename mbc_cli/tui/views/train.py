@@ -16,15 +16,14 @@ from textual.widgets import OptionList, ProgressBar, Static
 from textual.widgets.option_list import Option
 
 from mbc_cli.config import placed
-from mbc_cli.runs import existing_run, new_run
+from mbc_cli.runs import new_run
 from mbc_cli.text import counted, near, plain, seconds
 from mbc_cli.tui.jobs import ChildProcess
 from mbc_cli.tui.state import AttachedRun, Places
-from mbc_cli.tui.views import View, error_text
+from mbc_cli.tui.views import View
 from mbc_cli.tui.widgets.figures import Facts, box
 from mbc_cli.tui.widgets.inputs import Confirm, Form
 from mbc_cli.tui.widgets.run_plots import RunPlots
-from mbc_engine.errors import MBCError
 from mbc_engine.runs.training_runs import Request, make_request
 
 # Beside the states of `RunState`: a process was started and is not yet at work.
@@ -64,8 +63,8 @@ class TrainView(View):
     Lines are measured in training, points in validations. `┊` marks where codes start being learned, `▴` where unused
     codes were reset. In a comparison, the second run is drawn with `+` and `◆`.
 
-    `[` and `]` turn to further plots; `z`, or a click, shows one alone. `a` opens a run's folder. Training continues
-    after the dashboard closes.
+    `[` and `]` turn to further plots; `z`, or a click, shows one alone. Training continues after the dashboard closes;
+    `mbc tui --run` opens a run of any folder.
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("p,space", "request('pause')", "Pause"),
@@ -75,7 +74,6 @@ class TrainView(View):
         Binding("n", "start", "New"),
         Binding("c", "compare", "Compare"),
         Binding("c", "compare_no_more", "Stop comparing"),
-        Binding("a", "attach", "Open a run's folder", show=False),
         Binding("l", "choose", "Runs"),
         Binding("left_square_bracket,left", "turn(-1)", "Previous plots", show=False),
         Binding("right_square_bracket,right", "turn(1)", "Plots", key_display="[ ]"),
@@ -105,7 +103,6 @@ class TrainView(View):
 
     def on_mount(self) -> None:
         self.query_one("#runs").border_title = "Runs"
-        self.query_one("#runs").border_subtitle = "a opens a folder"
 
     def draw(self) -> None:
         run = self.state.run
@@ -177,17 +174,6 @@ class TrainView(View):
             for folder, line in runs
         ]
         self.app.search_commands(commands, words)
-
-    def action_attach(self) -> None:
-        fields = {"run": ("Run", "its name or folder, such as runs/smollm2-135m-1")}
-        self.app.push_screen(Form("Open a run", fields, self._open, button="Open"))
-
-    def _open(self, typed: dict[str, str]) -> str:
-        try:
-            self._look_at(existing_run(str(Path(typed["run"]).expanduser()), self.places.runs))
-        except (MBCError, RuntimeError) as error:  # there may be no such home
-            return error_text(error).plain.replace("\n", " ") if isinstance(error, MBCError) else str(error)
-        return ""
 
     def action_turn(self, by: int) -> None:
         self.query_one(RunPlots).turn(by)
@@ -316,7 +302,7 @@ class TrainView(View):
     def _draw_facts(self, run: AttachedRun | None) -> None:
         bar = self.query_one(ProgressBar)
         bar.display = run is not None and run.history.total_steps > 0
-        facts = [("", "No training run yet. Press n to start one, or a to open a run's folder.")]
+        facts = [("", "No training run yet. Press n to start one.")]
         if run is not None:
             bar.update(total=run.history.total_steps, progress=run.history.step)
             facts = _run_facts(run, self._state_of(run), self._words(run), self.state.other)

@@ -1,4 +1,4 @@
-"""Codes as cells: a heat map of how much each is used, and a sheet of those of a document."""
+"""Codes as cells: a heat map of how much each is used."""
 
 import math
 from collections.abc import Collection
@@ -15,7 +15,7 @@ from textual.content import Content
 from textual.geometry import Size
 from textual.strip import Strip
 
-from mbc_cli.tui.widgets.chart import BLANK, short
+from mbc_cli.tui.widgets.chart import short
 from mbc_cli.tui.widgets.table import CellView
 
 MOST_STEPS: Final = 8
@@ -162,70 +162,3 @@ class HeatMap(CellView):
             legend.append("  ").append(_MARK, self._style("mark")).append(" last question")
         self.border_subtitle = Content.from_rich_text(legend)
         self.refresh()
-
-
-class CodeSheet(CellView):
-    """The codes of a document, as numbers and as dots: a line each chunk and level, a column each position."""
-
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"sheet--title", "sheet--dots", "sheet--cursor"}
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._codes: NDArray[np.uint16] = np.zeros((0, 1, 1), np.uint16)
-        self._num_codes = 2
-
-    def show(self, codes: NDArray[np.uint16], num_codes: int) -> None:
-        """Replace the codes: [chunks, tokens, levels], each below `num_codes`."""
-        if np.array_equal(codes, self._codes):
-            return
-        self._codes, self._num_codes = codes, num_codes
-        chunks, self.columns, num_levels = codes.shape
-        self.cells = codes.size
-        self._left = max(len("chunk"), len(f"{chunks:,}")) + 2
-        self._pitch = len(str(max(num_codes - 1, self.columns))) + 1
-        self.set_reactive(CodeSheet.cursor, 0)
-        self.virtual_size = Size(self._left + self.columns * (self._pitch + 1) + 1, chunks * num_levels + 1)
-        self.scroll_to(0, 0, animate=False, force=True)
-        self.refresh()
-
-    @property
-    def code_at_cursor(self) -> tuple[int, int, int] | None:
-        """Its level, position and number; None without codes."""
-        if not self.cells:
-            return None
-        line, position = divmod(self.cursor, self.columns)
-        chunk, level = divmod(line, self._codes.shape[2])
-        return level, position, int(self._codes[chunk, position, level])
-
-    def action_go(self, cell: int) -> None:
-        column = self.cursor % self.columns
-        self.go(self.cells - self.columns + column if cell else column)
-
-    def watch_has_focus(self, _has_focus: bool) -> None:
-        super().watch_has_focus(_has_focus)
-        self.refresh()  # the cursor is shown only where it can be moved
-
-    def render_line(self, y: int) -> Strip:
-        width, (scroll_x, scroll_y) = self.size.width, self.scroll_offset
-        if not self.cells:
-            return Strip.blank(width, self.rich_style)
-        segments = self._titles() if y == 0 else self._line(y - 1 + scroll_y)
-        return Strip(segments).crop_extend(scroll_x, scroll_x + width, self.rich_style)
-
-    def _titles(self) -> list[Segment]:
-        positions = "".join(f"{position:>{self._pitch - 1}} " for position in range(1, self.columns + 1))
-        return [Segment(f"{'chunk':>{self._left - 2}}  {positions}", self.get_component_rich_style("sheet--title"))]
-
-    def _line(self, line: int) -> list[Segment]:
-        chunk, level = divmod(line, self._codes.shape[2])
-        if chunk >= len(self._codes):
-            return []
-        codes, plain = self._codes[chunk, :, level].tolist(), self.rich_style
-        label = f"{chunk + 1:,}" if level == 0 else f"·{level + 1}"
-        segments = [Segment(f"{label:>{self._left - 2}}  ", self.get_component_rich_style("sheet--title"))]
-        for cell, code in enumerate(codes, line * self.columns):
-            is_here = self.has_focus and self.cursor == cell
-            style = self.get_component_rich_style("sheet--cursor") if is_here else plain
-            segments += [Segment(f"{code:>{self._pitch - 1}}", style), Segment(" ", plain)]
-        dots = "".join(chr(BLANK + code * 255 // max(1, self._num_codes - 1)) for code in codes)
-        return [*segments, Segment(" ", plain), Segment(dots, self.get_component_rich_style("sheet--dots"))]

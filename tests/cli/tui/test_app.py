@@ -72,18 +72,6 @@ async def test_hostile_names_reach_the_screen_as_text(
         assert "\x1b" not in screen(app)
 
 
-async def test_another_size_shows_what_there_is_room_for(
-    places: Places, make_bank: Any, record: Any, until: Any, screen: Any
-) -> None:
-    make_bank("memory.mbc", record("/a.txt", "Ada"))
-    app = Dashboard(places)
-    async with app.run_test(size=(120, 24)) as pilot:
-        await until(lambda: "1 document" in screen(app))
-        assert not app.query_one("#sizes").display
-        await pilot.resize_terminal(120, 50)
-        await until(lambda: app.query_one("#sizes").display)
-
-
 async def test_being_terminated_leaves_the_terminal_as_it_was(places: Places, until: Any) -> None:
     app = Dashboard(places)
     async with app.run_test(size=(80, 24)):

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_cli.tui.widgets.heat_map import MOST_STEPS, CodeSheet, HeatMap, levels, steps
-from tests.cli.tui.widgets.conftest import Alone, lines
+from mbc_cli.tui.widgets.heat_map import MOST_STEPS, HeatMap, levels, steps
+from tests.cli.tui.widgets.conftest import Alone
 
 
 class _Shown(Alone):
@@ -175,23 +175,3 @@ async def test_every_cell_has_a_place_of_its_own(cells: int, size: tuple[int, in
         assert "□" in drawn
         rows = [line for line in app.lines() if line.strip()]
         assert int(rows[-1].split()[0]) == (cells - 1) // app.map.columns * app.map.columns
-
-
-async def test_codes_stand_by_chunk_level_and_position_and_can_be_chosen() -> None:
-    app = Alone(CodeSheet())
-    async with app.run_test(size=(40, 6)) as pilot:
-        widget = app.query_one(CodeSheet)
-        widget.show(np.array([[[1, 2], [3, 4]], [[5, 6], [7, 0]]], np.uint16), 8)
-        assert [line[:11].rstrip() for line in lines(widget)[:5]] == [
-            "chunk  1 2",
-            "    1  1 3",
-            "   ·2  2 4",
-            "    2  5 7",
-            "   ·2  6 0",
-        ]
-        dots = [line[12:] for line in lines(widget)[1:5]]
-        assert len({letter for line in dots for letter in line if letter != " "}) == 8
-        await pilot.press("end", "right")
-        assert widget.code_at_cursor == (1, 1, 0)
-        await pilot.press("up", "left")
-        assert widget.code_at_cursor == (0, 0, 5)

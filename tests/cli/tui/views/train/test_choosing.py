@@ -2,7 +2,7 @@
 
 import pytest
 from textual.command import CommandPalette
-from textual.widgets import Input, OptionList
+from textual.widgets import OptionList
 
 from mbc_cli.tui.widgets.figures import Facts
 from mbc_cli.tui.widgets.run_plots import RunPlots
@@ -62,18 +62,6 @@ async def test_a_low_screen_has_room_for_a_run_in_the_list(places, until):
         await until(lambda: len(app.state.runs) == 1 and "stopped" in words(app, "#facts"))
         app.query_one("#runs").focus()
         await pilot.press("end", "pageup", "pagedown")
-
-
-async def test_a_run_anywhere_is_opened_by_its_folder(places, until, home):
-    elsewhere = write(home / "elsewhere" / "far", [STARTED, *steps(1, 7)])
-    app = opened(places)
-    async with app.run_test(size=SMALL) as pilot:
-        await pilot.press("a")
-        await pilot.press(*"nowhere", "enter")
-        await until(lambda: "There is no run at" in words(app, "#words"))
-        app.screen.query_one(Input).value = str(elsewhere)
-        await pilot.press("enter")
-        await until(lambda: "far" in words(app, "#brief") and "step 7 of 100" in words(app, "#brief"))
 
 
 async def test_its_keys_outlive_the_size_of_the_screen(places, until):
