@@ -50,7 +50,9 @@ class ProgressView:
             self._starts[name], self._lines[name] = (now, completed), now
         began, start = self._starts[name]
         done, spent = completed - start, max(now - began, 1e-3)
-        speed = f"{amount(round(done / spent))}/s" if done >= 10 * spent else f"{done / spent:.1f}/s" if done else ""
+        speed = (
+            f"{amount(round(done / spent))}/s" if done >= 10 * spent else f"{done / spent:.1f}/s" if done > 0 else ""
+        )
         self._progress.update(self._bars[name], total=total, completed=completed, note=note or speed, amount=shown)
         if self.is_live or not self._is_shown or now - self._lines[name] < _SECONDS_A_LINE:
             return
@@ -58,7 +60,7 @@ class ProgressView:
         line = f"{name}: {amount(completed)}"
         if total is not None:
             line += f" of {amount(total)}"
-            if done:
+            if done > 0:
                 line += f", {seconds(spent * (total - completed) / done)} left"
         self.line(f"{line}{note and f' · {note}'}")
 
