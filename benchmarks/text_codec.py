@@ -1,0 +1,183 @@
+"""Text under the language model: bytes, and the time to code and decode it, for the section of docs/mini.md.
+
+    python benchmarks/text_codec.py --data ../shared/data              # measure, then write; about ten minutes
+    python benchmarks/text_codec.py --data ../shared/data --written    # write from what was measured
+
+The 402 paragraphs of `squad_val` are ingested from files under zstd, recoded, and asked about: with their files, and
+without them, each question then with nothing decoded before. Beside the exact LM stands the naive one, transformers' in
+single precision, whose sums are another machine's only by luck: one pass over each of a few chunks, token by token
+after that. On an otherwise idle machine.
+"""
+
+import argparse
+import json
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from pareto import END, PAGE
+from wording import table, wrapped
+
+from mbc_engine import Memory, MemoryBank, RetrieverReader, ingest, load_examples, load_model, open_bank
+from mbc_engine.lm.base import load_base
+from mbc_engine.lm.embedded import LANGUAGE_MODEL
+from mbc_engine.lm.text_model import open_text_model
+from mbc_engine.machine import processor
+from mbc_engine.question import text_model
+
+Figures = dict[str, Any]
+
+BEGIN: Final = "<!-- written by python benchmarks/text_codec.py -->"
+NAIVE: Final = 8  # chunks that the naive LM reads
+STEPS: Final = 40  # tokens that it decodes
+
+
+def measure(data: Path, paragraphs: int, asked: int, compared: int) -> Figures:
+    """Sizes and times, for `written`."""
+    model = load_model("mini")
+    assert isinstance(model, RetrieverReader)
+    examples = load_examples(str(data / "qa" / "squad_val.jsonl.xz"))
+    texts = list(dict.fromkeys(one.text for one in examples))[-paragraphs:]
+    questions = random.Random(0).sample([one.question for one in examples if one.text in set(texts)], compared)
+    found: Figures = {"date": f"{datetime.now(UTC):%Y-%m-%d}", "processor": processor(), "paragraphs": len(texts)}
+    found["threads"] = torch.get_num_threads()
+    with tempfile.TemporaryDirectory() as place:
+        files = [Path(place, "texts", f"{number:04d}.txt") for number in range(len(texts))]
+        files[0].parent.mkdir()
+        for file, text in zip(files, texts, strict=True):
+            file.write_text(text, encoding="utf-8")
+        with open_bank(model, Path(place, "bank.mbc")) as bank:
+            found["ingest"] = seconds(lambda: list(ingest(model, bank, [files[0].parent], codec="zstd")))
+            found["zstd"] = bytes_of(bank)
+            open_text_model()
+            found["recoding"] = seconds(lambda: list(bank.recode_texts(text_model, to_lm=True)))
+            bank.compact()
+            found["lm"] = bytes_of(bank)
+            found["chunks"] = bank.totals().chunks
+            memory = Memory(bank, model)
+            memory.ask(questions[:1])
+            with_files = [memory.ask([question], min_confidence=0)[0] for question in questions]
+            found["with files"] = several(memory, questions[:asked])
+            for file in files:
+                file.unlink()
+            found["without files"] = several(memory, questions[:asked])
+            without = [memory.ask([question], min_confidence=0)[0] for question in questions]
+            pairs = zip(with_files, without, strict=True)
+            found["same"] = sum((one.text, one.confidence) == (other.text, other.confidence) for one, other in pairs)
+            found["compared"] = len(questions)
+    return found | naive(texts[:NAIVE])
+
+
+def seconds(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def bytes_of(bank: MemoryBank) -> Figures:
+    """A chunk's share of each part of the bank."""
+    bank.checkpoint()
+    sizes, chunks = bank.sizes(), bank.totals().chunks
+    return {
+        "address": sizes.codes / chunks,
+        "words": sizes.words / chunks,
+        "text": sizes.texts / chunks,
+        "index": (sizes.file - sizes.codes - sizes.words - sizes.texts) / chunks,
+        "file": sizes.file / chunks,
+    }
+
+
+def several(memory: Memory, questions: Sequence[str]) -> list[float]:
+    """Seconds of questions, each with no text decoded before."""
+    took = []
+    for question in questions:
+        open_text_model()._latest.clear()  # noqa: SLF001 - there is no other way to forget them in one process
+        took.append(seconds(lambda question=question: memory.ask([question])))  # type: ignore[misc]
+    return took
+
+
+def naive(texts: Sequence[str]) -> Figures:
+    """Seconds that the LM in single precision takes for a chunk in one pass, and for a token after it; ours beside it."""
+    base = load_base(LANGUAGE_MODEL)
+    own = open_text_model()
+    found: Figures = {"naive pass": [], "exact pass": [], "naive step": [], "exact step": []}
+    with torch.inference_mode():
+        for text in texts:
+            ids = base.tokenizer(text, add_special_tokens=False, return_tensors="pt")["input_ids"]
+            found["naive pass"].append(seconds(lambda ids=ids: base.model(ids).logits.softmax(-1)))  # type: ignore[misc]
+            found["exact pass"].append(seconds(lambda text=text: own.encode([text])))  # type: ignore[misc]
+        cache = None
+        for step in range(STEPS):
+            began = time.perf_counter()
+            output = base.model(ids[:, step : step + 1], past_key_values=cache, use_cache=True)
+            output.logits.softmax(-1).cumsum(-1)
+            cache = output.past_key_values
+            found["naive step"].append(time.perf_counter() - began)
+    own._latest.clear()  # noqa: SLF001
+    payload, tokens = own.encode([text])[0], ids.shape[1]
+    assert payload is not None
+    found["exact step"] = [seconds(lambda: own.decode([payload])) / tokens]
+    return {name: statistics.median(values) for name, values in found.items()}
+
+
+def written(found: Figures) -> Iterator[str]:
+    """The section of the page."""
+    parts = ("address", "words", "text", "index", "file")
+    scale = found["chunks"] / found["paragraphs"]
+    yield (
+        f"{found['paragraphs']} paragraphs of `squad_val`, each a file, {found['chunks']} chunks. *Index* is everything "
+        f"else: hashes, paths, dates, counts, and half-empty pages, which larger banks have few of. A paragraph's text "
+        f"takes {scale * found['lm']['text']:.1f} bytes under the language model, {scale * found['zstd']['text']:.1f} "
+        f"under zstd."
+    )
+    rows = [[f"`{codec}`", *(f"{found[codec][part]:.1f}" for part in parts)] for codec in ("zstd", "lm")]
+    yield from table(["bytes a chunk", *parts], rows)
+    rate = found["chunks"] / found["recoding"]
+    there, gone = statistics.median(found["with files"]), statistics.median(found["without files"])
+    yield from table(
+        ["", "time", "in single precision, by transformers"],
+        [
+            ["recoding, chunks a second", f"{rate:.1f}", ""],
+            ["a chunk in one pass, coded", f"{found['exact pass']:.2f} s", f"{found['naive pass']:.2f} s"],
+            ["a token decoded", f"{1000 * found['exact step']:.1f} ms", f"{1000 * found['naive step']:.1f} ms"],
+            ["a question, the files there, median", f"{there:.2f} s", ""],
+            ["a question, the files deleted, nothing decoded before, median", f"{gone:.2f} s", ""],
+            ["the slowest of them", f"{max(found['without files']):.2f} s", ""],
+        ],
+    )
+    yield (
+        f"Without the files {found['same']} of {found['compared']} answers and confidences are the same as with them. "
+        f"`python benchmarks/text_codec.py --data ../shared/data`, {found['date']}, {found['processor']}, at most "
+        f"{found['threads']} threads, seed 0; {len(found['with files'])} questions are timed."
+    )
+
+
+def main() -> None:
+    """Measure, unless that is done; write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="the development data")
+    parser.add_argument("--out", type=Path, default=Path("build/text_codec.json"), help="measured figures (%(default)s)")
+    parser.add_argument("--written", action="store_true", help="measure nothing; write from what is in --out")
+    parser.add_argument("--paragraphs", type=int, default=402)
+    parser.add_argument("--questions", type=int, default=40, help="questions that are timed")
+    parser.add_argument("--compared", type=int, default=400, help="questions whose answers are compared")
+    args = parser.parse_args()
+    if not args.written:
+        found = measure(args.data, args.paragraphs, args.questions, args.compared)
+        args.out.parent.mkdir(parents=True, exist_ok=True)
+        args.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    found = json.loads(args.out.read_text(encoding="utf-8"))
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    PAGE.write_text(f"{before}{BEGIN}\n\n{wrapped(written(found)).strip()}\n\n{END}{after}", encoding="utf-8")
+    print(*written(found), sep="\n")
+
+
+if __name__ == "__main__":
+    main()
