@@ -53,7 +53,7 @@ def measure(data: Path, paragraphs: int, asked: int, compared: int) -> Figures:
         for file, text in zip(files, texts, strict=True):
             file.write_text(text, encoding="utf-8")
         with open_bank(model, Path(place, "bank.mbc")) as bank:
-            found["ingest"] = seconds(lambda: list(ingest(model, bank, [files[0].parent], codec="zstd")))
+            found["ingest"] = seconds(lambda: list(ingest(model, bank, [files[0].parent])))
             found["zstd"] = bytes_of(bank)
             open_text_model()
             found["recoding"] = seconds(lambda: list(bank.recode_texts(text_model, to_lm=True)))
@@ -98,7 +98,7 @@ def several(memory: Memory, questions: Sequence[str]) -> list[float]:
     took = []
     for question in questions:
         open_text_model()._latest.clear()  # noqa: SLF001 - there is no other way to forget them in one process
-        took.append(seconds(lambda question=question: memory.ask([question])))  # type: ignore[misc]
+        took.append(seconds(lambda question=question: memory.ask([question])))
     return took
 
 
@@ -110,8 +110,8 @@ def naive(texts: Sequence[str]) -> Figures:
     with torch.inference_mode():
         for text in texts:
             ids = base.tokenizer(text, add_special_tokens=False, return_tensors="pt")["input_ids"]
-            found["naive pass"].append(seconds(lambda ids=ids: base.model(ids).logits.softmax(-1)))  # type: ignore[misc]
-            found["exact pass"].append(seconds(lambda text=text: own.encode([text])))  # type: ignore[misc]
+            found["naive pass"].append(seconds(lambda ids=ids: base.model(ids).logits.softmax(-1)))
+            found["exact pass"].append(seconds(lambda text=text: own.encode([text])))
         cache = None
         for step in range(STEPS):
             began = time.perf_counter()
@@ -162,7 +162,9 @@ def main() -> None:
     """Measure, unless that is done; write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="the development data")
-    parser.add_argument("--out", type=Path, default=Path("build/text_codec.json"), help="measured figures (%(default)s)")
+    parser.add_argument(
+        "--out", type=Path, default=Path("build/text_codec.json"), help="measured figures (%(default)s)"
+    )
     parser.add_argument("--written", action="store_true", help="measure nothing; write from what is in --out")
     parser.add_argument("--paragraphs", type=int, default=402)
     parser.add_argument("--questions", type=int, default=40, help="questions that are timed")
