@@ -179,7 +179,7 @@ def test_the_embedded_language_model_gives_the_bytes_it_gave_elsewhere() -> None
 @pytest.mark.parametrize("sums", ["int8", "float32", "float64"])
 def test_the_embedded_language_model_decodes_under_every_setting(sums: Sums) -> None:
     place = find_language_model()
-    several = [PARAGRAPH, *(" ".join(SENTENCES[first : first + 3]) for first in range(64))]
+    several = [PARAGRAPH, *(f"{number}. {SENTENCES[number % len(SENTENCES)]}" for number in range(64))]
     payloads = open_text_model().encode(several)
     model = TextModel.from_folder(place, sums=sums)
     before = torch.get_num_threads(), torch._C._get_mkldnn_enabled()
