@@ -40,7 +40,7 @@ _SHARPNESS: Final = 31 / 32  # of the probabilities: the LM is a little too sure
 _TINY: Final = 1e-9
 _LOG_STEPS: Final = _SHARPNESS * _LOG2_E * (1 << _MANTISSA)
 _LOG_TOP: Final = (_EXPONENT_BIAS + _FREQUENCY_BITS) << _MANTISSA
-_NUMBERS: Final = (_TOP, _WEIGHT_SUM, _VALUE_STEPS, _NORM_STEPS, _EXP_STEPS, 0.5, _SIGMOID_STEPS, _SIGMOID_MIDDLE + 0.5,
+_NUMBERS: Final = (_TOP, _WEIGHT_SUM, _NORM_STEPS, _SIGMOID_MIDDLE,
                    _LOG_STEPS, _LOG_TOP)  # fmt: skip
 
 
@@ -82,10 +82,13 @@ def quantise(shape: ExactShape, state: Mapping[str, Tensor]) -> dict[str, Tensor
         # Powers of two are exact to scale by, and a maximum depends on no order.
         size = torch.ldexp(torch.ones(len(value)).double(), (value * gain).abs().amax(1).frexp().exponent + 2)
         put(f"{number}.attention", torch.cat([get(f"{own}.q_proj"), get(f"{own}.k_proj"), value / size.unsqueeze(1)]))
+        made[f"{number}.attention.scale"][-len(value) :] *= _VALUE_STEPS
         groups = size.view(shape.kv_heads, 1, -1).expand(-1, shape.heads // shape.kv_heads, -1).reshape(-1)
         put(f"{number}.output", get(f"{own}.o_proj") * groups, unit=_WEIGHT_SUM * _VALUE_STEPS)
-        put(f"{number}.rise", torch.cat([get(f"{layer}.mlp.gate_proj"), get(f"{layer}.mlp.up_proj")]))
-        put(f"{number}.fall", get(f"{layer}.mlp.down_proj"))
+        gate = get(f"{layer}.mlp.gate_proj")
+        put(f"{number}.rise", torch.cat([gate, get(f"{layer}.mlp.up_proj")]))
+        made[f"{number}.rise.scale"][: len(gate)] *= _SIGMOID_STEPS
+        put(f"{number}.fall", get(f"{layer}.mlp.down_proj"), unit=_SIGMOID_STEPS)
         made[f"{number}.attention.gain"] = gain.float()
         made[f"{number}.rise.gain"] = get(f"{layer}.post_attention_layernorm").float()
     put("tokens", get("embed_tokens"))
@@ -131,9 +134,9 @@ class ExactLM:
         query_top = math.isqrt(_EXACT // shape.head_dim) - 1
         # As tensors, as torch would make one of each number each time.
         self._query_top = torch.tensor(float(query_top), device=device)
-        self._score_scale = torch.tensor(1 / (query_top**2 * math.sqrt(shape.head_dim)), device=device)
-        self._epsilon = torch.tensor(shape.epsilon, dtype=torch.float64, device=device)
-        self._mean = torch.tensor(1 / (shape.width * _NORM_STEPS**2), dtype=torch.float64, device=device)
+        self._score_scale = torch.tensor(_EXP_STEPS / (query_top**2 * math.sqrt(shape.head_dim)), device=device)
+        self._epsilon = torch.tensor(shape.epsilon, device=device)
+        self._mean = torch.tensor(1 / (shape.width * _NORM_STEPS**2), device=device)
         self._constants = {number: torch.tensor(float(number), device=device) for number in _NUMBERS}
 
     @property
@@ -199,7 +202,7 @@ class ExactLM:
         turned = turned.mul_(self._query_top / top).round_().transpose(1, 2)
         top = top.transpose(1, 2)  # [B, heads, S, 1]
         value = y.narrow(2, heads + kv_heads, kv_heads).transpose(1, 2)
-        value = (value * number[_VALUE_STEPS]).round_().clamp_(-_VALUE_TOP, _VALUE_TOP)
+        value = value.round().clamp_(-_VALUE_TOP, _VALUE_TOP)
         keys, key_scales, values = cache
         keys.narrow(3, start, length).copy_(turned.narrow(1, heads, kv_heads).transpose(2, 3))
         own = top.narrow(1, heads, kv_heads).reshape(batch, kv_heads, 1, 1, length)
@@ -214,29 +217,27 @@ class ExactLM:
         if hidden is not None:
             scores += hidden
         # Softmax, by a table of exp for differences from the largest
-        steps = scores.amax(-1, keepdim=True).sub(scores).mul_(number[_EXP_STEPS]).add_(number[0.5])
-        steps = steps.clamp_(max=len(self._exp) - 1).to(torch.int32)
+        steps = scores.amax(-1, keepdim=True).sub(scores).clamp_(max=len(self._exp) - 1).to(torch.int32)
         weights = self._exp.index_select(0, steps.view(-1)).view_as(scores)
         weights *= number[_WEIGHT_SUM] / weights.sum(-1, keepdim=True)
         mixed = _summed(weights.round_().view(batch, kv_heads, -1, end), values.narrow(2, 0, end))
         return mixed.view(batch, heads, length, -1).transpose(1, 2).reshape(batch * length, -1)
 
     def _swiglu(self, gate: Tensor, up: Tensor) -> Tensor:
-        """SiLU of `gate` times `up` (arXiv 2002.05202)."""
-        steps = (gate * self._constants[_SIGMOID_STEPS]).add_(self._constants[_SIGMOID_MIDDLE + 0.5])
-        steps = steps.clamp_(0, 2 * _SIGMOID_MIDDLE).to(torch.int32)
+        """SiLU of `gate` times `up` (arXiv 2002.05202), both up to a factor."""
+        steps = (gate + self._constants[_SIGMOID_MIDDLE]).clamp_(0, 2 * _SIGMOID_MIDDLE).to(torch.int32)
         return self._sigmoid.index_select(0, steps.view(-1)).view_as(gate).mul_(gate).mul_(up)
 
     def _normed(self, x: Tensor, gain: Tensor) -> tuple[Tensor, Tensor]:
         """RMSNorm (arXiv 1910.07467), quantised: 8-bit integers and a scale for each token."""
         whole = (x * self._constants[_NORM_STEPS]).clamp_(-_NORM_TOP, _NORM_TOP).round_().to(torch.int64)
-        mean = (whole * whole).sum(1, keepdim=True).double().mul_(self._mean)
+        mean = (whole * whole).sum(1, keepdim=True).float().mul_(self._mean)
         values, top = self._quantised(x * gain)
-        return values, top.div_(mean.add_(self._epsilon).sqrt_().float())
+        return values, top.div_(mean.add_(self._epsilon).sqrt_())
 
     def _quantised(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Each row as 8-bit integers, and its largest size."""
-        top = x.abs().amax(1, keepdim=True).clamp_(min=_TINY)
+        """Each row as 8-bit integers, and its largest size; whatever zeros become, that takes them back to zero."""
+        top = x.abs().amax(1, keepdim=True)
         return (x * (self._constants[_TOP] / top)).round_().to(torch.int8), top
 
     def _product(self, linear: Linear, values: Tensor, scale: Tensor) -> Tensor:
@@ -288,16 +289,19 @@ def _fastest_sums(device: torch.device) -> Sums:
 
 @cache
 def _exp_table() -> Tensor:
+    """Of the middle of each step down from 0, so that numbers need no rounding to be looked up."""
     with localcontext(prec=20):
         steps = math.ceil(math.log(2 * _WEIGHT_SUM) * _EXP_STEPS) + 1
-        return torch.tensor([round(_WEIGHT_SUM * (-Decimal(step) / _EXP_STEPS).exp()) for step in range(steps)]).float()
+        return torch.tensor(
+            [round(_WEIGHT_SUM * (-Decimal(2 * step + 1) / (2 * _EXP_STEPS)).exp()) for step in range(steps)]
+        ).float()
 
 
 @cache
 def _sigmoid_table() -> Tensor:
     with localcontext(prec=20):
         count = _SIGMOID_MIDDLE
-        powers = [(-Decimal(step) / _SIGMOID_STEPS).exp() for step in range(-count, count + 1)]
+        powers = [(-Decimal(2 * step + 1) / (2 * _SIGMOID_STEPS)).exp() for step in range(-count, count + 1)]
         return torch.tensor([round(_EXACT / (1 + power)) for power in powers]).float() / _EXACT
 
 

@@ -7,7 +7,6 @@ whole bytes (Martin, 1979); the integers here have no fixed size, so that no car
 
 import hashlib
 import json
-import math
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -127,7 +126,7 @@ class TextModel:
         order = sorted(range(len(coders)), key=lambda place: -lengths[place])
         written: list[list[int]] = [[] for _ in coders]
         cache = self._lm.empty_cache(len(coders), max(lengths))
-        seconds: dict[int, float] = {}  # that a step took at best, by the number of threads
+        seconds: dict[int, float] = {}  # that the latest step took, by the number of threads
         with single_threaded() as most:
             for step in range(max(lengths)):
                 # Two threads halve the time where two processors are idle, and take many times as long where not.
@@ -140,7 +139,7 @@ class TextModel:
                 known = [(keys[:rows], scales[:rows], values[:rows]) for keys, scales, values in cache]
                 frequencies = self._lm.frequencies(self._lm.forward(before, known, step)[:, 0])
                 self._take(frequencies, [(coders[place], written[place]) for place in working])
-                seconds[threads] = min(time.perf_counter() - began, seconds.get(threads, math.inf))
+                seconds[threads] = time.perf_counter() - began
         return [b"".join(self._tokens[own] or b"" for own in ids).decode() for ids in written]
 
     def _take(self, frequencies: Tensor, work: Sequence[tuple["_RangeDecoder", list[int]]]) -> None:
