@@ -312,7 +312,6 @@ def _parsed(path: Path) -> Config | RetrieverReaderConfig:
 
 
 def _check_settings(settings: ModelSettings) -> None:
-    """Banks can be made with it, and its pretrained parts are on the hub or in mbc."""
     if not settings.quantised:
         raise ValueError("it makes no codes (model.quantised = false), so no bank can be made with it")
     if not settings.lora.layers:

@@ -78,7 +78,6 @@ class _Parser:
         self._name, self._is_json, self._number = name, is_json, 0
 
     def parse(self, line: str | None) -> list[Question]:
-        """The question of the next line, if it holds one; None stands for a line without end."""
         self._number += 1
         if line is None:
             raise self._wrong(f"is longer than {LINE_CHARACTERS >> 20} MB")

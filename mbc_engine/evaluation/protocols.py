@@ -37,7 +37,6 @@ class Stream:
         return [example for example in self.examples if start <= self.place_of[example.text] < end]
 
     def asked_about(self, end: int) -> list[QAExample]:
-        """The questions to ask about the first `end` documents."""
         return evenly_spaced(self.about(0, end), self.most_questions)
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from filelock import Timeout
 from pydantic import TypeAdapter, ValidationError
+from safetensors import SafetensorError
 
 from mbc_engine.atomic_write import atomic_write
 from mbc_engine.datasets.layout import QAExample
@@ -200,7 +201,6 @@ class CellFolder:
         self.prepared_folder = path / _PREPARED
 
     def file(self, method: str, kind: str) -> Path:
-        """Where a result lies: of a protocol or `rate`, by method; `code-usage` has none."""
         folder = self.path / _RESULTS
         return (folder / _checked(method) if method else folder) / f"{kind}.json"
 
@@ -294,7 +294,7 @@ class ExperimentFolder:
         except Timeout as error:
             hint = "Wait for it, or use another folder."
             raise ConfigError(f"Another evaluation is running in {self.path}.", hint=hint) from error
-        except OSError as error:
+        except (OSError, SafetensorError) as error:
             raise ConfigError(
                 f"The evaluation in {self.path} cannot read or write its files: {error}.",
                 hint="Check the path and free disk space; run again to continue from the last finished stage.",

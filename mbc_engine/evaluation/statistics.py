@@ -40,7 +40,6 @@ class Difference:
 
     @property
     def is_gain(self) -> bool:
-        """Whether the first is better beyond chance: p < 0.05, and the whole interval above 0."""
         return self.p < SIGNIFICANT and self.difference.low > 0
 
     @property

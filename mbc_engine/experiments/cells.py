@@ -218,7 +218,7 @@ class Cell:
             found = list(dict.fromkeys(texts))
             if set(found).isdisjoint(known):
                 break
-        return found
+        return [text for text in found if text not in known]
 
     def training_documents(self) -> list[str]:
         return list(dict.fromkeys(example.text for example in self.train))
@@ -258,7 +258,6 @@ class Cell:
         return None
 
     def _largest_bank(self) -> int:
-        """The most chunks in a memory."""
         chunker = self.memory_model("mbc").documents.chunker
         chunks = [len(chunker(text)) for text in self.test.documents]
         size = min(self.settings.bank_documents or len(chunks), len(chunks))

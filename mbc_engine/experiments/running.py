@@ -120,7 +120,6 @@ def _events(
 def _tried(
     stage: Stage, cell: Cell, folder: CellFolder, skips: bool, stop: threading.Event
 ) -> Generator[Event, None, str | None]:
-    """Do a stage, or return why it cannot be done here."""
     import torch
 
     try:

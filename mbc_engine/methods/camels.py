@@ -39,7 +39,7 @@ from mbc_engine.lm.pretrained import load_errors, write_tensors
 from mbc_engine.methods.method import CamelsSettings
 from mbc_engine.methods.reading import MAX_NEW_TOKENS, QUESTION_WINDOW
 from mbc_engine.methods.token_weights import TokenWeights
-from mbc_engine.methods.tuning import SNAPSHOT, load_snapshot, opened, save_snapshot
+from mbc_engine.methods.tuning import SNAPSHOT, load_snapshot, save_snapshot
 from mbc_engine.metrics import shortest
 
 WEIGHTS: Final = "weights.safetensors"
@@ -233,7 +233,8 @@ def meta_train(
     model, batches = weight_model_for(base, seed=seed), settings.inner_batches
     learnt = {name: value for name, value in model.named_parameters() if value.requires_grad}
     optimiser = torch.optim.Adam(learnt.values(), lr=settings.learning_rate)
-    with opened(folder), _plain_attention(base):
+    folder.mkdir(parents=True, exist_ok=True)
+    with _plain_attention(base):
         step, _ = load_snapshot(folder, learnt, optimiser)
         saved = time.monotonic()
         while step < settings.steps:
@@ -266,7 +267,6 @@ def meta_train(
 
 @contextmanager
 def _plain_attention(base: BaseLM) -> Iterator[None]:
-    """Attention that has a forward mode."""
     usual = base.model.config._attn_implementation  # noqa: SLF001 - transformers has no public name for it
     base.model.set_attn_implementation("eager")
     try:

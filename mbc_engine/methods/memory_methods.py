@@ -96,7 +96,6 @@ class MemoryMethod(Method):
         return Footprint(file, shape.tokens * shape.levels * _INDEX_BYTES, books.numel() * _FLOAT_BYTES)
 
     def _kept(self) -> np.ndarray:
-        """The codes or vectors of all chunks; parts become one, so that they are held but once."""
         if len(self._chunks) != 1:
             tokens, dim = self._model.settings.tokens, self._model.base.shape.dim
             none: np.ndarray = np.zeros((0, tokens, dim), np.float32)
@@ -123,7 +122,7 @@ class EmptyBank(MemoryMethod):
 
 
 class WrongBank(MemoryMethod):
-    """As many of the `others` as the stream has documents, none of them the stream's; no source is the stream's."""
+    """As many of the `others`, which are not the stream's, as the stream has documents; no source is the stream's."""
 
     def __init__(self, model: MBC, others: Sequence[str], seed: int = 0, *, read_mode: str | None = None) -> None:
         self._others = list(dict.fromkeys(others))
@@ -132,19 +131,11 @@ class WrongBank(MemoryMethod):
 
     def reset(self) -> None:
         super().reset()
-        self._stream: list[str] = []
-        self._held: list[str] = []
+        self._unused = iter(self._others)
 
     def adapt(self, documents: Sequence[str]) -> None:
         """Take in as many other documents."""
-        stream = [*self._stream, *documents]
-        avoided, held = set(stream), self._held
-        wanted = [text for text in self._others if text not in avoided][: len(stream)]
-        if wanted[: len(held)] != held:  # the stream came to one that is held
-            self.reset()
-            held = []
-        super().adapt(wanted[len(held) :])
-        self._stream, self._held = stream, wanted
+        super().adapt([text for _, text in zip(documents, self._unused, strict=False)])
 
     def answer(self, questions: Sequence[str]) -> list[MethodAnswer]:
         return [MethodAnswer(answer.text, ()) for answer in super().answer(questions)]

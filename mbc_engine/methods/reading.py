@@ -71,7 +71,6 @@ class WordIndex:
         return [int(place) for place in order[: np.count_nonzero(scores > 0)]]
 
     def size_on_disk(self) -> int:
-        """Bytes of the index as bm25s saves it, without the texts."""
         if not self._has_words:
             return 0
         with tempfile.TemporaryDirectory() as folder:
@@ -201,7 +200,6 @@ class RetrieveAndRead(Method):
         self._searched = None
 
     def answer(self, questions: Sequence[str]) -> list[MethodAnswer]:
-        """Answers, each with five documents: the one that it was read in, then those found best."""
         model, bank = self._model, self._bank
         if not bank.totals().chunks:
             return [MethodAnswer("", ()) for _ in questions]

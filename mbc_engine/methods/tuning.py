@@ -5,16 +5,15 @@ import random
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from torch import Tensor, nn
 
 from mbc_engine.datasets.layout import QAExample
-from mbc_engine.errors import ConfigError, DataError
+from mbc_engine.errors import DataError
 from mbc_engine.events import Event, TuningStep, TuningValidated
 from mbc_engine.lm.base import BaseLM, Targets
 from mbc_engine.lm.pretrained import optimiser_tensors, restore_optimiser, whole_state, write_tensors
@@ -28,19 +27,6 @@ SNAPSHOT: Final = "snapshot.safetensors"
 # Batches are cut from stretches of so many of them, sorted by length: little of a batch is padding, and no two epochs
 # have the same batches.
 _STRETCH: Final = 16
-
-
-@contextmanager
-def opened(folder: Path) -> Iterator[None]:
-    """Inside, the folder is there, and what goes wrong with its files is a ConfigError."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        yield
-    except (OSError, SafetensorError) as error:
-        raise ConfigError(
-            f"The training in {folder} cannot read or write its files: {error}.",
-            hint="Check the path and the free disk space; called again, it continues from the last snapshot.",
-        ) from error
 
 
 def save_snapshot(
@@ -85,19 +71,19 @@ def train_on_questions(
     If it `reads`, a document stands before its question; of one too long for the context, the chunk with the answer.
     `load_base(str(folder))` opens the result; `base` itself holds the last epoch's weights. Without `validation` the
     last weights are kept. Setting `stop` ends it after the step in progress, with a snapshot; called again with the
-    same arguments, it ends in the same weights as one that ran through. Raises ConfigError if the folder cannot be
-    read or written, DataError without examples, ModelError if the base LM cannot be tuned.
+    same arguments, it ends in the same weights as one that ran through. Raises DataError without examples, ModelError if
+    the base LM cannot be tuned.
     """
     if not examples:
         raise DataError("There are no questions to train on.", hint="Name a dataset that has some.")
-    with opened(folder):
-        if reads:  # as passages are handed over: in chunks, of which the best is read
-            chunker = passage_chunker(base)
-            examples, validation = within_window(examples, chunker), within_window(validation, chunker)
-        base.tune()
-        updates = make_optimiser(optimiser, base.parameters(), settings.learning_rate)
-        limits = snapshot_seconds, stop or threading.Event()
-        yield from _epochs(base, examples, validation, folder, settings, updates, reads, seed * 1_000_003, *limits)
+    folder.mkdir(parents=True, exist_ok=True)
+    if reads:  # as passages are handed over: in chunks, of which the best is read
+        chunker = passage_chunker(base)
+        examples, validation = within_window(examples, chunker), within_window(validation, chunker)
+    base.tune()
+    updates = make_optimiser(optimiser, base.parameters(), settings.learning_rate)
+    limits = snapshot_seconds, stop or threading.Event()
+    yield from _epochs(base, examples, validation, folder, settings, updates, reads, seed * 1_000_003, *limits)
 
 
 def _epochs(
@@ -112,7 +98,6 @@ def _epochs(
     snapshot_seconds: float,
     stop: threading.Event,
 ) -> Iterator[Event]:
-    """All events until the model is in the folder or a stop is asked for."""
     size, parameters = settings.batch_size, dict(base.named_parameters())
     steps_per_epoch = -(-len(examples) // size)
     step, best_loss = load_snapshot(folder, parameters, optimiser)

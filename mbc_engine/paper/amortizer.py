@@ -40,7 +40,6 @@ class Centring(nn.Module):
 
     @torch.no_grad()
     def fit(self, vectors: Tensor) -> None:
-        """Set the running figures to those of [N, T, D]."""
         self.mean.copy_(vectors.mean(0))
         self.scale.copy_(_scale(vectors - self.mean))
 
@@ -82,7 +81,6 @@ class Amortizer(nn.Module, ABC):
         return vectors if self.centring is None else self.centring(vectors)
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Ids and mask [B, S] -> [B, T, D]."""
         return self.vectors(self.contextualise(ids, mask), mask)
 
 
@@ -155,7 +153,6 @@ class EncoderAmortizer(Amortizer):
         return self.encoder
 
     def pooled(self, states: Tensor, mask: Tensor) -> Tensor:
-        """What each query reads from the states, [B, T, E]."""
         heads = (self.attention_heads, -1)
         query, key = self.queries.unflatten(-1, heads), self.key(states).unflatten(-1, heads)
         # Few queries over short texts: plain attention, which a CPU does faster than the fused kernel.

@@ -96,7 +96,6 @@ class Codebook(nn.Module):
         return self.books[level, positions, codes]
 
     def encode(self, vectors: Tensor) -> Tensor:
-        """Codes of vectors, [B, T, D] -> [B, T, levels] int64."""
         return self.quantize(vectors).codes
 
     def quantize(self, vectors: Tensor) -> Quantized:

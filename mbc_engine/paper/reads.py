@@ -35,7 +35,6 @@ class Reader:
     group_documents: int
 
     def attend(self, question: Tensor, vectors: Tensor | None, log_weights: Tensor | None) -> Aggregated:
-        """Questions [B, T, D] read the same rows, see `ReadableMemory.rows`."""
         weights = None if log_weights is None else log_weights.unsqueeze(0)
         if vectors is None:
             return self.aggregator.read(question, self._projected, weights)
@@ -67,7 +66,6 @@ class Reading:
 
     @cached_property
     def sources(self) -> Hits:
-        """The best documents of each question, best first, with their shares of the answer."""
         return self.find(True)
 
     @cached_property

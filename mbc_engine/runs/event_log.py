@@ -36,7 +36,6 @@ class EventLog:
         self._file = path.open("ab")
 
     def append(self, event: Event) -> None:
-        """Write one event; it is visible to readers at once."""
         line = json.dumps({"time": round(time.time(), 3), **event.to_json()}, ensure_ascii=False)
         self._file.write(line.encode() + b"\n")
         self._file.flush()
@@ -47,7 +46,6 @@ class EventLog:
         return self._file.tell()
 
     def rewind(self, position: int) -> None:
-        """Forget what was written after `position`."""
         self._file.truncate(min(position, self._file.seek(0, os.SEEK_END)))
         self._file.seek(0, os.SEEK_END)
 

@@ -157,7 +157,6 @@ class IngestHistory:
 
     @property
     def size_done(self) -> int:
-        """Bytes of the present ingest's files that have been dealt with."""
         return self.reported.size if self.reported else 0
 
     @property

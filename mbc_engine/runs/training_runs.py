@@ -155,12 +155,10 @@ class RunHistory:
 
     @property
     def total_steps(self) -> int:
-        """How many steps there will be; 0 as long as that is unknown."""
         return self.started.total_steps if self.started else 0
 
     @property
     def throughput(self) -> float | None:
-        """Questions a second in the last steps, while it works on them; None before the first."""
         recent = self._curves["examples_per_second"][-_RECENT:]
         return fmean(recent) if recent else None
 

@@ -5,25 +5,3 @@ from mbc_engine.text.decoding import named_whole
 from mbc_engine.text.document import Document, Skipped, printable_path
 from mbc_engine.text.reader import Part, find_text_column, read_document, read_file, read_stream, reread_file
 from mbc_engine.text.walk import IGNORE_FILE, Found, find_files, ignore_path, is_empty, require_paths
-
-__all__ = [
-    "IGNORE_FILE",
-    "Chunk",
-    "Document",
-    "Found",
-    "Part",
-    "Skipped",
-    "chunk",
-    "find_files",
-    "find_text_column",
-    "ignore_path",
-    "is_empty",
-    "named_whole",
-    "printable_path",
-    "read_document",
-    "read_file",
-    "read_stream",
-    "require_paths",
-    "reread_file",
-    "split_sentences",
-]

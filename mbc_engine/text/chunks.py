@@ -53,7 +53,6 @@ def split_sentences(text: str) -> list[tuple[int, int]]:
 
 
 def _is_end(word: str, gap: str, following: str, *, is_first: bool) -> bool:
-    """Whether a sentence ends between two words, the first of which may be the first of its sentence."""
     line_breaks = gap.count("\n")
     if line_breaks > 1:
         return True
@@ -156,7 +155,6 @@ class Chunker:
         return chunk(text, self.token_counts, self.capacity)
 
     def token_counts(self, texts: list[str]) -> list[int]:
-        """Tokens of each text without special tokens."""
         # Each time, as the encoder sets what it needs before each of its own uses.
         self.tokenizer.no_truncation()
         self.tokenizer.no_padding()

@@ -46,7 +46,6 @@ def _read_ignore(folder: str) -> Ignore | None:
 
 
 def _is_ignored(path: str, is_folder: bool, ignores: Iterable[Ignore]) -> bool:
-    """Whether the first of `ignores` that matches a path excludes it."""
     for folder, patterns in ignores:
         verdict = patterns.check_file(path[len(folder) :] + "/" * is_folder).include
         if verdict is not None:

@@ -52,7 +52,6 @@ class TrainingSet:
             yield self.batch(order[step * batch_size : (step + 1) * batch_size])
 
     def batch(self, examples: list[int]) -> Batch:
-        """A batch of chosen questions."""
         place: dict[int, int] = {}
         own = [place.setdefault(self._document[example], len(place)) for example in examples]
         return Batch(examples, list(place), own)

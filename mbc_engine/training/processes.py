@@ -58,7 +58,6 @@ class Processes:
 
     @property
     def is_main(self) -> bool:
-        """Whether this process writes what is written once."""
         return self.rank == 0
 
     @property
@@ -112,11 +111,9 @@ class Processes:
             distributed.broadcast(value, 0)
 
     def summed(self, values: Sequence[float]) -> list[float]:
-        """The sums of numbers over the processes."""
         return self._reduced(values, distributed.ReduceOp.SUM)
 
     def highest(self, value: int) -> int:
-        """The highest of the processes' numbers."""
         return int(self._reduced([value], distributed.ReduceOp.MAX)[0])
 
     def _reduced(self, values: Sequence[float], operation: Any) -> list[float]:

@@ -200,7 +200,6 @@ class _Training:
         yield events.TrainFinished(self.state.step, round(self._seconds(), 1), str(self.run / MODEL))
 
     def _steps(self, log: EventLog | None) -> Generator[events.Event, None, bool]:
-        """The epochs that are left; True if a stop ends the training."""
         for epoch in range(self.state.step // self.steps_per_epoch, self.settings.epochs):
             skip = self.state.step - epoch * self.steps_per_epoch
             for batch in self.data.epoch(epoch, self.settings.batch_size, seed=self.settings.seed, skip=skip):
@@ -215,7 +214,6 @@ class _Training:
         return False
 
     def _read_texts(self) -> Iterator[events.Progressed]:
-        """Compute the missing states of frozen encoders, until a stop is asked for."""
         for event in chain(self.documents.fill(), self.questions.fill()):
             yield event
             if self._requested() == _STOP:
@@ -270,7 +268,6 @@ class _Training:
             self.usage_rest.took(began, time.monotonic())
 
     def _step(self, epoch: int, batch: Batch) -> Iterator[events.Event]:
-        """The beginning of quantisation, if it is due, and a step."""
         model, step, processes = self.model, self.state.step, self.processes
         self._seed()
         if model.is_warming_up and step >= int(self.total_steps * self.settings.quantise_from):

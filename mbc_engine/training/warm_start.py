@@ -84,7 +84,6 @@ def _readouts(amortizer: Amortizer, texts: TextStates, count: int, most: int = S
 
 
 def _sample(count: int, most: int) -> Iterator[list[int]]:
-    """Batches of at most `most` of `count` texts, drawn at random."""
     chosen = torch.randperm(count)[:most].tolist()
     for start in range(0, len(chosen), _BATCH):
         yield chosen[start : start + _BATCH]

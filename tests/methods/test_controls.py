@@ -122,28 +122,14 @@ def test_an_empty_bank_holds_and_names_nothing(tiny: Any, examples: Any, setting
 
 def test_a_wrong_bank_holds_as_many_others_and_never_names_the_right_one(model: MBC, examples: Any) -> None:
     texts = [one.text for one in examples(12)]
-    method = WrongBank(model, texts, seed=2)
-    method.adapt(texts[:2])
-    method.adapt(texts[2:4])
-    assert len(method._held) == 4
-    assert not set(method._held) & set(texts[:4])
-    once = WrongBank(model, texts, seed=2)
-    once.adapt(texts[:4])
-    assert sorted(once._held) == sorted(method._held)
+    method = WrongBank(model, texts[4:], seed=2)
+    method.adapt(["Ada moved."] * 2)
+    method.adapt(["Hugo moved."] * 2)
+    once = WrongBank(model, texts[4:], seed=2)
+    once.adapt(["Ada moved."] * 4)
+    assert np.array_equal(once._kept(), method._kept()) and len(method._lengths) == 4
     assert {reply.sources for reply in method.answer(["Where did Ada move?", "Who moved?"])} == {()}
-    real = MemoryMethod(model)
-    real.adapt(method._held)
-    assert method.footprint() == real.footprint()
-
-
-def test_a_wrong_bank_gives_way_to_the_stream(model: MBC, examples: Any) -> None:
-    """In the end nothing is left to take from, and what came into the stream meanwhile is not held."""
-    texts = [one.text for one in examples(6)]
-    method = WrongBank(model, texts)
-    for text in texts:
-        method.adapt([text])
-    assert method._held == []
-    assert method.answer(["Who moved?"])[0] == MethodAnswer(EmptyBank(model).answer(["Who moved?"])[0].text, ())
+    before = method._kept()
     method.reset()
-    method.adapt(texts[:3])
-    assert sorted(method._held) == sorted(texts[3:])
+    method.adapt(["Ada moved."] * 4)
+    assert np.array_equal(before, method._kept())

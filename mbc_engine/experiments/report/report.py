@@ -253,7 +253,6 @@ def _claim(methods: Sequence[str], controls: Sequence[str], outcome: Judgement, 
 
 
 def _compared(group: Sequence[_Pair], outcome: Judgement) -> str:
-    """EM, by which methods are judged, and F1 where that says something else."""
     figures = []
     for name, measure in (("EM", "exact_match"), ("F1", "f1"))[: 2 if outcome == "partly" else 1]:
         parts: list[str] = []

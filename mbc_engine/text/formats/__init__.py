@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
-from mbc_engine.text.decoding import LINE_CHARACTERS, ByteStream, lines, split_suffixes, storable
+from mbc_engine.text.decoding import LINE_CHARACTERS, ByteStream, lines, pieces, split_suffixes, storable
 from mbc_engine.text.document import Content, Fields, Skipped, UnreadableFile, day_of, with_title
-from mbc_engine.text.formats.documents import read_docx, read_html, read_markdown, read_pdf, read_text
+from mbc_engine.text.formats.documents import read_docx, read_html, read_markdown, read_pdf
 
 TEXT_FIELDS: Final = ("text", "content", "body")
 # What a row may have been read as, after the field that holds its text; None stands for the default.
@@ -110,7 +110,6 @@ def _content(row: Fields, part: str, text: str) -> Content:
 
 
 def _text(row: Fields, column: str | None) -> str:
-    """The text of a column, None for the default one, under the row's title; "" if there is none."""
     if column is None and row.joined:
         return storable(row.joined)
     key = _key(row, _default_column(row) if column is None else column)
@@ -162,7 +161,6 @@ def read_csv(stream: ByteStream) -> Iterator[Fields | Skipped]:
 
 
 def _separator(header: str) -> str:
-    """The one that gives a text column, or else the most columns."""
 
     def rank(separator: str) -> tuple[bool, int]:
         cells = next(_parsed([header], separator), [])
@@ -221,7 +219,7 @@ class Format:
     may_be_compressed: bool = True
 
 
-TEXT = Format("text", read_text, (".txt", ".text", ".log", ".rst", ".org", ".tex"))
+TEXT = Format("text", pieces, (".txt", ".text", ".log", ".rst", ".org", ".tex"))
 FORMATS = (
     TEXT,
     Format("markdown", read_markdown, (".md", ".markdown")),

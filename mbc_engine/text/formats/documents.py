@@ -181,11 +181,6 @@ def _without_comments(text: str) -> str:
     return "".join([*kept, text[position:]])
 
 
-def read_text(stream: ByteStream) -> Iterator[Content]:
-    """The text as it stands, in pieces if it is long."""
-    return pieces(stream)
-
-
 MOST_BYTES = 512 << 20
 # Parsed XML takes some twenty times its size in memory; a thousand pages of text are about 10 MB of it.
 MOST_XML_BYTES = 64 << 20
