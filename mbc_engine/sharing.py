@@ -99,11 +99,8 @@ def pull(
 ) -> Transfer:
     """Download a model into a folder of models, check it, then move it into place.
 
-    Only a model's files are downloaded; the next pull continues an interrupted one.
-
-    Raises:
-        ConfigError: a name is not valid or taken.
-        ModelError: it is not on the hub, cannot be downloaded, or is not sound.
+    Only a model's files are downloaded; the next pull continues an interrupted one. Raises ConfigError if a name is not
+    valid or taken, ModelError if the model is not on the hub, cannot be downloaded, or is not sound.
     """
     _require_repository(repository)
     place = _free_place(models, name or repository, replaces=replaces)
@@ -144,10 +141,8 @@ def push(
     """Share the model in a folder in one commit, with a model card, creating the repository if needed.
 
     A card written by hand is kept, the one beside the model rather than the one on the hub; else `model_card` writes it.
-
-    Raises:
-        ConfigError: the name is not valid or taken, or the licence belongs into a card that is kept.
-        ModelError: the model is not sound, names a path on this machine, or the hub refuses it.
+    Raises ConfigError if the name is not valid or taken, or the licence belongs into a card that is kept, and ModelError
+    if the model is not sound, names a path on this machine, or the hub refuses it.
     """
     _require_repository(repository)
     config = check(folder, f"The model in {folder}", "Fix it before sharing; others could not use it either.")

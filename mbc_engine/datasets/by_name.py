@@ -22,9 +22,7 @@ def load_examples(source: str) -> list[QAExample]:
     splits of SQuAD v1.1, from the hub or from the folder of its original files; or `newswire:SPLIT:STORIES[:SEED]` for
     generated stories. `[FROM:TO]` after any of them takes the documents FROM to TO - 1 with all their questions,
     counted from 0 in order of their first question.
-
-    Raises:
-        DataError: it is missing, of an unknown kind, lacks a column or holds no questions.
+    Raises DataError if it is missing, of an unknown kind, lacks a column or holds no questions.
     """
     whole, part = _split_part(source)
     name = _name_of(whole)

@@ -36,10 +36,8 @@ def calibrate(
     fill no bank are left out. A question is asked of the bank with its document, and of the next, by the model's own
     read: the settings hold for no other. They are fitted to the questions on the first documents, about half; the rates
     are of the others. `examples` are questions that the model was not trained on, `questions` the most to ask.
-
-    Raises:
-        DataError: there are too few documents or questions.
-        MBCError: the model's read does not fit it, or gains are not numbers.
+    Raises DataError for too few documents or questions, MBCError if the read does not fit the model or gains are not
+    numbers.
     """
     texts, asked, places = _dealt(examples, bank_documents, questions)
     reader, count, banks = model.reader(), len(asked), len(texts) // bank_documents

@@ -187,18 +187,9 @@ def evaluate(
 
         outcome = result_of(evaluate(RetrieveAndRead(load_model("mini")), load_examples("questions.jsonl")))
 
-    Args:
-        method: such as `RetrieveAndRead(model)`, or `MemoryMethod(model)` for a model of the paper's method.
-        documents: most documents; None takes all.
-        bank_documents: documents of a memory; None puts all in one.
-        questions: most questions, spread evenly; None asks all.
-
-    Returns:
-        An `Outcome`: `online.scores` has exact match, F1 and how often the right document came first, in percent;
-        `online.cost` seconds and bytes; `predictions` every answer.
-
-    Raises:
-        DataError: there are no questions.
+    Methods are such as `RetrieveAndRead(model)`, or `MemoryMethod(model)` for a model of the paper's method. `documents`,
+    those of a memory (`bank_documents`) and `questions`, spread evenly, are the most; None takes all. The outcome has
+    scores in percent, seconds, bytes, and every answer. Raises DataError if there are no questions.
     """
     taken = stream(examples, documents, questions)
     return online(method, taken, bank_documents=bank_documents, golds=golds, seed=seed)

@@ -199,19 +199,14 @@ class Cell:
     def token_weights(self, name: str) -> "TokenWeights":
         from mbc_engine.methods import camels, token_weights
 
-        match name:
-            case "uniform":
-                return token_weights.uniform
-            case "salient-spans":
-                return token_weights.salient_spans()
-            case "camels":
-                return camels.load_weights(self.prepared / "camels", self.device)
-        return token_weights.tf_idf(self.training_documents())
+        if name == "camels":
+            return camels.load_weights(self.prepared / "camels", self.device)
+        return token_weights.salient_spans() if name == "salient-spans" else token_weights.uniform
 
     def other_documents(self) -> list[str]:
         """Documents that are not of the stream: those trained on, or generated news of a split whose stories differ."""
         if self.train:
-            return self.training_documents()
+            return list(dict.fromkeys(example.text for example in self.train))
         known, found = self.test.documents, list[str]()
         for split in ("validation", "train"):
             texts = (example.text for example in newswire.examples(newswire.stories(split, len(known))))
@@ -219,9 +214,6 @@ class Cell:
             if set(found).isdisjoint(known):
                 break
         return [text for text in found if text not in known]
-
-    def training_documents(self) -> list[str]:
-        return list(dict.fromkeys(example.text for example in self.train))
 
     def memory_model(self, name: str) -> "MBC":
         from mbc_engine.paper import checkpoint

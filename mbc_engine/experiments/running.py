@@ -58,13 +58,9 @@ def run(
 ) -> Iterator[Event]:
     """Do what is left of an experiment in `folder` (see `ExperimentFolder`), and write its report.
 
-    Args:
-        settings: those that the folder was begun with, if it was.
-        cache: where states of frozen encoders are kept.
-        command: what was typed, for the report.
-        skips: whether a stage that cannot be done here is skipped; else its error is raised.
-        obstacles: why stages are skipped without trying, by cell and stage; see `requirements.py`.
-        stop: set it to end soon; run again, it continues.
+    States of frozen encoders are kept in `cache`; `command` is what was typed, for the report. A stage that cannot be
+    done here is skipped, or its error raised if not `skips`; `obstacles` are reasons to skip without trying, by cell and
+    stage, see `requirements.py`. Setting `stop` ends it soon; run again, it continues.
     """
     kept = ExperimentFolder(folder)
     with kept.at_work():

@@ -1,13 +1,10 @@
 """How much each token of a document counts when a language model is fine-tuned on it (paper, section 4.3.2).
 
-Uniform weights; TF-IDF, a variant of CaMeLS without its model (Hu et al. 2023); and salient spans, where only names and
+Uniform weights, and salient spans, where only names and
 dates count (Guu et al. 2020, REALM). Numbers that are no dates do not count, as in the released code of CaMeLS.
 """
 
 import importlib
-import math
-import re
-from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias
 
@@ -33,30 +30,6 @@ def over_characters(piece: TokenisedText, marked: Iterable[tuple[int, int, float
         by_character[start:end] = by_character[start:end].clamp_min(weight)
     # A token may cover no character: some tokenizers put one before the first word.
     return torch.stack([by_character[start:end].amax() if start < end else torch.zeros(()) for start, end in spans])
-
-
-def tf_idf(corpus: Iterable[str]) -> TokenWeights:
-    """Weights by how often a token's word occurs in the piece, times how rare it is in a corpus.
-
-    The inverse document frequency is ln((1 + N) / (1 + n)) + 1 for a word in n of N texts; a word that the corpus lacks
-    is the rarest (the released code gives it no weight). The weights of a piece have mean 1, so that learning rates
-    compare with uniform weights, or are all 0 if it has no word.
-    """
-    texts = list(corpus)
-    texts_with = Counter(word for text in texts for word in set(_words(text)))
-
-    def weights(piece: TokenisedText) -> Tensor:
-        counts = Counter(_words(piece.text))
-        rarity = {word: math.log((1 + len(texts)) / (1 + texts_with[word])) + 1 for word in counts}
-        words = [(match.start(), match.end(), match[0].casefold()) for match in re.finditer(r"\w+", piece.text)]
-        found = over_characters(piece, ((start, end, counts[word] * rarity[word]) for start, end, word in words))
-        return found / found.mean() if found.any() else torch.zeros_like(found)
-
-    return weights
-
-
-def _words(text: str) -> list[str]:
-    return [word.casefold() for word in re.findall(r"\w+", text)]
 
 
 _MODELS: Final = ("en_core_web_trf", "en_core_web_lg", "en_core_web_md", "en_core_web_sm")

@@ -56,17 +56,12 @@ def train(
     Between two steps it pauses or stops, if `make_request` asks for it. All processes that `accelerate launch` started
     together call this alike; the first one writes and yields events, the others yield nothing.
 
-    Args:
-        cache: where states of frozen encoders are kept.
-        start: a model folder whose weights training starts from.
-        trackers: names that accelerate knows, such as tensorboard.
-        stop: set it to end training after the step in progress, with a snapshot.
+    States of frozen encoders are kept in `cache`, training starts from the weights of the model folder `start`, and
+    `trackers` are names that accelerate knows, such as tensorboard. Setting `stop` ends it after the step in progress.
 
-    Raises:
-        ConfigError: the run exists and `resume` is False, the settings do not fit together or cannot be started from,
-            a tracker is not installed, or the files of the run cannot be written.
-        DataError: there are no examples.
-        ModelError: a pretrained part is missing.
+    Raises ConfigError if the run exists and `resume` is False, the settings do not fit together or cannot be started
+    from, a tracker is not installed, or the run's files cannot be written; DataError without examples; ModelError if a
+    pretrained part is missing.
     """
     require_trackers(trackers)
     if start is not None:

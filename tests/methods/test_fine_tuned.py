@@ -15,7 +15,7 @@ from mbc_engine.methods import fine_tuned as rate_sweep
 from mbc_engine.methods.fine_tuned import FineTuned, Optimiser, sweep
 from mbc_engine.methods.method import MethodAnswer, QuestionSettings
 from mbc_engine.methods.reading import answers
-from mbc_engine.methods.token_weights import TokenWeights, tf_idf, uniform
+from mbc_engine.methods.token_weights import TokenWeights, uniform
 from mbc_engine.methods.tuning import train_on_questions
 
 DOCUMENTS = ["Ada moved to Aalen in the spring.", "The river rose, the bridge held.", "Hugo moved to Haifa."]
@@ -203,16 +203,11 @@ def taught(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    ("weights", "optimiser"),
-    [(uniform, "adam"), (uniform, "adafactor"), (tf_idf([example.text for example in KNOWN]), "adam")],
-)
-def test_an_answer_is_likelier_after_its_document_than_after_anothers(
-    taught: Path, weights: TokenWeights, optimiser: Optimiser
-) -> None:
+@pytest.mark.parametrize("optimiser", ["adam", "adafactor"])
+def test_an_answer_is_likelier_after_its_document_than_after_anothers(taught: Path, optimiser: Optimiser) -> None:
     """Of people the base LM never met. Closed book cannot tell their places from others; EM takes a larger model."""
     base = load_base(str(taught))
-    method = FineTuned(base, weights, rate=1e-2, optimiser=optimiser, window=64)
+    method = FineTuned(base, uniform, rate=1e-2, optimiser=optimiser, window=64)
     gains = []
     for example in STRANGERS:
         other = next(one for one in STRANGERS if one.answers != example.answers)

@@ -1,6 +1,5 @@
-"""Weights of tokens: TF-IDF by hand, salient spans by a stand-in of spaCy."""
+"""Weights of tokens: salient spans by a stand-in of spaCy."""
 
-import math
 import sys
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -9,7 +8,7 @@ import pytest
 
 from mbc_engine.errors import ConfigError
 from mbc_engine.lm.base import TokenisedText
-from mbc_engine.methods.token_weights import over_characters, salient_spans, tf_idf
+from mbc_engine.methods.token_weights import over_characters, salient_spans
 
 
 def stand_in(models: list[str]) -> ModuleType:
@@ -36,32 +35,6 @@ def test_without_spacy_s_english_salient_spans_cannot_be_found(spacy: Any, monke
     monkeypatch.setitem(sys.modules, "spacy", spacy)
     with pytest.raises(ConfigError, match="found by spaCy"):
         salient_spans()
-
-
-CORPUS = ["The cat sat.", "the dog sat", "The the bird"]
-
-
-def test_weights_by_hand() -> None:
-    # "the" is in 3 of 3 texts, "cat" in 1, "zebra" in none.
-    piece = TokenisedText("The cat, the zebra", (1,) * 6, ((0, 3), (3, 7), (7, 8), (8, 12), (12, 15), (15, 18)))
-    rarity = {n: math.log(4 / (1 + n)) + 1 for n in (0, 1, 3)}
-    raw = [2 * rarity[3], rarity[1], 0, 2 * rarity[3], rarity[0], rarity[0]]
-    assert tf_idf(CORPUS)(piece).tolist() == pytest.approx([6 * value / sum(raw) for value in raw])
-
-
-def test_the_mean_weight_is_one_whatever_the_piece() -> None:
-    weights = tf_idf(CORPUS)
-    for text in ("cat", "the cat. " * 50, "? cat !"):
-        spans = tuple((place, place + 1) for place in range(len(text)))
-        assert weights(TokenisedText(text, (0,) * len(text), spans)).mean().item() == pytest.approx(1)
-
-
-def test_a_piece_without_words_weighs_nothing() -> None:
-    assert tf_idf(CORPUS)(TokenisedText("?!", (1, 2), ((0, 1), (1, 2)))).tolist() == [0, 0]
-
-
-def test_an_empty_corpus_counts_all_words_alike() -> None:
-    assert tf_idf([])(TokenisedText("a b", (1, 2), ((0, 1), (1, 3)))).tolist() == [1, 1]
 
 
 def test_a_token_weighs_as_the_heaviest_of_its_characters() -> None:
