@@ -2,7 +2,7 @@
 
 import json
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -26,14 +26,12 @@ class RunCommand:
         validation: the same for validation; None holds back part of `data`.
         start: the model folder training started from, or None.
         device: a torch device; None for the default, until it is known.
-        track: trackers that get the figures too.
     """
 
     data: list[str]
     validation: str | None
     start: str | None
     device: str | None
-    track: list[str] = field(default_factory=list)
 
     def save(self, run: Path) -> None:
         """Note the command in a new run's folder; one that holds a training already keeps its own."""

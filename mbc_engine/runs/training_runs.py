@@ -27,7 +27,6 @@ EVENTS = "events.jsonl"
 SNAPSHOT = "snapshot.safetensors"
 MODEL = "model"
 LOCK = "lock"
-TRACKED = "tracked"
 _REQUEST = "request"
 _USAGE = "usage.safetensors"
 # What of a step makes a curve.
