@@ -128,7 +128,6 @@ class Cell:
 
     @cached_property
     def question_train(self) -> list[QAExample]:
-        """What the base LMs of fine-tuning learn to answer from."""
         examples = _joined(self.dataset.questions_train) or self._learned_from[0]
         return evenly_spaced(examples, self.dataset.most_train)
 
@@ -173,10 +172,6 @@ class Cell:
                 return reading.ClosedBook(self.base_lm("questions"))
             case "bm25":
                 return reading.BM25Reading(self.base_lm("reader"))
-            case "oracle":
-                # a question asked about several documents is about the first
-                documents = {example.question: example.text for example in reversed(self.test.examples)}
-                return reading.OracleReading(self.base_lm("reader"), documents)
             case "retriever-reader":
                 return reading.RetrieveAndRead(load_model(self.base.model or "", device=self.device))  # type: ignore[arg-type]
         return self._memory_method(name)
@@ -233,7 +228,6 @@ class Cell:
         return load_base(str(self.prepared / name) if is_trained else self.config().model.base, device=self.device)
 
     def why_not(self, method: str) -> str | None:
-        """Why evaluating a method here makes no sense, if so."""
         from mbc_engine.methods.memory_methods import indistinguishable_up_to
 
         if self.is_of_retriever_reader:

@@ -24,7 +24,6 @@ class MethodKind:
         needs: what has to be prepared; see `Cell.config_of` and `running.py`.
         control_of: the method whose bank it takes away or spoils, if it is a control.
         spoilt_bank: what that method is then asked with, as it follows "with".
-        knows_document: whether it is given the document that a question is about, and so is no rival.
         is_fine_tuned: whether it fine-tunes the base LM, with a learning rate chosen on validation questions.
         adapts: whether its answers depend on the documents taken in, so that retention and scaling make sense.
         needs_training_data: whether it needs questions to train on even around a trained model.
@@ -37,7 +36,6 @@ class MethodKind:
     needs: tuple[str, ...] = ()
     control_of: str | None = None
     spoilt_bank: str = ""
-    knows_document: bool = False
     is_fine_tuned: bool = False
     adapts: bool = True
     needs_training_data: bool = False

@@ -48,7 +48,6 @@ class DatasetSettings(BaseModel):
     most_validation: PositiveInt = Field(200, description="most validation documents of a learning-rate sweep")
 
     def placed(self, folder: Path | None) -> "DatasetSettings":
-        """The same with absolute paths; relative ones begin in `folder`."""
         lists = {name: [absolute(own, folder) for own in getattr(self, name)] for name in ("train", "questions_train")}
         validation = self.validation and absolute(self.validation, folder)
         return self.model_copy(update={**lists, "validation": validation, "test": absolute(self.test, folder)})

@@ -51,7 +51,6 @@ class MemoryMethod(Method):
         self._memorised: Memorised | None = None
 
     def adapt(self, documents: Sequence[str]) -> None:
-        """Encode documents; one of nothing but white space is not remembered, but has its place."""
         pieces = [self._model.documents.chunker(text) for text in documents]
         chunks = [piece for several in pieces for piece in several]
         if self._codebook is None:
@@ -63,7 +62,6 @@ class MemoryMethod(Method):
         self._memorised = None
 
     def answer(self, questions: Sequence[str]) -> list[MethodAnswer]:
-        """Answer in batches of questions of about one length, each from everything remembered."""
         order = sorted(range(len(questions)), key=lambda place: len(questions[place]))
         asked = [questions[place] for place in order]
         answers = answer_from(self._model, asked, self.memorised(), read_mode=self._read_mode, reader=self._reader)
@@ -134,7 +132,6 @@ class WrongBank(MemoryMethod):
         self._unused = iter(self._others)
 
     def adapt(self, documents: Sequence[str]) -> None:
-        """Take in as many other documents."""
         super().adapt([text for _, text in zip(documents, self._unused, strict=False)])
 
     def answer(self, questions: Sequence[str]) -> list[MethodAnswer]:

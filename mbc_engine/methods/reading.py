@@ -1,8 +1,8 @@
-"""Methods that read: a base LM without a passage or with one (BM25 as in Lucene, oracle), and a retriever-reader."""
+"""Methods that read: a base LM without a passage or with one (BM25 as in Lucene), and a retriever-reader."""
 
 import hashlib
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -111,14 +111,12 @@ class BM25Reading(Method):
 
     def reset(self) -> None:
         self._documents: list[str] = []
-        self._places: dict[str, int] = {}
-        self._pieces: list[list[str]] = []  # of each document
+        self._pieces: list[tuple[int, str]] = []  # with the places of their documents
         self._index: WordIndex | None = None
 
     def adapt(self, documents: Sequence[str]) -> None:
         for place, document in enumerate(documents, start=len(self._documents)):
-            self._places.setdefault(document, place)
-            self._pieces.append(self._cut(document))
+            self._pieces += [(place, piece) for piece in self._cut(document)]
         self._documents += documents
         self._index = None
 
@@ -128,44 +126,18 @@ class BM25Reading(Method):
         return [MethodAnswer(text, sources) for text, (_, sources) in zip(texts, read, strict=True)]
 
     def footprint(self) -> Footprint:
-        return Footprint(on_disk=self._text_bytes() + self._indexed().size_on_disk())
+        texts = sum(len(document.encode(errors="surrogatepass")) for document in self._documents)
+        return Footprint(on_disk=texts + self._indexed().size_on_disk())
 
     def _passage(self, question: str) -> tuple[str, tuple[int, ...]]:
-        found = [self._flat[place] for place in self._indexed().ranking(question)]
+        found = [self._pieces[place] for place in self._indexed().ranking(question)]
         passage = found[0][1] if found else ""
         return passage, tuple(dict.fromkeys(document for document, _ in found))[:_SOURCES]
 
     def _indexed(self) -> WordIndex:
         if self._index is None:
-            self._flat = [(document, piece) for document, own in enumerate(self._pieces) for piece in own]
-            self._index = WordIndex([piece for _, piece in self._flat])
+            self._index = WordIndex([piece for _, piece in self._pieces])
         return self._index
-
-    def _text_bytes(self) -> int:
-        return sum(len(document.encode(errors="surrogatepass")) for document in self._documents)
-
-
-class OracleReading(BM25Reading):
-    """The base LM reads the question's own document, if it has come; of a long one the piece that BM25 prefers.
-
-    It shows what reading could reach if every question's document were found.
-    """
-
-    def __init__(self, base: BaseLM, document_of: Mapping[str, str]) -> None:
-        super().__init__(base)
-        self._document_of = document_of
-
-    def footprint(self) -> Footprint:
-        return Footprint(on_disk=self._text_bytes())
-
-    def _passage(self, question: str) -> tuple[str, tuple[int, ...]]:
-        place = self._places.get(self._document_of[question])
-        if place is None:
-            return "", ()
-        pieces = self._pieces[place]
-        if len(pieces) < 2:
-            return "".join(pieces), (place,)
-        return pieces[next(iter(WordIndex(pieces).ranking(question)), 0)], (place,)
 
 
 class RetrieveAndRead(Method):

@@ -137,7 +137,6 @@ def _epochs(
 
 @torch.no_grad()
 def _validation_loss(base: BaseLM, batches: Sequence[Sequence[QAExample]], reads: bool) -> float | None:
-    """The mean over answer tokens; None without questions."""
     base.eval()
     total, tokens = 0.0, 0
     for batch in batches:

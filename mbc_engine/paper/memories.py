@@ -34,7 +34,6 @@ class Router(nn.Module):
         self.log_scale = nn.Parameter(torch.tensor(math.log(10.0)))
 
     def project(self, question: Tensor) -> Tensor:
-        """[B, T, D] -> [B, T, D], temperature included."""
         tokens, dim = question.shape[1:]
         return question @ self.weight * (self.log_scale.exp() / (tokens * dim))
 

@@ -109,7 +109,6 @@ class EventFollower:
         return Followed(events, is_anew, has_more)
 
     def _seek(self, file: BinaryIO) -> bool:
-        """Go to where reading ended, or to the start of a log that is another; returns whether it is."""
         # A resumed training cuts its log back, and it may have grown past this place again since.
         file.seek(self._position - len(self._last))
         is_anew = file.read(len(self._last)) != self._last

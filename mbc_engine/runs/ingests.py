@@ -161,7 +161,6 @@ class IngestHistory:
 
     @property
     def rate(self) -> float | None:
-        """Chunks a second of late; None as long as that is unknown."""
         if len(self._reports) < 2 or self._seconds <= 0:
             return None
         return (self._reports[-1].chunks - self._reports[0].chunks) / self._seconds

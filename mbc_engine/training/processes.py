@@ -61,7 +61,6 @@ class Processes:
 
     @property
     def shards(self) -> bool:
-        """Whether the launch asks for parameters in parts (FSDP)."""
         return bool(self.accelerator.state.distributed_type == DistributedType.FSDP)
 
     def prepare(
@@ -88,7 +87,6 @@ class Processes:
         return self.accelerator.no_sync(self._inside)  # type: ignore[no-any-return]
 
     def share(self, total: int) -> Share:
-        """This process's part of `total` items, at least one."""
         size = -(-total // self.count)
         first = self.rank * size
         own = max(0, min(size, total - first))

@@ -277,7 +277,6 @@ class _Training:
         return torch.Generator().manual_seed(seed)
 
     def _centre(self) -> None:
-        """Centre both sides by the training set as it is seen now."""
         self._seed()
         for side, states, count in (
             (self.model.documents, self.documents, len(self.data.documents)),

@@ -116,7 +116,7 @@ def test_a_file_is_a_suite_too(suite):
         ('["mbc"]', '["mbc"]\nprotocols = ["code-usage"]', "code-usage trains a preset, but mini is a model."),
         (
             '["mbc"]',
-            '["oracle", "mbc-empty"]\nprotocols = ["retention"]',
+            '["closed-book", "mbc-empty"]\nprotocols = ["retention"]',
             "none of the methods takes in documents, so retention has nothing to measure.",
         ),
         ('name = "news"', 'name = "../news"', "own.toml: '../news' cannot be the name of a dataset."),

@@ -1,4 +1,4 @@
-"""Closed book, BM25 and oracle: what is read for a question, what it costs, and that it tells what is not known."""
+"""Closed book and BM25: what is read for a question, what it costs, and that it tells what is not known."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ import pytest
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.lm.base import BaseLM, load_base
 from mbc_engine.methods.method import Method, MethodAnswer, QuestionSettings
-from mbc_engine.methods.reading import MAX_NEW_TOKENS, BM25Reading, ClosedBook, OracleReading, WordIndex
+from mbc_engine.methods.reading import MAX_NEW_TOKENS, BM25Reading, ClosedBook, WordIndex
 from mbc_engine.methods.tuning import train_on_questions
 
 DOCUMENTS = [
@@ -20,7 +20,6 @@ DOCUMENTS = [
     "Irène!",
 ]
 QUESTIONS = ["Where does the river rise?", "Where is Hugo?", "Ada in Haifa?", "Quito?"]
-OWN = dict(zip(QUESTIONS, [DOCUMENTS[2], DOCUMENTS[1], DOCUMENTS[0], DOCUMENTS[3]], strict=True))
 
 
 @pytest.fixture
@@ -34,7 +33,7 @@ def parrot(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> BaseLM:
 
 
 def methods(base: BaseLM) -> dict[str, Method]:
-    return {"closed book": ClosedBook(base), "BM25": BM25Reading(base), "oracle": OracleReading(base, OWN)}
+    return {"closed book": ClosedBook(base), "BM25": BM25Reading(base)}
 
 
 def test_closed_book_reads_nothing(parrot: BaseLM) -> None:
@@ -55,35 +54,13 @@ def test_bm25_reads_the_best_document(parrot: BaseLM) -> None:
     ]
 
 
-def test_the_oracle_reads_the_questions_own_document(parrot: BaseLM) -> None:
-    method = OracleReading(parrot, OWN)
-    method.adapt(DOCUMENTS)
-    assert method.answer(QUESTIONS) == [
-        MethodAnswer(f"read: {DOCUMENTS[2]}", (2,)),
-        MethodAnswer(f"read: {DOCUMENTS[1]}", (1,)),
-        MethodAnswer(f"read: {DOCUMENTS[0]}", (0,)),
-        MethodAnswer("read: ", (3,)),  # white space holds nothing to read
-    ]
-
-
-def test_the_oracle_does_not_read_what_has_not_come(parrot: BaseLM) -> None:
-    method = OracleReading(parrot, OWN)
-    method.adapt(DOCUMENTS[:2])
-    assert method.answer(QUESTIONS[:2]) == [MethodAnswer("read: ", ()), MethodAnswer(f"read: {DOCUMENTS[1]}", (1,))]
-
-
-def test_the_oracle_has_to_be_told(parrot: BaseLM) -> None:
-    with pytest.raises(KeyError, match="Who else"):
-        OracleReading(parrot, OWN).answer(["Who else?"])
-
-
 def test_of_a_document_that_comes_twice_the_first_is_named(parrot: BaseLM) -> None:
-    for method in (BM25Reading(parrot), OracleReading(parrot, OWN)):
-        method.adapt([DOCUMENTS[1], DOCUMENTS[1]])
-        assert (method.answer(QUESTIONS[1:2])[0].sources or ())[0] == 0
+    method = BM25Reading(parrot)
+    method.adapt([DOCUMENTS[1], DOCUMENTS[1]])
+    assert (method.answer(QUESTIONS[1:2])[0].sources or ())[0] == 0
 
 
-@pytest.mark.parametrize("name", ["closed book", "BM25", "oracle"])
+@pytest.mark.parametrize("name", ["closed book", "BM25"])
 def test_a_stream_may_come_in_parts(parrot: BaseLM, name: str) -> None:
     whole, parts = methods(parrot)[name], methods(parrot)[name]
     whole.adapt(DOCUMENTS)
@@ -94,7 +71,7 @@ def test_a_stream_may_come_in_parts(parrot: BaseLM, name: str) -> None:
     assert parts.footprint() == whole.footprint()
 
 
-@pytest.mark.parametrize("name", ["closed book", "BM25", "oracle"])
+@pytest.mark.parametrize("name", ["closed book", "BM25"])
 def test_after_a_reset_nothing_is_known(parrot: BaseLM, name: str) -> None:
     fresh, used = methods(parrot)[name], methods(parrot)[name]
     used.adapt(DOCUMENTS)
@@ -106,7 +83,7 @@ def test_after_a_reset_nothing_is_known(parrot: BaseLM, name: str) -> None:
     assert used.footprint().on_disk == 0
 
 
-@pytest.mark.parametrize("name", ["closed book", "BM25", "oracle"])
+@pytest.mark.parametrize("name", ["closed book", "BM25"])
 def test_no_documents_and_no_questions(parrot: BaseLM, name: str) -> None:
     method = methods(parrot)[name]
     method.adapt([])
@@ -115,13 +92,11 @@ def test_no_documents_and_no_questions(parrot: BaseLM, name: str) -> None:
 
 
 def test_the_footprint_is_texts_and_index(parrot: BaseLM) -> None:
-    bm25, oracle = BM25Reading(parrot), OracleReading(parrot, OWN)
+    bm25 = BM25Reading(parrot)
     bm25.adapt(DOCUMENTS)
-    oracle.adapt(DOCUMENTS)
     texts = len("".join(DOCUMENTS)) + 1  # è is two bytes
-    assert oracle.footprint().on_disk == texts
     assert bm25.footprint().on_disk == texts + WordIndex(DOCUMENTS).size_on_disk()
-    assert bm25.footprint().paper_row is oracle.footprint().paper_row is None
+    assert bm25.footprint().paper_row is None
 
 
 def long_document() -> str:
@@ -132,19 +107,12 @@ def long_document() -> str:
 
 def test_of_a_long_document_the_piece_with_the_answer_is_read(parrot: BaseLM) -> None:
     question = "Where did Irene move after the river rose?"
-    bm25, oracle = BM25Reading(parrot), OracleReading(parrot, {question: long_document()})
-    for method in (bm25, oracle):
-        method.adapt([DOCUMENTS[0], long_document()])
-        (reply,) = method.answer([question])
-        assert "Irene moved to Izmir." in reply.text
-        assert reply.sources == (1,)  # once, however many of its pieces are found
-        assert len(parrot.tokenizer(reply.text)["input_ids"]) < 100
-
-
-def test_of_a_long_document_without_the_questions_words_the_oracle_reads_the_beginning(parrot: BaseLM) -> None:
-    oracle = OracleReading(parrot, {"Why?": "Once. " + long_document()})
-    oracle.adapt(["Once. " + long_document()])
-    assert oracle.answer(["Why?"])[0].text.startswith("read: Once. The river")
+    method = BM25Reading(parrot)
+    method.adapt([DOCUMENTS[0], long_document()])
+    (reply,) = method.answer([question])
+    assert "Irene moved to Izmir." in reply.text
+    assert reply.sources == (1,)  # once, however many of its pieces are found
+    assert len(parrot.tokenizer(reply.text)["input_ids"]) < 100
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
@@ -217,7 +185,3 @@ def test_reading_answers_what_a_closed_book_cannot(tuned: Callable[[bool], BaseL
     assert right(ClosedBook(tuned(False)), asked) < 0.3
     assert right(ClosedBook(reader), asked) < 0.3
     assert right(BM25Reading(reader), asked) > 0.8
-    assert right(OracleReading(reader, {example.question: example.text for example in asked}), asked) > 0.8
-    # What it reads is what it says: with everybody's documents exchanged, hardly one answer is right.
-    exchanged = {one.question: other.text for one, other in zip(asked, asked[1:] + asked[:1], strict=True)}
-    assert right(OracleReading(reader, exchanged), asked) < 0.3

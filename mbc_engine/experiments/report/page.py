@@ -171,7 +171,6 @@ def _figures(cell: CellReport) -> Iterator[tuple[str, str]]:
 
 
 def _looks(cell: CellReport) -> dict[str, dict[str, Any]]:
-    """Colour, mark and dashes of each method, the same in all figures of a cell; controls are grey."""
     looks = {}
     for is_control in (False, True):
         methods = [row.method for row in cell.rows if row.is_control == is_control]

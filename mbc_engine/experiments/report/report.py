@@ -30,7 +30,6 @@ class MethodReport:
     method: str
     title: str
     is_control: bool
-    is_bound: bool
     online: Measurement | None
     retention: tuple[Measurement, ...]
     scaling: tuple[Measurement, ...]
@@ -39,7 +38,7 @@ class MethodReport:
 
     @property
     def is_ranked(self) -> bool:
-        return self.online is not None and not (self.is_control or self.is_bound)
+        return self.online is not None and not self.is_control
 
     def published_after(self, documents: int) -> dict[str, Any] | None:
         """The paper's retention after so many documents, where as many first ones as ours are asked about."""
@@ -51,7 +50,7 @@ class MethodReport:
 
 @dataclass(frozen=True)
 class CellReport:
-    """A base LM on a dataset, with its tests; `leader` has the best EM, spoilt banks and the oracle aside."""
+    """A base LM on a dataset, with its tests; `leader` has the best EM, spoilt banks aside."""
 
     name: str
     base: str
@@ -145,10 +144,10 @@ def cell_report(
         kind, own = METHODS.get(name), results.get(name)
         published = registry.published_scores(base.name, dataset.name, name)
         if own or published:
-            is_control, is_bound = (kind.control_of is not None, kind.knows_document) if kind else (False, False)
+            is_control = kind is not None and kind.control_of is not None
             own = own or MethodResults()
             figures = own.online, own.retention, own.scaling, own.rate
-            rows.append(MethodReport(name, title_of(name), is_control, is_bound, *figures, published=published))
+            rows.append(MethodReport(name, title_of(name), is_control, *figures, published=published))
     ranked = {row.method: row.online.scores for row in rows if row.online and row.is_ranked}
     leader = max(ranked, key=lambda name: (ranked[name].exact_match.value, ranked[name].f1.value), default=None)
     to_lead = [(row.method, leader) for row in rows if leader and row.method != leader and not row.is_control]

@@ -122,7 +122,6 @@ def _default_column(row: Fields) -> str | None:
 
 
 def _key(row: Fields, name: str | None) -> str | None:
-    """The field of this name, if need be in small letters."""
     return next((key for key in (name, name.strip().lower()) if key in row.fields), None) if name is not None else None
 
 

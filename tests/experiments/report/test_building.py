@@ -16,16 +16,15 @@ def test_methods_stand_in_the_registrys_order_unknown_ones_last(cell_of, results
     assert [row.title for row in cell_of(methods).rows] == ["MBC", "Uniform", "MBC, empty bank", "new"]
 
 
-def test_neither_the_oracle_nor_a_control_leads(cell_of, results_of, predict):
+def test_no_control_leads(cell_of, results_of, predict):
     methods = {
-        "oracle": results_of(predict(9, 10)),
         "mbc-empty": results_of(predict(8, 10)),
         "mbc": results_of(predict(6, 10)),
         "uniform": results_of(predict(7, 10)),
     }
     cell = cell_of(methods)
     assert cell.leader == "uniform"
-    assert [(test.first, test.second) for test in cell.against_leader] == [("mbc", "uniform"), ("oracle", "uniform")]
+    assert [(test.first, test.second) for test in cell.against_leader] == [("mbc", "uniform")]
 
 
 def test_published_figures_stand_beside_ours_and_for_what_was_not_run(cell_of, published, results_of, predict):

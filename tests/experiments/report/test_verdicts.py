@@ -82,7 +82,6 @@ def test_few_questions_and_overlaps_are_flagged(report_of, results_of, predict):
     report = report_of(
         mbc=results_of(predict(30, 99)),
         uniform=results_of(predict(28, 99)),
-        oracle=results_of(predict(31, 99)),
     )
     few, close = report.cautions
     assert few == "Quiz (Tiny LM): figures from 99 questions. Go by the intervals, not the digits."
