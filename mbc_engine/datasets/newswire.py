@@ -303,7 +303,6 @@ def _story(kind: _EventKind, world: _World, story_id: str) -> Story:
 
 
 def _calendar(published: date, world: _World) -> dict[str, str]:
-    """Of an event at most a day before the story, and a later one on another weekday."""
     event = published - timedelta(days=world.between(0, 1))
     later = event + timedelta(days=7 * world.between(1, 9) + world.between(1, 6))
     much_later = event + timedelta(days=world.between(95, 300))

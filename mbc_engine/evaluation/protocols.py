@@ -111,7 +111,7 @@ class _Session:
         return [found[number] for number in range(len(examples))], seconds
 
     def kept(self) -> tuple[int, int | None]:
-        """Bytes on disk, and as the paper counts them: a row for each question there is, asked or not."""
+        # The paper counts a row for each question there is, asked or not.
         footprint = self._method.footprint()
         row, rows = footprint.paper_row, len(self._stream.about(self.start, self.end))
         return footprint.on_disk, None if row is None else footprint.paper_fixed + row * rows

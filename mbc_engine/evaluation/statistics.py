@@ -30,8 +30,7 @@ class Interval:
 @dataclass(frozen=True)
 class Difference:
     """The means of two methods on the same questions, and the first less the second; `p` is the two-sided p-value of a
-    sign-flip test over documents.
-    """
+    sign-flip test over documents."""
 
     first: float
     second: float

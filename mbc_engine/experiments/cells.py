@@ -105,7 +105,6 @@ class Cell:
             yield Stage("code-usage", "", ("prepare reset", "prepare no-reset"))
 
     def config(self, changes: Sequence[str] = ()) -> Config:
-        """What MBC is trained by here, or was, with further `section.key=value` changes."""
         base = self.base
         if base.model is None:
             return load_preset(base.preset or "", [*base.changes, *changes, f"training.seed={self.settings.seed}"])

@@ -165,10 +165,13 @@ def _source(source: str, has_hub: bool) -> Availability:
 
 def _model(name: str, has_hub: bool) -> Availability:
     from mbc_engine.lm.encoders import is_local
+    from mbc_engine.lm.pretrained import local_place
 
     if is_local(name):
         return Availability(name, True, "in a folder", can_be_had=True)
-    return _of_hub(name, _is_cached_model(name), has_hub)
+    place = local_place(name)
+    is_here = place is not None and any((place / file).is_file() for file in _WEIGHTS)
+    return _of_hub(name, is_here, has_hub)
 
 
 def _of_hub(name: str, is_here: bool, has_hub: bool) -> Availability:
@@ -176,12 +179,3 @@ def _of_hub(name: str, is_here: bool, has_hub: bool) -> Availability:
         return Availability(name, True, "in the hub cache", can_be_had=True)
     status = "available from the hub" if has_hub else "not in the hub cache, and the hub cannot be reached from here"
     return Availability(name, False, status, can_be_had=has_hub)
-
-
-def _is_cached_model(name: str) -> bool:
-    from huggingface_hub import try_to_load_from_cache
-
-    try:
-        return any(isinstance(try_to_load_from_cache(name, file), str) for file in _WEIGHTS)
-    except ValueError:  # no name that a hub could know
-        return False

@@ -103,10 +103,9 @@ def find_files(paths: Sequence[Path], ignore: Sequence[str] = (), *, stop: threa
     reached twice counts once. What cannot be entered or read is skipped with a reason. Setting `stop` ends the walk
     with what has been found.
 
-    Patterns are in the syntax of .gitignore, relative to each named folder. A folder may hold more in a `.mbcignore`;
-    these apply to what `ignore` does not match, and those of outer folders to what the inner ones do not match.
-
-    Raises DataError if one of `paths` does not exist or cannot be accessed, or a pattern is invalid.
+    Patterns are in the syntax of .gitignore, relative to each named folder; those in a folder's `.mbcignore` apply to
+    what `ignore` does not match, and those of outer folders to what the inner ones do not match. Raises DataError if one
+    of `paths` does not exist or cannot be accessed, or a pattern is invalid.
     """
     require_paths(paths)
     met = list(_walk(paths, ignore, stop))

@@ -6,7 +6,7 @@ from itertools import product
 from typing import Any, Final, TypeVar
 
 from mbc_engine.evaluation.results import ExperimentFolder, Measurement, PairedTest, Prediction, pair_all
-from mbc_engine.evaluation.statistics import Difference, Interval
+from mbc_engine.evaluation.statistics import Interval
 from mbc_engine.experiments.registry import METHODS, title_of
 from mbc_engine.experiments.report.formatting import (
     NOTHING,
@@ -198,12 +198,9 @@ def _mean(found: Interval) -> Entry:
 
 def _differences(test: PairedTest) -> Iterator[Entry]:
     for found in (test.exact_match, test.f1):
-        yield from _difference(found)
-
-
-def _difference(found: Difference) -> tuple[Entry, Entry]:
-    gap = found.difference
-    return Entry(difference(gap.value), interval(gap), gap.value), Entry(p_value(found.p), order=found.p)
+        gap = found.difference
+        yield Entry(difference(gap.value), interval(gap), gap.value)
+        yield Entry(p_value(found.p), order=found.p)
 
 
 def _count(count: int, note: str = "") -> Entry:
