@@ -10,10 +10,9 @@ from typing import get_args
 
 import typer
 
-from mbc_cli.config import default_bank, evaluation_names, find_key, keys, root_of, runs_folder
+from mbc_cli.config import default_bank, evaluation_names, keys, root_of, runs_folder
 from mbc_cli.text import plain
 from mbc_engine.config import READ_MODES, preset_names
-from mbc_engine.errors import MBCError
 from mbc_engine.experiments.registry import METHODS, Protocol
 from mbc_engine.runs.training_runs import CONFIG
 
@@ -86,16 +85,6 @@ def config_keys(ctx: typer.Context, incomplete: str) -> Found:
         else:
             found[name] = options[0][1].help or ""
     return _beginning(found, incomplete)
-
-
-def config_values(ctx: typer.Context, incomplete: str) -> Found:
-    try:
-        _, option = find_key(root_of(ctx), ctx.params.get("key") or "")[0]
-    except MBCError:
-        return []
-    if option.is_flag:
-        return _beginning({"true": "", "false": ""}, incomplete)
-    return [(item.value, item.help or "") for item in option.shell_complete(ctx, incomplete)]
 
 
 def _beginning(found: dict[str, str], incomplete: str) -> Found:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from mbc_cli import config
-from mbc_cli.completion import config_keys, config_values
+from mbc_cli.completion import config_keys
 from mbc_cli.options import JsonOption
 from mbc_cli.render.terminal import notes, out, print_json, print_rows
 from mbc_cli.text import near, plain
@@ -14,7 +14,7 @@ from mbc_cli.text import near, plain
 _KEY = "An option, such as model, or a command and its option, such as ask.sources."
 _VALUE = "The option's value; several if the option can be repeated."
 KeyArgument = Annotated[str, typer.Argument(metavar="KEY", help=_KEY, autocompletion=config_keys)]
-ValueArgument = Annotated[list[str], typer.Argument(metavar="VALUE", help=_VALUE, autocompletion=config_values)]
+ValueArgument = Annotated[list[str], typer.Argument(metavar="VALUE", help=_VALUE)]
 
 
 def list_settings(*, json: JsonOption = False) -> None:

@@ -15,12 +15,11 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static, Tab, Tabs
 
-from mbc_cli.text import counted, near, plain
+from mbc_cli.text import counted, near
 from mbc_cli.tui.jobs import find_code_users
 from mbc_cli.tui.state import DashboardState, Places
 from mbc_cli.tui.views import View, error_text, message_text, no_bank_text
 from mbc_cli.tui.widgets.chart import Chart, PlotCurve, short
-from mbc_cli.tui.widgets.figures import Facts
 from mbc_cli.tui.widgets.heat_map import HeatMap
 from mbc_engine.bank import StoredDocument, perplexity
 from mbc_engine.errors import MBCError
@@ -70,12 +69,9 @@ class CodesView(View):
                 yield Static(id="code")
                 with VerticalScroll(id="users", classes="panel", can_focus=True):
                     yield Static()
-            with Vertical(id="figures"):
-                yield Facts(id="facts", classes="panel")
-                yield Chart("Usage by rank", id="ranks")
+            yield Chart("Usage by rank", id="ranks")
 
     def on_mount(self) -> None:
-        self.query_one("#facts").border_title = "Codebook"
         for name in ("#books", "#heat"):
             self.watch(self.query_one(name), "cursor", self._draw_soon, init=False)
 
@@ -123,7 +119,6 @@ class CodesView(View):
             heat.go(int(values.argmax()))
         heat.border_title = Content(_book_title(usage, level, position, layer))
         self.query_one("#code", Static).update(_code_line(heat.cursor, values, layer, own_read), layout=False)
-        self.query_one("#facts", Facts).show(_facts(state))
         by_rank = PlotCurve(np.arange(1, len(values) + 1), np.sort(values)[::-1])
         self.query_one("#ranks", Chart).show([by_rank], "most used first", lowest=0)
         self._look_up_soon((level, position, heat.cursor))
@@ -240,29 +235,6 @@ def _code_line(code: int, values: NDArray[Any], layer: str, read: NDArray[np.flo
         line.append("" if layer == "question" else "  ◆ ")
         line.append(f"{read[code] / read.sum():.0%} of what the last question read")
     return line
-
-
-def _facts(state: DashboardState) -> list[tuple[str, str | Text]]:
-    facts: list[tuple[str, str | Text]] = []
-    if state.bank is not None:
-        counts = state.bank.counts
-        levels, positions, codes = counts.shape
-        facts += [
-            ("layout", f"{counted(levels * positions, 'codebook')} of {codes:,} codes"),
-            ("codes stored", f"{int(counts.sum()):,}"),
-            ("perplexity", f"{float(perplexity(counts).mean()):,.1f} of {codes:,} on average"),
-            ("dead in bank", f"{int((counts == 0).sum()):,} of {counts.size:,}"),
-        ]
-    if state.run is not None:
-        history = state.run.history
-        facts.append(("training", plain(state.run.folder.name)))
-        if (last := history.latest) is not None:
-            facts.append(("perplexity", f"{last.perplexity:,.1f}, {last.dead_codes:,} dead at step {last.step:,}"))
-        when = f", last at step {history.resets[-1]:,}" if history.resets else ""
-        facts.append(("resets", f"{history.codes_reset:,}{when}"))
-    if state.codes_read is not None:
-        facts.append(("last question", f"{int((state.codes_read > 0).sum()):,} codes read"))
-    return facts
 
 
 def _users_table(uses: Sequence[tuple[StoredDocument, int, int]]) -> Grid | Text:

@@ -60,7 +60,7 @@ class DocumentsView(View):
     def __init__(self, key: int, places: Places) -> None:
         super().__init__(key, places)
         self._found: dict[Hashable, StoredDocument] = {}
-        self._order: tuple[int, bool] | None = None  # a column, and whether the largest come first
+        self._order: int | None = None  # the column to sort by, the largest numbers first
         self._seen: BankSnapshot | None = None
         self._shown: str | None = None  # the text of the search that is shown
         self._searching: str | None = None  # and of the one that is running
@@ -78,7 +78,7 @@ class DocumentsView(View):
         yield Static(id="trouble", markup=False)
         with Container(id="both"):
             with box("Documents", id="found"):
-                yield RowTable(_COLUMNS, can_mark=True, on_title=self._sort_by)
+                yield RowTable(_COLUMNS, can_mark=True)
             with box("Document", id="document"):
                 yield Facts()
                 yield Log()
@@ -147,8 +147,8 @@ class DocumentsView(View):
         self._change(lambda: restore_documents(self.places.bank, taken), partial(self._end_undo, taken))
 
     def action_sort(self) -> None:
-        column = 0 if self._order is None else self._order[0] + 1
-        self._order = (column, _COLUMNS[column].is_number) if column < len(_COLUMNS) else None
+        column = 0 if self._order is None else self._order + 1
+        self._order = column if column < len(_COLUMNS) else None
         self._show_rows()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -166,18 +166,12 @@ class DocumentsView(View):
     def _current(self) -> StoredDocument | None:
         return self._found.get(self._table.key)
 
-    def _sort_by(self, column: int) -> None:
-        is_same = self._order is not None and self._order[0] == column
-        is_reversed = not self._order[1] if self._order and is_same else _COLUMNS[column].is_number
-        self._order = (column, is_reversed)
-        self._show_rows()
-
     def _show_rows(self) -> None:
         found, columns = list(self._found.values()), list(_COLUMNS)
-        if self._order is not None:
-            column, is_reversed = self._order
-            found.sort(key=lambda own: _sort_key(own, column), reverse=is_reversed)
-            columns[column] = replace(columns[column], title=f"{columns[column].title} {'↓' if is_reversed else '↑'}")
+        if (number := self._order) is not None:
+            column = columns[number]
+            found.sort(key=lambda own: _sort_key(own, number), reverse=column.is_number)
+            columns[number] = replace(column, title=f"{column.title} {'↓' if column.is_number else '↑'}")
         self.dashboard.changed()
         self._table.show([(_key(own), _cells(own)) for own in found], columns)
 

@@ -1,9 +1,7 @@
 """Cells with a cursor among them, and a table of any number of rows that draws only the visible ones."""
 
-from bisect import bisect_right
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import ClassVar, Final
 
 from rich.cells import cell_len, set_cell_size
@@ -102,12 +100,9 @@ class RowTable(CellView):
     marked: reactive[frozenset[Hashable]] = reactive(frozenset())
     empty: reactive[str] = reactive("")
 
-    def __init__(
-        self, titles: Sequence[Column], *, can_mark: bool = False, on_title: Callable[[int], None] | None = None
-    ) -> None:
+    def __init__(self, titles: Sequence[Column], *, can_mark: bool = False) -> None:
         super().__init__()
-        self.titles, self.rows = tuple(titles), list[Row]()
-        self._can_mark, self._on_title = can_mark, on_title
+        self.titles, self.rows, self._can_mark = tuple(titles), list[Row](), can_mark
 
     def show(self, rows: list[Row], titles: Sequence[Column] | None = None) -> None:
         """Replace the rows. The cursor and marks stay on their rows, and what is in sight stays, as far as possible."""
@@ -144,11 +139,7 @@ class RowTable(CellView):
         self.virtual_size = Size(self._line_width, len(self.rows) + 1)
 
     def on_click(self, event: events.Click) -> None:
-        if event.y == 0:
-            ends = list(accumulate((width + 1 for width in self._widths()), initial=_GUTTER))[1:]
-            if self._on_title is not None and event.x < ends[-1]:
-                self._on_title(bisect_right(ends, event.x))
-        elif (place := self.cell_at(event)) is not None and self._can_mark and (event.ctrl or event.x < _GUTTER):
+        if (place := self.cell_at(event)) is not None and self._can_mark and (event.ctrl or event.x < _GUTTER):
             self.marked ^= {self.rows[place][0]}
 
     def render_line(self, y: int) -> Strip:

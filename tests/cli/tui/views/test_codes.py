@@ -170,11 +170,13 @@ def test_codes_read_most_are_the_fewest_that_make_up_nearly_all() -> None:
     assert len(most_read(np.full(512, 1 / 512))) == 24
 
 
-async def test_figures_come_where_there_is_room(shown: Dashboard, make_bank: Any, record: Any, until: Any) -> None:
+async def test_usage_by_rank_comes_where_there_is_room(
+    shown: Dashboard, make_bank: Any, record: Any, until: Any
+) -> None:
     make_bank("memory.mbc", record("/a.txt", "a"))
     async with shown.run_test(size=(80, 24)) as pilot:
         await until(lambda: "2 times" in _line(shown))
-        figures = shown.query_one("#figures")
-        assert not figures.display
+        ranks = shown.query_one("#ranks")
+        assert not ranks.display
         await pilot.resize_terminal(160, 45)
-        await until(lambda: figures.display and figures.query_one("#facts").size.height >= 4)
+        await until(lambda: ranks.display and ranks.size.height >= 4)
