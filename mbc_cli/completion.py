@@ -1,7 +1,4 @@
-"""What a shell may complete to. Nothing here imports torch or opens a bank.
-
-Paths that are none of ours are left to the shell: it is asked for nothing where nothing fits.
-"""
+"""What a shell may complete to. Nothing here imports torch. Paths are left to the shell."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -10,28 +7,13 @@ from typing import get_args
 
 import typer
 
-from mbc_cli.config import default_bank, evaluation_names, keys, root_of, runs_folder
+from mbc_cli.config import evaluation_names, keys, root_of, runs_folder
 from mbc_cli.text import plain
 from mbc_engine.config import READ_MODES, preset_names
 from mbc_engine.experiments.registry import METHODS, Protocol
 from mbc_engine.runs.training_runs import CONFIG
 
 Found = list[tuple[str, str]]
-
-
-def banks(incomplete: str) -> Found:
-    """Banks of the folder that was begun, and folders beside them; at first also those in the user's data folder."""
-    folder, _, _ = incomplete.rpartition("/")
-    here = folder + "/" if folder or incomplete.startswith("/") else ""
-    beside = list(_entries(here or "."))
-    found = [(f"{here}{entry.name}", "") for entry in beside if entry.name.endswith(".mbc")]
-    if not here:
-        own = default_bank().parent
-        found += [(entry.path, "in your data folder") for entry in _entries(str(own)) if entry.name.endswith(".mbc")]
-    fitting = [item for item in found if item[0].startswith(incomplete)]
-    if fitting:  # a folder alone would end the word: the shell knows better how to go on
-        fitting += [(f"{here}{e.name}/", "") for e in beside if e.is_dir() and f"{here}{e.name}".startswith(incomplete)]
-    return fitting
 
 
 def models(ctx: typer.Context, incomplete: str) -> Found:

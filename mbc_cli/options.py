@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from mbc_cli.completion import banks, models, reads
+from mbc_cli.completion import models, reads
 from mbc_cli.config import DEFAULT_MODEL, default_bank
 from mbc_engine.config import LEAST_NUMBERS, READ_MODES, own_runs, parse_read_mode
 from mbc_engine.errors import ConfigError
@@ -22,7 +22,6 @@ _BANK: Final[dict[str, Any]] = {
     "envvar": "MBC_BANK",
     "show_default": "memory.mbc in your data folder",
     "metavar": "FILE",
-    "completion": banks,
 }
 _SEVERAL = "The bank file; repeat it to read several banks as one."
 _WEIGHT = "How much a bank's documents count relative to the others'; one for each --bank, in the same order."

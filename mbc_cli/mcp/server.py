@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import anyio
 from mcp.server.mcpserver import Context, MCPServer
-from mcp.server.mcpserver.exceptions import ResourceError, ToolError
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints
 
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from mbc_engine.memory import Memory
     from mbc_engine.question import Answer, Source
 
-BANK: Final = "mbc://bank"
-_JSON: Final = "application/json"
 _ENDING_SECONDS: Final = 1.5
 _MOST_REASONS: Final = 20
 _INSTRUCTIONS: Final = (
@@ -209,9 +207,6 @@ class MemoryServer:
         ):
             about = " ".join(f"{tool.__doc__} {note}".split())
             self.server.add_tool(tool, title=title, description=about, annotations=hints)
-        about = "What the memory holds, its size, its model and its files."
-        resource = self.server.resource(BANK, name="bank", title="The memory", description=about, mime_type=_JSON)
-        resource(self.describe)
 
     async def ask(
         self,
@@ -290,18 +285,6 @@ class MemoryServer:
             elif isinstance(event, IngestFinished):
                 return _ingest_result(event, skipped)
         raise RuntimeError("an ingest did not end")
-
-    def describe(self) -> str:
-        try:
-            self._require_banks()
-            header, totals, sizes = self._memory.info()
-        except MBCError as error:
-            raise ResourceError(_message(error)) from error
-        counts = {"documents": totals.documents, "chunks": totals.chunks}
-        bytes_held = {"code_bytes": sizes.codes, "word_bytes": sizes.words}
-        bytes_held |= {"text_bytes": sizes.texts, "file_bytes": sizes.file}
-        names = {"model": plain(header.signature.name), "files": [plain(path) for path in self._memory.paths]}
-        return json.dumps({**counts, **bytes_held, **names}, indent=2, ensure_ascii=False)
 
     async def run(self) -> None:
         """Serve until the client closes stdin or a signal comes, then end the process: a read of stdin cannot be cancelled."""

@@ -36,34 +36,6 @@ def runs(home):
     return folder
 
 
-@pytest.fixture
-def banks(home):
-    """Banks here, in a folder, and in the user's data folder."""
-    (home / "XDG_DATA_HOME" / "mbc").mkdir(parents=True)
-    (home / "work").mkdir()
-    for path in ("mine.mbc", "other.txt", "work/more.mbc", ".hidden.mbc", "XDG_DATA_HOME/mbc/memory.mbc"):
-        (home / path).touch()
-    return home
-
-
-def test_banks_of_the_folder_and_of_the_user(complete, banks):
-    own = str(banks / "XDG_DATA_HOME" / "mbc" / "memory.mbc")
-    assert complete("ask", "--bank", "") == ["mine.mbc", own, "XDG_DATA_HOME/", "work/"]
-    assert complete("bank", "info", "--bank", "m") == ["mine.mbc"]
-    assert complete("bank", "info", "--bank", "work/") == ["work/more.mbc"]
-    assert complete("bank", "info", "--bank", f"{banks}/mi") == [f"{banks}/mine.mbc"]
-
-
-def test_paths_without_a_bank_are_left_to_the_shell(complete, banks):
-    assert complete("ask", "--bank", "wo") == []
-    assert complete("ask", "--bank", "no-such-folder/") == []
-
-
-def test_home_stays_as_it_was_typed(complete, banks, monkeypatch):
-    monkeypatch.setenv("HOME", str(banks))
-    assert complete("ask", "--bank", "~/mi") == ["~/mine.mbc"]
-
-
 def test_models_by_name_and_of_runs(complete, runs):
     assert complete("ask", "--model", "") == [str(runs / "first"), "mini"]
     assert complete("ask", "--model", "mi") == ["mini"]
@@ -118,7 +90,7 @@ def test_what_is_evaluated(complete, home):
     assert complete("eval", "sh") == ["show"]
 
 
-def test_keys_of_the_config(complete, banks):
+def test_keys_of_the_config(complete):
     assert {"bank", "model", "ask.", "bank-list."} <= set(complete("config", "set", ""))
     assert complete("config", "get", "ask.so") == ["ask.sources"]
 
@@ -134,7 +106,7 @@ def test_a_broken_config_hinders_no_completion(complete, home, monkeypatch):
     assert complete("ask", "--model", "mi") == ["mini"]
 
 
-def test_completing_imports_no_torch(banks, runs):
+def test_completing_imports_no_torch(runs):
     script = (
         "import sys; from typer.testing import CliRunner; from mbc_cli.app import app\n"
         "for words in ('ask --bank', 'ask --model', 'eval --method', 'eval --suite', 'eval --run', 'train --preset',\n"

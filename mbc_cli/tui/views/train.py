@@ -63,8 +63,8 @@ class TrainView(View):
     Lines are measured in training, points in validations. `┊` marks where codes start being learned, `▴` where unused
     codes were reset. In a comparison, the second run is drawn with `+` and `◆`.
 
-    `[` and `]` turn to further plots; `z`, or a click, shows one alone. Training continues after the dashboard closes;
-    `mbc tui --run` opens a run of any folder.
+    `[` and `]` turn to further plots. Training continues after the dashboard closes; `mbc tui --run` opens a run of any
+    folder.
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("p,space", "request('pause')", "Pause"),
@@ -77,7 +77,6 @@ class TrainView(View):
         Binding("l", "choose", "Runs"),
         Binding("left_square_bracket,left", "turn(-1)", "Previous plots", show=False),
         Binding("right_square_bracket,right", "turn(1)", "Plots", key_display="[ ]"),
-        Binding("z", "zoom", "Zoom", show=False),
     ]
 
     def __init__(self, key: int, places: Places) -> None:
@@ -177,9 +176,6 @@ class TrainView(View):
 
     def action_turn(self, by: int) -> None:
         self.query_one(RunPlots).turn(by)
-
-    def action_zoom(self) -> None:
-        self.query_one(RunPlots).zoom()
 
     @on(OptionList.OptionSelected, "#runs")
     def _choose(self, event: OptionList.OptionSelected) -> None:

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from textual import events
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 
@@ -82,12 +81,11 @@ MEASURES: Final = (
 
 
 class RunPlots(VerticalScroll):
-    """Plots of all measures in rows, or one alone."""
+    """Plots of all measures in rows."""
 
     def __init__(self) -> None:
         super().__init__(id="plots")
         self._charts = {Chart(measure.title, id=measure.name): measure for measure in MEASURES}
-        self._alone: Chart | None = None
         self._runs: tuple[AttachedRun | None, AttachedRun | None] = (None, None)
         self._drawn: object = None
 
@@ -105,33 +103,17 @@ class RunPlots(VerticalScroll):
                 self._draw(chart, run, other)
 
     def turn(self, by: int) -> None:
-        if self._alone is None:
-            self.scroll_relative(y=by * self.size.height, animate=False)
-        else:
-            charts = [*self._charts]
-            self.zoom(charts[(charts.index(self._alone) + by) % len(charts)])
-
-    def zoom(self, chart: Chart | None = None) -> None:
-        """Show one plot alone, the first in sight unless it is given, or all again."""
-        in_sight = (own for own in self._charts if own.region.bottom > self.region.y)
-        self._alone = chart or (next(in_sight) if self._alone is None else None)
-        self.on_resize()
-
-    def on_click(self, event: events.Click) -> None:
-        if isinstance(event.widget, Chart):
-            self.zoom(event.widget if self._alone is None else None)
+        self.scroll_relative(y=by * self.size.height, animate=False)
 
     def on_resize(self) -> None:
-        columns = 1 if self._alone else max(1, self.size.width // _MIN_WIDTH)
-        rows = 1 if self._alone else -(-len(self._charts) // columns)
+        columns = max(1, self.size.width // _MIN_WIDTH)
+        rows = -(-len(self._charts) // columns)
         self.styles.grid_size_columns = columns
         self.styles.grid_rows = str(max(_MIN_HEIGHT, self.size.height // rows))
-        for chart in self._charts:
-            chart.display = self._alone in (None, chart)
         self.call_after_refresh(lambda: self.show(*self._runs))
 
     def _draw(self, chart: Chart, run: AttachedRun | None, other: AttachedRun | None) -> None:
-        if run is None or not chart.display:
+        if run is None:
             chart.show([])
             return
         measure, history = self._charts[chart], run.history

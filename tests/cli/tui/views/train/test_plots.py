@@ -70,21 +70,6 @@ async def test_a_small_screen_shows_some_plots_and_turns_to_the_others(places, u
         await until(lambda: in_sight(app)[0] == "loss")
 
 
-async def test_one_plot_can_be_seen_alone(places, until):
-    app = opened(places, write(places.runs / "one", [STARTED, *steps(1, 30)]))
-    async with app.run_test(size=LARGE) as pilot:
-        await until(lambda: title(app, "rate") == "Learning rate  0.001")
-        await until(lambda: chart(app, "rate").size.height)
-        await pilot.click("#rate")
-        await until(lambda: in_sight(app) == ["rate"])
-        await pilot.press("]")
-        await until(lambda: in_sight(app) == ["speed"])
-        await pilot.press("z")
-        await until(lambda: len(in_sight(app)) == 12)
-        await pilot.press("z")
-        await until(lambda: in_sight(app) == ["loss"])
-
-
 async def test_it_moves_with_the_run_and_forgets_what_a_resumed_run_takes_back(places, until):
     run = write(places.runs / "one", [STARTED, *steps(1, 10)])
     app = opened(places, run)
