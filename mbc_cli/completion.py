@@ -1,7 +1,6 @@
 """What a shell may complete to. Nothing here imports torch. Paths are left to the shell."""
 
-import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import get_args
 
@@ -31,8 +30,7 @@ def models_and_presets(ctx: typer.Context, incomplete: str) -> Found:
 
 
 def runs(ctx: typer.Context, incomplete: str) -> Found:
-    found = {entry.name: "" for entry in _entries(str(_runs_folder(ctx))) if Path(entry.path, CONFIG).is_file()}
-    return _beginning(found, incomplete)
+    return _beginning({path.parent.name: "" for path in _runs_folder(ctx).glob(f"*/{CONFIG}")}, incomplete)
 
 
 def _listing(names: Callable[[], Iterable[str] | dict[str, str]]) -> Callable[[str], Found]:
@@ -70,18 +68,10 @@ def config_keys(ctx: typer.Context, incomplete: str) -> Found:
 
 
 def _beginning(found: dict[str, str], incomplete: str) -> Found:
-    return [(name, label) for name, label in sorted(found.items()) if name.startswith(incomplete)]
+    """Names that begin so, unless they hide something."""
+    fitting = ((name, label) for name, label in sorted(found.items()) if name.startswith(incomplete))
+    return [(name, label) for name, label in fitting if name[:1] != "." and plain(name) == name]
 
 
 def _runs_folder(ctx: typer.Context) -> Path:
-    return Path(ctx.params.get("runs") or runs_folder())
-
-
-def _entries(folder: str) -> Iterator["os.DirEntry[str]"]:
-    """What is in a folder by name, unless that hides something; nothing if it cannot be looked into."""
-    try:
-        with os.scandir(os.path.expanduser(folder)) as found:  # noqa: PTH111
-            visible = (entry for entry in found if entry.name[0] != "." and plain(entry.name) == entry.name)
-            yield from sorted(visible, key=lambda entry: entry.name)
-    except OSError:
-        return
+    return Path(ctx.params.get("runs") or runs_folder()).expanduser()

@@ -9,7 +9,6 @@ from typing import Final
 
 from rich.text import Text
 
-from mbc_cli.commands.bank import info
 from mbc_cli.config import question_history
 from mbc_cli.question_history import add_question, read_questions
 from mbc_cli.render.answer import show_answer, show_source, show_times
@@ -29,7 +28,6 @@ except ImportError:  # not every system has it
 _PROMPT: Final = "? "
 _COMMANDS: Final = {
     "/sources": "show the passages behind the last answer in full",
-    "/bank": "show what each bank holds and how large it is",
     "/help": "show this list",
     "/quit": "quit; so does Ctrl-D",
 }
@@ -109,11 +107,6 @@ def _obey(command: str, memory: Memory, last: Answer | None) -> None:
     match command:
         case "/sources":
             _show_passages(last, with_bank=len(memory.paths) > 1)
-        case "/bank":
-            for number, path in enumerate(memory.paths):
-                if number:
-                    out.print()
-                info(bank=path)
         case "/help":
             for name, about in _COMMANDS.items():
                 out.print(Text.assemble((f"{name:<10}", "cyan"), about))

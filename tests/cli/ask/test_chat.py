@@ -92,11 +92,6 @@ def test_a_question_without_an_answer_leaves_no_sources(talk, says, end):
     assert err.endswith("There is no answer yet.\n\n")
 
 
-def test_the_bank_is_described(talk, mbc, bank):
-    out, _, _ = talk("/bank")
-    assert out == mbc("bank", "info", "--bank", bank).stdout
-
-
 def test_help_says_that_questions_stand_alone(talk):
     out, _, _ = talk("/help")
     assert "independent" in " ".join(out.split())
