@@ -48,10 +48,10 @@ def read_contents(
                 break
         else:
             is_there = True
-            yield from (_skipped(number, "has no text") for number in lacking)
+            yield from (Skipped(str(number), "has no text") for number in lacking)
             lacking = []
             text = _text(item, text_column)
-            yield _content(item, part, text) if text else _skipped(item.number, "has no text")
+            yield _content(item, part, text) if text else Skipped(str(item.number), "has no text")
     if lacking:
         raise UnreadableFile(f"has no column named {text_column!r}; its columns are {columns}")
 
@@ -100,10 +100,6 @@ def _listed(fields: Iterable[str]) -> str:
     return names if len(names) <= _LONGEST_LIST else f"{names[:_LONGEST_LIST]}…"
 
 
-def _skipped(number: int, reason: str) -> Skipped:
-    return Skipped(str(number), reason)
-
-
 def _content(row: Fields, part: str, text: str) -> Content:
     date = day_of(row.fields.get("date"))
     return Content(text, f"{date}\0{text}".encode(), date, part)  # no text holds a zero, so none can imitate this
@@ -150,9 +146,9 @@ def read_csv(stream: ByteStream) -> Iterator[Fields | Skipped]:
     has_text = bool({*TEXT_FIELDS} & {*names})
     for number, cells in enumerate(table, 1):
         if isinstance(cells, csv.Error):
-            yield _skipped(number, f"is broken: {cells}")
+            yield Skipped(str(number), f"is broken: {cells}")
         elif any(cells[len(names) :]):
-            yield _skipped(number, "has more cells than the header")
+            yield Skipped(str(number), "has more cells than the header")
         elif any(cell.strip() for cell in cells):
             joined = "" if has_text else _joined(columns, cells)
             fields = dict.fromkeys(names, "") | dict(zip(names, cells, strict=False))
@@ -196,14 +192,14 @@ def read_jsonl(stream: ByteStream) -> Iterator[Fields | Skipped]:
     """The rows; blank lines are none."""
     for number, line in enumerate(lines(stream, "\n"), 1):
         if line is None:
-            yield _skipped(number, f"is longer than {LINE_CHARACTERS >> 20} MB")
+            yield Skipped(str(number), f"is longer than {LINE_CHARACTERS >> 20} MB")
         elif line.strip():
             try:
                 value = json.loads(line)
             except (ValueError, RecursionError):
-                yield _skipped(number, "is not JSON")
+                yield Skipped(str(number), "is not JSON")
                 continue
-            yield Fields(number, value) if isinstance(value, dict) else _skipped(number, "is not a JSON object")
+            yield Fields(number, value) if isinstance(value, dict) else Skipped(str(number), "is not a JSON object")
 
 
 @dataclass(frozen=True)
