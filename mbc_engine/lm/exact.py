@@ -233,7 +233,8 @@ class ExactLM:
         whole = (x * self._constants[_NORM_STEPS]).clamp_(-_NORM_TOP, _NORM_TOP).round_().to(torch.int64)
         mean = (whole * whole).sum(1, keepdim=True).float().mul_(self._mean)
         values, top = self._quantised(x * gain)
-        return values, top.div_(mean.add_(self._epsilon).sqrt_())
+        # MKL's root is up to a bit off; in double precision that is rounded away.
+        return values, top.div_(mean.add_(self._epsilon).double().sqrt_().float())
 
     def _quantised(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Each row as 8-bit integers, and its largest size; whatever zeros become, that takes them back to zero."""
@@ -267,11 +268,22 @@ class ExactLM:
 
 def _summed(integers: Tensor, others: Tensor) -> Tensor:
     """A product of matrices whose sums stay under 2^24."""
-    # Settings and accelerators may multiply in less than single precision.
-    is_single = torch.get_float32_matmul_precision() == "highest" and not torch.is_autocast_enabled("cpu")
-    if is_single and integers.device.type == "cpu":
+    if integers.device.type == "cpu" and _is_single() and _is_single_unless_set():
         return integers @ others
     return (integers.double() @ others.double()).float()
+
+
+def _is_single() -> bool:
+    try:
+        return torch.get_float32_matmul_precision() == "highest" and not torch.is_autocast_enabled("cpu")
+    except RuntimeError:  # it was set under another name, in torch.backends
+        return False
+
+
+@cache
+def _is_single_unless_set() -> bool:
+    """Whether matrices are multiplied in single precision: the environment may have asked oneDNN for less."""
+    return bool((torch.eye(128).mul_(4095) @ torch.full((128, 128), 4095.0) == 4095.0**2).all())
 
 
 def _fastest_sums(device: torch.device) -> Sums:

@@ -29,8 +29,8 @@ from mbc_engine.lm.exact import ExactLM, ExactShape, Sums, quantise
 from mbc_engine.lm.pretrained import write_tensors
 
 # Part of every fingerprint: another number for any change of what the bytes are.
-_VERSION: Final = "mbc-exact-lm-2"
-_EMBEDDED: Final = "3d8218405ff6252d"
+_VERSION: Final = "mbc-exact-lm-3"
+_EMBEDDED: Final = "11e2e96b84ef9066"
 _MOST_TOKENS: Final = 1024
 _RANGE_BITS: Final = 56  # that a coder divides, at least
 _KEPT: Final = 4096  # texts decoded last

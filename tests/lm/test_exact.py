@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import product
+from unittest.mock import Mock
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -98,7 +100,9 @@ def test_steps_of_any_length_equal_one_pass(cuts: list[int], batch: int) -> None
     assert torch.equal(torch.cat(found, dim=1), whole(lm, tokens))
 
 
-def test_precision_settings_change_nothing(tensors: dict[str, Tensor], lm: ExactLM) -> None:
+def test_precision_settings_change_nothing(
+    tensors: dict[str, Tensor], lm: ExactLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
     expected = whole(lm, text(50))
     before = torch.get_float32_matmul_precision()
     try:
@@ -110,6 +114,10 @@ def test_precision_settings_change_nothing(tensors: dict[str, Tensor], lm: Exact
         torch.set_float32_matmul_precision(before)
     with torch.autocast("cpu", torch.bfloat16):
         assert torch.equal(whole(lm, text(50)), expected)
+    asked = Mock(side_effect=RuntimeError("mix of the legacy and new APIs"))
+    monkeypatch.setattr(torch, "get_float32_matmul_precision", asked)
+    assert torch.equal(whole(lm, text(50)), expected)
+    asked.assert_called()
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
@@ -118,6 +126,14 @@ def test_a_gpu_changes_nothing(tensors: dict[str, Tensor], lm: ExactLM, sums: ex
     tokens = torch.cat([text(40, seed) for seed in range(3)])
     found = ExactLM(SHAPE, tensors, device="cuda", sums=sums)
     assert torch.equal(whole(found, tokens.cuda()).cpu(), whole(lm, tokens))
+
+
+def test_roots_are_rounded_exactly(lm: ExactLM) -> None:
+    x = torch.randn(4096, SHAPE.width, generator=torch.Generator().manual_seed(0))
+    _, scales = lm._normed(x.clone(), torch.ones(SHAPE.width))
+    squares = (x * 1024).round().long().square().sum(1).float() * (1 / (SHAPE.width * 1024**2))
+    roots = np.sqrt((squares + torch.tensor(SHAPE.epsilon)).numpy())
+    assert (scales.squeeze(1).numpy() == x.abs().amax(1).numpy() / roots).all()
 
 
 def test_probabilities_are_nearly_those_of_the_lm_in_single_precision(llama: LlamaForCausalLM, lm: ExactLM) -> None:
