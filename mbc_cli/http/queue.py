@@ -35,12 +35,9 @@ class _QueuedWork:
 
 
 class BatchQueue:
-    """Work for one thread, done oldest first in batches of one key.
+    """Work for one thread, done oldest first, in batches of one key whose sizes add up to 1 at most.
 
-    Args:
-        process: does a batch in the thread; returns each result, or the error to raise.
-        batch: most items in a batch; their sizes add up to 1 at most.
-        capacity: most items waiting.
+    `process` does a batch in the thread, and returns each result, or the error to raise.
     """
 
     def __init__(self, process: Callable[[Hashable, list[Any]], Sequence[Any]], *, batch: int, capacity: int) -> None:

@@ -60,10 +60,7 @@ class OverviewView(View):
 
 
 def growth_points(state: DashboardState, now: float) -> list[tuple[float, int]]:
-    """When the bank had how many chunks: at the end of each ingest, when the last one began, and now.
-
-    `now`, in seconds since the epoch, is rounded to steps too small to be seen, so that nothing is redrawn in between.
-    """
+    """When the bank had how many chunks: at each ingest's end, the last one's begin, and now, rounded to save drawing."""
     ingest = state.ingest
     points = [(time, end.bank_chunks) for time, end in ingest.growth]
     if ingest.began is not None:
