@@ -85,7 +85,7 @@ class IngestProgress(ProgressView):
                 "model to take less space. Ctrl-C is safe; `mbc bank compact --codec lm` continues."
             )
         self.recoding_bar(event)
-        self._recoded = event
+        self._recoded = event if event.done else None
 
     def stopping(self) -> None:
         saving = "" if self._watches else " Documents that are encoded are being saved; Ctrl-C again ends at once."

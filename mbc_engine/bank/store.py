@@ -211,7 +211,7 @@ class MemoryBank:
         texts, codec = self._blocks.texts, "lm" if to_lm else "zstd"
         with self.snapshot():
             state = texts.state
-            total = sum(1 for _ in texts.following(state.offered if to_lm else 0, are_lm=not to_lm))
+            total = sum(1 for _ in texts.following(state.offered, are_lm=False)) if to_lm else state.lm_texts
         if not total or (stop and stop.is_set()):
             return
         done = before = after = 0
@@ -219,7 +219,7 @@ class MemoryBank:
         model = open_model(state.lm if state.lm_texts else "")
         with self.changing():
             texts.require(model.fingerprint)
-            position = texts.state.offered if to_lm else 0
+            position = offered = texts.state.offered if to_lm else 0
         pending: dict[int, EncodedText | None] = {}
         batch: list[tuple[int, EncodedText]] | None = None
         while batch != []:
@@ -234,10 +234,14 @@ class MemoryBank:
                 before, after = before + len(text.payload), after + len(own.payload)
                 position, done = number + 1, done + 1
             if not batch or time.monotonic() - committed >= _COMMIT_SECONDS:
-                with suppress(BankBusy) if batch else nullcontext(), self.changing():
-                    texts.require(model.fingerprint)
-                    texts.change(pending)
-                    texts.note_offered(max(position, texts.state.offered) if to_lm else 0)
+                with suppress(BankBusy) if batch else nullcontext():
+                    with self.changing():
+                        texts.require(model.fingerprint)
+                        position = min(position, texts.change(pending))
+                        if texts.state.offered < offered:  # others have put texts where the last ones were
+                            position = min(position, texts.state.offered)
+                        offered = max(position, texts.state.offered) if to_lm else 0
+                        texts.note_offered(offered)
                     pending, committed = {}, time.monotonic()
             if batch:
                 yield TextsRecoded(done, max(done, total), before, after, round(time.monotonic() - began, 3), codec)

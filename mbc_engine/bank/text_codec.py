@@ -79,7 +79,7 @@ def decode_chunk(text: EncodedText, open_model: OpenTextModel | None = None) -> 
 
 
 def decode_texts(texts: Sequence[EncodedText], open_model: OpenTextModel | None = None) -> list[str]:
-    """The texts, those under a language model in one call. Raises ValueError if damaged, ModelError without the model."""
+    """The texts, those under a language model some at a time. Raises ValueError if damaged, ModelError without the model."""
     plain = (_unfolded(text.payload) if text.codec == ZSTD else text.payload for text in texts)
     found = [
         "" if text.codec == LM else own.decode("utf-8", "surrogatepass") for text, own in zip(texts, plain, strict=True)
@@ -87,10 +87,12 @@ def decode_texts(texts: Sequence[EncodedText], open_model: OpenTextModel | None 
     for fingerprint in {text.lm for text in texts if text.codec == LM}:
         if open_model is None:
             raise ModelError(f"These texts need the language model {fingerprint}.", hint="Give `open_model` here.")
+        model = open_model(fingerprint)
         places = [place for place, text in enumerate(texts) if text.codec == LM and text.lm == fingerprint]
-        several = open_model(fingerprint).decode([texts[place].payload for place in places])
-        for place, text in zip(places, several, strict=True):
-            found[place] = text
+        for start in range(0, len(places), DECODED):
+            some = places[start : start + DECODED]
+            for place, own in zip(some, model.decode([texts[place].payload for place in some]), strict=True):
+                found[place] = own
     if any(check_of(own) != text.check for own, text in zip(found, texts, strict=True)):
         raise ValueError("a text's checksum does not match")
     return found
@@ -225,8 +227,12 @@ class TextTable:
         self.note_offered(min(self.state.offered, first))  # what had these numbers before is gone
         return first
 
-    def change(self, changed: Mapping[int, EncodedText | None]) -> None:
-        """Remove the texts of some numbers, or put the same ones there in another codec, if they are still there."""
+    def change(self, changed: Mapping[int, EncodedText | None]) -> int:
+        """Remove the texts of some numbers, or put the same ones there in another codec, if they are still there.
+
+        Returns the first number that another text has by now.
+        """
+        first = _LAST
         every = np.array(sorted(changed), np.int64)
         for near in np.split(every, np.flatnonzero(np.diff(every) > _APART) + 1) if changed else ():
             numbers: list[int] = near.tolist()
@@ -238,7 +244,10 @@ class TextTable:
                     new.pop(number, None)
                 elif own is not None and (own.start, own.check) == (text.start, text.check):
                     new[number] = text
+                elif own is not None:
+                    first = min(first, number)
             self._store(rows, old, new)
+        return first
 
     def note_offered(self, number: int) -> None:
         """All texts before this number are under the language model, or do not gain by it."""

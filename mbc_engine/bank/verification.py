@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mbc_engine.bank.block import Block, keys_of, read_block, read_keys, read_words, rows_of
 from mbc_engine.bank.blocks import BlockTable
@@ -20,20 +19,19 @@ from mbc_engine.bank.database import (
     require_format,
     transaction,
 )
-from mbc_engine.bank.records import BankHeader, Counts, EncodedText, TextState, count, unpack
+from mbc_engine.bank.records import BankHeader, Counts, EncodedText, Indices, TextState, count, unpack
 from mbc_engine.bank.text_codec import DECODED, LM, OpenTextModel, decode_texts, read_row
 from mbc_engine.errors import BankError
 from mbc_engine.events import BankVerified, DamageFound, Event, Progressed
 
 _MOST_OF_STRUCTURE: Final = 20
 
-Numbers = NDArray[np.int64]
-
 
 def verify(path: Path, open_model: OpenTextModel | None = None) -> Iterator[Event]:
     """Check the file's structure, all checksums, and that blocks, texts and counts fit together.
 
-    With `open_model`, texts under a language model are decoded too, which takes a while. Yields what is damaged, how far it is, and last `BankVerified`. Raises BankError if the bank cannot be opened.
+    With `open_model`, texts under a language model are decoded too, which takes a while. Yields what is damaged, how
+    far it is, and last `BankVerified`. Raises BankError if the bank cannot be opened.
     """
     with (
         closing(open_file(path, read_only=True)) as connection,
@@ -65,7 +63,7 @@ def _events(
         yield DamageFound("file", str(error))
         return
     counts = np.zeros((shape.levels, shape.positions, shape.num_codes), np.int64)
-    none: Numbers = np.empty(0, np.int64)
+    none: Indices = np.empty(0, np.int64)
     digests, origins, texts = [none], [none], [none]  # contents and origins are compared by 64 bits of them
     for done, number in enumerate(numbers, 1):
         try:
@@ -103,7 +101,7 @@ def _block(table: BlockTable, number: int, header: BankHeader) -> Block:
     return block
 
 
-def _texts_of(block: Block) -> Numbers:
+def _texts_of(block: Block) -> Indices:
     rows, ordinals = rows_of(np.array(block.lengths), np.arange(sum(block.lengths)))
     return np.array(block.first_texts)[rows] + ordinals
 
@@ -122,7 +120,7 @@ def _state(
 
 
 def _all_texts(
-    connection: sqlite3.Connection, owned: Numbers, state: TextState | None, open_model: OpenTextModel | None
+    connection: sqlite3.Connection, owned: Indices, state: TextState | None, open_model: OpenTextModel | None
 ) -> Iterator[Event]:
     stored: list[int] = []
     size = lm_bytes = lm_texts = 0

@@ -134,6 +134,27 @@ def test_a_document_that_goes_while_its_text_is_recoded_stays_away(model: Any, f
             assert lines(anew) == before
 
 
+@pytest.mark.parametrize("seconds", [0.0, 60.0])
+def test_texts_that_take_the_numbers_of_removed_ones_are_recoded_too(
+    model: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    monkeypatch.setattr(store, "_COMMIT_SECONDS", seconds)
+    with open_bank(model, tmp_path / "b.mbc") as bank, MemoryBank.open(tmp_path / "b.mbc") as other:
+        list(ingest(model, bank, [folder]))
+        is_first = True
+        for event in bank.recode_texts(MODEL.open, to_lm=True):
+            if event.done == event.chunks and is_first:
+                removed = [origin[:2] for origin in bank.origins()][-3:]
+                other.remove(removed)
+                for source, _ in removed:
+                    Path(source).write_text(f"Another {source}. {STORY * 2}")
+                list(ingest(model, other, [Path(source) for source, _ in removed]))
+                is_first = False
+        list(bank.recode_texts(MODEL.open, to_lm=True))
+        assert bank.text_state().lm_texts == bank.totals().chunks
+        assert list(verify(tmp_path / "b.mbc", MODEL.open))[-1] == BankVerified(20, bank.totals().chunks, 0)
+
+
 @pytest.mark.timeout(600)
 def test_a_watch_recodes_while_nothing_changes(model: Any, folder: Path, tmp_path: Path) -> None:
     stop = threading.Event()
