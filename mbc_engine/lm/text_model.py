@@ -33,6 +33,7 @@ _VERSION: Final = "mbc-exact-lm-3"
 _EMBEDDED: Final = "11e2e96b84ef9066"
 _MOST_TOKENS: Final = 1024
 _RANGE_BITS: Final = 56  # that a coder divides, at least
+_BATCH: Final = 16  # payloads, whose tokens' keys and values take 46 kB each
 _KEPT: Final = 4096  # texts decoded last
 
 
@@ -85,15 +86,19 @@ class TextModel:
             yield _range_encoded([(len(ids) - 1, 1, _MOST_TOKENS), *next(coded)]) if ids else None
 
     def decode(self, payloads: Sequence[bytes]) -> list[str]:
-        """The inverse, in one batch. Raises ValueError if bytes are no text's; other damage gives another text."""
-        new = [payload for payload in dict.fromkeys(payloads) if payload not in self._latest]
-        self._latest |= zip(new, self._decoded(new), strict=True) if new else ()
-        texts = [self._latest[payload] for payload in payloads]
-        for payload in payloads:
-            self._latest.move_to_end(payload)
+        """The inverse. Raises ValueError if bytes are no text's; other damage gives another text."""
+        found = {payload: self._latest.get(payload) for payload in payloads}
+        new = [payload for payload, text in found.items() if text is None]
+        for start in range(0, len(new), _BATCH):
+            batch = new[start : start + _BATCH]
+            found |= zip(batch, self._decoded(batch), strict=True)
+        # Another thread may decode, too.
+        for payload, text in found.items():
+            self._latest.pop(payload, None)
+            self._latest[payload] = text or ""
         while len(self._latest) > _KEPT:
             self._latest.popitem(last=False)
-        return texts
+        return [found[payload] or "" for payload in payloads]
 
     def _tokenized(self, text: str) -> list[int]:
         try:

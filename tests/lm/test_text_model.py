@@ -107,9 +107,21 @@ def test_decoded_texts_are_kept(tiny: TextModel, monkeypatch: pytest.MonkeyPatch
     assert tiny.decode(payloads) == several
     assert tiny.decode(payloads[::-1]) == several[::-1]
     assert decoded == [2]
+    monkeypatch.setattr(text_model, "_BATCH", 2)
+    assert fresh(tiny).decode(payloads) == several
+    assert decoded == [2, 2, 1]
     monkeypatch.setattr(text_model, "_KEPT", 2)
     tiny.decode(payloads)
     assert list(tiny._latest) == payloads[1:]
+
+
+def test_another_thread_may_forget_what_this_one_found(tiny: TextModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    several = list(SENTENCES[:2])
+    payloads = [payload for payload in tiny.encode(several) if payload]
+    fresh(tiny).decode(payloads[:1])
+    decoding = tiny._decoded
+    monkeypatch.setattr(tiny, "_decoded", lambda own: tiny._latest.clear() or decoding(own))
+    assert tiny.decode(payloads) == several
 
 
 def test_damage_gives_another_text_or_an_error(tiny: TextModel) -> None:
