@@ -131,11 +131,13 @@ class TextModel:
         order = sorted(range(len(coders)), key=lambda place: -lengths[place])
         written: list[list[int]] = [[] for _ in coders]
         cache = self._lm.empty_cache(len(coders), max(lengths))
-        seconds: dict[int, float] = {}  # that the latest step took, by the number of threads
+        seconds = {1: 0.0}  # that the latest step took, by the number of threads
         with single_threaded() as most:
             for step in range(max(lengths)):
                 # Two threads halve the time where two processors are idle, and take many times as long where not.
-                threads = (1, 1, 1, most, most)[step] if step < 5 else min(seconds, key=seconds.__getitem__)
+                if step == 2:
+                    seconds[most] = 0.0
+                threads = (max if step % 16 == 15 else min)(seconds, key=seconds.__getitem__)
                 torch.set_num_threads(threads)
                 began = time.perf_counter()
                 working = [place for place in order if lengths[place] > step]
