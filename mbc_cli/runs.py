@@ -2,7 +2,7 @@
 
 import json
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -25,6 +25,7 @@ class RunCommand:
     validation: str | None
     start: str | None
     device: str | None
+    track: list[str] = field(default_factory=list)
 
     def save(self, run: Path) -> None:
         """Note the command in a new run's folder; one that holds a training already keeps its own."""

@@ -47,6 +47,7 @@ _BASE = "The base LM: a hub id, or the folder of a model."
 _CHANGE = "Change a setting: training.epochs=3; can be repeated."
 _PRESET = "A built-in preset, or a TOML file."
 _NUMBERED = "the preset's name and a number"
+_TRACK = "Log metrics to tensorboard, wandb, ...; can be repeated."
 
 
 def train(
@@ -68,6 +69,7 @@ def train(
     ] = None,
     device: DeviceOption = None,
     threads: ThreadsOption = None,
+    track: Annotated[list[str] | None, option(_TRACK, metavar="TRACKER")] = None,
     runs: RunsOption,
     list_presets: Annotated[bool, option("List the built-in presets.", "--list-presets")] = False,
     json: JsonOption = False,
@@ -97,7 +99,7 @@ def train(
         folder = placed(run, runs)
         before = RunCommand.load(folder)
         device = (device if is_typed(ctx, "device") else None) or before.device
-        command, config = replace(before, device=device), config_of(folder)
+        command, config = replace(before, device=device, track=track or before.track), config_of(folder)
     else:
         if preset is None or not data:
             missing = [name for name, given in (("--preset", preset), ("--data", data)) if not given]
@@ -112,7 +114,7 @@ def train(
         folder, data = placed(run, runs) if run else new_run(preset, runs), list(map(absolute, data))
         validation = absolute(validation) if validation else own_validation(data)
         start = str(Path(start).absolute()) if start and Path(start).exists() else start
-        command = RunCommand(data, validation, start, device)
+        command = RunCommand(data, validation, start, device, track or [])
     _train(folder, config, command, threads, resume=resume, as_json=json)
 
 
@@ -135,12 +137,13 @@ def _train(run: Path, config: Config, command: RunCommand, threads: int | None, 
         examples, validation = hold_out(examples, _HELD_OUT)
     with loading("torch"):
         from mbc_engine.training.run_files import require_start
-        from mbc_engine.training.trainer import train
+        from mbc_engine.training.trainer import require_trackers, train
 
+        require_trackers(command.track)
         if start is not None:
             require_start(start)
         device = prepare_torch(command.device, threads)
-    where: dict[str, Any] = {"cache": states_cache(), "device": device}
+    where: dict[str, Any] = {"cache": states_cache(), "device": device, "trackers": command.track}
     train_here = partial(train, config, examples, validation, run, resume=resume, start=start, **where)
     if not is_main:
         with stop_on_interrupt(lambda: None) as stop:

@@ -27,6 +27,7 @@ EVENTS = "events.jsonl"
 SNAPSHOT = "snapshot.safetensors"
 MODEL = "model"
 LOCK = "lock"
+TRACKED = "tracked"
 _REQUEST = "request"
 _USAGE = "usage.safetensors"
 # What of a step makes a curve.

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import torch
@@ -132,14 +133,17 @@ class _Inside(nn.Module):
         return work(*arguments)
 
 
-def processes_on(device: str) -> Processes:
+def processes_on(device: str, *, trackers: Sequence[str] = (), folder: Path | None = None) -> Processes:
     """The processes of this launch, or the only one; of several on GPUs each has a GPU of its own.
 
-    Raises ConfigError if the launch asks for something that a training here cannot do.
+    Trackers, by the names that accelerate knows, keep their files in `folder`. Raises ConfigError if the launch asks
+    for something that a training here cannot do.
     """
     accelerator = Accelerator(
         cpu=is_launched() and device == "cpu",
         device_placement=False,
+        log_with=list(trackers) or None,
+        project_dir=folder,
         # The training knows by itself what is computed in which precision, and what a loss weighs.
         mixed_precision="no",
         gradient_accumulation_plugin=GradientAccumulationPlugin(num_steps=1),

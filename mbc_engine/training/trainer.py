@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import torch
+from accelerate import Accelerator
+from accelerate.tracking import get_available_trackers
 
 from mbc_engine import events
 from mbc_engine.config import Config
@@ -22,7 +24,7 @@ from mbc_engine.paper.checkpoint import load_into
 from mbc_engine.paper.mbc import compile_parts
 from mbc_engine.paper.scoring import within_window
 from mbc_engine.runs.event_log import EventLog
-from mbc_engine.runs.training_runs import CONFIG, EVENTS, MODEL, SNAPSHOT, request_in, write_usage
+from mbc_engine.runs.training_runs import CONFIG, EVENTS, MODEL, SNAPSHOT, TRACKED, request_in, write_usage
 from mbc_engine.training import run_files
 from mbc_engine.training.data import Batch, TextStates, TrainingSet
 from mbc_engine.training.objective import Objective, adam, learning_rate, mean_losses, optimiser_step
@@ -46,6 +48,7 @@ def train(
     resume: bool = False,
     start: Path | None = None,
     device: str = "cpu",
+    trackers: Sequence[str] = (),
     stop: threading.Event | None = None,
 ) -> Iterator[events.Event]:
     """Train a model and keep the best validated one in `run/model`; without `validation`, the last one.
@@ -53,31 +56,64 @@ def train(
     Between two steps it pauses or stops, if `make_request` asks for it. All processes that `accelerate launch` started
     together call this alike; the first one writes and yields events, the others yield nothing.
 
-    States of frozen encoders are kept in `cache`; training starts from the weights of the model folder `start`. Setting
-    `stop` ends it after the step in progress.
+    States of frozen encoders are kept in `cache`, training starts from the weights of the model folder `start`, and
+    `trackers` are names that accelerate knows, such as tensorboard. Setting `stop` ends it after the step in progress.
 
     Raises ConfigError if the run exists and `resume` is False, the settings do not fit together or cannot be started
-    from, or the run's files cannot be written; DataError without examples; ModelError if a pretrained part is missing.
+    from, a tracker is not installed, or the run's files cannot be written; DataError without examples; ModelError if a
+    pretrained part is missing.
     """
+    require_trackers(trackers)
     if start is not None:
         run_files.require_start(start)
     if not resume:
         run_files.require_no_run(run)  # before any process can write there
-    processes = processes_on(device)
+    processes = processes_on(device, trackers=trackers, folder=run / TRACKED)
     training = _Training(config, examples, validation, run, cache, start, processes, stop)
+    accelerator = processes.accelerator
     if not processes.is_main:
         for _ in training.all_events(None):
             pass
-        processes.accelerator.end_training()
+        accelerator.end_training()
         return
     with run_files.at_work(run), closing(EventLog(run / EVENTS)) as log:
         (run / CONFIG).write_text(config.to_toml())
+        settings = _dotted(config.model_dump())
+        accelerator.init_trackers(run.name, config=settings, init_kwargs={"wandb": {"dir": str(run)}})
         try:
             for event in training.all_events(log):
                 log.append(event)
+                _track(accelerator, event)
                 yield event
         finally:
-            processes.accelerator.end_training()
+            accelerator.end_training()
+
+
+def require_trackers(names: Sequence[str]) -> None:
+    """Raise ConfigError if a tracker is not installed, or not known at all."""
+    available = sorted(str(name) for name in get_available_trackers())
+    for name in names:
+        if name not in available:
+            raise ConfigError(
+                f"There is no tracker {name!r} here.",
+                hint=f"Installed: {', '.join(available) or 'none'}; `pip install tensorboardX` adds tensorboard, "
+                "`pip install wandb` adds wandb.",
+            )
+
+
+def _track(accelerator: Accelerator, event: events.Event) -> None:
+    if isinstance(event, events.TrainStep | events.Validated):
+        group = "train" if isinstance(event, events.TrainStep) else "validation"
+        figures = {name: value for name, value in vars(event).items() if isinstance(value, int | float)}
+        named = {f"{group}/{name}": value for name, value in figures.items() if name not in ("step", "epoch")}
+        accelerator.log(named, step=event.step)
+
+
+def _dotted(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    dotted: dict[str, Any] = {}
+    for name, value in settings.items():
+        dotted |= _dotted(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+    return dotted
 
 
 # What comes after a step; of what several processes wish for, all do the highest.
