@@ -28,8 +28,7 @@ def of_kind(events, kind):
 
 
 def test_every_method_goes_through_every_protocol(work, settings, tmp_path):
-    without_spacy = {name: kind for name, kind in METHODS.items() if name != "salient-spans"}
-    names = [name for name, kind in without_spacy.items() if not kind.is_retriever_reader]
+    names = [name for name, kind in METHODS.items() if not kind.is_retriever_reader]
     given = settings(methods=names, protocols=["online", "retention", "scaling", "code-usage"])
     events = work(given)
     skipped = of_kind(events, StageSkipped)

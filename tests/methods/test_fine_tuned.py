@@ -15,7 +15,7 @@ from mbc_engine.methods import fine_tuned as rate_sweep
 from mbc_engine.methods.fine_tuned import FineTuned, Optimiser, sweep
 from mbc_engine.methods.method import MethodAnswer, QuestionSettings
 from mbc_engine.methods.reading import answers
-from mbc_engine.methods.token_weights import TokenWeights, uniform
+from mbc_engine.methods.token_weights import TokenWeights, salient_spans, uniform
 from mbc_engine.methods.tuning import train_on_questions
 
 DOCUMENTS = ["Ada moved to Aalen in the spring.", "The river rose, the bridge held.", "Hugo moved to Haifa."]
@@ -115,13 +115,9 @@ def test_a_long_document_makes_a_step_a_piece(base: BaseLM) -> None:
     assert len(seen) > 3 and max(seen) <= 8
 
 
-def weigh_nothing(piece: TokenisedText) -> Tensor:
-    return torch.zeros(len(piece.ids))
-
-
 @pytest.mark.parametrize("documents", [["", " "], ["it rained and it rained"]])
 def test_what_weighs_nothing_makes_no_step(base: BaseLM, documents: list[str]) -> None:
-    before, method = state(base), tuned(base, weigh_nothing if documents[0] else uniform)
+    before, method = state(base), tuned(base, salient_spans() if documents[0] else uniform)
     method.adapt(documents[:1])
     assert same(before, state(base))
     assert method.footprint().on_disk == 0
@@ -203,11 +199,13 @@ def taught(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("optimiser", ["adam", "adafactor"])
-def test_an_answer_is_likelier_after_its_document_than_after_anothers(taught: Path, optimiser: Optimiser) -> None:
+@pytest.mark.parametrize(("weights", "optimiser"), [(uniform, "adam"), (salient_spans(), "adafactor")])
+def test_an_answer_is_likelier_after_its_document_than_after_anothers(
+    taught: Path, weights: TokenWeights, optimiser: Optimiser
+) -> None:
     """Of people the base LM never met. Closed book cannot tell their places from others; EM takes a larger model."""
     base = load_base(str(taught))
-    method = FineTuned(base, uniform, rate=1e-2, optimiser=optimiser, window=64)
+    method = FineTuned(base, weights, rate=1e-2, optimiser=optimiser, window=64)
     gains = []
     for example in STRANGERS:
         other = next(one for one in STRANGERS if one.answers != example.answers)

@@ -1,14 +1,104 @@
-"""Weights of tokens: salient spans by a stand-in of spaCy."""
+"""Weights of tokens: salient spans by rules on sentences that mislead them, and by a stand-in of spaCy."""
 
 import sys
+from itertools import groupby
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
-from mbc_engine.errors import ConfigError
-from mbc_engine.lm.base import TokenisedText
+from mbc_engine.lm.base import TokenisedText, load_base
 from mbc_engine.methods.token_weights import over_characters, salient_spans
+
+
+@pytest.fixture
+def no_spacy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "spacy", None)
+
+
+def found(text: str) -> list[str]:
+    """The stretches of a text that weigh anything, where each character is a token."""
+    weights = salient_spans()(TokenisedText(text, (0,) * len(text), tuple((at, at + 1) for at in range(len(text)))))
+    runs = groupby(zip(text, weights.tolist(), strict=True), key=lambda marked: marked[1])
+    return ["".join(character for character, _ in run) for weight, run in runs if weight]
+
+
+@pytest.mark.usefixtures("no_spacy")
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("The crowd met Angela Merkel in Berlin.", ["Angela Merkel", "Berlin"]),
+        ("The White House spoke.", ["White House"]),
+        ("Cats like milk. However, Google bought it.", ["Google"]),
+        ("Obama spoke. People heard Obama.", ["Obama", "Obama"]),
+        ("Spoke he? People spoke to Obama\u2019s friends.", ["Obama\u2019s"]),
+        ("Milk is white.\nCats like it.", []),
+        ("NATO acted. McDonald's sells iPhones.", ["NATO", "McDonald's", "iPhones"]),
+        ("I think I'm the one who saw it.", []),
+        ("Mr. Smith flew to St. Petersburg.", ["Mr. Smith", "St. Petersburg"]),
+        ("It was J. K. Rowling. Then Paris won.", ["J. K. Rowling", "Paris"]),
+        ("He likes Ludwig van Beethoven and the University of California, Berkeley.",
+         ["Ludwig van Beethoven", "University of California", "Berkeley"]),
+        ("The U.S. Senate and AT&T met.", ["U.S. Senate", "AT&T"]),
+        ("BREAKING NEWS FROM PARIS\n\nIt rained.", []),
+        ("We met Élodie Ngô in Zürich.", ["Élodie Ngô", "Zürich"]),
+        ('"We like Rome," he said. "They like Rome too."', ["Rome", "Rome"]),
+        ("it was a day like any other", []),
+        ("May I come? March on!", []),
+        ("He came in May and left in March.", ["May", "March"]),
+    ],
+)  # fmt: skip
+def test_names_are_distinguished_from_words_that_open_sentences(text: str, names: list[str]) -> None:
+    assert found(text) == names
+
+
+@pytest.mark.usefixtures("no_spacy")
+@pytest.mark.parametrize(
+    ("text", "dates"),
+    [
+        ("it was on Tuesday, March 3, 2015.", ["Tuesday", "March 3, 2015"]),
+        ("May 2012 was wet; so was 3rd of May, 2013.", ["May 2012", "3rd of May, 2013"]),
+        ("in Jan. 1999, and on Nov. 3", ["Jan. 1999", "Nov. 3"]),
+        ("from 2020-03-01 to 04/05/21", ["2020-03-01", "04/05/21"]),
+        ("in the 1990s, the \u201980s and the 19th century", ["1990s", "\u201980s", "19th century"]),
+        ("Sundays in 1066", ["Sundays", "1066"]),
+        ("marching in august company", []),
+    ],
+)
+def test_dates_count(text: str, dates: list[str]) -> None:
+    assert found(text) == dates
+
+
+@pytest.mark.usefixtures("no_spacy")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "it cost $1.65 billion, or £5m",
+        "up 3.5% to 20,000 tonnes",
+        "they won 51-49",
+        "worth 1999.5 or 1,999",
+        "two of 7",
+    ],
+)
+def test_numbers_that_are_no_dates_do_not_count(text: str) -> None:
+    assert found(text) == []
+
+
+@pytest.mark.usefixtures("no_spacy")
+def test_tokens_of_spans_weigh_one_and_the_others_nothing() -> None:
+    piece = TokenisedText("he met Ada.", (1, 2, 3, 4, 5), ((0, 2), (2, 6), (6, 9), (9, 10), (10, 11)))
+    weights = salient_spans()
+    assert weights(piece).tolist() == [0, 0, 1, 1, 0]
+    assert weights(TokenisedText("he", (), ((0, 0), (0, 2)))).tolist() == [0, 0]
+
+
+@pytest.mark.usefixtures("no_spacy")
+def test_the_tokens_of_a_real_tokenizer_are_marked(tiny: Any) -> None:
+    base = load_base(str(tiny.bases["gpt2"]))
+    (piece,) = base.texts.pieces("The baker moved to Bergen in the spring.", 100)
+    weights = salient_spans()(piece)
+    marked = "".join(base.tokenizer.decode(id) for id, weight in zip(piece.ids, weights, strict=True) if weight)
+    assert marked == " Bergen"
 
 
 def stand_in(models: list[str]) -> ModuleType:
@@ -30,11 +120,10 @@ def test_spacy_is_used_where_it_has_an_english_model(monkeypatch: pytest.MonkeyP
     assert salient_spans()(piece).tolist() == [1, 0, 0]
 
 
-@pytest.mark.parametrize("spacy", [None, stand_in(["de_core_news_sm"])])
-def test_without_spacy_s_english_salient_spans_cannot_be_found(spacy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "spacy", spacy)
-    with pytest.raises(ConfigError, match="found by spaCy"):
-        salient_spans()
+def test_spacy_without_an_english_model_leaves_it_to_the_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "spacy", stand_in(["de_core_news_sm"]))
+    piece = TokenisedText("it met Ada 5", (1, 2, 3, 4), ((0, 2), (2, 6), (6, 10), (10, 12)))
+    assert salient_spans()(piece).tolist() == [0, 0, 1, 0]
 
 
 def test_a_token_weighs_as_the_heaviest_of_its_characters() -> None:
