@@ -98,6 +98,9 @@ def evaluate(
         Path | None, _files(_FILES, metavar="FOLDER", envvar="MBC_DATA", show_default="the working folder")
     ] = None,
     plan: Annotated[bool, option("Only show the resources needed and which parts can run here.", "--plan")] = False,
+    hours: Annotated[
+        float, option("Skip stages of a suite estimated to take longer than this here.", min=0, metavar="N")
+    ] = 100.0,
     device: DeviceOption = None,
     threads: ThreadsOption = None,
     json: JsonOption = False,
@@ -130,14 +133,14 @@ def evaluate(
     else:
         experiment = settings_in(existing_evaluation(run or "").path)
     if plan:
-        machine, needed = _requirements(experiment, device, threads)
+        machine, needed = _requirements(experiment, device, threads, hours)
         if json:
             print_json(plan_json(experiment, machine, needed))
         else:
             print_plan(experiment, machine, needed, out)
         return
     folder = _folder(run, is_begun=not (suite or data), stem=Path(suite).stem if suite else experiment.datasets[0].name)
-    _work(experiment, folder, device, threads)
+    _work(experiment, folder, device, threads, hours)
     _show_report(folder, as_json=json)
 
 
@@ -287,7 +290,7 @@ def _slug(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "-", text)[:_LONGEST_NAME].strip("-").lower() or "own"
 
 
-def _work(settings: "ExperimentSettings", folder: Path, device: str | None, threads: int | None) -> None:
+def _work(settings: "ExperimentSettings", folder: Path, device: str | None, threads: int | None, hours: float) -> None:
     is_grid = len(settings.bases) * len(settings.datasets) > 1
     resume = f"Continue with: mbc eval --run {shlex.quote(name_in(folder, evaluations_folder()))}"
     with ending_with(resume):
@@ -298,7 +301,7 @@ def _work(settings: "ExperimentSettings", folder: Path, device: str | None, thre
             torch_device = prepare_torch(device, threads)
         in_the_way: dict[tuple[str, str], str] = {}
         if is_grid:
-            machine, needed = _requirements(settings, device, threads)
+            machine, needed = _requirements(settings, device, threads, hours)
             in_the_way = obstacles(needed)
             print_plan(settings, machine, needed, notes)
         view = ExperimentView(folder, resume)
@@ -320,14 +323,14 @@ def _work(settings: "ExperimentSettings", folder: Path, device: str | None, thre
 
 
 def _requirements(
-    settings: "ExperimentSettings", device: str | None, threads: int | None
+    settings: "ExperimentSettings", device: str | None, threads: int | None, hours: float
 ) -> "tuple[Machine, Sequence[CellRequirements]]":
     with loading("sizes of models"):
         from mbc_engine.experiments.requirements import requirements, this_machine
 
         torch_device = prepare_torch(device, threads)
         machine = this_machine(torch_device, has_hub=bool(hub_is_reachable()))
-        return machine, requirements(settings, machine)
+        return machine, requirements(settings, machine, max_hours=hours)
 
 
 def _show_report(folder: Path, *, as_json: bool) -> None:

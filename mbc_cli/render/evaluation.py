@@ -209,38 +209,51 @@ def _print(*parts: str | tuple[str, str]) -> None:
     out.print(Text.assemble(*parts), soft_wrap=not out.is_terminal)
 
 
-_COLUMNS = ("cell", "data", "models", "memory", "here")
+_COLUMNS = ("cell", "data", "models", "memory", "hours", "here")
 
 
 def print_plan(
     settings: "ExperimentSettings", machine: "Machine", needed: "Sequence[CellRequirements]", console: Console
 ) -> None:
     """A line for each cell, then everything that is missing or too much, each reason once."""
+    from mbc_engine.experiments.requirements import ASSUMED
+
     stages = sum(len(cell.stages) for cell in needed)
     console.print(plain(f"{settings.title}: {counted(len(needed), 'cell')}, {counted(stages, 'stage')}"), style="bold")
-    print_table(_COLUMNS, list(map(_row, needed)), right=("memory",), console=console)
+    print_table(_COLUMNS, list(map(_row, needed)), right=("memory", "hours"), console=console)
     for line in _reasons(needed):
         console.print(Text(plain(line), "yellow"))
     if not all(thing.can_be_had for cell in needed for thing in cell.data):
         console.print("--data-folder is where files are; docs/data.md says how to get them.")
     here = f"{plain(machine.description)} with {size(machine.memory)}"
     console.print(Text(f"Memory is the least that the largest stage takes, without activations; here: {here}.", "dim"))
+    known = [cell.hours for cell in needed if cell.hours is not None]
+    if known:
+        text = f"About {_hours(sum(known))} hours in all, assuming {machine.speed / 1e12:g} Tflop/s, {ASSUMED}."
+        console.print(Text(text, "dim"))
 
 
 def plan_json(
     settings: "ExperimentSettings", machine: "Machine", needed: "Sequence[CellRequirements]"
 ) -> dict[str, Any]:
-    kept = ("memory", "obstacle", "follows")
+    from mbc_engine.experiments.requirements import ASSUMED
+
+    kept = ("memory", "hours", "obstacle", "follows")
     cells = [
         {
             **asdict(cell),
             "stages": [{"stage": own.name, **{name: getattr(own, name) for name in kept}} for own in cell.stages],
             "memory": cell.memory,
+            "hours": cell.hours,
             "possible": cell.possible,
         }
         for cell in needed
     ]
-    return {"title": settings.title, "machine": asdict(machine), "cells": cells}
+    return {"title": settings.title, "machine": asdict(machine), "assumed": ASSUMED, "cells": cells}
+
+
+def _hours(hours: float | None) -> str:
+    return "?" if hours is None else f"{hours:.2g}" if hours < 10 else f"{hours:,.0f}"
 
 
 def _row(cell: "CellRequirements") -> tuple[str, ...]:
@@ -249,6 +262,7 @@ def _row(cell: "CellRequirements") -> tuple[str, ...]:
         _state(cell.data),
         _state(cell.models) if cell.models else "?",
         "?" if cell.memory is None else size(cell.memory),
+        _hours(cell.hours),
         f"{cell.possible} of {counted(len(cell.stages), 'stage')}",
     )
 
@@ -267,7 +281,7 @@ def _reasons(needed: "Sequence[CellRequirements]") -> list[str]:
         for thing in lacking:
             missing.setdefault(thing.status.capitalize(), {})[thing.name] = None
         if cell.unknown:
-            found.setdefault(f"memory unknown: {cell.unknown}", []).append(cell.cell)
+            found.setdefault(f"no estimate: {cell.unknown}", []).append(cell.cell)
         for stage in cell.stages:
             if stage.obstacle and stage.follows is None and not lacking:
                 found.setdefault(stage.obstacle, []).append(f"{cell.cell} {stage.name}")

@@ -34,15 +34,16 @@ _HELD_BACK = 0.1
 class Stage:
     """Work whose result is kept as a whole: something is prepared, a learning rate chosen, or a protocol run.
 
-    `subject` is what is prepared, or the method; `needs` are earlier stages that it cannot do without. `memory` is
-    an estimate in bytes, None if unknown; `obstacle` is why it cannot be done here, and `follows` the earlier stage that
-    this comes from, if it is not its own.
+    `subject` is what is prepared, or the method; `needs` are earlier stages that it cannot do without. `memory` in bytes
+    and `hours` are estimates of `requirements.py`, None if unknown; `obstacle` is why it cannot be done here, and
+    `follows` the earlier stage that this comes from, if it is not its own.
     """
 
     kind: Literal["prepare", "rate"] | Protocol
     subject: str
     needs: tuple[str, ...] = ()
     memory: int | None = None
+    hours: float | None = None
     obstacle: str | None = None
     follows: str | None = None
 

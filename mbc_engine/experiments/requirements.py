@@ -1,7 +1,9 @@
-"""What an experiment needs, cell by cell: datasets and models, which of them are available, and the least memory.
+"""What an experiment needs, cell by cell: datasets and models, which of them are available, least memory, and hours.
 
 No hub is asked for anything and no model loaded. Memory is that of weights, gradients and moments; activations come on
-top.
+top. Hours are floating-point operations over an assumed rate of the device: 2 a parameter and token forward, 6 where
+something learns (Kaplan et al. 2020), for texts of an assumed length. They tell hours from days: half or twice is
+possible. Files that are here are counted; for the paper's datasets, else, the paper's counts stand (section 4.1).
 """
 
 import os
@@ -16,7 +18,7 @@ from mbc_engine.datasets import squad
 from mbc_engine.datasets.by_name import file_of, is_of_hub
 from mbc_engine.errors import ConfigError, MBCError
 from mbc_engine.experiments.cells import Cell, Stage, cells
-from mbc_engine.experiments.registry import METHODS
+from mbc_engine.experiments.registry import METHODS, published
 from mbc_engine.experiments.settings import ExperimentSettings
 from mbc_engine.machine import memory, usable_cores
 
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
 
 _SINGLE: Final = 4  # bytes of a float
 _MOMENTS: Final = {"adam": 2 * _SINGLE, "adafactor": 0}
+# Operations a second of a core, as a small suite took them, and of a large GPU, assumed.
+_CORE, _GPU = 1e11, 1e14
+_DOCUMENT, _QUESTION = 256, 48  # tokens; an answer goes with its question
+ASSUMED: Final = f"{_DOCUMENT} tokens a document and {_QUESTION} a question with its answer; half or twice is possible"
 _UNKNOWN_MEMORY: Final = 1 << 62
 _WEIGHTS: Final = ("model.safetensors", "model.safetensors.index.json")
 
@@ -42,17 +48,18 @@ class Availability:
 
 @dataclass(frozen=True)
 class Machine:
-    """What there is to compute on: a torch device, and bytes of memory."""
+    """What there is to compute on: a torch device, bytes of memory, and operations a second, which are assumed."""
 
     device: str
     description: str
     memory: int
+    speed: float
     has_hub: bool
 
 
 @dataclass(frozen=True)
 class CellRequirements:
-    """A cell: data, pretrained models, stages. `unknown` says why the memory is not known, if so."""
+    """A cell: data, pretrained models, stages. `unknown` says why there are no estimates, if so."""
 
     cell: str
     data: tuple[Availability, ...]
@@ -65,6 +72,11 @@ class CellRequirements:
         return max((stage.memory for stage in self.stages if stage.memory is not None), default=None)
 
     @property
+    def hours(self) -> float | None:
+        known = [stage.hours for stage in self.stages if stage.hours is not None]
+        return sum(known) if known else None
+
+    @property
     def possible(self) -> int:
         return sum(1 for stage in self.stages if stage.obstacle is None)
 
@@ -74,13 +86,15 @@ def this_machine(device: str, *, has_hub: bool) -> Machine:
     if device.startswith("cuda"):
         import torch
 
-        return Machine(device, torch.cuda.get_device_name(device), torch.cuda.mem_get_info(device)[1], has_hub)
-    return Machine(device, f"{usable_cores()} cores", memory() or _UNKNOWN_MEMORY, has_hub)
+        return Machine(device, torch.cuda.get_device_name(device), torch.cuda.mem_get_info(device)[1], _GPU, has_hub)
+    cores = usable_cores()
+    return Machine(device, f"{cores} cores", memory() or _UNKNOWN_MEMORY, cores * _CORE, has_hub)
 
 
-def requirements(settings: ExperimentSettings, machine: Machine) -> list[CellRequirements]:
-    """What each cell needs, in order."""
-    return [_of_cell(cell, machine) for cell in cells(settings)]
+def requirements(settings: ExperimentSettings, machine: Machine, *, max_hours: float = 100.0) -> list[CellRequirements]:
+    """What each cell needs, in order; a stage that is estimated to take more than `max_hours` has that obstacle."""
+    read: dict[str, Cell] = {}  # a cell keeps the questions it has read: one for each dataset
+    return [_of_cell(cell, read.setdefault(cell.dataset.name, cell), machine, max_hours) for cell in cells(settings)]
 
 
 def obstacles(needed: Iterable[CellRequirements]) -> dict[tuple[str, str], str]:
@@ -93,12 +107,12 @@ def obstacles(needed: Iterable[CellRequirements]) -> dict[tuple[str, str], str]:
     }
 
 
-def _of_cell(cell: Cell, machine: Machine) -> CellRequirements:
+def _of_cell(cell: Cell, read: Cell, machine: Machine, max_hours: float) -> CellRequirements:
     dataset = cell.dataset
     sources = [*dataset.train, *dataset.questions_train, dataset.validation or dataset.test, dataset.test]
     data = tuple(_source(source, machine.has_hub) for source in dict.fromkeys(sources))
     models: tuple[Availability, ...] = ()
-    config, unknown = None, None
+    config, counts, unknown = None, None, None
     try:
         if cell.is_of_retriever_reader:
             raise ConfigError(f"{cell.base.title} is a retriever-reader.")
@@ -106,20 +120,25 @@ def _of_cell(cell: Cell, machine: Machine) -> CellRequirements:
         names = dict.fromkeys([config.model.base, config.model.documents.name, config.model.questions.name])
         models = tuple(_model(name, machine.has_hub) for name in names)
         _parameters(config.model)
+        counts = _counts(read, data)
     except MBCError as error:
         config, unknown = None, error.message
     missing = next((one for one in (*data, *models) if not one.can_be_had), None)
     judged: dict[str, Stage] = {}
     for stage in cell.stages():
         taken = None if config is None else _memory(stage, config, cell.base.optimiser)
+        hours = _operations(stage, cell, config, counts) / machine.speed / 3600 if config and counts else None
         obstacle, follows = f"{missing.name} is {missing.status}" if missing else None, None
         if obstacle is None and taken is not None and taken > machine.memory:
             room = f"there are {machine.memory / 1e9:.0f} GB on {machine.description}"
             obstacle = f"it takes at least {taken / 1e9:.0f} GB of memory; {room}"
+        if obstacle is None and hours is not None and hours > max_hours:
+            allowed = f"more than the {max_hours:g} allowed"
+            obstacle = f"it takes about {hours:,.0f} hours on {machine.description}, {allowed}"
         if obstacle is None:
             follows = next((need for need in stage.needs if judged[need].obstacle), None)
             obstacle = f"{follows} cannot be done" if follows else None
-        judged[stage.name] = replace(stage, memory=taken, obstacle=obstacle, follows=follows)
+        judged[stage.name] = replace(stage, memory=taken, hours=hours, obstacle=obstacle, follows=follows)
     return CellRequirements(cell.name, data, models, tuple(judged.values()), unknown)
 
 
@@ -141,6 +160,71 @@ def _memory(stage: Stage, config: Config, optimiser: str) -> int:
     if kind.is_fine_tuned:
         return tuned
     return stored if {"mac", "mbc"} & {*kind.needs} else _SINGLE * base_parameters
+
+
+def _operations(stage: Stage, cell: Cell, config: Config, counts: dict[str, int]) -> float:
+    settings, table = cell.settings, _parameters(config.model)
+    encoder, base = table["amortizer"], table["base LM"].trainable + table["base LM"].frozen
+    documents, questions = _stream(stage.kind, settings, counts)
+    match stage.kind, stage.subject:
+        case "code-usage", _:
+            forward = 0
+        case "prepare", "questions":
+            forward = 3 * base * _QUESTION * settings.question_training.epochs * counts["base-train"]
+        case "prepare", "reader":
+            forward = 3 * base * (_DOCUMENT + _QUESTION) * settings.reading_training.epochs * counts["train"]
+        case "prepare", "camels":  # a step within each step
+            own = settings.camels
+            forward = 6 * base * _DOCUMENT * own.steps * own.inner_batches * own.inner_documents
+        case "prepare", name:  # states of frozen encoders are kept
+            step = 3 * (encoder.trainable * (_DOCUMENT + _QUESTION) + base * _QUESTION)
+            forward = cell.config_of(name).training.epochs * counts["train"] * step
+        case _, name:
+            kind, passed = METHODS[name], encoder.trainable + encoder.frozen
+            forward = questions * base * _QUESTION
+            if kind.is_fine_tuned:
+                forward += documents * 3 * base * _DOCUMENT
+            elif "reader" in kind.needs:
+                forward += questions * base * _DOCUMENT
+            elif "questions" not in kind.needs:
+                forward += passed * (documents * _DOCUMENT + questions * _QUESTION)
+    return 2 * forward
+
+
+def _stream(kind: str, settings: ExperimentSettings, counts: dict[str, int]) -> tuple[int, int]:
+    """How many documents a protocol takes in, and how many questions it asks."""
+    documents, questions, own = counts["documents"], counts["questions"], settings.retention
+    if kind == "rate":
+        return len(settings.rates) * counts["swept documents"], len(settings.rates) * counts["swept questions"]
+    retained = range(own.first, own.first + own.further + 1, own.step)
+    wanted = {"retention": retained, "scaling": settings.scaling}.get(kind, ())
+    sizes = sorted(size for size in wanted if size <= documents)
+    return (sizes[-1], len(sizes) * questions * sizes[0] // documents) if sizes else (documents, questions)
+
+
+def _counts(cell: Cell, data: Iterable[Availability]) -> dict[str, int] | None:
+    """Questions trained on, documents and questions of a sweep and of the stream; None where they cannot be counted."""
+    if all(one.is_here and not is_of_hub(one.name) for one in data):
+        documents = len(cell.test.documents)
+        return {
+            "train": len(cell.train),
+            "base-train": len(cell.question_train),
+            "swept documents": len({example.text for example in cell.validation}),
+            "swept questions": len(cell.validation),
+            "documents": documents,
+            "questions": len(cell.test.asked_about(documents)),
+        }
+    dataset, paper = cell.dataset, published()["questions"].get(cell.dataset.name)
+    if paper is None:
+        return None
+    documents, swept = min(cell.settings.documents, paper["test"]), min(dataset.most_validation, paper["validation"])
+    return {
+        **{part: min(paper[part], dataset.most_train or paper[part]) for part in ("train", "base-train")},
+        "swept documents": swept,
+        "swept questions": swept,
+        "documents": documents,
+        "questions": min(documents, cell.settings.questions or documents),
+    }
 
 
 @cache

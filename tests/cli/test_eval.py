@@ -231,4 +231,4 @@ def test_a_retriever_reader_is_evaluated_alone(mbc):
     assert (online["scores"]["questions"], online["cost"]["documents"], online["cost"]["paper_bytes"]) == (2, 2, None)
     assert told["verdicts"] == []
     plan = mbc("eval", "--data", "newswire:test:2", "--plan")
-    assert "memory unknown: mini is a retriever-reader." in " ".join(plan.stdout.split())
+    assert "no estimate: mini is a retriever-reader." in " ".join(plan.stdout.split())

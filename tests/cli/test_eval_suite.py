@@ -1,4 +1,5 @@
 import json
+import re
 
 import pytest
 
@@ -51,7 +52,8 @@ def test_a_plan_tells_what_is_here_and_what_is_not(grid_eval, home):
     assert lines[2].startswith("tiny-lost\tmissing\there")
     assert lines[2].endswith("0 of 3 stages")
     assert lines[3] == f"Not available: {home}/lost.jsonl[:30], {home}/lost.jsonl[30:]"
-    assert lines[-1].startswith("Memory is the least that the largest stage takes")
+    assert lines[-2].startswith("Memory is the least that the largest stage takes")
+    assert re.match(r"About [\d.e-]+ hours in all, assuming [\d.]+ Tflop/s, 256 tokens a document", lines[-1])
     assert not (home / "XDG_DATA_HOME" / "mbc" / "evaluations").exists()
 
 
@@ -87,6 +89,12 @@ def test_what_was_missing_is_done_when_it_is_there(grid_eval, questions, home):
     assert [cell["name"] for cell in report["cells"]] == ["tiny-moves", "tiny-lost"]
     assert report["missing"] == []
     assert "3 stages were done before." in result.stderr
+
+
+def test_stages_that_take_too_long_are_skipped(grid_eval):
+    result = grid_eval("--run", "grid", "--hours", "0")
+    assert result.exit_code == 0, result.stderr
+    assert "more than the 0 allowed" in result.stderr
 
 
 def test_two_runs_are_compared_question_by_question(grid_eval, mbc):

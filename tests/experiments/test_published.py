@@ -75,6 +75,17 @@ def test_parameters_are_those_of_table_2(paper):
         assert [published()["parameters"][base][method] for base in BASES] == pytest.approx(printed)
 
 
+def test_counts_of_questions_are_those_of_section_4_1(paper):
+    for title, name in (("StreamingQA", "streamingqa"), ("SQuAD", "squad"), ("ArchivalQA", "archivalqa")):
+        told = between(paper, rf"\paragraph{{{title}~", "validation questions are used.")
+        own = published()["questions"][name]
+        train, validation, test, base_train = (
+            round(1000 * float(re.search(rf"({NUMBER})K {what}", told)[1]))
+            for what in ("training, ", "validation, ", "test questions", "training and ")
+        )
+        assert own == {"train": train, "validation": validation, "test": test, "base-train": base_train}
+
+
 def test_perplexities_are_told_in_section_4_4_4(paper):
     told = paper[paper.index("With resetting, effective code usage") :]
     for base in BASES:

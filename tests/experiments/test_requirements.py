@@ -5,8 +5,9 @@ import pytest
 from mbc_engine.experiments.cells import cells
 from mbc_engine.experiments.requirements import Machine, obstacles, requirements
 from mbc_engine.experiments.settings import ExperimentSettings, load_suite
+from mbc_engine.paper.builder import parameter_table
 
-LARGE = Machine("cuda", "a large card", memory=10**13, has_hub=True)
+LARGE = Machine("cuda", "a large card", memory=10**13, speed=1e14, has_hub=True)
 
 
 @pytest.fixture
@@ -31,8 +32,8 @@ def settings(tiny, examples, tmp_path):
     return make
 
 
-def only(settings, machine):
-    (cell,) = requirements(settings, machine)
+def only(settings, machine, **arguments):
+    (cell,) = requirements(settings, machine, **arguments)
     return cell
 
 
@@ -42,7 +43,7 @@ def test_every_stage_can_be_done_where_there_is_room(settings):
     assert [stage.name for stage in cell.stages] == [stage.name for own in cells(experiment) for stage in own.stages()]
     assert cell.possible == len(cell.stages)
     assert all(thing.is_here for thing in (*cell.data, *cell.models))
-    assert all(stage.memory is not None for stage in cell.stages)
+    assert all(stage.memory is not None and stage.hours is not None for stage in cell.stages)
     assert obstacles([cell]) == {}
 
 
@@ -60,7 +61,7 @@ def test_a_stage_that_takes_more_memory_than_there_is_takes_what_follows_with_it
     taken = {stage.name: stage.memory for stage in only(experiment, LARGE).stages}
     most = taken["prepare questions"]  # weights, gradients and two moments: four times the weights that answering takes
     assert taken["closed-book online"] == most // 4
-    small = Machine("cpu", "2 cores", memory=most - 1, has_hub=False)
+    small = Machine("cpu", "2 cores", memory=most - 1, speed=1e12, has_hub=False)
     cell = only(experiment, small)
     stood = {stage.name: stage for stage in cell.stages if stage.obstacle}
     assert "of memory; there are 0 GB on 2 cores" in stood["prepare questions"].obstacle
@@ -72,7 +73,7 @@ def test_a_stage_that_takes_more_memory_than_there_is_takes_what_follows_with_it
 
 def test_a_stage_s_own_obstacle_comes_first(settings):
     """Where the preparation was done on a larger machine, that alone is in the way here."""
-    cell = only(settings(), Machine("cpu", "2 cores", memory=1, has_hub=False))
+    cell = only(settings(), Machine("cpu", "2 cores", memory=1, speed=1e12, has_hub=False))
     assert {stage.follows for stage in cell.stages} == {None}
     assert [name for _, name in obstacles([cell])] == [stage.name for stage in cell.stages]
 
@@ -81,11 +82,18 @@ def test_a_model_of_the_hub_is_had_only_where_the_hub_is(settings, monkeypatch):
     monkeypatch.setattr("mbc_engine.lm.pretrained.local_place", lambda name: None)
     away = load_suite("paper").model_copy(update={"methods": ["mbc"], "protocols": ["online"]})
     away = away.model_copy(update={"bases": away.bases[:1], "datasets": settings().datasets})
-    offline = Machine("cuda", "a large card", memory=10**13, has_hub=False)
+    offline = Machine("cuda", "a large card", memory=10**13, speed=1e14, has_hub=False)
     assert only(away, LARGE).possible == 2
     assert {stage.obstacle for stage in only(away, offline).stages} == {
         "distilbert/distilgpt2 is not in the hub cache, and the hub cannot be reached from here"
     }
+
+
+def test_more_hours_than_are_allowed_stand_in_the_way(settings):
+    slow = Machine("cpu", "an abacus", memory=10**12, speed=1e3, has_hub=False)
+    cell = only(settings(methods=["mbc"]), slow, max_hours=10)
+    assert cell.stages[0].obstacle.endswith("hours on an abacus, more than the 10 allowed")
+    assert only(settings(methods=["mbc"]), slow, max_hours=1e9).possible == len(cell.stages)
 
 
 @pytest.mark.parametrize("name", ["nobody/knows-this", "/no/such/folder"])
@@ -94,7 +102,7 @@ def test_sizes_that_nobody_knows_are_no_error(settings, name):
     base = experiment.bases[0].model_copy(update={"changes": [f"model.base={name}"]})
     cell = only(experiment.model_copy(update={"bases": [base]}), LARGE)
     assert f"How large {name} is, is not known here" in cell.unknown
-    assert cell.memory is None
+    assert (cell.memory, cell.hours) == (None, None)
 
 
 def test_fine_tuning_7b_with_adam_is_more_than_the_paper_s_card_holds():
@@ -104,8 +112,55 @@ def test_fine_tuning_7b_with_adam_is_more_than_the_paper_s_card_holds():
         base = paper.bases[-1].model_copy(update={"optimiser": optimiser})
         return paper.model_copy(update={"bases": [base], "datasets": paper.datasets[1:2]})
 
-    card = Machine("cuda", "80 GB", memory=80 * 10**9, has_hub=True)
+    card = Machine("cuda", "80 GB", memory=80 * 10**9, speed=1e14, has_hub=True)
     stood = {stage for _, stage in obstacles([only(llama("adam"), card)])}
     assert {"uniform online", "salient-spans online", "camels online"} <= stood
     assert not {"prepare mbc", "mbc online", "prepare mac", "mac online"} & stood
     assert "uniform online" not in {stage for _, stage in obstacles([only(llama("adafactor"), card)])}
+
+
+PLENTY = {"protocols": ["online", "retention", "scaling", "code-usage"], "rates": [1e-3, 1e-4], "scaling": [5, 10, 50]}
+
+
+def test_hours_are_counted_by_hand(settings):
+    """2 operations a parameter and token, 6 to learn; documents have 256 tokens, questions with answers 48."""
+    asked = settings(
+        **PLENTY, methods=["mbc", "uniform", "camels", "closed-book", "bm25"], retention={"first": 4, "step": 8}
+    )
+    config = next(cells(asked)).config()
+    table = parameter_table(config.model)
+    base, encoder = table["base LM"].frozen, table["amortizer"]
+    encoded = encoder.trainable + encoder.frozen
+    slow = Machine("cpu", "an abacus", memory=10**13, speed=1 / 3600, has_hub=False)  # an hour is an operation
+    cell = only(asked, slow, max_hours=1e30)
+    hours = {stage.name: stage.hours for stage in cell.stages}
+    answer, adapt = 2 * base * 48, 6 * base * 256
+    memorise, ask = 2 * encoded * 256, 2 * encoded * 48 + answer
+    # 30 documents with a question each, of which 3 are held back, are trained on; 20 are the stream.
+    assert hours["prepare questions"] == pytest.approx(8 * 27 * 3 * answer)
+    assert hours["prepare reader"] == pytest.approx(8 * 27 * 6 * base * (256 + 48))
+    assert hours["prepare camels"] == pytest.approx(2000 * 4 * 6 * 2 * adapt)
+    learned = 27 * (6 * encoder.trainable * (256 + 48) + 3 * answer)
+    assert hours["prepare mbc"] == pytest.approx(config.training.epochs * learned)
+    assert hours["uniform rate"] == pytest.approx(2 * 3 * (adapt + answer))
+    assert hours["uniform online"] == pytest.approx(20 * (adapt + answer))
+    assert hours["uniform retention"] == pytest.approx(20 * adapt + 3 * 4 * answer)
+    assert hours["uniform scaling"] == pytest.approx(10 * adapt + 2 * 5 * answer)
+    assert hours["closed-book online"] == pytest.approx(20 * answer)
+    assert hours["bm25 online"] == pytest.approx(20 * (answer + 2 * base * 256))
+    assert hours["mbc online"] == pytest.approx(20 * (memorise + ask))
+    assert cell.hours == pytest.approx(sum(hours.values()))
+
+
+def test_datasets_of_the_paper_are_counted_by_the_paper_where_their_files_are_missing(settings, tmp_path):
+    paper = load_suite("paper", tmp_path)
+    dataset = paper.datasets[0].model_copy(update={"most_train": 100})
+    preset = settings().bases[0]
+    asked = paper.model_copy(update={"bases": [preset], "datasets": [dataset], "methods": ["closed-book"]})
+    one = Machine("cpu", "an abacus", memory=10**13, speed=1 / 3600, has_hub=False)
+    cell = only(asked.model_copy(update={"protocols": ["online"]}), one)
+    prepare, online = (stage.hours for stage in cell.stages)
+    assert cell.possible == 0
+    assert prepare / online == pytest.approx(8 * 100 * 3 / 1665)
+    unknown = dataset.model_copy(update={"name": "mine"})
+    assert only(asked.model_copy(update={"datasets": [unknown]}), one).hours is None
