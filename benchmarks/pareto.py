@@ -195,10 +195,10 @@ def rows(found: Figures) -> list[Row]:
 def written(found: Figures) -> Iterator[str]:
     """The section of the page."""
     yield (
-        "What a chunk takes, codes and text without the index, and how well questions are answered from it, against the "
-        "shortest gold answer. *Measured here*: `mini`'s reader on `squad_val`; every codec gives back the same text, so "
-        "the answers are the same. *The paper*: SQuAD's test questions of the paper, answered by the base LM named, as "
-        "published; its setting, where a bank of codes is all that there is, is harder. Do not compare across the two."
+        "The size of a chunk (codes, words and text, without the index of documents) against the quality of answers from "
+        "it (EM and F1 against the shortest gold answer). *Measured here*: `mini`'s reader on `squad_val`; every codec "
+        "restores the same text, so the answers are the same. *The paper*: as published, for its SQuAD test questions and "
+        "the base LM named. Its setting is harder, as the bank holds codes alone: do not compare the two."
     )
     cells = [
         [

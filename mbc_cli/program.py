@@ -204,7 +204,7 @@ def _report_unwritten(error: OSError) -> int:
 
 def _report_misuse(error: typer.TyperException) -> int:
     """Say what is wrong with a command line; the exit code. Typer has shown the help of a bare group already."""
-    message = error.format_message()
+    message = error.format_message().replace(": Value error, ", ": ")  # which typer adds for a Literal
     if not message:
         return 0
     ctx, param = getattr(error, "ctx", None), getattr(error, "param", None)

@@ -173,9 +173,9 @@ class IngestFinished(Event):
 
 @dataclass(frozen=True)
 class TextsRecoded(Event):
-    """Of `chunks` texts whose codec is to change, `done` were offered to the other codec and took fewer bytes or more.
+    """Of `chunks` texts to recode, `done` are; those that would take more bytes keep their codec.
 
-    `problem` says why it cannot go on: the language model is missing.
+    `problem` says why recoding cannot continue, such as a missing language model.
     """
 
     done: int

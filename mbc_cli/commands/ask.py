@@ -57,7 +57,7 @@ _CONFIDENCE = (
     "the answer is right; for a calibrated model that you train, that the bank holds it."
 )
 _BEAMS = "Beam search width; 1 always takes the likeliest token. No effect with mini."
-_WRITE = "Let a chat LM write the answer from the passage found, instead of quoting it."
+_WRITE = "Let a chat LM put the answer into a sentence; the quotation is shown below it."
 _MAX_TOKENS = "Maximum length of a written answer, in tokens."
 
 

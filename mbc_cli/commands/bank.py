@@ -86,7 +86,9 @@ def show(
 def verify(
     *,
     bank: BankOption,
-    deep: Annotated[bool, option("Also decode every text under the language model, which is slow.", "--deep")] = False,
+    deep: Annotated[
+        bool, option("Also decode the texts that are coded under the language model; slow.", "--deep")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Check a bank for corruption. The exit code is 5 if there is any.

@@ -28,7 +28,7 @@ _STANDARD: Final = Path("-")
 # Nothing that a bank exports comes near; a line without end would fill the memory.
 _LONGEST_LINE: Final = 1 << 28
 _EVERY: Final = 1000
-_CODEC = "Also recode all texts: lm under the language model (smaller), zstd back (faster to read)."
+_CODEC = "Also recode all texts: lm, under the language model (smaller); zstd, back (faster to read)."
 _FILE = "The file to write; - is stdout."
 
 
@@ -97,8 +97,8 @@ def compact(
 ) -> None:
     """Free the disk space that removed documents left behind. What the bank holds does not change.
 
-    With --codec, texts are recoded first. After Ctrl-C, run the same command again to continue; the next `mbc ingest`
-    recodes them under the language model unless it has --codec zstd too.
+    With --codec, texts are recoded first. After Ctrl-C, run the same command again to continue. The next `mbc ingest`
+    recodes texts under the language model again, unless it is given --codec zstd too.
 
     Examples:
       mbc bank compact

@@ -36,8 +36,8 @@ _TEXT = (
     "you train do not need it."
 )
 _CODEC = (
-    "lm recodes the texts that a bank keeps under the language model, if it is installed, once all is memorised: a third "
-    "of the size, a few texts a second. zstd leaves them as they are."
+    "How the bank's texts are compressed. zstd is fast. lm also recodes them under the language model, if installed, once "
+    "everything is memorised: less than half the size, a few texts a second."
 )
 _CPUS = "CPUs, and torch threads, per encoder process."
 

@@ -78,11 +78,13 @@ class IngestProgress(ProgressView):
         if event.problem:
             self.line(f"Texts stay under zstd: {event.problem}")
             self.remove_bar("Recoding texts")
+            self._recoded = event
             return
-        if not event.done and self._end is None:  # a watch says each time that it is done
+        # Only the first texts that are done show that the language model is here. A watch says each time that it is done.
+        if event.done and not self._recoded and self._end is None:
             self.line(
-                f"The bank can be asked from now on. {counted(event.chunks, 'text')} will be recoded under the language "
-                "model to take less space. Ctrl-C is safe; `mbc bank compact --codec lm` continues."
+                f"You can ask questions now. Recoding {counted(event.chunks, 'text')} under the language model to save "
+                "space; Ctrl-C is safe, and `mbc bank compact --codec lm` continues."
             )
         self.recoding_bar(event)
         self._recoded = event if event.done else None
@@ -142,7 +144,7 @@ class IngestProgress(ProgressView):
             f"{seconds(end.seconds)}{speed}."
         )
         out.print(f"{end.unchanged:,} unchanged, {end.removed:,} removed, {end.skipped:,} skipped.")
-        if recoded := self._recoded:
+        if (recoded := self._recoded) and recoded.done:
             saved = f"{size(recoded.before_bytes)} to {size(recoded.after_bytes)}"
             out.print(f"Recoded {counted(recoded.done, 'text')} in {seconds(recoded.seconds)}: {saved}.")
         self.show_skipped()

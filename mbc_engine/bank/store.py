@@ -203,8 +203,8 @@ class MemoryBank:
     ) -> Iterator[TextsRecoded]:
         """Put all texts under a language model, where that takes fewer bytes, or back under zstd, until `stop` is set.
 
-        The first event says how many there are, before the model is opened; without any, it is not. Others can write
-        between commits, which are a few seconds apart; another call goes on from there. Raises ModelError if there is
+        The first event gives their number, before the model is opened; if there are none, it is not opened. Others can
+        write between commits, which are a few seconds apart; another call continues from there. Raises ModelError if there is
         no model, BankError if texts are under another one or damaged.
         """
         began = committed = time.monotonic()

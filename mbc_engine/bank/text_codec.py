@@ -1,7 +1,7 @@
 """Chunks' exact texts as bytes, zstd with a dictionary or range-coded under a language model, and the table they are in.
 
-zstd's dictionary holds English prose, which a short text cannot learn by itself. A language model takes a third of
-zstd's bytes, and a second for a few texts. A row of the table holds many texts, which share what a row costs.
+zstd's dictionary holds English prose, which a short text cannot learn by itself. A language model needs less than half
+of zstd's bytes, but codes only a few texts a second. A row of the table holds many texts, which share its overhead.
 """
 
 import sqlite3
