@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate, chain, islice
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
@@ -95,10 +96,10 @@ class ReadingAnswerer:
     ) -> Drafts:
         settings = self.model.settings
         hits = self.chunks(questions, options, settings.candidates)
-        read = [own[: settings.passages] for own in hits]
+        read = [own[: self._covering(own)] for own in hits]
         searched = time.perf_counter()
         named = [by_document(own, options.sources) for own in hits]  # now, so that all are decoded together
-        passages = known.of(hit.chunk for own in (*read, *named) for hit in own)
+        passages = known.of((hit.chunk for own in read for hit in own), beside=chain(*named))
         readable = [[hit for hit in own if passages[hit.chunk].passage] for own in read]
         if not any(readable):
             raise NothingToRead(
@@ -131,6 +132,12 @@ class ReadingAnswerer:
         require_askable(self.model, options)
         found = self.model.find(queries, self._scope(options.selection), top=max(top, self.model.settings.candidates))
         return [own[:top] for own in found]
+
+    def _covering(self, hits: Sequence[Hit]) -> int:
+        """How many chunks to read: more than are likely to hold the answer rarely change it, and take time."""
+        settings = self.model.settings
+        shares = accumulate(hit.share for hit in hits[: settings.passages])
+        return 1 + sum(share < settings.coverage for share in islice(shares, settings.passages - 1))
 
     def _codes(self, hits: Sequence[Hit]) -> CodeMap:
         codes, shape = self.bank.codes_at([hit.chunk for hit in hits]), self.model.code_shape

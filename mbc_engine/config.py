@@ -204,7 +204,8 @@ class RetrieverReaderSettings(_Settings):
     address: AddressSettings = AddressSettings()
     candidates: PositiveInt = Field(64, description="chunks found, of which the best are read and the rest are sources")
     word_weight: NonNegativeFloat = Field(1.2, description="what a shared word's inverse document frequency counts")
-    passages: PositiveInt = Field(4, description="chunks that are read for an answer")
+    passages: PositiveInt = Field(4, description="most chunks that are read for an answer")
+    coverage: float = Field(0.99, gt=0, le=1, description="the chunks read have this share of the probability together")
     confidence: AnswerConfidence
 
     @property

@@ -288,7 +288,7 @@ class Memory:
     ) -> list[tuple[Source, ...]]:
         """The sources of each answer, with the sentence that was read, or the one that fits best."""
         hits = [(number, hit) for number, draft in enumerate(drafts) for hit in draft.ranked[:most]]
-        found = passages.of(hit.chunk for _, hit in hits)
+        found = passages.of((), beside=[hit for _, hit in hits])
         unread = [(number, hit.chunk) for number, hit in hits if hit.chunk not in drafts[number].sentences]
         wanted = [(questions[number], found[chunk].passage) for number, chunk in unread]
         fitting = dict(zip(unread, best_sentences(self.model, wanted), strict=True))

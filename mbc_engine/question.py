@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mbc_engine.bank.text_codec import TextCoder
     from mbc_engine.load import Model
     from mbc_engine.paper.codebook import CodeMap
+    from mbc_engine.ranking import Hit
 
 
 GENERATED_TOKENS, WRITTEN_TOKENS = 16, 48
@@ -192,6 +193,8 @@ def text_model(fingerprint: str = "") -> "TextCoder":
     return open_text_model(fingerprint or None)
 
 
+# The least share of a source whose text a language model decodes.
+_WORTH_DECODING: Final = 0.01
 # What is entered while so many texts are decoded, which may take seconds.
 OnDecoding = Callable[[int], AbstractContextManager[object]]
 
@@ -206,16 +209,30 @@ class Passages:
         self._cut: dict[tuple[str, str], Sequence[Chunk]] = {}
         self._found: dict[int, Source] = {}
 
-    def of(self, chunks: "Iterable[int]") -> dict[int, Source]:
-        """The passages of chunks, by their indices in stored order."""
-        wanted = sorted(set(chunks))
-        missing = [chunk for chunk in wanted if chunk not in self._found]
+    def of(self, chunks: "Iterable[int]", beside: "Iterable[Hit]" = ()) -> dict[int, Source]:
+        """The passages of chunks, by their indices in stored order, and of hits `beside` them.
+
+        A hit with a share under 1% has none where a language model would have to decode it.
+        """
+        found = list(beside)
+        worth = {*chunks, *(hit.chunk for hit in found if hit.share >= _WORTH_DECODING)}
+        wanted = sorted(worth | {hit.chunk for hit in found})
+        missing = [
+            chunk
+            for chunk in wanted
+            if chunk not in self._found or (chunk in worth and self._found[chunk].passage is None)
+        ]
         stored = self._bank.chunks_at(missing)
         encoded = self._bank.encoded_texts_at(missing)
         unchanged = [self._unchanged(own, text) for own, text in zip(stored, encoded, strict=True)]
-        kept = self._decoded([None if found else text for found, text in zip(unchanged, encoded, strict=True)])
-        for chunk, own, found, text in zip(missing, stored, unchanged, kept, strict=True):
-            self._found[chunk] = self._passage(own, found or text)
+        kept = self._decoded(
+            [
+                None if cut or (text and text.lm and chunk not in worth) else text
+                for chunk, cut, text in zip(missing, unchanged, encoded, strict=True)
+            ]
+        )
+        for chunk, own, cut, text in zip(missing, stored, unchanged, kept, strict=True):
+            self._found[chunk] = self._passage(own, cut or text)
         return {chunk: self._found[chunk] for chunk in wanted}
 
     def _unchanged(self, stored: "StoredChunk", kept: "EncodedText | None") -> Chunk | None:
