@@ -79,7 +79,7 @@ def decode_chunk(text: EncodedText, open_model: OpenTextModel | None = None) -> 
 
 
 def decode_texts(texts: Sequence[EncodedText], open_model: OpenTextModel | None = None) -> list[str]:
-    """The texts, those under a language model some at a time. Raises ValueError if damaged, ModelError without the model."""
+    """The texts, those under a language model in one call. Raises ValueError if damaged, ModelError without the model."""
     plain = (_unfolded(text.payload) if text.codec == ZSTD else text.payload for text in texts)
     found = [
         "" if text.codec == LM else own.decode("utf-8", "surrogatepass") for text, own in zip(texts, plain, strict=True)
@@ -87,12 +87,10 @@ def decode_texts(texts: Sequence[EncodedText], open_model: OpenTextModel | None 
     for fingerprint in {text.lm for text in texts if text.codec == LM}:
         if open_model is None:
             raise ModelError(f"These texts need the language model {fingerprint}.", hint="Give `open_model` here.")
-        model = open_model(fingerprint)
         places = [place for place, text in enumerate(texts) if text.codec == LM and text.lm == fingerprint]
-        for start in range(0, len(places), DECODED):
-            some = places[start : start + DECODED]
-            for place, own in zip(some, model.decode([texts[place].payload for place in some]), strict=True):
-                found[place] = own
+        several = open_model(fingerprint).decode([texts[place].payload for place in places])
+        for place, own in zip(places, several, strict=True):
+            found[place] = own
     if any(check_of(own) != text.check for own, text in zip(found, texts, strict=True)):
         raise ValueError("a text's checksum does not match")
     return found

@@ -12,18 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbc_engine.bank import text_codec
-from mbc_engine.bank.text_codec import (
-    DECODED,
-    LM,
-    MAX_UNFOLDED,
-    PLAIN,
-    ZSTD,
-    check_of,
-    decode_chunk,
-    decode_texts,
-    encode_chunk,
-    recoded,
-)
+from mbc_engine.bank.text_codec import LM, MAX_UNFOLDED, PLAIN, ZSTD, check_of, decode_chunk, encode_chunk, recoded
 from mbc_engine.errors import ModelError
 from mbc_engine.text import Chunk
 from tests.text_models import StandIn
@@ -71,15 +60,6 @@ def test_the_bytes_are_those_of_the_format() -> None:
 def test_what_a_model_does_not_shorten_stays() -> None:
     texts = [encode_chunk(Chunk(text, 0)) for text in (PROSE + "é", "\ud800" + PROSE, "q9!")]
     assert recoded(texts, MODEL, to_lm=True) == texts
-
-
-def test_many_texts_are_decoded_some_at_a_time() -> None:
-    """A batch takes memory for all of its tokens in all layers."""
-    model = StandIn(PROSE)
-    texts = [PROSE[place:] for place in range(2 * DECODED + 1)]
-    under = recoded([encode_chunk(Chunk(text, 0)) for text in texts], model, to_lm=True)
-    assert decode_texts(under, model.open) == texts
-    assert model.decoded == [DECODED, DECODED, 1]
 
 
 def test_a_text_of_another_model_or_without_one_is_refused() -> None:
