@@ -184,10 +184,11 @@ class Run:
 
     def ended(self, open_model: OpenTextModel | None) -> Iterator[Event]:
         """Recode the texts, if everything is memorised, and say how the ingest ended."""
-        seconds = self._seconds()
+        seconds, is_recoded = self._seconds(), True
         for event in recode(self._bank, open_model, self._stop) if self.is_complete else ():
             yield event
-            self.is_complete = not self.is_stopped or bool(event.problem) or event.done == event.chunks
+            is_recoded = bool(event.problem) or event.done == event.chunks
+        self.is_complete = self.is_complete and (is_recoded or not self.is_stopped)
         yield replace(self.finished(), seconds=seconds)
 
     def finished(self) -> IngestFinished:

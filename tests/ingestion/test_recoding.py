@@ -92,6 +92,19 @@ def test_a_stop_while_recoding_is_gone_on_from(model: Any, folder: Path, tmp_pat
         assert bank.text_state().lm_texts == bank.totals().chunks
 
 
+def test_a_stop_while_the_language_model_is_opened_is_seen(model: Any, folder: Path, tmp_path: Path) -> None:
+    stop = threading.Event()
+
+    def open_slowly(_: str) -> StandIn:
+        stop.set()
+        return MODEL
+
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        events = list(ingest(model, bank, [folder], open_model=open_slowly, stop=stop))
+        assert not finished(events).is_complete
+        assert bank.text_state().lm_texts == 0
+
+
 def test_another_language_model_is_refused_and_zstd_is_the_way_out(model: Any, folder: Path, tmp_path: Path) -> None:
     other = StandIn(STORY * 3, fingerprint="0the" * 4)
     with open_bank(model, tmp_path / "b.mbc") as bank, open_bank(model, tmp_path / "other.mbc") as target:
