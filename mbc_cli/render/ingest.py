@@ -43,6 +43,7 @@ class IngestProgress(ProgressView):
         self._size = self._skips = 0
         self._skipped: list[FileSkipped] = []
         self._recoded: TextsRecoded | None = None
+        self._problem = ""
         self._end: IngestFinished | None = None
 
     def show(self, event: Event) -> None:
@@ -76,7 +77,9 @@ class IngestProgress(ProgressView):
 
     def _show_recoding(self, event: TextsRecoded) -> None:
         if event.problem:
-            self.line(f"Texts stay under zstd: {event.problem}")
+            if event.problem != self._problem:  # a watch meets it again after every change
+                self.line(f"Texts stay under zstd: {event.problem}")
+            self._problem = event.problem
             self.remove_bar("Recoding texts")
             self._recoded = event
             return
