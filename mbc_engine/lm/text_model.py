@@ -10,6 +10,7 @@ import json
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import astuple
 from functools import cache
 from pathlib import Path
@@ -182,17 +183,23 @@ def _embedded() -> TextModel:
     folder = find_language_model()
     path = folder / f"{_VERSION}.safetensors"
     shape, tokenizer = _read_shape(folder), Tokenizer.from_file(str(folder / "tokenizer.json"))
-    with FileLock(path.with_suffix(".lock")):
-        if not _is_quantised(path):
-            tensors = quantise(shape, load_file(folder / "model.safetensors"))
-            made = _fingerprint(shape, tokenizer, tensors)
-            if made != _EMBEDDED:
-                raise ModelError(
-                    f"The language model's integers are not those of other machines: {made}, not {_EMBEDDED}.",
-                    hint="Keep text with --codec zstd, and report this.",
-                )
-            write_tensors(path, tensors, {"fingerprint": made})
-    return TextModel._of(shape, tokenizer, load_file(path), _EMBEDDED)  # noqa: SLF001 - one of its own kind
+    try:
+        # A folder that cannot be written needs no lock once the file is there.
+        with nullcontext() if _is_quantised(path) else FileLock(path.with_suffix(".lock")):
+            if not _is_quantised(path):
+                tensors = quantise(shape, load_file(folder / "model.safetensors"))
+                made = _fingerprint(shape, tokenizer, tensors)
+                if made != _EMBEDDED:
+                    raise ModelError(
+                        f"The language model's integers are not those of other machines: {made}, not {_EMBEDDED}.",
+                        hint="Keep text with --codec zstd, and report this.",
+                    )
+                write_tensors(path, tensors, {"fingerprint": made})
+        tensors = load_file(path)
+    except (OSError, SafetensorError) as error:
+        hint = "Check the disk's free space and permissions."
+        raise ModelError(f"The language model could not be prepared: {error}.", hint=hint) from error
+    return TextModel._of(shape, tokenizer, tensors, _EMBEDDED)  # noqa: SLF001 - one of its own kind
 
 
 def _is_quantised(path: Path) -> bool:

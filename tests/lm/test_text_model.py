@@ -1,6 +1,7 @@
 """Texts coded under a tiny random Llama, and under the embedded language model."""
 
 import random
+import shutil
 from fractions import Fraction
 from pathlib import Path
 
@@ -113,6 +114,25 @@ def test_decoded_texts_are_kept(tiny: TextModel, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(text_model, "_KEPT", 2)
     tiny.decode(payloads)
     assert list(tiny._latest) == payloads[1:]
+
+
+def test_a_full_disk_is_said_plainly(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "llama"
+    shutil.copytree(folder, place)
+    monkeypatch.setattr(text_model, "find_language_model", lambda: place)
+    monkeypatch.setattr(text_model, "_EMBEDDED", TextModel.from_folder(place).fingerprint)
+
+    def write(*_: object) -> None:
+        raise OSError("No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(text_model, "write_tensors", write)
+        with pytest.raises(ModelError, match="could not be prepared: No space left"):
+            text_model._embedded.__wrapped__()
+    text_model._embedded.__wrapped__()
+    # What is there can be opened where nothing can be written.
+    monkeypatch.setattr(text_model, "FileLock", None)
+    assert text_model._embedded.__wrapped__().encode(["A text."]) != [None]
 
 
 def test_another_thread_may_forget_what_this_one_found(tiny: TextModel, monkeypatch: pytest.MonkeyPatch) -> None:
