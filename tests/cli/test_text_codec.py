@@ -163,3 +163,5 @@ def test_another_process_can_follow_the_recoding(ingest, stories, home):
             left = event[1].chunks - event[1].done
             assert history.seconds_left == pytest.approx(event[1].seconds * left / event[1].done)
     assert history.state == "finished"
+    assert history.recoded is not None
+    assert history.recoded.done == history.recoded.chunks
