@@ -34,7 +34,8 @@ class Memory:
             embedded one.
         weights: how much the documents of each bank count; None for all alike.
         log: a file that keeps the events of `add` for other processes to follow.
-        on_decoding: gets how many texts a language model is about to decode; what it returns is entered meanwhile.
+        on_decoding: called with the number of texts that a language model is about to decode; returns a context
+            manager for the time that takes.
 
     Attributes:
         paths: of the banks; empty for open ones.

@@ -32,8 +32,8 @@ _LEVEL: Final = 19
 _MAGIC: Final = b"\x28\xb5\x2f\xfd"
 # What a payload may unfold to; a longer text is kept as it is.
 MAX_UNFOLDED: Final = 16 << 20
-# A text decoded by another dictionary, language model or machine than it was encoded by, or a file that is cut
-# otherwise today, passes for the right one once in 16 million times.
+# A text decoded with a wrong dictionary or language model, or read from a file that is now cut into other chunks,
+# passes for the right one once in 16 million times.
 CHECK_BYTES: Final = 3
 # A row's bytes: as many as fill four overflow pages of SQLite's, beside the 489 that it then keeps in the tree.
 FULL: Final = 489 + 4 * 4092
@@ -61,7 +61,7 @@ def check_of(text: str) -> int:
 
 
 def encode_chunk(chunk: Chunk) -> EncodedText:
-    """A chunk without a language model, the same bytes each time with one version of zstd; half a surrogate is kept."""
+    """A chunk under zstd, or plain if that is shorter; deterministic for one version of zstd. Keeps lone surrogates."""
     if not 0 <= chunk.start < 1 << 32:
         raise ValueError(f"a chunk cannot start at {chunk.start}")
     plain = _utf8(chunk.text)

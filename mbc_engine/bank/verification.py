@@ -30,7 +30,7 @@ _MOST_OF_STRUCTURE: Final = 20
 def verify(path: Path, open_model: OpenTextModel | None = None) -> Iterator[Event]:
     """Check the file's structure, all checksums, and that blocks, texts and counts fit together.
 
-    With `open_model`, texts under a language model are decoded too, which takes a while. Yields what is damaged, how
+    With `open_model`, texts coded under a language model are decoded too, which is slow. Yields what is damaged, how
     far it is, and last `BankVerified`. Raises BankError if the bank cannot be opened.
     """
     with (

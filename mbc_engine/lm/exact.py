@@ -63,7 +63,7 @@ class ExactShape:
 def quantise(shape: ExactShape, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """8-bit weights, with a scale for each row, of a Llama's state dict in transformers' names; the same everywhere.
 
-    Value channels are brought to similar sizes first, which their output projection undoes.
+    Value channels are first scaled to similar sizes; the output projection undoes it.
     """
     made: dict[str, Tensor] = {}
 
@@ -97,7 +97,7 @@ def quantise(shape: ExactShape, state: Mapping[str, Tensor]) -> dict[str, Tensor
 
 
 class ExactLM:
-    """The LM; `tensors` are `quantise`'s. Nothing but time depends on the device and on how `sums` are computed.
+    """The LM of the `tensors` made by `quantise`. Device and `sums` affect its speed, never its results.
 
     Args:
         sums: None for the fastest that is exact here.
@@ -153,9 +153,9 @@ class ExactLM:
 
     @torch.inference_mode()
     def forward(self, tokens: Tensor, cache: Cache, start: int = 0) -> Tensor:
-        """The final hidden states of `tokens` [B, S], [B, S, width], after `start` tokens that the cache knows.
+        """The final hidden states [B, S, width] of `tokens` [B, S], which follow `start` tokens in the cache.
 
-        The cache learns these; each token attends to itself and all before.
+        They are added to the cache; each token attends to itself and all before.
         """
         batch, length = tokens.shape
         ids, end = tokens.flatten(), start + length
@@ -175,7 +175,7 @@ class ExactLM:
 
     @torch.inference_mode()
     def frequencies(self, states: Tensor) -> Tensor:
-        """How often each token follows, as integers of which no one is 0: from states [N, width] to [N, V], int32."""
+        """Frequencies of the next token, positive int32 [N, V], from states [N, width]."""
         logits = self._product(self._head, *self._normed(states, self._gain))
         logits -= logits.amax(1, keepdim=True)
         # The bits of a float are its logarithm to base 2, but for a curve between powers of two that costs nothing here.

@@ -1,7 +1,7 @@
 """Text at its entropy under a language model: range coding with the probabilities of `ExactLM`.
 
-"Language modeling is compression" (arXiv 2309.10668): a token of probability p takes -log2 p bits. A text is coded by
-itself: ten bits for how many tokens it has, and then each under those before it. Range coding is arithmetic coding in
+"Language modeling is compression" (arXiv 2309.10668): a token of probability p takes -log2 p bits. Each text is coded
+by itself: its number of tokens in ten bits, then each token given those before it. Range coding is arithmetic coding in
 whole bytes (Martin, 1979); the integers here have no fixed size, so that no carry is ever lost.
 """
 
@@ -25,7 +25,7 @@ from torch import Tensor
 
 from mbc_engine.errors import ModelError
 from mbc_engine.lm.coding import one_by_one, single_threaded
-from mbc_engine.lm.embedded import LANGUAGE_MODEL, find_language_model
+from mbc_engine.lm.embedded import find_language_model
 from mbc_engine.lm.exact import ExactLM, ExactShape, Sums, quantise
 from mbc_engine.lm.pretrained import write_tensors
 
@@ -42,9 +42,9 @@ class TextModel:
     """Codes texts as bytes under a language model, and back.
 
     Args:
-        tokens: the bytes that each token stands for; None for special ones, which no text has.
-        first: the token that the first one of a text is predicted from.
-        fingerprint: 16 hexadecimal digits of all that the bytes depend on.
+        tokens: the bytes of each token; None for special tokens, which no text contains.
+        first: the token from which the first token of a text is predicted.
+        fingerprint: 16 hexadecimal digits of a hash of everything that payloads depend on.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class TextModel:
 
     @classmethod
     def from_folder(cls, folder: Path, *, device: str = "cpu", sums: Sums | None = None) -> Self:
-        """Open a Llama-like LM with byte-level BPE, saved as transformers does. Raises ModelError if it is none."""
+        """Open a Llama-like LM with byte-level BPE, saved by transformers. Raises ModelError if it is something else."""
         shape, tokenizer = _read_shape(folder), Tokenizer.from_file(str(folder / "tokenizer.json"))
         tensors = quantise(shape, load_file(folder / "model.safetensors"))
         return cls._of(shape, tokenizer, tensors, _fingerprint(shape, tokenizer, tensors), device, sums)
@@ -76,18 +76,18 @@ class TextModel:
         return cls(ExactLM(shape, tensors, device=device, sums=sums), tokenizer, tokens, _newline(tokens), fingerprint)
 
     def encode(self, texts: Sequence[str]) -> list[bytes | None]:
-        """Each text as bytes; None for one with no tokens, more than 1,024, or that its tokens do not spell exactly."""
+        """Each text as a payload; None if it has no tokens, more than 1,024, or is not restored exactly by its tokens."""
         return list(self.encode_stepwise(texts))
 
     def encode_stepwise(self, texts: Sequence[str]) -> Iterator[bytes | None]:
-        """As `encode`, one after the other, as many at once as torch has threads."""
+        """As `encode`, one result after the other; as many texts at once as torch has threads."""
         several = [self._tokenized(text) for text in texts]
         coded = one_by_one(self._intervals, [own for own in several if own])
         for ids in several:
             yield _range_encoded([(len(ids) - 1, 1, _MOST_TOKENS), *next(coded)]) if ids else None
 
     def decode(self, payloads: Sequence[bytes]) -> list[str]:
-        """The inverse. Raises ValueError if bytes are no text's; other damage gives another text."""
+        """The inverse of `encode`. Raises ValueError for bytes that are no payload; other damage gives a wrong text."""
         found = {payload: self._latest.get(payload) for payload in payloads}
         new = [payload for payload, text in found.items() if text is None]
         for start in range(0, len(new), _BATCH):
@@ -168,12 +168,12 @@ class TextModel:
 def open_text_model(fingerprint: str | None = None) -> TextModel:
     """The embedded language model as a text model, quantised once into the user's cache.
 
-    Raises ModelError if it is not installed, or `fingerprint` is another one's.
+    Raises ModelError if it is not installed or does not have this `fingerprint`.
     """
     if fingerprint not in (None, _EMBEDDED):
         raise ModelError(
-            f"These texts were compressed by another language model ({fingerprint}) than {LANGUAGE_MODEL}.",
-            hint="Use the version of mbc that wrote the bank, or ingest the files again into a new one.",
+            f"These texts were compressed by another version of the language model ({fingerprint}, not {_EMBEDDED}).",
+            hint="Use the version of mbc that wrote the bank, or ingest the files again into a new bank.",
         )
     return _embedded()
 
@@ -191,8 +191,8 @@ def _embedded() -> TextModel:
                 made = _fingerprint(shape, tokenizer, tensors)
                 if made != _EMBEDDED:
                     raise ModelError(
-                        f"The language model's integers are not those of other machines: {made}, not {_EMBEDDED}.",
-                        hint="Keep text with --codec zstd, and report this.",
+                        f"The quantised language model is not the same as on other machines: {made}, not {_EMBEDDED}.",
+                        hint="Use --codec zstd, and report this.",
                     )
                 write_tensors(path, tensors, {"fingerprint": made})
         tensors = load_file(path)
