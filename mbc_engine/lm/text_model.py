@@ -10,7 +10,6 @@ import json
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import astuple
 from functools import cache
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any, Final, Self
 
 import torch
 from filelock import FileLock
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import Tensor
@@ -183,31 +182,30 @@ def _embedded() -> TextModel:
     folder = find_language_model()
     path = folder / f"{_VERSION}.safetensors"
     shape, tokenizer = _read_shape(folder), Tokenizer.from_file(str(folder / "tokenizer.json"))
+
+    def stored() -> dict[str, Tensor] | None:
+        """What is in the cache, if it is whole: codes of a damaged model could be read nowhere else."""
+        try:
+            tensors = load_file(path)
+        except (OSError, SafetensorError):
+            return None
+        return tensors if _fingerprint(shape, tokenizer, tensors) == _EMBEDDED else None
+
     try:
-        # A folder that cannot be written needs no lock once the file is there.
-        with nullcontext() if _is_quantised(path) else FileLock(path.with_suffix(".lock")):
-            if not _is_quantised(path):
-                tensors = quantise(shape, load_file(folder / "model.safetensors"))
-                made = _fingerprint(shape, tokenizer, tensors)
-                if made != _EMBEDDED:
-                    raise ModelError(
-                        f"The quantised language model is not the same as on other machines: {made}, not {_EMBEDDED}.",
-                        hint="Use --codec zstd, and report this.",
-                    )
-                write_tensors(path, tensors, {"fingerprint": made})
-        tensors = load_file(path)
+        if (tensors := stored()) is None:
+            with FileLock(path.with_suffix(".lock")):
+                if (tensors := stored()) is None:
+                    tensors = quantise(shape, load_file(folder / "model.safetensors"))
+                    if (made := _fingerprint(shape, tokenizer, tensors)) != _EMBEDDED:
+                        raise ModelError(
+                            f"The quantised language model is not that of other machines: {made}, not {_EMBEDDED}.",
+                            hint="Use --codec zstd, and report this.",
+                        )
+                    write_tensors(path, tensors, {})
     except (OSError, SafetensorError) as error:
         hint = "Check the disk's free space and permissions."
         raise ModelError(f"The language model could not be prepared: {error}.", hint=hint) from error
     return TextModel._of(shape, tokenizer, tensors, _EMBEDDED)  # noqa: SLF001 - one of its own kind
-
-
-def _is_quantised(path: Path) -> bool:
-    try:
-        with safe_open(path, "pt") as file:
-            return (file.metadata() or {}).get("fingerprint") == _EMBEDDED
-    except (OSError, SafetensorError):
-        return False
 
 
 def _read_shape(folder: Path) -> ExactShape:

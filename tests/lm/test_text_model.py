@@ -116,7 +116,9 @@ def test_decoded_texts_are_kept(tiny: TextModel, monkeypatch: pytest.MonkeyPatch
     assert list(tiny._latest) == payloads[1:]
 
 
-def test_a_full_disk_is_said_plainly(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cached_model_is_written_once_and_checked(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place = tmp_path / "llama"
     shutil.copytree(folder, place)
     monkeypatch.setattr(text_model, "find_language_model", lambda: place)
@@ -130,6 +132,11 @@ def test_a_full_disk_is_said_plainly(folder: Path, tmp_path: Path, monkeypatch: 
         with pytest.raises(ModelError, match="could not be prepared: No space left"):
             text_model._embedded.__wrapped__()
     text_model._embedded.__wrapped__()
+    (stored,) = place.glob("mbc-exact-*.safetensors")
+    whole = stored.read_bytes()
+    stored.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))  # one bit, which would code texts for this machine alone
+    text_model._embedded.__wrapped__()
+    assert stored.read_bytes() == whole
     # What is there can be opened where nothing can be written.
     monkeypatch.setattr(text_model, "FileLock", None)
     assert text_model._embedded.__wrapped__().encode(["A text."]) != [None]
@@ -202,7 +209,7 @@ def test_the_embedded_language_model_gives_the_bytes_it_gave_elsewhere() -> None
     assert payload is not None
     assert payload.hex() == "0a6391382d4296da42c3564c261626fd602f5527ae3e486cf09db63e26"
     assert fresh(model).decode([payload]) == [PARAGRAPH]
-    with pytest.raises(ModelError, match="another language model"):
+    with pytest.raises(ModelError, match="another version of the language model"):
         open_text_model("0123456789abcdef")
 
 
