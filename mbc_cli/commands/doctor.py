@@ -21,7 +21,6 @@ from mbc_cli.text import near, plain, size
 from mbc_engine import __version__
 from mbc_engine.config import CONFIG, RetrieverReaderConfig, find_model, parse_model_config
 from mbc_engine.errors import MBCError, ModelError
-from mbc_engine.lm.embedded import INSTALL_LANGUAGE_MODEL, LANGUAGE_MODEL, locate_language_model
 from mbc_engine.machine import usable_cores
 
 _PACKAGES: Final = (
@@ -130,6 +129,8 @@ def _encoder() -> Report:
 
 
 def _language_model() -> Report:
+    from mbc_engine.lm.embedded import INSTALL_LANGUAGE_MODEL, LANGUAGE_MODEL, locate_language_model
+
     place = locate_language_model()
     return {
         "name": LANGUAGE_MODEL,

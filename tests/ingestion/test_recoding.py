@@ -160,7 +160,7 @@ def test_texts_that_take_the_numbers_of_removed_ones_are_recoded_too(
                 removed = [origin[:2] for origin in bank.origins()][-3:]
                 other.remove(removed)
                 for source, _ in removed:
-                    Path(source).write_text(f"Another {source}. {STORY * 2}")
+                    Path(source).write_text(f"Another {Path(source).stem}. {STORY * 2}")
                 list(ingest(model, other, [Path(source) for source, _ in removed]))
                 is_first = False
         list(bank.recode_texts(MODEL.open, to_lm=True))
