@@ -89,7 +89,7 @@ def test_the_language_model_is_shown_with_how_to_get_it(mbc, bare):
 
 
 def test_a_language_model_that_is_installed_is_found_but_not_unpacked(mbc, home, monkeypatch):
-    monkeypatch.setattr(checkup, "locate_language_model", lambda: home / "model.gguf")
+    monkeypatch.setattr("mbc_engine.lm.embedded.locate_language_model", lambda: home / "model.gguf")
     assert doctor(mbc)[1]["language_model"]["path"] == str(home / "model.gguf")
     assert "language model  installed, unpacked on first use" in mbc("doctor", "--offline").stdout
 
