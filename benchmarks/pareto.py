@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import plots
 import torch
-from wording import table, wrapped
+from wording import measured, table, write_section
 
 from mbc_engine import (
     Memory,
@@ -36,11 +36,11 @@ from mbc_engine import (
     open_bank,
 )
 from mbc_engine.bank import CodeShape, Origin, StoredDocument
-from mbc_engine.bank.text_codec import TextCoder
 from mbc_engine.errors import ModelError
 from mbc_engine.experiments.registry import published
 from mbc_engine.metrics import compare
 from mbc_engine.paper.builder import config_of
+from mbc_engine.question import text_model
 from mbc_engine.ranking import Hit
 from mbc_engine.text import Chunk
 
@@ -126,19 +126,14 @@ def plain_bytes(chunks: Sequence[Chunk]) -> int:
 
 def coded(model: RetrieverReader, chunks: Sequence[Chunk]) -> float | None:
     """Bytes under the language model for a byte of text, once it has been decoded; None where it is not installed."""
-    from mbc_engine.lm.text_model import open_text_model
-
-    def open_model(fingerprint: str) -> TextCoder:
-        return open_text_model(fingerprint or None)
-
     with filled(model, [[chunk] for chunk in chunks]) as bank:
         try:
-            for _ in bank.recode_texts(open_model, to_lm=True):
+            for _ in bank.recode_texts(text_model, to_lm=True):
                 pass
         except ModelError as error:
             print(f"No row for the language model: {error}")
             return None
-        assert list(bank.texts_at(range(len(chunks)), open_model)) == list(chunks)
+        assert list(bank.texts_at(range(len(chunks)), text_model)) == list(chunks)
         return bank.sizes().texts / plain_bytes(chunks)
 
 
@@ -264,14 +259,10 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2, help="torch's threads")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    if not args.written:
-        found = measure(args.data, args.questions, args.sample, args.quality)
-        args.out.parent.mkdir(parents=True, exist_ok=True)
-        args.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    found = json.loads(args.out.read_text(encoding="utf-8"))
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    PAGE.write_text(f"{before}{BEGIN}\n\n{wrapped(written(found)).strip()}\n\n{END}{after}", encoding="utf-8")
+    found = measured(
+        args.out, None if args.written else lambda: measure(args.data, args.questions, args.sample, args.quality)
+    )
+    write_section(PAGE, BEGIN, END, written(found))
     draw(found)
     print(*written(found), sep="\n")
 

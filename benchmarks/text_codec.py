@@ -10,7 +10,6 @@ after that. On an otherwise idle machine.
 """
 
 import argparse
-import json
 import random
 import statistics
 import tempfile
@@ -22,7 +21,7 @@ from typing import Any, Final
 
 import torch
 from pareto import END, PAGE
-from wording import table, wrapped
+from wording import measured, table, write_section
 
 from mbc_engine import Memory, MemoryBank, RetrieverReader, ingest, load_examples, load_model, open_bank
 from mbc_engine.lm.base import load_base
@@ -170,14 +169,10 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=40, help="questions that are timed")
     parser.add_argument("--compared", type=int, default=400, help="questions whose answers are compared")
     args = parser.parse_args()
-    if not args.written:
-        found = measure(args.data, args.paragraphs, args.questions, args.compared)
-        args.out.parent.mkdir(parents=True, exist_ok=True)
-        args.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    found = json.loads(args.out.read_text(encoding="utf-8"))
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    PAGE.write_text(f"{before}{BEGIN}\n\n{wrapped(written(found)).strip()}\n\n{END}{after}", encoding="utf-8")
+    found = measured(
+        args.out, None if args.written else lambda: measure(args.data, args.paragraphs, args.questions, args.compared)
+    )
+    write_section(PAGE, BEGIN, END, written(found))
     print(*written(found), sep="\n")
 
 

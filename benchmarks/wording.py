@@ -1,8 +1,10 @@
-"""Figures in words, and tables in Markdown, for docs/performance.md."""
+"""Figures in words, tables in Markdown, and the pages that they are written into."""
 
+import json
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
 
 Table = list[list[str]]
 
@@ -51,3 +53,19 @@ def wrapped(lines: Iterable[str]) -> str:
         text.extend((textwrap.wrap(line, 120, break_on_hyphens=False) if is_prose else [line]) or [""])
     kept = [line for place, line in enumerate(text) if line or (place and text[place - 1])]
     return "\n".join(kept).rstrip() + "\n"
+
+
+def measured(out: Path, measure: Callable[[], dict[str, Any]] | None) -> dict[str, Any]:
+    """What is measured now and kept in the file `out`; with None, what is there already."""
+    if measure is not None:
+        found = measure()
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    return dict(json.loads(out.read_text(encoding="utf-8")))
+
+
+def write_section(page: Path, begin: str, end: str, lines: Iterable[str]) -> None:
+    """Put lines in the place of those between two marks on a page."""
+    before, _, rest = page.read_text(encoding="utf-8").partition(begin)
+    _, _, after = rest.partition(end)
+    page.write_text(f"{before}{begin}\n\n{wrapped(lines).strip()}\n\n{end}{after}", encoding="utf-8")

@@ -237,9 +237,9 @@ class Passages:
 
     def _unchanged(self, stored: "StoredChunk", kept: "EncodedText | None") -> Chunk | None:
         """The chunk as the file has it, where decoding it would take long or the bank keeps no text."""
-        from mbc_engine.bank.text_codec import LM, check_of
+        from mbc_engine.bank.text_codec import check_of
 
-        if kept is not None and kept.codec != LM:
+        if kept is not None and not kept.lm:
             return None
         cut = self._cut_today(stored)
         if kept is None:
@@ -254,9 +254,9 @@ class Passages:
         return self._cut[key]
 
     def _decoded(self, texts: "Sequence[EncodedText | None]") -> "Sequence[Chunk | None]":
-        from mbc_engine.bank.text_codec import LM, decode_found
+        from mbc_engine.bank.text_codec import decode_found
 
-        slow = sum(text is not None and text.codec == LM for text in texts)
+        slow = sum(bool(text and text.lm) for text in texts)
         with self._on_decoding(slow) if slow else nullcontext():
             return decode_found(texts, self._bank.name, text_model)
 

@@ -40,8 +40,7 @@ _SHARPNESS: Final = 31 / 32  # of the probabilities: the LM is a little too sure
 _TINY: Final = 1e-9
 _LOG_STEPS: Final = _SHARPNESS * _LOG2_E * (1 << _MANTISSA)
 _LOG_TOP: Final = (_EXPONENT_BIAS + _FREQUENCY_BITS) << _MANTISSA
-_NUMBERS: Final = (_TOP, _WEIGHT_SUM, _NORM_STEPS, _SIGMOID_MIDDLE,
-                   _LOG_STEPS, _LOG_TOP)  # fmt: skip
+_NUMBERS: Final = (_TOP, _WEIGHT_SUM, _NORM_STEPS, _SIGMOID_MIDDLE, _LOG_STEPS, _LOG_TOP)
 
 
 @dataclass(frozen=True)
@@ -312,8 +311,8 @@ def _exp_table() -> Tensor:
 @cache
 def _sigmoid_table() -> Tensor:
     with localcontext(prec=20):
-        count = _SIGMOID_MIDDLE
-        powers = [(-Decimal(2 * step + 1) / (2 * _SIGMOID_STEPS)).exp() for step in range(-count, count + 1)]
+        steps = range(-_SIGMOID_MIDDLE, _SIGMOID_MIDDLE + 1)
+        powers = [(-Decimal(2 * step + 1) / (2 * _SIGMOID_STEPS)).exp() for step in steps]
         return torch.tensor([round(_EXACT / (1 + power)) for power in powers]).float() / _EXACT
 
 
