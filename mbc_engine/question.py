@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from mbc_engine.errors import ConfigError
+from mbc_engine.mini.question_form import canonical_question
 from mbc_engine.text import Chunk, Document, Part, Skipped, named_whole, read_document, reread_file, split_sentences
 from mbc_engine.text.chunks import Chunker
 
@@ -292,10 +293,11 @@ def best_sentences(encoder: "Model", wanted: "Sequence[tuple[str, str | None]]")
     sentences = [_sentences(passage) if passage else [] for _, passage in wanted]
     if not any(sentences):
         return [None] * len(wanted)
-    texts = list(dict.fromkeys(chain([question for question, _ in wanted], *sentences)))
+    forms = {question: canonical_question(question) for question, _ in wanted}
+    texts = list(dict.fromkeys(chain(forms.values(), *sentences)))
     vectors = dict(zip(texts, encoder.sentence_vectors(texts), strict=True))
     return [
-        max(several, key=lambda own: float(vectors[own] @ vectors[question]), default=None)
+        max(several, key=lambda own: float(vectors[own] @ vectors[forms[question]]), default=None)
         for (question, _), several in zip(wanted, sentences, strict=True)
     ]
 

@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 from mbc_engine.config import AnswerConfidence
 from mbc_engine.metrics import compare
+from mbc_engine.mini.question_form import canonical_question
 from mbc_engine.mini.span_reader import Span
 
 # The weight of a passage's log share beside the margins of its spans; chosen on held-out questions.
@@ -73,7 +74,7 @@ def features(question: str, spans: Sequence[Span | None], shares: Sequence[float
         _log_odds(behind / max(total, sys.float_info.min)),
         _log_odds(behind / (total + against)) if total + against else _log_odds(0),
         gap if scores else _LARGEST_GAP,
-        math.log(1 + len(question.split())),
+        math.log(1 + len(canonical_question(question).split())),
         math.log(1 + len(answer.text.split())),
     )
 

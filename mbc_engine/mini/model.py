@@ -23,6 +23,7 @@ from mbc_engine.lm.coding import CodingModel
 from mbc_engine.lm.encoders import Encoder, load_encoder
 from mbc_engine.lm.pretrained import shapes_of, write_tensors
 from mbc_engine.mini.confidence import FEATURES, choose, probability
+from mbc_engine.mini.question_form import canonical_question
 from mbc_engine.mini.retrieval import Address, Scope
 from mbc_engine.mini.span_reader import Span, SpanReader, load_span_reader
 from mbc_engine.ranking import Hit
@@ -85,8 +86,9 @@ class RetrieverReader(CodingModel):
     @torch.no_grad()
     def find(self, questions: Sequence[str], scope: Scope, *, top: int) -> list[list[Hit]]:
         """The chunks that questions may be about, best first; to be called in a snapshot of the bank."""
-        vectors = self._text_encoder.pooled(questions, self.settings.question_window)
-        return scope.best(scope.tables(vectors), top, scope.words(questions, self.settings.word_weight))
+        asked = list(map(canonical_question, questions))
+        vectors = self._text_encoder.pooled(asked, self.settings.question_window)
+        return scope.best(scope.tables(vectors), top, scope.words(asked, self.settings.word_weight))
 
     def read(self, questions: Sequence[str], passages: Sequence[Sequence[tuple[str, Hit]]]) -> list[SpanAnswer]:
         """The likeliest answer to each question in the texts of its best chunks, and how likely it is right."""

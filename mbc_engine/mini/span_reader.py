@@ -23,6 +23,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from mbc_engine.errors import ModelError
 from mbc_engine.lm.encoders import load_encoder, padded_batches
 from mbc_engine.lm.pretrained import shapes_of
+from mbc_engine.mini.question_form import canonical_question
 
 _PAIR_RANK: Final = 64
 # How many of each passage's likeliest spans say how certain the best one is.
@@ -113,7 +114,8 @@ class SpanReader(nn.Module):
         self, questions: Sequence[str], passages: Sequence[Sequence[str]], *, batch_size: int = 16
     ) -> list[list[Span | None]]:
         """The best span of each passage of each question, whatever its margin; None if a passage has no tokens."""
-        encoded = self.tokenizer(list(questions), add_special_tokens=False, verbose=False) if questions else {}
+        forms = list(map(canonical_question, questions))
+        encoded = self.tokenizer(forms, add_special_tokens=False, verbose=False) if forms else {}
         # A question takes a third of the window at most.
         asked = [ids[: self.window // 3] for ids in encoded.get("input_ids", [])]
         jobs = [

@@ -2,19 +2,27 @@
 
 import json
 import shutil
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mbc_engine import Memory, MemoryBank, Selection, ingest, open_bank
 from mbc_engine.answering import answerer_of
 from mbc_engine.errors import BankError, ConfigError
 from mbc_engine.ingestion.run import ingest_stream
 from mbc_engine.lm.coding import signature
+from mbc_engine.lm.encoders import load_encoder
+from mbc_engine.mini.span_reader import SpanReader
 from mbc_engine.question import Passages
 from mbc_engine.ranking import Hit
+from tests.conftest import SENTENCES
 from tests.finder import Finder
 from tests.text_models import StandIn
 
@@ -52,6 +60,40 @@ def test_a_sentence_that_spans_two_is_both(tiny: Any, tmp_path: Path) -> None:
         list(ingest(model, bank, [tmp_path / "a.txt"]))
         (reply,) = Memory(bank, model).ask(["Who?"])
     assert (reply.text, reply.sources[0].sentence) == ("won. Ada", "Hugo won. Ada moved.")
+
+
+TYPED = "Where did Ada's brother move?"
+
+
+@pytest.fixture(scope="module")
+def asked(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
+    """A small bank, asked with a reader that looks at the question."""
+    folder = tmp_path_factory.mktemp("asked")
+    (folder / "rows.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in SENTENCES))
+    model = tiny.retriever_reader()
+    encoder, generator = load_encoder(str(tiny.encoders["bert"])), torch.Generator().manual_seed(1)
+    reader = SpanReader(encoder.model, encoder.tokenizer, window=48, longest=4).eval()
+    for value in reader.head.parameters():
+        value.data.normal_(std=0.3, generator=generator)
+    model.reader = reader
+    with open_bank(model, folder / "b.mbc") as bank:
+        list(ingest(model, bank, [folder / "rows.jsonl"]))
+        yield Memory(bank, model)
+
+
+@given(
+    st.sampled_from([str, str.upper, str.lower, str.title]),
+    st.sampled_from(["", "?", " ?", "??", ".", "!"]),
+    st.sampled_from([" ", "  ", "\n"]),
+    st.sampled_from("'\u2019"),
+)
+def test_capitals_spaces_and_question_marks_change_nothing(
+    asked: Memory, case: Callable[[str], str], end: str, space: str, quote: str
+) -> None:
+    typed = case(TYPED.rstrip("?")).replace(" ", space).replace("'", quote) + end
+    first, again = asked.ask([TYPED, typed], min_confidence=0)
+    assert replace(again, question=TYPED) == first
+    assert asked.search([typed]) == asked.search([TYPED])
 
 
 def test_the_same_is_answered_with_and_without_the_files(tiny: Any, folder: Path, tmp_path: Path) -> None:
