@@ -301,8 +301,9 @@ def table_sums(shape: CodeShape, tables: Scores) -> Callable[[bytes, int], Score
         _require_size(data, shape, chunks)
         found = np.zeros((len(padded), chunks), np.float32)
         for rows, place, codes in columns(data, shape, chunks, places):
+            indices = codes.astype(np.intp)  # once for all questions
             for own, table in zip(found, padded[:, place], strict=True):
-                own[rows] += table.take(codes)
+                own[rows] += table.take(indices, mode="wrap")  # there is a value for all bits, so none are wrapped
         if np.isnan(found).any():
             raise ValueError("some bits are no code")
         return found
