@@ -65,6 +65,15 @@ class Row(NamedTuple):
         return checksum(numbers, self.keys, self.digests, self.lengths, self.described, self.texts)
 
 
+class OriginColumns(NamedTuple):
+    """Where the documents of a block were read, side by side; `numbers` is how many origins each document has."""
+
+    sources: list[str]
+    parts: list[str]
+    dates: list[str | None]
+    numbers: list[int]
+
+
 @dataclass(frozen=True)
 class Block:
     """Documents side by side; a value for each in every list.
@@ -197,22 +206,27 @@ def read_origins(row: Row, header: BankHeader) -> tuple[list[int | None], Origin
         if row.origins or row.described:
             raise ValueError("origins in a bank without them")
         return [None] * row.documents, [()] * row.documents
+    sizes, columns = read_origin_columns(row)
+    every = map(Origin, columns.sources, columns.parts, columns.dates)
+    return sizes, [tuple(islice(every, number)) for number in columns.numbers]
+
+
+def read_origin_columns(row: Row) -> tuple[list[int | None], OriginColumns]:
+    """The same in a bank that keeps origins, without an object for each: several times as fast."""
     columns = json.loads(inflate(row.described, _MOST_BYTES))
     sources, parts, dates = columns["sources"], columns["parts"], columns["dates"]
     sizes, numbers = columns["sizes"], columns["origins"]
     if not (
         len(sources) == len(parts) == len(dates) == row.origins == sum(numbers)
         and len(sizes) == len(numbers) == row.documents
-        and all(type(text) is str for text in sources)
-        and all(type(text) is str for text in parts)
-        and all(text is None or type(text) is str for text in dates)
-        and all(type(size) is int for size in sizes)
-        and all(type(number) is int and number > 0 for number in numbers)
+        and set(map(type, [*sources, *parts])) <= {str}
+        and set(map(type, dates)) <= {str, type(None)}
+        and set(map(type, [*sizes, *numbers])) <= {int}
+        and min(numbers, default=1) > 0
     ):
         raise ValueError("origins do not add up")
     "".join([*sources, *parts, *filter(None, dates)]).encode()  # half a surrogate could not be written again
-    every = map(Origin, sources, parts, dates)
-    return sizes, [tuple(islice(every, number)) for number in numbers]
+    return sizes, OriginColumns(sources, parts, dates, numbers)
 
 
 def read_first_texts(row: Row, header: BankHeader, lengths: Sequence[int] | Lengths) -> list[int]:

@@ -17,7 +17,7 @@ from mbc_engine.bank.block import (
     KeyIndex,
     Keys,
     Lengths,
-    Origins,
+    OriginColumns,
     Row,
     checksum,
     digest_keys,
@@ -29,7 +29,7 @@ from mbc_engine.bank.block import (
     read_first_texts,
     read_keys,
     read_lengths,
-    read_origins,
+    read_origin_columns,
     read_words,
     rows_of,
     write_words,
@@ -156,12 +156,12 @@ class BlockTable:
                 found = read(self._require_checksum(("codes", block), crc, data), int(own.sum()))
             yield found, own
 
-    def all_origins(self) -> Iterator[tuple[Origins, Lengths]]:
+    def all_origins(self) -> Iterator[tuple[OriginColumns, Lengths]]:
         """The origins of each block in stored order and the chunks of each document; codes are not read."""
         for block in self.numbers():
             with decoded(self._name):
                 row = self.row(block)
-                own = read_origins(row, self._header)[1], read_lengths(row.lengths, row.documents, row.chunks)
+                own = read_origin_columns(row)[1], read_lengths(row.lengths, row.documents, row.chunks)
             yield own
 
     def find(self, block: int, *, with_codes: bool = False) -> Block | None:

@@ -3,7 +3,6 @@
 import math
 import re
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import cached_property
@@ -11,7 +10,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from mbc_engine.bank.records import Origin, origin_name
+from mbc_engine.bank.block import OriginColumns
+from mbc_engine.bank.records import origin_name
 from mbc_engine.errors import ConfigError
 
 
@@ -46,15 +46,14 @@ class Selection:
     def is_everything(self) -> bool:
         return self == Selection()
 
-    def log_weights(self, documents: Sequence[Sequence[Origin]]) -> NDArray[np.float64]:
+    def log_weights(self, origins: OriginColumns) -> NDArray[np.float64]:
         """Logarithms of how much documents of these origins count: at most 0, which is once; -inf if left out."""
-        by_day = {day: self._of_day(day) for day in {origin.date for own in documents for origin in own}}
-        is_by_name = bool(self.only or self.exclude)
-
-        def weight(origin: Origin) -> float:
-            return -math.inf if is_by_name and not self._is_named(*origin[:2]) else by_day[origin.date]
-
-        return np.array([max(map(weight, own), default=-math.inf) for own in documents], np.float64)
+        by_day = {day: self._of_day(day) for day in set(origins.dates)}
+        logs = np.array([by_day[day] for day in origins.dates], np.float64)
+        if self.only or self.exclude:
+            names = zip(origins.sources, origins.parts, strict=True)
+            logs[[not self._is_named(source, part) for source, part in names]] = -np.inf
+        return np.asarray(np.maximum.reduceat(logs, np.cumsum([0, *origins.numbers])[:-1]))
 
     @cached_property
     def _patterns(self) -> tuple[list[re.Pattern[str]], ...]:
@@ -69,14 +68,16 @@ class Selection:
             return -math.inf
         if (self.since and written < self.since) or (self.as_of and written > self.as_of):
             return -math.inf
+        if self.half_life is None:
+            return 0.0
         age = ((self.as_of or datetime.now(UTC).date()) - written).days
-        return 0.0 if self.half_life is None else -math.log(2) * max(age, 0) / self.half_life
+        return -math.log(2) * max(age, 0) / self.half_life
 
     def _is_named(self, source: str, part: str) -> bool:
         path = source.lstrip("/")
-        names = {path, origin_name(path, part)}
-        only, exclude = ([pattern.search(name) for pattern in own for name in names] for own in self._patterns)
-        return not any(exclude) and (not self.only or any(only))
+        names = (path, origin_name(path, part)) if part else (path,)
+        only, exclude = (any(pattern.search(name) for pattern in own for name in names) for own in self._patterns)
+        return not exclude and (not self.only or only)
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
