@@ -3,9 +3,11 @@
 import math
 import re
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import cached_property
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,8 +53,7 @@ class Selection:
         by_day = {day: self._of_day(day) for day in set(origins.dates)}
         logs = np.array([by_day[day] for day in origins.dates], np.float64)
         if self.only or self.exclude:
-            names = zip(origins.sources, origins.parts, strict=True)
-            logs[[not self._is_named(source, part) for source, part in names]] = -np.inf
+            logs[~self._are_named(origins)] = -np.inf
         return np.asarray(np.maximum.reduceat(logs, np.cumsum([0, *origins.numbers])[:-1]))
 
     @cached_property
@@ -73,11 +74,19 @@ class Selection:
         age = ((self.as_of or datetime.now(UTC).date()) - written).days
         return -math.log(2) * max(age, 0) / self.half_life
 
-    def _is_named(self, source: str, part: str) -> bool:
-        path = source.lstrip("/")
-        names = (path, origin_name(path, part)) if part else (path,)
-        only, exclude = (any(pattern.search(name) for pattern in own for name in names) for own in self._patterns)
-        return not exclude and (not self.only or only)
+    def _are_named(self, origins: OriginColumns) -> NDArray[np.bool_]:
+        several = [[source.lstrip("/") for source in origins.sources]]
+        if any(origins.parts):
+            several.append(list(map(origin_name, several[0], origins.parts)))
+
+        def matched(patterns: Sequence[re.Pattern[str]]) -> NDArray[np.bool_]:
+            found = np.zeros(len(origins.sources), np.bool_)
+            for pattern, names in product(patterns, several):
+                found |= np.array([pattern.search(name) is not None for name in names], np.bool_)
+            return found
+
+        only, exclude = map(matched, self._patterns)
+        return np.asarray(~exclude & (only if self.only else True))
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
