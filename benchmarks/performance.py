@@ -3,7 +3,7 @@
     pip install -c constraints.txt -e '.[embedded,bench]'
     python benchmarks/performance.py                       # everything, on an otherwise idle machine
     python benchmarks/performance.py --only read startup   # some sections; the others stay as they were
-    python benchmarks/performance.py --only                # none: write the page from what is kept
+    python benchmarks/performance.py --only                # none: write the page from what is kept and was written
 
 What was measured is kept in the folder, step by step, with the machine it was measured on: an interrupted run goes on
 where it was. `--again` measures the sections anew. Each step is a process of its own.
@@ -14,7 +14,7 @@ import importlib.util
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,8 +44,14 @@ def measure(section: Section, args: argparse.Namespace) -> None:
         print(f"{seconds:.0f} s", flush=True)
 
 
-def page(args: argparse.Namespace) -> Iterator[str]:
-    """docs/performance.md from what is kept."""
+def sections_of(text: str) -> dict[str, list[str]]:
+    """The lines of a page by the titles of its sections."""
+    _, *sections = text.split("\n## ")
+    return {lines[0]: lines[1:] for lines in map(str.splitlines, sections)}
+
+
+def page(args: argparse.Namespace, before: Mapping[str, list[str]]) -> Iterator[str]:
+    """docs/performance.md from what is kept; sections of which nothing is kept stay as they were."""
     yield "# How fast, how large"
     yield ""
     yield (
@@ -56,6 +62,9 @@ def page(args: argparse.Namespace) -> Iterator[str]:
         kept = Kept(args.folder, section.name)
         wanted = [step.name for step in section.steps(args)]
         steps = {name: kept.steps[name] for name in wanted if name in kept.steps}
+        if not steps and section.title in before:
+            yield from ["", f"## {section.title}", *before[section.title]]
+            continue
         if section.is_asked_for and not steps:
             continue
         yield from ["", f"## {section.title}", ""]
@@ -125,7 +134,8 @@ def main() -> None:
     draw(args)
     args.output.mkdir(parents=True, exist_ok=True)
     path = args.output / "performance.md"
-    path.write_text(wrapped(page(args)))
+    before = sections_of(path.read_text()) if path.exists() else {}
+    path.write_text(wrapped(page(args, before)))
     print(path)
     if failed:
         sys.exit(f"These sections are not complete: {', '.join(failed)}.")

@@ -138,7 +138,7 @@ def shards(found: dict[str, Result]) -> Iterator[str]:
     yield from ["", "### The same documents in shards", ""]
     yield (
         "The bank is cut into S banks, scanned one after another on one core by the code that scans one bank; S "
-        "nodes would take as long as the slowest, plus the merge (`Ranking.extend`). In each row the scores of all "
+        "nodes would take as long as the slowest, plus the merge. In each row the scores of all "
         f"chunks equal the whole bank's bit for bit, as do chunks, order and ties of the best {TOP}; *off* is the "
         "largest relative difference of a share, from float32 sums in another order."
     )

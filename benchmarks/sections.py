@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 import read
+import search
 from keeping import Result
 from read_written import read_plots, read_written, scan_written
 from throughput import memorising_written, training_written
@@ -68,6 +69,25 @@ def read_steps(args: argparse.Namespace) -> list[Step]:
 def scan_steps(args: argparse.Namespace) -> list[Step]:
     """Scores of all documents."""
     return cell_steps(read.scan_plan(args.largest), args)
+
+
+def search_written(found: dict[str, Result]) -> Iterator[str]:
+    """The section on mini's search."""
+    (own,) = found.values()
+    yield (
+        f"What `mini` searches for a question, in a bank of {search.CHUNKS:,} chunks of random codes, one per document, "
+        "with sources and texts; files are in the page cache, the model is loaded. *First*: in a new process, where "
+        "checksums are compared and libraries allocate. *Later*: of a process that opens the bank anew."
+    )
+    stages = [*search.STAGES, "all of it"]
+    rows = [[name, *(in_time(own[name][when]) for when in ("first", "later"))] for name in stages]
+    yield from table(["", "first", "later"], rows)
+    yield (
+        f"The scan alone takes {in_time(own[f'{search.SCAN}, each of {search.SEVERAL} questions']['later'])} a question "
+        f"when {search.SEVERAL} are asked at once. Weighing all documents takes "
+        + " and ".join(f"{in_time(own[name]['later'])} for {name}" for name in search.SELECTIONS)
+        + " more, once for each selection."
+    )
 
 
 def answers(llama: bool = False) -> list[Result]:
@@ -195,6 +215,13 @@ SECTIONS: Final = {
             read_written,
             read_plots,
             seed="0 (weights, question, codes), 1 (codebook)",
+        ),
+        Section(
+            "search",
+            "Mini's search",
+            lambda args: [Step("search", "search", "measure", (str(args.folder),))],
+            search_written,
+            seed="0 (codes), 1 (codebook)",
         ),
         Section("scan", "The routed scan", scan_steps, scan_written, seed="0 (question, codes), 1 (codebook)"),
         Section(

@@ -1,0 +1,86 @@
+"""What mini's search of a million chunks takes, stage by stage: the first in a new process, and later ones.
+
+    python benchmarks/performance.py --only search
+
+A chunk a document, with sources and text: the hardest case. Codes are random, and the same few thousand texts come again
+and again, so that a word has about as many chunks as in a bank of news.
+"""
+
+import statistics
+from datetime import date
+from pathlib import Path
+from typing import Final
+
+import bank as banks
+import torch
+from measuring import in_a_new_process, seconds_of
+from scale_banks import FORMS, TOP
+from scale_shards import QUESTION
+
+from mbc_engine import load_model
+from mbc_engine.bank import MemoryBank, Selection, delete
+from mbc_engine.mini.model import RetrieverReader
+
+CHUNKS: Final = 1 << 20
+SEVERAL: Final = 16
+PROCESSES: Final = 5
+LATER: Final = 3  # more searches in each process
+
+SCAN: Final = "scan the codes and rank"
+STAGES: Final = ("encode the question", "whiten by codes of the bank", "look up its words", SCAN)
+SELECTIONS: Final = {
+    "`--since`": Selection(since=date(2001, 1, 1)),
+    "`--only`": Selection(only=("news/0001/**",)),
+}
+
+
+def make_bank(path: str) -> None:
+    """Make the bank under another name first: one whose making is interrupted is not taken for whole."""
+    unfinished = Path(f"{path}.part")
+    delete(unfinished)
+    banks.filled(unfinished, FORMS["mini"], CHUNKS)
+    unfinished.replace(path)
+
+
+@torch.no_grad()
+def in_stages(path: str) -> dict[str, list[float]]:
+    """Seconds by stage, of one search after another in this process."""
+    torch.set_num_threads(1)
+    model = load_model("mini")
+    assert isinstance(model, RetrieverReader)
+    found: dict[str, list[float]] = {}
+    for _ in range(1 + LATER):
+        with MemoryBank.open(Path(path), read_only=True) as bank, bank.snapshot():
+            scope, weight = model.scope(bank), model.settings.word_weight
+            vectors, encoding = seconds_of(lambda: model.sentence_vectors([QUESTION]))
+            whitening = seconds_of(lambda: scope.whitening)[1]  # noqa: B023 - called here
+            words, looking = seconds_of(lambda: scope.words([QUESTION], weight))  # noqa: B023
+            tables = scope.tables(vectors)
+            scanning = seconds_of(lambda: scope.best(tables, TOP, words))[1]  # noqa: B023
+            many = tables.expand(SEVERAL, -1, -1)
+            batch = seconds_of(lambda: scope.best(many, TOP, words * SEVERAL))[1] / SEVERAL  # noqa: B023
+            stages = dict(zip(STAGES, (encoding, whitening, looking, scanning), strict=True))
+            stages |= {f"{SCAN}, each of {SEVERAL} questions": batch}
+            for name, selection in SELECTIONS.items():
+                stages[name] = seconds_of(lambda: model.scope(bank, selection))[1]  # noqa: B023
+        for name, seconds in stages.items():
+            found.setdefault(name, []).append(seconds)
+    return found
+
+
+def measure(folder: str) -> dict[str, dict[str, float]]:
+    """Medians over processes of each stage, the first time and later; of all stages together as `all of it`."""
+    path = Path(folder) / "banks" / f"mini-{CHUNKS}.mbc"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        in_a_new_process("search", "make_bank", str(path))
+    runs = [in_a_new_process("search", "in_stages", str(path)) for _ in range(PROCESSES)]
+    for own in runs:
+        own["all of it"] = [sum(seconds) for seconds in zip(*(own[stage] for stage in STAGES), strict=True)]
+    return {
+        name: {
+            "first": statistics.median(own[name][0] for own in runs),
+            "later": statistics.median(seconds for own in runs for seconds in own[name][1:]),
+        }
+        for name in runs[0]
+    }
