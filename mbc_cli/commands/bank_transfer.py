@@ -27,7 +27,6 @@ from mbc_engine.question import text_model
 _STANDARD: Final = Path("-")
 # Nothing that a bank exports comes near; a line without end would fill the memory.
 _LONGEST_LINE: Final = 1 << 28
-_EVERY: Final = 1000
 _CODEC = "Also recode all texts: lm, under the language model (smaller); zstd, back (faster to read)."
 _FILE = "The file to write; - is stdout."
 
@@ -200,12 +199,10 @@ def export(
         ProgressView(is_shown=not (is_stdout and out.is_terminal)) as view,
     ):
         totals = memory.totals()
-        for number, line in enumerate(lines(memory, text_model)):
+        view.bar("Exporting", totals.documents)
+        for line in lines(memory, text_model, lambda done: view.bar("Exporting", totals.documents, completed=done)):
             digest.update(line)
             target.write(line)
-            if number % _EVERY == 0:
-                view.bar("Exporting", totals.documents, completed=min(number, totals.documents))
-        view.bar("Exporting", totals.documents, completed=totals.documents)
     if is_stdout:
         return
     written, sha = file.stat().st_size, digest.hexdigest()

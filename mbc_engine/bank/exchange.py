@@ -46,8 +46,8 @@ from mbc_engine.events import Event, Progressed
 from mbc_engine.text import Chunk
 
 _BATCH = 10_000
-# Documents whose texts are decoded together.
-_DECODED: Final = 16
+# So many chunks, or the last document's more, are decoded together.
+_DECODED: Final = 64
 
 
 def merge(bank: MemoryBank, other: MemoryBank) -> Iterator[Event]:
@@ -94,10 +94,13 @@ _SHARES: Final = 64
 _SHARE_BYTES: Final = 1 << 20
 
 
-def export(bank: MemoryBank, open_model: OpenTextModel | None = None) -> Iterator[bytes]:
+def export(
+    bank: MemoryBank, open_model: OpenTextModel | None = None, on_read: Callable[[int], object] | None = None
+) -> Iterator[bytes]:
     """The lines of a bank as it is at the first of them, each with its line end.
 
-    `open_model` is for texts under a language model; without it such a text is a string, its bytes in base64.
+    `open_model` is for texts under a language model; without it such a text is a string, its bytes in base64. All
+    documents are read and decoded before the first is written: `on_read` gets the number of those that are.
     """
     with bank.snapshot():
         header, totals = bank.header, bank.totals()
@@ -109,9 +112,7 @@ def export(bank: MemoryBank, open_model: OpenTextModel | None = None) -> Iterato
             origins=header.keeps_origins,
             texts=header.keeps_text,
         )
-        documents = bank.documents(whole=True)
-        batches = iter(lambda: list(islice(documents, _DECODED)), [])
-        yield from _sorted(line for batch in batches for line in _document_lines(batch, bank.name, open_model))
+        yield from _sorted(_every_line(bank, open_model, on_read))
         counts = b64encode(bank.counts().astype("<i8").tobytes()).decode()
         yield _line(documents=totals.documents, chunks=totals.chunks, counts=counts)
 
@@ -212,6 +213,20 @@ def _texts(record: Any, chunks: int) -> list[EncodedText]:
 
 def _are(kind: type, values: Iterable[Any]) -> bool:
     return all(type(value) is kind for value in values)
+
+
+def _every_line(
+    bank: MemoryBank, open_model: OpenTextModel | None, on_read: Callable[[int], object] | None
+) -> Iterator[bytes]:
+    batch: list[StoredDocument] = []
+    total = bank.totals().documents
+    for done, document in enumerate(bank.documents(whole=True), 1):
+        batch.append(document)
+        if done == total or sum(own.chunks for own in batch) >= _DECODED:
+            yield from _document_lines(batch, bank.name, open_model)
+            batch.clear()
+            if on_read:
+                on_read(done)
 
 
 def _document_lines(

@@ -26,6 +26,16 @@ def lines(made: Any) -> list[dict[str, Any]]:
         return [json.loads(line) for line in export(bank)]
 
 
+def test_an_export_says_how_many_documents_are_read(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange, "_DECODED", 4)
+    read: list[int] = []
+    with made.bank(keeps_text=True) as bank:
+        bank.put([made.item(f"/{content}", content) for content in range(5)])
+        assert [document.chunks for document in bank.documents()] == [1, 2, 3, 1, 2]
+        assert list(export(bank, on_read=read.append)) == list(export(bank))
+    assert read == [3, 5]
+
+
 def written(lines: list[Any]) -> list[bytes]:
     return [line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n" for line in lines]
 

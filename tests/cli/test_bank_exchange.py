@@ -65,7 +65,7 @@ def test_a_place_that_cannot_be_written_is_an_error(mbc, made):
 
 
 def test_a_failed_export_leaves_nothing(mbc, made, home, monkeypatch):
-    def broken(bank, open_model):
+    def broken(*_):
         yield b"first\n"
         raise OSError(28, "No space left on device")
 
