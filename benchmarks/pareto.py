@@ -5,7 +5,7 @@
 
 Measured are answers to the questions of `squad_val` about its 402 paragraphs: from the text in a bank, which every codec
 gives back byte for byte, and with chunks found by MiniLM's vectors in place of codes. `--quality` takes the first from
-what `recipes/mini/measure.py --only quality` wrote; `--questions 600` asks fewer. The language model codes a sample of
+what `quality.py` measured (`build/quality/squad.json`); `--questions 600` asks fewer. The language model codes a sample of
 the chunks. The paper's rows are its own figures, of another part of SQuAD and other readers.
 """
 
@@ -84,10 +84,9 @@ def measure(data: Path, most: int, sample: int, quality: Path | None) -> Figures
             memory = Memory(bank, model)
             found["text"] = scores(examples, lambda asked: [own.text for own in memory.ask(asked, min_confidence=0)])
         else:
-            kept = json.loads(quality.read_text(encoding="utf-8"))
-            own = kept["from the bank alone"]
-            found["text"] = {"EM": own["EM, shortest gold"], "F1": own["F1, shortest gold"]}
-            found["text"]["questions"] = kept["questions"]
+            own = json.loads(quality.read_text(encoding="utf-8"))["rows"]
+            means = {name: 100 * statistics.mean(row[f"{name}, shortest"] for row in own) for name in ("EM", "F1")}
+            found["text"] = means | {"questions": len(own)}
     found["vectors"] = scores(examples, by_vectors(model, [chunk.text for chunk in flat]))
     if share := coded(model, random.Random(0).sample(flat, min(sample, len(flat)))):
         found["bytes"] |= {"lm": share * found["bytes"]["plain"], "sample": sample}
@@ -253,7 +252,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="the development data")
     parser.add_argument("--out", type=Path, default=Path("build/pareto.json"), help="measured figures (%(default)s)")
     parser.add_argument("--written", action="store_true", help="measure nothing; write from what is in --out")
-    parser.add_argument("--quality", type=Path, help="quality.json of recipes/mini/measure.py")
+    parser.add_argument("--quality", type=Path, help="squad.json of quality.py")
     parser.add_argument("--questions", type=int, default=10_000, help="most questions asked")
     parser.add_argument("--sample", type=int, default=40, help="chunks that the language model codes")
     parser.add_argument("--threads", type=int, default=2, help="torch's threads")

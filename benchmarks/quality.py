@@ -1,0 +1,499 @@
+"""How well `mini` finds, reads and abstains, and how fast it is, for the tables and plot of docs/mini.md and README.md.
+
+    python benchmarks/quality.py --data ../shared/data                       # what is not measured yet, then write
+    python benchmarks/quality.py --data ../shared/data --only squad speed    # these again, then write
+    python benchmarks/quality.py --data ../shared/data --written             # write from what was measured
+
+It needs the extra `dev`. Each part is a file in `--out`, measured again if it is named by `--only`, or if the model's
+files, `--questions` or `--seed` changed; so after an interruption the part in progress starts again, and no other. With
+`--questions 40` at most so many are asked of each kind, and the tables are printed; `--written` still writes them.
+
+- squad: all questions of `squad_val`, with its 402 paragraphs in a bank, beside codes alone and BM25.
+- given: the same questions, with only the right paragraph selected.
+- many: 6,400 questions of `squad_val` and `squad_train_part` among 7,846 paragraphs: those of both and of Wikipedia. They
+  are found for all, and read for the first 1,500.
+- wikinews: 130 questions as a person would type them over 43 articles; 30 have no answer there. The wrong answers are
+  listed in `wikinews-wrong.json`, to be read.
+- missing: 300 questions without the paragraph that answers them, and without the sentence.
+- forms: 300 questions without question mark or articles, in capitals, in lower case; always answered.
+- speed: single questions, one after another, with their files there. On an otherwise idle machine, like the next.
+- newswire: size and speed with 19,043 articles of Reuters, and the scan of a million chunks, copies of theirs. Codes
+  are drawn at random, which weigh and take as much as the true ones.
+- writing: answers written by a chat LM (`--base`), beside the extracted ones; only if it is named. `writing.txt` has the
+  first 30, to be read.
+"""
+
+import argparse
+import hashlib
+import json
+import lzma
+import random
+import re
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import bm25s
+import numpy as np
+import quality_written
+import Stemmer
+import torch
+from keeping import conditions
+from measuring import seconds_of
+from quality_written import ALL
+from rich.progress import track
+from text_codec import bytes_of
+from wording import measured
+
+from mbc_engine import (
+    AskOptions,
+    Memory,
+    MemoryBank,
+    QAExample,
+    RetrieverReader,
+    Selection,
+    load_examples,
+    load_model,
+    open_bank,
+)
+from mbc_engine.bank import Origin, StoredDocument
+from mbc_engine.metrics import compare, normalize
+from mbc_engine.text import split_sentences
+
+Row = dict[str, Any]
+
+BATCH: Final = 32
+SOURCES: Final = 5
+TOP: Final = 32  # chunks that are sure to be of five documents
+ASKED_OF_MANY, READ_OF_MANY, PARAGRAPHS_OF_MANY = 6400, 1500, 7846
+ALTERED, TIMED, WRITTEN = 300, 50, 150  # questions
+MILLION: Final = 1_000_000
+FORMS: Final[Mapping[str, Callable[[str], str]]] = {
+    "as it is": str,
+    "no question mark": lambda question: question.rstrip(" ?"),
+    "in capitals": str.upper,
+    "in lower case": str.lower,
+    "no articles": lambda question: re.sub(r"\b(a|an|the) ", "", question, flags=re.IGNORECASE),
+}
+
+
+class Question(NamedTuple):
+    """A question, the answers that count as right, and the name of the file that has them; None if none has."""
+
+    question: str
+    golds: tuple[str, ...]
+    source: str | None
+
+
+class Asked(NamedTuple):
+    """Documents by file name, questions about them, and a memory of the documents."""
+
+    texts: dict[str, str]
+    questions: list[Question]
+    memory: Memory
+
+
+@dataclass
+class Setup:
+    """What the parts share: the model, the data, and two sets of questions with their banks, made when they are needed."""
+
+    model: RetrieverReader
+    data: Path
+    folder: Path
+    most: int = ALL
+    seed: int = 0
+    chunks: int = MILLION
+    base: str | None = None
+    out: Path = Path()
+
+    def sample(self, questions: Sequence[Question], most: int = ALL) -> list[Question]:
+        most = min(most, self.most)
+        return list(questions) if len(questions) <= most else random.Random(self.seed).sample(questions, most)
+
+    def remember(self, name: str, texts: Mapping[str, str], *, keeps_text: bool = True) -> Memory:
+        """A memory of texts in files of these names."""
+        folder, memory = self.folder / name, Memory(self.folder / f"{name}.mbc", self.model)
+        folder.mkdir()
+        for file, text in texts.items():
+            (folder / file).write_text(text, encoding="utf-8")
+        for _ in memory.add([folder], keeps_text=keeps_text):
+            pass
+        return memory
+
+    def examples(self, *names: str) -> list[QAExample]:
+        return [one for name in names for one in load_examples(str(self.data / "qa" / f"{name}.jsonl.xz"))]
+
+    @cached_property
+    def squad(self) -> Asked:
+        texts, questions = by_file(self.examples("squad_val"))
+        return Asked(texts, questions, self.remember("squad", texts))
+
+    @cached_property
+    def wikinews(self) -> Asked:
+        lines = (self.data / "qa" / "wikinews_questions.jsonl").read_text(encoding="utf-8").splitlines()
+        rows = map(json.loads, lines)
+        questions = [Question(row["question"], tuple(row["answers"]), row["file"]) for row in rows]
+        files = sorted((self.data / "news" / "wikinews").iterdir())
+        texts = {file.name: file.read_text(encoding="utf-8") for file in files}
+        return Asked(texts, questions, self.remember("wikinews", texts))
+
+
+def by_file(examples: Sequence[QAExample]) -> tuple[dict[str, str], list[Question]]:
+    """The paragraphs of a QA set by file name, and its questions."""
+    files = {text: f"{number:05d}.txt" for number, text in enumerate(dict.fromkeys(one.text for one in examples))}
+    questions = [Question(one.question, one.answers, files[one.text]) for one in examples]
+    return {file: text for text, file in files.items()}, questions
+
+
+def batches(questions: Sequence[Question], what: str) -> Iterator[list[int]]:
+    """Places of questions of about one length, while a bar shows how far it is."""
+    order = sorted(range(len(questions)), key=lambda place: len(questions[place].question))
+    yield from track([order[start : start + BATCH] for start in range(0, len(order), BATCH)], what)
+
+
+def ask(memory: Memory, questions: Sequence[Question], what: str, **options: Any) -> list[Row]:
+    """A row a question, in their order, asked in batches."""
+    rows: list[Row] = [{} for _ in questions]
+    for places in batches(questions, what):
+        for place, row in zip(places, replies(memory, [questions[place] for place in places], **options), strict=True):
+            rows[place] = row
+    return rows
+
+
+def replies(memory: Memory, questions: Sequence[Question], **options: Any) -> list[Row]:
+    """The answers, even if they are withheld by default, with their scores, and the ranks of the right sources."""
+    usual = memory.ask([one.question for one in questions], sources=SOURCES, **options)
+    withheld = [one.question for one, own in zip(questions, usual, strict=True) if own.text is None]
+    likeliest = iter(memory.ask(withheld, **options | {"min_confidence": 0}) if withheld else [])
+    return [
+        {
+            **one._asdict(),
+            "answer": (answer := (own if own.text is not None else next(likeliest)).text or ""),
+            "is_given": own.text is not None,
+            "probability": own.confidence.probability if own.confidence else 0.0,
+            "rank": rank_of(one.source, [Path(source.path).name for source in own.sources]),
+            **scores(answer, one.golds),
+        }
+        for one, own in zip(questions, usual, strict=True)
+    ]
+
+
+def rank_of(name: str | None, names: Sequence[str]) -> int | None:
+    return names.index(name) if name in names else None
+
+
+def scores(text: str, golds: Sequence[str]) -> Row:
+    """EM and F1 against the best gold answer, and the shortest; of a question without answer, 0."""
+    own = {kind: compare(text, golds, kind) if golds else None for kind in ("any", "shortest")}
+    return {
+        f"{measure}, {kind}": float(getattr(match, field)) if match else 0.0
+        for kind, match in own.items()
+        for measure, field in (("EM", "exact_match"), ("F1", "f1"))
+    }
+
+
+def find(memory: Memory, model: RetrieverReader, questions: Sequence[Question], what: str) -> list[int | None]:
+    """The rank of each question's source among five, before anything is read."""
+    ranks: list[int | None] = [None] * len(questions)
+    with MemoryBank.open(memory.paths[0], read_only=True) as bank, bank.snapshot():
+        scope = model.scope(bank)
+        for places in batches(questions, what):
+            found = model.find([questions[place].question for place in places], scope, top=TOP)
+            for place, hits in zip(places, found, strict=True):
+                chunks = bank.chunks_at([hit.chunk for hit in hits])
+                names = list(dict.fromkeys(Path(own.document.origin.source).name for own in chunks))
+                ranks[place] = rank_of(questions[place].source, names[:SOURCES])
+    return ranks
+
+
+def bm25(texts: Mapping[str, str], questions: Sequence[Question]) -> list[int | None]:
+    """The same by BM25 on the full texts, with stems and without stop words (Robertson and Zaragoza, 2009)."""
+    options = {"stopwords": "en", "stemmer": Stemmer.Stemmer("english"), "return_ids": False, "show_progress": False}
+    index, names = bm25s.BM25(), list(texts)
+    index.index(bm25s.tokenize(list(texts.values()), **options), show_progress=False)
+    ranks = []
+    for words, question in zip(bm25s.tokenize([one.question for one in questions], **options), questions, strict=True):
+        values = index.get_scores(words) if words else np.zeros(len(names))
+        best = [names[place] for place in np.argsort(-values, kind="stable")[:SOURCES] if values[place] > 0]
+        ranks.append(rank_of(question.source, best))
+    return ranks
+
+
+def joined(rows: Sequence[Row], **columns: Sequence[Any]) -> list[Row]:
+    return [row | {name: column[place] for name, column in columns.items()} for place, row in enumerate(rows)]
+
+
+def squad(setup: Setup) -> Row:
+    texts, questions, memory = setup.squad
+    questions = setup.sample(questions)
+    found = find(memory, setup.model, questions, "squad: found")
+    codes = find(setup.remember("codes", texts, keeps_text=False), setup.model, questions, "squad: found by codes")
+    rows = ask(memory, questions, "squad: answered")
+    return {
+        "documents": len(texts),
+        "threshold": setup.model.settings.confidence.threshold,
+        "rows": joined(rows, found=found, codes=codes, bm25=bm25(texts, questions)),
+    }
+
+
+def given(setup: Setup) -> Row:
+    by_source: dict[str, list[Question]] = {}
+    for question in setup.sample(setup.squad.questions):
+        by_source.setdefault(str(question.source), []).append(question)
+    rows = [
+        row
+        for source, own in track(by_source.items(), "given: answered")
+        for row in replies(setup.squad.memory, own, selection=Selection(only=(source,)), min_confidence=0)
+    ]
+    return {"rows": rows}
+
+
+def many(setup: Setup) -> Row:
+    examples = setup.examples("squad_val", "squad_train_part")
+    texts, questions = by_file(examples)
+    own_titles = {one.title.replace("_", " ") for one in examples}
+    with lzma.open(setup.data / "text" / "wikipedia-3.txt.xz", "rt", encoding="utf-8") as file:
+        articles = [article.strip().split("\n") for article in file.read().split("\n\n\n")]
+    lines = {line for title, *own in articles if title not in own_titles for line in own if 300 <= len(line) <= 2500}
+    others = random.Random(setup.seed).sample(sorted(lines), min(len(lines), PARAGRAPHS_OF_MANY - len(texts)))
+    texts |= {f"other-{number}.txt": text for number, text in enumerate(others)}
+    questions = setup.sample(questions, ASKED_OF_MANY)
+    memory = setup.remember("many", texts)
+    found = find(memory, setup.model, questions, "many: found")
+    ranks = zip(questions, found, bm25(texts, questions), strict=True)
+    return {
+        "documents": len(texts),
+        "rows": [{"source": one.source, "found": own, "bm25": other} for one, own, other in ranks],
+        "read": ask(memory, questions[:READ_OF_MANY], "many: answered"),
+    }
+
+
+def wikinews(setup: Setup) -> Row:
+    texts, questions, memory = setup.wikinews
+    questions = setup.sample(questions)
+    rows = joined(ask(memory, questions, "wikinews: answered"), bm25=bm25(texts, questions))
+    wrong = [row for row in rows if (row["is_given"] and not row["EM, any"]) or (row["golds"] and not row["is_given"])]
+    (setup.out / "wikinews-wrong.json").write_text(json.dumps(wrong, indent=1) + "\n", encoding="utf-8")
+    return {"documents": len(texts), "rows": rows}
+
+
+def missing(setup: Setup) -> Row:
+    """A question each of some paragraphs, asked without the paragraph; then of a bank without these sentences."""
+    texts, questions, memory = setup.squad
+    one_each = list({question.source: question for question in setup.sample(questions, len(questions))}.values())
+    asked = [question for question in one_each if without_answer(texts[str(question.source)], question.golds)]
+    asked = setup.sample(asked, ALTERED)
+    paragraph = [
+        row
+        for one in track(asked, "missing: the paragraph")
+        for row in replies(memory, [one], selection=Selection(exclude=(str(one.source),)))
+    ]
+    cut = {str(one.source): without_answer(texts[str(one.source)], one.golds) for one in asked}
+    return {
+        "paragraph": paragraph,
+        "sentence": ask(setup.remember("cut", texts | cut), asked, "missing: the sentence"),
+    }
+
+
+def without_answer(text: str, golds: Sequence[str]) -> str:
+    """A paragraph without the sentences that have one of these answers."""
+    sentences = [text[start:end] for start, end in split_sentences(text)]
+    return " ".join(sentence for sentence in sentences if not any(gold in sentence for gold in golds))
+
+
+def forms(setup: Setup) -> Row:
+    questions, memory = setup.sample(setup.squad.questions, ALTERED), setup.squad.memory
+    found = {
+        form: ask(
+            memory,
+            [one._replace(question=change(one.question)) for one in questions],
+            f"forms: {form}",
+            min_confidence=0,
+        )
+        for form, change in FORMS.items()
+    }
+    usual = [normalize(row["answer"]) for row in found["as it is"]]
+    same = {
+        form: [normalize(row["answer"]) == own for row, own in zip(rows, usual, strict=True)]
+        for form, rows in found.items()
+    }
+    return {"rows": {form: joined(rows, same=same[form]) for form, rows in found.items()}}
+
+
+def speed(setup: Setup) -> Row:
+    return {
+        name: each_timed(lambda text, own=own: own.memory.ask([text]), setup.sample(own.questions, TIMED))
+        for name, own in (("squad", setup.squad), ("wikinews", setup.wikinews))
+    }
+
+
+def each_timed(answer: Callable[[str], object], questions: Sequence[Question]) -> list[float]:
+    """Seconds of each question, the first of which is asked once before."""
+    answer(questions[0].question)
+    return [seconds_of(lambda text=one.question: answer(text))[1] for one in questions]
+
+
+def newswire(setup: Setup) -> Row:
+    questions = setup.sample(setup.squad.questions, TIMED)
+    with lzma.open(setup.data / "news" / "reuters21578.jsonl.xz", "rt", encoding="utf-8") as file:
+        articles = [f"{row['title']}\n\n{row['text']}" for row in map(json.loads, file)]
+    articles = articles[: 10 * setup.most]
+    with open_bank(setup.model, setup.folder / "newswire.mbc") as bank:
+        bank.put(list(documents(setup.model, articles)))
+        bank.compact()
+        memory = Memory(bank, setup.model)
+        found = {
+            "documents": bank.totals().documents,
+            "chunks": bank.totals().chunks,
+            "bytes": bytes_of(bank),
+            "files": sum(len(text.encode()) for text in articles) / bank.totals().chunks,
+            "smaller from": smaller_from(setup),
+            "seconds": each_timed(lambda text: memory.ask([text]), questions),
+        }
+        return found | scan(setup, bank, questions[:20])
+
+
+def documents(model: RetrieverReader, texts: Iterable[str]) -> Iterator[StoredDocument]:
+    """Texts with codes drawn at random."""
+    shape, random_codes = model.code_shape, np.random.default_rng(0)
+    for number, text in enumerate(texts):
+        if chunks := model.chunker.chunks(text):
+            codes = random_codes.integers(0, shape.num_codes, (len(chunks), shape.tokens, shape.levels), np.uint16)
+            origin = Origin(f"/texts/news/{number:05d}.txt", "", None)
+            yield StoredDocument(digest_of(text), len(chunks), len(text.encode()), (origin,), codes, chunks)
+
+
+def scan(setup: Setup, bank: MemoryBank, questions: Sequence[Question]) -> Row:
+    """Seconds to find passages in copies of a bank's documents."""
+    with MemoryBank.create_like(setup.folder / "copies.mbc", bank.header) as many:
+        for number in track(range(-(-setup.chunks // bank.totals().chunks)), "newswire: copies"):
+            every = bank.documents(whole=True)
+            while some := list(islice(every, 5000)):
+                many.put([copy_of(own, number) for own in some])
+        with many.snapshot():
+            scope = setup.model.scope(many)
+            seconds = each_timed(lambda text: setup.model.find([text], scope, top=TOP), questions)
+        return {"scanned": many.totals().chunks, "scan": seconds}
+
+
+def copy_of(document: StoredDocument, number: int) -> StoredDocument:
+    origins = (document.origin._replace(part=str(number)),)
+    return replace(document, digest=digest_of(f"{number} {document.digest}"), origins=origins)
+
+
+def digest_of(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def smaller_from(setup: Setup) -> int | None:
+    """From how many paragraphs on a bank is smaller than their files."""
+    file_bytes, smallest = 0, None
+    with open_bank(setup.model, setup.folder / "growing.mbc") as bank:
+        for number, document in enumerate(documents(setup.model, setup.squad.texts.values()), 1):
+            bank.put([document])
+            bank.compact()
+            file_bytes += document.size or 0
+            smallest = (smallest or number) if bank.sizes().file < file_bytes else None
+    return smallest
+
+
+def writing(setup: Setup) -> Row:
+    questions = setup.sample(setup.squad.questions, WRITTEN)
+    extracted = ask(setup.squad.memory, questions, "writing: extracted")
+    memory = Memory(setup.squad.memory.paths[0], setup.model, base=setup.base).open(AskOptions(write=True))
+    answers = [
+        memory.ask([one.question], min_confidence=0, write=True)[0] for one in track(questions, "writing: written")
+    ]
+    written = [
+        {**one._asdict(), "answer": own.text or "", **scores(own.text or "", one.golds)}
+        for one, own in zip(questions, answers, strict=True)
+    ]
+    for row, other in zip(written, extracted, strict=True):
+        row["holds extracted"], row["is_given"] = is_in(other["answer"], row["answer"]), other["is_given"]
+        for own in (row, other):
+            own["holds"] = any(is_in(gold, own["answer"]) for gold in own["golds"])
+    report = [
+        f"{row['question']}\n{own.sources[0].passage}\ngold: {' | '.join(dict.fromkeys(row['golds']))}\n"
+        f"extracted: {other['answer']} ({other['probability']:.0%})\nwritten: {row['answer']}\n"
+        for row, other, own in list(zip(written, extracted, answers, strict=True))[:30]
+    ]
+    (setup.out / "writing.txt").write_text("\n".join(report), encoding="utf-8")
+    return {"extracted": extracted, "written": written}
+
+
+def is_in(answer: str, text: str) -> bool:
+    """Whether an answer stands in a text, word for word after SQuAD's normalisation."""
+    return f" {normalize(answer)} " in f" {normalize(text)} "
+
+
+PARTS: Final[Mapping[str, Callable[[Setup], Row]]] = {
+    "squad": squad,
+    "given": given,
+    "many": many,
+    "wikinews": wikinews,
+    "missing": missing,
+    "forms": forms,
+    "speed": speed,
+    "newswire": newswire,
+    "writing": writing,
+}
+ONLY_IF_NAMED: Final = {"writing"}
+
+
+def fingerprint(folder: Path) -> str:
+    """Of all files of a model."""
+    digest = hashlib.sha256()
+    for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def measure(args: argparse.Namespace, names: Sequence[str]) -> None:
+    """Measure the parts that are named, or else those that are not there as they would be now."""
+    model = load_model(args.model)
+    assert isinstance(model, RetrieverReader)
+    assert model.folder is not None
+    key = {"model": fingerprint(model.folder), "questions": args.questions, "seed": args.seed, "chunks": args.chunks}
+    args.out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        setup = Setup(model, args.data, Path(folder), args.questions, args.seed, args.chunks, args.base, args.out)
+        for name in names or [name for name in PARTS if name not in ONLY_IF_NAMED]:
+            path = args.out / f"{name}.json"
+            if names or not path.exists() or json.loads(path.read_text(encoding="utf-8"))["key"] != key:
+                found, seconds = seconds_of(lambda part=PARTS[name]: part(setup))
+                under = {"key": key, "threads": args.threads, "seconds": seconds, **conditions()}
+                measured(path, lambda: under | found)  # noqa: B023  # called at once
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="the development data")
+    parser.add_argument("--out", type=Path, default=Path("build/quality"), help="measured figures (%(default)s)")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=[])
+    parser.add_argument("--written", action="store_true", help="measure nothing; write from what is in --out")
+    parser.add_argument("--model", default="mini")
+    parser.add_argument("--base", help="the chat LM that writes, by hub id or folder")
+    parser.add_argument("--questions", type=int, default=ALL, help="most questions of each kind")
+    parser.add_argument("--chunks", type=int, default=MILLION, help="that are scanned")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=2, help="torch's threads")
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    if not args.written:
+        measure(args, args.only)
+    paths = {name: args.out / f"{name}.json" for name in PARTS}
+    parts = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items() if path.exists()}
+    if lacking := ", ".join(name for name in PARTS if name not in {*parts, *ONLY_IF_NAMED}):
+        print(f"The tables also need: {lacking}.")
+    elif args.written or args.questions == ALL:
+        quality_written.write(parts)
+    else:
+        print(*quality_written.targets(parts), *quality_written.details(parts), sep="\n")
+
+
+if __name__ == "__main__":
+    main()

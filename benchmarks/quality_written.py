@@ -1,0 +1,362 @@
+"""The tables and the plot made of what quality.py measured, and the pages that they are written into."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import mean, median
+from typing import Any, Final
+
+import numpy as np
+import plots
+from numpy.typing import NDArray
+from wording import plot, table, write_section
+
+from mbc_engine.evaluation.statistics import interval
+
+Row = dict[str, Any]
+Parts = Mapping[str, Any]
+Value = str | Callable[[Row], Any]  # a column, or what is made of a row
+
+DOCS: Final = Path(__file__).resolve().parents[1] / "docs"
+END: Final = "<!-- end of what it writes -->"
+ALL: Final = 10_000  # questions at most
+BINS: Final = 10
+WANTED: Final = 0.8  # the share of answerable questions that should be answered
+SCORES: Final = tuple(f"{measure}, {golds}" for golds in ("any", "shortest") for measure in ("EM", "F1"))
+
+
+def write(parts: Parts) -> None:
+    """Write the tables into their pages, and the plot."""
+    begin = "<!-- {} written by python benchmarks/quality.py -->"
+    for page, name, lines in (
+        (DOCS / "mini.md", "targets,", targets(parts)),
+        (DOCS / "mini.md", "details,", details(parts)),
+        (DOCS.parent / "README.md", "targets,", targets(parts)),
+        *([(DOCS / "mini.md", "written answers,", writing_table(parts["writing"]))] if "writing" in parts else []),
+    ):
+        write_section(page, begin.format(name), END, lines)
+    draw(parts["squad"]["rows"], parts["squad"]["threshold"])
+
+
+def value_of(row: Row, value: Value) -> float:
+    return float(row[value] if isinstance(value, str) else value(row))
+
+
+def share(rows: Sequence[Row], value: Value) -> str:
+    """The mean in percent."""
+    return f"{100 * mean(value_of(row, value) for row in rows):.1f}" if rows else ""
+
+
+def precise(rows: Sequence[Row], value: Value) -> str:
+    """The same and half the width of its 95% interval, of questions drawn with all others about their documents."""
+    if not rows:
+        return ""
+    own = interval([value_of(row, value) for row in rows], [row["source"] or row["question"] for row in rows])
+    return f"{100 * own.value:.1f} ± {50 * (own.high - own.low):.1f}"
+
+
+def found(rows: Sequence[Row], column: str, shown: Callable[[Sequence[Row], Value], str] = precise) -> str:
+    """How often the right document is first / among five."""
+    return f"{shown(rows, lambda row: row[column] == 0)} / {shown(rows, lambda row: row[column] is not None)}"
+
+
+def milliseconds(seconds: Sequence[float]) -> str:
+    """Their median."""
+    return f"{1000 * median(seconds):,.0f} ms"
+
+
+def is_right(row: Row) -> bool:
+    return bool(row["is_given"] and row["EM, any"])
+
+
+def by_answerable(parts: Parts) -> tuple[list[Row], list[Row]]:
+    """The typed questions with an answer, and without."""
+    rows = parts["wikinews"]["rows"]
+    return [row for row in rows if row["golds"]], [row for row in rows if not row["golds"]]
+
+
+def targets(parts: Parts) -> Iterator[str]:
+    """What matters most, beside BM25 and the goals."""
+    squad, many, newswire = parts["squad"], parts["many"], parts["newswire"]
+    typed, others = by_answerable(parts)
+    given = parts["given"]["rows"]
+    absent = parts["missing"]["paragraph"]
+
+    def scores(rows: Sequence[Row]) -> str:
+        return f"{share(rows, 'EM, any')} / {share(rows, 'F1, any')}"
+
+    rows = [
+        [
+            f"right one of {own['documents']:,} paragraphs first / in five",
+            found(own["rows"], "bm25", share),
+            found(read, "rank", share),
+            goal,
+        ]
+        for own, read, goal in ((squad, squad["rows"], "82 / 96"), (many, many["read"], "77 / 93"))
+    ]
+    rows += [
+        ["EM / F1 with the right paragraph given", "", scores(given), "75 / 83"],
+        [
+            f"EM / F1 with the {squad['documents']:,} paragraphs, every question answered",
+            "",
+            scores(squad["rows"]),
+            "67 / 75",
+        ],
+        ["answered at the default threshold", "", share(squad["rows"], "is_given"), "≥ 80"],
+        ["answered although the right paragraph is missing", "", share(absent, "is_given"), "≤ 10"],
+        [
+            "right source first, questions as typed",
+            *(share(typed, lambda row, own=own: row[own] == 0) for own in ("bm25", "rank")),
+            "96",
+        ],
+        ["right answer, questions as typed", "", share(typed, is_right), "70"],
+        [
+            f"answered of {len(others)} typed questions without an answer",
+            "",
+            str(sum(row["is_given"] for row in others)),
+            "≤ 3",
+        ],
+        ["time of a question", "", milliseconds(parts["speed"]["squad"]), "≤ 150 ms"],
+        [f"time to scan {newswire['scanned']:,} chunks", "", milliseconds(newswire["scan"]), "≤ 250 ms"],
+    ]
+    yield from table(["in percent, if not otherwise stated", "BM25", "`mini`", "goal"], rows)
+
+
+def details(parts: Parts) -> Iterator[str]:
+    """A table for each kind of figure, with 95% intervals, and how they were measured."""
+    yield from finding_table(parts)
+    yield from reading_table(parts)
+    yield from typed_table(parts)
+    yield from confidence_table(parts)
+    yield from forms_table(parts["forms"]["rows"])
+    yield from speed_table(parts)
+    own = parts["squad"]
+    asked = "" if own["key"]["questions"] == ALL else f" --questions {own['key']['questions']}"
+    yield (
+        f"`python benchmarks/quality.py --data ../shared/data{asked}`, {own['date']}, {own['machine']}, "
+        f"{own['threads']} threads, seed {own['key']['seed']}. Load average as times were measured: {parts['speed']['load']:.1f}."
+    )
+
+
+def finding_table(parts: Parts) -> Iterator[str]:
+    squad, many, wikinews = parts["squad"], parts["many"], parts["wikinews"]
+    typed, _ = by_answerable(parts)
+    yield "### Finding"
+    yield ""
+    yield (
+        f"The right document first / in five: {len(squad['rows']):,} questions about {squad['documents']} paragraphs of "
+        f"SQuAD; {len(many['rows']):,} about {many['documents']:,} of SQuAD and Wikipedia, {len(many['read']):,} of them "
+        f"also answered; {len(typed)} typed ones about {wikinews['documents']} articles. *Found* is the order before anything "
+        "is read, *answered* that of the sources that an answer names. BM25 has stems and no stop words."
+    )
+    rows = [
+        [
+            f"{squad['documents']} paragraphs",
+            *(found(squad["rows"], own) for own in ("bm25", "codes", "found", "rank")),
+        ],
+        [
+            f"{many['documents']:,} paragraphs",
+            found(many["rows"], "bm25"),
+            "",
+            found(many["rows"], "found"),
+            found(many["read"], "rank"),
+        ],
+        [f"{wikinews['documents']} articles", found(typed, "bm25"), "", "", found(typed, "rank")],
+    ]
+    yield from table(["%", "BM25", "address codes alone", "`mini`, found", "`mini`, answered"], rows)
+
+
+def reading_table(parts: Parts) -> Iterator[str]:
+    yield "### Reading"
+    yield ""
+    yield "EM and F1 against the best of all gold answers, as in SQuAD's script, or the shortest, as in the paper."
+    given, squad = parts["given"]["rows"], parts["squad"]
+    yield from table(
+        ["%, every question answered", *(f"{own} gold" for own in SCORES)],
+        [
+            [title, *(precise(rows, own) for own in SCORES)]
+            for title, rows in (
+                ("the right paragraph given", given),
+                (f"{squad['documents']} paragraphs in the bank", squad["rows"]),
+            )
+        ],
+    )
+
+
+def typed_table(parts: Parts) -> Iterator[str]:
+    typed, others = by_answerable(parts)
+    yield "### Questions as people type them"
+    yield ""
+    yield (
+        f"About {parts['wikinews']['documents']} articles of Wikinews: often in lower case, without a question mark, or in "
+        "other words than the article's. At the default threshold:"
+    )
+    values: list[tuple[str, Sequence[Row], Value]] = [
+        (f"right, of {len(typed)} with an answer", typed, is_right),
+        (
+            "has words of a gold answer, but is not it",
+            typed,
+            lambda row: row["is_given"] and row["F1, any"] > 0 and not is_right(row),
+        ),
+        ("wrong", typed, lambda row: row["is_given"] and not row["F1, any"]),
+        ("not answered", typed, lambda row: not row["is_given"]),
+        ("right, if every question is answered", typed, "EM, any"),
+        (f"answered, of {len(others)} without an answer", others, "is_given"),
+    ]
+    yield from table(["", "%"], [[title, precise(rows, value)] for title, rows, value in values])
+
+
+def confidence_table(parts: Parts) -> Iterator[str]:
+    squad, missing = parts["squad"]["rows"], parts["missing"]
+    sure, right = probabilities(squad)
+    yield "### Confidence"
+    yield ""
+    yield (
+        f"How many of {len(squad):,} questions are answered, and how many of these rightly (any gold); and how many of "
+        f"{len(missing['paragraph'])} are still answered where the right paragraph is missing, or has lost the sentences "
+        "with the answer."
+    )
+    rows = []
+    least = parts["squad"]["threshold"], float(np.quantile(sure, 1 - WANTED))
+    for title, threshold in zip(("the default", f"{WANTED:.0%} answered"), least, strict=True):
+        is_over: Value = lambda row, threshold=threshold: row["probability"] >= threshold  # noqa: E731
+        kept = [row for row in squad if row["probability"] >= threshold]
+        counted = [precise(squad, is_over), precise(kept, "EM, any")]
+        rows.append(
+            [
+                f"{threshold:.2f}, {title}",
+                *counted,
+                *(precise(missing[own], is_over) for own in ("paragraph", "sentence")),
+            ]
+        )
+    head = ["threshold; %", "answered", "right of these", "paragraph missing: answered", "sentence missing: answered"]
+    yield from table(head, rows)
+    area = area_under_curve(sure, right)
+    yield (
+        f"Expected calibration error (ECE) {100 * calibration_error(sure, right):.1f}%, in {BINS} bins of equal width. AUC, "
+        f"how often a right answer gets more confidence than a wrong one: {'none' if area is None else f'{area:.3f}'}."
+    )
+    yield from plot("confidence", "Confidence against the share that is right; precision against the share answered")
+
+
+def probabilities(rows: Sequence[Row]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """The confidence in each answer, withheld or not, and whether it is right."""
+    return np.array([row["probability"] for row in rows]), np.array([row["EM, any"] == 1 for row in rows])
+
+
+def bins(sure: NDArray[np.float64]) -> list[NDArray[np.int64]]:
+    """The places of answers by their confidence, in bins of equal width."""
+    numbers = np.minimum((sure * BINS).astype(int), BINS - 1)
+    return [np.flatnonzero(numbers == number) for number in range(BINS)]
+
+
+def calibration_error(sure: NDArray[np.float64], right: NDArray[np.bool_]) -> float:
+    """By how much a bin's mean confidence is off the share that is right in it, the mean over all answers."""
+    return sum(abs(float(sure[own].sum() - right[own].sum())) for own in bins(sure)) / len(sure)
+
+
+def area_under_curve(sure: NDArray[np.float64], right: NDArray[np.bool_]) -> float | None:
+    """How often a right answer has more confidence than a wrong one; equal ones count half."""
+    if right.all() or not right.any():
+        return None
+    yes, no = sure[right][:, None], sure[~right][None]
+    return float((yes > no).mean() + 0.5 * (yes == no).mean())
+
+
+def precision_curve(
+    sure: NDArray[np.float64], right: NDArray[np.bool_]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The shares answered, the surest first, and how many of these are right."""
+    answered = np.arange(1, len(sure) + 1)
+    return answered / len(sure), np.cumsum(right[np.argsort(-sure, kind="stable")]) / answered
+
+
+def forms_table(forms: Mapping[str, Sequence[Row]]) -> Iterator[str]:
+    count = len(next(iter(forms.values())))
+    yield "### The form of a question"
+    yield ""
+    yield f"{count} questions written differently, every one answered."
+    yield from table(
+        ["%", "the same answer", "EM, any gold"],
+        [[form, precise(rows, "same"), precise(rows, "EM, any")] for form, rows in forms.items()],
+    )
+
+
+def speed_table(parts: Parts) -> Iterator[str]:
+    speed, newswire = parts["speed"], parts["newswire"]
+    yield "### Speed and size"
+    yield ""
+    banks = {
+        f"{parts[name]['documents']} {what}, their files there": speed[name]
+        for name, what in (("squad", "paragraphs"), ("wikinews", "articles of Wikinews"))
+    }
+    chunks = f"{newswire['documents']:,} articles of newswire, {newswire['chunks']:,} chunks, no files"
+    times = banks | {chunks: newswire["seconds"], f"finding alone, {newswire['scanned']:,} chunks": newswire["scan"]}
+    yield from table(
+        ["time of a question", "median", "slowest"],
+        [[name, milliseconds(seconds), milliseconds([max(seconds)])] for name, seconds in times.items()],
+    )
+    yield from table(
+        ["bytes a chunk", *newswire["bytes"], "original files"],
+        [["newswire, text under zstd", *(f"{own:.0f}" for own in (*newswire["bytes"].values(), newswire["files"]))]],
+    )
+    yield (
+        "*Index* is hashes, paths, dates and counts. The newswire's codes are drawn at random, and the last time is of "
+        f"copies of them. From {newswire['smaller from']} paragraphs of `squad_val` on, a bank is smaller than its files."
+    )
+
+
+def writing_table(found: Parts) -> Iterator[str]:
+    extracted, written = found["extracted"], found["written"]
+    over, under = ([row for row in written if row["is_given"] == given] for given in (True, False))
+    rows = [
+        [title, *(f"{share(own, f'EM, {golds}')} / {share(own, f'F1, {golds}')}" for own in (extracted, written))]
+        for title, golds in (("EM / F1, any gold", "any"), ("EM / F1, shortest gold", "shortest"))
+    ]
+    rows += [
+        ["a gold answer is in it, word for word", share(extracted, "holds"), share(written, "holds")],
+        [f"of these, the {len(over)} questions over the threshold", "", share(over, "holds")],
+        [f"of these, the {len(under)} under it", "", share(under, "holds")],
+        ["the extracted answer is in it", "", share(written, "holds extracted")],
+    ]
+    yield from table([f"%, {len(written)} questions, whatever the confidence", "extracted", "written"], rows)
+    words = mean(len(row["answer"].split()) for row in written)
+    yield f"A written answer has {words:.0f} words on average, which lowers its EM and F1. {found['date']}."
+
+
+def draw(rows: Sequence[Row], threshold: float) -> None:
+    """The plot: reliability, and precision by how many are answered."""
+    sure, right = probabilities(rows)
+    plt, colour = plots.plt, plots.COLOURS["flat"]
+    with plt.rc_context(plots.STYLE):
+        figure, (reliable, precision) = plt.subplots(1, 2, figsize=(7.2, 3.4), layout="constrained")
+        own = [places for places in bins(sure) if len(places)]
+        middles = [100 * float(sure[places].mean()) for places in own]
+        values = [interval(right[places], [rows[place]["source"] for place in places]) for places in own]
+        heights = [100 * value.value for value in values]
+        errors = [
+            [100 * (value.value - value.low) for value in values],
+            [100 * (value.high - value.value) for value in values],
+        ]
+        reliable.plot((0, 100), (0, 100), color="0.7", lw=1, ls="--")
+        reliable.errorbar(middles, heights, errors, color=colour, marker="o", ms=4, capsize=2)
+        for x, y, places in zip(middles, heights, own, strict=True):
+            reliable.annotate(f"{len(places):,}", (x, y), (6, -10), textcoords="offset points", fontsize=7)
+        reliable.set(
+            xlabel="confidence, %", ylabel="right, % (with the number of answers)", xlim=(0, 100), ylim=(0, 100)
+        )
+        answered, shares = precision_curve(sure, right)
+        precision.plot(100 * answered, 100 * shares, color=colour)
+        place = int((sure >= threshold).sum())
+        if place:
+            precision.plot(
+                100 * answered[place - 1],
+                100 * shares[place - 1],
+                "o",
+                color=colour,
+                label=f"threshold {threshold:.2f}",
+            )
+            precision.legend(frameon=False)
+        precision.set(xlabel="answered, %", ylabel="right of these, %", xlim=(0, 100), ylim=(0, 100))
+        for axes in (reliable, precision):
+            axes.grid(True, alpha=0.3)
+        plots.save(figure, DOCS / "plots", "confidence")

@@ -1,0 +1,156 @@
+"""The quality page: what is measured of a tiny model, when a part is measured again, and the figures made of it."""
+
+import json
+import lzma
+from argparse import Namespace
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mbc_engine import QAExample
+
+pytestmark = pytest.mark.skipif(
+    not all(map(find_spec, ("matplotlib", "Stemmer"))), reason="the extra report is not installed"
+)
+
+
+@pytest.fixture
+def data(tmp_path: Path, examples: Callable[[int], list[QAExample]]) -> Path:
+    """Ten documents and as many questions in each set."""
+    rows = [
+        {
+            "id": own.id,
+            "title": "People",
+            "text": f"{own.text} He stayed.",
+            "question": own.question,
+            "answers": own.answers,
+        }
+        for own in examples(10)
+    ]
+    articles = {f"{own.id}.txt": f"{own.text} Nobody was hurt." for own in examples(10)}
+    typed = [{"question": own.question.lower(), "file": f"{own.id}.txt", "answers": own.answers} for own in examples(9)]
+    lines = {
+        "qa/squad_val.jsonl.xz": rows[:8],
+        "qa/squad_train_part.jsonl.xz": rows,
+        "qa/wikinews_questions.jsonl": [*typed, {"question": "who left", "file": None, "answers": []}],
+        "news/reuters21578.jsonl.xz": [{"id": own.id, "title": "Move", "text": own.text} for own in examples(10)],
+    }
+    texts = {name: "".join(json.dumps(row) + "\n" for row in own) for name, own in lines.items()}
+    texts["text/wikipedia-3.txt.xz"] = "\n\n\n".join(f"{name}\n{f'The bridge of {name} held. ' * 20}" for name in "ABC")
+    for name, text in texts.items() | {f"news/wikinews/{name}": text for name, text in articles.items()}.items():
+        path = tmp_path / "data" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(lzma.compress(text.encode()) if name.endswith(".xz") else text.encode())
+    return tmp_path / "data"
+
+
+def test_each_part_is_measured_and_shown_in_tables(data: Path, tmp_path: Path, tiny: Any) -> None:
+    import quality
+    import quality_written
+
+    model = tiny.retriever_reader("Aalen", "Delft")
+    (tmp_path / "banks").mkdir()
+    setup = quality.Setup(model, data, tmp_path / "banks", most=100, chunks=25, out=tmp_path)
+    under = {
+        "key": {"questions": 100, "seed": 0},
+        "date": "2026-11-23",
+        "machine": "a machine",
+        "threads": 1,
+        "load": 1.0,
+    }
+    parts = {name: under | part(setup) for name, part in quality.PARTS.items() if name != "writing"}
+    given = parts["given"]["rows"]
+    known = [row for row in given if set(row["golds"]) <= {"Aalen", "Delft"}]
+    assert len(given) == 8
+    assert known
+    assert all(row["EM, any"] for row in known)
+    assert {row["source"] for row in parts["squad"]["rows"]} == {f"{number:05d}.txt" for number in range(8)}
+    assert parts["many"]["documents"] == 10 + 3
+    assert len(parts["missing"]["sentence"]) == 8
+    assert all(row["same"] for row in parts["forms"]["rows"]["as it is"])
+    assert parts["newswire"]["scanned"] == 30
+    assert len(parts["speed"]["wikinews"]) == 10
+    assert [row["source"] for row in parts["wikinews"]["rows"] if not row["golds"]] == [None]
+    wrong = json.loads((tmp_path / "wikinews-wrong.json").read_text())
+    assert not any(row["is_given"] and row["EM, any"] for row in wrong)
+    page = "\n".join([*quality_written.targets(parts), *quality_written.details(parts)])
+    assert "| right one of 8 paragraphs first / in five |" in page
+    assert "### The form of a question" in page
+
+
+def test_a_part_is_measured_again_only_if_named_or_changed(
+    tmp_path: Path, tiny: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import quality
+
+    model, measured = tiny.retriever_reader(), []
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.toml").write_text("1")
+    model.folder = tmp_path / "model"
+    parts = {name: lambda _, name=name: measured.append(name) or {} for name in ("squad", "given", "writing")}
+    monkeypatch.setattr(quality, "PARTS", parts)
+    monkeypatch.setattr(quality, "load_model", lambda _: model)
+    args = Namespace(model="tiny", data=tmp_path, out=tmp_path / "out", base=None)
+    vars(args).update(questions=5, seed=0, chunks=10, threads=1)
+
+    def again(*names: str) -> list[str]:
+        measured.clear()
+        quality.measure(args, names)
+        return list(measured)
+
+    assert again() == ["squad", "given"]
+    assert again() == []
+    assert again("given", "writing") == ["given", "writing"]
+    (tmp_path / "out" / "squad.json").unlink()
+    assert again() == ["squad"]
+    (tmp_path / "model" / "config.toml").write_text("2")
+    assert again() == ["squad", "given"]
+    args.questions = 6
+    assert again() == ["squad", "given"]
+
+
+def test_bm25_finds_words_by_their_stems_and_ranks_no_text_without_them() -> None:
+    import quality
+
+    texts = {"a": "The painters left.", "b": "A bridge held.", "c": "Who painted it? He painted bridges."}
+    asked = [quality.Question(text, (), source) for text, source in (("Painted what?", "c"), ("painting", "b"))]
+    assert quality.bm25(texts, asked) == [0, None]
+
+
+def test_a_paragraph_loses_the_sentences_that_answer() -> None:
+    import quality
+
+    text = "Ada moved to Haifa. The river rose. In Haifa, she stayed."
+    assert quality.without_answer(text, ("Haifa", "to Haifa")) == "The river rose."
+
+
+@pytest.mark.parametrize(
+    ("form", "question"),
+    [
+        ("no question mark", "Which town did the old painter leave"),
+        ("in capitals", "WHICH TOWN DID THE OLD PAINTER LEAVE?"),
+        ("in lower case", "which town did the old painter leave?"),
+        ("no articles", "Which town did old painter leave?"),
+    ],
+)
+def test_a_question_in_other_forms(form: str, question: str) -> None:
+    import quality
+
+    assert quality.FORMS[form]("Which town did the old painter leave?") == question
+
+
+def test_confidence_figures_by_hand() -> None:
+    import quality_written as written
+
+    sure, right = np.array([0.95, 0.91, 0.55, 0.15]), np.array([True, True, False, True])
+    # Off by 1.86 - 2, 0.55 - 0 and 0.15 - 1.
+    assert written.calibration_error(sure, right) == pytest.approx((0.14 + 0.55 + 0.85) / 4)
+    assert written.area_under_curve(sure, right) == pytest.approx(2 / 3)
+    assert written.area_under_curve(sure, np.ones(4, bool)) is None
+    answered, shares = written.precision_curve(sure, right)
+    assert answered.tolist() == [0.25, 0.5, 0.75, 1]
+    assert shares.tolist() == pytest.approx([1, 1, 2 / 3, 3 / 4])
