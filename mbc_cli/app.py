@@ -20,6 +20,7 @@ from mbc_cli.commands import (
     mcp,
     models,
     runs,
+    search,
     serve,
     train,
     tui,
@@ -90,7 +91,8 @@ def _add(group: typer.Typer, panel: str | None, **commands: Callable[..., None])
         group.command(name, cls=Command, rich_help_panel=panel)(command)
 
 
-_add(app, MEMORY, demo=demo.demo, ingest=ingest.ingest, ask=ask.ask, tui=tui.tui, serve=serve.serve, mcp=mcp.mcp)
+_add(app, MEMORY, demo=demo.demo, ingest=ingest.ingest, ask=ask.ask, search=search.search)
+_add(app, MEMORY, tui=tui.tui, serve=serve.serve, mcp=mcp.mcp)
 app.add_typer(banks, name="bank", rich_help_panel=MEMORY)
 _add(banks, "Inspect", info=bank.info, list=bank.list_documents, show=bank.show, verify=bank.verify)
 _add(banks, "Change", remove=bank.remove, merge=bank_transfer.merge, compact=bank_transfer.compact)

@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -84,6 +85,23 @@ ReadOption = Annotated[
         callback=_checked_read,
     ),
 ]
+_select = partial(option, panel="Select and weight documents")
+_SINCE = "Only documents from this date on: 2024-05-31, 2024-05 or 2024."
+_AS_OF = "Only documents up to this date; ages are counted back from it."
+_HALF_LIFE = (
+    "The age at which a document's weight halves, and halves again: a number of days, or 30d, 4w, 6m, 1y (a month is 30 "
+    "days, a year 365)."
+)
+_ONLY = (
+    "Only documents whose path matches this pattern, as in .gitignore: at any depth, unless it begins with / (from the "
+    "root), ./ or ~; can be repeated."
+)
+_EXCLUDE = "Leave out documents whose path matches; can be repeated."
+SinceOption = Annotated[str | None, _select(_SINCE, "--since", metavar="DATE")]
+AsOfOption = Annotated[str | None, _select(_AS_OF, "--as-of", metavar="DATE")]
+HalfLifeOption = Annotated[str | None, _select(_HALF_LIFE, "--half-life", metavar="TIME")]
+OnlyOption = Annotated[list[str] | None, _select(_ONLY, "--only", metavar="PATTERN")]
+ExcludeOption = Annotated[list[str] | None, _select(_EXCLUDE, "--exclude", metavar="PATTERN")]
 _BASE = "The chat LM that writes answers, by hub id or folder."
 ChatModelOption = Annotated[
     str | None, option(_BASE, "--base", metavar="NAME", show_default="the embedded SmolLM2-135M-Instruct")

@@ -39,6 +39,7 @@ Word = Annotated[str, Field(min_length=1, max_length=200)]
 _Patterns = Annotated[list[Annotated[Word, AfterValidator(_affordable)]], Field(max_length=20)]
 
 SourceCount = Annotated[int, Field(ge=0, le=MOST_SOURCES, description="How many source documents to return.")]
+Top = Annotated[int, Field(ge=1, le=MOST_SOURCES, description="How many passages to return, at most.")]
 MinConfidence = Annotated[
     Annotated[float, Field(ge=0, le=1)] | None,
     Field(description="Give no answer below this confidence, from 0 to 1; left out, the model decides."),

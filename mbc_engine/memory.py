@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Self
 
@@ -154,17 +155,34 @@ class Memory:
         ]
 
     def search(
-        self, queries: Sequence[str], options: AskOptions | None = None, *, top: int = 5, **changes: Any
+        self,
+        queries: Sequence[str],
+        options: AskOptions | None = None,
+        *,
+        top: int = 5,
+        with_text: bool = True,
+        **changes: Any,
     ) -> list[tuple[Source, ...]]:
-        """The best passages for each query, with their shares and no sentence; raises as `ask`.
+        """The best passages for each query, best first, with their shares and sentences; raises as `ask`.
 
-        There may be several of one document, but a hierarchical read finds only the best of each.
+        There may be several of one document, but a hierarchical read finds only the best of each. No reader is loaded.
+        Without `with_text`, there are no sentences, and passages only where no language model has to decode them.
         """
         with self._reading() as answerer, answerer.bank.snapshot():
             found = answerer.chunks(queries, replace(options or AskOptions(), **changes), top)
             known = Passages(answerer.bank, answerer.model.chunker, self._on_decoding)
-            passages = known.of(own.chunk for hits in found for own in hits)
-        return [tuple(passages[own.chunk].ranked(own.share, own.ties) for own in hits) for hits in found]
+            hits = [(query, hit) for query, own in zip(queries, found, strict=True) for hit in own]
+            if with_text:
+                passages = known.of(hit.chunk for _, hit in hits)
+                wanted = [(query, passages[hit.chunk].passage) for query, hit in hits]
+                sentences = best_sentences(answerer.model, wanted)
+            else:
+                passages = known.of((), beside=[replace(hit, share=0.0) for _, hit in hits])
+                sentences = [None] * len(hits)
+        ranked = (
+            passages[hit.chunk].ranked(hit.share, hit.ties, own) for (_, hit), own in zip(hits, sentences, strict=True)
+        )
+        return [tuple(islice(ranked, len(own))) for own in found]
 
     def add(
         self,

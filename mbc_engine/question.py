@@ -1,7 +1,10 @@
 """A question's options, its answer, and the sources it leads to: files, whether they changed, and sentences. No torch."""
 
+import math
+import re
+from collections import Counter
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -168,6 +171,7 @@ class Source:
         start: the character of the document's text that the chunk starts at.
         date: when it was written, ISO 8601, if known.
         bank: the name of the bank that holds it.
+        line: the line of the file that the sentence begins in, from 1; None unless the file has the passage as it is.
     """
 
     path: str
@@ -181,10 +185,34 @@ class Source:
     start: int | None
     date: str | None
     bank: str
+    line: int | None = None
 
     def ranked(self, share: float, ties: int, sentence: str | None = None) -> "Source":
         """The same passage as one question ranks it."""
-        return replace(self, share=share, ties=ties, sentence=sentence)
+        ranked = replace(self, share=share, ties=ties, sentence=sentence)
+        return replace(ranked, line=_line(ranked))
+
+    def span(self) -> tuple[int, int] | None:
+        """Where the sentence stands in the passage, which may have it on several lines."""
+        words = (self.sentence or "").split()
+        found = re.search(r"\s+".join(map(re.escape, words)), self.passage or "") if words else None
+        return found and found.span()
+
+
+# Larger files are not searched for a line.
+_MOST_BYTES: Final = 16 << 20
+
+
+def _line(source: Source) -> int | None:
+    span, file = source.span(), Path(source.path)
+    if span is None or source.passage is None or source.text_from != "file":
+        return None
+    with suppress(OSError):
+        data = file.read_bytes().replace(b"\r\n", b"\n") if file.stat().st_size <= _MOST_BYTES else b""
+        start = data.find(source.passage.encode())
+        if start >= 0:
+            return 1 + data.count(b"\n", 0, start) + source.passage.count("\n", 0, span[0])
+    return None
 
 
 def text_model(fingerprint: str = "") -> "TextCoder":
@@ -289,17 +317,59 @@ class Passages:
 
 
 def best_sentences(encoder: "Model", wanted: "Sequence[tuple[str, str | None]]") -> list[str | None]:
-    """The sentence of each passage that fits its question best, or None; `wanted` is compared in one batch."""
-    sentences = [_sentences(passage) if passage else [] for _, passage in wanted]
-    if not any(sentences):
-        return [None] * len(wanted)
+    """The sentence of each passage that fits its question best, or None.
+
+    It is the one that shares most with the question, words counting by how few sentences of the passage have them. Where
+    several do, which are compared in one batch, it is the one closest in meaning.
+    """
+    closest = [_closest(question, _sentences(passage)) if passage else [] for question, passage in wanted]
     forms = {question: canonical_question(question) for question, _ in wanted}
-    texts = list(dict.fromkeys(chain(forms.values(), *sentences)))
-    vectors = dict(zip(texts, encoder.sentence_vectors(texts), strict=True))
+    tied = [[forms[question], *own] for (question, _), own in zip(wanted, closest, strict=True) if len(own) > 1]
+    texts = list(dict.fromkeys(chain.from_iterable(tied)))
+    vectors = dict(zip(texts, encoder.sentence_vectors(texts), strict=True)) if texts else {}
     return [
-        max(several, key=lambda own: float(vectors[own] @ vectors[forms[question]]), default=None)
-        for (question, _), several in zip(wanted, sentences, strict=True)
+        max(own, key=lambda sentence: float(vectors[sentence] @ vectors[forms[question]]))
+        if len(own) > 1
+        else next(iter(own), None)
+        for (question, _), own in zip(wanted, closest, strict=True)
     ]
+
+
+def _closest(question: str, sentences: "Sequence[str]") -> list[str]:
+    """The sentences that share most with a question, by inverse document frequency."""
+    from mbc_engine.bank.block import stems_of
+
+    asked = _asked(question)
+    shared = [asked & stems_of(sentence) for sentence in sentences]
+    holders = Counter(chain.from_iterable(shared))
+    weights = [math.fsum(math.log((len(shared) + 1) / (holders[own] + 0.5)) for own in each) for each in shared]
+    return [sentence for sentence, weight in zip(sentences, weights, strict=True) if weight == max(weights)]
+
+
+_FUNCTION_WORDS: Final = frozenset(
+    re.findall(
+        r"\w+",
+        "a about an and are as at be been but by can could did do does for from had has have he her him his how i if in "
+        "into is it its may me might must my no not of on or our she should so than that the their them then there these "
+        "they this those to us was we were what when where which who whom whose why will with would you your",
+    )
+)
+_WORD: Final = re.compile(r"[\w\u0300-\u036f]+")
+
+
+def matches(query: str, text: str) -> list[tuple[int, int]]:
+    """Where a text has words of a query, in whatever form: the first character of each and the one after its last."""
+    from mbc_engine.bank.block import stems_of
+
+    asked = _asked(query)
+    return [found.span() for found in _WORD.finditer(text) if asked & stems_of(found[0])]
+
+
+def _asked(question: str) -> set[str]:
+    """The stems of a question's words, without those that every text has unless there are no others."""
+    from mbc_engine.bank.block import stems_of, words_in
+
+    return stems_of(" ".join(words_in(question) - _FUNCTION_WORDS)) or stems_of(question)
 
 
 def sentence_around(passage: str, start: int, end: int) -> str:

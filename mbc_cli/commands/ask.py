@@ -14,12 +14,17 @@ from rich.text import Text
 
 from mbc_cli.engine import open_memory
 from mbc_cli.options import (
+    AsOfOption,
     BanksOption,
     ChatModelOption,
     DeviceOption,
+    ExcludeOption,
+    HalfLifeOption,
     JsonOption,
     ModelOption,
+    OnlyOption,
     ReadOption,
+    SinceOption,
     WeightsOption,
     option,
 )
@@ -34,24 +39,13 @@ from mbc_engine.question import AskOptions
 if TYPE_CHECKING:
     from mbc_engine.memory import Memory
 
-_DOCUMENTS, _PAPER = "Select and weight documents", "Models you train"
+_PAPER: Final = "Models you train"
 _STDIN: Final = Path("-")
 _BATCH: Final = 16
 
 _QUESTIONS = (
     'Answer the questions in a file: a .jsonl with {"question": ..., "id": ...} per line, or a .txt; - is stdin.'
 )
-_SINCE = "Only documents from this date on: 2024-05-31, 2024-05 or 2024."
-_AS_OF = "Only documents up to this date; ages are counted back from it."
-_HALF_LIFE = (
-    "The age at which a document's weight halves, and halves again: a number of days, or 30d, 4w, 6m, 1y (a month is 30 "
-    "days, a year 365)."
-)
-_ONLY = (
-    "Only documents whose path matches this pattern, as in .gitignore: at any depth, unless it begins with / (from the "
-    "root), ./ or ~; can be repeated."
-)
-_EXCLUDE = "Leave out documents whose path matches; can be repeated."
 _CONFIDENCE = (
     "Give no answer below this confidence, from 0 to 1; 0 always answers. For mini, confidence is the probability that "
     "the answer is right; for a calibrated model that you train, that the bank holds it."
@@ -68,11 +62,11 @@ def ask(
     weight: WeightsOption = None,
     model: ModelOption,
     questions: Annotated[Path | None, option(_QUESTIONS, metavar="FILE")] = None,
-    since: Annotated[str | None, option(_SINCE, panel=_DOCUMENTS, metavar="DATE")] = None,
-    as_of: Annotated[str | None, option(_AS_OF, panel=_DOCUMENTS, metavar="DATE")] = None,
-    half_life: Annotated[str | None, option(_HALF_LIFE, panel=_DOCUMENTS, metavar="TIME")] = None,
-    only: Annotated[list[str] | None, option(_ONLY, panel=_DOCUMENTS, metavar="PATTERN")] = None,
-    exclude: Annotated[list[str] | None, option(_EXCLUDE, panel=_DOCUMENTS, metavar="PATTERN")] = None,
+    since: SinceOption = None,
+    as_of: AsOfOption = None,
+    half_life: HalfLifeOption = None,
+    only: OnlyOption = None,
+    exclude: ExcludeOption = None,
     read: ReadOption = None,
     sources: Annotated[int, option("How many source documents to list.", min=0)] = AskOptions.sources,
     min_confidence: Annotated[

@@ -13,7 +13,7 @@ from starlette.background import BackgroundTask
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from mbc_cli.http import documents
-from mbc_cli.http.chat import ChatRequest, Completion, completion, stream_events
+from mbc_cli.http.chat import ChatRequest, Completion, SearchRequest, completion, stream_events
 from mbc_cli.http.documents import INGESTED, LONGEST_NAME, DocumentReply, ListReply, NewDocuments
 from mbc_cli.http.queue import BATCH_CHARACTERS, MemoryService, until_disconnected
 from mbc_cli.http.server import EXCEPTION_HANDLERS, ApiError, ErrorReply
@@ -74,6 +74,13 @@ async def _raise_unexpected(answer: "asyncio.Future[Any]") -> None:
     error = None if answer.cancelled() else answer.exception()
     if error is not None and not isinstance(error, MBCError):
         raise error
+
+
+@router.post("/v1/search", tags=["Ask"])
+async def search(given: SearchRequest, request: Request, service: Service) -> ListReply[dict[str, Any]]:
+    """The passages of the memory that fit a query best, whole, without an answer."""
+    work = service.queue.submit((given.options(), given.top), given.query)
+    return ListReply(data=await until_disconnected(request, work, work))
 
 
 @router.get("/v1/models", tags=["Inspect"])

@@ -4,9 +4,9 @@ import json
 import time
 import uuid
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
 from mbc_cli import question_options as fields
 from mbc_cli.http.server import ApiError, api_error
@@ -31,23 +31,54 @@ class Message(BaseModel):
     content: str | list[dict[str, Any]] | None = None
 
 
-class MemoryOptions(BaseModel):
-    """The options of `mbc ask`."""
+def _query(text: str) -> str:
+    text = storable(text).strip()
+    if not text:
+        raise ValueError("the query is empty")
+    return text
+
+
+def _read(mode: str | None) -> str | None:
+    if mode is not None and (parse_read_mode(mode).number or 0) > _MOST_READ:
+        raise ValueError(f"a read takes at most {_MOST_READ:,} documents")
+    return mode
+
+
+class SearchOptions(BaseModel):
+    """The options of `mbc search`, which `mbc ask` has too."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
-    sources: fields.SourceCount = AskOptions.sources
-    min_confidence: fields.MinConfidence = None
-    write: bool = Field(False, description="Let the server's chat LM write mini's answer from the passage found.")
     since: fields.Since = None
     as_of: fields.AsOf = None
     half_life: fields.HalfLife = None
     only: fields.Only = []
     exclude: fields.Exclude = []
-    read: fields.Word | None = Field(
+    read: Annotated[fields.Word | None, AfterValidator(_read)] = Field(
         None,
         description="How a trained model reads its bank: flat, routed:N, hierarchical:N.",
     )
+
+    def options(self, **others: Any) -> AskOptions:
+        given = self.model_dump(exclude={"query", "top"})
+        return fields.ask_options(read_mode=given.pop("read"), **given, **others)
+
+
+class MemoryOptions(SearchOptions):
+    """The options of `mbc ask`."""
+
+    sources: fields.SourceCount = AskOptions.sources
+    min_confidence: fields.MinConfidence = None
+    write: bool = Field(False, description="Let the server's chat LM write mini's answer from the passage found.")
+
+
+class SearchRequest(SearchOptions):
+    """What to look for, and in which documents."""
+
+    query: Annotated[str, AfterValidator(_query)] = Field(
+        max_length=fields.LONGEST_QUESTION, description="A question or a few words."
+    )
+    top: fields.Top = 5
 
 
 class ChatRequest(BaseModel):
@@ -91,12 +122,8 @@ class ChatRequest(BaseModel):
 
     @property
     def options(self) -> AskOptions:
-        given = self.mbc.model_dump()
-        read = given.pop("read")
-        if read is not None and (parse_read_mode(read).number or 0) > _MOST_READ:
-            raise ApiError(400, f"A read takes at most {_MOST_READ:,} documents.", "invalid_value", "mbc.read")
         most = self.max_completion_tokens or self.max_tokens
-        return fields.ask_options(read_mode=read, max_new_tokens=most and min(most, _MOST_TOKENS), **given)
+        return self.mbc.options(max_new_tokens=most and min(most, _MOST_TOKENS))
 
 
 class Completion(BaseModel):

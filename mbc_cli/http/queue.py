@@ -13,7 +13,7 @@ from starlette.requests import Request
 
 from mbc_cli.http.documents import ID_LENGTH, DocumentFolder, NewDocument, client_document
 from mbc_cli.http.server import CLIENT_LEFT, SHUTTING_DOWN, ApiError
-from mbc_cli.render.answer import NOT_IN_MEMORY, answer_json
+from mbc_cli.render.answer import NOT_IN_MEMORY, answer_json, passage_json
 from mbc_engine.bank import MemoryBank
 from mbc_engine.bank.database import bytes_at, identity
 from mbc_engine.errors import BankError, ConfigError
@@ -148,7 +148,14 @@ class MemoryService:
             self._update_bank()
 
     def _process(self, key: Hashable, works: list[Any]) -> Sequence[Any]:
+        if isinstance(key, tuple):
+            options, top = key
+            return self._search(options, top, works)
         return self._answer(key, works) if isinstance(key, AskOptions) else self._change(works)
+
+    def _search(self, options: AskOptions, top: int, queries: list[str]) -> list[Any]:
+        found = self.memory.search(queries, options, top=top)
+        return [[passage_json(query, own) for own in each] for query, each in zip(queries, found, strict=True)]
 
     def _answer(self, options: AskOptions, asked: list[tuple[str, Callable[[str], None] | None]]) -> list[Any]:
         """Answers as the fields of a completion; `content` is the message."""

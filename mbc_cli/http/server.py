@@ -75,7 +75,7 @@ def api_error(error: Exception) -> ApiError:
             return error
         case MBCError():
             message = " ".join(filter(None, (error.message, error.hint)))
-            message = _OPTION.sub(lambda found: f"mbc.{found[1].replace('-', '_')}", message)
+            message = _OPTION.sub(lambda found: found[1].replace("-", "_"), message)
             status, code = next((status, code) for kind, status, code in _ENGINE_ERRORS if isinstance(error, kind))
             return ApiError(status, message, code)
         case RequestValidationError():

@@ -20,6 +20,7 @@ from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints
 
 from mbc_cli import question_options as fields
+from mbc_cli.render.answer import shared_words
 from mbc_cli.render.terminal import verbosity
 from mbc_cli.text import counted, plain
 from mbc_engine import __version__
@@ -105,10 +106,12 @@ class Quotation(BaseModel):
     date: Plain | None = Field(description="The day it was written, ISO 8601.")
     state: State = Field(description="Whether the file has changed since it was memorised.")
     text_from: TextFrom | None = Field(description="Quoted from the unchanged file, or from the bank's copy.")
+    line: int | None = Field(description="The line of the file that the sentence begins in, if known.")
     sentence: Plain | None = Field(
-        None, description="`ask` only: the sentence the answer was found in, or the one that fits the question best."
+        description="The sentence the answer was found in, or the one that fits the question or query best."
     )
     text: Plain | None = Field(None, description="`search` only: the whole passage, word for word.")
+    words: list[Plain] = Field([], description="`search` only: the words of the passage that the query has.")
 
 
 class AskResult(BaseModel):
@@ -148,9 +151,9 @@ def _reply(result: BaseModel) -> CallToolResult:
     return CallToolResult(content=[text], structured_content=content)
 
 
-def _quotation(source: "Source", **quoted: str | None) -> Quotation:
-    names = ("path", "part", "bank", "share", "date", "state", "text_from")
-    return Quotation(**{name: getattr(source, name) for name in names}, **quoted)
+def _quotation(source: "Source", **passage: Any) -> Quotation:
+    names = ("path", "part", "bank", "share", "date", "state", "text_from", "line", "sentence")
+    return Quotation(**{name: getattr(source, name) for name in names}, **passage)
 
 
 def ask_result(answer: "Answer") -> AskResult:
@@ -159,12 +162,12 @@ def ask_result(answer: "Answer") -> AskResult:
         answer=answer.text,
         confidence=confidence and round(confidence.probability, 4),
         label=confidence and confidence.label,
-        sources=[_quotation(source, sentence=source.sentence) for source in answer.sources],
+        sources=[_quotation(source) for source in answer.sources],
     )
 
 
-def search_result(passages: "Sequence[Source]") -> SearchResult:
-    return SearchResult(passages=[_quotation(source, text=source.passage) for source in passages])
+def search_result(query: str, found: "Sequence[Source]") -> SearchResult:
+    return SearchResult(passages=[_quotation(own, text=own.passage, words=shared_words(query, own)) for own in found])
 
 
 def _ingest_result(end: IngestFinished, skipped: Sequence[Skipped | FileSkipped]) -> IngestResult:
@@ -237,15 +240,21 @@ class MemoryServer:
     async def search(
         self,
         query: Annotated[_Question, Field(description="A question or a few words to look for.")],
-        limit: Annotated[int, Field(ge=1, le=fields.MOST_SOURCES, description="The most passages to return.")] = 5,
+        top: fields.Top = 5,
+        since: fields.Since = None,
+        as_of: fields.AsOf = None,
+        half_life: fields.HalfLife = None,
+        only: fields.Only = _NONE,
+        exclude: fields.Exclude = _NONE,
     ) -> Annotated[CallToolResult, SearchResult]:
         """Find the passages in the memorised files that match a query best, word for word, with their files and dates.
         Works for deleted files too if the bank keeps their text."""
 
         def work() -> SearchResult:
             self._require_banks()
-            (passages,) = self._memory.search([query], top=limit)
-            return search_result(passages)
+            selecting: Any = {"since": since, "as_of": as_of, "half_life": half_life, "only": only, "exclude": exclude}
+            (found,) = self._memory.search([query], fields.ask_options(**selecting), top=top)
+            return search_result(query, found)
 
         return await self._run(work)
 

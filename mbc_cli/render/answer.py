@@ -10,7 +10,7 @@ from rich.text import Text
 
 from mbc_cli.render.terminal import notes, out, print_indented
 from mbc_cli.text import counted, near, plain, seconds
-from mbc_engine.question import Answer, Confidence, Source
+from mbc_engine.question import Answer, Confidence, Source, matches
 
 # Said in the place of an answer.
 NOT_IN_MEMORY: Final = "Not in this memory."
@@ -57,11 +57,12 @@ def place_read(source: Source) -> Text:
     return Text.assemble("found in the bank's copy of ", (named(source), "cyan"), state)
 
 
-def source_line(label: str, source: Source, *, with_bank: bool = False) -> Text:
+def source_line(label: str, source: Source, *, with_bank: bool = False, with_line: bool = False) -> Text:
+    name = place(source) if with_line else named(source)
     bank = f"  in {near(source.bank)}" if with_bank else ""
     date = f"  {plain(source.date)}" if source.date else ""
     ties = f"  tied with {counted(source.ties, 'other')}" if source.ties else ""
-    return Text.assemble(label, (named(source), "cyan"), (bank, "dim"), f"  {share_of(source)}", (date, "dim"), ties)
+    return Text.assemble(label, (name, "cyan"), (bank, "dim"), f"  {share_of(source)}", (date, "dim"), ties)
 
 
 def share_of(source: Source) -> str:
@@ -82,6 +83,11 @@ def named(source: Source) -> str:
     return near(origin_name(source.path, source.part))
 
 
+def place(source: Source) -> str:
+    """A source as grep names it: its file and line, if known."""
+    return named(source) if source.line is None else f"{near(source.path)}:{source.line}"
+
+
 def times(answer: Answer, loading: float | None = None) -> str:
     """How long an answer took, and `loading` the model, if given."""
     model = "" if loading is None else f"model {seconds(loading)} · "
@@ -94,6 +100,8 @@ def percent(probability: float) -> str:
 
 
 _INDENT: Final = 3
+# Characters of a sentence of a search, and of those before its first marked word.
+_LONGEST, _BEFORE = 400, 100
 
 
 def show_answer(answer: Answer, *, with_bank: bool = False, is_streamed: bool = False) -> None:
@@ -119,14 +127,35 @@ def _first_line(answer: Answer) -> Text:
     return Text(plain(answer.text), "bold")
 
 
-def show_source(number: int, source: Source, lines: Sequence[str], *, with_bank: bool = False) -> None:
+def show_source(
+    number: int, source: Source, lines: Sequence[str | Text], *, with_bank: bool = False, with_line: bool = False
+) -> None:
     """A source and what it says, with the state of its file where that is not as it was."""
     label = f"{number}. "
-    out.print(source_line(label, source, with_bank=with_bank))
+    out.print(source_line(label, source, with_bank=with_bank, with_line=with_line))
     for line in lines:
         print_indented(line, by=len(label))
     if state := state_of(source):
         print_indented(state, by=len(label), style="yellow")
+
+
+def show_passage(number: int, query: str, source: Source, *, with_bank: bool = False) -> None:
+    """A passage of a search: its best sentence, or what there is of it around the first word of the query."""
+    lines = [marked(query, source.sentence)] if source.sentence else []
+    show_source(number, source, lines, with_bank=with_bank, with_line=True)
+
+
+def marked(query: str, text: str) -> Text:
+    """Foreign text with the words of a query marked, and cut around the first of them if it is long."""
+    spans, length = matches(query, text), len(text)
+    first = max(0, min(spans[0][0] - _BEFORE, length - _LONGEST)) if spans and length > _LONGEST else 0
+    last = min(length, first + _LONGEST)
+    shown, end = Text("… " if first else ""), first
+    for start, stop in spans:
+        if start >= first and stop <= last:
+            shown.append(plain(text[end:start])).append(plain(text[start:stop]), "bold red")
+            end = stop
+    return shown.append(plain(text[end:last])).append(" …" if last < length else "")
 
 
 def show_times(answer: Answer, loading: float | None = None) -> None:
@@ -161,3 +190,14 @@ def answer_json(answer: Answer, banks: Sequence[Path], loading: float) -> dict[s
 
 def source_json(source: Source) -> dict[str, Any]:
     return {name: value for name, value in asdict(source).items() if name != "passage"}
+
+
+def passage_json(query: str, source: Source) -> dict[str, Any]:
+    """A passage of a search, whole."""
+    return {**asdict(source), "words": shared_words(query, source)}
+
+
+def shared_words(query: str, source: Source) -> list[str]:
+    """The words of a passage that a query has too, in whatever form, as the passage has them."""
+    passage = source.passage or ""
+    return list(dict.fromkeys(passage[start:end] for start, end in matches(query, passage)))

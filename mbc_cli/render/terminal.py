@@ -105,12 +105,13 @@ def print_rows(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[objec
             print("\t".join(cells))
 
 
-def print_indented(text: str, *, by: int, style: str = "") -> None:
-    """Foreign text on stdout, wrapped within its indentation on a terminal."""
+def print_indented(text: str | Text, *, by: int, style: str = "") -> None:
+    """Foreign text on stdout, wrapped within its indentation on a terminal; a `Text` is harmless already."""
+    shown = text if isinstance(text, Text) else Text(plain(text), style)
     if out.is_terminal:
-        out.print(Padding(Text(plain(text), style), (0, 0, 0, by)), soft_wrap=False)
+        out.print(Padding(shown, (0, 0, 0, by)), soft_wrap=False)
     else:
-        out.print(" " * by + plain(text))
+        out.print(" " * by + shown.plain)
 
 
 def print_facts(facts: Sequence[tuple[str, str]]) -> None:

@@ -251,6 +251,11 @@ def words_in(text: str) -> set[str]:
     return {*_WORD.findall("".join(own for own in folded if not unicodedata.combining(own)))}
 
 
+def stems_of(text: str) -> set[str]:
+    """The stems of a text's words."""
+    return {_stem(word) for word in words_in(text)}
+
+
 def word_numbers(text: str) -> list[int]:
     """The numbers of a text's words, each once, ascending; common ones are left out."""
     return sorted({number_of(word) for word in words_in(text) - _common_words()})

@@ -121,6 +121,8 @@ def test_documents_and_answers(request, mbc, folder, evil_model, home):
     assert mbc("ask", f"Who moved? {EVIL}", *at, *json).exit_code == 0
     assert mbc("ask", "Who moved?", *at, "--verbose", *json).exit_code == 0
     assert mbc("ask", "--questions", "-", *at, *json, stdin=f"Who? {EVIL}\nWhere?\n".encode()).exit_code == 0
+    assert mbc("search", f"Who moved? {EVIL}", *at, *json).exit_code == 0
+    assert mbc("search", "moved", *at, "--files").exit_code == 0
     assert mbc("bank", "reencode", *at, "--workers", 0, *json).exit_code in (0, 5)
 
 
@@ -186,6 +188,7 @@ def test_settings(mbc, home, monkeypatch, json):
         ["ask", "why?", "--half-life", "{}"],
         ["ask", "why?", "--bank", "{}"],
         ["ask", "--questions", "{}"],
+        ["search", "why?", "--since", "{}"],
         ["ingest", "{}"],
         ["eval", "--data", "{}"],
         ["eval", "--data", "newswire:test:{}"],

@@ -1,5 +1,6 @@
 """Passages that queries lead to, with tiny models: the read's own chunks, and the texts they remember."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from mbc_engine.bank import Selection
 from mbc_engine.errors import BankError
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.memories import BankMemory
+from tests.text_models import StandIn
 
 QUERIES = ["Who won?", "Where did it rain?"]
 
@@ -32,7 +34,8 @@ def test_passages_are_the_chunks_that_the_read_finds(model: MBC, folder: Path, t
     assert [[(source.path, source.share) for source in own] for own in found] == expected
     assert {len(own) for own in found} == {3}
     for source in (source for own in found for source in own):
-        assert (source.passage, source.sentence) == (Path(source.path).read_text(), None)
+        assert (source.passage, source.line) == (Path(source.path).read_text(), 1)
+    assert {source.sentence for source in found[1]} == {"It rained in the north."}
 
 
 def test_one_document_may_give_several_passages(model: MBC, tmp_path: Path) -> None:
@@ -72,3 +75,49 @@ def test_a_selection_leaves_documents_out(model: MBC, folder: Path, tmp_path: Pa
 def test_an_empty_bank_is_refused(model: MBC, tmp_path: Path) -> None:
     with open_bank(model, tmp_path / "b.mbc") as bank, pytest.raises(BankError, match="is empty"):
         Memory(bank, model).search(QUERIES)
+
+
+def test_a_line_is_that_of_the_sentence_in_the_file(model: MBC, tmp_path: Path) -> None:
+    files = {
+        "a.txt": "Ada moved.\n\nIt rained in\nthe north.",
+        "windows.txt": "Ada moved.\r\n\r\nIt rained in\r\nthe north.",
+        "b.md": "---\ndate: 2024-05-01\n---\n# A storm\n\nIt rained in the north.",
+        "rows.jsonl": '{"text": "Ada moved."}\n' + json.dumps({"text": "It rained in the north."}),
+        "c.html": "<html>\n<p>It rained\n<b>in the north</b>.",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_bytes(text.encode())
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        list(ingest(model, bank, [tmp_path / name for name in files]))
+        found = Memory(bank, model).search(["Where did it rain?"], top=9)[0]
+        lines = {Path(own.path).name: own.line for own in found if own.sentence == "It rained in the north."}
+        (tmp_path / "a.txt").write_text("It rained in the north.")
+        changed = Memory(bank, model).search(["Where did it rain?"], top=9)[0]
+    assert lines == {"a.txt": 3, "windows.txt": 3, "b.md": 6, "rows.jsonl": 2, "c.html": None}
+    assert {own.line for own in changed if own.state == "changed"} == {None}
+
+
+def test_a_search_loads_no_reader_and_decodes_only_what_is_shown(
+    tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tiny.retriever_reader()
+    for number in range(4):
+        (tmp_path / f"{number}.txt").write_text(f"Story {number}. Hugo won in {number} of ten races.")
+    texts = StandIn("".join(path.read_text() for path in tmp_path.glob("*.txt")))
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        list(ingest(model, bank, sorted(tmp_path.glob("*.txt"))))
+        list(bank.recode_texts(texts.open, to_lm=True))
+        monkeypatch.setattr("mbc_engine.question.text_model", texts.open)
+        memory, texts.decoded = Memory(bank, model), []
+        (before,) = memory.search(["Who won?"], top=3)
+        assert texts.decoded == []  # the files have them
+        (tmp_path / Path(before[0].path).name).unlink()
+        (files,) = memory.search(["Who won?"], top=3, with_text=False)
+        assert texts.decoded == []
+        (after,) = memory.search(["Who won?"], top=3)
+        assert texts.decoded == [1]
+    assert "reader" not in vars(model)
+    assert [(own.path, own.share) for own in files] == [(own.path, own.share) for own in before]
+    assert [own.passage is None for own in files] == [True, False, False]
+    assert [(own.passage, own.sentence) for own in after] == [(own.passage, own.sentence) for own in before]
+    assert [(own.text_from, own.line) for own in after] == [("bank", None), ("file", 1), ("file", 1)]

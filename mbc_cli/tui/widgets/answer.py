@@ -1,6 +1,5 @@
 """A question with its answer, as far as it has come, its sources, and the passage of one of them."""
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -140,10 +139,8 @@ def passage_text(source: "Source") -> Text:
     """The passage of a source, made harmless line by line, its sentence underlined."""
     if not source.passage:
         return Text("The text is no longer available.", "dim")
-    passage, words = source.passage, (source.sentence or "").split()
-    # The sentence was put on one line.
-    found = re.search(r"\s+".join(map(re.escape, words)), passage) if words else None
-    first, last = found.span() if found else (len(passage), len(passage))
+    passage = source.passage
+    first, last = source.span() or (len(passage), len(passage))
     before, sentence, after = (
         "\n".join(map(plain, text.split("\n"))) for text in (passage[:first], passage[first:last], passage[last:])
     )

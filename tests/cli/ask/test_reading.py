@@ -94,6 +94,7 @@ def test_json_of_an_answer(reply, source, home):
                 "start": 0,
                 "date": "2024-05-31",
                 "bank": str(home / "memory.mbc"),
+                "line": None,
             }
         ],
         "timings": {"model": 1.5, "search": 0.01, "answer": 0.2, "sources": 0.03},

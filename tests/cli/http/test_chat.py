@@ -104,8 +104,8 @@ async def test_the_options_of_a_request_are_those_of_the_question(serving: Calla
         ({"mbc": {"answers": "both"}}, "mbc.answers", "not permitted"),
         ({"mbc": {"read": "sideways"}}, None, "no read"),
         ({"mbc": {"read": "routed:1001"}}, "mbc.read", "at most"),
-        ({"mbc": {"since": "soon"}}, None, "mbc.since 'soon' is not a date"),
-        ({"mbc": {"half_life": "0d"}}, None, "mbc.half_life 30d"),
+        ({"mbc": {"since": "soon"}}, None, "since 'soon' is not a date"),
+        ({"mbc": {"half_life": "0d"}}, None, "half_life 30d"),
         ({"mbc": {"only": ["x" * 201]}}, "mbc.only.0", "at most 200"),
         ({"mbc": {"only": ["*a*a*a*b"]}}, "mbc.only.0", "at most 3 places"),
         ({"mbc": {"exclude": ["/a\0b"]}}, "mbc.exclude.0", "cannot contain NUL"),
@@ -184,7 +184,7 @@ async def test_errors_of_the_memory_have_a_status_and_no_traceback(
     assert "secret" not in response.text
     assert running.crashes == ([error] if code == "unexpected" else [])
     if code == "nothing_to_read":
-        assert response.json()["error"]["message"] == "It is empty. Widen mbc.as_of or mbc.only."
+        assert response.json()["error"]["message"] == "It is empty. Widen as_of or only."
     running.memory.answer = lambda question: "Aalen"
     assert (await running.ask()).status_code == 200
 
@@ -230,7 +230,7 @@ async def test_a_model_that_cannot_write_says_so_in_the_requests_words(
     running = serving(memory=Memory([tmp_path / "b.mbc"], tiny_model))
     await running.add({"text": "Ada moved."})
     error = (await running.ask(mbc={"write": True})).json()["error"]
-    assert error["message"].startswith("mbc.write does not apply to")
+    assert error["message"].startswith("write does not apply to")
     assert error["code"] == "invalid_value"
 
 

@@ -12,6 +12,7 @@ from schemathesis.specs.openapi.checks import negative_data_rejection, positive_
 TOKEN = "0123456789abcdef-secret"
 ROUTES = (
     "POST /v1/chat/completions",
+    "POST /v1/search",
     "GET /v1/models",
     "GET /v1/models/{id}",
     "GET /v1/bank",

@@ -100,7 +100,7 @@ async def test_an_assistant_fills_asks_and_searches_a_memory(model: Path, notes:
             ("bruno.md", "unchanged"),
         }
 
-        found = await client.call_tool("search", {"query": "Where did Ada move?", "limit": 1})
+        found = await client.call_tool("search", {"query": "Where did Ada move?", "top": 1})
         (passage,) = found.structured_content["passages"]
         assert passage["text"] == Path(passage["path"]).read_text()
         assert passage["text"] in told(found)

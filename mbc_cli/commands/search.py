@@ -1,0 +1,102 @@
+"""`mbc search`: the passages that fit a query best, without an answer."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from mbc_cli.engine import open_memory
+from mbc_cli.options import (
+    AsOfOption,
+    BanksOption,
+    DeviceOption,
+    ExcludeOption,
+    HalfLifeOption,
+    JsonOption,
+    ModelOption,
+    OnlyOption,
+    ReadOption,
+    SinceOption,
+    WeightsOption,
+    option,
+)
+from mbc_cli.render.answer import passage_json, place, shared_words, show_passage
+from mbc_cli.render.terminal import notes, out, print_json
+from mbc_cli.text import near, plain
+from mbc_engine.errors import ConfigError
+from mbc_engine.question import Source
+
+_TOP = "How many passages to show, at most."
+_FILES = "Print only the files, each once, best first."
+_NULL = "End each file with a NUL byte, as xargs -0 expects; with --files."
+
+
+def search(
+    words: Annotated[list[str], typer.Argument(metavar="QUERY", help="Words or a question; quotes are optional.")],
+    *,
+    bank: BanksOption,
+    weight: WeightsOption = None,
+    model: ModelOption,
+    top: Annotated[int, option(_TOP, min=1)] = 5,
+    since: SinceOption = None,
+    as_of: AsOfOption = None,
+    half_life: HalfLifeOption = None,
+    only: OnlyOption = None,
+    exclude: ExcludeOption = None,
+    read: ReadOption = None,
+    files: Annotated[bool, option(_FILES, "--files")] = False,
+    null: Annotated[bool, option(_NULL, "--null", "-0")] = False,
+    device: DeviceOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Find the passages that fit a query best, by meaning and by words. Nothing is answered, and no reader is loaded.
+
+    Each passage comes with its file and line, its share of the search, its date and its best sentence, in which the
+    words of the query are marked. In a pipe, each is one line, FILE:LINE:SENTENCE, as from grep. The line is left out
+    where it is not known: in PDF, Word and HTML, and where the file has changed. With --json, passages are whole.
+
+    Examples:
+      mbc search robotics competition
+      mbc search "Who repaired the bridge?" --top 10 --only 'sport/**'
+      mbc search bridge --since 2024 --json
+      mbc search bridge --files --null | xargs -0 grep -c bridge
+    """
+    from mbc_cli.question_options import ask_options
+
+    query = " ".join(words).encode(errors="replace").decode()
+    if not query.strip():
+        raise ConfigError("The query is empty.", hint="Search like this: mbc search robotics competition")
+    if null and not files:
+        raise ConfigError("--null is only for lists of files.", hint="Add --files.")
+    if files and json:
+        raise ConfigError("--files and --json cannot be combined.", hint="With --json, each passage has its path.")
+    chosen: dict[str, Any] = {"since": since, "as_of": as_of, "half_life": half_life, "only": only, "exclude": exclude}
+    options = ask_options(**chosen, read_mode=read)
+    with open_memory(bank, model, device, weights=weight).open(options) as memory:
+        (found,) = memory.search([query], options, top=top, with_text=not files)
+    if files:
+        _print_files(found, ends_with_nul=null)
+    elif json:
+        print_json({"query": query, "passages": [passage_json(query, source) for source in found]})
+    else:
+        _show(query, found, with_bank=len(bank) > 1)
+
+
+def _print_files(found: Sequence[Source], *, ends_with_nul: bool) -> None:
+    """The paths as they are where programs read them, which no terminal does."""
+    for path in dict.fromkeys(source.path for source in found if os.path.isabs(source.path)):  # noqa: PTH117
+        shown = path if ends_with_nul and not sys.stdout.isatty() else near(path)
+        print(shown, end="\0" if ends_with_nul else "\n")
+
+
+def _show(query: str, found: Sequence[Source], *, with_bank: bool) -> None:
+    for number, source in enumerate(found, 1):
+        if out.is_terminal:
+            show_passage(number, query, source, with_bank=with_bank)
+        else:
+            print(f"{place(source)}:{plain(source.sentence or '')}")
+    sys.stdout.flush()
+    if any(source.passage for source in found) and not any(shared_words(query, source) for source in found):
+        notes.print("None of these has a word of the query: they are the closest in meaning.", style="dim")
