@@ -152,7 +152,7 @@ def test_the_sentence_is_the_closest_of_its_own_passage(tiny: Any, long_document
     model = tiny.model()
     passages = model.chunker(long_document.read_text())
     assert len(passages) > 1
-    questions = ["Why?", "Who was it?", "A flood, perhaps."]  # words that no passage has
+    questions = ["Why?", "Who was it?", "A flood, perhaps?"]  # words that no passage has
     wanted = [(question, passage) for question in questions for passage in [*passages, None]]
     found = best_sentences(model, wanted)
     assert found == [None if passage is None else closest(model, question, passage) for question, passage in wanted]
