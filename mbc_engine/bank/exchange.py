@@ -46,8 +46,8 @@ from mbc_engine.events import Event, Progressed
 from mbc_engine.text import Chunk
 
 _BATCH = 10_000
-# So many chunks, or the last document's more, are decoded together.
-_DECODED: Final = 64
+# So many chunks or, as documents are whole, some more are decoded together.
+_DECODED: Final = 16
 
 
 def merge(bank: MemoryBank, other: MemoryBank) -> Iterator[Event]:
