@@ -235,7 +235,6 @@ def squad(setup: Setup) -> Row:
     rows = ask(memory, questions, "squad: answered")
     return {
         "documents": len(texts),
-        "threshold": setup.model.settings.confidence.threshold,
         "rows": joined(rows, found=found, codes=codes, bm25=bm25(texts, questions)),
     }
 
@@ -284,7 +283,8 @@ def wikinews(setup: Setup) -> Row:
 def missing(setup: Setup) -> Row:
     """A question each of some paragraphs, asked without the paragraph; then of a bank without these sentences."""
     texts, questions, memory = setup.squad
-    one_each = list({question.source: question for question in setup.sample(questions, len(questions))}.values())
+    shuffled = random.Random(setup.seed).sample(questions, len(questions))
+    one_each = {question.source: question for question in shuffled}.values()
     asked = [question for question in one_each if without_answer(texts[str(question.source)], question.golds)]
     asked = setup.sample(asked, ALTERED)
     paragraph = [
@@ -431,15 +431,7 @@ def is_in(answer: str, text: str) -> bool:
 
 
 PARTS: Final[Mapping[str, Callable[[Setup], Row]]] = {
-    "squad": squad,
-    "given": given,
-    "many": many,
-    "wikinews": wikinews,
-    "missing": missing,
-    "forms": forms,
-    "speed": speed,
-    "newswire": newswire,
-    "writing": writing,
+    part.__name__: part for part in (squad, given, many, wikinews, missing, forms, speed, newswire, writing)
 }
 ONLY_IF_NAMED: Final = {"writing"}
 

@@ -30,11 +30,11 @@ def write(parts: Parts) -> None:
     for page, name, lines in (
         (DOCS / "mini.md", "targets,", targets(parts)),
         (DOCS / "mini.md", "details,", details(parts)),
-        (DOCS.parent / "README.md", "targets,", targets(parts)),
+        (DOCS.parent / "README.md", "figures,", targets(parts, goals=False)),
         *([(DOCS / "mini.md", "written answers,", writing_table(parts["writing"]))] if "writing" in parts else []),
     ):
         write_section(page, begin.format(name), END, lines)
-    draw(parts["squad"]["rows"], parts["squad"]["threshold"])
+    draw(parts["squad"]["rows"])
 
 
 def value_of(row: Row, value: Value) -> float:
@@ -74,8 +74,8 @@ def by_answerable(parts: Parts) -> tuple[list[Row], list[Row]]:
     return [row for row in rows if row["golds"]], [row for row in rows if not row["golds"]]
 
 
-def targets(parts: Parts) -> Iterator[str]:
-    """What matters most, beside BM25 and the goals."""
+def targets(parts: Parts, *, goals: bool = True) -> Iterator[str]:
+    """What matters most, beside BM25 and, with `goals`, what it should be."""
     squad, many, newswire = parts["squad"], parts["many"], parts["newswire"]
     typed, others = by_answerable(parts)
     given = parts["given"]["rows"]
@@ -118,7 +118,8 @@ def targets(parts: Parts) -> Iterator[str]:
         ["time of a question", "", milliseconds(parts["speed"]["squad"]), "≤ 150 ms"],
         [f"time to scan {newswire['scanned']:,} chunks", "", milliseconds(newswire["scan"]), "≤ 250 ms"],
     ]
-    yield from table(["in percent, if not otherwise stated", "BM25", "`mini`", "goal"], rows)
+    head, columns = ["in percent, unless stated otherwise", "BM25", "`mini`", "goal"], 4 if goals else 3
+    yield from table(head[:columns], [row[:columns] for row in rows])
 
 
 def details(parts: Parts) -> Iterator[str]:
@@ -215,19 +216,20 @@ def confidence_table(parts: Parts) -> Iterator[str]:
         f"{len(missing['paragraph'])} are still answered where the right paragraph is missing, or has lost the sentences "
         "with the answer."
     )
-    rows = []
-    least = parts["squad"]["threshold"], float(np.quantile(sure, 1 - WANTED))
-    for title, threshold in zip(("the default", f"{WANTED:.0%} answered"), least, strict=True):
-        is_over: Value = lambda row, threshold=threshold: row["probability"] >= threshold  # noqa: E731
-        kept = [row for row in squad if row["probability"] >= threshold]
-        counted = [precise(squad, is_over), precise(kept, "EM, any")]
-        rows.append(
-            [
-                f"{threshold:.2f}, {title}",
-                *counted,
-                *(precise(missing[own], is_over) for own in ("paragraph", "sentence")),
-            ]
-        )
+    least = float(np.quantile(sure, 1 - WANTED))
+    ways: list[tuple[str, Callable[[Row], bool]]] = [
+        ("default", lambda row: row["is_given"]),
+        (f"{least:.2f}, which answers {WANTED:.0%}", lambda row: row["probability"] >= least),
+    ]
+    rows = [
+        [
+            title,
+            precise(squad, is_answered),
+            precise([row for row in squad if is_answered(row)], "EM, any"),
+            *(precise(missing[own], is_answered) for own in ("paragraph", "sentence")),
+        ]
+        for title, is_answered in ways
+    ]
     head = ["threshold; %", "answered", "right of these", "paragraph missing: answered", "sentence missing: answered"]
     yield from table(head, rows)
     area = area_under_curve(sure, right)
@@ -323,7 +325,7 @@ def writing_table(found: Parts) -> Iterator[str]:
     yield f"A written answer has {words:.0f} words on average, which lowers its EM and F1. {found['date']}."
 
 
-def draw(rows: Sequence[Row], threshold: float) -> None:
+def draw(rows: Sequence[Row]) -> None:
     """The plot: reliability, and precision by how many are answered."""
     sure, right = probabilities(rows)
     plt, colour = plots.plt, plots.COLOURS["flat"]
@@ -346,15 +348,9 @@ def draw(rows: Sequence[Row], threshold: float) -> None:
         )
         answered, shares = precision_curve(sure, right)
         precision.plot(100 * answered, 100 * shares, color=colour)
-        place = int((sure >= threshold).sum())
-        if place:
-            precision.plot(
-                100 * answered[place - 1],
-                100 * shares[place - 1],
-                "o",
-                color=colour,
-                label=f"threshold {threshold:.2f}",
-            )
+        if given := [row["EM, any"] for row in rows if row["is_given"]]:
+            default = 100 * len(given) / len(rows), 100 * mean(given)
+            precision.plot(*default, "o", color=colour, label="default threshold")
             precision.legend(frameon=False)
         precision.set(xlabel="answered, %", ylabel="right of these, %", xlim=(0, 100), ylim=(0, 100))
         for axes in (reliable, precision):

@@ -48,7 +48,9 @@ def data(tmp_path: Path, examples: Callable[[int], list[QAExample]]) -> Path:
     return tmp_path / "data"
 
 
-def test_each_part_is_measured_and_shown_in_tables(data: Path, tmp_path: Path, tiny: Any) -> None:
+def test_each_part_is_measured_and_shown_in_tables(
+    data: Path, tmp_path: Path, tiny: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import quality
     import quality_written
 
@@ -77,9 +79,21 @@ def test_each_part_is_measured_and_shown_in_tables(data: Path, tmp_path: Path, t
     assert [row["source"] for row in parts["wikinews"]["rows"] if not row["golds"]] == [None]
     wrong = json.loads((tmp_path / "wikinews-wrong.json").read_text())
     assert not any(row["is_given"] and row["EM, any"] for row in wrong)
-    page = "\n".join([*quality_written.targets(parts), *quality_written.details(parts)])
-    assert "| right one of 8 paragraphs first / in five |" in page
+    rows = [row | {"holds": True, "holds extracted": False} for row in parts["squad"]["rows"]]
+    parts["writing"] = under | {"extracted": rows, "written": rows}
+    pages = [tmp_path / "README.md", tmp_path / "docs" / "mini.md"]
+    pages[1].parent.mkdir()
+    for page in pages:
+        page.write_bytes((Path(__file__).parents[2] / page.relative_to(tmp_path)).read_bytes())
+    monkeypatch.setattr(quality_written, "DOCS", tmp_path / "docs")
+    quality_written.write(parts)
+    readme, page = (page.read_text() for page in pages)
+    assert "| right one of 8 paragraphs first / in five |" in readme
     assert "### The form of a question" in page
+    assert "| the extracted answer is in it |  | 0.0 |" in page
+    assert page.count("<!-- end of what it writes -->") == 5
+    assert page.endswith((Path(__file__).parents[2] / "docs" / "mini.md").read_text()[-2000:])
+    assert (tmp_path / "docs" / "plots" / "confidence.png").exists()
 
 
 def test_a_part_is_measured_again_only_if_named_or_changed(
