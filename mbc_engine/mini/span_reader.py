@@ -53,7 +53,10 @@ class Span:
 
 @dataclass(frozen=True)
 class PairBatch:
-    """Questions with passages as a BERT reads them, [CLS] question [SEP] passage [SEP], padded, [B, S]."""
+    """Questions with passages as a BERT reads them, padded, [B, S].
+
+    [CLS] question [SEP] passage [SEP], or [CLS] question [SEP] title [SEP] passage [SEP].
+    """
 
     ids: Tensor
     mask: Tensor
@@ -101,11 +104,13 @@ class SpanReader(nn.Module):
         self.encoder = encoder
         self.tokenizer = tokenizer
         self.window, self.longest = window, longest
+        self._has_types = getattr(encoder.config, "type_vocab_size", 1) > 1
         self.head = SpanHead(encoder.config.hidden_size, longest)
 
     def forward(self, batch: PairBatch) -> tuple[Tensor, Tensor]:
         """Score the spans of each passage as `SpanHead`, in single precision."""
-        output = self.encoder(input_ids=batch.ids, attention_mask=batch.mask, token_type_ids=batch.types)
+        types = {"token_type_ids": batch.types} if self._has_types else {}
+        output = self.encoder(input_ids=batch.ids, attention_mask=batch.mask, **types)
         scores: tuple[Tensor, Tensor] = self.head(output.last_hidden_state.float(), batch.inside)
         return scores
 
@@ -138,10 +143,19 @@ class SpanReader(nn.Module):
                     best[question][passage] = span
         return best
 
-    def pair(self, questions: Sequence[Sequence[int]], passages: Sequence[Sequence[int]]) -> PairBatch:
+    def pair(
+        self,
+        questions: Sequence[Sequence[int]],
+        passages: Sequence[Sequence[int]],
+        titles: Sequence[Sequence[int]] = (),
+    ) -> PairBatch:
         cls, sep, pad = self.tokenizer.cls_token_id, self.tokenizer.sep_token_id, self.tokenizer.pad_token_id
-        rows = [[cls, *asked, sep, *ids, sep] for asked, ids in zip(questions, passages, strict=True)]
-        starts = [len(asked) + 2 for asked in questions]
+        firsts = [
+            [cls, *asked, sep, *title, *([sep] if title else [])]
+            for asked, title in zip(questions, titles or [()] * len(questions), strict=True)
+        ]
+        rows = [[*first, *ids, sep] for first, ids in zip(firsts, passages, strict=True)]
+        starts = [len(first) for first in firsts]
         places = torch.arange(max(map(len, rows)))
         lengths, first = torch.tensor([len(row) for row in rows])[:, None], torch.tensor(starts)[:, None]
         ids = torch.tensor([row + [pad] * (len(places) - len(row)) for row in rows])

@@ -14,6 +14,7 @@ import argparse
 import random
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -26,17 +27,32 @@ from reader_data import Example, Row, Stage, Tokens, WrongPassages, batches, exa
 from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import Tensor, nn
+from transformers import PreTrainedTokenizerBase
 
-from mbc_engine.lm.encoders import Encoder, load_encoder
+from mbc_engine.lm.encoders import load_encoder
 from mbc_engine.lm.pretrained import write_tensors
 from mbc_engine.metrics import compare
+from mbc_engine.mini.question_form import canonical_question
 from mbc_engine.mini.span_reader import SETTINGS, WEIGHTS, SpanReader
 
 CURRICULUM = (
-    Stage(("qamr_dev",), 64, share=0.5),
-    Stage(("squadshifts_reddit", "squadshifts_amazon"), 72),
-    Stage(("squad_train_part",), 112),
-    Stage(("squad_train_part",), 224),
+    Stage(("qamr_dev", "tweetqa", "qadiscourse"), 64, share=0.3),
+    Stage(
+        ("squadshifts_reddit", "squadshifts_amazon", "archivalqa_like", "bioasq_factoid", "friendsqa", "timeqa_human"),
+        128,
+        share=0.5,
+    ),
+    Stage(
+        (
+            "squad_train_part",
+            "squad_realigned",
+            "squad_cs224n_val",
+            "squad2_train_10articles",
+            "tydiqa_goldp_en",
+            "afriqa_en",
+        ),
+        224,
+    ),
 )
 
 
@@ -102,20 +118,22 @@ def learning_rate(step: int, steps: int, peak: float, warmup: int) -> float:
 def figures(reader: SpanReader, rows: Sequence[Row]) -> tuple[float, float]:
     """EM and F1 in percent, given the right paragraph."""
     reader.eval()
-    spans = reader.spans([row.question for row in rows], [[row.text] for row in rows])
+    spans = reader.spans([canonical_question(row.question) for row in rows], [[row.text] for row in rows])
     matches = [compare(span.text if span else "", row.answers) for (span,), row in zip(spans, rows, strict=True)]
     reader.train()
     return tuple(100 * float(np.mean(value)) for value in zip(*((m.exact_match, m.f1) for m in matches), strict=True))
 
 
-def prepare(args: argparse.Namespace, encoder: Encoder) -> tuple[list[list[Example]], list[Row]]:
+def prepare(args: argparse.Namespace, tokenizer: PreTrainedTokenizerBase) -> tuple[list[list[Example]], list[Row]]:
     """The batches in the order in which they are learnt from, and held-out questions."""
     started = time.monotonic()
     names = sorted({name for stage in CURRICULUM for name in stage.sets})
     every = [row for name in names for row in read_rows(args.data, name)]
-    rows = [row for row in every if not is_held_out(row)]
-    tokens = Tokens(encoder.tokenizer, rows)
-    wrong = WrongPassages(encoder.model, encoder.tokenizer, tokens, rows, args.out / "vectors.safetensors")
+    held_out = [row for row in every if is_held_out(row)]
+    asked = {row.question for row in held_out}  # some questions are in two sets
+    rows = [row for row in every if row.question not in asked]
+    tokens = Tokens(tokenizer, rows)
+    wrong = WrongPassages(load_encoder(ENCODER, device=args.device), tokens, rows, args.out / "vectors.safetensors")
     plan: list[list[Example]] = []
     for number, stage in enumerate(CURRICULUM):
         if args.start and number + 1 < len(CURRICULUM):
@@ -123,7 +141,7 @@ def prepare(args: argparse.Namespace, encoder: Encoder) -> tuple[list[list[Examp
         seed = args.seed + number
         chosen = [row for name in stage.sets for row in rows if row.source == name]
         items = examples(
-            random.Random(seed).sample(chosen, round(stage.share * len(chosen))),
+            random.Random(seed).sample(chosen, round(args.share * stage.share * len(chosen))),
             tokens,
             wrong,
             longest=stage.longest,
@@ -133,40 +151,63 @@ def prepare(args: argparse.Namespace, encoder: Encoder) -> tuple[list[list[Examp
         )
         cuts = list(batches(items, args.batch, seed))
         total = sum(item.length for item in items)
-        print(f"stage {number + 1}: {len(items):,} questions, {total:,} tokens, {len(cuts):,} steps", flush=True)
+        none = sum(not item.golds for item in items) / max(1, len(items))
+        print(
+            f"stage {number + 1}: {len(items):,} questions, {none:.0%} without an answer, {total:,} tokens, "
+            f"{len(cuts):,} batches",
+            flush=True,
+        )
         plan += cuts
     print(f"prepared in {time.monotonic() - started:.0f} s", flush=True)
-    return plan, [row for row in every if is_held_out(row) and row.source == CURRICULUM[-1].sets[0]]
+    chosen = [row for row in held_out if row.source in CURRICULUM[-1].sets[:2]]
+    return plan, random.Random(0).sample(chosen, min(len(chosen), 400))
 
 
 def learn(
     reader: SpanReader, plan: Sequence[Sequence[Example]], held_out: Sequence[Row], args: argparse.Namespace
 ) -> None:
-    """Train from the last checkpoint on, saving as it goes."""
+    """Train from the last checkpoint on, saving as it goes.
+
+    A step takes as many batches as there are threads, each worked on by one: on a CPU this is faster than one batch at
+    a time with all threads, and slows down less where the machine has other work. Their gradients are summed in order.
+    """
     trained = trained_parameters(reader)
     optimizer = torch.optim.AdamW(trained.values(), betas=(0.9, 0.98), weight_decay=0.01)
     checkpoint = Checkpoint(args.out / "training.safetensors", trained, optimizer)
+    steps = [plan[start : start + args.at_once] for start in range(0, len(plan), args.at_once)]
     first = checkpoint.load() or 0
     started, losses, seen = time.monotonic(), [], 0
-    for step, batch in enumerate(plan[first:], first):
-        for group in optimizer.param_groups:
-            group["lr"] = learning_rate(step, len(plan), args.learning_rate, args.warmup)
-        pairs = reader.pair([item.question for item in batch], [item.window.ids for item in batch])
-        loss = span_loss(reader(pairs), [item.golds for item in batch], pairs.starts)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(trained.values(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
-        losses.append(loss.item())
-        seen += pairs.ids.numel()
-        if (step + 1) % 50 == 0:
-            rate = seen / (time.monotonic() - started)
-            print(f"step {step + 1}/{len(plan)}  loss {np.mean(losses[-50:]):.3f}  {rate:,.0f} tokens/s", flush=True)
-        if (step + 1) % args.save_every == 0 or step + 1 == len(plan):
-            checkpoint.save(step + 1)
-            save(reader, args)
-            em, f1 = figures(reader, held_out)
-            print(f"  held out: EM {em:.1f} F1 {f1:.1f}", flush=True)
+
+    def gradients(batch: Sequence[Example], share: float) -> tuple[float, int, tuple[Tensor, ...]]:
+        pairs = reader.pair(
+            [item.question for item in batch], [item.window.ids for item in batch], [item.title for item in batch]
+        )
+        loss = span_loss(reader(pairs), [item.golds for item in batch], pairs.starts) * share
+        return loss.item(), pairs.ids.numel(), torch.autograd.grad(loss, list(trained.values()))
+
+    with ThreadPoolExecutor(args.threads) as threads:
+        for step, several in enumerate(steps[first:], first):
+            for group in optimizer.param_groups:
+                group["lr"] = learning_rate(step, len(steps), args.learning_rate, args.warmup)
+            total = sum(map(len, several))
+            parts = list(threads.map(lambda batch: gradients(batch, len(batch) / total), several))  # noqa: B023
+            for value, *several_gradients in zip(trained.values(), *(found for *_, found in parts), strict=True):
+                value.grad = torch.stack(several_gradients).sum(0)
+            torch.nn.utils.clip_grad_norm_(trained.values(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+            losses.append(sum(loss for loss, *_ in parts))
+            seen += sum(tokens for _, tokens, _ in parts)
+            if (step + 1) % 50 == 0:
+                rate = seen / (time.monotonic() - started)
+                print(
+                    f"step {step + 1}/{len(steps)}  loss {np.mean(losses[-50:]):.3f}  {rate:,.0f} tokens/s", flush=True
+                )
+            if (step + 1) % args.save_every == 0 or step + 1 == len(steps):
+                checkpoint.save(step + 1)
+                save(reader, args)
+                em, f1 = figures(reader, held_out)
+                print(f"  held out: EM {em:.1f} F1 {f1:.1f}", flush=True)
 
 
 def trained_parameters(reader: SpanReader) -> dict[str, nn.Parameter]:
@@ -177,7 +218,7 @@ def trained_parameters(reader: SpanReader) -> dict[str, nn.Parameter]:
 def save(reader: SpanReader, args: argparse.Namespace) -> None:
     """Write what `load_span_reader` opens: what was trained, in half precision, and the name of the frozen encoder."""
     args.out.mkdir(parents=True, exist_ok=True)
-    settings = {"encoder": ENCODER, "rank": args.rank, "window": reader.window, "longest": reader.longest}
+    settings = {"encoder": args.encoder, "rank": args.rank, "window": reader.window, "longest": reader.longest}
     tensors = {name: value.detach().half().cpu().contiguous() for name, value in trained_parameters(reader).items()}
     write_tensors(args.out / WEIGHTS, tensors, {"format": "span-reader-1"})
     (args.out / SETTINGS).write_text(tomlkit.dumps(settings))
@@ -203,21 +244,25 @@ def meet(reader: SpanReader, start: Path) -> None:
 
 def main() -> None:
     parser = stage_parser(__doc__, "data", "out", "threads", "device", "seed")
+    parser.add_argument("--encoder", default=ENCODER, help="hub id or path of the encoder that is changed")
     parser.add_argument("--start", type=Path, help="a reader to go on from by the last stage; their mean is kept")
     parser.add_argument("--rank", type=int, default=32)
     parser.add_argument("--learning-rate", type=float, default=1e-3)
     parser.add_argument("--warmup", type=int, default=100)
     parser.add_argument("--batch", type=int, default=2048, help="tokens in a batch, padding included")
-    parser.add_argument("--none", type=float, default=0.2, help="share of questions with a wrong passage")
+    parser.add_argument("--at-once", type=int, default=2, help="batches in a step")
+    parser.add_argument("--share", type=float, default=1.0, help="of the questions of each stage")
+    parser.add_argument("--none", type=float, default=0.25, help="share of questions whose passage has no answer")
     parser.add_argument("--window", type=int, default=384)
     parser.add_argument("--longest", type=int, default=24, help="most tokens of an answer")
     parser.add_argument("--save-every", type=int, default=250)
     args = begin(parser)
 
-    encoder = load_encoder(ENCODER, device=args.device)
+    encoder = load_encoder(args.encoder, device=args.device)
     # Fused attention is slow to go back through on a CPU: 2,000 tokens a second in bfloat16, 2,800 with the plain one.
     encoder.model.set_attn_implementation("eager")
-    plan, held_out = prepare(args, encoder)
+    plan, held_out = prepare(args, encoder.tokenizer)
+    torch.set_num_threads(1)  # each batch has its own
     encoder.model.register_module("pooler", None)  # no reader reads it
     add_low_rank(encoder.model, args.rank)
     reader = SpanReader(encoder.model, encoder.tokenizer, window=args.window, longest=args.longest)

@@ -1,7 +1,8 @@
 """What the reader of `mini` learns from: questions with a passage that holds the answer, or that seems to.
 
-Rows of the QA sets become tokens once. A quarter of the questions get a wrong passage, one of those whose sentence
-vectors are nearest to the question's; there the answer is "none". Everything is drawn by a seed.
+Rows of the QA sets become tokens once. A share of the questions cannot be answered from what they are read with: it is
+one of the passages whose sentence vectors are nearest to the question's, or the right one without the sentences that
+hold the answer. There the answer is "none". Everything is drawn by a seed.
 """
 
 import hashlib
@@ -16,12 +17,22 @@ from pathlib import Path
 import numpy as np
 from encoder import sentence_vectors
 from safetensors.numpy import load_file, save_file
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
+
+from mbc_engine.lm.encoders import Encoder
+from mbc_engine.mini.question_form import canonical_question
+from mbc_engine.text import split_sentences
 
 Golds = tuple[tuple[int, int], ...]
 
 # One in so many titles of SQuAD, and paragraphs of the others, is kept for calibration.
 _HELD_OUT = 16
+# Passages without the answer's sentences need so many tokens, for the question to be asked of something.
+_FEWEST_LEFT = 24
+# Sets whose titles say what the text is about.
+TITLED = {"squad_train_part", "squad_realigned", "tydiqa_goldp_en", "afriqa_en", "timeqa_human"}
+_TITLE_SHARE, _NO_ARTICLES = 0.5, 0.2
+_ARTICLES = re.compile(r"\b(?:an?|the) ", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -40,7 +51,7 @@ class Row:
         source: the set.
         text: its paragraph.
         question: in words.
-        answers: one or more.
+        answers: one or more; none where the text has no answer.
     """
 
     source: str
@@ -56,18 +67,20 @@ class Example:
 
     Attributes:
         question: tokens.
+        title: tokens of the title that the passage is read with, or none.
         window: the passage, or a part of it.
         golds: first and last token of each place where the answer stands; none where there is no answer.
     """
 
     question: Sequence[int]
+    title: Sequence[int]
     window: PassageWindow
     golds: Golds
 
     @property
     def length(self) -> int:
         """Tokens, special ones included."""
-        return len(self.question) + len(self.window.ids) + 3
+        return len(self.question) + len(self.title) + len(self.window.ids) + 4
 
 
 @dataclass(frozen=True)
@@ -86,11 +99,11 @@ class Stage:
 
 
 def read_rows(data: Path, name: str) -> list[Row]:
-    """The questions of a set whose answer stands in the text."""
+    """The questions of a set whose answer stands in the text, and those that have none."""
     with lzma.open(data / "qa" / f"{name}.jsonl.xz", "rt", encoding="utf-8") as file:
         found = [json.loads(line) for line in file]
     rows = [Row(name, row["title"], row["text"], row["question"], tuple(row["answers"])) for row in found]
-    return [row for row in rows if shortest(row).strip() and shortest(row) in row.text]
+    return [row for row in rows if not row.answers or (shortest(row).strip() and shortest(row) in row.text)]
 
 
 def shortest(row: Row) -> str:
@@ -98,14 +111,24 @@ def shortest(row: Row) -> str:
     return min(row.answers, key=len)
 
 
+def title_of(row: Row) -> str:
+    """A title as a person would write it; nothing for sets whose titles are numbers."""
+    return row.title.replace("_", " ") if row.source in TITLED else ""
+
+
+def without_articles(question: str) -> str:
+    """The canonical form of a question without its articles."""
+    return canonical_question(_ARTICLES.sub("", question))
+
+
 def is_held_out(row: Row) -> bool:
     """Whether a row is kept for calibration: all of an article, or of a paragraph, or none."""
-    group = row.title if row.source.startswith("squad_") else row.text
+    group = (row.title if row.source.startswith("squad") else "") or row.text
     return hashlib.sha256(group.encode()).digest()[0] % _HELD_OUT == 0
 
 
 class Tokens:
-    """Tokens of texts and questions, each made once."""
+    """Tokens of texts, titles and questions, each made once."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, rows: Sequence[Row]) -> None:
         self.passages = sorted({row.text for row in rows})
@@ -113,12 +136,14 @@ class Tokens:
         encoded = tokenizer(self.passages, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
         pairs = zip(encoded["input_ids"], encoded["offset_mapping"], strict=True)
         self.windows = [PassageWindow(ids, offsets) for ids, offsets in pairs]
-        questions = sorted({row.question for row in rows})
-        ids = tokenizer(questions, add_special_tokens=False, verbose=False)["input_ids"]
-        self.questions = {question: own[:64] for question, own in zip(questions, ids, strict=True)}
+        asked = {form for row in rows for form in (canonical_question(row.question), without_articles(row.question))}
+        self.questions = _tokens(tokenizer, asked, 64)
+        self.titles = _tokens(tokenizer, {title_of(row) for row in rows}, 16)
 
     def golds(self, row: Row) -> Golds:
         """Where the answer stands, as tokens; as a word of its own if it does so anywhere."""
+        if not row.answers:
+            return ()
         answer, text = shortest(row), row.text
         places = [found.span() for found in re.finditer(re.escape(answer.strip()), text)]
         bounded = [place for place in places if not _inside_word(text, *place)]
@@ -126,6 +151,12 @@ class Tokens:
         starts = [start for start, _ in offsets]
         # The last token that starts at or before a character is the one it belongs to.
         return tuple((bisect_right(starts, a) - 1, bisect_right(starts, b - 1) - 1) for a, b in bounded or places)
+
+
+def _tokens(tokenizer: PreTrainedTokenizerBase, texts: set[str], most: int) -> dict[str, list[int]]:
+    several = sorted(texts)
+    ids = tokenizer(several, add_special_tokens=False, verbose=False)["input_ids"] if several else []
+    return {text: own[:most] for text, own in zip(several, ids, strict=True)}
 
 
 def _inside_word(text: str, start: int, end: int) -> bool:
@@ -147,18 +178,40 @@ def cut(window: PassageWindow, golds: Golds, longest: int, random: np.random.Gen
     return part, tuple((a - start, b - start) for a, b in golds if a >= start and b < start + longest)
 
 
+def without_answer(row: Row, window: PassageWindow) -> PassageWindow | None:
+    """A passage without the sentences that an answer touches; None if another holds it too, or too little is left."""
+    golds = [answer.lower() for answer in row.answers]
+    text = row.text.lower()
+    places = [found.span() for answer in golds for found in re.finditer(re.escape(answer), text)]
+    kept = [
+        (start, end)
+        for start, end in split_sentences(row.text)
+        if not any(first < end and last > start for first, last in places)
+    ]
+    left = "".join(row.text[start:end] for start, end in kept).lower()
+    if any(answer in left for answer in golds):
+        return None
+    chosen = [
+        place
+        for place, (first, last) in enumerate(window.offsets)
+        if any(start <= first and last <= end for start, end in kept)
+    ]
+    if not _FEWEST_LEFT <= len(chosen) < len(window.ids):
+        return None
+    return PassageWindow([window.ids[place] for place in chosen], [window.offsets[place] for place in chosen])
+
+
 class WrongPassages:
     """Passages that seem to answer a question and do not."""
 
     def __init__(
         self,
-        model: PreTrainedModel,
-        tokenizer: PreTrainedTokenizerBase,
+        encoder: Encoder,
         tokens: Tokens,
         rows: Sequence[Row],
         cache: Path,
     ) -> None:
-        self._model, self._tokenizer, self._tokens = model, tokenizer, tokens
+        self._encoder, self._tokens = encoder, tokens
         self._numbers = {
             source: np.array(sorted({tokens.numbers[row.text] for row in rows if row.source == source}))
             for source in sorted({row.source for row in rows})
@@ -166,18 +219,22 @@ class WrongPassages:
         if cache.exists():
             self._vectors = load_file(cache)["passages"]
         else:
-            self._vectors = sentence_vectors(model, [window.ids for window in tokens.windows], tokenizer)
+            self._vectors = self._vectors_of(tokens.passages)
             save_file({"passages": self._vectors}, cache)
 
     def near(self, rows: Sequence[Row], count: int = 8) -> list[list[int]]:
         """For each question the nearest passages of its set that hold none of its answers, nearest first."""
-        vectors = sentence_vectors(self._model, [self._tokens.questions[row.question] for row in rows], self._tokenizer)
+        vectors = self._vectors_of([row.question for row in rows])
         found = []
         for row, vector in zip(rows, vectors, strict=True):
             numbers = self._numbers[row.source]
             likely = numbers[np.argsort(-(self._vectors[numbers] @ vector))[: 4 * count]]
             found.append([int(number) for number in likely if self._is_wrong(row, int(number))][:count])
         return found
+
+    def _vectors_of(self, texts: Sequence[str]) -> np.ndarray:
+        encoded = self._encoder.tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]
+        return sentence_vectors(self._encoder.model, encoded, self._encoder.tokenizer)
 
     def _is_wrong(self, row: Row, number: int) -> bool:
         text = self._tokens.passages[number].lower()
@@ -194,7 +251,9 @@ def examples(
     share: float,
     seed: int,
 ) -> list[Example]:
-    """Questions in a random order, a share of them with a wrong passage.
+    """Questions in a random order, a share of them with a passage that does not answer them.
+
+    Half of the questions have their title; a fifth lost their articles.
 
     Args:
         rows: the questions.
@@ -202,24 +261,37 @@ def examples(
         wrong: where wrong passages come from.
         longest: most tokens of a passage.
         longest_answer: most tokens of an answer; questions that take longer ones are left out.
-        share: of the questions with a wrong passage.
+        share: of the questions without an answer, half of them with the right passage less the answer's sentences.
         seed: of all that is drawn.
     """
     random = np.random.default_rng(seed)
-    is_wrong = random.random(len(rows)) < share
+    drawn = random.random(len(rows))
+    cuts = [
+        without_answer(row, tokens.windows[tokens.numbers[row.text]]) if own < share / 2 and row.answers else None
+        for row, own in zip(rows, drawn, strict=True)
+    ]
+    is_wrong = [
+        cut is None and own < share and bool(row.answers) for row, own, cut in zip(rows, drawn, cuts, strict=True)
+    ]
     near = iter(wrong.near([row for row, asked in zip(rows, is_wrong, strict=True) if asked]))
     result = []
-    for row, asked in zip(rows, is_wrong, strict=True):
+    for row, asked, left in zip(rows, is_wrong, cuts, strict=True):
         candidates = next(near) if asked else []
+        title = tokens.titles[title_of(row)] if random.random() < _TITLE_SHARE else ()
+        question = (
+            without_articles(row.question) if random.random() < _NO_ARTICLES else canonical_question(row.question)
+        )
         if candidates:
             window, golds = tokens.windows[candidates[random.integers(len(candidates))]], ()
+        elif left is not None:
+            window, golds = left, ()
         else:
             window = tokens.windows[tokens.numbers[row.text]]
             golds = tuple(gold for gold in tokens.golds(row) if gold[1] - gold[0] < longest_answer)
-            if not golds:
+            if row.answers and not golds:
                 continue
         window, golds = cut(window, golds, longest, random)
-        result.append(Example(tokens.questions[row.question], window, golds))
+        result.append(Example(tokens.questions[question], title, window, golds))
     return [result[place] for place in random.permutation(len(result))]
 
 
