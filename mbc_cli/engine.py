@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mbc_engine.mini.writer import Writer
     from mbc_engine.question import OnDecoding
 
+READER_VARIABLE: Final = "MBC_READER"  # the name of one of mini's readers
 _PATIENCE: Final = 3.0  # seconds to wait for the hub
 # What torch computes on, built in or by an extension of its own.
 _DEVICE: Final = re.compile(r"(cpu|cuda|mps|xpu|hpu|mtia|npu|xla)(:\d+)?")
@@ -96,7 +97,7 @@ def load_model(name: str, device: str | None = None) -> "Model":
 
         from mbc_engine.load import load_model as load
 
-        model = load(name, device=prepare_torch(device))
+        model = load(name, device=prepare_torch(device), reader=os.environ.get(READER_VARIABLE))
     detail(
         f"model: {find_model(name)} on {next(model.parameters()).device}, {torch.get_num_threads()} threads, "
         f"loaded in {seconds(time.perf_counter() - began)} with torch {torch.__version__}"

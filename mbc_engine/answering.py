@@ -94,8 +94,7 @@ class ReadingAnswerer:
     def drafts(
         self, questions: Sequence[str], options: AskOptions, known: Passages, on_token: OnToken = None
     ) -> Drafts:
-        settings = self.model.settings
-        hits = self.chunks(questions, options, settings.candidates)
+        hits = self.chunks(questions, options, self.model.settings.candidates)
         read = [own[: self._covering(own)] for own in hits]
         searched = time.perf_counter()
         named = [by_document(own, options.sources) for own in hits]  # now, so that all are decoded together
@@ -107,7 +106,9 @@ class ReadingAnswerer:
                 hint="Ingest the files again, into a bank that keeps text if they are to be moved or deleted.",
             )
         texts = [[(passages[hit.chunk].passage or "", hit) for hit in own] for own in readable]
-        threshold = settings.confidence.threshold if options.min_confidence is None else options.min_confidence
+        threshold = (
+            self.model.reading.confidence.threshold if options.min_confidence is None else options.min_confidence
+        )
         drafts, answers = [], self.model.read(questions, texts)
         for question, found, own, answered in zip(questions, hits, texts, answers, strict=True):
             best = answered.best if answered.probability >= threshold else None
@@ -135,9 +136,9 @@ class ReadingAnswerer:
 
     def _covering(self, hits: Sequence[Hit]) -> int:
         """How many chunks to read: more than are likely to hold the answer rarely change it, and take time."""
-        settings = self.model.settings
-        shares = accumulate(hit.share for hit in hits[: settings.passages])
-        return 1 + sum(share < settings.coverage for share in islice(shares, settings.passages - 1))
+        reading = self.model.reading
+        shares = accumulate(hit.share for hit in hits[: reading.passages])
+        return 1 + sum(share < reading.coverage for share in islice(shares, reading.passages - 1))
 
     def _codes(self, hits: Sequence[Hit]) -> CodeMap:
         codes, shape = self.bank.codes_at([hit.chunk for hit in hits]), self.model.code_shape

@@ -195,6 +195,19 @@ class AnswerConfidence(_Settings):
     threshold: float = Field(0.5, ge=0, le=1, description="least probability of an answer that is given")
 
 
+class ReaderSettings(_Settings):
+    """A reader of `mini`: low-rank changes to an encoder, and a span head, in the file NAME.safetensors."""
+
+    name: str
+    encoder: str = Field(description="hub id or path of the encoder that is changed")
+    rank: PositiveInt = Field(32, description="of the changes to its linear layers")
+    window: int = Field(384, ge=8, description="tokens that are read at once, the question's included")
+    longest: PositiveInt = Field(24, description="most tokens of an answer")
+    passages: PositiveInt = Field(4, description="most chunks that are read for an answer")
+    coverage: float = Field(0.99, gt=0, le=1, description="the chunks read have this share of the probability together")
+    confidence: AnswerConfidence
+
+
 class RetrieverReaderSettings(_Settings):
     """A model such as `mini`: finds passages by address codes and words, and reads the answer in their text."""
 
@@ -204,9 +217,7 @@ class RetrieverReaderSettings(_Settings):
     address: AddressSettings = AddressSettings()
     candidates: PositiveInt = Field(64, description="chunks found, of which the best are read and the rest are sources")
     word_weight: NonNegativeFloat = Field(1.2, description="what a shared word's inverse document frequency counts")
-    passages: PositiveInt = Field(4, description="most chunks that are read for an answer")
-    coverage: float = Field(0.99, gt=0, le=1, description="the chunks read have this share of the probability together")
-    confidence: AnswerConfidence
+    readers: tuple[ReaderSettings, ...] = Field(min_length=1, description="best first: the first that is here reads")
 
     @property
     def code_numbers(self) -> tuple[int, int, int, bool]:
@@ -349,7 +360,6 @@ def _apply(table: dict[str, Any], override: str) -> None:
 CONFIG: Final = "config.toml"
 WEIGHTS: Final = "model.safetensors"
 ADAPTER: Final = "adapter"
-READER: Final = "reader"
 
 
 def own_models() -> Path:

@@ -12,21 +12,23 @@ from mbc_engine.paper.mbc import MBC
 Model = MBC | RetrieverReader
 
 
-def load_model(name: str | Path, *, device: str | torch.device = "cpu") -> Model:
+def load_model(name: str | Path, *, device: str | torch.device = "cpu", reader: str | None = None) -> Model:
     """Open a model, ready to ingest documents and answer questions.
 
     Args:
         name: a model's folder, a run's folder, or the name of a model.
         device: where it runs; pretrained weights are read straight to it.
+        reader: which reader of a retriever-reader; None for the best one that is installed.
 
     Raises:
         ModelError: it is missing or damaged, or a pretrained part is missing or does not fit the device's memory.
         ModelMismatch: its adapter belongs to another base LM.
+        ConfigError: a retriever-reader has no such reader.
     """
     folder = find_model(str(name))
     config = parse_model_config((folder / CONFIG).read_text(), str(folder / CONFIG))
     if isinstance(config, RetrieverReaderConfig):
-        model = load(config, folder, device=device)
+        model = load(config, folder, device=device, reader=reader)
         model.name = name if isinstance(name, str) else folder.name
         return model
     return checkpoint.load_model(name, device=device)

@@ -279,13 +279,19 @@ class TinyModels:
                 "question_window": 32,
                 "address": {"tokens": 3, "codes": 8, "dim": 4},
                 "candidates": 6,
-                "passages": 4,
-                "confidence": {"weights": [1.0, 0.0, 0.0, 0.0, 0.0], "intercept": 0.0, "threshold": threshold},
+                "readers": [
+                    {
+                        "name": "own",
+                        "encoder": str(self.encoders["bert"]),
+                        "passages": 4,
+                        "confidence": {"weights": [1.0, 0.0, 0.0, 0.0, 0.0], "intercept": 0.0, "threshold": threshold},
+                    }
+                ],
             }
         )
         torch.manual_seed(0)
         finder = Finder(*words)
-        return build(settings, lambda: finder)  # type: ignore[arg-type, return-value]
+        return build(settings, settings.readers[0], lambda: finder)  # type: ignore[arg-type, return-value]
 
 
 @pytest.fixture(scope="session")

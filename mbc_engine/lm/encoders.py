@@ -24,6 +24,8 @@ from mbc_engine.lm.embedded import (
     find_language_model,
     locate_language_model,
 )
+from mbc_engine.lm.mpnet import INSTALL_MPNET, MPNET, find_mpnet
+from mbc_engine.lm.mpnet import is_installed as is_mpnet_installed
 from mbc_engine.lm.pretrained import PACKED, load_errors, local_place, open_pretrained, state_digest
 from mbc_engine.machine import installing, package_folder
 from mbc_engine.text.chunks import Chunker
@@ -126,7 +128,7 @@ def load_encoder(name: str, *, weights: EncoderWeights = "float32", device: str 
 
 def install_hint(name: str) -> str | None:
     """The command that installs the package with a pretrained model's files; None if there is none."""
-    return {BUNDLED: installing("embedded"), LANGUAGE_MODEL: INSTALL_LANGUAGE_MODEL}.get(name)
+    return {BUNDLED: installing("embedded"), LANGUAGE_MODEL: INSTALL_LANGUAGE_MODEL, MPNET: INSTALL_MPNET}.get(name)
 
 
 def bundle_folder() -> Path | None:
@@ -157,6 +159,8 @@ def locate(name: str) -> str:
     """A folder, or the hub id itself when neither the cache nor a package, whose files are checked, has it."""
     if name == LANGUAGE_MODEL and locate_language_model():
         return str(find_language_model())
+    if name == MPNET and is_mpnet_installed():
+        return str(find_mpnet())
     if local_place(name) or name != BUNDLED or (folder := bundle_folder()) is None:
         return name
     if wrong := unofficial_file(folder):
@@ -169,7 +173,14 @@ def locate(name: str) -> str:
 
 def is_local(name: str) -> bool:
     """Whether a pretrained model is a folder or has an installed package. Raises ModelError as `locate` does."""
-    return (name == LANGUAGE_MODEL and locate_language_model() is not None) or Path(locate(name)).is_dir()
+    if name == LANGUAGE_MODEL and locate_language_model():
+        return True
+    return (name == MPNET and is_mpnet_installed()) or Path(locate(name)).is_dir()
+
+
+def is_here(name: str) -> bool:
+    """Whether a pretrained model needs no hub: it is a folder, installed, or in the hub's cache."""
+    return is_local(name) or local_place(name) is not None
 
 
 def _stored_digest(place: str) -> str:

@@ -17,10 +17,10 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from mbc_engine.bank import CodeShape, ReadableBank, Selection
-from mbc_engine.config import CONFIG, READER, WEIGHTS, RetrieverReaderConfig, RetrieverReaderSettings
-from mbc_engine.errors import ModelError
+from mbc_engine.config import CONFIG, WEIGHTS, ReaderSettings, RetrieverReaderConfig, RetrieverReaderSettings
+from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.lm.coding import CodingModel
-from mbc_engine.lm.encoders import Encoder, load_encoder
+from mbc_engine.lm.encoders import Encoder, is_here, load_encoder
 from mbc_engine.lm.pretrained import shapes_of, write_tensors
 from mbc_engine.mini.confidence import FEATURES, choose, probability
 from mbc_engine.mini.question_form import canonical_question
@@ -41,7 +41,10 @@ class SpanAnswer:
 
 
 class RetrieverReader(CodingModel):
-    """Finds passages and reads answers in them; see the module. `open_reader` opens the reader for the first question."""
+    """Finds passages and reads answers in them; see the module.
+
+    `reading` are the settings of the reader that `open_reader` opens for the first question.
+    """
 
     keeps_text: ClassVar[bool] = True
 
@@ -51,10 +54,11 @@ class RetrieverReader(CodingModel):
         *,
         encoder: Encoder,
         address: Address,
+        reading: ReaderSettings,
         open_reader: Callable[[], SpanReader],
     ) -> None:
         super().__init__(encoder, settings.window)
-        self.settings = settings
+        self.settings, self.reading = settings, reading
         self.encoder, self.tokenizer = encoder.model, encoder.tokenizer
         self.address = address
         self._open_reader = open_reader
@@ -104,17 +108,20 @@ class RetrieverReader(CodingModel):
         best = choose(spans, shares)
         if best is None or (span := spans[best]) is None:
             return SpanAnswer(None, 0.0, spans)
-        right = probability(question, spans, shares, best, self.settings.confidence)
+        right = probability(question, spans, shares, best, self.reading.confidence)
         return SpanAnswer(replace(span, passage=best), right, spans)
 
 
 def build(
-    settings: RetrieverReaderSettings, open_reader: Callable[[], SpanReader], device: str = "cpu"
+    settings: RetrieverReaderSettings,
+    reading: ReaderSettings,
+    open_reader: Callable[[], SpanReader],
+    device: str = "cpu",
 ) -> RetrieverReader:
     """A model around its pretrained encoder, with addresses still to be set."""
-    if len(settings.confidence.weights) != len(FEATURES):
+    if len(reading.confidence.weights) != len(FEATURES):
         raise ModelError(
-            f"This mbc expects {len(FEATURES)} confidence weights; the model has {len(settings.confidence.weights)}.",
+            f"This mbc expects {len(FEATURES)} confidence weights; the model has {len(reading.confidence.weights)}.",
             hint="Download the model again, or use the version of mbc that it was made for.",
         )
     encoder = load_encoder(settings.encoder, device=device)
@@ -126,17 +133,31 @@ def build(
     encoder.model.requires_grad_(False)
     own = settings.address
     address = Address(encoder.model.config.hidden_size, tokens=own.tokens, dim=own.dim, num_codes=own.codes)
-    model = RetrieverReader(settings, encoder=encoder, address=address, open_reader=open_reader)
+    model = RetrieverReader(settings, encoder=encoder, address=address, reading=reading, open_reader=open_reader)
     return model.to(device).eval()
 
 
-def load(config: RetrieverReaderConfig, folder: Path, *, device: str | torch.device = "cpu") -> RetrieverReader:
-    """Open the model in a folder: `config.toml`, `model.safetensors` (addresses) and `reader/`.
+def reader_of(settings: RetrieverReaderSettings, name: str | None = None) -> ReaderSettings:
+    """The reader of this name, or the best one whose encoder is here; ConfigError if there is none of this name."""
+    names = [reader.name for reader in settings.readers]
+    if name is not None and name not in names:
+        raise ConfigError(f"There is no reader {name!r}.", hint=f"Choose from {', '.join(names)}.")
+    if name is not None:
+        return settings.readers[names.index(name)]
+    return next((reader for reader in settings.readers if is_here(reader.encoder)), settings.readers[-1])
 
-    Raises ModelError if anything is missing or damaged.
+
+def load(
+    config: RetrieverReaderConfig, folder: Path, *, device: str | torch.device = "cpu", reader: str | None = None
+) -> RetrieverReader:
+    """Open the model in a folder: `config.toml`, `model.safetensors` (addresses) and a file for each reader.
+
+    Raises ModelError if anything is missing or damaged, ConfigError if it has no such reader.
     """
-    place = str(device)
-    model = build(config.retriever_reader, lambda: load_span_reader(folder / READER, device=place), place)
+    place, settings = str(device), config.retriever_reader
+    reading = reader_of(settings, reader)
+    weights = folder / f"{reading.name}.safetensors"
+    model = build(settings, reading, lambda: load_span_reader(weights, reading, device=place), place)
     try:
         state = load_file(folder / WEIGHTS)
     except (OSError, SafetensorError) as error:
@@ -154,7 +175,7 @@ def load(config: RetrieverReaderConfig, folder: Path, *, device: str | torch.dev
 
 
 def save(model: RetrieverReader, folder: Path, *, dtype: torch.dtype = torch.float16) -> None:
-    """Write the model's files but for its reader's, which `recipes/mini/reader.py` writes."""
+    """Write the model's files but for its readers', which `recipes/mini/reader.py` writes."""
     folder.mkdir(parents=True, exist_ok=True)
     state = {name: value.detach().to(dtype).cpu().contiguous() for name, value in _own_state(model).items()}
     write_tensors(folder / WEIGHTS, state, {"format": _FORMAT})

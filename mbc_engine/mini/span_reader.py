@@ -2,17 +2,16 @@
 
 A span is scored by its first token, its last, and the two together; "no answer" by the first position (Devlin et al.
 2019). All spans of a passage and "no answer" share one softmax in training (Lee et al. 2016), so that margins over "no
-answer" compare across passages. A reader's folder has `reader.toml`, which names its frozen encoder, and
-`reader.safetensors`: the head, and low-rank changes to the encoder's linear layers (LoRA, Hu et al. 2021) with their
-biases, which are merged when it is opened. `recipes/mini/reader.py` trains one.
+answer" compare across passages. A reader's file has the head, and low-rank changes to the linear layers of a pretrained
+encoder (LoRA, Hu et al. 2021) with their biases, which are merged when it is opened. `recipes/mini/reader.py` trains
+one.
 """
 
 import math
-import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import torch
 from safetensors import SafetensorError
@@ -20,6 +19,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from mbc_engine.config import ReaderSettings
 from mbc_engine.errors import ModelError
 from mbc_engine.lm.encoders import load_encoder, padded_batches
 from mbc_engine.lm.pretrained import shapes_of
@@ -29,8 +29,6 @@ _PAIR_RANK: Final = 64
 # How many of each passage's likeliest spans say how certain the best one is.
 _RIVALS: Final = 20
 
-SETTINGS: Final = "reader.toml"
-WEIGHTS: Final = "reader.safetensors"
 _AGAIN: Final = "Get the model again."
 
 # Tokens of a passage that are read at once, without special ones, and the characters of the passage that each spans.
@@ -195,21 +193,20 @@ class SpanReader(nn.Module):
 
 
 def load_span_reader(
-    folder: Path, *, device: str | torch.device = "cpu", dtype: torch.dtype | None = None
+    weights: Path, settings: ReaderSettings, *, device: str | torch.device = "cpu", dtype: torch.dtype | None = None
 ) -> SpanReader:
     """Open a reader; `dtype` None is bfloat16 on a CPU made for it, else float32.
 
     Raises ModelError if it is missing or damaged, or its encoder cannot be opened.
     """
-    settings = _read_settings(folder / SETTINGS)
-    encoder = load_encoder(settings["encoder"], device=device)
+    encoder = load_encoder(settings.encoder, device=device)
     encoder.model.register_module("pooler", None)  # unused
-    reader = SpanReader(encoder.model, encoder.tokenizer, window=settings["window"], longest=settings["longest"])
+    reader = SpanReader(encoder.model, encoder.tokenizer, window=settings.window, longest=settings.longest)
     try:
-        state = load_file(folder / WEIGHTS)
+        state = load_file(weights)
     except (OSError, SafetensorError) as error:
-        raise ModelError(f"The weights of the reader in {folder} cannot be read: {error}", hint=_AGAIN) from error
-    _merge(reader, state, settings["rank"], folder / WEIGHTS)
+        raise ModelError(f"The weights of the reader in {weights} cannot be read: {error}", hint=_AGAIN) from error
+    _merge(reader, state, settings.rank, weights)
     is_bf16 = torch.device(device).type == "cpu" and is_fast_in_bf16()
     nn.Module.to(reader.encoder, dtype or (torch.bfloat16 if is_bf16 else torch.float32))
     return reader.to(device).eval().requires_grad_(False)
@@ -237,15 +234,3 @@ def is_fast_in_bf16() -> bool:
     """Whether this CPU is made for bfloat16, then twice as fast: 1 of 120 answers changed, margins moved by 0.03."""
     # torch has no public name for either.
     return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()  # noqa: SLF001
-
-
-def _read_settings(path: Path) -> dict[str, Any]:
-    try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
-        settings = {"encoder": str(found["encoder"])}
-        numbers = {name: int(found[name]) for name in ("rank", "window", "longest")}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ModelError(f"The settings of the reader in {path.parent} cannot be read: {error}", hint=_AGAIN) from error
-    if min(numbers["rank"], numbers["longest"]) < 1 or numbers["window"] < 8:
-        raise ModelError(f"{path} has invalid settings.", hint=_AGAIN)
-    return settings | numbers

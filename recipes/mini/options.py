@@ -1,10 +1,12 @@
-"""The command lines of the stages: options that mean the same in each, and how a training begins."""
+"""The command lines of the stages: options that mean the same in each, how a training begins, and mini's settings."""
 
 import argparse
 from pathlib import Path
 from typing import Any, Final
 
 import torch
+
+from mbc_engine.config import RetrieverReaderConfig, RetrieverReaderSettings, parse_model_config
 
 _SHARED: Final[dict[str, dict[str, Any]]] = {
     "data": {"type": Path, "required": True, "help": "the development data"},
@@ -30,3 +32,11 @@ def begin(parser: argparse.ArgumentParser) -> argparse.Namespace:
     torch.manual_seed(args.seed)
     args.out.mkdir(parents=True, exist_ok=True)
     return args
+
+
+def mini_settings() -> RetrieverReaderSettings:
+    """The settings beside this file, without what `confidence.py` adds."""
+    path = Path(__file__).with_name("config.toml")
+    config = parse_model_config(path.read_text(encoding="utf-8"), str(path))
+    assert isinstance(config, RetrieverReaderConfig)
+    return config.retriever_reader

@@ -1,13 +1,12 @@
-"""The reader of `mini`: low-rank changes to the frozen encoder and a head that finds answers in passages.
+"""The readers of `mini`: low-rank changes to a pretrained encoder and a head that finds answers in passages.
 
-    python recipes/mini/reader.py --data ../shared/data --out build/mini/reader-1
-    python recipes/mini/reader.py --data ../shared/data --out build/mini/reader --start build/mini/reader-1 \\
-        --learning-rate 4e-4 --seed 1
+    python recipes/mini/reader.py --data ../shared/data --out build/mini/readers/large --reader large --threads 2
+    python recipes/mini/reader.py --data ../shared/data --out build/mini/readers/small --reader small --threads 2 \\
+        --learning-rate 1e-3
 
-Learns from short sentences first, then from paragraphs of other domains, last from SQuAD; a sixteenth of the articles
-is held out, for the figures it prints. The folder it writes is one that `load_span_reader` opens. Interrupted, it goes
-on from its last checkpoint when run again. Runs unchanged on a GPU (`--device cuda`). Nothing of a validation or test
-set is read.
+Learns from short sentences first, then from paragraphs of other domains, last from encyclopedias; a sixteenth of the
+articles is held out, for the figures it prints. Interrupted, it goes on from its last checkpoint when run again. Runs
+unchanged on a GPU (`--device cuda`). Nothing of a validation or test set is read.
 """
 
 import argparse
@@ -18,11 +17,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
-import tomlkit
 import torch
 from encoder import ENCODER
 from low_rank import add_low_rank
-from options import begin, stage_parser
+from options import begin, mini_settings, stage_parser
 from reader_data import Example, Row, Stage, Tokens, WrongPassages, batches, examples, is_held_out, read_rows
 from safetensors import safe_open
 from safetensors.torch import load_file
@@ -32,9 +30,11 @@ from transformers import PreTrainedTokenizerBase
 from mbc_engine.lm.encoders import load_encoder
 from mbc_engine.lm.pretrained import write_tensors
 from mbc_engine.metrics import compare
+from mbc_engine.mini.model import reader_of
 from mbc_engine.mini.question_form import canonical_question
-from mbc_engine.mini.span_reader import SETTINGS, WEIGHTS, SpanReader
+from mbc_engine.mini.span_reader import SpanReader
 
+WEIGHTS = "reader.safetensors"
 CURRICULUM = (
     Stage(("qamr_dev", "tweetqa", "qadiscourse"), 64, share=0.3),
     Stage(
@@ -124,7 +124,9 @@ def figures(reader: SpanReader, rows: Sequence[Row]) -> tuple[float, float]:
     return tuple(100 * float(np.mean(value)) for value in zip(*((m.exact_match, m.f1) for m in matches), strict=True))
 
 
-def prepare(args: argparse.Namespace, tokenizer: PreTrainedTokenizerBase) -> tuple[list[list[Example]], list[Row]]:
+def prepare(
+    args: argparse.Namespace, tokenizer: PreTrainedTokenizerBase, longest_answer: int
+) -> tuple[list[list[Example]], list[Row]]:
     """The batches in the order in which they are learnt from, and held-out questions."""
     started = time.monotonic()
     names = sorted({name for stage in CURRICULUM for name in stage.sets})
@@ -145,7 +147,7 @@ def prepare(args: argparse.Namespace, tokenizer: PreTrainedTokenizerBase) -> tup
             tokens,
             wrong,
             longest=stage.longest,
-            longest_answer=args.longest,
+            longest_answer=longest_answer,
             share=args.none,
             seed=seed,
         )
@@ -174,7 +176,7 @@ def learn(
     trained = trained_parameters(reader)
     optimizer = torch.optim.AdamW(trained.values(), betas=(0.9, 0.98), weight_decay=0.01)
     checkpoint = Checkpoint(args.out / "training.safetensors", trained, optimizer)
-    steps = [plan[start : start + args.at_once] for start in range(0, len(plan), args.at_once)]
+    steps = [plan[start : start + args.at_once] for start in range(0, len(plan), args.at_once)][: args.steps]
     first = checkpoint.load() or 0
     started, losses, seen = time.monotonic(), [], 0
 
@@ -205,7 +207,7 @@ def learn(
                 )
             if (step + 1) % args.save_every == 0 or step + 1 == len(steps):
                 checkpoint.save(step + 1)
-                save(reader, args)
+                save(reader, args.out / WEIGHTS)
                 em, f1 = figures(reader, held_out)
                 print(f"  held out: EM {em:.1f} F1 {f1:.1f}", flush=True)
 
@@ -215,13 +217,10 @@ def trained_parameters(reader: SpanReader) -> dict[str, nn.Parameter]:
     return {name: value for name, value in reader.named_parameters() if value.requires_grad}
 
 
-def save(reader: SpanReader, args: argparse.Namespace) -> None:
-    """Write what `load_span_reader` opens: what was trained, in half precision, and the name of the frozen encoder."""
-    args.out.mkdir(parents=True, exist_ok=True)
-    settings = {"encoder": args.encoder, "rank": args.rank, "window": reader.window, "longest": reader.longest}
+def save(reader: SpanReader, path: Path) -> None:
+    """Write what `load_span_reader` opens: what was trained, in half precision."""
     tensors = {name: value.detach().half().cpu().contiguous() for name, value in trained_parameters(reader).items()}
-    write_tensors(args.out / WEIGHTS, tensors, {"format": "span-reader-1"})
-    (args.out / SETTINGS).write_text(tomlkit.dumps(settings))
+    write_tensors(path, tensors, {"format": "span-reader-1"})
 
 
 @torch.no_grad()
@@ -244,28 +243,27 @@ def meet(reader: SpanReader, start: Path) -> None:
 
 def main() -> None:
     parser = stage_parser(__doc__, "data", "out", "threads", "device", "seed")
-    parser.add_argument("--encoder", default=ENCODER, help="hub id or path of the encoder that is changed")
+    parser.add_argument("--reader", required=True, help="its name in config.toml, which has its settings")
     parser.add_argument("--start", type=Path, help="a reader to go on from by the last stage; their mean is kept")
-    parser.add_argument("--rank", type=int, default=32)
     parser.add_argument("--learning-rate", type=float, default=1e-3)
     parser.add_argument("--warmup", type=int, default=100)
     parser.add_argument("--batch", type=int, default=2048, help="tokens in a batch, padding included")
     parser.add_argument("--at-once", type=int, default=2, help="batches in a step")
+    parser.add_argument("--steps", type=int, help="stop after so many; None for all")
     parser.add_argument("--share", type=float, default=1.0, help="of the questions of each stage")
     parser.add_argument("--none", type=float, default=0.25, help="share of questions whose passage has no answer")
-    parser.add_argument("--window", type=int, default=384)
-    parser.add_argument("--longest", type=int, default=24, help="most tokens of an answer")
     parser.add_argument("--save-every", type=int, default=250)
     args = begin(parser)
+    settings = reader_of(mini_settings(), args.reader)
 
-    encoder = load_encoder(args.encoder, device=args.device)
+    encoder = load_encoder(settings.encoder, device=args.device)
     # Fused attention is slow to go back through on a CPU: 2,000 tokens a second in bfloat16, 2,800 with the plain one.
     encoder.model.set_attn_implementation("eager")
-    plan, held_out = prepare(args, encoder.tokenizer)
+    plan, held_out = prepare(args, encoder.tokenizer, settings.longest)
     torch.set_num_threads(1)  # each batch has its own
     encoder.model.register_module("pooler", None)  # no reader reads it
-    add_low_rank(encoder.model, args.rank)
-    reader = SpanReader(encoder.model, encoder.tokenizer, window=args.window, longest=args.longest)
+    add_low_rank(encoder.model, settings.rank)
+    reader = SpanReader(encoder.model, encoder.tokenizer, window=settings.window, longest=settings.longest)
     if args.start:
         start_from(reader, args.start)
     for module in reader.modules():
@@ -276,7 +274,7 @@ def main() -> None:
     learn(reader.to(args.device).train(), plan, held_out, args)
     if args.start:
         meet(reader, args.start)
-        save(reader, args)
+        save(reader, args.out / WEIGHTS)
 
 
 if __name__ == "__main__":

@@ -9,8 +9,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from mbc_engine import load_model
-from mbc_engine.errors import ModelError
-from mbc_engine.mini.model import RetrieverReader, save
+from mbc_engine.errors import ConfigError, ModelError
+from mbc_engine.mini.model import RetrieverReader, reader_of, save
 
 TEXTS = ["Ada moved to Aalen.", "The river rose, and nobody was hurt.", "Hugo won."]
 
@@ -64,7 +64,7 @@ def test_a_saved_model_makes_the_same_codes(model: RetrieverReader, tmp_path: Pa
     assert (again.name, again.folder, again.settings) == ("own", tmp_path / "own", model.settings)
     assert again.fingerprints() == model.fingerprints()
     assert np.array_equal(again.memorise(TEXTS), model.memorise(TEXTS))
-    with pytest.raises(ModelError, match="settings of the reader"):  # which is saved by itself
+    with pytest.raises(ModelError, match="weights of the reader"):  # which is saved by itself
         again.read(["Who?"], [[(TEXTS[0], None)]])  # type: ignore[list-item]
 
 
@@ -85,3 +85,18 @@ def test_a_confidence_of_other_features_is_refused(model: RetrieverReader, tmp_p
     config.write_text(config.read_text().replace("weights = [1.0, ", "weights = ["))
     with pytest.raises(ModelError, match="expects 5 confidence weights; the model has 4"):
         load_model(tmp_path)
+
+
+def test_the_best_reader_whose_encoder_is_here_reads(model: RetrieverReader, monkeypatch: pytest.MonkeyPatch) -> None:
+    (small,) = model.settings.readers
+    large = small.model_copy(update={"name": "large", "encoder": "nobody/large"})
+    settings = model.settings.model_copy(update={"readers": (large, small)})
+    assert reader_of(settings) == small
+    assert reader_of(settings, "large") == large
+    monkeypatch.setattr("mbc_engine.mini.model.is_here", lambda _name: True)
+    assert reader_of(settings) == large
+    monkeypatch.setattr("mbc_engine.mini.model.is_here", lambda _name: False)
+    assert reader_of(settings) == small  # so that the error is about the one that is easiest to get
+    with pytest.raises(ConfigError, match="no reader 'huge'") as caught:
+        reader_of(settings, "huge")
+    assert caught.value.hint == "Choose from large, own."

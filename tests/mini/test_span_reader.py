@@ -13,9 +13,10 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional
 
+from mbc_engine.config import AnswerConfidence, ReaderSettings
 from mbc_engine.errors import ModelError
 from mbc_engine.lm.encoders import load_encoder
-from mbc_engine.mini.span_reader import WEIGHTS, Span, SpanHead, SpanReader, load_span_reader
+from mbc_engine.mini.span_reader import Span, SpanHead, SpanReader, load_span_reader
 
 
 class OneHot(nn.Module):
@@ -23,7 +24,7 @@ class OneHot(nn.Module):
 
     def __init__(self, words: int) -> None:
         super().__init__()
-        self.config = SimpleNamespace(hidden_size=words)
+        self.config = SimpleNamespace(hidden_size=words, type_vocab_size=2)
         self.name_or_path = "one-hot"
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> SimpleNamespace:
@@ -67,8 +68,21 @@ def by_word(tiny: Any) -> ByWord:
 
 
 @pytest.fixture
+def settings(tiny: Any) -> ReaderSettings:
+    """Of a reader of the tiny BERT, with changes of rank 2."""
+    return ReaderSettings(
+        name="own",
+        encoder=str(tiny.encoders["bert"]),
+        rank=2,
+        window=48,
+        longest=4,
+        confidence=AnswerConfidence(weights=(0.0,) * 5),
+    )
+
+
+@pytest.fixture
 def saved(tiny: Any, tmp_path: Path) -> Path:
-    """A reader of the tiny BERT in a folder, with changes of rank 2 and a head at random."""
+    """Its weights: changes and a head at random."""
     encoder, generator = load_encoder(str(tiny.encoders["bert"])).model, torch.Generator().manual_seed(5)
     state = {f"head.{name}": torch.empty_like(value) for name, value in SpanHead(24, 4).named_parameters()}
     for name, layer in encoder.named_modules():
@@ -76,17 +90,14 @@ def saved(tiny: Any, tmp_path: Path) -> Path:
             state[f"encoder.{name}.down"] = torch.empty(2, layer.in_features)
             state[f"encoder.{name}.up"] = torch.empty(layer.out_features, 2)
             state[f"encoder.{name}.bias"] = torch.empty(layer.out_features)
-    folder = tmp_path / "reader"
-    folder.mkdir()
-    save_file({name: value.normal_(std=0.3, generator=generator) for name, value in state.items()}, folder / WEIGHTS)
-    settings = f"encoder = {str(tiny.encoders['bert'])!r}\nrank = 2\nwindow = 48\nlongest = 4\n"
-    (folder / "reader.toml").write_text(settings)
-    return folder
+    path = tmp_path / "own.safetensors"
+    save_file({name: value.normal_(std=0.3, generator=generator) for name, value in state.items()}, path)
+    return path
 
 
 @pytest.fixture
-def learnt(saved: Path) -> SpanReader:
-    return load_span_reader(saved, dtype=torch.float32)
+def learnt(saved: Path, settings: ReaderSettings) -> SpanReader:
+    return load_span_reader(saved, settings, dtype=torch.float32)
 
 
 QUESTION = "Who moved?"
@@ -181,6 +192,19 @@ def test_an_answer_anywhere_in_a_long_passage_is_found_whole(by_word: ByWord) ->
         assert span == Span("Hugo moved to Haifa", 0, 4 * before, 4 * before + 19, 5.0)
 
 
+def test_a_title_stands_before_the_passage_and_holds_no_answer(by_word: ByWord) -> None:
+    reader = by_word.reader({"hugo": 2.0}, {"hugo": 2.0})
+    words = reader.tokenizer.convert_tokens_to_ids(["hugo", "moved", "ada"])
+    hugo, moved, ada = words
+    cls, sep, pad = reader.tokenizer.cls_token_id, reader.tokenizer.sep_token_id, reader.tokenizer.pad_token_id
+    batch = reader.pair([[ada], [ada]], [[moved, hugo], [moved]], [[hugo], []])
+    assert batch.ids.tolist() == [[cls, ada, sep, hugo, sep, moved, hugo, sep], [cls, ada, sep, moved, sep, *[pad] * 3]]
+    assert list(batch.starts) == [5, 3]
+    assert batch.inside.int().tolist() == [[0, 0, 0, 0, 0, 1, 1, 0], [0, 0, 0, 1, 0, 0, 0, 0]]
+    scores, _ = reader(batch)
+    assert scores[0].flatten().argmax() == 6 * 8 + 6  # the passage's Hugo, not the title's
+
+
 def test_the_beginning_of_an_endless_question_is_read(by_word: ByWord) -> None:
     reader = by_word.reader({"hugo": 2.0}, {})
     assert find(reader, ["who " * 500], [["Hugo moved."]]) == [Span("Hugo", 0, 0, 4, 2.0)]
@@ -216,7 +240,7 @@ def test_what_stands_beside_in_a_batch_changes_nothing(learnt: SpanReader) -> No
 
 
 def test_an_opened_reader_has_what_was_learnt_merged(saved: Path, learnt: SpanReader, tiny: Any) -> None:
-    state, encoder = load_file(saved / WEIGHTS), load_encoder(str(tiny.encoders["bert"])).model
+    state, encoder = load_file(saved), load_encoder(str(tiny.encoders["bert"])).model
     name = "encoder.layer.0.attention.self.query"
     layer, plain = learnt.encoder.get_submodule(name), encoder.get_submodule(name)
     changed = plain.weight + state[f"encoder.{name}.up"] @ state[f"encoder.{name}.down"]
@@ -227,60 +251,44 @@ def test_an_opened_reader_has_what_was_learnt_merged(saved: Path, learnt: SpanRe
     assert not any(value.requires_grad for value in learnt.parameters())
 
 
-def test_an_encoder_that_computes_in_bfloat16_finds_about_the_same(saved: Path, learnt: SpanReader) -> None:
+def test_an_encoder_that_computes_in_bfloat16_finds_about_the_same(
+    saved: Path, settings: ReaderSettings, learnt: SpanReader
+) -> None:
     questions, passages = ["Where did Adabo move?"], [["Adabo moved to Aalen."]]
     (exact,) = find(learnt, questions, passages)
-    (coarse,) = find(load_span_reader(saved, dtype=torch.bfloat16), questions, passages)
+    (coarse,) = find(load_span_reader(saved, settings, dtype=torch.bfloat16), questions, passages)
     assert exact is not None and coarse is not None
     assert coarse.margin == pytest.approx(exact.margin, abs=0.2)
 
 
 @pytest.mark.parametrize(("multiplies", "expected"), [(True, torch.bfloat16), (False, torch.float32)])
 def test_a_cpu_that_multiplies_bfloat16_computes_in_it(
-    saved: Path, monkeypatch: pytest.MonkeyPatch, multiplies: bool, expected: torch.dtype
+    saved: Path, settings: ReaderSettings, monkeypatch: pytest.MonkeyPatch, multiplies: bool, expected: torch.dtype
 ) -> None:
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: multiplies)
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
-    reader = load_span_reader(saved)
+    reader = load_span_reader(saved, settings)
     assert {value.dtype for value in reader.encoder.parameters()} == {expected}
     assert {value.dtype for value in reader.head.parameters()} == {torch.float32}
 
 
-def test_a_folder_without_a_reader_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="settings of the reader"):
-        load_span_reader(tmp_path / "nothing")
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [("rank = 2", "rank = 0"), ("rank = 2", "rank = "), ("window", "widow"), ("window = 48", 'window = "wide"')],
-)
-def test_damaged_settings_are_refused(saved: Path, old: str, new: str) -> None:
-    settings = saved / "reader.toml"
-    settings.write_text(settings.read_text().replace(old, new))
-    with pytest.raises(ModelError) as caught:
-        load_span_reader(saved)
-    assert str(saved) in caught.value.message
+def test_a_reader_that_is_not_there_is_refused(tmp_path: Path, settings: ReaderSettings) -> None:
+    with pytest.raises(ModelError, match="cannot be read") as caught:
+        load_span_reader(tmp_path / "nothing.safetensors", settings)
     assert caught.value.hint == "Get the model again."
 
 
-def test_cut_off_weights_are_refused(saved: Path) -> None:
-    weights = saved / WEIGHTS
-    weights.write_bytes(weights.read_bytes()[:-10])
+def test_cut_off_weights_are_refused(saved: Path, settings: ReaderSettings) -> None:
+    saved.write_bytes(saved.read_bytes()[:-10])
     with pytest.raises(ModelError, match="cannot be read"):
-        load_span_reader(saved)
+        load_span_reader(saved, settings)
 
 
-def test_weights_of_another_rank_are_refused(saved: Path) -> None:
-    settings = saved / "reader.toml"
-    settings.write_text(settings.read_text().replace("rank = 2", "rank = 3"))
+def test_weights_of_another_rank_are_refused(saved: Path, settings: ReaderSettings) -> None:
     with pytest.raises(ModelError, match="does not hold the weights"):
-        load_span_reader(saved)
+        load_span_reader(saved, settings.model_copy(update={"rank": 3}))
 
 
-def test_an_encoder_that_is_gone_is_named(saved: Path) -> None:
-    settings = saved / "reader.toml"
-    lines = settings.read_text().splitlines()
-    settings.write_text("\n".join(['encoder = "nobody/nothing"', *lines[1:]]))
+def test_an_encoder_that_is_gone_is_named(saved: Path, settings: ReaderSettings) -> None:
     with pytest.raises(ModelError, match="nobody/nothing"):
-        load_span_reader(saved)
+        load_span_reader(saved, settings.model_copy(update={"encoder": "nobody/nothing"}))
