@@ -143,7 +143,7 @@ def by_vectors(model: RetrieverReader, texts: Sequence[str]) -> Any:
 
     def answer(questions: Sequence[str]) -> list[str | None]:
         shares = torch.softmax(scale * model.sentence_vectors(questions) @ vectors.T, dim=-1)
-        best = shares.topk(model.settings.passages)
+        best = shares.topk(model.reading.passages)
         hits = [
             [Hit(chunk, share) for share, chunk in zip(*own, strict=True)]
             for own in zip(best.values.tolist(), best.indices.tolist(), strict=True)

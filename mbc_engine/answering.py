@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate, chain, islice
+from itertools import chain
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
@@ -95,7 +95,7 @@ class ReadingAnswerer:
         self, questions: Sequence[str], options: AskOptions, known: Passages, on_token: OnToken = None
     ) -> Drafts:
         hits = self.chunks(questions, options, self.model.settings.candidates)
-        read = [own[: self._covering(own)] for own in hits]
+        read = list(map(self.model.to_read, hits))
         searched = time.perf_counter()
         named = [by_document(own, options.sources) for own in hits]  # now, so that all are decoded together
         passages = known.of((hit.chunk for own in read for hit in own), beside=chain(*named))
@@ -133,12 +133,6 @@ class ReadingAnswerer:
         require_askable(self.model, options)
         found = self.model.find(queries, self._scope(options.selection), top=max(top, self.model.settings.candidates))
         return [own[:top] for own in found]
-
-    def _covering(self, hits: Sequence[Hit]) -> int:
-        """How many chunks to read: more than are likely to hold the answer rarely change it, and take time."""
-        reading = self.model.reading
-        shares = accumulate(hit.share for hit in hits[: reading.passages])
-        return 1 + sum(share < reading.coverage for share in islice(shares, reading.passages - 1))
 
     def _codes(self, hits: Sequence[Hit]) -> CodeMap:
         codes, shape = self.bank.codes_at([hit.chunk for hit in hits]), self.model.code_shape

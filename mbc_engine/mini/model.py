@@ -8,6 +8,7 @@ logistic regression estimates how likely that answer is right (`confidence.py`).
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -93,6 +94,12 @@ class RetrieverReader(CodingModel):
         asked = list(map(canonical_question, questions))
         vectors = self._text_encoder.pooled(asked, self.settings.question_window)
         return scope.best(scope.tables(vectors), top, scope.words(asked, self.settings.word_weight))
+
+    def to_read(self, hits: Sequence[Hit]) -> Sequence[Hit]:
+        """The first of a question's chunks: more than are likely to hold the answer rarely change it, and take time."""
+        most = self.reading.passages
+        shares = accumulate(hit.share for hit in hits[:most])
+        return hits[: 1 + sum(share < self.reading.coverage for share in islice(shares, most - 1))]
 
     def read(self, questions: Sequence[str], passages: Sequence[Sequence[tuple[str, Hit]]]) -> list[SpanAnswer]:
         """The likeliest answer to each question in the texts of its best chunks, and how likely it is right."""

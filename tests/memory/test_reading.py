@@ -14,10 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbc_engine import Memory, MemoryBank, Selection, ingest, open_bank
-from mbc_engine.answering import answerer_of
 from mbc_engine.errors import BankError, ConfigError
 from mbc_engine.ingestion.run import ingest_stream
-from mbc_engine.lm.coding import signature
 from mbc_engine.lm.encoders import load_encoder
 from mbc_engine.mini.span_reader import SpanReader
 from mbc_engine.question import Passages
@@ -315,7 +313,7 @@ def test_a_question_decodes_all_its_passages_in_one_batch(
         (after,) = Memory(bank, model).ask(["Who won?"], sources=6)
     assert without_text(after) == without_text(before)
     assert texts.decoded == [6]
-    model.settings = model.settings.model_copy(update={"coverage": 1e-6})
+    model.reading = model.reading.model_copy(update={"coverage": 1e-6})
     with MemoryBank.open(tmp_path / "b.mbc") as bank:
         texts.decoded.clear()
         Memory(bank, model).ask(["Who won?"], sources=0)
@@ -329,11 +327,13 @@ def test_a_question_decodes_all_its_passages_in_one_batch(
 
 def test_chunks_are_read_until_they_cover_enough_of_the_probability(tiny: Any) -> None:
     model = tiny.retriever_reader("Hugo")
-    model.settings = model.settings.model_copy(update={"coverage": 0.9, "passages": 3})
-    with MemoryBank.create(None, signature(model), model.code_shape, 8, keeps_text=True) as bank:
-        covering = answerer_of(model, bank, lambda: None)._covering
-        assert covering([]) == 1
-        assert covering([Hit(0, 0.95), Hit(1, 0.05)]) == 1
-        assert covering([Hit(0, 0.9), Hit(1, 0.1)]) == 1
-        assert covering([Hit(0, 0.5), Hit(1, 0.4), Hit(2, 0.1)]) == 2
-        assert covering([Hit(0, 0.3), Hit(1, 0.2), Hit(2, 0.1), Hit(3, 0.1)]) == 3
+    model.reading = model.reading.model_copy(update={"coverage": 0.9, "passages": 3})
+
+    def covering(*shares: float) -> int:
+        return len(model.to_read([Hit(chunk, share) for chunk, share in enumerate(shares)]))
+
+    assert covering() == 0
+    assert covering(0.95, 0.05) == 1
+    assert covering(0.9, 0.1) == 1
+    assert covering(0.5, 0.4, 0.1) == 2
+    assert covering(0.3, 0.2, 0.1, 0.1) == 3
