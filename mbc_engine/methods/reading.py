@@ -180,7 +180,7 @@ class RetrieveAndRead(Method):
         found_answers = []
         with bank.snapshot():
             hits = model.find(questions, self._searched, top=model.settings.candidates)
-            read = [own[: model.settings.passages] for own in hits]
+            read = list(map(model.to_read, hits))
             texts = [[chunk.text for chunk in bank.texts_at([hit.chunk for hit in own]) if chunk] for own in read]
             passages = [list(zip(own, several, strict=True)) for own, several in zip(texts, read, strict=True)]
             for found, own, answered in zip(hits, read, model.read(questions, passages), strict=True):
