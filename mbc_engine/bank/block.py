@@ -14,9 +14,11 @@ from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache, reduce
 from importlib.resources import files
 from itertools import accumulate, chain, compress, islice, pairwise
+from struct import Struct
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from mbc_engine.bank.records import BankHeader, Codes, CodeShape, Counts, Indices, Origin, StoredDocument
@@ -30,15 +32,13 @@ _MOST_BYTES: Final = 1 << 28
 _BLOCK_BITS: Final = np.uint64(32)
 _BLOCK: Final = np.uint64(0xFFFFFFFF)
 
-# Numbers of words. With 1,024 the codes are 5 bytes smaller, and the right one of 402 paragraphs comes first for 1.5%
-# fewer of the questions; with 4,096 they are 4 bytes larger, for 0.3% more.
-WORDS: Final = 2048
+# Numbers of words; what others would cost and find is in `docs/mini.md`.
+WORDS: Final = 8192
 _WORD: Final = re.compile(r"\w+")
 _PLURALS: Final = (("ies", "y"), ("sses", "ss"), ("ss", "ss"), ("us", "us"), ("is", "is"), ("s", ""))
 _SUFFIXES: Final = ("ing", "ed", "ly", "er", "or", "ion", "ment", "al", "ive", "e")
 _SHORTEST_STEM: Final = 4
-# Where the ones of a byte are, [256, 8]; after the last one come the zeros.
-_ONES: Final = np.argsort(1 - np.unpackbits(np.arange(256, dtype=np.uint8)).reshape(256, 8), axis=1, kind="stable")
+_WORD_SIZES: Final = Struct("<II")
 
 Words = NDArray[np.int64]  # of chunks, ascending: WORDS · index of the chunk + number of the word
 Keys = NDArray[np.uint32]
@@ -268,76 +268,96 @@ def words_of(texts: Iterable[str]) -> Words:
 
 
 def write_words(words: Words, chunks: int) -> bytes:
-    """An inverted index of so many chunks: how many have each word, then the gaps between them."""
+    """An inverted index of so many chunks: how many have each word, and the gaps between them; Rice-coded."""
     numbers, places = words % WORDS, words // WORDS
     order = np.argsort(numbers, kind="stable")
     numbers, places = numbers[order], places[order]
     counts = np.bincount(numbers, minlength=WORDS)
-    shifts = _shifts(counts, chunks)[numbers]
     is_first = np.diff(numbers, prepend=-1) > 0
     gaps = np.where(is_first, places, np.diff(places, prepend=0) - 1)
+    values = np.append(counts, gaps)
+    shifts = np.append(np.repeat(_shifts(WORDS, len(words)), WORDS), _shifts(counts, chunks)[numbers])
     ends = np.cumsum(shifts)
-    low = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)
-    for bit in range(int(shifts.max(initial=0))):
+    low = np.zeros(int(ends[-1]), np.uint8)
+    for bit in range(int(shifts.max())):
         has_bit = shifts > bit
-        low[ends[has_bit] - 1 - bit] = gaps[has_bit] >> bit & 1
-    stops = np.cumsum((gaps >> shifts) + 1) - 1
-    high = np.zeros(int(stops[-1]) + 1 if len(stops) else 0, np.uint8)
+        low[ends[has_bit] - 1 - bit] = values[has_bit] >> bit & 1
+    stops = np.cumsum((values >> shifts) + 1) - 1
+    high = np.zeros(int(stops[-1]) + 1, np.uint8)
     high[stops] = 1
-    return _deflate(counts.astype("<u4").tobytes()) + np.packbits(low).tobytes() + np.packbits(high).tobytes()
+    packed = np.packbits(high).tobytes()
+    return _WORD_SIZES.pack(len(words), len(packed)) + packed + np.packbits(low).tobytes()
 
 
 def read_words(data: bytes, chunks: int) -> Words:
     """The inverse of `write_words`; ValueError if `data` is not what it makes of words in so many chunks."""
-    places, sizes = _places(data, chunks, np.arange(WORDS))
+    places, sizes = WordIndex(data, chunks).places(np.arange(WORDS))
     words = np.sort(WORDS * places + np.repeat(np.arange(WORDS), sizes))
-    # Compared when inflated, as another zlib deflates the same counts to other bytes.
-    if _inflate_first(write_words(words, chunks), 4 * WORDS) != _inflate_first(data, 4 * WORDS):
+    if write_words(words, chunks) != data:
         raise ValueError("its words are not as they are written")
     return words
 
 
-def find_words(data: bytes, chunks: int, numbers: Sequence[int]) -> list[Indices]:
-    """The chunks that have each word, ascending; ValueError if `data` is no index of so many chunks."""
-    places, sizes = _places(data, chunks, np.array(numbers, np.int64))
-    return np.split(places, np.cumsum(sizes)[:-1])
+class WordIndex:
+    """What `write_words` wrote of so many chunks, to look words up in; ValueError if `data` cannot be that."""
+
+    def __init__(self, data: bytes, chunks: int) -> None:
+        if len(data) < _WORD_SIZES.size:
+            raise ValueError("there are no words")
+        words, size = _WORD_SIZES.unpack_from(data)
+        low_bytes = len(data) - _WORD_SIZES.size - size
+        # Low bits are read in windows of eight bytes.
+        streams = np.append(np.frombuffer(data, np.uint8)[_WORD_SIZES.size :], np.zeros(8, np.uint8))
+        self.chunks, self._high = chunks, streams[:size]
+        stops, shift = np.flatnonzero(np.unpackbits(self._high)), int(_shifts(WORDS, words))
+        if len(stops) != WORDS + words or 8 * low_bytes < WORDS * shift:
+            raise ValueError("words do not add up")
+        self._low = sliding_window_view(streams[size:], 8)
+        self._counts = self._values(np.diff(stops[:WORDS], prepend=-1) - 1, np.arange(WORDS) * shift, shift)
+        if self._counts.sum() != words:
+            raise ValueError("words do not add up")
+        self._shifts = _shifts(self._counts, chunks)
+        starts = np.cumsum(self._counts) - self._counts
+        self._high_starts = np.append(stops[WORDS - 1 + starts], stops[-1]) + 1
+        low_ends = WORDS * shift + np.cumsum(self._counts * self._shifts)
+        self._low_starts = low_ends - self._counts * self._shifts
+        if low_bytes != -(-int(low_ends[-1]) // 8):
+            raise ValueError("words are too long or cut off")
+
+    def find(self, numbers: Sequence[int]) -> list[Indices]:
+        """The chunks that have each word, ascending."""
+        places, sizes = self.places(np.array(numbers, np.int64))
+        return np.split(places, np.cumsum(sizes)[:-1])
+
+    def places(self, chosen: Indices) -> tuple[Indices, Lengths]:
+        """Likewise, one word after another, and how many have each."""
+        sizes, firsts = self._counts[chosen], self._high_starts[chosen]
+        lengths = self._high_starts[chosen + 1] - firsts
+        shift = np.repeat(self._shifts[chosen], sizes)
+        bits = _ranges(firsts, lengths)
+        stops = np.flatnonzero(self._high[bits >> 3] >> (7 - (bits & 7)) & 1)
+        low_starts = np.repeat(self._low_starts[chosen], sizes) + _ranges(np.zeros_like(sizes), sizes) * shift
+        # All gaps in one sum, from which each word's start is taken off.
+        sums = np.append(0, np.cumsum(self._values(np.diff(stops, prepend=-1) - 1, low_starts, shift) + 1))
+        ends = np.cumsum(sizes)
+        places = sums[1:] - 1 - np.repeat(sums[ends - sizes], sizes)
+        if places.max(initial=0) >= self.chunks:
+            raise ValueError("no chunk has such an index")
+        return places, sizes
+
+    def _values(self, zeros: Indices, low_starts: Indices, shift: Indices | int) -> Indices:
+        byte, offset = np.divmod(low_starts, 8)
+        windows = np.ascontiguousarray(self._low[byte]).view(">u8")[..., 0].astype(np.uint64)
+        low = windows << offset.astype(np.uint64) >> np.uint64(1) >> np.asarray(63 - shift, np.uint64)
+        return np.asarray((zeros << shift) + low.astype(np.int64))
 
 
-def _places(data: bytes, chunks: int, numbers: Indices) -> tuple[Indices, Lengths]:
-    """The chunks that have each word, one word after another, and how many have each."""
-    written, streams = _inflate_first(data, 4 * WORDS)
-    if len(written) != 4 * WORDS:
-        raise ValueError("there is not a count for each word")
-    counts = np.frombuffer(written, "<u4").astype(np.int64)
-    shifts = _shifts(counts, chunks)
-    starts, low_starts = (np.append(0, np.cumsum(each)) for each in (counts, counts * shifts))
-    low, high = np.split(np.frombuffer(streams, np.uint8), [-(-int(low_starts[-1]) // 8)])
-    stops_before = np.append(0, np.cumsum(np.bitwise_count(high), dtype=np.int64))
-    if stops_before[-1] != starts[-1]:
-        raise ValueError("words do not add up")
-
-    def stops(ranks: Indices) -> Indices:
-        byte = np.searchsorted(stops_before, ranks, side="right") - 1
-        return np.asarray(8 * byte + _ONES[high[byte], ranks - stops_before[byte]])
-
-    sizes = counts[numbers]
-    ends = np.cumsum(sizes)
-    within = np.arange(int(sizes.sum())) - np.repeat(ends - sizes, sizes)
-    ranks, shift = np.repeat(starts[numbers], sizes) + within, np.repeat(shifts[numbers], sizes)
-    gaps = stops(ranks) - np.where(ranks > 0, stops(np.maximum(ranks - 1, 0)), -1) - 1 << shift
-    low_ends = np.repeat(low_starts[numbers], sizes) + (within + 1) * shift
-    for bit in range(int(shift.max(initial=0))):
-        own = np.flatnonzero(shift > bit)
-        byte, place = np.divmod(low_ends[own] - 1 - bit, 8)
-        gaps[own] += (low[byte].astype(np.int64) >> 7 - place & 1) << bit
-    sums = np.append(0, np.cumsum(gaps + 1))
-    places = sums[1:] - 1 - np.repeat(sums[ends - sizes], sizes)
-    if places.max(initial=0) >= chunks:
-        raise ValueError("no chunk has such an index")
-    return places, sizes
+def _ranges(starts: Indices, lengths: Indices) -> Indices:
+    ends = np.cumsum(lengths)
+    return np.asarray(np.arange(int(lengths.sum())) + np.repeat(starts - ends + lengths, lengths))
 
 
-def _shifts(counts: NDArray[np.int64], chunks: int) -> NDArray[np.int64]:
+def _shifts(counts: Indices | int, chunks: int) -> Indices:
     """How many low bits of the gaps between so many of the chunks are written plainly: Rice's parameter."""
     ratios = 9 * chunks // (13 * np.maximum(counts, 1))
     return np.asarray(np.frexp(np.maximum(ratios, 1))[1].astype(np.int64) - 1)
@@ -475,19 +495,11 @@ def _deflate(data: bytes) -> bytes:
 
 def inflate(data: bytes, most: int) -> bytes:
     """What a column was before it was deflated; ValueError if it is damaged, or longer than `most`."""
-    result, rest = _inflate_first(data, most)
-    if rest:
-        raise ValueError("a column is too long or cut off")
-    return result
-
-
-def _inflate_first(data: bytes, most: int) -> tuple[bytes, bytes]:
-    """What is deflated at the beginning of bytes, and the rest of them."""
     unfolding = zlib.decompressobj()
     try:
         result = unfolding.decompress(data, most + 1)  # at least 1, as 0 would be no limit
     except zlib.error as error:
         raise ValueError(str(error)) from error
-    if not unfolding.eof or len(result) > most:
+    if not unfolding.eof or unfolding.unused_data or len(result) > most:
         raise ValueError("a column is too long or cut off")
-    return result, unfolding.unused_data
+    return result

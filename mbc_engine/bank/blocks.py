@@ -19,9 +19,9 @@ from mbc_engine.bank.block import (
     Lengths,
     OriginColumns,
     Row,
+    WordIndex,
     checksum,
     digest_keys,
-    find_words,
     key,
     keys_of,
     read_block,
@@ -53,6 +53,8 @@ from mbc_engine.bank.text_codec import TextTable
 
 # Blocks held decoded. Files come in the order of their folder, so that one block answers for thousands of them.
 _HELD: Final = 4
+# The words of so many chunks stay in memory, at some 75 bytes each.
+_INDEXED_CHUNKS: Final = 1 << 20
 _COLUMNS: Final = "documents, origins, chunks, crc, keys, digests, lengths, described, texts"
 
 _T = TypeVar("_T")
@@ -90,6 +92,7 @@ class BlockTable:
         self._checked_rows: set[int] = set()
         self._checked: set[tuple[str, int]] = set()  # rows of codes and words
         self._sizes: NDArray[np.int64] | None = None
+        self._words: dict[int, WordIndex] = {}
         self.texts.forget()
 
     def read_counts(self) -> None:
@@ -139,11 +142,19 @@ class BlockTable:
         start = 0
         for block, chunks in self.extents().tolist() if numbers else ():
             with decoded(self._name):
-                each = find_words(self.packed(block, "words"), chunks, numbers)
+                each = self._word_index(block, chunks).find(numbers)
             for several, own in zip(found, each, strict=True):
                 several.append(own + start)
             start += chunks
         return list(map(np.concatenate, found))
+
+    def _word_index(self, block: int, chunks: int) -> WordIndex:
+        index = self._words.get(block)
+        if index is None:
+            index = WordIndex(self.packed(block, "words"), chunks)
+            if sum(own.chunks for own in self._words.values()) + chunks <= _INDEXED_CHUNKS:
+                self._words[block] = index
+        return index
 
     def read_codes(self, read: Callable[[bytes, int], _T]) -> Iterator[tuple[_T, Lengths]]:
         """What `read` makes of each block's bits and number of chunks, in stored order; and the chunks of documents."""
@@ -354,6 +365,7 @@ class BlockTable:
         self._sizes = None
         self._checked_rows.discard(block)
         self._checked -= {("codes", block), ("words", block)}
+        self._words.pop(block, None)
         if not len(content):
             for table in ("blocks", "codes", "words"):
                 self._connection.execute(f"DELETE FROM {table} WHERE id = ?", (block,))  # noqa: S608 - ours

@@ -4,6 +4,7 @@ import base64
 import json
 import re
 import sqlite3
+import struct
 import zlib
 from pathlib import Path
 from typing import Any
@@ -97,12 +98,14 @@ def test_the_export_is_that_of_the_example(made: Any) -> None:
 
 def test_the_words_are_those_of_the_example() -> None:
     data = write_words(np.array([3, 4 * WORDS + 3, 6 * WORDS + 5, 9 * WORDS + 3]), 10)
-    unfolding = zlib.decompressobj()
-    counts = np.frombuffer(unfolding.decompress(data), "<u4")
-    assert len(counts) == WORDS == 2048
-    written = "".join(format(byte, "08b") for byte in unfolding.unused_data)
-    low, high, both = re.findall(r"[01 ]*[01]", blocks("text")[0])
-    assert written == (low + "000" + high).replace(" ", "") == both.replace(" ", "")
+    assert WORDS == 8192
+    total, size = struct.unpack_from("<II", data)
+    high, low = ("".join(format(byte, "08b") for byte in part) for part in (data[8 : 8 + size], data[8 + size :]))
+    expected_high, expected_low = (own.replace(" ", "") for own in re.findall(r"[01][01 …]*[01]", blocks("text")[0]))
+    begin, end = expected_high.split("1…1")
+    assert total == 4
+    assert high.rstrip("0") == begin + "1" * 8186 + end
+    assert low == expected_low + "000"
 
 
 @pytest.mark.parametrize("keeps_text", [True, False])

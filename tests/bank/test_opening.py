@@ -148,14 +148,14 @@ def test_other_database_is_refused_untouched(made: Any, tmp_path: Path) -> None:
 
 
 def test_newer_format_is_refused(bank_file: Path) -> None:
-    raw(bank_file, "PRAGMA user_version = 5")
-    refusal(bank_file, "newer mbc .bank format 5; this one reads 4.")
+    raw(bank_file, "PRAGMA user_version = 6")
+    refusal(bank_file, "newer mbc .bank format 6; this one reads 5.")
 
 
 def test_older_format_says_what_to_do(bank_file: Path) -> None:
-    for version in (1, 3):
+    for version in (1, 4):
         raw(bank_file, f"PRAGMA user_version = {version}")
-        hint = refusal(bank_file, f"older mbc .bank format {version}; this one reads 4.").hint
+        hint = refusal(bank_file, f"older mbc .bank format {version}; this one reads 5.").hint
         assert hint == "Ingest its files again, into a new bank."
 
 

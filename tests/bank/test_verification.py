@@ -129,7 +129,11 @@ def with_right_checksums(path: Path, *statements: str) -> None:
         ("UPDATE codes SET data = CAST(data || x'00' AS BLOB) WHERE id = 2", "block 2", "do not hold"),
         ("UPDATE codes SET data = zeroblob(length(data)) WHERE id = 2", "counts", "not those of the codes"),
         ("DELETE FROM words WHERE id = 2", "block 2", "checksum of its words does not match"),
-        ("UPDATE words SET data = CAST(data || x'00' AS BLOB) WHERE id = 2", "block 2", "not as they are written"),
+        (
+            "UPDATE words SET data = CAST(data || x'00' AS BLOB) WHERE id = 2",
+            "block 2",
+            "words are too long or cut off",
+        ),
         ("INSERT INTO words VALUES (99, 0, x'')", "words", "belong to no documents"),
         ("DELETE FROM blocks WHERE id = 2", "counts", "not those of the codes"),
         (

@@ -1,0 +1,100 @@
+"""What words add to the scores of chunks, whatever became of the banks: against the formula over the texts they hold."""
+
+import hashlib
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mbc_engine import Selection
+from mbc_engine.bank import BankHeader, Banks, CodeShape, MemoryBank, ModelSignature, Origin, StoredDocument, merge
+from mbc_engine.bank.block import word_numbers
+from mbc_engine.mini.retrieval import Scope
+from mbc_engine.text import Chunk
+
+WEIGHT = 0.7
+WORDS = st.sampled_from(["amber", "zinc", "zincs", "Ösel", "1843", "cobalt", "the", "of"])
+TEXTS = st.lists(WORDS, max_size=5).map(" ".join)
+DOCUMENTS = st.lists(st.tuples(st.integers(0, 9), st.lists(TEXTS, min_size=1, max_size=3)), min_size=1, max_size=4)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), DOCUMENTS),
+        st.tuples(st.just("merge"), DOCUMENTS),
+        st.tuples(st.just("remove"), st.lists(st.integers(0, 9), max_size=3)),
+        st.tuples(st.just("compact"), st.none()),
+    ),
+    max_size=6,
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tiny_blocks() -> Any:
+    """Blocks that a few documents fill."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BankHeader, "block_chunks", property(lambda header: 4))
+        yield
+
+
+def empty() -> MemoryBank:
+    return MemoryBank.create(None, ModelSignature("m", "0" * 8, "1" * 8), CodeShape(3, 1, 8, True), 4, keeps_text=True)
+
+
+def put(bank: MemoryBank, documents: list[tuple[int, list[str]]]) -> None:
+    """Each of a name of its own; what the name stood for before is replaced."""
+    for name, texts in documents:
+        digest = hashlib.sha256(repr((name, texts)).encode()).hexdigest()
+        chunks = [Chunk(text, 100 * place) for place, text in enumerate(texts)]
+        codes = np.zeros((len(texts), 3, 1), np.uint16)
+        bank.put([StoredDocument(digest, len(texts), 1, (Origin(f"/{name}.txt", "", None),), codes, chunks)])
+
+
+def found(bank: MemoryBank | Banks, question: str, selection: Selection) -> dict[int, float]:
+    """The share of each chunk by its words alone."""
+    scope = Scope(None, bank, selection)  # type: ignore[arg-type]  # addresses are not read
+    with bank.snapshot():
+        (hits,) = scope.best(torch.zeros(1, 3, 8), 99, scope.words([question], WEIGHT))
+    return {hit.chunk: hit.share for hit in hits}
+
+
+def expected(bank: MemoryBank | Banks, question: str, selection: Selection) -> dict[int, float]:
+    everything = range(bank.totals().chunks)
+    held = [set(word_numbers(chunk.text)) for chunk in bank.texts_at(everything)]
+    names = [chunk.document.origins[0].source for chunk in bank.chunks_at(everything)]
+    scores = {}
+    for place, own in enumerate(held):
+        if not any(Path(names[place]).match(pattern) for pattern in selection.exclude):
+            shared = own & set(word_numbers(question))
+            rarity = [math.log((len(held) + 1) / (sum(word in other for other in held) + 0.5)) for word in shared]
+            scores[place] = math.exp(WEIGHT * sum(rarity))
+    return {place: score / sum(scores.values()) for place, score in scores.items()}
+
+
+@settings(deadline=None)
+@given(STEPS, DOCUMENTS, st.lists(WORDS, min_size=1, max_size=4).map(" ".join))
+def test_word_scores_are_those_of_the_texts_through_every_change(
+    steps: list[tuple[str, Any]], others: list[tuple[int, list[str]]], question: str
+) -> None:
+    with empty() as bank, empty() as another:
+        put(another, others)
+        several = Banks([bank, another])
+        for step, what in steps:
+            match step:
+                case "add":
+                    put(bank, what)
+                case "merge":
+                    with empty() as other:
+                        put(other, what)
+                        list(merge(bank, other))
+                case "remove":
+                    bank.remove([(f"/{name}.txt", "") for name in what])
+                case _:
+                    bank.compact()
+            for searched in (bank, several):
+                for selection in (Selection(), Selection(exclude=("1.txt", "3.txt"))):
+                    own = found(searched, question, selection)
+                    assert own == pytest.approx(expected(searched, question, selection), rel=1e-5)
