@@ -457,7 +457,7 @@ def measure(args: argparse.Namespace, names: Sequence[str]) -> None:
             path = args.out / f"{name}.json"
             if names or not path.exists() or json.loads(path.read_text(encoding="utf-8"))["key"] != key:
                 found, seconds = seconds_of(lambda part=PARTS[name]: part(setup))
-                under = {"key": key, "threads": args.threads, "seconds": seconds, **conditions()}
+                under = {"key": key, "threads": args.threads, "took": seconds, **conditions()}
                 measured(path, lambda: under | found)  # noqa: B023  # called at once
 
 
