@@ -10,6 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
+from mbc_engine.conversation import rewritten
 from mbc_engine.errors import ConfigError
 from mbc_engine.mini.question_form import canonical_question
 from mbc_engine.text import Chunk, Document, Part, Skipped, named_whole, read_document, reread_file, split_sentences
@@ -90,6 +91,7 @@ class Answer:
             asked for. A hierarchical read estimates it, see `paper/reads.py`.
         extracted: the words of the passage that `confidence` is in, where `text` was written from it; else None.
         written_by: the chat LM that wrote `text`, by hub id or path; None if it was not written.
+        asked: in a conversation, a follow-up question as it was completed; None if it stood alone.
     """
 
     question: str
@@ -103,6 +105,15 @@ class Answer:
     codes: "CodeMap | None" = field(default=None, repr=False, compare=False)
     extracted: str | None = None
     written_by: str | None = None
+    asked: str | None = None
+
+    def follow_up(self, question: str) -> str:
+        """The next question of a conversation, with what it refers to."""
+        return rewritten(question, self.asked or self.question, self.extracted or self.text)
+
+    def to(self, question: str) -> "Answer":
+        """The answer to a question that was asked as the one that this answers."""
+        return self if question == self.question else replace(self, question=question, asked=self.question)
 
 
 State = Literal["unchanged", "changed", "gone", "unreadable", "unknown"]

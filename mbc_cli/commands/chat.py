@@ -1,4 +1,4 @@
-"""`mbc ask` on a terminal: a conversation of questions, each standing alone."""
+"""`mbc ask` on a terminal: a conversation, whose follow-up questions are completed."""
 
 import re
 import sys
@@ -11,7 +11,7 @@ from rich.text import Text
 
 from mbc_cli.config import question_history
 from mbc_cli.question_history import add_question, read_questions
-from mbc_cli.render.answer import show_answer, show_source, show_times
+from mbc_cli.render.answer import asked_line, show_answer, show_source, show_times
 from mbc_cli.render.bank import holdings
 from mbc_cli.render.terminal import errors, notes, out
 from mbc_cli.text import near, plain
@@ -32,8 +32,9 @@ _COMMANDS: Final = {
     "/quit": "quit; so does Ctrl-D",
 }
 _ABOUT: Final = (
-    "Anything else is a question. Questions are independent, so name what each one is about. Below an answer you see how "
-    "likely it is to be right and which file it was found in. Ctrl-C stops an answer. Documents that other programs "
+    "Anything else is a question. A follow-up (“and when?”, “where does she live?”) is completed from the question before "
+    "it and its answer, and what was asked is shown; a question that stands on its own is asked as it is. Below an answer "
+    "you see how likely it is to be right and which file it was found in. Ctrl-C stops an answer. Documents that other programs "
     "ingest in the meantime are found."
 )
 _COMMAND: Final = re.compile(r"/\w*")  # a question may begin with a path
@@ -49,6 +50,7 @@ def chat(memory: Memory, options: AskOptions) -> None:
 
 def converse(memory: Memory, options: AskOptions, read_line: Callable[[], str]) -> None:
     last: Answer | None = None
+    previous: Answer | None = None
     was_interrupted = False
     while True:
         try:
@@ -72,7 +74,7 @@ def converse(memory: Memory, options: AskOptions, read_line: Callable[[], str]) 
                 _obey(word, memory, last)
             elif word:
                 last = None  # what is not answered leaves no sources
-                last = answer_live(memory, options, line)
+                last = previous = answer_live(memory, options, line, previous)
                 show_times(last)
                 out.print()
         except MBCError as error:
@@ -81,8 +83,11 @@ def converse(memory: Memory, options: AskOptions, read_line: Callable[[], str]) 
             notes.print("Stopped.", style="dim")
 
 
-def answer_live(memory: Memory, options: AskOptions, question: str) -> Answer:
+def answer_live(memory: Memory, options: AskOptions, question: str, previous: Answer | None = None) -> Answer:
     begun = False
+    asked = previous.follow_up(question) if previous is not None else question
+    if asked != question:
+        out.print(asked_line(asked))
 
     def show(piece: str) -> None:
         nonlocal begun
@@ -91,7 +96,7 @@ def answer_live(memory: Memory, options: AskOptions, question: str) -> Answer:
 
     try:
         is_live = out.is_terminal and memory.can_stream(options)
-        (answer,) = memory.ask([question], options, on_token=show if is_live else None)
+        (answer,) = memory.ask([asked], options, on_token=show if is_live else None)
     except KeyboardInterrupt:
         if not begun and out.is_terminal:  # which shows ^C
             out.print()
@@ -100,7 +105,7 @@ def answer_live(memory: Memory, options: AskOptions, question: str) -> Answer:
         if begun:
             out.print()
     show_answer(answer, with_bank=len(memory.paths) > 1, is_streamed=begun)
-    return answer
+    return answer.to(question)
 
 
 def _obey(command: str, memory: Memory, last: Answer | None) -> None:

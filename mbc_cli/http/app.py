@@ -45,11 +45,12 @@ router = APIRouter(responses={"default": {"model": ErrorReply, "description": "A
     tags=["Ask"],
 )
 async def complete(asked: ChatRequest, request: Request, service: Service) -> Response:
-    """Answer the last question of a conversation from the memory."""
+    """Answer the last question of a conversation from the memory. A follow-up is completed from the messages before it
+    ("and when?"), and `mbc.asked` says how."""
     _require_model(asked.model, service)
-    question, options = asked.question, asked.options
+    question, completed, options = asked.question, asked.completed, asked.options
     if not asked.stream:
-        answer = service.queue.submit(options, (question, None))
+        answer = service.queue.submit(options, (question, completed, None))
         fields = await until_disconnected(request, answer, answer)
         return JSONResponse(completion(service.name, fields).model_dump())
     tokens: asyncio.Queue[str | None] = asyncio.Queue()
@@ -59,7 +60,7 @@ async def complete(asked: ChatRequest, request: Request, service: Service) -> Re
         with suppress(RuntimeError):  # the loop is closed: nobody listens
             loop.call_soon_threadsafe(tokens.put_nowait, token)
 
-    answer = service.queue.submit(options, (question, on_token))
+    answer = service.queue.submit(options, (question, completed, on_token))
     answer.add_done_callback(lambda _: tokens.put_nowait(None))
     first = await until_disconnected(request, asyncio.ensure_future(tokens.get()), answer)
     if answer.done():

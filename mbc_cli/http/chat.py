@@ -10,7 +10,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 
 from mbc_cli import question_options as fields
 from mbc_cli.http.server import ApiError, api_error
+from mbc_cli.render.answer import NOT_IN_MEMORY
 from mbc_engine.config import parse_read_mode
+from mbc_engine.conversation import rewritten
 from mbc_engine.question import AskOptions
 from mbc_engine.text.decoding import storable
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     import asyncio
 
 _MOST_MESSAGES: Final = 1000
+_MOST_TURNS: Final = 40  # messages that a question may refer back through
 _MOST_TOKENS: Final = 512
 _MOST_READ: Final = 1000
 
@@ -29,6 +32,18 @@ class Message(BaseModel):
 
     role: str
     content: str | list[dict[str, Any]] | None = None
+
+    @property
+    def text(self) -> str:
+        content = self.content
+        if isinstance(content, list):
+            content = "\n".join(part["text"] for part in content if isinstance(part.get("text"), str))
+        return storable(content or "").strip()
+
+    @property
+    def is_text(self) -> bool:
+        parts = self.content if isinstance(self.content, list) else []
+        return all(part.get("type") == "text" and isinstance(part.get("text"), str) for part in parts)
 
 
 def _query(text: str) -> str:
@@ -106,18 +121,26 @@ class ChatRequest(BaseModel):
 
     @property
     def question(self) -> str:
-        content = next((message.content for message in reversed(self.messages) if message.role == "user"), None)
-        if isinstance(content, list):
-            texts = [part.get("text") if part.get("type") == "text" else None for part in content]
-            if not all(isinstance(text, str) for text in texts):
-                raise ApiError(400, "Only parts of type text are supported.", "invalid_value", "messages")
-            content = "\n".join(text for text in texts if text)
-        question = storable(content or "").strip()
+        last = next((message for message in reversed(self.messages) if message.role == "user"), None)
+        if last is not None and not last.is_text:
+            raise ApiError(400, "Only parts of type text are supported.", "invalid_value", "messages")
+        question = last.text if last is not None else ""
         if not question:
             raise ApiError(400, "There is no user message with a question.", "no_question", "messages")
         if len(question) > fields.LONGEST_QUESTION:
             message = f"The question has {len(question):,} characters, more than {fields.LONGEST_QUESTION:,}."
             raise ApiError(400, message, "question_too_long", "messages")
+        return question
+
+    @property
+    def completed(self) -> str:
+        """The question with what it refers to in the messages before it."""
+        question, answer = "", None
+        for message in self.messages[-_MOST_TURNS:]:
+            if message.role == "user":
+                question, answer = rewritten(message.text, question, answer), None
+            elif message.role == "assistant" and message.text != NOT_IN_MEMORY:
+                answer = message.text
         return question
 
     @property

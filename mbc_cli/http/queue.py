@@ -157,11 +157,12 @@ class MemoryService:
         found = self.memory.search(queries, options, top=top)
         return [[passage_json(query, own) for own in each] for query, each in zip(queries, found, strict=True)]
 
-    def _answer(self, options: AskOptions, asked: list[tuple[str, Callable[[str], None] | None]]) -> list[Any]:
-        """Answers as the fields of a completion; `content` is the message."""
-        questions = [question for question, _ in asked]
-        on_token = asked[0][1] if len(asked) == 1 and self.memory.can_stream(options) else None
-        answers = self.memory.ask(questions, options, on_token=on_token)
+    def _answer(self, options: AskOptions, works: list[tuple[str, str, Callable[[str], None] | None]]) -> list[Any]:
+        """Answers to questions that are asked in another form each, as fields of a completion; `content` is the message."""
+        questions = [question for question, _, _ in works]
+        on_token = works[0][2] if len(works) == 1 and self.memory.can_stream(options) else None
+        found = self.memory.ask([completed for _, completed, _ in works], options, on_token=on_token)
+        answers = [answer.to(question) for answer, question in zip(found, questions, strict=True)]
         contents = [NOT_IN_MEMORY if answer.text is None else answer.text or "(no answer)" for answer in answers]
         count = self.memory.model.chunker.token_counts
         fields = []
@@ -169,7 +170,7 @@ class MemoryService:
             details = answer_json(answer, self.memory.paths, self.memory.loading)
             sources = details.pop("sources")
             usage = {"prompt_tokens": prompt, "completion_tokens": reply, "total_tokens": prompt + reply}
-            details["together"] = len(asked)
+            details["together"] = len(works)
             fields.append({"content": content, "usage": usage, "sources": sources, "mbc": details})
         return fields
 

@@ -57,6 +57,10 @@ def place_read(source: Source) -> Text:
     return Text.assemble("found in the bank's copy of ", (named(source), "cyan"), state)
 
 
+def asked_line(asked: str) -> Text:
+    return Text(f"Asked: {plain(asked)}", "dim italic")
+
+
 def source_line(label: str, source: Source, *, with_bank: bool = False, with_line: bool = False) -> Text:
     name = place(source) if with_line else named(source)
     bank = f"  in {near(source.bank)}" if with_bank else ""
@@ -166,11 +170,13 @@ def answer_json(answer: Answer, banks: Sequence[Path], loading: float) -> dict[s
     """Everything about an answer; times in seconds, sizes in bytes, the gain in nats per token.
 
     `answer` is null if withheld; `confidence` is then that of the withheld answer. `extracted` and `written_by` are
-    null unless a chat LM wrote the answer; `confidence` is in what was extracted.
+    null unless a chat LM wrote the answer; `confidence` is in what was extracted. `asked` is null unless the question
+    was completed in a conversation.
     """
     confidence = answer.confidence
     return {
         "question": answer.question,
+        "asked": answer.asked,
         "answer": answer.text,
         "extracted": answer.extracted,
         "written_by": answer.written_by,

@@ -202,6 +202,7 @@ class Answering:
         self.questions: queue.SimpleQueue[tuple[int, str, AskOptions] | None] = queue.SimpleQueue()
         self.cancelled: set[int] = set()
         self._is_ready = self._has_read_modes = False
+        self._previous: Answer | None = None
         self._memory = open_memory([places.bank], places.model, places.device, on_decoding=self._decoding)
 
     def run(self) -> None:
@@ -245,9 +246,11 @@ class Answering:
                 self._on_token(number, piece)
 
         on_token("")
-        (answer,) = self._memory.ask([question], options, on_token=on_token, with_codes=True)
+        asked = self._previous.follow_up(question) if self._previous is not None else question
+        (answer,) = self._memory.ask([asked], options, on_token=on_token, with_codes=True)
         on_token("")
-        return answer
+        self._previous = answer.to(question)
+        return self._previous
 
 
 def search_documents(bank: Path, text: str, most: int) -> Iterator[tuple[tuple[StoredDocument, ...], int, bool]]:

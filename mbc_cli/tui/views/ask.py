@@ -70,7 +70,7 @@ class AskView(View):
             with Vertical(id="aside"):
                 yield PassagePane(id="passage", classes="panel")
                 yield HeatMap("Codes read", id="read", can_focus=False)
-        placeholder = "What do you want to know? Each question is answered on its own."
+        placeholder = "What do you want to know? Follow-up questions are completed."
         yield Input(placeholder=placeholder, id="question", select_on_focus=False)
         with Horizontal(id="options"):
             counts = [(counted(number, "source"), number) for number in _SOURCE_COUNTS]

@@ -13,7 +13,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Collapsible, Static
 
-from mbc_cli.render.answer import NOT_IN_MEMORY, confidence_line, source_line, state_of, times
+from mbc_cli.render.answer import NOT_IN_MEMORY, asked_line, confidence_line, source_line, state_of, times
 from mbc_cli.text import counted, plain
 from mbc_cli.tui.widgets.figures import bar
 
@@ -52,6 +52,8 @@ class ChatTurn(Vertical):
         self._answer.set_class(not text, "waiting")
         self._answer.set_class(not is_found, "-missing")
         self._answer.update(Text(plain(text) or "(no answer)"))
+        if answer.asked is not None:
+            self.mount(Static(asked_line(answer.asked), classes="spent"), before=self._answer)
         below: list[Static | Collapsible] = []
         if confidence:
             is_certain = answer.confidence is not None and answer.confidence.label in _CERTAIN

@@ -77,6 +77,16 @@ def test_questions_are_answered_until_the_end(talk, says):
     assert rest == []
 
 
+def test_a_follow_up_is_shown_as_it_is_asked(talk, says):
+    says("Aalen", "Bergen", DataError("Something is wrong."), "Rain", "1931")
+    out, _, _ = talk("Where did Ada move?", "And Bruno?", "Why?", "When did he go there?")
+    assert out.startswith("Aalen\n")
+    assert "\nAsked: Where did Bruno move?\nBergen\n" in out
+    assert "\nAsked: When did Bruno go in Bergen?\nRain\n" in out
+    out, _, _ = talk("When did he go there?")
+    assert out.startswith("1931\n")  # another conversation
+
+
 def test_sources_are_shown_in_full(talk, says):
     says("Aalen")
     out, _, _ = talk(QUESTION, "/sources")
@@ -92,9 +102,9 @@ def test_a_question_without_an_answer_leaves_no_sources(talk, says, end):
     assert err.endswith("There is no answer yet.\n\n")
 
 
-def test_help_says_that_questions_stand_alone(talk):
+def test_help_says_that_follow_ups_are_completed(talk):
     out, _, _ = talk("/help")
-    assert "independent" in " ".join(out.split())
+    assert "completed from the question before" in " ".join(out.split())
     assert max(map(len, out.splitlines())) <= 80
 
 

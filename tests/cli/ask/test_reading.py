@@ -76,6 +76,7 @@ def test_json_of_an_answer(reply, source, home):
     told = answer_json(reply("Aalen", ada, probability=0.82345678), [home / "memory.mbc"], 1.5)
     assert told == {
         "question": QUESTION,
+        "asked": None,
         "answer": "Aalen",
         "extracted": None,
         "written_by": None,

@@ -63,6 +63,19 @@ async def test_the_last_question_of_the_user_is_answered(serving: Callable[..., 
     assert told["sources"] == []
 
 
+async def test_a_follow_up_is_completed_from_the_messages_before(serving: Callable[..., Any]) -> None:
+    running = serving()
+    roles = ("user", "assistant", "user", "assistant", "user")
+    image = [{"type": "image_url", "image_url": {"url": "data:"}}, {"type": "text", "text": "Where did Ada move?"}]
+    texts = [image, "Aalen", "And when?", "Not in this memory.", "Did she like it there?"]
+    messages = [{"role": role, "content": text} for role, text in zip(roles, texts, strict=True)]
+    response = await running.client.post("/v1/chat/completions", json={"model": "tiny", "messages": messages})
+    told = response.json()["mbc"]
+    completed = "Did Ada like it there, Ada move?"
+    assert (told["question"], told["asked"]) == (texts[-1], completed)
+    assert running.memory.batches[-1][1] == [completed]
+
+
 async def test_the_options_of_a_request_are_those_of_the_question(serving: Callable[..., Any]) -> None:
     running = serving()
     own = {

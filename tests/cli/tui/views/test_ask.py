@@ -156,6 +156,13 @@ def idle(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("idle")
+async def test_a_follow_up_is_shown_as_it_was_asked(shown: Dashboard, until: Any, screen: Any) -> None:
+    async with shown.run_test(size=(120, 30)) as pilot:
+        await _answer(shown, pilot, replace(_reply("Aalen", "high"), asked="Where did Ada move?"))
+        await until(lambda: "Asked: Where did Ada move?" in screen(shown))
+
+
+@pytest.mark.usefixtures("idle")
 async def test_the_sentence_that_the_answer_was_read_in_is_underlined(
     shown: Dashboard, until: Any, screen: Any
 ) -> None:

@@ -1,0 +1,322 @@
+"""Follow-up questions of a conversation, completed from the question before and its answer, by rules alone.
+
+A pronoun that nothing in its question explains is replaced by what it stands for, if the kind fits: a person for "she",
+a place for "there". A question without a verb of its own ("and when?", "what about Belgium?") takes the rest of the
+question before. Where the rules are in doubt, the words of that question are added, which is enough to find the passage.
+A question that stands on its own stays as it is.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+
+def _words(listed: str) -> frozenset[str]:
+    return frozenset(listed.split())
+
+
+_BEING: Final = _words("am are is was were be been has have had")
+_AUXILIARIES: Final = _BEING | _words("do does did can could will would shall should may might must")
+_ASKING: Final = _words("what when where which who whom whose why how")
+_PLACED: Final = _words("at from in inside into near of off on onto outside through to")
+_PREPOSITIONS: Final = _PLACED | _words(
+    "about across after against along among around as before behind below beside between beyond by despite down during "
+    "except for over per since than till toward towards under until up upon versus via with within without"
+)
+_CLAUSES: Final = _words(
+    "after and because before but if or since so than that though until when where which while who"
+)
+_PEOPLE: Final = {word: kind for kind in ("he him his", "she her hers") for word in kind.split()}
+_PRONOUNS: Final = _PEOPLE | {word: kind for kind in ("it its", "they them their theirs") for word in kind.split()}
+_OWNING: Final = _words("his her hers its their theirs")
+_POINTING: Final = _words("that this these those")
+_OTHERS: Final = _words(
+    "a an the i me my we us our you your there then not no any some much many more most less few also else ever exactly "
+    "precisely one ones other another all both each today now ago s t"
+)
+_FUNCTION: Final = _AUXILIARIES | _ASKING | _PREPOSITIONS | _CLAUSES | _POINTING | _OTHERS | frozenset(_PRONOUNS)
+# Common verbs; of others, those in -ed are known.
+_VERBS: Final = _words(
+    "ask attend become begin believe belong born bring build buy call change choose come create die direct drive earn end "
+    "find found get give go happen held join kill know last lead learn leave like live look lose lost make mean meet move "
+    "need open own pay play produce publish receive run save say see sell send serve show start stay stop take talk teach "
+    "tell think try use visit want wear win work write began bought came got led left made met paid ran said sold told took "
+    "went won wrote"
+)
+_PERSON: Final = re.compile(r"(?:who|whom)\b|(?:which|what) .*(?:man|or|er|ist|ian)$")
+_NAMED: Final = re.compile(r"\b(?:name of|called|named)\b", re.IGNORECASE)
+_TIME: Final = re.compile(
+    r"\b(?:(?:in|since|by|during|before|after) )?(?:(?:1\d|20)\d\d|(?:this|last|next) (?:year|month|week|season)|"
+    r"today|now|yesterday)\b",
+    re.IGNORECASE,
+)
+_NOT_REFERRING: Final = re.compile(r"year|month|week|day|time|kind|type|sort")  # after "this"
+_ORDINAL: Final = re.compile(r"\b(?:first|second|third|fourth|fifth|last|next|other|1st|2nd|3rd)\b", re.IGNORECASE)
+_JOINED: Final = re.compile(r"(?:(?:and|but|or|so|ok|okay)\b,? *)+", re.IGNORECASE)
+_ABOUT: Final = re.compile(r"(?:what|how) about +", re.IGNORECASE)
+# What follows an "it" that stands for nothing.
+_EMPTY: Final = re.compile(
+    r"(?:true|possible|legal|illegal|important|necessary|safe|likely|common|raining|snowing|rain|snow)\b|"
+    r"(?:takes?|took|means?|costs?|from)\b.*\bto\b|(?:make|difficult|easy|hard)\b|called \w"
+)
+_FEW: Final = 4
+_LONGEST_ANSWER: Final = 10
+_END: Final = " ?!.…"
+
+Span = tuple[int, int]
+
+
+def rewritten(question: str, before: str, answer: str | None) -> str:
+    """The question as it can be asked alone, after the complete question `before` and its answer, if there was one."""
+    text = question.strip()
+    joined = _JOINED.match(text)
+    rest = text[joined.end() :] if joined else text
+    about = _ABOUT.match(rest)
+    words = (rest[about.end() :] if about else rest).rstrip(_END).split()
+    if not words or not before.strip():
+        return question
+    past = _Past(before, answer)
+    if places := _referring(words):
+        return f"{_resolved(words, places, past, is_unsure=about is not None)}?"
+    if about or _is_fragment(words, is_joined=joined is not None):
+        return f"{_completed(words, past)}?"
+    if joined and not _names(words):
+        return f"{_with_content(words, past)}?"
+    return question
+
+
+class _Past:
+    """The question before, in its parts, and its answer."""
+
+    def __init__(self, question: str, answer: str | None) -> None:
+        self.words = question.strip().rstrip(_END).split()
+        asking = _asking(self.words)
+        self.asks = " ".join(map(_bare, self.words[:asking]))
+        self.rest = self.words[asking:]
+        self.has_auxiliary = bool(self.rest) and _bare(self.rest[0]) in _AUXILIARIES
+        self.names, self._start = _names(self.words), asking
+        own = (answer or "").rstrip(" .").split()[:_LONGEST_ANSWER]
+        self.answer = " ".join(own)
+        # The first of the longest: Fuad Basya, of Major general Fuad Basya.
+        self.answer_name = max((_said(own, span) for span in _names(own, is_start=False)), key=_length, default="")
+
+    @property
+    def content(self) -> str:
+        return " ".join(word for word in self.words if _bare(word) not in _FUNCTION)
+
+    @property
+    def phrases(self) -> list[Span]:
+        """What may be its subject or an object, in order: runs of words between verbs, prepositions and the like."""
+        bare, spans = [*map(_bare, self.words), ""], list[Span]()
+        start = self._start + bool(self._start and not self.has_auxiliary)  # after who or how many comes the verb
+        has_verb = not self.has_auxiliary or bare[start] in _BEING
+        for place in range(start, len(self.words)):
+            is_verb = _is_verb(self.words[place]) or (bare[place - 1] == "to" and bare[place + 1] in _FUNCTION)
+            has_verb = has_verb or is_verb or (place > start and bare[place] in _BEING)
+            if is_verb or bare[place] in _FUNCTION:
+                continue
+            if spans and spans[-1][1] == place and not self.words[place - 1].endswith((",", ";")):
+                spans[-1] = spans[-1][0], place + 1
+            else:
+                spans.append((place, place + 1))
+        if not has_verb and spans and spans[0][1] - spans[0][0] > 1:  # its last word is the verb: did the capsule land
+            spans[0] = spans[0][0], spans[0][1] - 1
+        return spans
+
+    def meaning(self, kind: str) -> str:
+        """What a pronoun of this kind, "there" or "then" stands for; "" if that is in doubt."""
+        if kind == "then":
+            is_year = re.fullmatch(r"\d{4}", self.answer)
+            return f"in {self.answer}" if is_year else self.answer if re.search(r"\d", self.answer) else ""
+        phrases = [_said(self.words, span) for span in self.phrases]
+        own = [span for span in self.names if span[0] >= self._start]
+        names = [_said(self.words, span) for span in own]
+        places = [_said(self.words, span) for span in own if _bare(self.words[span[0] - 1]) in _PLACED]
+        is_person = bool(_PERSON.match(self.asks))
+        is_named = self.asks.startswith(("what ", "which ")) or bool(_NAMED.search(" ".join(self.words)))
+        answered = [self.answer_name] if self.answer_name else []
+        if kind == "there":
+            is_place = self.asks.endswith("where") or (is_named and not is_person)
+            found = [*(answered if is_place else []), *places[-1:]]
+            return f"in {found[0]}" if found else ""
+        is_plural = kind.startswith("they")
+        if kind in _PEOPLE.values():
+            is_answer = is_person or (is_named and not names)
+            others = [*(name for name in names if name not in places), *names, *phrases]
+            others = [""] if is_person and not answered else others
+        else:
+            is_answer = is_plural if is_person else is_named and not re.search(r"\d", self.answer)
+            answered = [self.answer] if answered and not is_person and len(self.answer.split()) <= _FEW else answered
+            counted = [*self.words[2 : self._start], *self.rest] if self.asks.startswith("how many") else []
+            others = [" ".join(counted)] if is_plural and counted else []
+            others += [*(phrase for phrase in phrases if _is_plural(phrase) == is_plural), *phrases]
+        return next(iter([*(answered if is_answer else []), *others]), "")
+
+
+def _length(phrase: str) -> int:
+    return len(phrase.split())
+
+
+def _bare(word: str) -> str:
+    """A word in lower case, without punctuation and contractions: "Who's" is "who"."""
+    return re.sub(r"'(?:s|re)$", "", word.lower().replace("\u2019", "'").strip(".,;:?!\"'()“”"))
+
+
+def _said(words: Sequence[str], span: Span) -> str:
+    return re.sub(r"['\u2019]s?$", "", " ".join(words[slice(*span)]).strip(',;:?!."()'))
+
+
+def _is_verb(word: str) -> bool:
+    return word[:1].islower() and (_bare(word) in _VERBS or _bare(word).endswith("ed"))
+
+
+def _is_plural(phrase: str) -> bool:
+    last = phrase.rsplit(maxsplit=1)[-1]
+    return last.islower() and last.endswith("s") and not last.endswith(("ss", "us", "is"))
+
+
+def _asking(words: Sequence[str]) -> int:
+    """How many words at the start say what is asked for: "In which city", "How many pages", "Who"."""
+    start = int(bool(words) and _bare(words[0]) in _PREPOSITIONS)
+    asked = _bare(words[start]) if start < len(words) else ""
+    if asked not in _ASKING:
+        return 0
+    if asked not in ("what", "which", "whose", "how") or start + 1 == len(words):
+        return start + 1
+    for end in range(start + 1, min(len(words), start + 6)):
+        if _bare(words[end]) in _AUXILIARIES or _is_verb(words[end]):
+            return end
+    counts = _bare(words[start + 1]) in ("many", "much")
+    return start + (1 if asked == "what" else 3 if counts else 2)
+
+
+def _names(words: Sequence[str], *, is_start: bool = True) -> list[Span]:
+    """Runs of capitalised words, with numbers after them; at the start of a question, "Did" and the like are none."""
+    spans: list[Span] = []
+    for place, word in enumerate(words):
+        inner, is_function = word.lstrip("#@\"'(“"), _bare(word) in _FUNCTION
+        is_acronym = inner == inner.upper() and len(inner) > 1 and not (is_start and place == 0)
+        is_name = any(map(str.isupper, inner)) and (not is_function or is_acronym)
+        runs_on = bool(spans) and spans[-1][1] == place and not words[place - 1].endswith((",", ";", ":"))
+        is_link = _bare(word) in ("of", "for", "the", "de", "&", "@") and any(map(str.istitle, words[place + 1 :][:1]))
+        if runs_on and (is_name or is_link or inner[:1].isdigit()):
+            spans[-1] = spans[-1][0], place + 1
+        elif is_name:
+            spans.append((place, place + 1))
+    return spans
+
+
+def _referring(words: Sequence[str]) -> list[int]:
+    """The places of words that stand for something their question does not say, the first of each kind."""
+    found: dict[str, int] = {}
+    bare = [*map(_bare, words), ""]
+    for place, word in enumerate(bare[:-1]):
+        previous, after = bare[place - 1] if place else "", bare[place + 1]
+        if word in _PRONOUNS:
+            is_title = bool(place) and words[place].istitle()  # Let It Be
+            if not is_title and not _is_empty(bare, place) and not _is_explained(words, place):
+                found.setdefault(_PRONOUNS[word], place)
+        elif word == "there":
+            exists = previous in _BEING and (previous not in ("was", "were") or bare[:2] == ["how", "many"])
+            if not exists and after in {"", "then", "now", *_PREPOSITIONS, *_CLAUSES}:
+                found.setdefault(word, place)
+        elif word == "then" and place and not after:
+            found.setdefault(word, place)
+        elif word in _POINTING:
+            ends = after in {"", *_AUXILIARIES, *_PREPOSITIONS}
+            begins = not place or previous in _AUXILIARIES | _PREPOSITIONS | _VERBS
+            if (ends and begins) or (place and word != "that" and after and not _NOT_REFERRING.match(after)):
+                found.setdefault("that", place)
+    return sorted(found.values())
+
+
+def _is_empty(bare: Sequence[str], place: int) -> bool:
+    """Whether a pronoun stands for nothing, or for what follows: is it true that; what time is it; why is it called X."""
+    after = " ".join(bare[place + 1 :]).strip()
+    is_clock = not after and bare[0] == "what" and bare[1] in ("time", "day", "date")
+    return bool(bare[place] == "it" and (is_clock or _EMPTY.match(after)))
+
+
+def _is_explained(words: Sequence[str], place: int) -> bool:
+    """Whether a pronoun may stand for something in its question: an object never does for the subject of its clause."""
+    bare, asked = [*map(_bare, words), ""], _asking(words)
+    word, previous, after = bare[place], bare[place - 1], bare[place + 1]
+    comma = next((n for n in range(place, len(words)) if words[n].endswith(",")), len(words))
+    if _names(words[comma + 1 :], is_start=False) or (word == "they" and _names(words)):
+        return True  # in its time, what did Rome do; what do they speak in Rome
+    said = [n for n in range(asked, place) if bare[n] not in _FUNCTION]
+    owns = word in _OWNING and bool(after) and after not in _FUNCTION
+    is_subject = word in ("he", "she", "they") or (
+        word == "it" and (after in _AUXILIARIES or previous in _AUXILIARIES | _CLAUSES)
+    )
+    if not owns and not is_subject:
+        return len(said) >= _FEW or (bool(said) and any(own in _CLAUSES for own in bare[said[0] : place]))
+    if 0 < asked < place and bare[asked] not in _AUXILIARIES:  # who said that she; who lost his seat
+        return is_subject or len(words) > _FEW
+    return bool([n for n in said if not (owns and previous == "of" and n == place - 2)])  # the name of her father
+
+
+def _is_fragment(words: Sequence[str], *, is_joined: bool) -> bool:
+    """Whether a question has no verb of its own: when, how long, for whom, in 2019; after "and", a name as well."""
+    bare = list(map(_bare, words))
+    if any(own in _AUXILIARIES or _is_verb(word) or "'s" in word for own, word in zip(bare, words, strict=True)):
+        return False
+    asking = [place for place in range(min(2, len(bare))) if bare[place] in _ASKING]
+    if not asking:
+        return len(bare) <= _FEW and (is_joined or bare[0] in _PREPOSITIONS)
+    content = [word for word in bare[asking[0] + 1 :] if word not in _OTHERS]
+    return len(content) <= int(bare[asking[0]] in ("how", "which", "what", "whose"))
+
+
+def _resolved(words: Sequence[str], places: Sequence[int], past: _Past, *, is_unsure: bool) -> str:
+    made = list(words)
+    for place in places:
+        word, after = _bare(words[place]), _bare(words[place + 1]) if place + 1 < len(words) else ""
+        meaning = "" if word in _POINTING else past.meaning(_PRONOUNS.get(word, word))
+        if not meaning or meaning in made:
+            is_unsure = True
+            continue
+        if word in _OWNING and after not in {"", *_FUNCTION}:
+            meaning += "'" if meaning.endswith("s") else "'s"
+        made[place] = meaning + ("," if words[place].endswith(",") else "")
+    return _with_content(made, past, past.answer_name) if is_unsure else " ".join(made)
+
+
+def _with_content(words: Sequence[str], past: _Past, answer: str = "") -> str:
+    return ", ".join(filter(None, [" ".join(words), past.content, answer]))
+
+
+def _completed(words: Sequence[str], past: _Past) -> str:
+    """A fragment with the rest of the question before."""
+    bare = list(map(_bare, words))
+    if any(word in _ASKING for word in bare[:2]):
+        asked = [word for word, own in zip(words, bare, strict=True) if own not in ("exactly", "precisely")]
+        answer = past.answer if past.asks.startswith(("what", "which", "who")) else ""
+        rest = [*past.rest, answer] if past.has_auxiliary else [answer, *past.rest]
+        return " ".join(filter(None, [*asked, *rest]))
+    fragment, question = " ".join(words), " ".join(past.words)
+    if _TIME.search(fragment):
+        known = _TIME.search(question)
+        if known is None:
+            return f"{question} {fragment}"
+        new = words[-1] if known.group()[0].isdigit() else fragment
+        return question[: known.start()] + new + question[known.end() :]
+    if ordinal := _ORDINAL.search(fragment):
+        changed, count = _ORDINAL.subn(ordinal.group(), question, count=1)
+        return changed if count else f"{question}, {fragment}"
+    return _swapped(words, past)
+
+
+def _swapped(words: Sequence[str], past: _Past) -> str:
+    """The question before with the names of a fragment in the place of its own."""
+    lead = int(_bare(words[0]) in _PREPOSITIONS)
+    new, old = _names(words, is_start=False), past.names
+    if not new or len(new) != len(old):
+        fitting = [span for span in old if lead and span[0] and _bare(past.words[span[0] - 1]) == _bare(words[0])]
+        old, new = (fitting or old or past.phrases)[:1], [(lead, len(words))]
+    if not old:
+        return " ".join([*past.words, *words])
+    made = list(past.words)
+    for (first, last), (start, end) in reversed(list(zip(old, new, strict=True))):
+        made[first:last] = words[start:end]
+    return " ".join(made)

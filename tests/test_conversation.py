@@ -1,0 +1,75 @@
+"""Follow-up questions as they are asked, and questions that are left as they are."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from mbc_engine.conversation import rewritten
+
+DIALOGUES = [
+    json.loads(line)
+    for line in Path(__file__).parents[1].joinpath("recipes/mini/follow_ups.jsonl").read_text("utf-8").splitlines()
+]
+BEFORE, ANSWER = "Who wrote Angel Catbird?", "Margaret Atwood"
+
+
+@pytest.mark.parametrize("turns", [dialogue["turns"] for dialogue in DIALOGUES], ids=lambda turns: turns[0]["question"])
+def test_follow_ups_are_asked_with_what_they_refer_to(turns: list[dict[str, str]]) -> None:
+    before = turns[0]["question"]
+    for last, turn in pairwise(turns):
+        before = rewritten(turn["question"], before, last["answers"][0])
+        assert before == turn["asked"]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Where was Ada Lovelace born?",
+        "where was ada lovelace born",
+        "What did Ada say when she left?",
+        "Which senator said he was angry?",
+        "Who says that she was imprisoned?",
+        "who lost his seat in hong kong",
+        "What did the Warhol foundation ask of its curators?",
+        "In its first year, what did Microsoft sell?",
+        "Where had the capital been before Kublai moved it?",
+        "What language do they speak in Brittany?",
+        "How many people were there at the Hajj?",
+        "Is there a lighthouse in Bergen?",
+        "What time is it?",
+        "Is it true that Ada won?",
+        "How long does it take to build a bridge?",
+        "Why is it called guerrilla?",
+        "How many episodes did Leave It to Beaver have?",
+        "What's RNA?",
+        "belgium panama score",
+        "Who won the race this year?",
+        "And who founded Microsoft?",
+        "",
+        "?",
+    ],
+)
+def test_what_stands_on_its_own_is_not_touched(question: str) -> None:
+    assert rewritten(question, BEFORE, ANSWER) == question
+
+
+@pytest.mark.parametrize(
+    ("question", "before", "answer", "asked"),
+    [
+        ("when?", "Who wrote Angel Catbird?", None, "when wrote Angel Catbird?"),
+        ("How old is she?", "Who wrote Angel Catbird?", None, "How old is she, wrote Angel Catbird?"),
+        ("What is his rank?", "Who spoke?", "Major general Fuad Basya", "What is Fuad Basya's rank?"),
+        ("What about her?", "When did Ada Lovelace win?", "1931", "Ada Lovelace, Ada Lovelace win?"),
+        ("Why is that?", BEFORE, ANSWER, "Why is that, wrote Angel Catbird, Margaret Atwood?"),
+        ("Who was mayor then?", "When did the bridge fall?", "1931", "Who was mayor in 1931?"),
+        ("Who lived there then?", "Where did Ada live?", "Bergen", "Who lived in Bergen then, Ada live, Bergen?"),
+    ],
+)
+def test_doubt_adds_the_words_of_the_question_before(question: str, before: str, answer: str, asked: str) -> None:
+    assert rewritten(question, before, answer) == asked
+
+
+def test_the_first_question_has_nothing_to_refer_to() -> None:
+    assert rewritten("And when?", "", None) == "And when?"
