@@ -150,7 +150,8 @@ class IngestFinished(Event):
     """The ingest is over; `bank_...` and sizes in bytes are of the whole bank.
 
     `removed` are parts that a changed file has lost and, in pruning, files that are gone. `encoding` is the part of
-    `seconds` that the model was at work. `is_complete` is False if it was stopped before.
+    `seconds` that the model was at work. `is_complete` is False if it was stopped before. `not_english` counts memorised
+    documents that do not seem to be in English; the sources are of the first.
     """
 
     documents: int
@@ -169,6 +170,8 @@ class IngestFinished(Event):
     file_bytes: int
     text_bytes: int = 0
     word_bytes: int = 0
+    not_english: int = 0
+    not_english_sources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

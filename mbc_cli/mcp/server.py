@@ -20,7 +20,7 @@ from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints
 
 from mbc_cli import question_options as fields
-from mbc_cli.render.answer import shared_words
+from mbc_cli.render.answer import answer_note, shared_words
 from mbc_cli.render.terminal import verbosity
 from mbc_cli.text import counted, plain
 from mbc_engine import __version__
@@ -124,6 +124,7 @@ class AskResult(BaseModel):
     )
     label: Label | None = Field(description="The confidence in a word, or where the answer comes from.")
     sources: list[Quotation] = Field(description="Best first. Without an answer, the closest documents.")
+    note: str | None = Field(description="Says so if the question does not seem to be in English; else null.")
 
 
 class SearchResult(BaseModel):
@@ -163,6 +164,7 @@ def ask_result(answer: "Answer") -> AskResult:
         confidence=confidence and round(confidence.probability, 4),
         label=confidence and confidence.label,
         sources=[_quotation(source) for source in answer.sources],
+        note=answer_note(answer),
     )
 
 

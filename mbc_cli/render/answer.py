@@ -11,9 +11,13 @@ from rich.text import Text
 from mbc_cli.render.terminal import notes, out, print_indented
 from mbc_cli.text import counted, near, plain, seconds
 from mbc_engine.question import Answer, Confidence, Source, matches
+from mbc_engine.text.language import seems_english
 
 # Said in the place of an answer.
 NOT_IN_MEMORY: Final = "Not in this memory."
+_NOT_ENGLISH: Final = (
+    "The question does not seem to be in English. mini reads English only; passages were found by their words."
+)
 FILE_STATES: Final = {
     "changed": "the file has changed since",
     "gone": "the file no longer exists",
@@ -55,6 +59,15 @@ def place_read(source: Source) -> Text:
         return Text.assemble("found in ", (named(source), "cyan"))
     state = f"; {FILE_STATES[source.state]}" if source.state in FILE_STATES else ""
     return Text.assemble("found in the bank's copy of ", (named(source), "cyan"), state)
+
+
+def language_note(question: str) -> str | None:
+    """What to expect of a question in another language; None for one in English."""
+    return None if seems_english(question) else _NOT_ENGLISH
+
+
+def answer_note(answer: Answer) -> str | None:
+    return language_note(answer.asked or answer.question) if answer.gain is None else None
 
 
 def asked_line(asked: str) -> Text:
@@ -121,6 +134,8 @@ def show_answer(answer: Answer, *, with_bank: bool = False, is_streamed: bool = 
         out.print("Closest passages:" if answer.text is None else "Other sources:" if is_read(answer) else "Sources:")
     for number, source in enumerate(sources, 1):
         show_source(number, source, [source.sentence] if source.sentence else [], with_bank=with_bank)
+    if note := answer_note(answer):
+        notes.print(note, style="yellow")
 
 
 def _first_line(answer: Answer) -> Text:
@@ -171,12 +186,13 @@ def answer_json(answer: Answer, banks: Sequence[Path], loading: float) -> dict[s
 
     `answer` is null if withheld; `confidence` is then that of the withheld answer. `extracted` and `written_by` are
     null unless a chat LM wrote the answer; `confidence` is in what was extracted. `asked` is null unless the question
-    was completed in a conversation.
+    was completed in a conversation, `note` unless it does not seem to be in English.
     """
     confidence = answer.confidence
     return {
         "question": answer.question,
         "asked": answer.asked,
+        "note": answer_note(answer),
         "answer": answer.text,
         "extracted": answer.extracted,
         "written_by": answer.written_by,

@@ -147,6 +147,11 @@ class IngestProgress(ProgressView):
             f"{seconds(end.seconds)}{speed}."
         )
         out.print(f"{end.unchanged:,} unchanged, {end.removed:,} removed, {end.skipped:,} skipped.")
+        if end.not_english:
+            named, more = end.not_english_sources[:_REASONS], len(end.not_english_sources) > _REASONS
+            listed = ", ".join(map(near, named)) + (", …" if more else "")
+            counts = f"{counted(end.not_english, 'document')} {'does' if end.not_english == 1 else 'do'}"
+            out.print(Text(f"{counts} not seem to be in English: {listed}", "yellow"))
         if (recoded := self._recoded) and recoded.done:
             saved = f"{size(recoded.before_bytes)} to {size(recoded.after_bytes)}"
             out.print(f"Recoded {counted(recoded.done, 'text')} in {seconds(recoded.seconds)}: {saved}.")
@@ -160,6 +165,7 @@ class IngestProgress(ProgressView):
         return {
             **{name: getattr(end, name) for name in ("documents", "chunks", "unchanged", "removed")},
             "skipped": [{"source": item.source, "reason": item.reason} for item in self._skipped],
+            "not_english": {"documents": end.not_english, "sources": end.not_english_sources},
             "seconds": end.seconds,
             "encoding": end.encoding,
             "recoded": self._recoded,

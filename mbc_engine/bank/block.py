@@ -34,7 +34,10 @@ _BLOCK: Final = np.uint64(0xFFFFFFFF)
 
 # Numbers of words; what others would cost and find is in `docs/mini.md`.
 WORDS: Final = 8192
-_WORD: Final = re.compile(r"\w+")
+# Chinese, Japanese and Thai have no spaces between words: there, any two signs side by side are one.
+_SIGN: Final = "\u3041-\u30ff\u3400-\u9fff\u0e01-\u0e4e"
+_WORD: Final = re.compile(rf"[^\W{_SIGN}]+")
+_SIGNS: Final = re.compile(rf"(?=([{_SIGN}]{{2}}|(?<![{_SIGN}])[{_SIGN}](?![{_SIGN}])))")
 _PLURALS: Final = (("ies", "y"), ("sses", "ss"), ("ss", "ss"), ("us", "us"), ("is", "is"), ("s", ""))
 _SUFFIXES: Final = ("ing", "ed", "ly", "er", "or", "ion", "ment", "al", "ive", "e")
 _SHORTEST_STEM: Final = 4
@@ -246,9 +249,10 @@ def read_first_texts(row: Row, header: BankHeader, lengths: Sequence[int] | Leng
 
 
 def words_in(text: str) -> set[str]:
-    """Runs of letters, digits and underscores, whatever their case and diacritics."""
+    """Runs of letters, digits and underscores, whatever their case and diacritics, or two signs of those without spaces."""
     folded = unicodedata.normalize("NFKD", text.casefold())
-    return {*_WORD.findall("".join(own for own in folded if not unicodedata.combining(own)))}
+    plain = "".join(own for own in folded if not unicodedata.combining(own))
+    return {*_WORD.findall(plain), *_SIGNS.findall(plain)}
 
 
 def stems_of(text: str) -> set[str]:

@@ -20,6 +20,7 @@ from mbc_engine.ingestion.reading import ChunkedDocument, FileRead, Item, chunke
 from mbc_engine.lm.coding import signature
 from mbc_engine.load import Model
 from mbc_engine.text import IGNORE_FILE, Found, Skipped, find_files, read_stream, require_paths
+from mbc_engine.text.language import seems_english
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,6 +35,8 @@ _COMMIT_SECONDS = 3.0
 _REPORT_SECONDS = 0.5
 # Digests kept of contents encoded lately, which readers ahead did not find in the bank yet.
 _RECENT = 1 << 16
+# The chunks that a document's language is told from, and how many sources of such documents are named.
+_BEGINNING, _NAMED = 4, 20
 # How long a stop may go unnoticed while nothing changes.
 _STOP_MILLISECONDS = 300
 
@@ -137,6 +140,8 @@ class Run:
         self._encoding = self._size = 0.0
         self._documents = self._chunks = self._unchanged = self._removed = self._skipped = self._chunks_encoded = 0
         self._source = ""
+        self._not_english = 0
+        self._not_english_sources: dict[str, None] = {}
         self._waiting: list[ChunkedDocument] = []
         self._under_way = 0  # documents that are being encoded
         self._ready: list[ChunkedDocument] = []  # to be committed
@@ -211,6 +216,8 @@ class Run:
             word_bytes=sizes.words,
             codebook_bytes=sizes.codebook,
             file_bytes=sizes.file,
+            not_english=self._not_english,
+            not_english_sources=tuple(self._not_english_sources),
         )
 
     def encoded_elsewhere(self, seconds: float) -> None:
@@ -221,6 +228,10 @@ class Run:
         return time.monotonic() - self._committed >= _COMMIT_SECONDS
 
     def _take(self, item: ChunkedDocument | FileRead) -> None:
+        if isinstance(item, ChunkedDocument) and item.chunks and not seems_english(_beginning(item)):
+            self._not_english += 1
+            if len(self._not_english_sources) < _NAMED:
+                self._not_english_sources[item.document.source] = None
         if isinstance(item, FileRead):
             self._lost |= item.lost
         elif item.codes is None and not item.is_known and item.document.digest not in self._recent:
@@ -304,6 +315,10 @@ class Run:
 
     def _seconds(self) -> float:
         return round(time.monotonic() - self._began, 3)
+
+
+def _beginning(item: ChunkedDocument) -> str:
+    return "\n".join(chunk.text for chunk in item.chunks[:_BEGINNING])
 
 
 def _chunks_of(items: Iterable[ChunkedDocument]) -> int:

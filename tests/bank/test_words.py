@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbc_engine.bank import Banks
-from mbc_engine.bank.block import WORDS, WordIndex, number_of, read_words, word_numbers, words_of, write_words
+from mbc_engine.bank.block import WORDS, WordIndex, number_of, read_words, word_numbers, words_in, words_of, write_words
 from mbc_engine.text import Chunk
 
 
@@ -31,6 +31,14 @@ def test_case_diacritics_endings_and_repetition_do_not_matter() -> None:
         assert number_of(one) == number_of(other)
     assert number_of("1990s") != number_of("1990")  # numbers and codes are kept whole
     assert number_of("bus") != number_of("bu")
+
+
+def test_signs_without_spaces_are_found_in_pairs() -> None:
+    bridge = "\u6771\u4eac\u306e\u6a4b"
+    assert words_in(f"{bridge}1954\u5e74 wikiHow\u3092") == {
+        *("\u6771\u4eac", "\u4eac\u306e", "\u306e\u6a4b"),
+        *("1954", "\u5e74", "wikihow", "\u3092"),
+    }
 
 
 def test_common_words_and_what_is_no_word_are_left_out() -> None:

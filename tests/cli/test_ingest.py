@@ -46,6 +46,15 @@ def test_json_is_one_object(ingest, notes):
     assert told["bank"]["documents"] == 2
 
 
+def test_documents_in_other_languages_are_counted_and_named(ingest, notes):
+    assert "English" not in ingest(notes, "--bank", "b.mbc").stdout
+    (notes / "bruecke.txt").write_text("Die Brücke wurde nach dem Sturm von Ada repariert, und sie ist wieder offen.")
+    told = json.loads(ingest(notes, "--bank", "a.mbc", "--json").stdout)["not_english"]
+    assert told == {"documents": 1, "sources": [str(notes / "bruecke.txt")]}
+    shown = ingest(notes, "--bank", "b.mbc").stdout  # those memorised before are not counted again
+    assert "skipped.\n1 document does not seem to be in English: notes/bruecke.txt\n" in shown
+
+
 def test_five_reasons_are_shown_and_all_are_in_json(ingest, notes):
     for number in range(7):
         (notes / f"{number}.png").touch()

@@ -13,7 +13,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Collapsible, Static
 
-from mbc_cli.render.answer import NOT_IN_MEMORY, asked_line, confidence_line, source_line, state_of, times
+from mbc_cli.render.answer import NOT_IN_MEMORY, answer_note, asked_line, confidence_line, source_line, state_of, times
 from mbc_cli.text import counted, plain
 from mbc_cli.tui.widgets.figures import bar
 
@@ -55,6 +55,8 @@ class ChatTurn(Vertical):
         if answer.asked is not None:
             self.mount(Static(asked_line(answer.asked), classes="spent"), before=self._answer)
         below: list[Static | Collapsible] = []
+        if note := answer_note(answer):
+            below.append(Static(Content.assemble((note, "$text-warning"))))
         if confidence:
             is_certain = answer.confidence is not None and answer.confidence.label in _CERTAIN
             colour = "$text-success" if is_certain else "$text-warning"

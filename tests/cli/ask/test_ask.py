@@ -43,7 +43,7 @@ def test_json_has_everything(mbc, bank, model, notes, says, read):
     assert set(told["timings"]) == {"model", "search", "answer", "sources"}
     assert (told["bank"]["documents"], told["bank"]["sizes"]["codes"]) == (2, 3)
     assert told["bank"]["paths"] == [str(bank)] == list({source["bank"] for source in told["sources"]})
-    about = {"asked", "extracted", "written_by", "confidence", "label", "gain", "sources", "timings", "bank"}
+    about = {"asked", "note", "extracted", "written_by", "confidence", "label", "gain", "sources", "timings", "bank"}
     assert set(told) == {"question", "answer", *about}
     assert (told["confidence"], told["label"]) == (None, None)
     assert isinstance(told["gain"], float)

@@ -1,6 +1,7 @@
 """The one answer of a model that reads: where it was read, how sure it is, and what is said where there is none."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -71,12 +72,26 @@ def test_neither_answer_nor_source_is_one_line(reply, capsys):
     assert capsys.readouterr().out == "Not in this memory.\n"
 
 
+def test_a_question_in_another_language_gets_a_note(reply, home, capsys):
+    answer = replace(reply("Aalen"), question="Wohin ist Ada gezogen?")
+    show_answer(answer)
+    captured = capsys.readouterr()
+    assert captured.out.startswith("Aalen\n")
+    assert "does not seem to be in English. mini reads English only" in " ".join(captured.err.split())
+    assert answer_json(answer, [home / "memory.mbc"], 0.0)["note"].startswith(
+        "The question does not seem to be in English"
+    )
+    show_answer(replace(answer, asked="Where did Ada move?"))
+    assert capsys.readouterr().err == ""
+
+
 def test_json_of_an_answer(reply, source, home):
     ada = source("ada.txt", "Ada moved to Aalen.", date="2024-05-31", state="gone", text_from="bank")
     told = answer_json(reply("Aalen", ada, probability=0.82345678), [home / "memory.mbc"], 1.5)
     assert told == {
         "question": QUESTION,
         "asked": None,
+        "note": None,
         "answer": "Aalen",
         "extracted": None,
         "written_by": None,

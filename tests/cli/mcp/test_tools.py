@@ -157,6 +157,10 @@ def reply(answer: str | None, confidence: Confidence | None, *sources: Source) -
 def test_an_answer_comes_with_its_confidence_and_the_sentence_it_was_read_in() -> None:
     given = ask_result(reply("Aalen", Confidence(0.93217, "high"), SOURCE)).model_dump(exclude_unset=True)
     assert (given["answer"], given["confidence"], given["label"]) == ("Aalen", 0.9322, "high")
+    assert given["note"] is None
+    other = ask_result(replace(reply(None, None), question="Wohin ist Ada gezogen?")).note
+    assert other is not None
+    assert "not seem to be in English" in other
     assert given["sources"] == [
         {
             "path": "/notes/ada.txt",
