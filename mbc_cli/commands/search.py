@@ -22,7 +22,7 @@ from mbc_cli.options import (
     WeightsOption,
     option,
 )
-from mbc_cli.render.answer import passage_json, place, shared_words, show_passage
+from mbc_cli.render.answer import language_note, passage_json, place, shared_words, show_passage
 from mbc_cli.render.terminal import notes, out, print_json
 from mbc_cli.text import near, plain
 from mbc_engine.errors import ConfigError
@@ -79,7 +79,13 @@ def search(
     if files:
         _print_files(found, ends_with_nul=null)
     elif json:
-        print_json({"query": query, "passages": [passage_json(query, source) for source in found]})
+        print_json(
+            {
+                "query": query,
+                "note": language_note(query),
+                "passages": [passage_json(query, source) for source in found],
+            }
+        )
     else:
         _show(query, found, with_bank=len(bank) > 1)
 
@@ -98,5 +104,7 @@ def _show(query: str, found: Sequence[Source], *, with_bank: bool) -> None:
         else:
             print(f"{place(source)}:{plain(source.sentence or '')}")
     sys.stdout.flush()
-    if any(source.passage for source in found) and not any(shared_words(query, source) for source in found):
+    if note := language_note(query):
+        notes.print(note, style="yellow")
+    elif any(source.passage for source in found) and not any(shared_words(query, source) for source in found):
         notes.print("None of these has a word of the query: they are the closest in meaning.", style="dim")

@@ -160,3 +160,9 @@ def test_the_options_of_a_search_reach_the_memory(mbc, bank, model, monkeypatch)
     assert (queries, top, with_text) == (["who won"], 7, True)
     assert isinstance(options, AskOptions)
     assert (options.read_mode, options.selection.half_life) == ("routed:2", 28.0)
+
+
+def test_a_query_in_another_language_gets_a_note(mbc, bank, model):
+    asking = ("search", "Wohin ist Ada gezogen?", "--bank", bank, "--model", model)
+    assert "not seem to be in English" in " ".join(mbc(*asking).stderr.split())
+    assert json.loads(mbc(*asking, "--json").stdout)["note"].startswith("The question does not seem")
