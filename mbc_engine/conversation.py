@@ -77,7 +77,7 @@ def rewritten(question: str, before: str, answer: str | None) -> str:
         return question
     past = _Past(before, answer)
     if places := _referring(words):
-        return f"{_resolved(words, places, past, is_unsure=about is not None)}?"
+        return f"{_resolved(words, places, past, is_fragment=about is not None)}?"
     if about or _is_fragment(words, is_joined=joined is not None):
         return f"{_completed(words, past)}?"
     if joined and not _names(words):
@@ -268,17 +268,17 @@ def _is_fragment(words: Sequence[str], *, is_joined: bool) -> bool:
     return len(content) <= int(bare[asking[0]] in ("how", "which", "what", "whose"))
 
 
-def _resolved(words: Sequence[str], places: Sequence[int], past: _Past, *, is_unsure: bool) -> str:
+def _resolved(words: Sequence[str], places: Sequence[int], past: _Past, *, is_fragment: bool) -> str:
     made = list(words)
     for place in places:
         word, after = _bare(words[place]), _bare(words[place + 1]) if place + 1 < len(words) else ""
         meaning = "" if word in _POINTING else past.meaning(_PRONOUNS.get(word, word))
         if not meaning or meaning in made:
-            is_unsure = True
             continue
         if word in _OWNING and after not in {"", *_FUNCTION}:
             meaning += "'" if meaning.endswith("s") else "'s"
         made[place] = meaning + ("," if words[place].endswith(",") else "")
+    is_unsure = is_fragment or made == [*words]
     return _with_content(made, past, past.answer_name) if is_unsure else " ".join(made)
 
 
