@@ -57,6 +57,8 @@ def example_of(kind: type[Event]) -> Event:
             if hint in (int, float, str, bool)
             else typing.get_args(hint)[0]
             if typing.get_origin(hint) is typing.Literal
+            else ("ü",)
+            if hint == tuple[str, ...]
             else None
             for name, hint in fields.items()
         }
