@@ -6,7 +6,7 @@ shorten some vectors by chance, so the tables subtract a share of the squared le
 covariance of the bank's own codes, as they are about what sets a chunk apart there.
 
 Words that a question shares with a chunk count by how rare they are in the bank: with them the right one of 402 SQuAD
-paragraphs comes first for 79% of the questions, by address codes alone for 62%.
+paragraphs comes first for 80% of the questions, by address codes alone for 62%.
 """
 
 import math
