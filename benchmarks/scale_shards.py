@@ -22,7 +22,7 @@ from scale_banks import SHARDS, TOP, paths_of, routing_of
 
 from mbc_engine import load_model
 from mbc_engine.bank import MemoryBank
-from mbc_engine.bank.block import word_numbers
+from mbc_engine.bank.words import word_numbers
 from mbc_engine.mini.model import RetrieverReader
 from mbc_engine.paper import reads
 from mbc_engine.paper.memories import BankMemory, LogScores, Router

@@ -348,7 +348,7 @@ def best_sentences(encoder: "Model", wanted: "Sequence[tuple[str, str | None]]")
 
 def _closest(question: str, sentences: "Sequence[str]") -> list[str]:
     """The sentences that share most with a question, by inverse document frequency."""
-    from mbc_engine.bank.block import stems_of
+    from mbc_engine.bank.words import stems_of
 
     asked = _asked(question)
     shared = [asked & stems_of(sentence) for sentence in sentences]
@@ -370,7 +370,7 @@ _WORD: Final = re.compile(r"[\w\u0300-\u036f]+")
 
 def matches(query: str, text: str) -> list[tuple[int, int]]:
     """Where a text has words of a query, in whatever form: the first character of each and the one after its last."""
-    from mbc_engine.bank.block import stems_of
+    from mbc_engine.bank.words import stems_of
 
     asked = _asked(query)
     return [found.span() for found in _WORD.finditer(text) if asked & stems_of(found[0])]
@@ -378,7 +378,7 @@ def matches(query: str, text: str) -> list[tuple[int, int]]:
 
 def _asked(question: str) -> set[str]:
     """The stems of a question's words, without those that every text has unless there are no others."""
-    from mbc_engine.bank.block import stems_of, words_in
+    from mbc_engine.bank.words import stems_of, words_in
 
     return stems_of(" ".join(words_in(question) - _FUNCTION_WORDS)) or stems_of(question)
 

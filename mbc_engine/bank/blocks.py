@@ -12,14 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mbc_engine.bank.block import (
-    WORDS,
     Block,
     KeyIndex,
     Keys,
     Lengths,
     OriginColumns,
     Row,
-    WordIndex,
     checksum,
     digest_keys,
     key,
@@ -30,9 +28,7 @@ from mbc_engine.bank.block import (
     read_keys,
     read_lengths,
     read_origin_columns,
-    read_words,
     rows_of,
-    write_words,
 )
 from mbc_engine.bank.database import damaged, decoded, read_state
 from mbc_engine.bank.records import (
@@ -50,6 +46,7 @@ from mbc_engine.bank.records import (
     unpack,
 )
 from mbc_engine.bank.text_codec import TextTable
+from mbc_engine.bank.words import WORDS, WordIndex, read_words, write_words
 
 # Blocks held decoded. Files come in the order of their folder, so that one block answers for thousands of them.
 _HELD: Final = 4

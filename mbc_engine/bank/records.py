@@ -183,7 +183,7 @@ class StoredDocument:
         origins: everywhere it was read, in sorted order; empty in a bank without origins.
         codes: [chunks, tokens, levels], where they were asked for or are to be stored.
         texts: the texts of the chunks likewise: as `decode_chunk` reads them, or still to be encoded.
-        words: of the chunks of a stored one, where the codes were asked for, as `bank.block.Words`.
+        words: of the chunks of a stored one, where the codes were asked for, as `bank.words.Words`.
     """
 
     digest: str

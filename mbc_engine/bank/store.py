@@ -20,7 +20,7 @@ from typing import Any, Final, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mbc_engine.bank.block import Block, Lengths, words_of
+from mbc_engine.bank.block import Block, Lengths
 from mbc_engine.bank.blocks import BlockTable, Name, by_block
 from mbc_engine.bank.database import (
     bytes_at,
@@ -61,6 +61,7 @@ from mbc_engine.bank.records import (
 )
 from mbc_engine.bank.selection import Selection
 from mbc_engine.bank.text_codec import DECODED, OpenTextModel, decode_chunk, decode_found, encode_chunk, recoded
+from mbc_engine.bank.words import words_of
 from mbc_engine.errors import BankBusy, BankError, ModelMismatch
 from mbc_engine.events import TextsRecoded
 from mbc_engine.text import Chunk, Document

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from mbc_engine.bank.block import Block, keys_of, read_block, read_keys, read_words, rows_of
+from mbc_engine.bank.block import Block, keys_of, read_block, read_keys, rows_of
 from mbc_engine.bank.blocks import BlockTable
 from mbc_engine.bank.database import (
     NONSENSE,
@@ -21,6 +21,7 @@ from mbc_engine.bank.database import (
 )
 from mbc_engine.bank.records import BankHeader, Counts, EncodedText, Indices, TextState, count, unpack
 from mbc_engine.bank.text_codec import DECODED, LM, OpenTextModel, decode_texts, read_row
+from mbc_engine.bank.words import read_words
 from mbc_engine.errors import BankError
 from mbc_engine.events import BankVerified, DamageFound, Event, Progressed
 

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from mbc_engine.bank import Codes, ReadableBank, Selection
-from mbc_engine.bank.block import word_numbers
+from mbc_engine.bank.words import word_numbers
 from mbc_engine.ranking import Hit, Ranking, chunk_weights, log_of
 
 # Chosen on questions to six articles that neither the codebooks nor `squad_val` come from.

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from mbc_engine.bank import BankHeader, CodeShape, MemoryBank, StoredDocument, decode_chunk, export, pack, text_codec
-from mbc_engine.bank.block import _MOST_BYTES, WORDS, word_numbers, write_words
+from mbc_engine.bank.block import _MOST_BYTES
 from mbc_engine.bank.database import APPLICATION_ID, FORMAT_VERSION, TABLES
 from mbc_engine.bank.text_codec import MAX_UNFOLDED
+from mbc_engine.bank.words import WORDS, word_numbers, write_words
 from mbc_engine.text import Chunk, Document
 
 DICTIONARY = Path(text_codec.__file__).with_name("text.dict")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbc_engine.bank import Banks
-from mbc_engine.bank.block import WORDS, WordIndex, number_of, read_words, word_numbers, words_in, words_of, write_words
+from mbc_engine.bank.words import WORDS, WordIndex, number_of, read_words, word_numbers, words_in, words_of, write_words
 from mbc_engine.text import Chunk
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from mbc_engine import Selection, ingest, open_bank
-from mbc_engine.bank.block import word_numbers
+from mbc_engine.bank.words import word_numbers
 from mbc_engine.mini.retrieval import Scope, by_document
 from mbc_engine.ranking import Hit
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mbc_engine import Selection
 from mbc_engine.bank import BankHeader, Banks, CodeShape, MemoryBank, ModelSignature, Origin, StoredDocument, merge
-from mbc_engine.bank.block import word_numbers
+from mbc_engine.bank.words import word_numbers
 from mbc_engine.mini.retrieval import Scope
 from mbc_engine.text import Chunk
 

@@ -1,0 +1,174 @@
+"""The words of a block's chunks: an inverted index, the chunks that hold a word as Rice-coded gaps.
+
+A word is the hash of its stem, so that two may be taken for one (Witten, Moffat and Bell, Managing Gigabytes, 1999).
+"""
+
+import re
+import unicodedata
+import zlib
+from collections.abc import Iterable, Sequence
+from functools import cache, lru_cache
+from importlib.resources import files
+from struct import Struct
+from typing import Final
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from mbc_engine.bank.records import Indices
+
+# Numbers of words; what others would cost and find is in `docs/mini.md`.
+WORDS: Final = 8192
+# Chinese, Japanese and Thai have no spaces between words: there, any two signs side by side are one.
+_SIGN: Final = "\u3041-\u30ff\u3400-\u9fff\u0e01-\u0e4e"
+_WORD: Final = re.compile(rf"[^\W{_SIGN}]+")
+_SIGNS: Final = re.compile(rf"(?=([{_SIGN}]{{2}}|(?<![{_SIGN}])[{_SIGN}](?![{_SIGN}])))")
+_PLURALS: Final = (("ies", "y"), ("sses", "ss"), ("ss", "ss"), ("us", "us"), ("is", "is"), ("s", ""))
+_SUFFIXES: Final = ("ing", "ed", "ly", "er", "or", "ion", "ment", "al", "ive", "e")
+_SHORTEST_STEM: Final = 4
+_WORD_SIZES: Final = Struct("<II")
+
+Words = NDArray[np.int64]  # of chunks, ascending: WORDS · index of the chunk + number of the word
+
+
+def words_in(text: str) -> set[str]:
+    """Runs of letters, digits and underscores, whatever their case and diacritics, or two signs of those without spaces."""
+    folded = unicodedata.normalize("NFKD", text.casefold())
+    plain = "".join(own for own in folded if not unicodedata.combining(own))
+    return {*_WORD.findall(plain), *_SIGNS.findall(plain)}
+
+
+def stems_of(text: str) -> set[str]:
+    """The stems of a text's words."""
+    return {_stem(word) for word in words_in(text)}
+
+
+def word_numbers(text: str) -> list[int]:
+    """The numbers of a text's words, each once, ascending; common ones are left out."""
+    return sorted({number_of(word) for word in words_in(text) - _common_words()})
+
+
+def words_of(texts: Iterable[str]) -> Words:
+    """The words of chunks with these texts."""
+    numbers = [WORDS * chunk + number for chunk, text in enumerate(texts) for number in word_numbers(text)]
+    return np.array(numbers, np.int64)
+
+
+def write_words(words: Words, chunks: int) -> bytes:
+    """An inverted index of so many chunks: how many have each word, and the gaps between them; Rice-coded."""
+    numbers, places = words % WORDS, words // WORDS
+    order = np.argsort(numbers, kind="stable")
+    numbers, places = numbers[order], places[order]
+    counts = np.bincount(numbers, minlength=WORDS)
+    is_first = np.diff(numbers, prepend=-1) > 0
+    gaps = np.where(is_first, places, np.diff(places, prepend=0) - 1)
+    values = np.append(counts, gaps)
+    shifts = np.append(np.repeat(_shifts(WORDS, len(words)), WORDS), _shifts(counts, chunks)[numbers])
+    ends = np.cumsum(shifts)
+    low = np.zeros(int(ends[-1]), np.uint8)
+    for bit in range(int(shifts.max())):
+        has_bit = shifts > bit
+        low[ends[has_bit] - 1 - bit] = values[has_bit] >> bit & 1
+    stops = np.cumsum((values >> shifts) + 1) - 1
+    high = np.zeros(int(stops[-1]) + 1, np.uint8)
+    high[stops] = 1
+    packed = np.packbits(high).tobytes()
+    return _WORD_SIZES.pack(len(words), len(packed)) + packed + np.packbits(low).tobytes()
+
+
+def read_words(data: bytes, chunks: int) -> Words:
+    """The inverse of `write_words`; ValueError if `data` is not what it makes of words in so many chunks."""
+    places, sizes = WordIndex(data, chunks).places(np.arange(WORDS))
+    words = np.sort(WORDS * places + np.repeat(np.arange(WORDS), sizes))
+    if write_words(words, chunks) != data:
+        raise ValueError("its words are not as they are written")
+    return words
+
+
+class WordIndex:
+    """What `write_words` wrote of so many chunks, to look words up in; ValueError if `data` cannot be that."""
+
+    def __init__(self, data: bytes, chunks: int) -> None:
+        if len(data) < _WORD_SIZES.size:
+            raise ValueError("there are no words")
+        words, size = _WORD_SIZES.unpack_from(data)
+        low_bytes = len(data) - _WORD_SIZES.size - size
+        # Low bits are read in windows of eight bytes.
+        streams = np.append(np.frombuffer(data, np.uint8)[_WORD_SIZES.size :], np.zeros(8, np.uint8))
+        self.chunks, self._high = chunks, streams[:size]
+        stops, shift = np.flatnonzero(np.unpackbits(self._high)), int(_shifts(WORDS, words))
+        if len(stops) != WORDS + words or 8 * low_bytes < WORDS * shift:
+            raise ValueError("words do not add up")
+        self._low = sliding_window_view(streams[size:], 8)
+        self._counts = self._values(np.diff(stops[:WORDS], prepend=-1) - 1, np.arange(WORDS) * shift, shift)
+        if self._counts.sum() != words:
+            raise ValueError("words do not add up")
+        self._shifts = _shifts(self._counts, chunks)
+        starts = np.cumsum(self._counts) - self._counts
+        self._high_starts = np.append(stops[WORDS - 1 + starts], stops[-1]) + 1
+        low_ends = WORDS * shift + np.cumsum(self._counts * self._shifts)
+        self._low_starts = low_ends - self._counts * self._shifts
+        if low_bytes != -(-int(low_ends[-1]) // 8):
+            raise ValueError("words are too long or cut off")
+
+    def find(self, numbers: Sequence[int]) -> list[Indices]:
+        """The chunks that have each word, ascending."""
+        places, sizes = self.places(np.array(numbers, np.int64))
+        return np.split(places, np.cumsum(sizes)[:-1])
+
+    def places(self, chosen: Indices) -> tuple[Indices, Indices]:
+        """Likewise, one word after another, and how many have each."""
+        sizes, firsts = self._counts[chosen], self._high_starts[chosen]
+        lengths = self._high_starts[chosen + 1] - firsts
+        shift = np.repeat(self._shifts[chosen], sizes)
+        bits = _ranges(firsts, lengths)
+        stops = np.flatnonzero(self._high[bits >> 3] >> (7 - (bits & 7)) & 1)
+        low_starts = np.repeat(self._low_starts[chosen], sizes) + _ranges(np.zeros_like(sizes), sizes) * shift
+        # All gaps in one sum, from which each word's start is taken off.
+        sums = np.append(0, np.cumsum(self._values(np.diff(stops, prepend=-1) - 1, low_starts, shift) + 1))
+        ends = np.cumsum(sizes)
+        places = sums[1:] - 1 - np.repeat(sums[ends - sizes], sizes)
+        if places.max(initial=0) >= self.chunks:
+            raise ValueError("no chunk has such an index")
+        return places, sizes
+
+    def _values(self, zeros: Indices, low_starts: Indices, shift: Indices | int) -> Indices:
+        byte, offset = np.divmod(low_starts, 8)
+        windows = np.ascontiguousarray(self._low[byte]).view(">u8")[..., 0].astype(np.uint64)
+        low = windows << offset.astype(np.uint64) >> np.uint64(1) >> np.asarray(63 - shift, np.uint64)
+        return np.asarray((zeros << shift) + low.astype(np.int64))
+
+
+def _ranges(starts: Indices, lengths: Indices) -> Indices:
+    ends = np.cumsum(lengths)
+    return np.asarray(np.arange(int(lengths.sum())) + np.repeat(starts - ends + lengths, lengths))
+
+
+def _shifts(counts: Indices | int, chunks: int) -> Indices:
+    """How many low bits of the gaps between so many of the chunks are written plainly: Rice's parameter."""
+    ratios = 9 * chunks // (13 * np.maximum(counts, 1))
+    return np.asarray(np.frexp(np.maximum(ratios, 1))[1].astype(np.int64) - 1)
+
+
+@cache
+def _common_words() -> frozenset[str]:
+    return frozenset(files(__package__).joinpath("common_words.txt").read_text(encoding="utf-8").split())
+
+
+@lru_cache(1 << 16)
+def number_of(word: str) -> int:
+    """The CRC-32 of a word's stem, modulo `WORDS`."""
+    return zlib.crc32(_stem(word).encode()) % WORDS
+
+
+def _stem(word: str) -> str:
+    if not word.isalpha():
+        return word
+    if len(word) >= _SHORTEST_STEM:
+        end, other = next((pair for pair in _PLURALS if word.endswith(pair[0])), ("", ""))
+        word = word.removesuffix(end) + other
+    for suffix in _SUFFIXES:
+        if len(word) >= _SHORTEST_STEM + len(suffix):
+            word = word.removesuffix(suffix)
+    return word[:-1] if word.endswith("y") and len(word) > _SHORTEST_STEM else word
