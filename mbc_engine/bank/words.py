@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from mbc_engine.bank.records import Indices
 
 # Numbers of words; what others would cost and find is in `docs/mini.md`.
-WORDS: Final = 8192
+WORDS: Final = 4096
 # Chinese, Japanese and Thai have no spaces between words: there, any two signs side by side are one.
 _SIGN: Final = "\u3041-\u30ff\u3400-\u9fff\u0e01-\u0e4e"
 _WORD: Final = re.compile(rf"[^\W{_SIGN}]+")

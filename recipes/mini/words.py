@@ -7,30 +7,36 @@ Common are the most frequent words in paragraphs of Wikipedia, and those that qu
 ("kind", "date"): how much likelier a word is in a question about a paragraph that has it than in any other question, as
 a logarithm, is at least its inverse document frequency if it says as much as its rarity promises; of these it is less.
 
-The figures are of the banks of paragraphs that `confidence.py` asks: with 1,024 to 16,384 numbers of words and several
+The figures are of three banks of 400 paragraphs, one of neighbours, two of paragraphs from everywhere: with 1,024 to 16,384 numbers of words and several
 weights, how often the right paragraph is found first, or among five, and the bytes of a paragraph's words. Sentence
 vectors are computed once and kept in `--out`. Nothing of `squad_val` is read.
 """
 
+import json
+import lzma
 import math
 import random
+import re
 import statistics
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from address import articles
-from confidence import Asked, banks, rows
+from confidence import Asked
 from numpy.typing import NDArray
 from options import begin, stage_parser
 
 from mbc_engine import MemoryBank, RetrieverReader, load_model
-from mbc_engine.bank import Origin, StoredDocument, block
+from mbc_engine.bank import Origin, StoredDocument
+from mbc_engine.bank import words as word_index
 from mbc_engine.lm.coding import signature
 
 COMMON: Final = Path(__file__).parents[2] / "mbc_engine" / "bank" / "common_words.txt"
 PARAGRAPHS: Final = 20_000
+IN_A_BANK: Final = 400
 LONGER_THAN: Final = 200  # characters; what is shorter is often a heading or an entry of a list
 MOST_FREQUENT: Final = 200
 # Words in so many questions are judged by them.
@@ -43,20 +49,20 @@ WEIGHTS: Final = (0.8, 1.0, 1.2, 1.4, 1.6)
 def common_words(data: Path, seed: int) -> list[str]:
     lines = [line for article in articles(data, 0) for line in article.split("\n") if len(line) > LONGER_THAN]
     chosen = random.Random(seed).sample(lines, min(PARAGRAPHS, len(lines)))
-    frequent = Counter(word for line in chosen for word in block.words_in(line)).most_common(MOST_FREQUENT)
+    frequent = Counter(word for line in chosen for word in word_index.words_in(line)).most_common(MOST_FREQUENT)
     return sorted({word for word, _ in frequent} | vague_words(data))
 
 
 def vague_words(data: Path) -> set[str]:
     """Words of questions that say little of which paragraph a question is about."""
     every = rows(data, "squad_realigned")
-    words = {text: block.words_in(text) for text in {row["text"] for row in every}}
+    words = {text: word_index.words_in(text) for text in {row["text"] for row in every}}
     holding = Counter(word for own in words.values() for word in own)
     shared: Counter[str] = Counter()
     alone: Counter[str] = Counter()
     possible: Counter[str] = Counter()
     for row in every:
-        asked, own = block.words_in(row["question"]), words[row["text"]]
+        asked, own = word_index.words_in(row["question"]), words[row["text"]]
         shared.update(asked & own)
         alone.update(asked - own)
         possible.update(own)
@@ -68,6 +74,39 @@ def vague_words(data: Path) -> set[str]:
             if math.log(about / other) < SHARE * math.log((len(words) + 1) / (holding[word] + 0.5)):
                 vague.add(word)
     return vague
+
+
+def rows(data: Path, name: str) -> list[dict[str, Any]]:
+    with lzma.open(data / "qa" / f"{name}.jsonl.xz", "rt", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def banks(data: Path) -> Iterator[Asked]:
+    """The banks; paragraphs with a question of `squad_train_part` or `squad_val` are left out."""
+    others = {_plain(row["question"]) for name in ("squad_train_part", "squad_val") for row in rows(data, name)}
+    for name, counts in (("squad_realigned", 1), ("squad_cs224n_val", 2)):
+        every = rows(data, name)
+        seen = {row["text"] for row in every if _plain(row["question"]) in others}
+        titles: dict[str, list[str]] = {}
+        for row in every:
+            if row["text"] not in seen:
+                titles.setdefault(row["title"], []).append(row["text"])
+        shuffled = sorted(titles)
+        random.Random(0).shuffle(shuffled)
+        texts = [text for title in shuffled for text in dict.fromkeys(titles[title])]
+        if len(titles) == 1:
+            random.Random(1).shuffle(texts)
+        for number in range(counts):
+            own = texts[number * IN_A_BANK : (number + 1) * IN_A_BANK]
+            places = {text: place for place, text in enumerate(own)}
+            asked = [
+                (row["question"], row["answers"][0], places[row["text"]]) for row in every if row["text"] in places
+            ]
+            yield Asked(f"{name}-{number}", own, asked)
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\W+", "", text.lower())
 
 
 def code_scores(model: RetrieverReader, asked: Asked, path: Path) -> NDArray[np.float32]:
@@ -92,11 +131,11 @@ def code_scores(model: RetrieverReader, asked: Asked, path: Path) -> NDArray[np.
 def word_scores(asked: Asked) -> tuple[NDArray[np.float64], int]:
     """What the words of each question add to each paragraph's score at a weight of 1, and the bytes of all words."""
     chunks = len(asked.paragraphs)
-    data = block.write_words(block.words_of(asked.paragraphs), chunks)
-    holding = block.WordIndex(data, chunks).find(range(block.WORDS))
+    data = word_index.write_words(word_index.words_of(asked.paragraphs), chunks)
+    holding = word_index.WordIndex(data, chunks).find(range(word_index.WORDS))
     added = np.zeros((len(asked.questions), chunks))
     for scores, (question, _, _) in zip(added, asked.questions, strict=True):
-        for number in block.word_numbers(question):
+        for number in word_index.word_numbers(question):
             scores[holding[number]] += math.log((chunks + 1) / (len(holding[number]) + 0.5))
     return added, len(data)
 
@@ -119,8 +158,8 @@ def main() -> None:
     every = list(banks(args.data))
     codes = [code_scores(model, asked, args.out / f"{asked.name}.npy") for asked in every]
     print("numbers  bytes  " + "  ".join(f"weight {weight:3}" for weight in WEIGHTS) + "   (first / in five)")
-    for block.WORDS in SIZES:  # type: ignore[misc]  # a constant everywhere else
-        block.number_of.cache_clear()
+    for word_index.WORDS in SIZES:  # type: ignore[misc]  # a constant everywhere else
+        word_index.number_of.cache_clear()
         added = [word_scores(asked) for asked in every]
         size = sum(own for _, own in added) / sum(len(asked.paragraphs) for asked in every)
         cells = []
@@ -129,7 +168,7 @@ def main() -> None:
                 found(own + weight * words, asked) for own, (words, _), asked in zip(codes, added, every, strict=True)
             ]
             cells.append("{:4.1f} / {:4.1f}".format(*map(statistics.mean, zip(*each, strict=True))))
-        print(f"{block.WORDS:7}  {size:5.1f}  " + "  ".join(cells), flush=True)
+        print(f"{word_index.WORDS:7}  {size:5.1f}  " + "  ".join(cells), flush=True)
 
 
 if __name__ == "__main__":

@@ -99,13 +99,13 @@ def test_the_export_is_that_of_the_example(made: Any) -> None:
 
 def test_the_words_are_those_of_the_example() -> None:
     data = write_words(np.array([3, 4 * WORDS + 3, 6 * WORDS + 5, 9 * WORDS + 3]), 10)
-    assert WORDS == 8192
+    assert WORDS == 4096
     total, size = struct.unpack_from("<II", data)
     high, low = ("".join(format(byte, "08b") for byte in part) for part in (data[8 : 8 + size], data[8 + size :]))
     expected_high, expected_low = (own.replace(" ", "") for own in re.findall(r"[01][01 …]*[01]", blocks("text")[0]))
     begin, end = expected_high.split("1…1")
     assert total == 4
-    assert high.rstrip("0") == begin + "1" * 8186 + end
+    assert high.rstrip("0") == begin + "1" * (WORDS - 6) + end
     assert low == expected_low + "000"
 
 
