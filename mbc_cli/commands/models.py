@@ -324,7 +324,7 @@ def _facts(name: str, model: ModelHere | None, config: Config | RetrieverReaderC
 def _reader_facts(settings: RetrieverReaderSettings) -> list[tuple[str, str]]:
     shape = shape_of(settings)
     readers = [
-        (f"reader {reader.name}", f"{reader.encoder}, answers from {reader.confidence.threshold:.0%} confidence on")
+        ("reads", f"{reader.name}: {reader.encoder}, from {reader.confidence.threshold:.0%} confidence")
         for reader in settings.readers
     ]
     return [

@@ -29,10 +29,10 @@ def model(tiny: Any) -> RetrieverReader:
             "encoder": name,
             "window": 32,
             "address": {"tokens": 4, "codes": 16, "dim": 2},
-            "confidence": {"weights": [0.0] * len(FEATURES)},
+            "readers": [{"name": "own", "encoder": name, "confidence": {"weights": [0.0] * len(FEATURES)}}],
         }
     )
-    return build(settings, reader)
+    return build(settings, settings.readers[0], reader)
 
 
 @pytest.fixture

@@ -170,7 +170,7 @@ async def test_a_question_finds_what_was_added_before_it(
     unsure = await running.ask("Where did Ada move?", mbc={"min_confidence": 0.5})
     assert unsure.status_code == 400
     assert "is not calibrated" in unsure.json()["error"]["message"]
-    assert "leave out mbc.min_confidence" in unsure.json()["error"]["message"]
+    assert "leave out min_confidence" in unsure.json()["error"]["message"]
 
 
 async def test_a_bank_without_sources_takes_no_documents(
