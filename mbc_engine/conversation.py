@@ -10,33 +10,30 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from mbc_engine.text.language import word_set
 
-def _words(listed: str) -> frozenset[str]:
-    return frozenset(listed.split())
-
-
-_BEING: Final = _words("am are is was were be been has have had")
-_AUXILIARIES: Final = _BEING | _words("do does did can could will would shall should may might must")
-_ASKING: Final = _words("what when where which who whom whose why how")
-_PLACED: Final = _words("at from in inside into near of off on onto outside through to")
-_PREPOSITIONS: Final = _PLACED | _words(
+_BEING: Final = word_set("am are is was were be been has have had")
+_AUXILIARIES: Final = _BEING | word_set("do does did can could will would shall should may might must")
+_ASKING: Final = word_set("what when where which who whom whose why how")
+_PLACED: Final = word_set("at from in inside into near of off on onto outside through to")
+_PREPOSITIONS: Final = _PLACED | word_set(
     "about across after against along among around as before behind below beside between beyond by despite down during "
     "except for over per since than till toward towards under until up upon versus via with within without"
 )
-_CLAUSES: Final = _words(
+_CLAUSES: Final = word_set(
     "after and because before but if or since so than that though until when where which while who"
 )
 _PEOPLE: Final = {word: kind for kind in ("he him his", "she her hers") for word in kind.split()}
 _PRONOUNS: Final = _PEOPLE | {word: kind for kind in ("it its", "they them their theirs") for word in kind.split()}
-_OWNING: Final = _words("his her hers its their theirs")
-_POINTING: Final = _words("that this these those")
-_OTHERS: Final = _words(
+_OWNING: Final = word_set("his her hers its their theirs")
+_POINTING: Final = word_set("that this these those")
+_OTHERS: Final = word_set(
     "a an the i me my we us our you your there then not no any some much many more most less few also else ever exactly "
     "precisely one ones other another all both each today now ago s t"
 )
 _FUNCTION: Final = _AUXILIARIES | _ASKING | _PREPOSITIONS | _CLAUSES | _POINTING | _OTHERS | frozenset(_PRONOUNS)
 # Common verbs; of others, those in -ed are known.
-_VERBS: Final = _words(
+_VERBS: Final = word_set(
     "ask attend become begin believe belong born bring build buy call change choose come create die direct drive earn end "
     "find found get give go happen held join kill know last lead learn leave like live look lose lost make mean meet move "
     "need open own pay play produce publish receive run save say see sell send serve show start stay stop take talk teach "

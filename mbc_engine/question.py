@@ -15,6 +15,7 @@ from mbc_engine.errors import ConfigError
 from mbc_engine.mini.question_form import canonical_question
 from mbc_engine.text import Chunk, Document, Part, Skipped, named_whole, read_document, reread_file, split_sentences
 from mbc_engine.text.chunks import Chunker
+from mbc_engine.text.language import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -354,16 +355,14 @@ def _closest(question: str, sentences: "Sequence[str]") -> list[str]:
     shared = [asked & stems_of(sentence) for sentence in sentences]
     holders = Counter(chain.from_iterable(shared))
     weights = [math.fsum(math.log((len(shared) + 1) / (holders[own] + 0.5)) for own in each) for each in shared]
-    return [sentence for sentence, weight in zip(sentences, weights, strict=True) if weight == max(weights)]
+    most = max(weights, default=0.0)
+    return [sentence for sentence, weight in zip(sentences, weights, strict=True) if weight == most]
 
 
-_FUNCTION_WORDS: Final = frozenset(
-    re.findall(
-        r"\w+",
-        "a about an and are as at be been but by can could did do does for from had has have he her him his how i if in "
-        "into is it its may me might must my no not of on or our she should so than that the their them then there these "
-        "they this those to us was we were what when where which who whom whose why will with would you your",
-    )
+_FUNCTION_WORDS: Final = word_set(
+    "a about an and are as at be been but by can could did do does for from had has have he her him his how i if in into "
+    "is it its may me might must my no not of on or our she should so than that the their them then there these they this "
+    "those to us was we were what when where which who whom whose why will with would you your"
 )
 _WORD: Final = re.compile(r"[\w\u0300-\u036f]+")
 

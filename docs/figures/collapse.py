@@ -13,7 +13,7 @@ from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel
 from mbc_engine import load_preset, train
 from mbc_engine.datasets.newswire import examples, stories
 from mbc_engine.events import TrainStep
-from mbc_engine.lm.encoders import locate
+from mbc_engine.lm.packaged import locate
 
 # The paper's codebook: one book of 512 codes, from the first step. A step's bank is its batch.
 CHANGES: Final = (

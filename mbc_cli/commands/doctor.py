@@ -116,15 +116,15 @@ def _hub(*, asks: bool) -> Report:
 
 def _encoder() -> Report:
     try:
-        from mbc_engine.lm.encoders import BUNDLED, bundle_folder, install_hint, unofficial_file
+        from mbc_engine.lm.packaged import MINILM, install_hint, minilm_folder, unofficial_file
     except (ImportError, OSError):
         return {"name": "", "path": None, "is_official": False, "install": _REINSTALL}
-    folder = bundle_folder()
+    folder = minilm_folder()
     return {
-        "name": BUNDLED,
+        "name": MINILM,
         "path": str(folder) if folder else None,
         "is_official": folder is not None and unofficial_file(folder) is None,
-        "install": install_hint(BUNDLED),
+        "install": install_hint(MINILM),
     }
 
 
@@ -169,7 +169,8 @@ def _abilities(devices: Report, hub: Report, model: str) -> Iterable[tuple[str, 
 
 def _missing(model: str, hub: Report) -> str | None:
     try:
-        from mbc_engine.lm.encoders import install_hint, is_local
+        import mbc_engine.lm.encoders  # noqa: F401  # fails where a library is broken
+        from mbc_engine.lm.packaged import install_hint, is_local
 
         path = find_model(model) / CONFIG
         config = parse_model_config(path.read_text(), str(path))

@@ -32,8 +32,12 @@ _ORIGINS: Final = {
 }
 
 
+def _is_of_reader(answer: Answer) -> bool:
+    return answer.gain is None
+
+
 def is_read(answer: Answer) -> bool:
-    return answer.text is not None and answer.gain is None
+    return answer.text is not None and _is_of_reader(answer)
 
 
 def confidence_line(answer: Answer) -> Text | None:
@@ -67,7 +71,7 @@ def language_note(question: str) -> str | None:
 
 
 def answer_note(answer: Answer) -> str | None:
-    return language_note(answer.asked or answer.question) if answer.gain is None else None
+    return language_note(answer.asked or answer.question) if _is_of_reader(answer) else None
 
 
 def asked_line(asked: str) -> Text:

@@ -248,8 +248,7 @@ def _source(source: str, has_hub: bool) -> Availability:
 
 
 def _model(name: str, has_hub: bool) -> Availability:
-    from mbc_engine.lm.encoders import is_local
-    from mbc_engine.lm.pretrained import local_place
+    from mbc_engine.lm.packaged import is_local, local_place
 
     if is_local(name):
         return Availability(name, True, "in a folder", can_be_had=True)

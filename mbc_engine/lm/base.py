@@ -27,7 +27,7 @@ from transformers.cache_utils import DynamicLayer
 
 from mbc_engine.config import BaseWeights
 from mbc_engine.errors import ConfigError, ModelError
-from mbc_engine.lm.encoders import install_hint, locate
+from mbc_engine.lm.packaged import install_hint, locate
 from mbc_engine.lm.pretrained import base_dtype, key_value_modules, load_errors, open_pretrained
 
 

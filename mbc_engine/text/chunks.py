@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from tokenizers import Tokenizer
 
+from mbc_engine.text.language import word_set
+
 _WORD = re.compile(r"\S+")
 _OPENERS = "\"'“‘«([{*_"  # noqa: RUF001
 _CLOSERS = "\"'”’»)]}*_"  # noqa: RUF001
@@ -15,18 +17,14 @@ _REFERENCES = re.compile(r"(?<=[.!?])(?:\[\w{1,4}\])+$")
 _DOTTED = re.compile(r"(?:[^\W\d_]{1,2}\.-?)+[^\W\d_]{1,2}")
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_ABBREVIATIONS = _words(
+_ABBREVIATIONS = word_set(
     "mr mrs ms mx dr prof st mt ft sr jr hon rev fr gen adm col maj capt cmdr lt sgt cpl pvt gov sen rep pres supt "
     "vs cf al etc approx ca est dept univ assn bros inc corp ltd co llc ave blvd rd "
     "jan feb mar apr jun jul aug sept sep oct nov dec mon tue tues wed thu thurs fri"
 )
-_BEFORE_NUMBERS = _words("no nos fig figs vol vols pp sec ch art eq op ed nr para")
+_BEFORE_NUMBERS = word_set("no nos fig figs vol vols pp sec ch art eq op ed nr para")
 # Words that open sentences far more often than they follow "Mr." or "U.S.".
-_STARTERS = _words(
+_STARTERS = word_set(
     "The This That These Those There Then They He She It We You I His Her Its Their Our My In On At By For From With "
     "After Before During Since When While As If But And Or So However Although Though Because Not "
     "What Who Where Why How Some Many Most Several Both Another Other One Later Today"

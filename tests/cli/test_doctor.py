@@ -10,8 +10,8 @@ import pytest
 
 from mbc_cli import engine
 from mbc_cli.commands import doctor as checkup
-from mbc_engine.lm import encoders
 from mbc_engine.lm.embedded import LANGUAGE_MODEL
+from mbc_engine.lm.packaged import minilm_folder
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_a_language_model_that_is_installed_is_found_but_not_unpacked(mbc, home,
 
 
 def test_a_damaged_bundle_is_found(mbc, home, monkeypatch):
-    broken, folder = home / "bundle", encoders.bundle_folder()
+    broken, folder = home / "bundle", minilm_folder()
     shutil.copytree(folder.parent, broken)
     with (broken / folder.name / "model.safetensors").open("r+b") as file:
         file.write(b"x")

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from mbc_engine.errors import ModelError
-from mbc_engine.lm import encoders, pretrained
-from mbc_engine.lm.encoders import load_encoder, locate
+from mbc_engine.lm import packaged
+from mbc_engine.lm.encoders import load_encoder
+from mbc_engine.lm.packaged import MINILM, PACKAGED_MODELS, locate
 
 NAME = "some-people/some-encoder"
 
@@ -27,9 +28,9 @@ def package(tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (package / "model" / file.name).write_bytes(file.read_bytes())
     digests = {name: sha256(package / "model" / name) for name in ("model.safetensors", "tokenizer.json")}
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(encoders, "BUNDLED", NAME)
-    monkeypatch.setattr(encoders, "_BUNDLE_PACKAGE", "tiny_encoder_bundle")
-    monkeypatch.setattr(encoders, "_BUNDLE_DIGESTS", digests)
+    monkeypatch.setitem(PACKAGED_MODELS, NAME, PACKAGED_MODELS[MINILM])
+    monkeypatch.setattr(packaged, "_MINILM_PACKAGE", "tiny_encoder_bundle")
+    monkeypatch.setattr(packaged, "_MINILM_DIGESTS", digests)
     return package
 
 
@@ -59,7 +60,7 @@ def test_a_bundle_without_its_weights_is_refused(package: Path) -> None:
 
 def test_the_cache_comes_before_a_bundle(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (package / "model" / "model.safetensors").write_bytes(b"never read")
-    monkeypatch.setattr(pretrained, "try_to_load_from_cache", lambda *_: "/cache/config.json")
+    monkeypatch.setattr(packaged, "try_to_load_from_cache", lambda *_: "/cache/config.json")
     assert locate(NAME) == NAME
 
 
@@ -71,15 +72,15 @@ def test_a_folder_comes_first(package: Path, tmp_path: Path, monkeypatch: pytest
 
 
 def test_without_cache_or_bundle_the_hub_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoders, "BUNDLED", NAME)
-    monkeypatch.setattr(encoders, "_BUNDLE_PACKAGE", "not_installed_at_all")
+    monkeypatch.setitem(PACKAGED_MODELS, NAME, PACKAGED_MODELS[MINILM])
+    monkeypatch.setattr(packaged, "_MINILM_PACKAGE", "not_installed_at_all")
     assert locate(NAME) == NAME
     assert locate("nobody/nothing") == "nobody/nothing"
 
 
 def test_an_encoder_that_is_nowhere_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoders, "BUNDLED", NAME)
-    monkeypatch.setattr(encoders, "_BUNDLE_PACKAGE", "not_installed_at_all")
+    monkeypatch.setitem(PACKAGED_MODELS, NAME, PACKAGED_MODELS[MINILM])
+    monkeypatch.setattr(packaged, "_MINILM_PACKAGE", "not_installed_at_all")
     with pytest.raises(ModelError) as bundled:
         load_encoder(NAME)
     assert bundled.value.hint is not None
@@ -89,7 +90,7 @@ def test_an_encoder_that_is_nowhere_says_how_to_get_it(monkeypatch: pytest.Monke
 
 
 def test_the_official_bundle_is_pinned() -> None:
-    assert encoders.BUNDLED == "sentence-transformers/all-MiniLM-L6-v2"
-    digests = encoders._BUNDLE_DIGESTS
+    assert MINILM == "sentence-transformers/all-MiniLM-L6-v2"
+    digests = packaged._MINILM_DIGESTS
     assert digests["model.safetensors"].startswith("53aa51172d142c89")
     assert digests["tokenizer.json"].startswith("be50c3628f2bf5bb")
