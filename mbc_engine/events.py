@@ -134,7 +134,8 @@ class FileSkipped(Event):
 class DocumentsIngested(Event):
     """Progress of this ingest: documents committed, chunks encoded, and bytes of the files on disk dealt with.
 
-    `source` is the document or file last dealt with, "" for a bank that keeps no names.
+    `sources` are the documents and files dealt with since the last report, the latest of them; none for a bank that
+    keeps no names.
     """
 
     documents: int
@@ -142,7 +143,7 @@ class DocumentsIngested(Event):
     unchanged: int
     size: int
     seconds: float
-    source: str
+    sources: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,8 @@ class IngestFinished(Event):
 
     `removed` are parts that a changed file has lost and, in pruning, files that are gone. `encoding` is the part of
     `seconds` that the model was at work. `is_complete` is False if it was stopped before. `not_english` counts memorised
-    documents that do not seem to be in English; the sources are of the first.
+    documents that do not seem to be in English. Of sources, those memorised, removed and not in English, the first
+    are named.
     """
 
     documents: int
@@ -172,6 +174,8 @@ class IngestFinished(Event):
     word_bytes: int = 0
     not_english: int = 0
     not_english_sources: tuple[str, ...] = ()
+    memorised_sources: tuple[str, ...] = ()
+    removed_sources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

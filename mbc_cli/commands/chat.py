@@ -115,7 +115,7 @@ def _obey(command: str, memory: Memory, last: Answer | None) -> None:
         case "/help":
             for name, about in _COMMANDS.items():
                 out.print(Text.assemble((f"{name:<10}", "cyan"), about))
-            out.print(_ABOUT, soft_wrap=False)
+            out.print(_ABOUT)
         case _:
             notes.print(f"There is no command {plain(command)}; /help lists them.", style="yellow")
 

@@ -185,7 +185,7 @@ def _show_answer(answer: Answer, row: Row) -> None:
 
 
 def _show_line(*parts: str | tuple[str, str] | Text) -> None:
-    out.print(Text.assemble(*parts), soft_wrap=not out.is_terminal)
+    out.print(Text.assemble(*parts))
 
 
 def _show_end(rows: list[Row], loading: float, done: IngestFinished, keep: Path | None) -> None:

@@ -195,6 +195,7 @@ class TrainProgress(ProgressView):
                     self.line(f"Read {counted(event.done, 'text')} once for all epochs.")
             case TrainStarted():
                 self._total = event.total_steps
+                self.remove_bar("Reading texts")
                 self.bar("Training", event.total_steps, completed=event.step)
                 self.line(
                     f"{plain(self._run)}: {counted(event.examples, 'question')} about "

@@ -206,7 +206,7 @@ def _head(title: str, note: str) -> None:
 
 
 def _print(*parts: str | tuple[str, str]) -> None:
-    out.print(Text.assemble(*parts), soft_wrap=not out.is_terminal)
+    out.print(Text.assemble(*parts))
 
 
 _COLUMNS = ("cell", "data", "models", "memory", "hours", "here")

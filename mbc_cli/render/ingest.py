@@ -1,6 +1,8 @@
 """An ingest on the terminal: its progress, and what it did, also as JSON."""
 
 import time
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
@@ -8,7 +10,7 @@ from rich.text import Text
 
 from mbc_cli.render.bank import holdings, size_facts
 from mbc_cli.render.progress import ProgressView
-from mbc_cli.render.terminal import out, print_facts, print_json, print_json_lines
+from mbc_cli.render.terminal import out, print_facts, print_json, print_json_lines, verbosity
 from mbc_cli.text import counted, near, plain, seconds, size
 from mbc_engine.errors import DataError
 from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished, IngestStarted, TextsRecoded
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from mbc_engine.bank import BankSizes, BankTotals
 
 READABLE: Final = f"Files that can be read: {' '.join(sorted(SUFFIXES))}, most of them also as .gz and .xz."
-_REASONS: Final = 5
+_REASONS = _NAMES = 5
 
 
 class IngestProgress(ProgressView):
@@ -40,8 +42,9 @@ class IngestProgress(ProgressView):
         super().__init__(in_bytes=True)
         self._bank, self._as_json, self._watches = bank, as_json, watches
         self._doing, self._done, self._saved = doing, done, saved
-        self._size = self._skips = 0
-        self._skipped: list[FileSkipped] = []
+        self._size = 0
+        self._skipped: list[FileSkipped] = []  # every one as JSON or with --verbose, else the first of each reason
+        self._reasons: Counter[str] = Counter()
         self._recoded: TextsRecoded | None = None
         self._problem = ""
         self._end: IngestFinished | None = None
@@ -49,14 +52,14 @@ class IngestProgress(ProgressView):
     def show(self, event: Event) -> None:
         match event:
             case IngestStarted():
-                self._size, self._skipped, self._skips, self._recoded = event.size, [], 0, None
+                self._size, self._skipped, self._reasons, self._recoded = event.size, [], Counter(), None
                 if self._end is None and not self.is_live:  # no bar says it
                     sizes = f", {size(event.size)}" if event.size else ""  # nobody knows that of a stream
                     self.line(f"{self._doing} {counted(event.files, 'file')}{sizes}.")
                 self.bar(self._doing, self._size or None)
             case FileSkipped():
-                self._skips += 1
-                if self._as_json or len(self._skipped) < _REASONS:
+                self._reasons[event.reason] += 1
+                if self._as_json or verbosity().verbose or self._reasons[event.reason] == 1:
                     self._skipped.append(event)
             case DocumentsIngested():
                 self._show_progress(event)
@@ -116,10 +119,15 @@ class IngestProgress(ProgressView):
             raise DataError("No readable files were found.", hint=READABLE)
 
     def show_skipped(self) -> None:
-        for skipped in self._skipped[:_REASONS]:
-            out.print(Text(f"  skipped: {near(skipped.source)} {plain(skipped.reason)}", "yellow"))
-        if self._skips > _REASONS:
-            out.print(Text(f"  and {self._skips - _REASONS:,} more", "yellow"))
+        """Every file skipped with --verbose, else the first for each reason."""
+        for number, skipped in enumerate(self._skipped):
+            if not verbosity().verbose and number == _REASONS:
+                rest = self._reasons.total() - sum(self._reasons[own.reason] for own in self._skipped[:_REASONS])
+                out.print(Text(f"  skipped: {rest:,} more; --verbose lists every file", "yellow"))
+                return
+            alike = 0 if verbosity().verbose else self._reasons[skipped.reason] - 1
+            others = f", and so {'is' if alike == 1 else 'are'} {counted(alike, 'other')}" if alike else ""
+            out.print(Text(f"  skipped: {near(skipped.source)} {plain(skipped.reason)}{others}", "yellow"))
 
     def _show_round(self, end: IngestFinished, *, is_first: bool) -> None:
         has_changed = bool(end.documents or end.removed)
@@ -129,10 +137,7 @@ class IngestProgress(ProgressView):
         elif is_first:
             self._show_summary(end)
         elif has_changed and not self._as_json:
-            out.print(
-                f"{time.strftime('%H:%M:%S')}  {counted(end.documents, 'document')} memorised "
-                f"({counted(end.chunks, 'chunk')}), {end.removed:,} removed, {end.skipped:,} skipped"
-            )
+            out.print(f"{time.strftime('%H:%M:%S')}  {_changes(end)}")
             self.show_skipped()
         if is_first:
             self.line("Watching for changes; Ctrl-C stops.")
@@ -146,19 +151,19 @@ class IngestProgress(ProgressView):
             f"{self._done} {counted(end.documents, 'document')}, {counted(end.chunks, 'chunk')} in "
             f"{seconds(end.seconds)}{speed}."
         )
-        out.print(f"{end.unchanged:,} unchanged, {end.removed:,} removed, {end.skipped:,} skipped.")
         if end.not_english:
-            named, more = end.not_english_sources[:_REASONS], len(end.not_english_sources) > _REASONS
-            listed = ", ".join(map(near, named)) + (", …" if more else "")
             counts = f"{counted(end.not_english, 'document')} {'does' if end.not_english == 1 else 'do'}"
-            out.print(Text(f"{counts} not seem to be in English: {listed}", "yellow"))
+            out.print(Text(f"{counts} not seem to be in English: {_listed(end.not_english_sources)}", "yellow"))
+        self.show_skipped()
+        facts = [("unchanged", end.unchanged), ("removed", end.removed), ("skipped", end.skipped)]
+        table = [(label, f"{count:,}") for label, count in facts if count]
         if (recoded := self._recoded) and recoded.done:
             saved = f"{size(recoded.before_bytes)} to {size(recoded.after_bytes)}"
-            out.print(f"Recoded {counted(recoded.done, 'text')} in {seconds(recoded.seconds)}: {saved}.")
-        self.show_skipped()
+            table.append(("recoded", f"{counted(recoded.done, 'text')} in {seconds(recoded.seconds)}, {saved}"))
         if end.bank_documents:
             totals, sizes = _holdings(end)
-            print_facts([("bank", self._bank), ("holds", holdings(totals)), *size_facts(sizes, totals.chunks)])
+            table += [("bank", self._bank), ("holds", holdings(totals)), *size_facts(sizes, totals.chunks)]
+        print_facts(table)
 
     def _summary_json(self, end: IngestFinished) -> dict[str, Any]:
         totals, sizes = _holdings(end)
@@ -166,6 +171,7 @@ class IngestProgress(ProgressView):
             **{name: getattr(end, name) for name in ("documents", "chunks", "unchanged", "removed")},
             "skipped": [{"source": item.source, "reason": item.reason} for item in self._skipped],
             "not_english": {"documents": end.not_english, "sources": end.not_english_sources},
+            **({"memorised": end.memorised_sources, "pruned": end.removed_sources} if self._watches else {}),
             "seconds": end.seconds,
             "encoding": end.encoding,
             "recoded": self._recoded,
@@ -176,6 +182,22 @@ class IngestProgress(ProgressView):
     def _finished(self) -> IngestFinished:
         assert self._end is not None, "the ingest's last event has not come"
         return self._end
+
+
+def _changes(end: IngestFinished) -> str:
+    """What a round of a watch did: `memorised clara.txt (1 document, 1 chunk), removed ada.txt`."""
+    documents, done = counted(end.documents, "document"), []
+    if end.documents and end.memorised_sources:
+        done.append(f"memorised {_listed(end.memorised_sources)} ({documents}, {counted(end.chunks, 'chunk')})")
+    elif end.documents:
+        done.append(f"memorised {documents} ({counted(end.chunks, 'chunk')})")
+    if end.removed:
+        done.append(f"removed {_listed(end.removed_sources) or counted(end.removed, 'document')}")
+    return ", ".join([*done, f"{end.skipped:,} skipped"] if end.skipped else done)
+
+
+def _listed(sources: Sequence[str]) -> str:
+    return ", ".join(map(near, sources[:_NAMES])) + (", …" if len(sources) > _NAMES else "")
 
 
 def _rate(count: int, noun: str, duration: float) -> str:

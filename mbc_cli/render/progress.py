@@ -3,7 +3,8 @@
 import time
 from typing import Final, Self
 
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, Task, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Column
 from rich.text import Text
 
 from mbc_cli.render.terminal import errors, notes, out
@@ -12,6 +13,13 @@ from mbc_engine.events import TextsRecoded
 
 _SECONDS_A_LINE: Final = 30.0
 _NARROW: Final = 100
+
+
+class _Note(TextColumn):
+    def render(self, task: Task) -> Text:
+        note = super().render(task)
+        note.no_wrap, note.overflow = True, "ellipsis"
+        return note
 
 
 class ProgressView:
@@ -23,12 +31,15 @@ class ProgressView:
         # When each bar was made and what it stood at, and when a line last said how far it is.
         self._starts: dict[str, tuple[float, int]] = {}
         self._lines: dict[str, float] = {}
+        is_narrow = notes.width < _NARROW
         self._progress = Progress(
             TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=20 if notes.width < _NARROW else 40),
+            # Where there is little room, the bar takes what is left, and then the note is cut.
+            BarColumn(bar_width=None, table_column=Column(ratio=1)) if is_narrow else BarColumn(),
             TextColumn("{task.fields[amount]}", markup=False),
-            TextColumn("{task.fields[note]}", style="dim", markup=False),
+            _Note("{task.fields[note]}", style="dim", markup=False, table_column=Column()),
             TimeRemainingColumn(),
+            expand=is_narrow,
             console=notes,
             # What is printed on a terminal goes above the bars; in a pipe it must stay what it is.
             redirect_stdout=out.is_terminal,

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, is_dataclass
-from functools import partial
 from typing import Any
 
 from rich.console import Console
@@ -15,8 +14,14 @@ from rich.text import Text
 
 from mbc_cli.text import plain
 
+
 # No string is ever read as markup: most of them hold text from outside.
-_console = partial(Console, markup=False, emoji=False, highlight=False, soft_wrap=True)
+def _console(*, stderr: bool = False) -> Console:
+    console = Console(markup=False, emoji=False, highlight=False, stderr=stderr)
+    console.soft_wrap = not console.is_terminal  # which would break lines inside words
+    return console
+
+
 out, notes, errors = _console(), _console(stderr=True), _console(stderr=True)
 
 
@@ -90,7 +95,7 @@ def print_table(
         table.add_column(column, justify="right" if column in right else "left", overflow="fold")
     for row in cells:
         table.add_row(*map(Text, row))
-    console.print(table, soft_wrap=False)
+    console.print(table)
 
 
 def print_rows(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[object]]) -> None:
@@ -109,12 +114,21 @@ def print_indented(text: str | Text, *, by: int, style: str = "") -> None:
     """Foreign text on stdout, wrapped within its indentation on a terminal; a `Text` is harmless already."""
     shown = text if isinstance(text, Text) else Text(plain(text), style)
     if out.is_terminal:
-        out.print(Padding(shown, (0, 0, 0, by)), soft_wrap=False)
+        out.print(Padding(shown, (0, 0, 0, by)))
     else:
         out.print(" " * by + shown.plain)
 
 
 def print_facts(facts: Sequence[tuple[str, str]]) -> None:
-    width = max(len(label) for label, _ in facts)
+    """Labels and values in two columns; on a terminal a long value stays in its own."""
+    if out.is_terminal:
+        table = Table.grid(padding=(0, 2, 0, 0))
+        table.add_column(style="dim", no_wrap=True)
+        table.add_column(overflow="fold")
+        for label, value in facts:
+            table.add_row(label, Text(plain(value)))
+        out.print(table)
+        return
+    width = max((len(label) for label, _ in facts), default=0)
     for label, value in facts:
-        out.print(Text.assemble((f"{label:<{width}}  ", "dim"), plain(value)))
+        out.print(f"{label:<{width}}  {plain(value)}")

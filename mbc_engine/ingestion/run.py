@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from mbc_engine.bank import MemoryBank, OpenTextModel, StoredDocument
+from mbc_engine.bank import MemoryBank, OpenTextModel, StoredDocument, origin_name
 from mbc_engine.errors import BankBusy, BankError, DataError, ModelError
 from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished, IngestStarted, TextsRecoded
 from mbc_engine.ingestion.reading import ChunkedDocument, FileRead, Item, chunked, file_size, read_all
@@ -35,8 +36,8 @@ _COMMIT_SECONDS = 3.0
 _REPORT_SECONDS = 0.5
 # Digests kept of contents encoded lately, which readers ahead did not find in the bank yet.
 _RECENT = 1 << 16
-# The chunks that a document's language is told from, and how many sources of such documents are named.
-_BEGINNING, _NAMED = 4, 20
+# The chunks that a document's language is told from, and how many sources are named at the end and in a report.
+_BEGINNING, _NAMED, _REPORTED = 4, 20, 50
 # How long a stop may go unnoticed while nothing changes.
 _STOP_MILLISECONDS = 300
 
@@ -139,9 +140,9 @@ class Run:
         self._began = self._committed = self._reported = time.monotonic()
         self._encoding = self._size = 0.0
         self._documents = self._chunks = self._unchanged = self._removed = self._skipped = self._chunks_encoded = 0
-        self._source = ""
+        self._sources: deque[str] = deque(maxlen=_REPORTED)  # since the last report
         self._not_english = 0
-        self._not_english_sources: dict[str, None] = {}
+        self._named: dict[str, dict[str, None]] = {"not_english": {}, "memorised": {}, "removed": {}}
         self._waiting: list[ChunkedDocument] = []
         self._under_way = 0  # documents that are being encoded
         self._ready: list[ChunkedDocument] = []  # to be committed
@@ -154,7 +155,7 @@ class Run:
 
     def skipped(self, item: Skipped) -> FileSkipped:
         self._skipped += 1
-        self._source = item.source
+        self._sources.append(item.source)
         return FileSkipped(item.source, item.reason)
 
     def memorise(self, items: Generator[Item | None, None, None]) -> Iterator[Event]:
@@ -186,6 +187,8 @@ class Run:
     def remove(self, origins: Collection[tuple[str, str]]) -> None:
         if origins:
             self._removed += self._bank.remove(origins)
+            for source, part in sorted(origins):
+                self._name("removed", origin_name(source, part))
 
     def ended(self, open_model: OpenTextModel | None) -> Iterator[Event]:
         """Recode the texts, if everything is memorised, and say how the ingest ended."""
@@ -217,7 +220,7 @@ class Run:
             codebook_bytes=sizes.codebook,
             file_bytes=sizes.file,
             not_english=self._not_english,
-            not_english_sources=tuple(self._not_english_sources),
+            **{f"{kind}_sources": tuple(names) for kind, names in self._named.items()},
         )
 
     def encoded_elsewhere(self, seconds: float) -> None:
@@ -230,15 +233,14 @@ class Run:
     def _take(self, item: ChunkedDocument | FileRead) -> None:
         if isinstance(item, ChunkedDocument) and item.chunks and not seems_english(_beginning(item)):
             self._not_english += 1
-            if len(self._not_english_sources) < _NAMED:
-                self._not_english_sources[item.document.source] = None
+            self._name("not_english", item.document.source)
         if isinstance(item, FileRead):
             self._lost |= item.lost
         elif item.codes is None and not item.is_known and item.document.digest not in self._recent:
             self._waiting.append(item)
             return
         else:
-            self._source = item.document.source
+            self._sources.append(item.document.source)
             if item.chunks:
                 self._ready.append(item)
                 self._chunks_encoded += 0 if item.codes is None else len(item.codes)
@@ -274,8 +276,8 @@ class Run:
                         self._ready.append(replace(batch[owner], codes=np.stack([codes.pop(at) for at in places])))
                         self._recent.add(batch[owner].document.digest)
                         self._under_way -= 1
+                        self._sources.append(batch[owner].document.source)
                 self._chunks_encoded += len(own)
-                self._source = batch[own[-1]].document.source
                 if self.is_stopped and self._under_way:
                     return
                 yield from self._keep_up()
@@ -297,6 +299,8 @@ class Run:
                 self.remove(self._lost)
                 self._lost = set()
         self._documents += len(ready) - len(absent)
+        for item in ready:
+            self._name("memorised", item.document.source)
         self._chunks += sum(len(item.chunks) for item in ready if item.codes is not None)
         if len(self._recent) > _RECENT:
             self._recent.clear()
@@ -309,9 +313,15 @@ class Run:
 
     def _progress(self) -> DocumentsIngested:
         self._reported = time.monotonic()
-        source = self._source if self._bank.header.keeps_origins else ""
+        sources = tuple(self._sources) if self._bank.header.keeps_origins else ()
+        self._sources.clear()
         done = self._documents, self._chunks_encoded, self._unchanged
-        return DocumentsIngested(*done, round(self._size), self._seconds(), source)
+        return DocumentsIngested(*done, round(self._size), self._seconds(), sources)
+
+    def _name(self, kind: str, source: str) -> None:
+        names = self._named[kind]
+        if len(names) < _NAMED and self._bank.header.keeps_origins:
+            names[source] = None
 
     def _seconds(self) -> float:
         return round(time.monotonic() - self._began, 3)

@@ -146,8 +146,9 @@ class IngestHistory:
                     self._reports.append(event)
                     if (rate := self.rate) is not None:
                         self.pace.append((event.seconds, rate))
-                    if event.source and (not self.sources or self.sources[-1] != event.source):
-                        self.sources.append(event.source)
+                    for source in event.sources:  # all rows of a table have the same
+                        if not self.sources or self.sources[-1] != source:
+                            self.sources.append(source)
                 case TextsRecoded():
                     self.recoded = event
                 case IngestFinished():

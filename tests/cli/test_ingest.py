@@ -25,7 +25,8 @@ def test_counts_and_sizes_are_told(ingest, notes):
     result = ingest(notes, "--bank", "b.mbc")
     assert result.exit_code == 0
     assert result.stdout.startswith("Memorised 2 documents, 2 chunks in ")
-    assert "of the time in the encoder).\n0 unchanged, 0 removed, 1 skipped.\n" in result.stdout
+    assert "of the time in the encoder).\n  skipped: notes/photo.png is a .png file" in result.stdout
+    assert "\nskipped       1\nbank          b.mbc\nholds         2 documents, 2 chunks\n" in result.stdout
     assert "notes/photo.png is a .png file" in result.stdout
     assert "3 B, 1.5 bytes a chunk\n" in result.stdout
 
@@ -52,16 +53,19 @@ def test_documents_in_other_languages_are_counted_and_named(ingest, notes):
     told = json.loads(ingest(notes, "--bank", "a.mbc", "--json").stdout)["not_english"]
     assert told == {"documents": 1, "sources": [str(notes / "bruecke.txt")]}
     shown = ingest(notes, "--bank", "b.mbc").stdout  # those memorised before are not counted again
-    assert "skipped.\n1 document does not seem to be in English: notes/bruecke.txt\n" in shown
+    assert "encoder).\n1 document does not seem to be in English: notes/bruecke.txt\n" in shown
 
 
 def test_five_reasons_are_shown_and_all_are_in_json(ingest, notes):
+    (notes / "same.a").touch()
     for number in range(7):
-        (notes / f"{number}.png").touch()
-    shown = ingest(notes, "--bank", "b.mbc").stdout
-    assert shown.count("skipped: ") == 5
-    assert "and 2 more" in shown
-    assert len(json.loads(ingest(notes, "--bank", "b.mbc", "--json").stdout)["skipped"]) == 7
+        (notes / f"{number}.{'abcdefg'[number]}").touch()
+    shown = ingest(notes, "--bank", "b.mbc").stdout.splitlines()
+    lines = [line for line in shown if line.startswith("  skipped: ")]
+    assert lines[0] == "  skipped: notes/0.a is a .a file, a format that is not supported, and so is 1 other"
+    assert (len(lines), lines[-1]) == (6, "  skipped: 2 more; --verbose lists every file")
+    assert ingest(notes, "--bank", "b.mbc", "--verbose").stdout.count("  skipped: ") == 8
+    assert len(json.loads(ingest(notes, "--bank", "b.mbc", "--json").stdout)["skipped"]) == 8
 
 
 def test_unchanged_files_are_passed_over(ingest, bank, notes):
@@ -84,7 +88,7 @@ def test_pruning_forgets_what_is_gone(ingest, bank, notes):
     (notes / "ada.txt").unlink()
     assert json.loads(ingest(notes, "--bank", bank, "--json").stdout)["removed"] == 0
     shown = ingest(notes, "--bank", bank, "--prune").stdout
-    assert "1 unchanged, 1 removed, 0 skipped." in shown
+    assert "\nunchanged     1\nremoved       1\nbank " in shown
     assert "holds         1 document, 1 chunk\n" in shown
 
 
@@ -267,8 +271,8 @@ def test_watching_tells_each_change_on_a_line(ingest, notes, followed):
     assert "Watching for changes" in result.stderr
     assert result.stdout.startswith("Memorised 2 documents")
     assert [line[10:] for line in result.stdout.splitlines()[-2:]] == [
-        "1 document memorised (1 chunk), 0 removed, 0 skipped",
-        "0 documents memorised (0 chunks), 1 removed, 0 skipped",
+        "memorised notes/clara.txt (1 document, 1 chunk)",
+        "removed notes/ada.txt",
     ]
 
 
@@ -276,6 +280,8 @@ def test_watching_as_json_is_a_line_a_change(ingest, notes, followed):
     lines = ingest(notes, "--bank", "b.mbc", "--watch", "--prune", "--json").stdout.splitlines()
     told = list(map(json.loads, lines))
     assert [(change["documents"], change["removed"]) for change in told] == [(2, 0), (1, 0), (0, 1)]
+    named = [[Path(source).name for source in change["memorised"] + change["pruned"]] for change in told]
+    assert named == [["ada.txt", "bruno.md"], ["clara.txt"], ["ada.txt"]]
 
 
 def test_watching_cut_short_in_an_ingest_is_an_interruption(ingest, notes, monkeypatch):
@@ -302,7 +308,8 @@ def logged(bank):
 def test_ingests_are_logged_for_whoever_watches(ingest, bank, notes, home):
     assert activity_log(bank).is_relative_to(home)
     assert logged(bank)[0] == "IngestStarted"
-    sources = {event.source for event in read_events(activity_log(bank)) if isinstance(event, DocumentsIngested)}
+    reports = (event for event in read_events(activity_log(bank)) if isinstance(event, DocumentsIngested))
+    sources = {source for report in reports for source in report.sources}
     assert sources <= {str(path) for path in notes.iterdir()}
     assert sources
     (notes / "photo.png").touch()

@@ -28,6 +28,21 @@ def test_a_bar_fits_80_columns(terminal, capsys):
     assert "\u2026" not in drawn
 
 
+def test_a_training_fits_80_columns(terminal, capsys):
+    note = "loss 3.123 · source 87% · 112 questions/s"
+    with ProgressView() as view:
+        view.bar("Training", 50_000, completed=43_120, note=note)
+    drawn = capsys.readouterr().err.splitlines()
+    assert any(note in line and line.rstrip("\x1b[0m").endswith("-:--:--") for line in drawn)
+
+
+def test_a_note_is_cut_where_there_is_no_room(monkeypatch, capsys):
+    monkeypatch.setattr(progress, "notes", Console(stderr=True, force_terminal=True, width=50))
+    with ProgressView() as view:
+        view.bar("Training", 50_000, completed=43_120, note="loss 3.123 · source 87% · 112 questions/s")
+    assert re.search(r"loss 3\.[^\n]*…", capsys.readouterr().err)
+
+
 def test_a_bar_tells_its_rate_where_the_work_does_not(terminal, capsys):
     with ProgressView() as view:
         for completed in range(3):

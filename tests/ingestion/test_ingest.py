@@ -73,18 +73,19 @@ def test_an_ingest_is_counted_and_repeated_without_work(tiny: Any, folder: Path,
         assert lines(bank) == before
 
 
-def test_a_report_names_what_was_last_dealt_with(tiny: Any, folder: Path, tmp_path: Path) -> None:
+def test_reports_name_every_file_once(tiny: Any, folder: Path, tmp_path: Path) -> None:
     model = tiny.model()
 
     def named(bank: MemoryBank) -> list[str]:
         events = ingest(model, bank, [folder / f"{number}.txt" for number in (2, 0, 1)], batch_chunks=1)
-        return [Path(event.source).name for event in events if isinstance(event, DocumentsIngested)]
+        reports = [event for event in events if isinstance(event, DocumentsIngested)]
+        return [Path(source).name for report in reports for source in report.sources]
 
     with open_bank(model, tmp_path / "b.mbc") as bank:
-        assert named(bank) == ["2.txt", "0.txt", "1.txt", "1.txt"]
-        assert named(bank) == ["1.txt"]
+        assert named(bank) == ["2.txt", "0.txt", "1.txt"]
+        assert named(bank) == ["2.txt", "0.txt", "1.txt"]
     with open_bank(model, tmp_path / "nameless.mbc", keeps_origins=False) as bank:
-        assert named(bank) == [""] * 4
+        assert named(bank) == []
 
 
 def test_a_changed_file_replaces_its_codes(tiny: Any, folder: Path, tmp_path: Path) -> None:

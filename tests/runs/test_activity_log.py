@@ -11,7 +11,7 @@ from mbc_engine.runs.event_log import EventFollower, EventLog, read_events
 from mbc_engine.runs.ingests import is_recorded, recorded
 
 STARTED = IngestStarted(2, 20)
-CHANGED, UNCHANGED = DocumentsIngested(1, 1, 1, 20, 0.5, "/a"), DocumentsIngested(0, 0, 2, 20, 0.5, "/b")
+CHANGED, UNCHANGED = DocumentsIngested(1, 1, 1, 20, 0.5, ("/a",)), DocumentsIngested(0, 0, 2, 20, 0.5, ("/b",))
 SKIPPED = FileSkipped('/"IngestFinished".png', "is a .png file")
 
 

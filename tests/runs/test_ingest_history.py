@@ -18,7 +18,7 @@ def history(*events: Event) -> IngestHistory:
 
 
 def report(chunks: int, size: int, seconds: float, source: str = "/a") -> DocumentsIngested:
-    return DocumentsIngested(chunks // 10, chunks, 0, size, seconds, source)
+    return DocumentsIngested(chunks // 10, chunks, 0, size, seconds, (source,))
 
 
 def test_the_present_ingest_is_told() -> None:
@@ -80,6 +80,6 @@ def test_all_that_is_skipped_is_counted_and_the_last_thousand_kept() -> None:
     assert (told.skips, len(told.skipped), told.skipped[0].source) == (1500, 1000, "500")
 
 
-def test_names_are_kept_once_in_a_row_and_not_at_all_where_there_are_none() -> None:
-    told = history(*(report(0, 0, 0.0, source) for source in ("", "/a", "/a", "/b", "", "/a")))
+def test_names_are_kept_once_in_a_row() -> None:
+    told = history(*(DocumentsIngested(0, 0, 0, 0, 0.0, sources) for sources in ((), ("/a", "/a", "/b"), ("/b", "/a"))))
     assert list(told.sources) == ["/a", "/b", "/a"]

@@ -37,7 +37,7 @@ class Slow(Memory):
 
     def add(self, paths: Any, *, stop: threading.Event, **options: Any) -> Iterator[Event]:
         yield IngestStarted(2, 20)
-        yield DocumentsIngested(1, 1, 0, 10, 0.0, "")
+        yield DocumentsIngested(1, 1, 0, 10, 0.0, ())
         assert stop.wait(10)
         self.asked.append("stopped")
         yield IngestFinished(*[0] * 5, 0.0, 0.0, False, *[0] * 6)

@@ -122,7 +122,7 @@ class Loud(Memory):
         print("stray")
         os.write(1, b"stray")
         os.system("echo stray")
-        yield DocumentsIngested(1, 1, 0, 10, 0.0, "")
+        yield DocumentsIngested(1, 1, 0, 10, 0.0, ())
         stop.wait(10)
         Path("stopped").touch()
         yield IngestFinished(*[0] * 5, 0.0, 0.0, False, *[0] * 6)

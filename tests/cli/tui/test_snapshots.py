@@ -89,8 +89,8 @@ def _ingests() -> Iterable[Event]:
         yield _finished(documents)
     yield IngestStarted(14, 4200)
     yield FileSkipped("news/scan.pdf", "is damaged: no end of file")
-    yield DocumentsIngested(2, 60, 9, 4000, 0.5, "news/sport/story-09.txt")
-    yield DocumentsIngested(3, 90, 9, 4200, 1.0, "news/sport/story-11.txt")
+    yield DocumentsIngested(2, 60, 9, 4000, 0.5, ("news/sport/story-09.txt",))
+    yield DocumentsIngested(3, 90, 9, 4200, 1.0, ("news/sport/story-11.txt",))
     yield _finished(12)
 
 

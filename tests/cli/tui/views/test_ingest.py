@@ -27,8 +27,8 @@ EVENTS = [
     IngestStarted(4, 4000),
     FileSkipped(f"/{HOSTILE}.pdf", f"is damaged: {HOSTILE}"),
     FileSkipped("/empty.txt", "is empty"),
-    DocumentsIngested(10, 100, 0, 1000, 1.0, "/one.txt"),
-    DocumentsIngested(20, 200, 3, 2000, 2.0, f"/{HOSTILE}.txt"),
+    DocumentsIngested(10, 100, 0, 1000, 1.0, ("/one.txt",)),
+    DocumentsIngested(20, 200, 3, 2000, 2.0, (f"/{HOSTILE}.txt",)),
 ]
 END = IngestFinished(
     documents=30,

@@ -29,7 +29,7 @@ def test_a_bank_without_an_ingest_has_no_history() -> None:
 
 
 def test_a_first_ingest_begins_with_nothing_and_grows_until_now() -> None:
-    at_work = known(7, (10.0, STARTED), (12.0, DocumentsIngested(7, 7, 0, 70, 2.0, "a.txt")))
+    at_work = known(7, (10.0, STARTED), (12.0, DocumentsIngested(7, 7, 0, 70, 2.0, ("a.txt",))))
     assert growth_points(at_work, now=13.5) == [(10.0, 0), (13.0, 7)]
 
 
