@@ -13,6 +13,7 @@ import typer
 from rich.text import Text
 
 from mbc_cli.engine import open_memory
+from mbc_cli.opening import open_source
 from mbc_cli.options import (
     AsOfOption,
     BanksOption,
@@ -52,6 +53,7 @@ _CONFIDENCE = (
 )
 _BEAMS = "Beam search width; 1 always takes the likeliest token. No effect with mini."
 _WRITE = "Let a chat LM put the answer into a sentence; the quotation is shown below it."
+_OPEN = "Then open the first source at its line, in $VISUAL, $EDITOR or $PAGER."
 _MAX_TOKENS = "Maximum length of a written answer, in tokens."
 
 
@@ -69,6 +71,7 @@ def ask(
     exclude: ExcludeOption = None,
     read: ReadOption = None,
     sources: Annotated[int, option("How many source documents to list.", min=0)] = AskOptions.sources,
+    opens: Annotated[bool, option(_OPEN, "--open")] = False,
     min_confidence: Annotated[
         float | None, option(_CONFIDENCE, metavar="P", show_default="the model's default")
     ] = None,
@@ -92,6 +95,7 @@ def ask(
       mbc ask "Who won?" --since 2024 --half-life 30d --only 'sport/**'
       mbc ask "Who won?" --min-confidence 0.9
       mbc ask "Why was the bridge closed?" --write
+      mbc ask "Who repaired the bridge?" --open
       mbc ask --questions questions.jsonl --json > answers.jsonl
       mbc ask
     """
@@ -102,12 +106,16 @@ def ask(
         raise ConfigError("--base is only for written answers.", hint="Add --write.")
     chosen |= {"since": since, "as_of": as_of, "half_life": half_life, "only": only, "exclude": exclude}
     options = ask_options(**chosen, min_confidence=min_confidence, write=write)
-    work = _work(question, questions, as_json=json)
+    if opens and (question is None or json or sources == 0):
+        raise ConfigError("--open needs a question, and its sources in text.", hint='mbc ask "Who won?" --open')
+    work = _work(question, questions, as_json=json, opens=opens)
     with open_memory(bank, model, device, weights=weight, base=base).open(options) as memory:
         work(memory, options)
 
 
-def _work(question: str | None, file: Path | None, *, as_json: bool) -> "Callable[[Memory, AskOptions], object]":
+def _work(
+    question: str | None, file: Path | None, *, as_json: bool, opens: bool
+) -> "Callable[[Memory, AskOptions], object]":
     """What to do; problems with the questions are found before a model is loaded."""
     if question is not None:
         if file is not None:
@@ -115,7 +123,7 @@ def _work(question: str | None, file: Path | None, *, as_json: bool) -> "Callabl
         question = question.encode(errors="replace").decode()
         if not question.strip():
             raise ConfigError("The question is empty.", hint='Ask like this: mbc ask "Who won the race?"')
-        return partial(_ask_one, question=question, as_json=as_json)
+        return partial(_ask_one, question=question, as_json=as_json, opens=opens)
     is_typed = sys.stdin is not None and sys.stdin.isatty()
     if file is None and is_typed and not as_json:
         from mbc_cli.commands.chat import chat
@@ -132,14 +140,17 @@ def _work(question: str | None, file: Path | None, *, as_json: bool) -> "Callabl
     return partial(_ask_all, groups=chain([first], groups), as_json=as_json, shows_progress=not is_typed)
 
 
-def _ask_one(memory: "Memory", options: AskOptions, *, question: str, as_json: bool) -> None:
+def _ask_one(memory: "Memory", options: AskOptions, *, question: str, as_json: bool, opens: bool) -> None:
     if as_json:
         (answer,) = memory.ask([question], options)
         print_json(answer_json(answer, memory.paths, memory.loading))
     else:
         from mbc_cli.commands.chat import answer_live
 
-        show_times(answer_live(memory, options, question), memory.loading)
+        answer = answer_live(memory, options, question)
+        show_times(answer, memory.loading)
+        if opens and answer.sources:
+            open_source(answer.sources[0])
 
 
 def _ask_all(

@@ -10,6 +10,7 @@ from typing import Final
 from rich.text import Text
 
 from mbc_cli.config import question_history
+from mbc_cli.opening import open_source
 from mbc_cli.question_history import add_question, read_questions
 from mbc_cli.render.answer import asked_line, show_answer, show_source, show_times
 from mbc_cli.render.bank import holdings
@@ -28,6 +29,7 @@ except ImportError:  # not every system has it
 _PROMPT: Final = "? "
 _COMMANDS: Final = {
     "/sources": "show the passages behind the last answer in full",
+    "/open": "open the first source of the last answer at its line",
     "/help": "show this list",
     "/quit": "quit; so does Ctrl-D",
 }
@@ -112,10 +114,14 @@ def _obey(command: str, memory: Memory, last: Answer | None) -> None:
     match command:
         case "/sources":
             _show_passages(last, with_bank=len(memory.paths) > 1)
+        case "/open" if last is not None and last.sources:
+            open_source(last.sources[0])
+        case "/open":
+            notes.print("There is no source to open.")
         case "/help":
             for name, about in _COMMANDS.items():
                 out.print(Text.assemble((f"{name:<10}", "cyan"), about))
-            out.print(_ABOUT)
+            out.print(_ABOUT, soft_wrap=False)
         case _:
             notes.print(f"There is no command {plain(command)}; /help lists them.", style="yellow")
 

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
+from rich.style import Style
 from rich.text import Text
 
 from mbc_cli.render.terminal import notes, out, print_indented
@@ -60,9 +61,10 @@ def confidence_words(confidence: Confidence) -> Text:
 
 def place_read(source: Source) -> Text:
     if source.text_from != "bank":
-        return Text.assemble("found in ", (named(source), "cyan"))
+        date = f" ({plain(source.date)})" if source.date else ""
+        return Text.assemble("found in ", linked(source), date)
     state = f"; {FILE_STATES[source.state]}" if source.state in FILE_STATES else ""
-    return Text.assemble("found in the bank's copy of ", (named(source), "cyan"), state)
+    return Text.assemble("found in the bank's copy of ", linked(source), state)
 
 
 def language_note(question: str) -> str | None:
@@ -78,12 +80,11 @@ def asked_line(asked: str) -> Text:
     return Text(f"Asked: {plain(asked)}", "dim italic")
 
 
-def source_line(label: str, source: Source, *, with_bank: bool = False, with_line: bool = False) -> Text:
-    name = place(source) if with_line else named(source)
+def source_line(label: str, source: Source, *, with_bank: bool = False) -> Text:
     bank = f"  in {near(source.bank)}" if with_bank else ""
     date = f"  {plain(source.date)}" if source.date else ""
     ties = f"  tied with {counted(source.ties, 'other')}" if source.ties else ""
-    return Text.assemble(label, (name, "cyan"), (bank, "dim"), f"  {share_of(source)}", (date, "dim"), ties)
+    return Text.assemble(label, linked(source), (bank, "dim"), f"  {share_of(source)}", (date, "dim"), ties)
 
 
 def share_of(source: Source) -> str:
@@ -102,6 +103,15 @@ def named(source: Source) -> str:
     from mbc_engine.bank import origin_name
 
     return near(origin_name(source.path, source.part))
+
+
+def linked(source: Source) -> Text:
+    """A source's file and line, or its part, as a link to the file; a link's address has no control characters."""
+    path = Path(source.path)
+    is_there = source.state in ("unchanged", "changed") and path.is_absolute()
+    return Text(
+        named(source) if source.part else place(source), Style(color="cyan", link=path.as_uri() if is_there else None)
+    )
 
 
 def place(source: Source) -> str:
@@ -150,12 +160,10 @@ def _first_line(answer: Answer) -> Text:
     return Text(plain(answer.text), "bold")
 
 
-def show_source(
-    number: int, source: Source, lines: Sequence[str | Text], *, with_bank: bool = False, with_line: bool = False
-) -> None:
+def show_source(number: int, source: Source, lines: Sequence[str | Text], *, with_bank: bool = False) -> None:
     """A source and what it says, with the state of its file where that is not as it was."""
     label = f"{number}. "
-    out.print(source_line(label, source, with_bank=with_bank, with_line=with_line))
+    out.print(source_line(label, source, with_bank=with_bank))
     for line in lines:
         print_indented(line, by=len(label))
     if state := state_of(source):
@@ -165,7 +173,7 @@ def show_source(
 def show_passage(number: int, query: str, source: Source, *, with_bank: bool = False) -> None:
     """A passage of a search: its best sentence, or what there is of it around the first word of the query."""
     lines = [marked(query, source.sentence)] if source.sentence else []
-    show_source(number, source, lines, with_bank=with_bank, with_line=True)
+    show_source(number, source, lines, with_bank=with_bank)
 
 
 def marked(query: str, text: str) -> Text:

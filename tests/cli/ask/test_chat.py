@@ -91,7 +91,9 @@ def test_sources_are_shown_in_full(talk, says):
     says("Aalen")
     out, _, _ = talk(QUESTION, "/sources")
     shown = out.rpartition("\n\n")[2]
-    assert re.search(r"\d\. notes/ada\.txt  \d+%  .*\n   Ada moved to Aalen in the spring\. The river rose\.\n", shown)
+    assert re.search(
+        r"\d\. notes/ada\.txt:1  \d+%  .*\n   Ada moved to Aalen in the spring\. The river rose\.\n", shown
+    )
 
 
 @pytest.mark.parametrize("end", [KeyboardInterrupt(), DataError("Something is wrong.")])

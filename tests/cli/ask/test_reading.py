@@ -1,10 +1,15 @@
 """The one answer of a model that reads: where it was read, how sure it is, and what is said where there is none."""
 
+import io
 import json
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from mbc_cli.render import answer as render
 from mbc_cli.render.answer import answer_json, confidence_words, show_answer
 from mbc_engine.question import Confidence
 from tests.cli.ask.conftest import QUESTION
@@ -23,6 +28,24 @@ def test_the_answer_its_place_and_the_other_sources(reply, source, capsys):
         "1. bruno.md  25%",
         "   Bruno moved.",
     ]
+
+
+def test_a_terminal_links_to_the_file_and_obeys_nothing_in_its_name(reply, source, monkeypatch):
+    drawn = Console(force_terminal=True, width=200, file=io.StringIO(), color_system="standard", highlight=False)
+    monkeypatch.setattr(render, "out", drawn)
+    hostile = source("a\x1b]8;;http:evil\x07.txt", "Ada moved.", line=3, date="2024-05-06")
+    show_answer(reply("Aalen", hostile, source("gone.txt", None, state="gone", text_from="bank")))
+    shown = drawn.file.getvalue()
+    assert re.findall(r"\x1b]8;[^;]*;([^\x1b]*)\x1b", shown) == [Path(hostile.path).as_uri(), ""]
+    assert "%1B%5D8" in shown
+    assert "found in \x1b" in shown
+    assert "a␛]8;;http:evil␇.txt:3" in shown
+    assert " (2024-05-06)" in shown
+
+
+def test_a_pipe_names_file_line_and_date(reply, source, capsys):
+    show_answer(reply("Aalen", source("ada.txt", "Ada moved.", line=3, date="2024-05-06")))
+    assert capsys.readouterr().out.splitlines()[1] == "82% confident (high), found in ada.txt:3 (2024-05-06)"
 
 
 def test_an_answer_without_other_sources_ends_with_its_sentence(reply, source, capsys):

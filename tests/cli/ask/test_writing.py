@@ -54,7 +54,8 @@ def test_a_written_answer_comes_with_what_it_was_written_from(asking, writes, ch
     first, line, sentence, *_ = asking().stdout.splitlines()
     assert (first, sentence) == ("She moved to Aalen.", "   Ada moved to Aalen in the spring.")
     assert line.startswith(f"“{found['answer']}”: ")
-    assert line.endswith(f", found in notes/ada.txt; written by {chat_lm}")
+    assert ", found in notes/ada.txt:1 (20" in line
+    assert line.endswith(f"); written by {chat_lm}")
 
 
 def test_it_is_shown_as_it_comes_and_moves_no_cursor(asking, writes, terminal):
