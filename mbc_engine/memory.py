@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Self
 
 from mbc_engine.bank import BankHeader, Banks, BankSizes, BankTotals, MemoryBank, delete
 from mbc_engine.bank.database import bytes_at, wal_of
+from mbc_engine.conversation import rewritten
 from mbc_engine.errors import ConfigError, MBCError
 from mbc_engine.question import Answer, AskOptions, OnDecoding, Passages, Source, best_sentences, text_model
 from mbc_engine.runs.ingests import recorded
@@ -154,6 +155,27 @@ class Memory:
             for question, draft, sources in zip(questions, drafts, named, strict=True)
         ]
 
+    def follow_up(
+        self,
+        question: str,
+        previous: Answer | None,
+        options: AskOptions | None = None,
+        *,
+        on_completed: Callable[[str], object] = lambda _asked: None,
+        **given: Any,
+    ) -> Answer:
+        """Answer the next question of a conversation, as `ask` with what else is `given`.
+
+        One that refers to the `previous` question or answer is completed; `on_completed` gets it before it is asked.
+        """
+        asked = question
+        if previous is not None:
+            asked = rewritten(question, previous.asked or previous.question, previous.extracted or previous.text)
+        if asked != question:
+            on_completed(asked)
+        (answer,) = self.ask([asked], options, **given)
+        return answer.to(question)
+
     def search(
         self,
         queries: Sequence[str],
@@ -177,11 +199,9 @@ class Memory:
                 wanted = [(query, passages[hit.chunk].passage) for query, hit in hits]
                 sentences = best_sentences(answerer.model, wanted)
             else:
-                passages = known.of((), beside=[replace(hit, share=0.0) for _, hit in hits])
+                known.of((), beside=[replace(hit, share=0.0) for _, hit in hits])
                 sentences = [None] * len(hits)
-        ranked = (
-            passages[hit.chunk].ranked(hit.share, hit.ties, own) for (_, hit), own in zip(hits, sentences, strict=True)
-        )
+        ranked = (known.ranked(hit, sentence) for (_, hit), sentence in zip(hits, sentences, strict=True))
         return [tuple(islice(ranked, len(own))) for own in found]
 
     def add(
@@ -314,5 +334,5 @@ class Memory:
         sources: list[list[Source]] = [[] for _ in drafts]
         for number, hit in hits:
             sentence = drafts[number].sentences.get(hit.chunk, fitting.get((number, hit.chunk)))
-            sources[number].append(found[hit.chunk].ranked(hit.share, hit.ties, sentence))
+            sources[number].append(passages.ranked(hit, sentence))
         return list(map(tuple, sources))

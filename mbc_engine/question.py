@@ -10,7 +10,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from mbc_engine.conversation import rewritten
 from mbc_engine.errors import ConfigError
 from mbc_engine.mini.question_form import canonical_question
 from mbc_engine.text import Chunk, Document, Part, Skipped, named_whole, read_document, reread_file, split_sentences
@@ -108,10 +107,6 @@ class Answer:
     written_by: str | None = None
     asked: str | None = None
 
-    def follow_up(self, question: str) -> str:
-        """The next question of a conversation, with what it refers to."""
-        return rewritten(question, self.asked or self.question, self.extracted or self.text)
-
     def to(self, question: str) -> "Answer":
         """The answer to a question that was asked as the one that this answers."""
         return self if question == self.question else replace(self, question=question, asked=self.question)
@@ -199,11 +194,6 @@ class Source:
     bank: str
     line: int | None = None
 
-    def ranked(self, share: float, ties: int, sentence: str | None = None) -> "Source":
-        """The same passage as one question ranks it."""
-        ranked = replace(self, share=share, ties=ties, sentence=sentence)
-        return replace(ranked, line=_line(ranked))
-
     def span(self) -> tuple[int, int] | None:
         """Where the sentence stands in the passage, which may have it on several lines."""
         words = (self.sentence or "").split()
@@ -215,15 +205,11 @@ class Source:
 _MOST_BYTES: Final = 16 << 20
 
 
-def _line(source: Source) -> int | None:
-    span, file = source.span(), Path(source.path)
-    if span is None or source.passage is None or source.text_from != "file":
-        return None
+def _first_line(file: Path, passage: str) -> int | None:
     with suppress(OSError):
         data = file.read_bytes().replace(b"\r\n", b"\n") if file.stat().st_size <= _MOST_BYTES else b""
-        start = data.find(source.passage.encode())
-        if start >= 0:
-            return 1 + data.count(b"\n", 0, start) + source.passage.count("\n", 0, span[0])
+        start = data.find(passage.encode())
+        return 1 + data.count(b"\n", 0, start) if start >= 0 else None
     return None
 
 
@@ -249,6 +235,7 @@ class Passages:
         self._places: dict[tuple[str, str], tuple[Source, str | None]] = {}
         self._cut: dict[tuple[str, str], Sequence[Chunk]] = {}
         self._found: dict[int, Source] = {}
+        self._first_lines: dict[int, int | None] = {}
 
     def of(self, chunks: "Iterable[int]", beside: "Iterable[Hit]" = ()) -> dict[int, Source]:
         """The passages of chunks, by their indices in stored order, and of hits `beside` them.
@@ -275,6 +262,17 @@ class Passages:
         for chunk, own, cut, text in zip(missing, stored, unchanged, kept, strict=True):
             self._found[chunk] = self._passage(own, cut or text)
         return {chunk: self._found[chunk] for chunk in wanted}
+
+    def ranked(self, hit: "Hit", sentence: str | None) -> Source:
+        """The passage of a hit that was looked for, as one question ranks it."""
+        source = replace(self._found[hit.chunk], share=hit.share, ties=hit.ties, sentence=sentence)
+        span = source.span()
+        if span is None or source.passage is None or source.text_from != "file":
+            return source
+        if hit.chunk not in self._first_lines:
+            self._first_lines[hit.chunk] = _first_line(Path(source.path), source.passage)
+        first = self._first_lines[hit.chunk]
+        return replace(source, line=first and first + source.passage.count("\n", 0, span[0]))
 
     def _unchanged(self, stored: "StoredChunk", kept: "EncodedText | None") -> Chunk | None:
         """The chunk as the file has it, where decoding it would take long or the bank keeps no text."""

@@ -87,9 +87,6 @@ def converse(memory: Memory, options: AskOptions, read_line: Callable[[], str]) 
 
 def answer_live(memory: Memory, options: AskOptions, question: str, previous: Answer | None = None) -> Answer:
     begun = False
-    asked = previous.follow_up(question) if previous is not None else question
-    if asked != question:
-        out.print(asked_line(asked))
 
     def show(piece: str) -> None:
         nonlocal begun
@@ -98,7 +95,13 @@ def answer_live(memory: Memory, options: AskOptions, question: str, previous: An
 
     try:
         is_live = out.is_terminal and memory.can_stream(options)
-        (answer,) = memory.ask([asked], options, on_token=show if is_live else None)
+        answer = memory.follow_up(
+            question,
+            previous,
+            options,
+            on_completed=lambda asked: out.print(asked_line(asked)),
+            on_token=show if is_live else None,
+        )
     except KeyboardInterrupt:
         if not begun and out.is_terminal:  # which shows ^C
             out.print()
@@ -107,7 +110,7 @@ def answer_live(memory: Memory, options: AskOptions, question: str, previous: An
         if begun:
             out.print()
     show_answer(answer, with_bank=len(memory.paths) > 1, is_streamed=begun)
-    return answer.to(question)
+    return answer
 
 
 def _obey(command: str, memory: Memory, last: Answer | None) -> None:

@@ -246,11 +246,10 @@ class Answering:
                 self._on_token(number, piece)
 
         on_token("")
-        asked = self._previous.follow_up(question) if self._previous is not None else question
-        (answer,) = self._memory.ask([asked], options, on_token=on_token, with_codes=True)
+        answer = self._memory.follow_up(question, self._previous, options, on_token=on_token, with_codes=True)
         on_token("")
-        self._previous = answer.to(question)
-        return self._previous
+        self._previous = answer
+        return answer
 
 
 def search_documents(bank: Path, text: str, most: int) -> Iterator[tuple[tuple[StoredDocument, ...], int, bool]]:

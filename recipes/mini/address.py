@@ -8,7 +8,6 @@ articles of SQuAD's training set are held out: the settings were chosen on their
 Runs unchanged on a GPU (`--device cuda`).
 """
 
-import json
 import lzma
 import random
 import time
@@ -19,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from encoder import ENCODER
-from options import begin, stage_parser
+from options import begin, qa_rows, stage_parser
 from product_quantisation import fit
 from safetensors.torch import save_file
 from torch import Tensor
@@ -52,8 +51,7 @@ class Asked:
 
 def asked(data: Path, name: str, wanted: Callable[[str], bool] | None = None) -> Asked:
     """A QA set's paragraphs, each once, and questions; of all titles or those that are wanted."""
-    with lzma.open(data / "qa" / f"{name}.jsonl.xz", "rt", encoding="utf-8") as file:
-        rows = [row for row in map(json.loads, file) if wanted is None or wanted(row["title"])]
+    rows = [row for row in qa_rows(data, name) if wanted is None or wanted(row["title"])]
     places = {text: place for place, text in enumerate(dict.fromkeys(row["text"] for row in rows))}
     return Asked(list(places), [row["question"].strip() for row in rows], [places[row["text"]] for row in rows])
 

@@ -1,6 +1,8 @@
-"""The command lines of the stages: options that mean the same in each, how a training begins, and mini's settings."""
+"""What the stages share: options that mean the same in each, how a training begins, mini's settings and QA sets."""
 
 import argparse
+import json
+import lzma
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,3 +42,9 @@ def mini_settings() -> RetrieverReaderSettings:
     config = parse_model_config(path.read_text(encoding="utf-8"), str(path))
     assert isinstance(config, RetrieverReaderConfig)
     return config.retriever_reader
+
+
+def qa_rows(data: Path, name: str) -> list[dict[str, Any]]:
+    """The questions of a QA set, with their texts, titles and answers."""
+    with lzma.open(data / "qa" / f"{name}.jsonl.xz", "rt", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]

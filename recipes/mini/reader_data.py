@@ -6,8 +6,6 @@ hold the answer. There the answer is "none". Everything is drawn by a seed.
 """
 
 import hashlib
-import json
-import lzma
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -16,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 from encoder import sentence_vectors
+from options import qa_rows
 from safetensors.numpy import load_file, save_file
 from transformers import PreTrainedTokenizerBase
 
@@ -100,8 +99,7 @@ class Stage:
 
 def read_rows(data: Path, name: str) -> list[Row]:
     """The questions of a set whose answer stands in the text, and those that have none."""
-    with lzma.open(data / "qa" / f"{name}.jsonl.xz", "rt", encoding="utf-8") as file:
-        found = [json.loads(line) for line in file]
+    found = qa_rows(data, name)
     rows = [Row(name, row["title"], row["text"], row["question"], tuple(row["answers"])) for row in found]
     return [row for row in rows if not row.answers or (shortest(row).strip() and shortest(row) in row.text)]
 

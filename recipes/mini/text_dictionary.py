@@ -9,8 +9,6 @@ with: a new one needs a new codec in `mbc_engine/bank/text_codec.py` beside the 
 other sizes as well, and says what a chunk takes with each, in bytes and microseconds; nothing is written.
 """
 
-import argparse
-import json
 import lzma
 import random
 import time
@@ -19,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 import zstandard
+from options import qa_rows, stage_parser
 from zstandard import ZstdCompressionDict, ZstdCompressionParameters, ZstdCompressor, ZstdDecompressor
 
 DICTIONARY: Final = Path(__file__).parents[2] / "mbc_engine" / "bank" / "text.dict"
@@ -57,8 +56,7 @@ def train(texts: list[bytes], size: int) -> bytes:
 
 def unseen(data: Path) -> dict[str, list[bytes]]:
     """Texts that no dictionary was made from."""
-    with lzma.open(data / "qa" / "squad_val.jsonl.xz", "rt", encoding="utf-8") as file:
-        squad = dict.fromkeys(json.loads(line)["text"] for line in file)
+    squad = dict.fromkeys(row["text"] for row in qa_rows(data, "squad_val"))
     news = [piece for path in sorted((data / "news" / "wikinews").glob("*.txt")) for piece in _wrapped(path)]
     return {"squad_val": [text.encode() for text in squad], "wikinews": [text.encode() for text in news]}
 
@@ -97,11 +95,9 @@ def measure(name: str, dictionary: bytes, texts: dict[str, list[bytes]], level: 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="the development data")
+    parser = stage_parser(__doc__, "data", "seed")
     parser.add_argument("--out", type=Path, default=DICTIONARY)
     parser.add_argument("--bytes", type=int, default=SIZES[-1], help="its size")
-    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--measure", action="store_true", help="compare sizes, and write nothing")
     args = parser.parse_args()
     texts = samples(args.data, args.seed)

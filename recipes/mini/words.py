@@ -12,8 +12,6 @@ weights, how often the right paragraph is found first, or among five, and the by
 vectors are computed once and kept in `--out`. Nothing of `squad_val` is read.
 """
 
-import json
-import lzma
 import math
 import random
 import re
@@ -27,7 +25,7 @@ import numpy as np
 from address import articles
 from confidence import Asked
 from numpy.typing import NDArray
-from options import begin, stage_parser
+from options import begin, qa_rows, stage_parser
 
 from mbc_engine import MemoryBank, RetrieverReader, load_model
 from mbc_engine.bank import Origin, StoredDocument
@@ -55,7 +53,7 @@ def common_words(data: Path, seed: int) -> list[str]:
 
 def vague_words(data: Path) -> set[str]:
     """Words of questions that say little of which paragraph a question is about."""
-    every = rows(data, "squad_realigned")
+    every = qa_rows(data, "squad_realigned")
     words = {text: word_index.words_in(text) for text in {row["text"] for row in every}}
     holding = Counter(word for own in words.values() for word in own)
     shared: Counter[str] = Counter()
@@ -76,16 +74,11 @@ def vague_words(data: Path) -> set[str]:
     return vague
 
 
-def rows(data: Path, name: str) -> list[dict[str, Any]]:
-    with lzma.open(data / "qa" / f"{name}.jsonl.xz", "rt", encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
-
-
 def banks(data: Path) -> Iterator[Asked]:
     """The banks; paragraphs with a question of `squad_train_part` or `squad_val` are left out."""
-    others = {_plain(row["question"]) for name in ("squad_train_part", "squad_val") for row in rows(data, name)}
+    others = {_plain(row["question"]) for name in ("squad_train_part", "squad_val") for row in qa_rows(data, name)}
     for name, counts in (("squad_realigned", 1), ("squad_cs224n_val", 2)):
-        every = rows(data, name)
+        every = qa_rows(data, name)
         seen = {row["text"] for row in every if _plain(row["question"]) in others}
         titles: dict[str, list[str]] = {}
         for row in every:

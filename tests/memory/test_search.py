@@ -97,6 +97,24 @@ def test_a_line_is_that_of_the_sentence_in_the_file(model: MBC, tmp_path: Path) 
     assert {own.line for own in changed if own.state == "changed"} == {None}
 
 
+def test_a_file_is_searched_for_a_line_once_however_many_questions_find_it(
+    model: MBC, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.txt").write_text("Ada moved.")
+    read, read_bytes = list[str](), Path.read_bytes
+
+    def noted(path: Path) -> bytes:
+        read.append(path.name)
+        return read_bytes(path)
+
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        list(ingest(model, bank, [tmp_path / "a.txt"]))
+        monkeypatch.setattr(Path, "read_bytes", noted)
+        found = Memory(bank, model).search(["Who moved?", "Did Ada move?"])
+    assert [own.line for (own,) in found] == [1, 1]
+    assert read == ["a.txt"]
+
+
 def test_a_search_loads_no_reader_and_decodes_only_what_is_shown(
     tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
