@@ -93,7 +93,7 @@ def pick_questions(news: Sequence[Story]) -> list[QAExample]:
     gold: dict[tuple[str, str], list[str]] = {}
     for story in news:
         for text, answer in story.questions:
-            gold.setdefault((story.text, text), []).append(answer)
+            gold.setdefault((story.text, text), []).extend([answer, *_with_units(answer, story.text)])
     questions = [QAExample("", story, text, tuple(answers)) for (story, text), answers in gold.items()]
     chosen: list[QAExample] = []
     for kind in _KINDS * _OF_EACH:
@@ -102,6 +102,12 @@ def pick_questions(news: Sequence[Story]) -> list[QAExample]:
         if found := min(fitting, key=lambda own: own.text in used, default=None):
             chosen.append(found)
     return chosen
+
+
+def _with_units(answer: str, story: str) -> list[str]:
+    """A number with the word it counts, as its story has it: `58-year-old` is right too where 58 is expected."""
+    number = re.escape(answer) if answer[:1].isdigit() else "(?!)"
+    return list(dict.fromkeys(re.findall(rf"(?<![\w.,-]){number}[- ][\w-]+", story)))
 
 
 def _write(news: Sequence[Story], folder: Path) -> dict[str, Path]:
