@@ -216,6 +216,15 @@ def question_history() -> Path:
     return platformdirs.user_data_path("mbc") / "questions.history"
 
 
+def dashboard_settings() -> Path:
+    """What the dashboard keeps between starts."""
+    return platformdirs.user_state_path("mbc") / "dashboard.json"
+
+
+def demo_folder() -> Path:
+    return platformdirs.user_data_path("mbc") / "demo"
+
+
 def states_cache() -> Path:
     """Where states of frozen encoders are kept between trainings; may be deleted at any time."""
     return platformdirs.user_cache_path("mbc") / "states"

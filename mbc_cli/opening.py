@@ -1,4 +1,4 @@
-"""A source's file opened at its line, in the user's editor or pager; PDF and Word in the system's program for them."""
+"""A file opened at a line, in the user's editor or pager; PDF and Word in the system's program for them."""
 
 import os
 import shlex
@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Final
 
 from mbc_engine.errors import DataError
-from mbc_engine.question import Source
 
 _VARIABLES: Final = ("VISUAL", "EDITOR", "PAGER")
 _PAGERS: Final = ("less", "more", "vi")
@@ -18,9 +17,8 @@ _WITH_GOTO: Final = ("code", "code-insiders", "codium", "cursor")
 _NOT_TEXT: Final = (".pdf", ".docx")
 
 
-def open_source(source: Source) -> None:
-    """Show a source's file until the program ends. Raises DataError if it is gone, or no program can show it."""
-    path = Path(source.path)
+def open_file(path: Path, line: int | None = None) -> None:
+    """Show a file at a line until the program ends. Raises DataError if it is gone, or no program can show it."""
     if not path.is_absolute() or not path.is_file():
         raise DataError(f"{path} cannot be opened: it is not a file any more.", hint="`mbc search` shows its text.")
     if path.suffix.lower() in _NOT_TEXT:
@@ -29,7 +27,7 @@ def open_source(source: Source) -> None:
         typer.launch(str(path))
         return
     try:
-        subprocess.run(_command(path, source.line), check=False)  # noqa: S603  # the user's own choice
+        subprocess.run(_command(path, line), check=False)  # noqa: S603  # the user's own choice
     except OSError as error:
         raise DataError(f"{path} cannot be opened: {error}.", hint="Set EDITOR to an editor.") from error
 

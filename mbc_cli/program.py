@@ -50,6 +50,10 @@ def is_typed(ctx: typer.Context, name: str) -> bool:
     return _origin(ctx, name) == "commandline"
 
 
+def is_default(ctx: typer.Context, name: str) -> bool:
+    return _origin(ctx, name) == "default"
+
+
 def _name_value(param: Any) -> None:
     """Typer shows the Python type of what a parameter takes, also of a switch, and of what has a name already."""
     if isinstance(param, TyperArgument):

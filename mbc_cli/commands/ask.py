@@ -13,7 +13,7 @@ import typer
 from rich.text import Text
 
 from mbc_cli.engine import open_memory
-from mbc_cli.opening import open_source
+from mbc_cli.opening import open_file
 from mbc_cli.options import (
     AsOfOption,
     BanksOption,
@@ -150,7 +150,7 @@ def _ask_one(memory: "Memory", options: AskOptions, *, question: str, as_json: b
         answer = answer_live(memory, options, question)
         show_times(answer, memory.loading)
         if opens and answer.sources:
-            open_source(answer.sources[0])
+            open_file(Path(answer.sources[0].path), answer.sources[0].line)
 
 
 def _ask_all(

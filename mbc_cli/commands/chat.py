@@ -10,7 +10,7 @@ from typing import Final
 from rich.text import Text
 
 from mbc_cli.config import question_history
-from mbc_cli.opening import open_source
+from mbc_cli.opening import open_file
 from mbc_cli.question_history import add_question, read_questions
 from mbc_cli.render.answer import asked_line, show_answer, show_source, show_times
 from mbc_cli.render.bank import holdings
@@ -118,7 +118,7 @@ def _obey(command: str, memory: Memory, last: Answer | None) -> None:
         case "/sources":
             _show_passages(last, with_bank=len(memory.paths) > 1)
         case "/open" if last is not None and last.sources:
-            open_source(last.sources[0])
+            open_file(Path(last.sources[0].path), last.sources[0].line)
         case "/open":
             notes.print("There is no source to open.")
         case "/help":

@@ -4,21 +4,28 @@ import gc
 import os
 import sys
 import threading
-from typing import Annotated
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mbc_cli.completion import runs as known_runs
 from mbc_cli.config import placed
 from mbc_cli.options import BankOption, DeviceOption, ModelOption, RunsOption, option
+from mbc_cli.program import is_default
 from mbc_cli.render.terminal import notes
 from mbc_engine.errors import ConfigError
+
+if TYPE_CHECKING:
+    from mbc_cli.tui.state import Places
 
 _RUN = "Open with this training run: its name in --runs, or its folder."
 _VIEW = "Open with this view: overview, codes, train, ingest, ask or documents."
 
 
 def tui(
+    ctx: typer.Context,
     *,
     bank: BankOption,
     model: ModelOption,
@@ -35,7 +42,8 @@ def tui(
 ) -> None:
     """Open the dashboard: browse documents and codes, follow training and ingests, ask questions.
 
-    It updates as other processes change the bank and the training runs.
+    It updates as other processes change the bank and the training runs, and opens as it was left: with the last bank,
+    view and theme, unless options say otherwise.
 
     Examples:
       mbc tui
@@ -43,14 +51,18 @@ def tui(
       mbc tui --run smollm2-135m-3
       mbc tui --web
     """
-    from mbc_cli.tui.app import VIEWS, Dashboard
+    from mbc_cli.tui.app import VIEWS
+    from mbc_cli.tui.jobs import read_settings
     from mbc_cli.tui.state import Places
 
-    names = [own.NAME for own in VIEWS]
+    names, settings = [own.NAME for own in VIEWS], read_settings()
     if view is not None and view not in names:
         raise ConfigError(f"There is no view {view!r}.", hint=f"Views: {', '.join(names)}.")
+    last, last_view = str(settings.get("bank")), settings.get("view")
+    if is_default(ctx, "bank") and Path(last).is_file():
+        bank = Path(last)
     places = Places(bank.absolute(), model, runs.absolute(), None if run is None else placed(run, runs), device)
-    view = view or names[0]
+    view = view or (last_view if last_view in names else names[0])
     if web:
         from mbc_cli.render.terminal import out
         from mbc_cli.tui.web import DashboardServer
@@ -66,13 +78,27 @@ def tui(
         raise ConfigError(
             "The dashboard needs a terminal.", hint="Start it in one, or serve it to a browser with --web."
         )
+    _show(places, view, settings)
+
+
+def _show(places: "Places", view: str, settings: dict[str, Any]) -> None:
+    """Run the dashboard, again for every bank that is opened in it, and keep how it is left."""
+    from mbc_cli.tui.app import Dashboard
+    from mbc_cli.tui.jobs import keep_settings
+
     # The events of a long log are no garbage, and looking for some among them took a tenth of opening one.
     gc.freeze()
     gc.set_threshold(100_000, 20, 100)
     terminal = sys.__stdin__.fileno() if sys.__stdin__ is not None and sys.__stdin__.isatty() else None
     was_quiet, notes.quiet = notes.quiet, True  # the dashboard has the terminal
-    dashboard = Dashboard(places, view, terminal)
-    dashboard.run()
+    while True:
+        dashboard = Dashboard(places, view, terminal, settings)
+        other = dashboard.run()
+        settings = dashboard.settings
+        keep_settings(settings)
+        if other is None:
+            break
+        places, view = replace(places, bank=other), dashboard.state.view
     notes.quiet = was_quiet
     if dashboard.error is not None:
         raise dashboard.error

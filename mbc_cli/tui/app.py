@@ -2,20 +2,23 @@
 
 import asyncio
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from textual.app import App, ComposeResult, SystemCommand
+from textual.app import App, ComposeResult, SuspendNotSupported, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widgets import Footer, TabbedContent, Tabs
 
-from mbc_cli.config import activity_log
-from mbc_cli.tui.jobs import Poll, poll_bank, poll_log, poll_run, poll_runs, poll_terminal, start_polling
+from mbc_cli.config import activity_log, demo_folder
+from mbc_cli.opening import open_file
+from mbc_cli.text import plain
+from mbc_cli.tui.jobs import ChildProcess, Poll, poll_bank, poll_log, poll_run, poll_runs, poll_terminal, start_polling
 from mbc_cli.tui.state import AttachedRun, DashboardState, Places, RunSummary
 from mbc_cli.tui.views import View
 from mbc_cli.tui.views.ask import AskView
@@ -24,16 +27,26 @@ from mbc_cli.tui.views.documents import DocumentsView
 from mbc_cli.tui.views.ingest import IngestTab
 from mbc_cli.tui.views.overview import OverviewView
 from mbc_cli.tui.views.train import TrainView
+from mbc_cli.tui.widgets.inputs import Form
+from mbc_engine.errors import MBCError
 from mbc_engine.runs.event_log import Followed
 from mbc_engine.runs.ingests import is_recorded
 
 # In the order of their tabs and of the keys 1, 2, 3, ...
 VIEWS: Final[tuple[type[View], ...]] = (OverviewView, CodesView, TrainView, IngestTab, AskView, DocumentsView)
+# Views with what the command palette does there.
+_VERBS: Final = (
+    ("ingest", "Ingest path", "Choose a file or folder to ingest by its path", "go_to"),
+    ("train", "New training", "Start a training run", "start"),
+    ("documents", "Remove documents", "Remove the marked documents, or the one at the cursor", "remove"),
+    ("documents", "Search documents", "Search the contents of documents", "search"),
+)
+_ENDS: Final = ("finished", "stopped", "interrupted", "failed")
 _DRAW_INTERVAL: Final = 0.5  # seconds; drawing is most of what the dashboard does
 
 
-class Dashboard(App[None]):
-    """Watch and use a memory; ends with its `terminal`, a file descriptor, or with an unexpected `error`."""
+class Dashboard(App[Path]):
+    """Watch and use a memory; returns the bank to open next, if any; ends with its `terminal`, a file descriptor, or with an unexpected `error`."""
 
     TITLE = "mbc"
     CSS_PATH = "dashboard.tcss"
@@ -43,14 +56,26 @@ class Dashboard(App[None]):
         *(Binding(str(key), f"view('{view.NAME}')", view.TITLE, show=False) for key, view in enumerate(VIEWS, 1)),
         Binding("ctrl+pageup", "turn(-1)", "Previous view", show=False, priority=True),
         Binding("ctrl+pagedown", "turn(1)", "Next view", show=False, priority=True),
+        Binding("D", "demo", "Demo"),
+        Binding("ctrl+p", "command_palette", "palette", show=False, priority=True),
+        Binding("colon", "command_palette", "Commands", show=False),
         Binding("question_mark", "show_keys", "Keys"),
         Binding("q", "quit", "Quit"),
     ]
 
-    def __init__(self, places: Places, view: str = OverviewView.NAME, terminal: int | None = None) -> None:
+    def __init__(
+        self,
+        places: Places,
+        view: str = OverviewView.NAME,
+        terminal: int | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
         super().__init__()
+        self._settings = settings or {}
         self.places, self._first, self._terminal = places, view, terminal
         self.state = DashboardState()
+        if self._settings.get("bank") == str(places.bank):
+            self.state.transcript.extend(_turns(self._settings.get("transcript")))
         self._polls: dict[str, Callable[[], None]] = {}  # how to stop them
         self._is_stale = False
         self._keys: set[Binding] = set()  # that the footer shows
@@ -68,12 +93,14 @@ class Dashboard(App[None]):
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.exit, None, 128 + signal.SIGTERM)
         log = activity_log(self.places.bank)
         self._poll("bank", poll_bank(self.places.bank, self._updating(self.state.update_bank)))
-        self._poll("ingest", poll_log(log, lambda: is_recorded(log), self._updating(self.state.update_ingest)))
+        self._poll("ingest", poll_log(log, lambda: is_recorded(log), self._updating(self._update_ingest)))
         if self._terminal is not None:
             self._poll("terminal", poll_terminal(self._terminal))
         if self.places.run is not None:
             self.attach(self.places.run)
         self._poll("runs", poll_runs(self.places.runs, self._updating(self._update_runs)))
+        if (theme := self._settings.get("theme")) in self.available_themes:
+            self.theme = theme
         self.set_interval(_DRAW_INTERVAL, self._draw_if_stale)
 
     def on_unmount(self) -> None:
@@ -109,6 +136,70 @@ class Dashboard(App[None]):
         yield from super().get_system_commands(screen)
         for view in VIEWS:
             yield SystemCommand(view.TITLE, view.ABOUT, lambda name=view.NAME: self.action_view(name))
+        yield SystemCommand("Open bank", "Switch to another bank", self.action_open_bank)
+        yield SystemCommand("Demo", "Ingest ten made-up stories and ask about them", self.action_demo)
+        for name, title, about, action in _VERBS:
+            if name in {view.NAME for view in VIEWS}:
+                yield SystemCommand(title, about, partial(self._act, name, action))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return action != "demo" or (self.state.bank is None and self.state.bank_error is not None)
+
+    async def _act(self, name: str, action: str) -> None:
+        self.action_view(name)
+        await self.run_action(action, self.view)
+
+    def action_open_bank(self) -> None:
+        def switch(typed: dict[str, str]) -> str:
+            path = Path(typed["path"]).expanduser().absolute()
+            if not path.is_file():
+                return f"{path} is not a bank."
+            self.exit(path)
+            return ""
+
+        beside = sorted(map(str, self.places.bank.parent.glob("*.mbc")))
+        fields = {"path": ("Bank", str(self.places.bank))}
+        self.push_screen(Form("Open bank", fields, switch, button="Open", suggestions={"path": beside}))
+
+    def action_demo(self) -> None:
+        bank = demo_folder() / "demo.mbc"
+
+        def end(error: str) -> None:
+            if error:
+                self.notify(plain(error), severity="error", markup=False)
+            else:
+                self.exit(bank)
+
+        if bank.exists():
+            self.exit(bank)
+            return
+        self.notify("Preparing the demo: ten stories are memorised.", timeout=20)
+        arguments = ["demo", f"--model={self.places.model}", f"--keep={demo_folder()}"]
+        ChildProcess(arguments, partial(self.call_later, end))
+
+    def open_file(self, path: Path, line: int | None = None) -> None:
+        """Show a file in the user's editor or pager, which has the terminal meanwhile."""
+        try:
+            with self.suspend():
+                error = _opened(path, line)
+        except SuspendNotSupported:
+            error = "Files can be opened in a terminal alone."
+        if error:
+            self.notify(plain(error), severity="error", markup=False)
+
+    def show_document(self, path: str) -> None:
+        self.action_view(DocumentsView.NAME)
+        self.query_one(DocumentsView).show_only(path)
+
+    def copy(self, text: str) -> None:
+        self.copy_to_clipboard(text)
+        self.notify(f"Copied {plain(text)}", markup=False)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the next start begins with."""
+        bank, turns = str(self.places.bank), list(self.state.transcript)
+        return {"theme": self.theme, "view": self.state.view, "bank": bank, "transcript": turns}
 
     def action_view(self, name: str) -> None:
         self.query_one(TabbedContent).active = name
@@ -124,6 +215,7 @@ class Dashboard(App[None]):
             self.action_show_help_panel()
 
     def on_tabbed_content_tab_activated(self, event: TabbedContent.TabActivated) -> None:
+        self.state.view = self.view.NAME
         self.draw()
         if isinstance(self.focused, Tabs) or self.focused is None or self.view not in self.focused.ancestors:
             self.view.take_focus()
@@ -150,13 +242,24 @@ class Dashboard(App[None]):
         run = AttachedRun(folder)
 
         def update(followed: Followed, at_work: bool, usage: NDArray[np.float32] | None) -> None:
-            was_behind = run.is_behind
+            was_behind, before = run.is_behind, run.state
             run.update(followed, at_work, usage)
+            if name == "run" and not was_behind:
+                self._notify_end("Training", before, run.state, TrainView.NAME)
             if was_behind and not run.is_behind:
                 self.call_next(self._draw_if_stale)  # a long log has been waited for
 
         self._poll(name, poll_run(folder, self._updating(update)))
         return run
+
+    def _update_ingest(self, followed: Followed, at_work: bool) -> None:
+        before = self.state.ingest_state
+        self.state.update_ingest(followed, at_work)
+        self._notify_end("Ingest", before, self.state.ingest_state, IngestTab.NAME)
+
+    def _notify_end(self, work: str, before: str | None, now: str | None, view: str) -> None:
+        if before in ("running", "training") and now in _ENDS and view != self.view.NAME:
+            self.notify(f"{work} {now}.", severity="information" if now == "finished" else "warning")
 
     def _update_runs(self, runs: tuple[RunSummary, ...]) -> None:
         self.state.runs = runs
@@ -172,3 +275,19 @@ class Dashboard(App[None]):
         if self._is_stale and self.is_running:  # views come apart before the timer ends
             self._is_stale = False
             self.draw()
+
+
+def _turns(kept: object) -> Iterable[tuple[str, str]]:
+    for turn in kept if isinstance(kept, list) else ():
+        match turn:
+            case [str(question), str(answer)]:
+                yield question, answer
+
+
+def _opened(path: Path, line: int | None) -> str:
+    """Why a file could not be shown, or ""."""
+    try:
+        open_file(path, line)
+    except MBCError as error:
+        return f"{error.message} {error.hint or ''}"
+    return ""

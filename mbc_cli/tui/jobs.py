@@ -3,6 +3,7 @@
 Results reach the app's thread as calls, by a function like `App.call_later`.
 """
 
+import json
 import os
 import queue
 import select
@@ -12,15 +13,17 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
+from mbc_cli.config import dashboard_settings
 from mbc_cli.engine import open_memory
 from mbc_cli.text import plain
 from mbc_cli.tui.state import BankSnapshot, Places, RunSummary
+from mbc_engine.atomic_write import atomic_write, make_private_folder
 from mbc_engine.bank import (
     CodeShape,
     MemoryBank,
@@ -179,6 +182,21 @@ def poll_terminal(descriptor: int) -> Poll:
         if any(mask & select.POLLHUP for _, mask in poll.poll(0)):
             os._exit(128 + signal.SIGHUP)
         yield False
+
+
+def read_settings() -> dict[str, Any]:
+    """What the dashboard kept at its last end; nothing where that cannot be read."""
+    with suppress(OSError, ValueError, RecursionError):
+        if isinstance(kept := json.loads(dashboard_settings().read_bytes()), dict):
+            return kept
+    return {}
+
+
+def keep_settings(settings: Mapping[str, Any]) -> None:
+    with suppress(OSError):
+        make_private_folder(dashboard_settings().parent)
+        with atomic_write(dashboard_settings(), is_private=True) as file:
+            file.write(json.dumps(settings).encode())
 
 
 ModelState = Literal["unloaded", "requested", "loading", "ready", "decoding", "missing"]

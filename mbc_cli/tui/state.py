@@ -1,5 +1,6 @@
 """What the dashboard knows. The poller and jobs update it in the app's own thread alone; views draw it."""
 
+from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from mbc_engine.events import Validated
 from mbc_engine.runs.event_log import Followed
 from mbc_engine.runs.ingests import IngestHistory, IngestState
 from mbc_engine.runs.training_runs import RunHistory, RunState
+
+_MAX_TURNS = 50
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,8 @@ class DashboardState:
     """Everything the views draw.
 
     `runs` are all, the one changed last first; `run` is the current one and `other` the one it is compared with.
-    `codes_read` is the share of each code in the last answer, [levels, codebooks, codes].
+    `codes_read` is the share of each code in the last answer, [levels, codebooks, codes]. `transcript` has the last
+    questions with their answers.
     """
 
     bank: BankSnapshot | None = None
@@ -91,6 +95,8 @@ class DashboardState:
     run: AttachedRun | None = None
     other: AttachedRun | None = None
     codes_read: NDArray[np.float32] | None = None
+    view: str = ""
+    transcript: deque[tuple[str, str]] = field(default_factory=lambda: deque(maxlen=_MAX_TURNS))
 
     @property
     def run_folder(self) -> Path | None:

@@ -89,4 +89,4 @@ def error_text(error: MBCError, *hints: str) -> Text:
 
 def no_bank_text(error: MBCError) -> Text:
     """Why there is no bank, and the ways out."""
-    return error_text(error, "Create one in Ingest (4), or try `mbc demo`.")
+    return error_text(error, "Create one in Ingest (4), or press D for a demo with ten made-up stories.")

@@ -1,6 +1,7 @@
 """A place to ask: answers as they come, their sources, and what these say."""
 
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from rich.text import Text
@@ -13,6 +14,7 @@ from textual.widgets import Input, Select, Static
 
 from mbc_cli.config import question_history
 from mbc_cli.question_history import add_question, read_questions
+from mbc_cli.render.answer import NOT_IN_MEMORY, place
 from mbc_cli.render.bank import holdings
 from mbc_cli.text import counted, near, plain
 from mbc_cli.tui.jobs import Answering, ModelState, start_thread
@@ -41,7 +43,8 @@ class AskView(View):
     you trained, how it reads the bank.
 
     Enter on a source shows its passage, with the sentence the answer was taken from underlined. If the file has changed
-    or is gone, the bank's copy is shown. Escape leaves the input line, so that the digits switch views.
+    or is gone, the bank's copy is shown. `o` opens the file in your editor, `d` shows the document, `y` copies the
+    path; elsewhere `y` copies the answer. Escape leaves the input line, so that the digits switch views.
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "stop", "Stop"),
@@ -49,6 +52,9 @@ class AskView(View):
         Binding("escape", "take_focus", "Ask"),
         Binding("ctrl+o", "sources", "Sources"),
         Binding("enter", "open", "Open"),
+        Binding("o", "open_file", "Open file"),
+        Binding("d", "document", "Document"),
+        Binding("y", "copy", "Copy"),
         Binding("up", "recall(-1)", "Previous question", show=False),
         Binding("down", "recall(1)", "Next question", show=False),
     ]
@@ -79,7 +85,10 @@ class AskView(View):
             yield Select(modes, allow_blank=False, compact=True, id="how")
 
     def on_mount(self) -> None:
-        self.query_one("#turns", VerticalScroll).anchor()
+        turns = self.query_one("#turns", VerticalScroll)
+        turns.anchor()
+        for question, answer in self.state.transcript:
+            turns.mount(ChatTurn(question, answer))
         self.run_job("history", lambda: [read_questions(question_history())], self._remember)
         later = self.app.call_later
         calls = (partial(later, show) for show in (self.show_model, self.show_token, self.show_answer))
@@ -128,7 +137,8 @@ class AskView(View):
             "recall": self._line.has_focus,
             "leave": self._covers_turns or self._line.has_focus,
             "stop": bool(self._waiting),
-            "open": isinstance(self.screen.focused, Citation),
+            **dict.fromkeys(("open", "open_file", "document"), self._cited is not None),
+            "copy": bool(self.state.transcript) and not self._line.has_focus,
         }
         return can.get(action, True)
 
@@ -163,9 +173,26 @@ class AskView(View):
                 self.call_after_refresh(citations.first().focus)
                 return
 
+    @property
+    def _cited(self) -> "Source | None":
+        return self.screen.focused.source if isinstance(self.screen.focused, Citation) else None
+
     def action_open(self) -> None:
-        if isinstance(self.screen.focused, Citation):
-            self._show_passage(self.screen.focused.source)
+        if (source := self._cited) is not None:
+            self._show_passage(source)
+
+    def action_open_file(self) -> None:
+        if (source := self._cited) is not None:
+            self.dashboard.open_file(Path(source.path), source.line)
+
+    def action_document(self) -> None:
+        if (source := self._cited) is not None:
+            self.dashboard.show_document(source.path)
+
+    def action_copy(self) -> None:
+        """Copy the path of the source at the cursor, or else the last answer."""
+        source = self._cited
+        self.dashboard.copy(self.state.transcript[-1][1] if source is None else place(source))
 
     @on(events.Click)
     def _open_clicked(self, event: events.Click) -> None:
@@ -223,6 +250,7 @@ class AskView(View):
             self._model_state, self._model_error = "ready", None
             if turn is not None:
                 turn.show(answer)
+                self.state.transcript.append((answer.question, answer.text or NOT_IN_MEMORY))
                 self.call_after_refresh(self._scroll_to_top_of, turn)
                 if answer.sources and self.screen.has_class("-wide"):
                     self._show_passage(answer.sources[0])
@@ -232,11 +260,11 @@ class AskView(View):
 
     def _show_reasons(self) -> None:
         self.dashboard.changed()
-        for place, turn in enumerate(self._waiting.values()):
+        for number, turn in enumerate(self._waiting.values()):
             if self._model_state == "loading":
                 turn.wait(f"waiting for model {plain(self.places.model)}…")
             else:
-                turn.wait("waiting for the previous answer…" if place else "searching the bank…")
+                turn.wait("waiting for the previous answer…" if number else "searching the bank…")
 
     def _scroll_to_top_of(self, turn: ChatTurn) -> None:
         turns = self.query_one("#turns", VerticalScroll)

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from rich.text import Text
@@ -53,6 +54,8 @@ class DocumentsView(View):
         Binding("d,delete", "remove", "Remove"),
         Binding("u,ctrl+z", "undo", "Undo"),
         Binding("s", "sort", "Sort"),
+        Binding("o", "open_file", "Open file"),
+        Binding("y", "copy", "Copy path", show=False),
         Binding("escape", "leave", "Back", show=False),
         Binding("down", "to_rows", "Down", show=False),
     ]
@@ -146,6 +149,19 @@ class DocumentsView(View):
         taken = self._taken.pop()
         self._change(lambda: restore_documents(self.places.bank, taken), partial(self._end_undo, taken))
 
+    def action_open_file(self) -> None:
+        if (found := self._current) is not None and found.origin.source:
+            self.dashboard.open_file(Path(found.origin.source))
+
+    def action_copy(self) -> None:
+        if (found := self._current) is not None:
+            self.dashboard.copy(found.origin.name or found.digest)
+
+    def show_only(self, text: str) -> None:
+        """Show the documents with this in their path."""
+        self.query_one("#text", Input).value = text
+        self._table.focus()
+
     def action_sort(self) -> None:
         column = 0 if self._order is None else self._order + 1
         self._order = column if column < len(_COLUMNS) else None
@@ -157,7 +173,7 @@ class DocumentsView(View):
             "to_rows": is_typing,
             "undo": bool(self._taken) and not is_typing,
             "remove": bool(self._table.rows) and not is_typing,
-            "sort": bool(self._table.rows) and not is_typing,
+            **dict.fromkeys(("sort", "open_file", "copy"), bool(self._table.rows) and not is_typing),
             "search": not is_typing,
         }
         return can.get(action, True)

@@ -28,14 +28,13 @@ _CERTAIN: Final = ("high", "memory")
 class ChatTurn(Vertical):
     """One question, which may be untrusted text, and its answer."""
 
-    def __init__(self, question: str) -> None:
+    def __init__(self, question: str, text: str = "") -> None:
         super().__init__()
-        self._question = question
-        self._text = ""
+        self._question, self._text = question, text
 
     def compose(self) -> ComposeResult:
         yield Static(Text(f"? {plain(self._question)}"), classes="question")
-        yield Static(classes="answer waiting")
+        yield Static(Text(plain(self._text)), classes="answer" if self._text else "answer waiting")
 
     def wait(self, reason: str) -> None:
         if not self._text:
@@ -101,8 +100,8 @@ class Citation(Static, can_focus=True):
 
     ALLOW_SELECT = False
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "app.focus_previous", "Up", show=False),
-        Binding("down", "app.focus_next", "Down", show=False),
+        Binding("up,k", "app.focus_previous", "Up", show=False),
+        Binding("down,j", "app.focus_next", "Down", show=False),
     ]
 
     def __init__(self, number: int, source: "Source") -> None:

@@ -1,0 +1,125 @@
+"""What the dashboard keeps between starts, and how it changes banks and opens and copies what it shows."""
+
+import json
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.widgets import Input
+
+from mbc_cli.config import dashboard_settings
+from mbc_cli.tui import app as module
+from mbc_cli.tui.app import Dashboard
+from mbc_cli.tui.jobs import keep_settings, read_settings
+from mbc_cli.tui.state import Places
+from mbc_cli.tui.views.documents import DocumentsView
+from mbc_cli.tui.widgets.table import RowTable
+from mbc_engine.events import IngestFinished, IngestStarted
+from mbc_engine.runs.event_log import Followed
+
+
+async def test_theme_view_bank_and_transcript_are_kept(places: Places, until: Any, screen: Any) -> None:
+    app = Dashboard(places)
+    async with app.run_test(size=(120, 40)) as pilot:
+        app.theme = "textual-light"
+        app.state.transcript.append(("Where did Ada move?", "Aalen"))
+        await pilot.press("5")
+        await until(lambda: app.state.view == "ask")
+    keep_settings(app.settings)
+    assert dashboard_settings().stat().st_mode & 0o777 == 0o600
+    kept = read_settings()
+    assert (kept["view"], kept["bank"]) == ("ask", str(places.bank))
+    again = Dashboard(places, kept["view"], settings=kept)
+    async with again.run_test(size=(120, 40)):
+        await until(lambda: "? Where did Ada move?" in screen(again) and "Aalen" in screen(again))
+        assert again.theme == "textual-light"
+    assert not Dashboard(Places(Path("/other.mbc"), "mini", places.runs), settings=kept).state.transcript
+
+
+@pytest.mark.parametrize(
+    "damage", [b"", b"{", b"[1]", b"\xff", b'{"theme": 3, "view": [], "bank": {}, "transcript": [1, [2]]}']
+)
+async def test_damaged_settings_are_ignored(places: Places, damage: bytes) -> None:
+    dashboard_settings().parent.mkdir(parents=True)
+    dashboard_settings().write_bytes(damage)
+    app = Dashboard(places, settings=read_settings())
+    async with app.run_test(size=(80, 24)):
+        assert not app.state.transcript
+    assert json.loads(json.dumps(app.settings))["bank"] == str(places.bank)
+
+
+def test_another_bank_is_opened_and_comes_back_next_time(
+    mbc: Any, make_bank: Any, record: Any, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other, opened = make_bank("other.mbc", record("/a.txt", "Ada")), []
+
+    def run(self: Dashboard) -> Path | None:
+        opened.append(self.places.bank)
+        return other if len(opened) == 1 else None
+
+    monkeypatch.setattr(Dashboard, "run", run)
+    monkeypatch.setenv("TEXTUAL_DRIVER", "none")
+    monkeypatch.setattr("mbc_cli.commands.tui.threading.enumerate", list)
+    assert mbc("tui").exit_code == 0
+    assert opened[1:] == [other]
+    assert mbc("tui").exit_code == 0
+    assert mbc("tui", "--bank", "third.mbc").exit_code == 0
+    assert opened[2:] == [other, Path("third.mbc").absolute()]
+
+
+async def test_the_palette_opens_a_bank(places: Places, make_bank: Any, record: Any, until: Any, screen: Any) -> None:
+    other = make_bank("other.mbc", record("/a.txt", "Ada"))
+    app = Dashboard(places)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("colon", *"open bank")
+        await until(lambda: "Switch to another bank" in screen(app))
+        await pilot.press("down", "enter")
+        await until(lambda: app.screen.query("#path"))
+        app.screen.query_one("#path", Input).value = str(places.bank)
+        await pilot.press("enter")
+        await until(lambda: "is not a bank" in screen(app))
+        app.screen.query_one("#path", Input).value = str(other)
+        await pilot.press("enter")
+        await until(lambda: app.return_value == other)
+
+
+async def test_the_end_of_an_ingest_is_told_elsewhere(places: Places, until: Any, screen: Any) -> None:
+    app = Dashboard(places, "documents")
+    async with app.run_test(size=(120, 40)):
+        app._update_ingest(Followed([(1.0, IngestStarted(1, 8))]), True)
+        end = IngestFinished(1, 1, 0, 0, 0, 1.0, 1.0, True, 1, 1, 1, 27, 0, 0)
+        app._update_ingest(Followed([(2.0, end)]), False)
+        await until(lambda: [note.message for note in app._notifications] == ["Ingest finished."])
+
+
+async def test_a_document_is_opened_and_its_path_copied(
+    places: Places, make_bank: Any, record: Any, tmp_path: Path, until: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Path] = []
+    monkeypatch.setattr(module, "open_file", lambda path, line: opened.append(path))
+    monkeypatch.setattr(Dashboard, "suspend", contextmanager(lambda self: iter([None])))
+    make_bank("memory.mbc", record("/notes/ada.txt", "Ada"), record("/notes/bruno.txt", "Bruno"))
+    app = Dashboard(places, "documents")
+    async with app.run_test(size=(120, 40)) as pilot:
+        view = app.query_one(DocumentsView)
+        await until(lambda: len(view.query_one(RowTable).rows) == 2)
+        await pilot.press("j", "o", "y")
+        await until(lambda: opened and app.clipboard)
+        assert (opened, app.clipboard) == ([Path("/notes/bruno.txt")], "/notes/bruno.txt")
+        app.show_document("/notes/ada.txt")
+        await until(lambda: len(view.query_one(RowTable).rows) == 1)
+
+
+async def test_the_demo_is_a_key_while_there_is_no_bank(
+    places: Places, until: Any, home: Path, monkeypatch: Any
+) -> None:
+    ran: list[list[str]] = []
+    monkeypatch.setattr(module, "ChildProcess", lambda arguments, on_end: (ran.append(arguments), on_end("")))
+    app = Dashboard(places)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(lambda: app.state.bank_error)
+        await until(lambda: app.check_action("demo", ()))
+        await pilot.press("D")
+        await until(lambda: app.return_value is not None)
+        assert ran[0][0] == "demo" and app.return_value.name == "demo.mbc"
