@@ -83,8 +83,6 @@ def rewritten(question: str, before: str, answer: str | None) -> str:
 
 
 class _Past:
-    """The question before, in its parts, and its answer."""
-
     def __init__(self, question: str, answer: str | None) -> None:
         self.words = question.strip().rstrip(_END).split()
         asking = _asking(self.words)
@@ -95,7 +93,8 @@ class _Past:
         own = (answer or "").rstrip(" .").split()[:_LONGEST_ANSWER]
         self.answer = " ".join(own)
         # The first of the longest: Fuad Basya, of Major general Fuad Basya.
-        self.answer_name = max((_said(own, span) for span in _names(own, is_start=False)), key=_length, default="")
+        names = [_said(own, span) for span in _names(own, is_start=False)]
+        self.answer_name = max(names, key=lambda name: len(name.split()), default="")
 
     @property
     def content(self) -> str:
@@ -148,10 +147,6 @@ class _Past:
             others = [" ".join(counted)] if is_plural and counted else []
             others += [*(phrase for phrase in phrases if _is_plural(phrase) == is_plural), *phrases]
         return next(iter([*(answered if is_answer else []), *others]), "")
-
-
-def _length(phrase: str) -> int:
-    return len(phrase.split())
 
 
 def _bare(word: str) -> str:
@@ -284,7 +279,6 @@ def _with_content(words: Sequence[str], past: _Past, answer: str = "") -> str:
 
 
 def _completed(words: Sequence[str], past: _Past) -> str:
-    """A fragment with the rest of the question before."""
     bare = list(map(_bare, words))
     if any(word in _ASKING for word in bare[:2]):
         asked = [word for word, own in zip(words, bare, strict=True) if own not in ("exactly", "precisely")]

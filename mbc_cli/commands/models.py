@@ -103,7 +103,9 @@ def show(
     if problem:
         notes.print(plain(f"Its parameters cannot be counted. {problem.message} {problem.hint}"))
     if parameters:
-        _show_parameters(parameters)
+        rows = [(part, f"{own.trainable:,}", f"{own.frozen:,}", size(own.bytes)) for part, own in parameters.items()]
+        out.print()
+        print_table(("parameters", *_PARAMETERS), rows, right=_PARAMETERS)
 
 
 def pull(
@@ -380,12 +382,6 @@ def _parameters(settings: ModelSettings) -> "tuple[dict[str, Parameters] | None,
             return parameter_table(settings), None
         except ModelError as error:
             return None, error
-
-
-def _show_parameters(table: "dict[str, Parameters]") -> None:
-    rows = [(part, f"{own.trainable:,}", f"{own.frozen:,}", size(own.bytes)) for part, own in table.items()]
-    out.print()
-    print_table(("parameters", *_PARAMETERS), rows, right=_PARAMETERS)
 
 
 def _parameters_json(table: "dict[str, Parameters] | None") -> dict[str, Any] | None:

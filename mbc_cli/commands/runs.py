@@ -15,16 +15,7 @@ from mbc_cli.runs import command_of, config_of, existing_run, name_of, read_run
 from mbc_cli.text import counted, plain, seconds
 from mbc_engine.errors import ConfigError
 from mbc_engine.events import Validated
-from mbc_engine.runs.training_runs import (
-    MODEL,
-    FollowedRun,
-    Request,
-    RunHistory,
-    is_at_work,
-    make_request,
-    request_in,
-    runs_in,
-)
+from mbc_engine.runs import training_runs
 
 RunArgument = Annotated[str, typer.Argument(metavar="NAME", help="A run's name, or its folder.", autocompletion=runs)]
 _REQUESTED = {"pause": "to be paused", "stop": "to be stopped"}
@@ -63,16 +54,16 @@ def resume(name: RunArgument, *, runs: RunsOption, json: JsonOption = False) -> 
     _request(name, runs, None, as_json=json)
 
 
-def _request(name: str, runs: Path, wanted: Request | None, *, as_json: bool) -> None:
+def _request(name: str, runs: Path, wanted: training_runs.Request | None, *, as_json: bool) -> None:
     folder = existing_run(name, runs)
     quoted = shlex.quote(plain(name_of(folder)))
-    if not is_at_work(folder):
+    if not training_runs.is_at_work(folder):
         state = read_run(folder, has_curves=False).state
         if state == "finished":
             raise ConfigError(f"The training {name} has finished.", hint=f"`mbc runs show {quoted}` shows how it went.")
         raise ConfigError(f"The training {name} was {state}.", hint=f"Continue with: mbc train --resume --run {quoted}")
     try:
-        make_request(folder, wanted)
+        training_runs.make_request(folder, wanted)
     except OSError as error:
         hint = "Run this command as the user who started the training."
         raise ConfigError(f"{folder} cannot be written: {error.strerror}.", hint=hint) from error
@@ -95,7 +86,7 @@ def list_runs(*, runs: RunsOption, json: JsonOption = False) -> None:
       mbc runs list
       mbc runs list --json | jq -r 'select(.state == "training").run'
     """
-    found = [read_run(folder, has_curves=False) for folder in runs_in(runs.absolute())]
+    found = [read_run(folder, has_curves=False) for folder in training_runs.runs_in(runs.absolute())]
     if json:
         print_json_lines(map(_summary, found))
     elif not found:
@@ -119,7 +110,7 @@ def show(name: RunArgument, *, runs: RunsOption, json: JsonOption = False) -> No
       mbc runs show first --json | jq .latest.loss
     """
     run = read_run(existing_run(name, runs))
-    base, model = None, run.folder / MODEL
+    base, model = None, run.folder / training_runs.MODEL
     with suppress(ConfigError):
         base = config_of(run.folder).model.base
     if json:
@@ -128,7 +119,7 @@ def show(name: RunArgument, *, runs: RunsOption, json: JsonOption = False) -> No
         print_facts(_facts(run, base, model if model.is_dir() else None))
 
 
-def _facts(run: FollowedRun, base: str | None, model: Path | None) -> list[tuple[str, str]]:
+def _facts(run: training_runs.FollowedRun, base: str | None, model: Path | None) -> list[tuple[str, str]]:
     history, command, name = run.history, command_of(run.folder), shlex.quote(name_of(run.folder))
     ways = {"paused": f"runs resume {name}"} | dict.fromkeys(("stopped", "interrupted"), f"train --resume --run {name}")
     way = f"; continue with: mbc {ways[run.state]}" if run.state in ways else ""
@@ -149,7 +140,7 @@ def _facts(run: FollowedRun, base: str | None, model: Path | None) -> list[tuple
     ]
 
 
-def _step_facts(history: RunHistory) -> list[tuple[str, str]]:
+def _step_facts(history: training_runs.RunHistory) -> list[tuple[str, str]]:
     latest, left = history.latest, history.seconds_left
     if latest is None:
         return []
@@ -162,7 +153,7 @@ def _step_facts(history: RunHistory) -> list[tuple[str, str]]:
     return [("epoch", f"{latest.epoch + 1:,}"), ("loss", f"{latest.loss:.4g}{route}"), ("codes", codes), ("pace", pace)]
 
 
-def _details(run: FollowedRun, base: str | None, model: Path | None) -> dict[str, Any]:
+def _details(run: training_runs.FollowedRun, base: str | None, model: Path | None) -> dict[str, Any]:
     """What `mbc runs show --json` prints; times in seconds."""
     history = run.history
     return {
@@ -180,7 +171,7 @@ def _details(run: FollowedRun, base: str | None, model: Path | None) -> dict[str
     }
 
 
-def _summary(run: FollowedRun) -> dict[str, Any]:
+def _summary(run: training_runs.FollowedRun) -> dict[str, Any]:
     history = run.history
     return {
         "run": run.folder.name,
@@ -194,20 +185,20 @@ def _summary(run: FollowedRun) -> dict[str, Any]:
     }
 
 
-def _pending(run: FollowedRun) -> str | None:
+def _pending(run: training_runs.FollowedRun) -> str | None:
     """What is asked of the training at work and has not come about."""
-    request, state = request_in(run.folder), run.state
+    request, state = training_runs.request_in(run.folder), run.state
     if request == "pause" and state == "paused":
         return None
     return request if state in ("preparing", "training", "paused") else None
 
 
-def _state(run: FollowedRun) -> str:
+def _state(run: training_runs.FollowedRun) -> str:
     request = _pending(run)
     return f"{run.state}, {_REQUESTED[request]}" if request else run.state
 
 
-def _steps(history: RunHistory) -> str:
+def _steps(history: training_runs.RunHistory) -> str:
     return f"{history.step:,} of {history.total_steps:,}" if history.total_steps else ""
 
 

@@ -23,20 +23,11 @@ from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.terminal import notes, out
 from mbc_cli.runs import RunCommand, config_of, name_of, new_run
 from mbc_cli.text import counted, plain, seconds
+from mbc_engine import events
 from mbc_engine.config import Config, find_model, load_preset
 from mbc_engine.datasets.by_name import absolute, own_validation
 from mbc_engine.datasets.questions import hold_out
 from mbc_engine.errors import ConfigError
-from mbc_engine.events import (
-    Event,
-    Progressed,
-    QuantisationStarted,
-    TrainFinished,
-    TrainStarted,
-    TrainStateChanged,
-    TrainStep,
-    Validated,
-)
 from mbc_engine.machine import is_launched, is_main_process
 
 _HELD_OUT = 0.05  # of the documents, where none to validate on are named
@@ -162,7 +153,7 @@ def _train(run: Path, config: Config, command: RunCommand, threads: int | None, 
         _show_end(view.end)
 
 
-def _show_end(end: TrainFinished) -> None:
+def _show_end(end: events.TrainFinished) -> None:
     notes.print(f"Trained {end.step:,} steps in {seconds(end.seconds)}. The model:")
     out.print(plain(end.model))
     model = shlex.quote(plain(end.model))
@@ -177,23 +168,23 @@ class TrainProgress(ProgressView):
         super().__init__()
         self._run, self._name, self._as_json = run, name, as_json
         self._total = 0
-        self.end: TrainFinished | None = None
+        self.end: events.TrainFinished | None = None
 
-    def show(self, event: Event) -> None:
-        if isinstance(event, TrainFinished):
+    def show(self, event: events.Event) -> None:
+        if isinstance(event, events.TrainFinished):
             self.end = event
         if self._as_json:
             print(json_format.dumps(event.to_json()), flush=True)
         else:
             self._draw(event)
 
-    def _draw(self, event: Event) -> None:
+    def _draw(self, event: events.Event) -> None:
         match event:
-            case Progressed():
+            case events.Progressed():
                 self.bar("Reading texts", event.total, completed=event.done)
                 if not self.is_live and event.done == event.total:
                     self.line(f"Read {counted(event.done, 'text')} once for all epochs.")
-            case TrainStarted():
+            case events.TrainStarted():
                 self._total = event.total_steps
                 self.remove_bar("Reading texts")
                 self.bar("Training", event.total_steps, completed=event.step)
@@ -203,22 +194,22 @@ class TrainProgress(ProgressView):
                     f"parameters, {f'continuing after step {event.step:,} of ' if event.step else ''}"
                     f"{event.total_steps:,} steps"
                 )
-            case TrainStep():
+            case events.TrainStep():
                 route = "" if event.route_accuracy is None else f" · source {event.route_accuracy:.0%}"
                 note = f"loss {event.loss:.3f}{route} · {event.examples_per_second:.0f} questions/s"
                 self.bar("Training", self._total, completed=event.step, note=note)
-            case QuantisationStarted():
+            case events.QuantisationStarted():
                 self.line(f"step {event.step:,}: documents are codes from here on")
-            case Validated():
+            case events.Validated():
                 self._draw_validation(event)
-            case TrainStateChanged(state="paused"):
+            case events.TrainStateChanged(state="paused"):
                 self.bar("Training", self._total, completed=event.step, note="paused")
                 name = shlex.quote(plain(self._name))
                 self.line(f"step {event.step:,}: paused. Continue with: mbc runs resume {name}")
-            case TrainStateChanged(state="training"):
+            case events.TrainStateChanged(state="training"):
                 self.line(f"step {event.step:,}: continuing")
 
-    def _draw_validation(self, event: Validated) -> None:
+    def _draw_validation(self, event: events.Validated) -> None:
         source = "" if event.first_source is None else f" · source first {event.first_source:.1f} %"
         self.line(
             f"step {event.step:,}, epoch {event.epoch + 1}: exact match {event.exact_match:.1f} % · F1 {event.f1:.1f} %"

@@ -182,10 +182,6 @@ def _ingest_result(end: IngestFinished, skipped: Sequence[Skipped | FileSkipped]
     )
 
 
-def _message(error: MBCError) -> str:
-    return "\n".join(plain(line) for line in (error.message, error.hint) if line)
-
-
 _Question = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=fields.LONGEST_QUESTION)]
 _NONE: Final[list[str]] = []
 
@@ -334,7 +330,7 @@ class MemoryServer:
         try:
             return _reply(await asyncio.get_running_loop().run_in_executor(self._thread, work))
         except MBCError as error:
-            raise ToolError(_message(error)) from error
+            raise ToolError("\n".join(plain(line) for line in (error.message, error.hint) if line)) from error
 
     def _require_banks(self) -> None:
         """Report a missing bank before a model is loaded for it."""

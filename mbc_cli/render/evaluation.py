@@ -11,19 +11,7 @@ from rich.text import Text
 from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.terminal import out, print_table
 from mbc_cli.text import counted, plain, seconds, size
-from mbc_engine.events import (
-    Event,
-    ExperimentFinished,
-    Progressed,
-    RateTried,
-    StageFinished,
-    StageSkipped,
-    StageStarted,
-    TrainStarted,
-    TrainStep,
-    TuningStep,
-    Validated,
-)
+from mbc_engine import events
 
 if TYPE_CHECKING:
     from mbc_engine.experiments.report.report import CellReport, Report
@@ -44,36 +32,38 @@ class ExperimentView(ProgressView):
         self._total_steps = self._kept = 0
         self.is_finished = False
 
-    def show(self, event: Event) -> None:
+    def show(self, event: events.Event) -> None:
         match event:
-            case StageStarted():
+            case events.StageStarted():
                 self._show_kept()
                 note = f"{plain(event.cell)}: {plain(event.stage)}"
                 self.bar(_ALL, event.total, completed=event.number - 1, note=note)
-            case StageFinished() | StageSkipped():
+            case events.StageFinished() | events.StageSkipped():
                 self._end_stage(event)
-            case Progressed():
+            case events.Progressed():
                 self.bar(_BARS[event.work], event.total, completed=event.done)
-            case TrainStarted():
+            case events.TrainStarted():
                 self._total_steps = event.total_steps
                 self.bar("Training", event.total_steps, completed=event.step)
-            case TrainStep():
+            case events.TrainStep():
                 self.bar("Training", self._total_steps, completed=event.step, note=f"loss {event.loss:.3f}")
-            case TuningStep():
+            case events.TuningStep():
                 self.bar("Tuning", event.total_steps, completed=event.step, note=f"loss {event.loss:.3f}")
-            case Validated() | RateTried():
-                tried = f"step {event.step:,}" if isinstance(event, Validated) else f"learning rate {event.rate:g}"
+            case events.Validated() | events.RateTried():
+                tried = (
+                    f"step {event.step:,}" if isinstance(event, events.Validated) else f"learning rate {event.rate:g}"
+                )
                 self.line(f"  {tried}: exact match {event.exact_match:.1f} % · F1 {event.f1:.1f} %", "dim")
-            case ExperimentFinished():
+            case events.ExperimentFinished():
                 self._show_kept()
                 self.is_finished = True
                 self.remove_bar(_ALL)
 
-    def _end_stage(self, event: StageFinished | StageSkipped) -> None:
+    def _end_stage(self, event: events.StageFinished | events.StageSkipped) -> None:
         for name in ("Training", "Tuning", *_BARS.values()):
             self.remove_bar(name)
         place = f"{plain(event.cell)}: {plain(event.stage)}"
-        if isinstance(event, StageSkipped):
+        if isinstance(event, events.StageSkipped):
             if event.follows is None:
                 self.line(f"{place}: skipped: {plain(event.reason)}", "yellow")
         elif event.was_kept:

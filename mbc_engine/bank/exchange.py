@@ -18,17 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from mbc_engine.bank.database import (
-    FORMAT_VERSION,
-    NONSENSE,
-    TABLES,
-    bytes_at,
-    delete,
-    explained,
-    open_file,
-    transaction,
-    wal_of,
-)
+from mbc_engine.bank import database
 from mbc_engine.bank.records import (
     BankHeader,
     CodeShape,
@@ -139,7 +129,7 @@ def import_lines(lines: Iterable[bytes], path: Path) -> Iterator[Event]:
             with MemoryBank.open(path, read_only=True) as bank:
                 is_empty = not bank.totals().documents  # another process may have put something into it meanwhile
             if is_empty:
-                delete(path)
+                database.delete(path)
         raise
 
 
@@ -273,7 +263,7 @@ def _sorted(lines: Iterable[bytes]) -> Iterator[bytes]:
 def _understood(line: int) -> Iterator[None]:
     try:
         yield
-    except NONSENSE as error:
+    except database.NONSENSE as error:
         raise DataError(
             f"Line {line} is not a valid line of a bank export: {error}.",
             hint="Use a file written by `mbc bank export`.",
@@ -285,19 +275,19 @@ def replace_content(path: Path, by: Path, *, check: Callable[[], None] | None = 
 
     `check` is called when no other process can write any more, before anything changes; what it raises ends it all.
     """
-    open_file(by, read_only=True).close()
-    with closing(open_file(path)) as connection, explained(str(path)):
+    database.open_file(by, read_only=True).close()
+    with closing(database.open_file(path)) as connection, database.explained(str(path)):
         connection.execute("PRAGMA secure_delete = ON")
         connection.execute("ATTACH ? AS new", (f"{by.absolute().as_uri()}?mode=rw",))
-        with transaction(connection, "IMMEDIATE"):
+        with database.transaction(connection, "IMMEDIATE"):
             if check:
                 check()
             for (table,) in connection.execute("SELECT name FROM main.sqlite_master WHERE type = 'table'").fetchall():
                 connection.execute(f'DROP TABLE main."{table}"')
-            for table, statement in TABLES.items():
+            for table, statement in database.TABLES.items():
                 connection.execute(statement)
                 connection.execute(f"INSERT INTO main.{table} SELECT * FROM new.{table}")  # noqa: S608 - one of ours
-            connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
+            connection.execute(f"PRAGMA user_version = {database.FORMAT_VERSION}")
         connection.execute("DETACH new")
         # What is replaced is replaced: a disk too full for the smaller file must not make that an error.
         with contextlib.suppress(sqlite3.OperationalError):
@@ -418,7 +408,7 @@ def _digest(bank: MemoryBank) -> str:
 
 
 def _traces(path: Path, documents: Iterable[Iterable[bytes]]) -> int:
-    files = [str(file) for file in (path, wal_of(path)) if bytes_at(file)]
+    files = [str(file) for file in (path, database.wal_of(path)) if database.bytes_at(file)]
     sought = json.dumps([files, [[trace.hex() for trace in traces] for traces in documents]])
     # Another process: see `_refuse_foreign` for what closing the file would do to this one's.
     searched = subprocess.run(  # noqa: S603 - this Python, and a program that is written above

@@ -20,25 +20,9 @@ from typing import Any, Final, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from mbc_engine.bank import database
 from mbc_engine.bank.block import Block, Lengths
 from mbc_engine.bank.blocks import BlockTable, Name, by_block
-from mbc_engine.bank.database import (
-    bytes_at,
-    checkpoint,
-    closed_on_error,
-    damaged,
-    decoded,
-    explained,
-    identity,
-    make_file,
-    make_in_memory,
-    open_current,
-    read_header,
-    read_state,
-    transaction,
-    wal_of,
-    write_state,
-)
 from mbc_engine.bank.records import (
     BankHeader,
     BankSizes,
@@ -84,9 +68,9 @@ class MemoryBank:
     def __init__(self, connection: sqlite3.Connection, path: Path | None) -> None:
         self.path = path
         self._connection = connection
-        with closed_on_error(connection), explained(self.name):
-            self.header = read_header(connection, self.name)
-            self._identity = identity(path) if path else None
+        with database.closed_on_error(connection), database.explained(self.name):
+            self.header = database.read_header(connection, self.name)
+            self._identity = database.identity(path) if path else None
             self._blocks = BlockTable(connection, self.header, self.name)
             self._version: int | None = None
             self._is_changing = False
@@ -111,7 +95,7 @@ class MemoryBank:
         """
         now = datetime.now(UTC).isoformat(timespec="seconds")
         header = BankHeader(signature, shape, dim, keeps_origins, keeps_text, now)
-        return cls(make_in_memory(header) if path is None else make_file(path, header), path)
+        return cls(database.make_in_memory(header) if path is None else database.make_file(path, header), path)
 
     @classmethod
     def create_like(cls, path: Path | None, header: BankHeader) -> Self:
@@ -122,7 +106,7 @@ class MemoryBank:
     @classmethod
     def open(cls, path: Path, *, read_only: bool = False) -> Self:
         """Open a bank; BankError if there is none, it is damaged or something else, or of another version of mbc."""
-        return cls(open_current(path, read_only=read_only), path)
+        return cls(database.open_current(path, read_only=read_only), path)
 
     @classmethod
     def open_or_create(
@@ -137,19 +121,19 @@ class MemoryBank:
     ) -> Self:
         """Open the bank at `path`, or make it as `create` does; ModelMismatch if it belongs to another model."""
         create = partial(cls.create, path, signature, shape, dim, keeps_origins=keeps_origins, keeps_text=keeps_text)
-        if not bytes_at(path):
+        if not database.bytes_at(path):
             try:
                 return create()
             except BankError:
-                if not bytes_at(path):  # otherwise another process was first
+                if not database.bytes_at(path):  # otherwise another process was first
                     raise
         try:
             bank = cls.open(path)
         except BankError:
-            if bytes_at(path):  # otherwise the making of it was interrupted, which opening has undone
+            if database.bytes_at(path):  # otherwise the making of it was interrupted, which opening has undone
                 raise
             return create()
-        with closed_on_error(bank._connection):  # noqa: SLF001 - one of its own kind
+        with database.closed_on_error(bank._connection):  # noqa: SLF001 - one of its own kind
             bank.require(signature)
         return bank
 
@@ -195,7 +179,7 @@ class MemoryBank:
         """Fill the blocks that removals left half empty, and give unused pages back to the disk."""
         with self.changing():
             self._blocks.compact()
-        with explained(self.name):
+        with database.explained(self.name):
             self._connection.execute("VACUUM")
         self.checkpoint()
 
@@ -228,7 +212,7 @@ class MemoryBank:
                 batch = list(islice(texts.following(position, are_lm=not to_lm), DECODED))
             if stop and stop.is_set():
                 batch = []
-            with decoded(self.name):
+            with database.decoded(self.name):
                 new = recoded([text for _, text in batch], model, to_lm=to_lm)
             for (number, text), own in zip(batch, new, strict=True):
                 pending[number] = own
@@ -250,8 +234,8 @@ class MemoryBank:
     def checkpoint(self) -> None:
         """Merge the log of changes into the file, as far as no reader is in the way."""
         if not self._connection.in_transaction:
-            with explained(self.name):
-                checkpoint(self._connection)
+            with database.explained(self.name):
+                database.checkpoint(self._connection)
 
     @contextmanager
     def changing(self) -> Iterator[None]:
@@ -261,15 +245,15 @@ class MemoryBank:
             return
         if self._connection.in_transaction:
             raise RuntimeError("a bank cannot be changed inside its own snapshot")
-        with explained(self.name):
+        with database.explained(self.name):
             try:
-                with transaction(self._connection, "IMMEDIATE"):
+                with database.transaction(self._connection, "IMMEDIATE"):
                     self._refresh()
                     self._blocks.read_counts()
                     self._is_changing, before = True, (self._connection.total_changes, self._blocks.texts.state)
                     yield
                     if (self._connection.total_changes, self._blocks.texts.state) != before:
-                        write_state(self._connection, self._blocks.counts, self._blocks.texts.state)
+                        database.write_state(self._connection, self._blocks.counts, self._blocks.texts.state)
             except BaseException:
                 self._blocks.forget()
                 raise
@@ -279,11 +263,11 @@ class MemoryBank:
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Inside, every read sees the bank as it was at the first one; this `MemoryBank` must not write."""
-        with explained(self.name):
+        with database.explained(self.name):
             if self._connection.in_transaction:
                 yield
                 return
-            with transaction(self._connection, "DEFERRED"):
+            with database.transaction(self._connection, "DEFERRED"):
                 self._refresh()
                 yield
 
@@ -350,7 +334,7 @@ class MemoryBank:
         if self.path is None:
             file = self._row("PRAGMA page_count")[0] * self._row("PRAGMA page_size")[0]
         else:
-            file = bytes_at(self.path) + bytes_at(wal_of(self.path))
+            file = database.bytes_at(self.path) + database.bytes_at(database.wal_of(self.path))
         codes, words = (
             self._row(f"SELECT coalesce(sum(length(data)), 0) FROM {table}")[0]  # noqa: S608 - one of ours
             for table in ("codes", "words")
@@ -360,12 +344,12 @@ class MemoryBank:
     def text_state(self) -> TextState:
         """How large all texts are, and how many of them are under which language model."""
         with self.snapshot():
-            return read_state(self._connection, self.header, self.name)[1]
+            return database.read_state(self._connection, self.header, self.name)[1]
 
     def counts(self) -> Counts:
         """How often each code occurs, [levels, positions, num_codes]."""
         with self.snapshot():
-            return read_state(self._connection, self.header, self.name)[0]
+            return database.read_state(self._connection, self.header, self.name)[0]
 
     def version(self) -> tuple[int, int]:
         """What changes when somebody writes to the bank, this process or another; takes microseconds."""
@@ -375,7 +359,10 @@ class MemoryBank:
         """Whether another bank, or none, stands at the path by now; what is read here is the old one until reopened."""
         if self.path is None:
             return False
-        return identity(self.path) != self._identity or read_header(self._connection, self.name) != self.header
+        return (
+            database.identity(self.path) != self._identity
+            or database.read_header(self._connection, self.name) != self.header
+        )
 
     def blocks(self) -> Iterator[tuple[Codes, Lengths]]:
         """All codes in one snapshot, some thousand chunks [chunks, tokens, levels] at a time, with documents' lengths."""
@@ -463,15 +450,15 @@ class MemoryBank:
         if version == self._version:
             return
         self._blocks.forget()
-        if read_header(self._connection, self.name) != self.header:
+        if database.read_header(self._connection, self.name) != self.header:
             raise BankError(f"{self.name} was replaced by another bank.", hint="Open it again.")
         self._version = version
 
     def _row(self, query: str) -> Any:
-        with explained(self.name):
+        with database.explained(self.name):
             row = self._connection.execute(query).fetchone()
         if row is None:
-            raise damaged(self.name)
+            raise database.damaged(self.name)
         return row
 
     def _gathered(self, chunks: Numbers, read: Callable[[int, Indices], Iterable[_T]]) -> list[_T]:

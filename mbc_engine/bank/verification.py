@@ -8,17 +8,9 @@ from typing import Final
 
 import numpy as np
 
+from mbc_engine.bank import database
 from mbc_engine.bank.block import Block, keys_of, read_block, read_keys, rows_of
 from mbc_engine.bank.blocks import BlockTable
-from mbc_engine.bank.database import (
-    NONSENSE,
-    explained,
-    open_file,
-    read_header,
-    read_state,
-    require_format,
-    transaction,
-)
 from mbc_engine.bank.records import BankHeader, Counts, EncodedText, Indices, TextState, count, unpack
 from mbc_engine.bank.text_codec import DECODED, LM, OpenTextModel, decode_texts, read_row
 from mbc_engine.bank.words import read_words
@@ -35,12 +27,12 @@ def verify(path: Path, open_model: OpenTextModel | None = None) -> Iterator[Even
     far it is, and last `BankVerified`. Raises BankError if the bank cannot be opened.
     """
     with (
-        closing(open_file(path, read_only=True)) as connection,
-        explained(str(path)),
-        transaction(connection, "DEFERRED"),
+        closing(database.open_file(path, read_only=True)) as connection,
+        database.explained(str(path)),
+        database.transaction(connection, "DEFERRED"),
     ):
-        require_format(connection, str(path))
-        header = read_header(connection, str(path))
+        database.require_format(connection, str(path))
+        header = database.read_header(connection, str(path))
         damages = documents = chunks = 0
         for event in _events(connection, header, str(path), open_model):
             if isinstance(event, Block):
@@ -69,7 +61,7 @@ def _events(
     for done, number in enumerate(numbers, 1):
         try:
             block = _block(table, number, header)
-        except (*NONSENSE, sqlite3.Error) as error:
+        except (*database.NONSENSE, sqlite3.Error) as error:
             yield DamageFound(f"block {number}", str(error))
         else:
             counts += count(block.known_codes, shape)
@@ -111,7 +103,7 @@ def _state(
     connection: sqlite3.Connection, header: BankHeader, name: str, counted: Counts
 ) -> Generator[DamageFound, None, TextState | None]:
     try:
-        counts, texts = read_state(connection, header, name)
+        counts, texts = database.read_state(connection, header, name)
     except BankError:
         yield DamageFound("counts", "their checksum does not match")
         return None
@@ -129,7 +121,7 @@ def _all_texts(
         try:
             own = read_row(state.lm if state else "", *row)
             decode_texts([text for text in own.values() if text.codec != LM])
-        except NONSENSE as error:
+        except database.NONSENSE as error:
             yield DamageFound(f"texts {row[0]}", str(error))
             continue
         stored += own
