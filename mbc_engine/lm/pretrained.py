@@ -12,28 +12,19 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeGuard
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 import torch
-from huggingface_hub.errors import GatedRepoError, StrictDataclassError
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor, distribute_tensor
-from torch.utils.checkpoint import checkpoint
-from transformers import (
-    AutoConfig,
-    AutoTokenizer,
-    BitsAndBytesConfig,
-    PretrainedConfig,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
-from transformers.modeling_layers import GradientCheckpointingLayer
 
 from mbc_engine.config import BaseWeights
 from mbc_engine.errors import ModelError
 from mbc_engine.machine import installing
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 PACKED = ("nf4", "int8")
 
@@ -44,7 +35,7 @@ _SEPARATE = ("cohere", "cohere2", "gemma", "gemma2", "gemma3_text", "glm4", "gra
 FAMILIES: Final = {"gpt2": ("c_attn",), **dict.fromkeys(_SEPARATE, ("k_proj", "v_proj"))}
 
 
-def key_value_modules(config: PretrainedConfig) -> tuple[str, ...]:
+def key_value_modules(config: "PretrainedConfig") -> tuple[str, ...]:
     """The names of a base LM's key and value projections, see `FAMILIES`. Raises ModelError for other families."""
     if config.model_type not in FAMILIES:
         raise ModelError(
@@ -64,6 +55,8 @@ def loading_options(weights: BaseWeights, device: torch.device, *, rest: torch.d
             raise ModelError(f"Weights as {weights} need bitsandbytes.", hint=f"Install it: {installing('hub')}")
         # It logs for each matrix product that its inputs are rounded.
         logging.getLogger("bitsandbytes.autograd._functions").setLevel(logging.ERROR)
+        from transformers import BitsAndBytesConfig
+
         packing: dict[str, Any] = {"load_in_8bit": True}
         if weights == "nf4":
             packing = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True}
@@ -79,7 +72,7 @@ def base_dtype(weights: BaseWeights, device: torch.device) -> torch.dtype:
     return torch.float32
 
 
-def steady_packed_layers(model: PreTrainedModel, rest: torch.dtype, name: str) -> None:
+def steady_packed_layers(model: "PreTrainedModel", rest: torch.dtype, name: str) -> None:
     """Keep the packed layers of a loaded model from changing themselves while they are used.
 
     On some processors bitsandbytes repacks 4-bit weights in inference, in a way that fits only some shapes and lets no
@@ -126,6 +119,9 @@ def checkpoint_layers(model: nn.Module) -> None:
 
     transformers' own switch would take the prefix away, which it knows as a cache that grows; see `KVPrefix.fixed`.
     """
+    from torch.utils.checkpoint import checkpoint
+    from transformers.modeling_layers import GradientCheckpointingLayer
+
     for module in model.modules():
         if isinstance(module, GradientCheckpointingLayer):
             module.forward = partial(checkpoint, module.forward, use_reentrant=False)
@@ -139,13 +135,15 @@ def open_pretrained(
     weights: BaseWeights,
     rest: torch.dtype,
     device: str | torch.device,
-    check: Callable[[PretrainedConfig], object] | None = None,
-) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    check: "Callable[[PretrainedConfig], object] | None" = None,
+) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
     """Open a pretrained model and its tokenizer, from a folder or by hub id; no code that comes with it is run.
 
     `kind` is `AutoModel` or `AutoModelForCausalLM`; `rest` is what all but packed weights is held and computed in;
     `check` raises ModelError for a config before gigabytes are read.
     """
+    from transformers import AutoConfig, AutoTokenizer
+
     held = loading_options(weights, torch.device(device), rest=rest)
     config = AutoConfig.from_pretrained(place, trust_remote_code=False)
     if check is not None:
@@ -160,14 +158,14 @@ def open_pretrained(
     return model, AutoTokenizer.from_pretrained(place, trust_remote_code=False)
 
 
-# What the libraries raise for files that are missing, damaged or do not fit each other.
-_UNREADABLE = (OSError, ValueError, KeyError, TypeError, ImportError, RuntimeError,
-               SafetensorError, StrictDataclassError)  # fmt: skip
-
-
 @contextmanager
 def load_errors(what: str, hint: str) -> Iterator[None]:
     """Turn what goes wrong in loading a pretrained model, `what` in the user's words, into ModelError."""
+    from huggingface_hub.errors import GatedRepoError, StrictDataclassError
+
+    # What the libraries raise for files that are missing, damaged or do not fit each other.
+    unreadable = (OSError, ValueError, KeyError, TypeError, ImportError, RuntimeError,
+                  SafetensorError, StrictDataclassError)  # fmt: skip
     try:
         yield
     except torch.OutOfMemoryError as error:
@@ -175,7 +173,7 @@ def load_errors(what: str, hint: str) -> Iterator[None]:
             f"{what} does not fit into the memory of the device.",
             hint="Hold its weights as nf4 (model.base_weights, model.documents.weights), or take another --device.",
         ) from error
-    except _UNREADABLE as error:
+    except unreadable as error:
         if isinstance(error.__cause__, GatedRepoError):
             hint = "Ask for access on its page, then log in with `hf auth login`."
         lines = [line.strip() for line in str(error).strip().splitlines()] or [type(error).__name__]
@@ -185,8 +183,8 @@ def load_errors(what: str, hint: str) -> Iterator[None]:
 
 
 def _load_weights(
-    kind: Any, place: str, config: PretrainedConfig, held: dict[str, Any], *, name: str
-) -> PreTrainedModel:
+    kind: Any, place: str, config: "PretrainedConfig", held: dict[str, Any], *, name: str
+) -> "PreTrainedModel":
     """Load a model whose files hold all the weights that its config describes.
 
     What is missing `from_pretrained` makes up at random. A pooler alone may be missing; zeros are always the same.
@@ -249,6 +247,8 @@ def whole_state(state: Mapping[str, Tensor], *, keeps: bool = True) -> dict[str,
 
     All processes that hold parts (torch's FSDP2) call it for the same names; one that does not keep only gives.
     """
+    from torch.distributed.tensor import DTensor  # which takes half a second to import
+
     whole = {}
     for name, value in state.items():
         full = value.full_tensor() if isinstance(value, DTensor) else value
@@ -259,6 +259,8 @@ def whole_state(state: Mapping[str, Tensor], *, keeps: bool = True) -> dict[str,
 
 def laid_out_like(whole: Tensor, other: Tensor) -> Tensor:
     """A whole tensor in parts as `other` is, if that is in parts."""
+    from torch.distributed.tensor import DTensor, distribute_tensor
+
     if not isinstance(other, DTensor):
         return whole
     return distribute_tensor(whole.to(other.device), other.device_mesh, other.placements)

@@ -20,8 +20,9 @@ from torch import Tensor
 from mbc_engine.bank import CodeShape, ReadableBank, Selection
 from mbc_engine.config import CONFIG, WEIGHTS, ReaderSettings, RetrieverReaderConfig, RetrieverReaderSettings
 from mbc_engine.errors import ConfigError, ModelError
+from mbc_engine.lm.bert import open_encoder
 from mbc_engine.lm.coding import CodingModel
-from mbc_engine.lm.encoders import Encoder, load_encoder
+from mbc_engine.lm.encoders import Encoder
 from mbc_engine.lm.packaged import is_here
 from mbc_engine.lm.pretrained import shapes_of, write_tensors
 from mbc_engine.mini.confidence import FEATURES, choose, probability
@@ -132,7 +133,7 @@ def build(
             f"This mbc expects {len(FEATURES)} confidence weights; the model has {len(reading.confidence.weights)}.",
             hint="Download the model again, or use the version of mbc that it was made for.",
         )
-    encoder = load_encoder(settings.encoder, device=device)
+    encoder = open_encoder(settings.encoder, device=device)
     if encoder.model.config.is_encoder_decoder:
         raise ModelError(
             f"Sentence vectors need an encoder-only model, which {settings.encoder} is not.",

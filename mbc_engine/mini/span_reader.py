@@ -11,19 +11,22 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from mbc_engine.config import ReaderSettings
 from mbc_engine.errors import ModelError
-from mbc_engine.lm.encoders import load_encoder, padded_batches
+from mbc_engine.lm.bert import open_encoder
+from mbc_engine.lm.encoders import padded_batches
 from mbc_engine.lm.pretrained import shapes_of
 from mbc_engine.mini.question_form import canonical_question
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 _PAIR_RANK: Final = 64
 # How many of each passage's likeliest spans say how certain the best one is.
@@ -96,7 +99,7 @@ class SpanReader(nn.Module):
     """
 
     def __init__(
-        self, encoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, window: int, longest: int
+        self, encoder: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", *, window: int, longest: int
     ) -> None:
         super().__init__()
         self.encoder = encoder
@@ -199,7 +202,7 @@ def load_span_reader(
 
     Raises ModelError if it is missing or damaged, or its encoder cannot be opened.
     """
-    encoder = load_encoder(settings.encoder, device=device)
+    encoder = open_encoder(settings.encoder, device=device)
     encoder.model.register_module("pooler", None)  # unused
     reader = SpanReader(encoder.model, encoder.tokenizer, window=settings.window, longest=settings.longest)
     try:
@@ -214,20 +217,25 @@ def load_span_reader(
 
 @torch.no_grad()
 def _merge(reader: SpanReader, state: dict[str, Tensor], rank: int, origin: Path) -> None:
-    modules = reader.encoder.named_modules(prefix="encoder")
-    layers = {name: module for name, module in modules if isinstance(module, nn.Linear)}
+    # The linear layers, and no embeddings.
+    layers = {
+        name: module
+        for name, module in reader.encoder.named_modules(prefix="encoder")
+        if getattr(module, "bias", None) is not None and module.get_parameter("weight").dim() == 2
+    }
     expected = {f"head.{name}": value.shape for name, value in reader.head.named_parameters()}
     for name, layer in layers.items():
-        sizes = {"down": (rank, layer.in_features), "up": (layer.out_features, rank), "bias": (layer.out_features,)}
+        rows, columns = layer.get_parameter("weight").shape
+        sizes = {"down": (rank, columns), "up": (rows, rank), "bias": (rows,)}
         expected |= {f"{name}.{part}": torch.Size(size) for part, size in sizes.items()}
     if shapes_of(state) != expected:
         raise ModelError(f"{origin} does not hold the weights that its settings describe.", hint=_AGAIN)
     for name, value in reader.head.named_parameters():
         value.copy_(state[f"head.{name}"])
     for name, layer in layers.items():
-        up, down, bias = (state[f"{name}.{part}"].to(layer.weight.device).float() for part in ("up", "down", "bias"))
-        layer.weight.copy_(torch.addmm(layer.weight.float(), up, down))
-        layer.bias = nn.Parameter(bias)
+        weight = layer.get_parameter("weight").float()
+        up, down, bias = (state[f"{name}.{part}"].to(weight.device).float() for part in ("up", "down", "bias"))
+        layer.weight, layer.bias = nn.Parameter(torch.addmm(weight, up, down)), nn.Parameter(bias)
 
 
 def is_fast_in_bf16() -> bool:

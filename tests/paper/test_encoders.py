@@ -58,9 +58,14 @@ def test_a_bundle_without_its_weights_is_refused(package: Path) -> None:
         locate(NAME)
 
 
-def test_the_cache_comes_before_a_bundle(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_comes_before_a_bundle(package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (package / "model" / "model.safetensors").write_bytes(b"never read")
-    monkeypatch.setattr(packaged, "try_to_load_from_cache", lambda *_: "/cache/config.json")
+    snapshot = tmp_path / "cache" / f"models--{NAME.replace('/', '--')}" / "snapshots" / "1234"
+    snapshot.mkdir(parents=True)
+    (snapshot / "config.json").touch()
+    (snapshot.parents[1] / "refs").mkdir()
+    (snapshot.parents[1] / "refs" / "main").write_text("1234")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
     assert locate(NAME) == NAME
 
 

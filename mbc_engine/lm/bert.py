@@ -1,0 +1,178 @@
+"""BERT (Devlin et al., 2019) and MPNet (Song et al., 2020) in inference, without transformers, whose import takes seconds.
+
+Sentence vectors are those of transformers' `BertModel`, bit for bit: the codes in a bank depend on them.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any, Final, cast
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+from torch.nn import functional
+
+from mbc_engine.lm.encoders import Encoder, load_encoder
+from mbc_engine.lm.packaged import local_place, locate
+from mbc_engine.lm.pretrained import shapes_of
+
+# The linear layers of an attention: queries, keys, values, output; and the normalisation after it.
+_ATTENTION: Final = {
+    "bert": ("self.query", "self.key", "self.value", "output.dense", "output.LayerNorm"),
+    "mpnet": ("attn.q", "attn.k", "attn.v", "attn.o", "LayerNorm"),
+}
+# Relative positions share a bias beyond these distances; nearer ones, up to half the buckets, have their own.
+_FARTHEST: Final = 128
+
+
+class Bert(nn.Module):
+    """The encoder in the place of transformers' model of its type: with its names of parameters, its call and its result."""
+
+    def __init__(self, config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
+        super().__init__()
+        self.config = SimpleNamespace(**{"is_encoder_decoder": False, **config})
+        for name, value in weights.items():
+            module: nn.Module = self
+            *path, leaf = name.split(".")
+            for part in path:
+                if part not in dict(module.named_children()):
+                    module.add_module(part, nn.Module())
+                module = module.get_submodule(part)
+            module.register_parameter(leaf, nn.Parameter(value, requires_grad=False))
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.parameters()).device
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
+    ) -> SimpleNamespace:
+        """States of tokens: ids, mask and types [B, S] -> `last_hidden_state` [B, S, E]."""
+        config, weights = self.config, dict(self.named_parameters())
+
+        def embedded(kind: str, ids: Tensor) -> Tensor:
+            return functional.embedding(ids, weights[f"embeddings.{kind}_embeddings.weight"])
+
+        def linear(name: str, x: Tensor) -> Tensor:
+            return functional.linear(x, weights[f"{name}.weight"], weights[f"{name}.bias"])
+
+        def normalised(name: str, x: Tensor) -> Tensor:
+            scale, shift = weights[f"{name}.weight"], weights[f"{name}.bias"]
+            return functional.layer_norm(x, x.shape[-1:], scale, shift, config.layer_norm_eps)
+
+        x = embedded("word", input_ids)
+        mask = None if attention_mask.all() else attention_mask.bool()[:, None, None]
+        if config.model_type == "bert":
+            types = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
+            x = x + embedded("token_type", types)
+            positions = torch.arange(input_ids.shape[1], device=x.device)[None]
+        else:
+            is_token = (input_ids != config.pad_token_id).long()
+            positions = is_token.cumsum(1) * is_token + config.pad_token_id
+            bias = _position_bias(weights["encoder.relative_attention_bias.weight"], input_ids.shape[1])
+            mask = bias if mask is None else bias.masked_fill(~mask, -torch.inf)
+        x = normalised("embeddings.LayerNorm", x + embedded("position", positions))
+        query, key, value, out, norm = _ATTENTION[config.model_type]
+        for number in range(config.num_hidden_layers):
+            layer = f"encoder.layer.{number}"
+            heads = (
+                linear(f"{layer}.attention.{name}", x).unflatten(-1, (config.num_attention_heads, -1)).transpose(1, 2)
+                for name in (query, key, value)
+            )
+            read = functional.scaled_dot_product_attention(*heads, attn_mask=mask).transpose(1, 2).flatten(2)
+            x = normalised(f"{layer}.attention.{norm}", linear(f"{layer}.attention.{out}", read) + x)
+            inner = functional.gelu(linear(f"{layer}.intermediate.dense", x))
+            x = normalised(f"{layer}.output.LayerNorm", linear(f"{layer}.output.dense", inner) + x)
+        return SimpleNamespace(last_hidden_state=x)
+
+
+def _position_bias(table: Tensor, length: int) -> Tensor:
+    """What attention adds for how far a key is from a query, [1, heads, S, S], from a table [buckets, heads] (T5's)."""
+    places = torch.arange(length, device=table.device)
+    distances = places[None] - places[:, None]
+    half = len(table) // 2
+    near = half // 2
+    far = near + (torch.log(distances.abs().float() / near) / math.log(_FARTHEST / near) * (half - near)).long()
+    buckets = torch.where(distances.abs() < near, distances.abs(), far.clamp_max(half - 1)) + half * (distances > 0)
+    return functional.embedding(buckets, table).permute(2, 0, 1)[None]
+
+
+class EncoderTokenizer:
+    """The part of transformers' tokenizers that encoders and readers use, by their names."""
+
+    def __init__(self, backend: Tokenizer, pad: int) -> None:
+        self.backend_tokenizer, self.pad_token_id = backend, pad
+        self.cls_token_id, self.sep_token_id = backend.encode("").ids
+
+    def num_special_tokens_to_add(self) -> int:
+        return 2
+
+    def __call__(
+        self,
+        texts: str | Sequence[str],
+        *,
+        add_special_tokens: bool = True,
+        max_length: int | None = None,
+        return_tensors: str | None = None,
+        **_: object,
+    ) -> dict[str, Any]:
+        """Ids and offsets, of a single text unless there are several; `return_tensors` "pt" pads, and gives a mask."""
+        several = [texts] if isinstance(texts, str) else list(texts)
+        encodings = self.backend_tokenizer.encode_batch(several, add_special_tokens=add_special_tokens)
+        ids = [encoding.ids for encoding in encodings]
+        if max_length is not None:
+            ids = [own if len(own) <= max_length else [*own[: max_length - 1], own[-1]] for own in ids]
+        if return_tensors is None:
+            offsets = [encoding.offsets for encoding in encodings]
+            is_one = isinstance(texts, str)
+            return {"input_ids": ids[0] if is_one else ids, "offset_mapping": offsets[0] if is_one else offsets}
+        longest = max(map(len, ids), default=0)
+        padded = torch.tensor([own + [self.pad_token_id] * (longest - len(own)) for own in ids])
+        mask = torch.arange(longest) < torch.tensor([len(own) for own in ids])[:, None]
+        return {"input_ids": padded, "attention_mask": mask.long()}
+
+
+def open_encoder(name: str, *, device: str | torch.device = "cpu") -> Encoder:
+    """Open an encoder in float32 by hub id or path: by this module, or by transformers if it is another.
+
+    Raises as `load_encoder`.
+    """
+    with suppress(OSError, ValueError, KeyError, SafetensorError):  # left to transformers, with its errors
+        folder = local_place(locate(name))
+        config = json.loads((folder / "config.json").read_text()) if folder else {}
+        if folder and config.get("model_type") in _ATTENTION and config["hidden_act"] == "gelu":
+            stored = load_file(folder / "model.safetensors")
+            expected = dict(_shapes(config))
+            if expected == {own: size for own, size in shapes_of(stored).items() if own in expected}:
+                model = Bert(config, {own: stored[own].float() for own in expected}).to(device).eval()
+                backend = Tokenizer.from_file(str(folder / "tokenizer.json"))
+                backend.no_truncation()
+                backend.no_padding()
+                return Encoder(cast("Any", model), cast("Any", EncoderTokenizer(backend, config["pad_token_id"])))
+    return load_encoder(name, device=device)
+
+
+def _shapes(config: Mapping[str, Any]) -> Iterator[tuple[str, torch.Size]]:
+    """Of a model's parameters by name, in the order of their use."""
+    width, inner = config["hidden_size"], config["intermediate_size"]
+    is_bert = config["model_type"] == "bert"
+    rows = {"word": config["vocab_size"], "position": config["max_position_embeddings"]}
+    rows |= {"token_type": config["type_vocab_size"]} if is_bert else {}
+    for kind, count in rows.items():
+        yield f"embeddings.{kind}_embeddings.weight", torch.Size((count, width))
+    if not is_bert:
+        table = (config["relative_attention_num_buckets"], config["num_attention_heads"])
+        yield "encoder.relative_attention_bias.weight", torch.Size(table)
+    *projections, norm = (f"attention.{name}" for name in _ATTENTION[config["model_type"]])
+    layers = dict.fromkeys(projections, (width, width)) | {norm: (width,)}
+    layers |= {"intermediate.dense": (inner, width), "output.dense": (width, inner), "output.LayerNorm": (width,)}
+    named = {f"encoder.layer.{number}.{name}": size for number in range(config["num_hidden_layers"])
+             for name, size in layers.items()}  # fmt: skip
+    for name, size in ({"embeddings.LayerNorm": (width,), "pooler.dense": (width, width)} | named).items():
+        yield f"{name}.weight", torch.Size(size)
+        yield f"{name}.bias", torch.Size(size[:1])
