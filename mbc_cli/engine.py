@@ -17,12 +17,11 @@ from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.terminal import detail, verbosity, working
 from mbc_cli.text import counted, seconds
 from mbc_engine.config import find_model
-from mbc_engine.datasets.by_name import load_examples
-from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.machine import usable_cores
 
 if TYPE_CHECKING:
+    from mbc_engine.datasets.layout import QAExample
     from mbc_engine.load import Model
     from mbc_engine.memory import Memory
     from mbc_engine.mini.writer import Writer
@@ -186,7 +185,9 @@ def hub_is_reachable() -> bool | None:
     return answered.is_set()
 
 
-def read_data(sources: Sequence[str]) -> list[QAExample]:
+def read_data(sources: Sequence[str]) -> "list[QAExample]":
+    from mbc_engine.datasets.by_name import load_examples
+
     if not verbosity().verbose:  # keeps the libraries of the hub quiet, unless they are imported already
         for library in ("DATASETS", "HF_HUB"):
             os.environ.setdefault(f"{library}_VERBOSITY", "error")

@@ -68,8 +68,9 @@ def test_asking_imports_no_library_that_it_can_do_without(mini: RetrieverReader,
         list(ingest(mini, bank, [tmp_path / "a.txt"]))
     heavy = {"transformers", "peft", "bitsandbytes", "huggingface_hub.file_download", "torch.distributed.tensor"}
     code = (
-        "import sys; from mbc_cli.app import app; sys.argv[1:] = ['ask', 'Where did Hugo move?', '--bank', 'b.mbc']; "
-        f"app(standalone_mode=False); print({heavy} & set(sys.modules))"
+        "import atexit, sys; from mbc_cli.__main__ import main; "
+        f"atexit.register(lambda: print({heavy} & set(sys.modules))); "
+        "sys.argv[1:] = ['ask', 'Where did Hugo move?', '--bank', 'b.mbc']; main()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert done.stdout.startswith("Haifa") and done.stdout.endswith("set()\n")
