@@ -1,5 +1,6 @@
 """Memory: a model and the bank, or banks, it remembers in. The one session of every front end."""
 
+import gc
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -62,6 +63,7 @@ class Memory:
         if not isinstance(banks, MemoryBank | Banks):
             self.paths = (banks,) if isinstance(banks, Path) else tuple(banks)
         self._model: str | Model = model
+        self._name = model if isinstance(model, str) else None
         self._device, self._weights, self._log, self._load = device, weights, log, load
         self._base, self._load_writer = base, load_writer
         self._on_decoding = on_decoding
@@ -259,6 +261,13 @@ class Memory:
         if self._banks is not None:
             self._banks.close()
         self._banks = self._answerer = None
+
+    def unload(self) -> None:
+        """Let go of the model and the writer too; the next call that needs them loads them again. One given stays."""
+        self.close()
+        self._model = self._name or self._model
+        self.__dict__.pop("writer", None)
+        gc.collect()
 
     def __enter__(self) -> Self:
         return self

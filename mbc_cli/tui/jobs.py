@@ -55,6 +55,7 @@ _MAX_EVENTS: Final = 2_000  # that the app takes in between two keys
 # Seconds of reading in one step of a poll, and lines of other runs' logs between two looks at the clock.
 _STEP_SECONDS, _MAX_LINES = 0.1, 20_000
 _REPORT_INTERVAL: Final = 0.1  # seconds between two reports of a search
+_IDLE_SECONDS: Final = 600.0  # without a question, after which the model is given back
 _MAX_CODE_USERS: Final = 100
 _MAX_STDERR_BYTES, _MAX_STDERR_LINES = 4096, 2  # of the end of what a process wrote
 
@@ -224,7 +225,7 @@ class Answering:
         self._memory = open_memory([places.bank], places.model, places.device, on_decoding=self._decoding)
 
     def run(self) -> None:
-        for number, question, options in iter(self.questions.get, None):
+        for number, question, options in iter(self._next, None):
             try:
                 self._open()
                 if question:
@@ -238,14 +239,22 @@ class Answering:
                 self._on_answer(number, None)
         self._memory.close()
 
+    def _next(self) -> tuple[int, str, AskOptions] | None:
+        """The next question; while none comes for long, the model is given back."""
+        with suppress(queue.Empty):
+            return self.questions.get(timeout=_IDLE_SECONDS)
+        self._memory.unload()
+        self._is_ready = False
+        return self.questions.get()
+
     def _open(self) -> None:
         if self._is_ready:
             return
-        from mbc_engine.paper.mbc import MBC
+        from mbc_engine.mini.model import RetrieverReader
 
         self._on_model("loading", None, False)
         self._memory.open(AskOptions())
-        self._is_ready, self._has_read_modes = True, isinstance(self._memory.model, MBC)
+        self._is_ready, self._has_read_modes = True, not isinstance(self._memory.model, RetrieverReader)
         self._on_model("ready", None, self._has_read_modes)
 
     @contextmanager

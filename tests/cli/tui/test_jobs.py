@@ -46,6 +46,29 @@ def test_a_bank_that_comes_later_is_reported_without_loading_the_model_again(
     assert loads == [places.model]
 
 
+def test_a_model_that_is_not_asked_for_long_is_given_back_and_loaded_again(
+    places: Places, bank: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states: queue.Queue[str] = queue.Queue()
+    answering = Answering(places, lambda state, *_: states.put(state), print, print)
+    memory, unloaded = answering._memory, threading.Event()
+    unload = memory.unload
+    monkeypatch.setattr(memory, "unload", lambda: (unload(), unloaded.set()))
+    monkeypatch.setattr("mbc_cli.tui.jobs._IDLE_SECONDS", 0.01)
+    thread = threading.Thread(target=answering.run)
+    thread.start()
+    try:
+        for _ in range(2):
+            unloaded.clear()
+            answering.questions.put((0, "", AskOptions()))
+            assert [states.get(timeout=60) for _ in range(2)] == ["loading", "ready"]
+            assert unloaded.wait(timeout=60)
+            assert memory._model == places.model
+    finally:
+        answering.questions.put(None)
+        thread.join()
+
+
 @pytest.mark.slow
 def test_a_dashboard_ends_with_its_terminal_when_no_signal_tells_of_it(home: Path) -> None:
     ours, theirs = pty.openpty()
