@@ -77,15 +77,17 @@ class Bert(nn.Module):
             bias = _position_bias(weights["encoder.relative_attention_bias.weight"], input_ids.shape[1])
             mask = bias if mask is None else bias.masked_fill(~mask, -torch.inf)
         x = normalised("embeddings.LayerNorm", x + embedded("position", positions))
-        query, key, value, out, norm = _ATTENTION[config.model_type]
+        *projections, out, norm = _ATTENTION[config.model_type]
         for number in range(config.num_hidden_layers):
             layer = f"encoder.layer.{number}"
-            heads = (
+            query, key, value = (
                 linear(f"{layer}.attention.{name}", x).unflatten(-1, (config.num_attention_heads, -1)).transpose(1, 2)
-                for name in (query, key, value)
+                for name in projections
             )
-            read = functional.scaled_dot_product_attention(*heads, attn_mask=mask).transpose(1, 2).flatten(2)
-            x = normalised(f"{layer}.attention.{norm}", linear(f"{layer}.attention.{out}", read) + x)
+            read = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+            x = normalised(
+                f"{layer}.attention.{norm}", linear(f"{layer}.attention.{out}", read.transpose(1, 2).flatten(2)) + x
+            )
             inner = functional.gelu(linear(f"{layer}.intermediate.dense", x))
             x = normalised(f"{layer}.output.LayerNorm", linear(f"{layer}.output.dense", inner) + x)
         return SimpleNamespace(last_hidden_state=x)
