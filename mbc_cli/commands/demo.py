@@ -111,7 +111,6 @@ def _with_units(answer: str, story: str) -> list[str]:
 
 
 def _write(news: Sequence[Story], folder: Path) -> dict[str, Path]:
-    """Write each story to a file; returns the files by the stories' texts."""
     folder.mkdir(exist_ok=True)
     files = {}
     for number, story in enumerate(news, 1):

@@ -339,11 +339,7 @@ def _reader_facts(settings: RetrieverReaderSettings) -> list[tuple[str, str]]:
 
 def _settings_facts(settings: ModelSettings) -> list[tuple[str, str]]:
     lora, shape = settings.lora, shape_of(settings)
-    codes = (
-        f": {code_layout(shape.tokens, shape.levels, shape.num_codes)}, {codebooks(shape)}"
-        if settings.quantised
-        else ""
-    )
+    codes = f": {code_layout(shape)}, {codebooks(shape)}" if settings.quantised else ""
     depth = f"rank {lora.rank} in the last {counted(lora.layers, 'layer')}" if lora.layers else "none"
     return [
         ("base LM", f"{settings.base}{_precision(settings.base_weights)}"),

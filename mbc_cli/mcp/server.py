@@ -333,7 +333,6 @@ class MemoryServer:
             raise ToolError("\n".join(plain(line) for line in (error.message, error.hint) if line)) from error
 
     def _require_banks(self) -> None:
-        """Report a missing bank before a model is loaded for it."""
         for path in self._memory.paths:
             if not path.exists():
                 raise BankError(

@@ -23,7 +23,7 @@ def show_info(name: str, header: "BankHeader", totals: "BankTotals", sizes: "Ban
             ("holds", holdings(totals)),
             *([] if header.keeps_origins else [("sources", "not kept")]),
             *([] if header.keeps_text else [("text", "not kept")]),
-            ("a chunk", f"{shape.bits_per_chunk} bits: {code_layout(shape.tokens, shape.levels, shape.num_codes)}"),
+            ("a chunk", f"{shape.bits_per_chunk} bits: {code_layout(shape)}"),
             ("vectors", f"{header.dim} wide, {codebooks(shape)}"),
             *size_facts(sizes, totals.chunks),
             *([("text codecs", _codecs(texts, totals.chunks))] if texts.bytes else []),
@@ -62,9 +62,10 @@ def print_info_json(
     print_json(info)
 
 
-def code_layout(tokens: int, levels: int, num_codes: int) -> str:
+def code_layout(shape: "CodeShape") -> str:
     """How a chunk's codes are made up: `12 tokens x 2 levels of 512 codes`."""
-    return f"{tokens} tokens" + (f" x {levels} levels" if levels > 1 else "") + f" of {num_codes} codes"
+    levels = f" x {shape.levels} levels" if shape.levels > 1 else ""
+    return f"{shape.tokens} tokens{levels} of {shape.num_codes} codes"
 
 
 def codebooks(shape: "CodeShape") -> str:

@@ -118,8 +118,7 @@ def import_lines(lines: Iterable[bytes], path: Path) -> Iterator[Event]:
     with _understood(1):
         head = _head(json.loads(first))
     is_new = not path.exists()
-    keeps = {"keeps_origins": head.keeps_origins, "keeps_text": head.keeps_text}
-    bank = MemoryBank.open_or_create(path, head.signature, head.shape, head.dim, **keeps)
+    bank = MemoryBank.open_or_create(path, head)
     try:
         with bank, bank.changing():
             _require_kept(bank, "The export", has_origins=head.keeps_origins, has_texts=head.keeps_text)
@@ -168,7 +167,7 @@ def _head(record: Any) -> BankHeader:
         raise TypeError("its values are not what they should be")
     "".join(texts).encode()
     shape = CodeShape(*numbers[:3], codes["per_position"])
-    return BankHeader(ModelSignature(*texts), shape, dim, record["origins"], record["texts"], created="")
+    return BankHeader(ModelSignature(*texts), shape, dim, record["origins"], record["texts"])
 
 
 def _document(record: Any, digest_bytes: int, head: BankHeader) -> StoredDocument:

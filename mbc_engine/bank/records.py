@@ -123,9 +123,9 @@ class BankHeader:
     signature: ModelSignature
     shape: CodeShape
     dim: int
-    keeps_origins: bool
-    keeps_text: bool
-    created: str
+    keeps_origins: bool = True
+    keeps_text: bool = False
+    created: str = ""
 
     @property
     def digest_bytes(self) -> int:

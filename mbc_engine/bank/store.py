@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
@@ -93,15 +92,13 @@ class MemoryBank:
         Without origins, sizes and dates are left out as well, and a changed file is one more document. Raises BankError
         if something stands at `path` already, or nothing can be written there.
         """
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        header = BankHeader(signature, shape, dim, keeps_origins, keeps_text, now)
-        return cls(database.make_in_memory(header) if path is None else database.make_file(path, header), path)
+        return cls.create_like(path, BankHeader(signature, shape, dim, keeps_origins, keeps_text))
 
     @classmethod
     def create_like(cls, path: Path | None, header: BankHeader) -> Self:
         """Make an empty bank, as `create` does, of the same model and keeping the same."""
-        keeps = {"keeps_origins": header.keeps_origins, "keeps_text": header.keeps_text}
-        return cls.create(path, header.signature, header.shape, header.dim, **keeps)
+        header = replace(header, created=datetime.now(UTC).isoformat(timespec="seconds"))
+        return cls(database.make_in_memory(header) if path is None else database.make_file(path, header), path)
 
     @classmethod
     def open(cls, path: Path, *, read_only: bool = False) -> Self:
@@ -109,21 +106,11 @@ class MemoryBank:
         return cls(database.open_current(path, read_only=read_only), path)
 
     @classmethod
-    def open_or_create(
-        cls,
-        path: Path,
-        signature: ModelSignature,
-        shape: CodeShape,
-        dim: int,
-        *,
-        keeps_origins: bool = True,
-        keeps_text: bool = False,
-    ) -> Self:
-        """Open the bank at `path`, or make it as `create` does; ModelMismatch if it belongs to another model."""
-        create = partial(cls.create, path, signature, shape, dim, keeps_origins=keeps_origins, keeps_text=keeps_text)
+    def open_or_create(cls, path: Path, header: BankHeader) -> Self:
+        """Open the bank at `path`, or make one like this there; ModelMismatch if it belongs to another model."""
         if not database.bytes_at(path):
             try:
-                return create()
+                return cls.create_like(path, header)
             except BankError:
                 if not database.bytes_at(path):  # otherwise another process was first
                     raise
@@ -132,9 +119,9 @@ class MemoryBank:
         except BankError:
             if database.bytes_at(path):  # otherwise the making of it was interrupted, which opening has undone
                 raise
-            return create()
+            return cls.create_like(path, header)
         with database.closed_on_error(bank._connection):  # noqa: SLF001 - one of its own kind
-            bank.require(signature)
+            bank.require(header.signature)
         return bank
 
     @property

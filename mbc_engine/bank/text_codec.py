@@ -150,7 +150,6 @@ def read_row(lm: str, number: int, crc: int, columns: bytes, data: bytes) -> dic
 
 
 def _write_rows(texts: Mapping[int, EncodedText]) -> Iterator[tuple[int, int, bytes, bytes]]:
-    """Rows that are full, but for the last."""
     numbers: list[int] = []
     weight = 0
     for number in sorted(texts):
@@ -269,7 +268,6 @@ class TextTable:
             return rows, {number: text for row in rows for number, text in read_row(self.state.lm, *row).items()}
 
     def _store(self, rows: Sequence[Any], old: Mapping[int, EncodedText], new: Mapping[int, EncodedText]) -> None:
-        """Write what became of loaded rows."""
         with decoded(self._name):  # there is no larger number than the largest
             after = list(_write_rows(new))
             gone = [(row[0],) for row in rows if row not in after]

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, distributed, nn
 
-from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, fingerprint
+from mbc_engine.bank import BankHeader, CodeShape, MemoryBank, ModelSignature, fingerprint
 from mbc_engine.lm.encoders import Encoder
 from mbc_engine.lm.pretrained import state_digest
 from mbc_engine.text.chunks import Chunker
@@ -155,5 +155,5 @@ def open_bank(
     ModelError if the model makes no codes, BankError if it cannot be opened or made.
     """
     text = model.keeps_text if keeps_text is None else keeps_text
-    shape, dim = model.code_shape, model.codebooks.shape[-1]
-    return MemoryBank.open_or_create(path, signature(model), shape, dim, keeps_origins=keeps_origins, keeps_text=text)
+    header = BankHeader(signature(model), model.code_shape, model.codebooks.shape[-1], keeps_origins, text)
+    return MemoryBank.open_or_create(path, header)

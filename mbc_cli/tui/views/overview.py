@@ -76,7 +76,7 @@ def growth_points(state: DashboardState, now: float) -> list[tuple[float, int]]:
 
 def _bank_facts(bank: BankSnapshot, model: str) -> list[tuple[str, str | Text]]:
     header, shape = bank.header, bank.header.shape
-    layout = code_layout(shape.tokens, shape.levels, shape.num_codes)
+    layout = code_layout(shape)
     return [
         ("bank", near(bank.path)),
         ("holds", holdings(bank.totals)),

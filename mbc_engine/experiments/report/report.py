@@ -269,7 +269,6 @@ def _compared(group: Sequence[_Pair], outcome: Judgement) -> str:
 
 
 def _figures(found: Difference) -> str:
-    """The difference and its interval; and the p-value where it alone keeps the difference from counting."""
     text, gap = f"difference {difference(found.difference.value)}, 95% {interval(found.difference)}", found.difference
     return f"{text}, but p = {p_value(found.p)}" if found.p >= SIGNIFICANT and (gap.low > 0 or gap.high < 0) else text
 
