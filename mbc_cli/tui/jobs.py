@@ -34,11 +34,13 @@ from mbc_engine.bank import (
     restore,
     take,
 )
-from mbc_engine.errors import MBCError
+from mbc_engine.bank.text_codec import decode_texts
+from mbc_engine.errors import MBCError, ModelError
 from mbc_engine.machine import SlowDown
-from mbc_engine.question import AskOptions
+from mbc_engine.question import AskOptions, Files, Source, TextFrom, text_model
 from mbc_engine.runs.event_log import EventFollower, Followed
 from mbc_engine.runs.training_runs import EVENTS, FollowedRun, is_at_work, read_usage, runs_in
+from mbc_engine.text import Chunk
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,7 +58,8 @@ _MAX_EVENTS: Final = 2_000  # that the app takes in between two keys
 _STEP_SECONDS, _MAX_LINES = 0.1, 20_000
 _REPORT_INTERVAL: Final = 0.1  # seconds between two reports of a search
 _IDLE_SECONDS: Final = 600.0  # without a question, after which the model is given back
-_MAX_CODE_USERS: Final = 100
+_MAX_CODE_USERS, _MAX_PASSAGES = 100, 30
+_MAX_DECODED: Final = 8  # chunks: some a second
 _MAX_STDERR_BYTES, _MAX_STDERR_LINES = 4096, 2  # of the end of what a process wrote
 
 
@@ -218,14 +221,20 @@ class Answering:
         on_answer: Callable[[int, "Answer | MBCError | None"], object],
     ) -> None:
         self._on_model, self._on_token, self._on_answer = on_model, on_token, on_answer
-        self.questions: queue.SimpleQueue[tuple[int, str, AskOptions] | None] = queue.SimpleQueue()
+        self.questions: queue.SimpleQueue[tuple[int, str, AskOptions] | Callable[[], object] | None] = (
+            queue.SimpleQueue()
+        )
         self.cancelled: set[int] = set()
         self._is_ready = self._has_read_modes = False
         self._previous: Answer | None = None
         self._memory = open_memory([places.bank], places.model, places.device, on_decoding=self._decoding)
 
     def run(self) -> None:
-        for number, question, options in iter(self._next, None):
+        while (request := self._next()) is not None:
+            if not isinstance(request, tuple):
+                request()
+                continue
+            number, question, options = request
             try:
                 self._open()
                 if question:
@@ -239,13 +248,38 @@ class Answering:
                 self._on_answer(number, None)
         self._memory.close()
 
-    def _next(self) -> tuple[int, str, AskOptions] | None:
+    def _next(self) -> tuple[int, str, AskOptions] | Callable[[], object] | None:
         """The next question; while none comes for long, the model is given back."""
         with suppress(queue.Empty):
             return self.questions.get(timeout=_IDLE_SECONDS)
         self._memory.unload()
         self._is_ready = False
         return self.questions.get()
+
+    def search(self, query: str) -> list[tuple[StoredDocument, Source]]:
+        """The documents that fit a query best, each with its best passage; waits for the questions before it."""
+        found: queue.SimpleQueue[list[tuple[StoredDocument, Source]] | MBCError] = queue.SimpleQueue()
+        self.questions.put(lambda: found.put(self._search(query)))
+        if isinstance(result := found.get(), MBCError):
+            raise result
+        return result
+
+    def _search(self, query: str) -> list[tuple[StoredDocument, Source]] | MBCError:
+        try:
+            self._open()
+            (passages,) = self._memory.search([query], top=_MAX_PASSAGES)
+            best: dict[tuple[str, str], Source] = {}
+            for passage in passages:
+                best.setdefault((passage.path, passage.part), passage)
+            with MemoryBank.open(self._memory.paths[0], read_only=True) as memory:
+                keeps_origins = memory.header.keeps_origins
+                return [
+                    (document, passage)
+                    for name, passage in best.items()
+                    for document in memory.lookup([name] if keeps_origins else (), () if keeps_origins else name[:1])
+                ]
+        except MBCError as error:
+            return error
 
     def _open(self) -> None:
         if self._is_ready:
@@ -297,11 +331,39 @@ def search_documents(bank: Path, text: str, most: int) -> Iterator[tuple[tuple[S
     yield tuple(rows), matches, True
 
 
-def read_document(bank: Path, found: StoredDocument) -> tuple[StoredDocument, CodeShape] | None:
-    """A document with its codes, and their shape; None if the bank no longer has it."""
+def read_document(bank: Path, found: StoredDocument) -> tuple[StoredDocument, CodeShape, Source] | None:
+    """A document with its codes, their shape, and its text; None if the bank no longer has it.
+
+    Text that a language model has to decode is read from the file, if that is as it was; else it is the beginning.
+    """
     with MemoryBank.open(bank, read_only=True) as memory:
-        documents = memory.lookup([own[:2] for own in found.origins], () if found.origins else [found.digest])
-        return (documents[0], memory.header.shape) if documents else None
+        names, digests = [own[:2] for own in found.origins], () if found.origins else [found.digest]
+        documents = memory.lookup(names, digests, with_texts=memory.header.keeps_text)
+        if not documents:
+            return None
+        document, shape = documents[0], memory.header.shape
+    texts: Any = document.texts or ()
+    origin = document.origin
+    state, file = Files().look(origin, document.digest)
+    is_slow = any(own.lm for own in texts)
+    text = None if file is None else file.text
+    text_from: TextFrom | None = None if file is None else "file"
+    if texts and not (is_slow and file):
+        some = texts[:_MAX_DECODED] if is_slow else texts
+        with suppress(ModelError):
+            text = _joined(list(map(Chunk, decode_texts(some, text_model), [own.start for own in some])))
+            text, text_from = text if len(some) == len(texts) else f"{text}\n…", "bank"
+    name = origin.source or document.digest
+    passage = Source(name, origin.part, 1.0, 0, state, None, text, text_from, 0, origin.date, str(bank))
+    return document, shape, passage
+
+
+def _joined(chunks: Sequence[Chunk]) -> str:
+    """The text of a document from its chunks; between them it has white space alone."""
+    text = ""
+    for chunk in chunks:
+        text += "\n" * (chunk.start - len(text)) + chunk.text
+    return text
 
 
 def remove_documents(bank: Path, documents: Iterable[StoredDocument]) -> Taken:

@@ -28,6 +28,7 @@ from mbc_engine.question import AskOptions
 from mbc_engine.text.decoding import storable
 
 if TYPE_CHECKING:
+    from mbc_engine.bank import StoredDocument
     from mbc_engine.question import Answer, Source
 
 _SOURCE_COUNTS: Final = (1, 2, 3, 5, 10)
@@ -102,6 +103,10 @@ class AskView(View):
     @property
     def _line(self) -> Input:
         return self.query_one("#question", Input)
+
+    def search(self, query: str) -> "list[tuple[StoredDocument, Source]]":
+        """The documents whose contents fit a query best, by the model of this view; for other threads."""
+        return self._answering.search(query)
 
     def _remember(self, questions: list[str]) -> None:
         self._earlier += [question for question in questions if self._earlier[-1:] != [question]]

@@ -19,12 +19,15 @@ from mbc_cli.text import counted, near, size
 from mbc_cli.tui.jobs import read_document, remove_documents, restore_documents, search_documents
 from mbc_cli.tui.state import BankSnapshot, Places
 from mbc_cli.tui.views import View, error_text, no_bank_text
+from mbc_cli.tui.views.ask import AskView
+from mbc_cli.tui.widgets.answer import PassagePane
 from mbc_cli.tui.widgets.figures import Facts, box
 from mbc_cli.tui.widgets.inputs import Confirm
 from mbc_cli.tui.widgets.table import Column, RowTable
 from mbc_engine.bank import CodeShape, StoredDocument, Taken
 from mbc_engine.errors import MBCError
 from mbc_engine.machine import SlowDown
+from mbc_engine.question import Source
 
 if TYPE_CHECKING:
     from threading import Thread
@@ -47,14 +50,17 @@ class DocumentsView(View):
     Space marks a document. `d` removes the marked ones, or the one at the cursor; `u` restores them. The files are not
     deleted, so the next ingest of their folder adds them again; `mbc bank remove --ignore` keeps them out.
 
-    Tab moves to the document's codes, a line for each chunk.
+    Enter searches the contents: the best documents come first, with the sentence that fits underlined. `o` opens a
+    document's file at that line, `y` copies its path. Tab moves to its text, and `c` shows its codes instead, a line
+    for each chunk.
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "search", "Search"),
         Binding("d,delete", "remove", "Remove"),
         Binding("u,ctrl+z", "undo", "Undo"),
         Binding("s", "sort", "Sort"),
-        Binding("o", "open_file", "Open file"),
+        Binding("c", "codes", "Codes"),
+        Binding("o", "open_file", "Open file", show=False),
         Binding("y", "copy", "Copy path", show=False),
         Binding("escape", "leave", "Back", show=False),
         Binding("down", "to_rows", "Down", show=False),
@@ -70,13 +76,14 @@ class DocumentsView(View):
         self._is_stale = False
         self._began = 0.0
         self._rest = SlowDown(_MAX_SHARE, _MIN_INTERVAL)
+        self._passages: dict[Hashable, Source] = {}  # that fit a search of the contents, by their documents
         self._taken: list[Taken] = []
         self._changes: list[Thread] = []
         self._pending = 0
 
     def compose(self) -> ComposeResult:
         with Horizontal(classes="search"):
-            yield Input(placeholder="Search: part of a path, or a date", compact=True, id="text")
+            yield Input(placeholder="Part of a path, or a date; Enter searches the contents", compact=True, id="text")
             yield Static(id="count", markup=False)
         yield Static(id="trouble", markup=False)
         with Container(id="both"):
@@ -84,6 +91,7 @@ class DocumentsView(View):
                 yield RowTable(_COLUMNS, can_mark=True)
             with box("Document", id="document"):
                 yield Facts()
+                yield PassagePane(id="content")
                 yield Log()
 
     def on_mount(self) -> None:
@@ -116,9 +124,14 @@ class DocumentsView(View):
 
     @on(Input.Changed, "#text")
     def _search_typed(self) -> None:
+        self._passages = {}
         self.call_soon("search", _TYPED, self._search_now)
 
     @on(Input.Submitted, "#text")
+    def _submit(self) -> None:
+        self._table.focus()
+        self.call_soon("search", _RESTED, self._search_contents)
+
     def action_to_rows(self) -> None:
         self._table.focus()
 
@@ -151,7 +164,11 @@ class DocumentsView(View):
 
     def action_open_file(self) -> None:
         if (found := self._current) is not None and found.origin.source:
-            self.dashboard.open_file(Path(found.origin.source))
+            passage = self._passages.get(_key(found))
+            self.dashboard.open_file(Path(found.origin.source), None if passage is None else passage.line)
+
+    def action_codes(self) -> None:
+        self.query_one("#document").toggle_class("-codes")
 
     def action_copy(self) -> None:
         if (found := self._current) is not None:
@@ -173,7 +190,7 @@ class DocumentsView(View):
             "to_rows": is_typing,
             "undo": bool(self._taken) and not is_typing,
             "remove": bool(self._table.rows) and not is_typing,
-            **dict.fromkeys(("sort", "open_file", "copy"), bool(self._table.rows) and not is_typing),
+            **dict.fromkeys(("sort", "codes", "open_file", "copy"), bool(self._table.rows) and not is_typing),
             "search": not is_typing,
         }
         return can.get(action, True)
@@ -216,7 +233,7 @@ class DocumentsView(View):
 
     def _search_if_stale(self) -> None:
         """Search again because the bank has changed, unless that takes too much of the time."""
-        if self._is_stale and self._searching is None:
+        if self._is_stale and self._searching is None and not self._passages:
             delay = max(_RESTED, self._rest.seconds_left(time.monotonic()))
             self.call_soon("refresh", delay, self._search_now)  # a search typed meanwhile comes first
 
@@ -225,6 +242,27 @@ class DocumentsView(View):
         self._began = time.monotonic()
         job = partial(search_documents, self.places.bank, self._searching, _MAX_ROWS)
         self.run_job("search", job, partial(self._show_found, self._searching))
+
+    def _search_contents(self) -> None:
+        """Search what the documents say; what is typed afterwards is looked for in their names again."""
+        if not (query := self.query_one("#text", Input).value.strip()):
+            return
+        search = self.dashboard.query_one(AskView).search
+        self.query_one("#count", Static).update("searching…")
+        self.run_job("search", lambda: [search(query)], self._show_passages)
+
+    def _show_passages(self, found: list[tuple[StoredDocument, Source]] | MBCError) -> None:
+        if isinstance(found, MBCError):
+            self._show_error(error_text(found))
+            return
+        self._order, self._searching = None, None
+        self._passages = {_key(document): passage for document, passage in found}
+        self._found = {_key(document): document for document, _ in found}
+        self.remove_class("-trouble")
+        self.query_one("#count", Static).update(f"{counted(len(found), 'document')}, best first")
+        self._show_rows()
+        self._table.go(0)
+        self._read_soon()
 
     def _read_soon(self) -> None:
         self.call_soon("read", _RESTED, self._read_now)
@@ -236,12 +274,19 @@ class DocumentsView(View):
         else:
             self.query_one(Facts).show([])
             self.query_one(Log).clear()
+            self.query_one(PassagePane).display = False
 
-    def _show_document(self, found: StoredDocument, read: tuple[StoredDocument, CodeShape] | MBCError | None) -> None:
+    def _show_document(
+        self, found: StoredDocument, read: tuple[StoredDocument, CodeShape, Source] | MBCError | None
+    ) -> None:
         if isinstance(read, MBCError):
             self._show_error(error_text(read))
         elif read is not None and found == self._current:  # else the table is about to show that it was removed
-            document, shape = read
+            document, shape, passage = read
+            fitting = self._passages.get(_key(found))
+            pane = self.query_one(PassagePane)
+            pane.display = True
+            pane.show(replace(passage, sentence=None if fitting is None else fitting.sentence), is_document=True)
             self.query_one(Facts).show(_facts(document, shape))
             log, lines = self.query_one(Log), code_lines(document)
             if lines != [*log.lines]:
@@ -321,8 +366,11 @@ def _facts(document: StoredDocument, shape: CodeShape) -> list[tuple[str, str | 
         facts.append(("" if number else "read from", f"{near(origin.name)}{date}"))
     if (more := len(document.origins) - _MAX_ORIGINS) > 0:
         facts.append(("", f"and {counted(more, 'other place')}"))
-    codes = size(-(-document.chunks * shape.bits_per_chunk // 8))
-    read = "" if document.size is None else f" from {size(document.size)}"
-    facts.append(("holds", f"{counted(document.chunks, 'chunk')}{read}, {codes} of codes"))
+    codes = -(-document.chunks * shape.bits_per_chunk // 8)
+    texts: Any = document.texts or ()
+    kept = sum(len(own.payload) for own in texts)
+    text = f" and {size(kept)} of text" if kept else ""
+    original = "" if document.size is None else f", the original has {size(document.size)}"
+    facts.append(("keeps", f"{counted(document.chunks, 'chunk')}: {size(codes)} of codes{text}{original}"))
     facts.append(("digest", document.digest))
     return facts

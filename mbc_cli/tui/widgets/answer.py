@@ -121,13 +121,14 @@ class PassagePane(VerticalScroll, can_focus=True):
     def compose(self) -> ComposeResult:
         yield Static()
 
-    def show(self, source: "Source") -> None:
+    def show(self, source: "Source", *, is_document: bool = False) -> None:
+        """Show a passage, or a whole document, which needs no heading."""
         state, passage = state_of(source), passage_text(source)
         self.border_title = Content(plain(Path(source.path).name))
         text = Text.assemble(
             source_line("", source), "\n", (f"{'! ' if state else ''}{_text_from(source, state)}", "italic")
         )
-        text = text + Text("\n\n") + passage
+        text = passage if is_document else text + Text("\n\n") + passage
         self.query_one(Static).update(text)
         self.scroll_home(animate=False)
         if passage.spans:

@@ -6,17 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from textual.widgets import Input
+from textual.widgets import Input, Static
 
 from mbc_cli.config import dashboard_settings
 from mbc_cli.tui import app as module
 from mbc_cli.tui.app import Dashboard
-from mbc_cli.tui.jobs import keep_settings, read_settings
+from mbc_cli.tui.jobs import Answering, keep_settings, read_settings
 from mbc_cli.tui.state import Places
 from mbc_cli.tui.views.documents import DocumentsView
 from mbc_cli.tui.widgets.table import RowTable
 from mbc_engine.events import IngestFinished, IngestStarted
+from mbc_engine.memory import Memory
+from mbc_engine.question import Source
 from mbc_engine.runs.event_log import Followed
+from mbc_engine.text import read_document
 
 
 async def test_theme_view_bank_and_transcript_are_kept(places: Places, until: Any, screen: Any) -> None:
@@ -109,6 +112,46 @@ async def test_a_document_is_opened_and_its_path_copied(
         assert (opened, app.clipboard) == ([Path("/notes/bruno.txt")], "/notes/bruno.txt")
         app.show_document("/notes/ada.txt")
         await until(lambda: len(view.query_one(RowTable).rows) == 1)
+
+
+async def test_enter_searches_the_contents_and_shows_the_sentence_that_fits(
+    places: Places,
+    make_bank: Any,
+    record: Any,
+    tmp_path: Path,
+    until: Any,
+    screen: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened: list[tuple[Path, int]] = []
+    monkeypatch.setattr(module, "open_file", lambda *place: opened.append(place))
+    monkeypatch.setattr(Dashboard, "suspend", contextmanager(lambda self: iter([None])))
+    ada, bruno = (tmp_path / f"{name}.txt" for name in ("ada", "bruno"))
+    passages = [
+        Source(str(path), "", 0.5, 0, "unchanged", sentence, None, "file", 0, None, "memory.mbc", 7)
+        for path, sentence in ((bruno, "It rained."), (ada, "Ada moved."), (bruno, "So what."))
+    ]
+    monkeypatch.setattr(Answering, "_open", lambda self: None)
+    monkeypatch.setattr(Memory, "search", lambda self, queries, top: [passages])
+    ada.write_text("Ada moved. It snowed.\n\nThe end.")
+    bruno.write_text("Hello! It rained.")
+    make_bank("memory.mbc", *filter(None, (read_document(str(path)) for path in (ada, bruno))))
+    app = Dashboard(places, "documents")
+    async with app.run_test(size=(120, 40)) as pilot:
+        view = app.query_one(DocumentsView)
+        await until(lambda: len(view.query_one(RowTable).rows) == 2)
+        await pilot.press("slash", *"weather", "enter")
+        await until(lambda: [key for key, _ in view.query_one(RowTable).rows] == [(str(bruno), ""), (str(ada), "")])
+        await until(lambda: "Hello! It rained." in screen(app) and "2 documents, best first" in screen(app))
+        shown = view.query_one("#content Static", Static).visual
+        assert [shown.plain[span.start : span.end] for span in shown.spans if "underline" in str(span.style)] == [
+            "It rained."
+        ]
+        await pilot.press("o", "down")
+        await until(lambda: "Ada moved. It snowed." in screen(app) and "The end." in screen(app))
+        assert opened == [(bruno, 7)]
+        await pilot.press("slash", "backspace")
+        await until(lambda: "2 found" in screen(app))
 
 
 async def test_the_demo_is_a_key_while_there_is_no_bank(
