@@ -79,10 +79,12 @@ class IngestTab(View):
                         yield Static(id="names", markup=False)
                     with box("Skipped", id="skipped"):
                         yield RowTable((Column("file"), Column("reason")))
+                        yield Static(id="reason", markup=False)
 
     def on_mount(self) -> None:
         self.query_one("#watch").tooltip = "Keep watching and ingest changes until cancelled"
         self.query_one("#prune").tooltip = "Remove documents whose files are gone"
+        self.watch(self.query_one("#skipped RowTable", RowTable), "key", self._show_reason, init=False)
         self._show_root()
 
     def on_unmount(self) -> None:
@@ -219,6 +221,12 @@ class IngestTab(View):
             return Text.assemble(("Failed. ", "bold"), plain(self._error.removeprefix("Error: ")))
         return Text(*_STATES[state])
 
+    def _show_reason(self) -> None:
+        """The row at the cursor in full."""
+        table = self.query_one("#skipped RowTable", RowTable)
+        row = dict(table.rows).get(table.key, ())
+        self.query_one("#reason", Static).update(plain(" ".join(row)))
+
     def _draw_skipped(self, ingest: IngestHistory) -> None:
         panel = self.query_one("#skipped")
         panel.display = ingest.skips > 0
@@ -242,9 +250,10 @@ def _ingest_facts(known: DashboardState) -> list[tuple[str, str | Text]]:
         removed = f", {finished.removed:,} removed" if finished is not None and finished.removed else ""
         unchanged = f", {done.unchanged:,} unchanged" if done.unchanged else ""
         facts.append(("documents", f"{done.documents:,} ingested{unchanged}{removed}"))
-        rate = (None if finished else ingest.rate) or done.chunks / max(done.seconds, 0.001)
-        speed = f"{rate:,.{0 if rate >= 10 else 1}f} per second"
-        facts.append(("chunks", f"{done.chunks:,} in {seconds(done.seconds)}, {speed}"))
+        if done.chunks:  # else none is encoded yet, or all are known
+            rate = (None if finished else ingest.rate) or done.chunks / max(done.seconds, 0.001)
+            speed = f"{rate:,.{0 if rate >= 10 else 1}f} per second"
+            facts.append(("chunks", f"{done.chunks:,} in {seconds(done.seconds)}, {speed}"))
     if (recoded := ingest.recoded) is not None:
         sizes = f"{size(recoded.before_bytes)} → {size(recoded.after_bytes)}"
         facts.append(("texts", recoded.problem or f"{recoded.done:,} of {recoded.chunks:,} recoded, {sizes}"))

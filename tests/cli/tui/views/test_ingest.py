@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -282,3 +283,16 @@ async def test_mini_memorises_a_folder_until_it_is_stopped(places: Places, home:
         assert 0 < bank.totals().documents == shown.documents < 600
     *_, end = verify(places.bank)
     assert isinstance(end, BankVerified) and not end.damages
+
+
+async def test_a_reason_can_be_read_in_full_and_no_rate_is_shown_before_there_is_one(
+    places: Places, until: Any, screen: Any
+) -> None:
+    reason = f"is not readable: {'because ' * 8}of this"
+    events = [IngestStarted(2, 8), FileSkipped("/a.pdf", reason), DocumentsIngested(0, 0, 1, 4, 0.0, ("/b.txt",))]
+    for _ in recorded(iter([*events, replace(END, chunks=0)]), activity_log(places.bank)):
+        pass
+    app = opened(places)
+    async with app.run_test(size=SMALL):
+        await until(lambda: str(app.query_one("#reason", Static).content) == f"/a.pdf {reason}")
+        assert "per second" not in screen(app)
