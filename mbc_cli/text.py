@@ -49,6 +49,11 @@ def seconds(value: float) -> str:
     return f"{minutes} min {rest:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
 
 
+def time_left(value: float) -> str:
+    """An estimate of a duration: `8 s`, `5 min 02 s`."""
+    return seconds(value) if value >= 10 else f"{round(value)} s"
+
+
 def counted(count: int, noun: str) -> str:
     """`1 file`, `1,234 files`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

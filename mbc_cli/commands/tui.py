@@ -89,10 +89,10 @@ def _show(places: "Places", view: str, settings: dict[str, Any]) -> None:
     # The events of a long log are no garbage, and looking for some among them took a tenth of opening one.
     gc.freeze()
     gc.set_threshold(100_000, 20, 100)
-    terminal = sys.__stdin__.fileno() if sys.__stdin__ is not None and sys.__stdin__.isatty() else None
+    stdin = None if sys.__stdin__ is None else sys.__stdin__.fileno()
     was_quiet, notes.quiet = notes.quiet, True  # the dashboard has the terminal
     while True:
-        dashboard = Dashboard(places, view, terminal, settings)
+        dashboard = Dashboard(places, view, stdin, settings)
         other = dashboard.run()
         settings = dashboard.settings
         keep_settings(settings)

@@ -1,9 +1,10 @@
 """The dashboard's app: it holds the state, has it updated by polls, and draws the visible view again."""
 
 import asyncio
+import os
 import signal
+import threading
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -18,7 +19,17 @@ from textual.widgets import Footer, TabbedContent, Tabs
 from mbc_cli.config import activity_log, demo_folder
 from mbc_cli.opening import open_file
 from mbc_cli.text import plain
-from mbc_cli.tui.jobs import ChildProcess, Poll, poll_bank, poll_log, poll_run, poll_runs, poll_terminal, start_polling
+from mbc_cli.tui.jobs import (
+    ChildProcess,
+    Poll,
+    await_hangup,
+    poll_bank,
+    poll_log,
+    poll_run,
+    poll_runs,
+    start_polling,
+    start_thread,
+)
 from mbc_cli.tui.state import AttachedRun, DashboardState, Places, RunSummary
 from mbc_cli.tui.views import View
 from mbc_cli.tui.views.ask import AskView
@@ -43,10 +54,14 @@ _VERBS: Final = (
 )
 _ENDS: Final = ("finished", "stopped", "interrupted", "failed")
 _DRAW_INTERVAL: Final = 0.5  # seconds; drawing is most of what the dashboard does
+_END_SECONDS: Final = 3.0  # that closing may take once the dashboard has to end
 
 
 class Dashboard(App[Path]):
-    """Watch and use a memory; returns the bank to open next, if any; ends with its `terminal`, a file descriptor, or with an unexpected `error`."""
+    """Watch and use a memory; returns the bank to open next, if any.
+
+    Ends with its `stdin`, a file descriptor, or with an unexpected `error`.
+    """
 
     TITLE = "mbc"
     CSS_PATH = "dashboard.tcss"
@@ -67,12 +82,12 @@ class Dashboard(App[Path]):
         self,
         places: Places,
         view: str = OverviewView.NAME,
-        terminal: int | None = None,
+        stdin: int | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
         self._settings = settings or {}
-        self.places, self._first, self._terminal = places, view, terminal
+        self.places, self._first, self._stdin = places, view, stdin
         self.state = DashboardState()
         if self._settings.get("bank") == str(places.bank):
             self.state.transcript.extend(_turns(self._settings.get("transcript")))
@@ -88,14 +103,15 @@ class Dashboard(App[Path]):
         yield Footer()
 
     def on_mount(self) -> None:
-        with suppress(NotImplementedError):  # where there are no signals
-            # Else the terminal would be left in the state the dashboard draws in.
-            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.exit, None, 128 + signal.SIGTERM)
+        # Not with the event loop's handlers, which wait until the loop has nothing else to do.
+        self._event_loop = asyncio.get_running_loop()
+        self._previous = signal.signal(signal.SIGTERM, lambda number, _: self._end(128 + number))
         log = activity_log(self.places.bank)
         self._poll("bank", poll_bank(self.places.bank, self._updating(self.state.update_bank)))
         self._poll("ingest", poll_log(log, lambda: is_recorded(log), self._updating(self._update_ingest)))
-        if self._terminal is not None:
-            self._poll("terminal", poll_terminal(self._terminal))
+        if self._stdin is not None:
+            hangup = partial(self._end, 128 + signal.SIGHUP)
+            start_thread(partial(await_hangup, self._stdin, hangup), self.call_later)
         if self.places.run is not None:
             self.attach(self.places.run)
         self._poll("runs", poll_runs(self.places.runs, self._updating(self._update_runs)))
@@ -104,6 +120,7 @@ class Dashboard(App[Path]):
         self.set_interval(_DRAW_INTERVAL, self._draw_if_stale)
 
     def on_unmount(self) -> None:
+        signal.signal(signal.SIGTERM, self._previous)
         for stop in self._polls.values():
             stop()
 
@@ -201,6 +218,16 @@ class Dashboard(App[Path]):
         bank, turns = str(self.places.bank), list(self.state.transcript)
         return {"theme": self.theme, "view": self.state.view, "bank": bank, "transcript": turns}
 
+    def action_help_quit(self) -> None:
+        """Answer Ctrl+C, which copies; Textual would name the other of the two keys."""
+        self.notify("Press q to quit, or Ctrl+Q while typing.", markup=False)
+
+    def deliver_screenshot(
+        self, filename: str | None = None, path: str | None = None, time_format: str | None = None
+    ) -> str | None:
+        """Save to the working folder; not everyone has one for downloads, where Textual would."""
+        return super().deliver_screenshot(filename, path or os.getcwd(), time_format)  # noqa: PTH109
+
     def action_view(self, name: str) -> None:
         self.query_one(TabbedContent).active = name
 
@@ -219,6 +246,13 @@ class Dashboard(App[Path]):
         self.draw()
         if isinstance(self.focused, Tabs) or self.focused is None or self.view not in self.focused.ancestors:
             self.view.take_focus()
+
+    def _end(self, code: int) -> None:
+        """Have the dashboard close, from any thread; if it is stuck, end the process."""
+        timer = threading.Timer(_END_SECONDS, os._exit, (code,))
+        timer.daemon = True
+        timer.start()
+        self._event_loop.call_soon_threadsafe(self.exit, None, code)
 
     def _updating(self, update: Callable[..., object]) -> Callable[..., object]:
         """The same for other threads: it runs in the app's own, and the visible view is drawn again."""

@@ -17,6 +17,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from mbc_cli.config import dashboard_settings
@@ -35,6 +36,7 @@ from mbc_engine.bank import (
     take,
 )
 from mbc_engine.bank.text_codec import decode_texts
+from mbc_engine.config import READ_MODES
 from mbc_engine.errors import MBCError, ModelError
 from mbc_engine.machine import SlowDown
 from mbc_engine.question import AskOptions, Files, Source, TextFrom, text_model
@@ -59,6 +61,7 @@ _STEP_SECONDS, _MAX_LINES = 0.1, 20_000
 _REPORT_INTERVAL: Final = 0.1  # seconds between two reports of a search
 _IDLE_SECONDS: Final = 600.0  # without a question, after which the model is given back
 _MAX_CODE_USERS, _MAX_PASSAGES = 100, 30
+_MAX_SIZES: Final = 1000  # documents that a mean size is taken of
 _MAX_DECODED: Final = 8  # chunks: some a second
 _MAX_STDERR_BYTES, _MAX_STDERR_LINES = 4096, 2  # of the end of what a process wrote
 
@@ -111,7 +114,8 @@ def poll_bank(path: Path, update: Callable[[BankSnapshot | None, MBCError | None
                     bank = bank or MemoryBank.open(path, read_only=True)
                     if (now := bank.version()) != version:
                         with bank.snapshot():
-                            found = BankSnapshot(path, bank.header, bank.totals(), bank.sizes(), bank.counts())
+                            sizes, read = bank.sizes(), _mean_size(bank)
+                            found = BankSnapshot(path, bank.header, bank.totals(), sizes, bank.counts(), read)
                         update(found, None)
                         version, reported = now, None
                         rest.took(began, time.monotonic())
@@ -127,6 +131,12 @@ def poll_bank(path: Path, update: Callable[[BankSnapshot | None, MBCError | None
     finally:
         if bank is not None:
             bank.close()
+
+
+def _mean_size(bank: MemoryBank) -> float | None:
+    documents, _ = next(find_documents(bank, most=_MAX_SIZES), ([], 0))  # a mean over all would take a whole scan
+    sizes = [document.size for document in documents if document.size is not None]
+    return fmean(sizes) if sizes else None
 
 
 def poll_log(log: Path, is_at_work: Callable[[], bool], update: Callable[[Followed, bool], object]) -> Poll:
@@ -178,14 +188,13 @@ def poll_runs(folder: Path, update: Callable[[tuple[RunSummary, ...]], object]) 
         yield has_more
 
 
-def poll_terminal(descriptor: int) -> Poll:
-    """End the process when its terminal is gone: no signal may tell of that, and there is nothing left to restore."""
+def await_hangup(descriptor: int, on_hangup: Callable[[], object]) -> None:
+    """Wait until the other end of the dashboard's input is gone; no signal may say so."""
     poll = select.poll()
     poll.register(descriptor, 0)  # hanging up is reported without being asked for
-    while True:
-        if any(mask & select.POLLHUP for _, mask in poll.poll(0)):
-            os._exit(128 + signal.SIGHUP)
-        yield False
+    while not any(mask & select.POLLHUP for _, mask in poll.poll()):
+        pass
+    on_hangup()
 
 
 def read_settings() -> dict[str, Any]:
@@ -209,14 +218,14 @@ ModelState = Literal["unloaded", "requested", "loading", "ready", "decoding", "m
 class Answering:
     """Answers `questions` in their order in a thread: (number, question, options), or "" to load the model; None ends it.
 
-    `on_model` gets the model's state, an error, and whether it has read modes; `on_token` and `on_answer` the number of
+    `on_model` gets the model's state, an error, and its read modes; `on_token` and `on_answer` the number of
     a question with a piece of its answer, or with its answer, an error, or None if its number is in `cancelled`.
     """
 
     def __init__(
         self,
         places: Places,
-        on_model: Callable[[ModelState, MBCError | None, bool], object],
+        on_model: Callable[[ModelState, MBCError | None, Sequence[str]], object],
         on_token: Callable[[int, str], object],
         on_answer: Callable[[int, "Answer | MBCError | None"], object],
     ) -> None:
@@ -225,7 +234,8 @@ class Answering:
             queue.SimpleQueue()
         )
         self.cancelled: set[int] = set()
-        self._is_ready = self._has_read_modes = False
+        self._is_ready = False
+        self._read_modes: Sequence[str] = ()  # of the model, if it can read in several
         self._previous: Answer | None = None
         self._memory = open_memory([places.bank], places.model, places.device, on_decoding=self._decoding)
 
@@ -243,7 +253,7 @@ class Answering:
                 if question:
                     self._on_answer(number, error)
                 else:
-                    self._on_model("missing", error, False)
+                    self._on_model("missing", error, ())
             except CancelledError:
                 self._on_answer(number, None)
         self._memory.close()
@@ -286,18 +296,20 @@ class Answering:
             return
         from mbc_engine.mini.model import RetrieverReader
 
-        self._on_model("loading", None, False)
+        self._on_model("loading", None, ())
         self._memory.open(AskOptions())
-        self._is_ready, self._has_read_modes = True, not isinstance(self._memory.model, RetrieverReader)
-        self._on_model("ready", None, self._has_read_modes)
+        self._is_ready, model = True, self._memory.model
+        if not isinstance(model, RetrieverReader):
+            self._read_modes = [mode for mode in READ_MODES if mode != "routed" or model.settings.routing]
+        self._on_model("ready", None, self._read_modes)
 
     @contextmanager
     def _decoding(self, _texts: int) -> Iterator[None]:
-        self._on_model("decoding", None, False)
+        self._on_model("decoding", None, ())
         try:
             yield
         finally:
-            self._on_model("ready", None, self._has_read_modes)
+            self._on_model("ready", None, self._read_modes)
 
     def _answer(self, number: int, question: str, options: AskOptions) -> "Answer":
         def on_token(piece: str) -> None:

@@ -37,13 +37,18 @@ class Places:
 
 @dataclass(frozen=True)
 class BankSnapshot:
-    """A bank at one moment; `counts` is how often each code occurs, [levels, codebooks, codes]."""
+    """A bank at one moment.
+
+    `counts` is how often each code occurs, [levels, codebooks, codes]; `read_bytes` what a document was read from on
+    average, as far as that is known.
+    """
 
     path: Path
     header: BankHeader
     totals: BankTotals
     sizes: BankSizes
     counts: Counts
+    read_bytes: float | None
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from typing import Final
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
+from textual_serve.app_service import AppService
 from textual_serve.server import Server
 
 from mbc_engine.errors import ConfigError
@@ -32,7 +33,7 @@ class DashboardServer(Server):
     """Serves the dashboard of `mbc ARGUMENTS`, in a process for each page; `on_open` is called with the address."""
 
     def __init__(self, arguments: Sequence[str], port: int, on_open: Callable[[str], object]) -> None:
-        command = shlex.join([sys.executable, "-m", "mbc_cli", *arguments])
+        command = "exec " + shlex.join([sys.executable, "-m", "mbc_cli", *arguments])
         super().__init__(command, HOST, port, "mbc", templates_path=_PAGE)
         self._key = secrets.token_urlsafe(16)
         self._on_open = on_open
@@ -58,6 +59,12 @@ class DashboardServer(Server):
         app.router.add_static("/page", _PAGE)
         app.middlewares.append(self._guard)
         return app
+
+    async def _process_messages(self, websocket: web.WebSocketResponse, app_service: AppService) -> None:
+        try:
+            await super()._process_messages(websocket, app_service)
+        finally:
+            app_service.stdin.close()  # the page is gone, and its process ends with its input, stuck or not
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:

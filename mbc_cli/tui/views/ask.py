@@ -1,5 +1,6 @@
 """A place to ask: answers as they come, their sources, and what these say."""
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -10,6 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
+from textual.widget import Widget
 from textual.widgets import Input, Select, Static
 
 from mbc_cli.config import question_history
@@ -22,7 +24,6 @@ from mbc_cli.tui.state import Places
 from mbc_cli.tui.views import View, error_text, no_bank_text
 from mbc_cli.tui.widgets.answer import ChatTurn, Citation, PassagePane
 from mbc_cli.tui.widgets.heat_map import HeatMap
-from mbc_engine.config import READ_MODES
 from mbc_engine.errors import MBCError
 from mbc_engine.question import AskOptions
 from mbc_engine.text.decoding import storable
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 _SOURCE_COUNTS: Final = (1, 2, 3, 5, 10)
 _MAX_TURNS: Final = 100
+_DEFAULT_MODE: Final = ("default read mode", "")
 
 
 class AskView(View):
@@ -82,8 +84,7 @@ class AskView(View):
         with Horizontal(id="options"):
             counts = [(counted(number, "source"), number) for number in _SOURCE_COUNTS]
             yield Select(counts, value=AskOptions.sources, allow_blank=False, compact=True, id="number")
-            modes = [("default read mode", ""), *((f"{mode} read", mode) for mode in READ_MODES)]
-            yield Select(modes, allow_blank=False, compact=True, id="how")
+            yield Select([_DEFAULT_MODE], allow_blank=False, compact=True, id="how")
 
     def on_mount(self) -> None:
         turns = self.query_one("#turns", VerticalScroll)
@@ -217,6 +218,8 @@ class AskView(View):
         event.input.clear()
         start_thread(partial(add_question, question_history(), question), self.app.call_later)
         self._remember([question])
+        if self._covers_turns:
+            self.query_one("#aside").remove_class("-open")  # it is about an earlier answer
         turns = self.query_one("#turns", VerticalScroll)
         for turn in self.query(ChatTurn):
             turn.fold(True)
@@ -233,10 +236,13 @@ class AskView(View):
         self._answering.questions.put((self._asked, question, options))
         self._show_reasons()
 
-    def show_model(self, state: ModelState, error: MBCError | None, has_read_modes: bool) -> None:
+    def show_model(self, state: ModelState, error: MBCError | None, read_modes: Sequence[str]) -> None:
         self._model_state, self._model_error = state, error
         if state == "ready":
-            self.query_one("#how").display = has_read_modes
+            how = self.query_one("#how", Select)
+            if how.display != bool(read_modes):
+                how.set_options([_DEFAULT_MODE, *((f"{mode} read", mode) for mode in read_modes)])
+                how.display = bool(read_modes)
         self._show_reasons()
         self.draw()
 
@@ -284,7 +290,18 @@ class AskView(View):
     def _show_passage(self, source: "Source") -> None:
         self.query_one("#aside").add_class("-open")
         self.query_one(PassagePane).show(source)
+        if self._covers_turns:
+            self.call_after_refresh(self._show_answer_above, self.screen.focused)
         self.dashboard.changed()
+
+    def _show_answer_above(self, citation: Widget | None) -> None:
+        """Scroll up from a source to its answer, as far as the source stays in sight."""
+        turns = self.query_one("#turns", VerticalScroll)
+        for turn in self.query(ChatTurn):
+            if isinstance(citation, Citation) and turn in citation.ancestors:
+                top, bottom = turn.virtual_region.y, citation.region.bottom - turns.region.y + turns.scroll_offset.y
+                turns.release_anchor()
+                turns.scroll_to(y=max(top, bottom - turns.size.height), animate=False, force=True)
 
     def _about_text(self) -> Text:
         state = self.state

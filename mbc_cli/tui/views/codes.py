@@ -28,8 +28,14 @@ from mbc_engine.errors import MBCError
 _LAYERS: Final = {"bank": "Bank", "training": "Training", "question": "Last question"}
 # The codes that make up most of what the last question read are marked; the flat read takes a little of every code.
 _READ_SHARE, _READ_MOST = 0.9, 24
+_SHARE_WIDTH: Final = len("100%")
 _DEAD: Final = 1e-4  # the paper's epsilon; a run with another one reports its own count of dead codes
 _REST, _AGAIN = 0.2, 2.0  # seconds until the documents of another code are looked up, and of the same one again
+_ABOUT: Final = (
+    "A code is an entry of a codebook; a chunk is stored as one code of each codebook.\n"
+    "Perplexity is the number of codes effectively in use, highest if used evenly."
+)
+_OTHER_CODEBOOK: Final = "The bank's documents have codes of another codebook than the run's."
 _BOOK: Final = Binding.Group("Codebook", compact=True)
 
 
@@ -58,13 +64,15 @@ class CodesView(View):
         self._shown: tuple[int, int, int] | None = None  # level, position and number of the code at the cursor
         self._uses: int | None = None
         self._is_refreshing = False
+        self._has_users = True  # the codes shown are those of the bank's documents
 
     def compose(self) -> ComposeResult:
         yield Tabs(*(Tab(title, id=layer) for layer, title in _LAYERS.items()), id="layer")
+        yield Static(_ABOUT, id="about")
         yield Static(id="nothing")
         with Horizontal(id="map"):
             with Vertical():
-                yield HeatMap("Codebooks by perplexity, a row each level", id="books")
+                yield HeatMap(id="books")
                 yield HeatMap(id="heat")
                 yield Static(id="code")
                 with VerticalScroll(id="users", classes="panel", can_focus=True):
@@ -110,9 +118,11 @@ class CodesView(View):
             return
         if self._shown is None and self.query_one("#layer").has_focus:
             self.take_focus()
-        level, position = divmod(self._draw_books(usage), usage.shape[1])
+        level, position = divmod(self._draw_books(usage, layer), usage.shape[1])
         read = state.codes_read
-        own_read = read[level, position] if read is not None and read.shape == usage.shape else None
+        own_read = (
+            read[level, position] if read is not None and read.shape == usage.shape and layer != "training" else None
+        )
         heat, values = self.query_one("#heat", HeatMap), usage[level, position]
         heat.show(values, [] if own_read is None or layer == "question" else most_read(own_read))
         if self._shown is None:
@@ -121,16 +131,19 @@ class CodesView(View):
         self.query_one("#code", Static).update(_code_line(heat.cursor, values, layer, own_read), layout=False)
         by_rank = PlotCurve(np.arange(1, len(values) + 1), np.sort(values)[::-1])
         self.query_one("#ranks", Chart).show([by_rank], "most used first", lowest=0)
-        self._look_up_soon((level, position, heat.cursor))
+        self._look_up_soon((level, position, heat.cursor), layer)
 
-    def _draw_books(self, usage: NDArray[Any]) -> int:
+    def _draw_books(self, usage: NDArray[Any], layer: str) -> int:
         levels, positions, _ = usage.shape
         books = self.query_one("#books", HeatMap)
         if books.display != (levels * positions > 1):
             books.display = levels * positions > 1
         if books.display:
-            effective = np.where(usage.any(-1), np.rint(perplexity(usage)), 0).ravel()
-            books.show(effective, row=positions)
+            values, title = np.where(usage.any(-1), np.rint(perplexity(usage)), 0), "perplexity"
+            if layer == "question":
+                values, title = np.count_nonzero(usage, -1), "codes read"
+            books.border_title = Content(f"Codebooks by {title}, a row each level")
+            books.show(values.ravel(), row=positions)
         return books.cursor if books.display else 0
 
     def _draw_soon(self) -> None:
@@ -150,12 +163,18 @@ class CodesView(View):
             books.go(most)
             heat.go(int(read.reshape(len(amounts), -1)[most].argmax()))
 
-    def _look_up_soon(self, code: tuple[int, int, int]) -> None:
+    def _look_up_soon(self, code: tuple[int, int, int], layer: str) -> None:
         """Look up who uses the code at the cursor when that stays there, and again when its use changes."""
         bank, uses = self.state.bank, None
+        if layer == "training":
+            self._shown, self._has_users = code, False
+            self.query_one("#users").border_title = Content("Documents")
+            self.query_one("#users > Static", Static).update(Text(_OTHER_CODEBOOK, "dim"))
+            return
         if bank is not None and all(at < size for at, size in zip(code, bank.counts.shape, strict=True)):
             uses = int(bank.counts[code])
-        if code != self._shown:
+        if code != self._shown or not self._has_users:
+            self._has_users = True
             self.query_one("#users").border_title = Content(f"Documents that use code {code[2]} most")
             self.query_one("#users > Static", Static).update(Text("…", "dim"))
             self.call_soon("users", _REST, self._look_up)
@@ -166,12 +185,12 @@ class CodesView(View):
 
     def _look_up(self) -> None:
         self._is_refreshing = False
-        if (code := self._shown) is not None:
+        if (code := self._shown) is not None and self._has_users:
             job = partial(find_code_users, self.places.bank, *code)
             self.run_job("users", lambda: [job()], partial(self._show_users, code))
 
     def _show_users(self, code: tuple[int, int, int], users: list[tuple[StoredDocument, int, int]] | MBCError) -> None:
-        if code == self._shown:
+        if code == self._shown and self._has_users:
             text = error_text(users) if isinstance(users, MBCError) else _users_table(users)
             self.query_one("#users > Static", Static).update(text)
 
@@ -241,11 +260,15 @@ def _users_table(uses: Sequence[tuple[StoredDocument, int, int]]) -> Grid | Text
     if not uses:
         return Text("no document uses this code", "dim")
     table = Grid.grid(padding=(0, 2))
-    table.add_column(justify="right", no_wrap=True)
-    table.add_column(justify="right", no_wrap=True, style="dim")
+    table.add_column(justify="right", no_wrap=True, min_width=max(len(_used(times, of)) for _, times, of in uses))
+    table.add_column(justify="right", no_wrap=True, style="dim", min_width=_SHARE_WIDTH)
     table.add_column(overflow="ellipsis", no_wrap=True)
     for document, times, places in uses:
         names = [near(origin.name) for origin in document.origins] or [document.digest]
         more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
-        table.add_row(f"{times:,} of {places:,}", f"{times / places:.0%}", Text(names[0] + more))
+        table.add_row(_used(times, places), f"{times / places:.0%}", Text(names[0] + more))
     return table
+
+
+def _used(times: int, places: int) -> str:
+    return f"{times:,} of {places:,}"

@@ -14,7 +14,7 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import Button, Input, ProgressBar, Sparkline, Static, Tree
 
 from mbc_cli.render.bank import holdings
-from mbc_cli.text import counted, near, plain, seconds, size
+from mbc_cli.text import counted, near, plain, seconds, size, time_left
 from mbc_cli.tui.jobs import ChildProcess
 from mbc_cli.tui.state import DashboardState, Places
 from mbc_cli.tui.views import View
@@ -71,7 +71,7 @@ class IngestTab(View):
             with Vertical(id="work"):
                 with box("Ingest", id="now"):
                     yield Static(id="state", markup=False)
-                    yield ProgressBar(show_eta=False, id="gauge")
+                    yield ProgressBar(total=1, show_eta=False, id="gauge")
                     yield Facts()
                     yield Sparkline(id="spark")
                 with Vertical(id="lists"):
@@ -261,5 +261,5 @@ def _ingest_facts(known: DashboardState) -> list[tuple[str, str | Text]]:
         bank = BankTotals(finished.bank_documents, finished.bank_origins, finished.bank_chunks)
         facts.append(("bank", holdings(bank)))
     elif known.is_ingesting and ingest.seconds_left is not None:
-        facts.append(("time left", seconds(ingest.seconds_left)))
+        facts.append(("time left", time_left(ingest.seconds_left)))
     return facts

@@ -9,8 +9,8 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
 
-from mbc_cli.render.bank import code_layout, holdings, size_facts
-from mbc_cli.text import counted, near, seconds, size
+from mbc_cli.render.bank import code_layout, holdings
+from mbc_cli.text import counted, near, size, time_left
 from mbc_cli.tui.state import AttachedRun, BankSnapshot, DashboardState
 from mbc_cli.tui.views import View, no_bank_text
 from mbc_cli.tui.widgets.chart import Chart, PlotCurve
@@ -18,6 +18,8 @@ from mbc_cli.tui.widgets.figures import Facts, box
 
 _DAY: Final = 86_400.0
 _STEPS: Final = 200  # of time that a plot can show
+_LEAD: Final = 20  # the share of the plot before the first ingest, as a divisor
+EMPTY_BANK_BYTES: Final = 28_672  # the file of a bank without documents
 
 
 class OverviewView(View):
@@ -47,8 +49,10 @@ class OverviewView(View):
         self._draw_growth()
 
     def _draw_growth(self) -> None:
-        chart, points = self.query_one("#growth", Chart), growth_points(self.state, time.time())
-        if len(points) < 2 or not any(chunks for _, chunks in points):
+        chart, points = self.query_one("#growth", Chart), growth_steps(self.state, time.time())
+        if not any(chunks for _, chunks in points):
+            is_unrecorded = self.state.bank is not None and self.state.bank.totals.chunks > 0
+            chart.empty = "its ingests were not recorded here" if is_unrecorded else "nothing ingested yet"
             chart.show([])
             return
         times, chunks = zip(*points, strict=True)
@@ -59,19 +63,21 @@ class OverviewView(View):
         chart.show([curve], f"{name} until now, from {since}", lowest=0)
 
 
-def growth_points(state: DashboardState, now: float) -> list[tuple[float, int]]:
-    """When the bank had how many chunks: at each ingest's end, the last one's begin, and now, rounded to save drawing."""
-    ingest = state.ingest
-    points = [(time, end.bank_chunks) for time, end in ingest.growth]
-    if ingest.began is not None:
-        last = points.pop() if points and ingest.finished else None
-        before = points[-1][1] if points else 0
-        points += [(ingest.began, before), *([last] if last else [])]
-    if state.bank is not None and points:
-        # A power of two: of the span itself, every moment would be a whole multiple.
-        step = 2.0 ** int(math.log2(max(1.0, (now - points[0][0]) / _STEPS)))
-        points.append((max(points[-1][0], now // step * step), state.bank.totals.chunks))
-    return points
+def growth_steps(state: DashboardState, now: float) -> list[tuple[float, int]]:
+    """The corners of a line that steps at each ingest's end and now, which is rounded to save drawing."""
+    ends = [(at, end.bank_chunks) for at, end in state.ingest.growth]
+    began = ends[0][0] if ends else state.ingest.began
+    if began is None:
+        return []
+    # A power of two: of the span itself, every moment would be a whole multiple.
+    step = 2.0 ** int(math.log2(max(1.0, (now - began) / _STEPS)))
+    last = max(ends[-1][0] if ends else began, now // step * step)
+    before = max(0, ends[0][1] - state.ingest.growth[0][1].chunks) if ends else 0
+    corners = [(began - max(1.0, (last - began) / _LEAD), before)]
+    present = [] if state.bank is None else [(last, state.bank.totals.chunks)]
+    for at, chunks in [*ends, *present]:
+        corners += [(at, corners[-1][1]), (at, chunks)]
+    return corners
 
 
 def _bank_facts(bank: BankSnapshot, model: str) -> list[tuple[str, str | Text]]:
@@ -80,10 +86,34 @@ def _bank_facts(bank: BankSnapshot, model: str) -> list[tuple[str, str | Text]]:
     return [
         ("bank", near(bank.path)),
         ("holds", holdings(bank.totals)),
-        *size_facts(bank.sizes, bank.totals.chunks),
+        *size_facts(bank),
         ("per chunk", f"{shape.bits_per_chunk} bits: {layout}; as floats {size(header.float_bytes(1))}"),
         ("model", f"{header.signature.name} ({header.signature.fingerprint}), asked with {model}"),
     ]
+
+
+def size_facts(bank: BankSnapshot) -> list[tuple[str, str]]:
+    """What a document takes beside what it was read from, what every bank takes, and when the bank is the smaller."""
+    sizes, documents, read = bank.sizes, bank.totals.documents, bank.read_bytes
+    fixed = ("fixed part", f"{size(EMPTY_BANK_BYTES)}; the codebook, {size(sizes.codebook)}, is in the model")
+    file = f"{size(sizes.file)} on disk"
+    if not documents:
+        return [fixed, ("file", file)]
+    parts = {"codes": sizes.codes, "words": sizes.words, "text": sizes.texts}
+    each = max(sum(parts.values()), sizes.file - EMPTY_BANK_BYTES) / documents
+    parts["index"] = round(each * documents) - sum(parts.values())
+    split = ", ".join(f"{name} {count / documents:,.0f}" for name, count in parts.items() if count)
+    facts = [("a document", f"{each:,.0f} bytes: {split}"), fixed]
+    if read is None:
+        return [*facts, ("file", file)]
+    originals = f"the originals' {size(round(read * documents))}"
+    if sizes.file <= read * documents:
+        file += f", smaller than {originals}"
+    elif each < read:
+        file += f"; smaller than the originals from about {EMPTY_BANK_BYTES / (read - each):,.0f} documents on"
+    else:
+        file += f", larger than {originals}"
+    return [facts[0], ("", f"read from {read:,.0f} bytes on average"), fixed, ("file", file)]
 
 
 def _ingest_line(known: DashboardState) -> str:
@@ -97,7 +127,7 @@ def _ingest_line(known: DashboardState) -> str:
     if recoded := ingest.recoded:
         line = f"recoding texts: {recoded.done:,} of {recoded.chunks:,}"
     rate = "" if recoded or ingest.rate is None else f", {ingest.rate:,.0f} chunks/s"
-    left = "" if ingest.seconds_left is None else f", {seconds(ingest.seconds_left)} left"
+    left = "" if ingest.seconds_left is None else f", {time_left(ingest.seconds_left)} left"
     return line + rate + left
 
 
@@ -106,5 +136,5 @@ def _training_line(run: AttachedRun | None) -> str:
         return "none yet; start one in Train"
     history, state = run.history, run.state
     is_moving = state == "training" and history.seconds_left is not None
-    left = f", {seconds(history.seconds_left or 0)} left" if is_moving else ""
+    left = f", {time_left(history.seconds_left or 0)} left" if is_moving else ""
     return f"{run.folder.name} is {state}: step {history.step:,} of {history.total_steps:,}{left}"

@@ -17,7 +17,7 @@ from textual.widgets.option_list import Option
 
 from mbc_cli.config import placed
 from mbc_cli.runs import new_run
-from mbc_cli.text import counted, near, plain, seconds
+from mbc_cli.text import counted, near, plain, time_left
 from mbc_cli.tui.jobs import ChildProcess
 from mbc_cli.tui.state import AttachedRun, Places
 from mbc_cli.tui.views import View
@@ -95,7 +95,7 @@ class TrainView(View):
         with Horizontal():
             with Vertical(id="side"):
                 with box("Training", id="now"):
-                    yield ProgressBar(show_eta=False, id="gauge")
+                    yield ProgressBar(total=1, show_eta=False, id="gauge")
                     yield Facts(id="facts")
                 yield OptionList(id="runs", markup=False)
             yield RunPlots()
@@ -297,10 +297,16 @@ class TrainView(View):
 
     def _draw_facts(self, run: AttachedRun | None) -> None:
         bar = self.query_one(ProgressBar)
-        bar.display = run is not None and run.history.total_steps > 0
+        cached = None if run is None or run.history.started else run.history.cached
+        bar.display = run is not None and (
+            run.history.total_steps > 0 or self._state_of(run) in (STARTING, "preparing")
+        )
         facts = [("", "No training run yet. Press n to start one.")]
         if run is not None:
-            bar.update(total=run.history.total_steps, progress=run.history.step)
+            if cached is not None and cached.total:
+                bar.update(total=cached.total, progress=cached.done)
+            else:
+                bar.update(total=run.history.total_steps or None, progress=run.history.step)
             facts = _run_facts(run, self._state_of(run), self._words(run), self.state.other)
         self.query_one("#facts", Facts).show(facts)
         brief = (" ".join(fact).strip() for fact in facts if fact[0] != "folder")
@@ -319,7 +325,7 @@ def _run_facts(run: AttachedRun, state: str, words: str, other: AttachedRun | No
         ("", plain(words)),
         ("reading", cached and not history.started and f"{cached.done:,} of {cached.total or 0:,} texts"),
         ("step", f"{step:,} of {total:,} ({step / total:.0%})" if total else "none yet"),
-        ("time left", is_going and seconds(history.seconds_left or 0)),
+        ("time left", is_going and time_left(history.seconds_left or 0)),
         ("epoch", history.latest and f"{history.latest.epoch + 1}"),
         ("speed", history.throughput and f"{history.throughput:,.0f} questions/s"),
         ("validated", last and f"F1 {last.f1:.1f}, EM {last.exact_match:.1f}"),

@@ -65,7 +65,7 @@ class Chart(Widget, can_focus=False):
 
     def __init__(self, title: str, empty: str = "nothing yet", *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._title, self._value, self._empty = title, "", empty
+        self._title, self._value, self.empty = title, "", empty
         self.border_title = Content(title)
         self._curves: list[PlotCurve] = []
         self._options: tuple[float | None, Floats, Floats] = (None, np.zeros(0), np.zeros(0))
@@ -95,7 +95,7 @@ class Chart(Widget, can_focus=False):
             self.border_title = Content.assemble(self._title, "  ", (value, "bold")) if value else Content(self._title)
         points = [(np.asarray(own.x).tobytes(), np.asarray(own.y).tobytes()) for own in self._curves]
         looks = [(own.colour, own.marker) for own in self._curves]
-        drawn = (points, looks, note, lowest, self._options[1].tobytes(), self._options[2].tobytes())
+        drawn = (points, looks, self.empty, note, lowest, self._options[1].tobytes(), self._options[2].tobytes())
         if drawn != self._drawn:
             self._drawn = drawn
             self.border_subtitle = Content(note if self._curves else "")
@@ -121,7 +121,7 @@ class Chart(Widget, can_focus=False):
         else:
             canvas = _blank((height, width))
             if height:
-                _write(canvas, max(0, (width - len(self._empty)) // 2), height // 2, self._empty, _AXIS)
+                _write(canvas, max(0, (width - len(self.empty)) // 2), height // 2, self.empty, _AXIS)
         axis, event = (self.get_component_rich_style(name) for name in ("chart--axis", "chart--event"))
         variables = self.app.theme_variables
         colours = [Style(color=Color.parse(variables[curve.colour]).rich_color) for curve in self._curves]

@@ -25,6 +25,7 @@ _WIDEST, _NARROWEST = 1024.0, 1.25
 _ROUND: Final = (16, 8, 1)  # rows are multiples of one of these, so that their labels are round numbers
 _HEIGHTS: Final = "▁▂▃▄▅▆▇█"  # of the steps without colour
 _EMPTY, _MARK, _CURSOR_WIDE, _CURSOR = "·", "◆", "[]", "□"
+_CORNERS: Final = 6  # cells of the border beside a legend
 _SHARE_OF_HEIGHT: Final = 0.45  # of the screen that a map may take before its cells become narrow
 
 
@@ -104,6 +105,7 @@ class HeatMap(CellView):
     def on_resize(self) -> None:
         rows = self._lay_out(self.content_region.width)
         self.virtual_size = Size(self._left + self._pitch * self.columns, rows)
+        self.border_subtitle = Content.from_rich_text(self._legend())
         self.watch_cursor()
         self.refresh()
 
@@ -129,7 +131,8 @@ class HeatMap(CellView):
         cells = range(first, min(first + self.columns, self.cells))
         if not cells:
             return Strip.blank(self.size.width, self.rich_style)
-        number = row + 1 if self.columns == self._row else first
+        # Rows of a given length are numbered, from 1 as their cells are; others begin with the number of their first.
+        number = row + 1 if self.columns == self._row else first + (self._row > 0)
         segments = [Segment(f"{number:>{self._left - 1}} ", self._style("label"))]
         for cell in cells:
             text, style = self._steps[self._levels[cell]]
@@ -152,13 +155,25 @@ class HeatMap(CellView):
             style = Style(color=hot.rich_color, bgcolor=base.rich_color)
             drawn = [(_HEIGHTS[step * len(_HEIGHTS) // count - 1], style) for step in range(1, count + 1)]
         else:
-            drawn = [(" ", Style(bgcolor=shades.get_color(step / count).rich_color)) for step in range(1, count + 1)]
+            # Where all are alike, none is the brightest.
+            places = [step / count for step in range(1, count + 1)] if count > 1 else [0.5]
+            drawn = [(" ", Style(bgcolor=shades.get_color(place).rich_color)) for place in places]
         self._steps = [(_EMPTY, self._style("empty")), *drawn]
-        legend = Text()
-        for start, (character, style) in zip([0.0, *self._starts] if count else [], self._steps, strict=False):
-            rough = short(start) if start >= 100 or start == int(start) else f"{start:.2g}"
-            legend.append("  " if legend else "").append(character, style).append(f" {rough}")
-        if self._marks:
-            legend.append("  ").append(_MARK, self._style("mark")).append(" last question")
-        self.border_subtitle = Content.from_rich_text(legend)
+        self.border_subtitle = Content.from_rich_text(self._legend())
         self.refresh()
+
+    def _legend(self) -> Text:
+        """What the steps stand for, as many as the border has room for, the first and the last among them."""
+        steps = list(zip([0.0, *self._starts] if self._starts else [], self._steps, strict=False))
+        every, legend = 1, Text()
+        while every <= max(1, len(steps)):
+            legend = Text()
+            for start, (character, style) in [*steps[:-1:every], *steps[-1:]]:
+                rough = short(start) if start >= 100 or start == int(start) else f"{start:.2g}"
+                legend.append("  " if legend else "").append(character, style).append(f" {rough}")
+            if self._marks:
+                legend.append("  ").append(_MARK, self._style("mark")).append(" last question")
+            if legend.cell_len <= self.size.width - _CORNERS:
+                break
+            every += 1
+        return legend

@@ -59,6 +59,8 @@ def _no_child_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for process in started:
         process.kill()
         process.wait()
+        for pipe in filter(None, (process.stdin, process.stdout, process.stderr)):
+            pipe.close()
 
 
 def shown_keys(app: Dashboard) -> set[str]:

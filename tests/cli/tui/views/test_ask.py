@@ -253,7 +253,7 @@ async def test_a_bank_of_another_model_is_told_with_the_way_out(
     make_bank("memory.mbc", record("/a.txt", "a"))
     async with shown.run_test(size=(100, 30)):
         await until(lambda: "mbc bank reencode" in screen(shown))
-        shown.query_one(AskView).show_model("ready", None, True)  # as when the right one has come
+        shown.query_one(AskView).show_model("ready", None, ["flat"])  # as when the right one has come
         await until(lambda: "mbc bank reencode" not in screen(shown))
 
 

@@ -1,13 +1,17 @@
-"""What the Overview tells of a bank: how it grew, by hand."""
+"""What the Overview tells of a bank: how it grew and what it takes, by hand."""
 
 from typing import Any
+
+import numpy as np
+import pytest
 
 from mbc_cli.config import activity_log
 from mbc_cli.tui.app import Dashboard
 from mbc_cli.tui.state import BankSnapshot, DashboardState, Places
-from mbc_cli.tui.views.overview import growth_points
-from mbc_engine.bank import BankTotals
-from mbc_engine.events import DocumentsIngested, Event, IngestFinished, IngestStarted
+from mbc_cli.tui.views.overview import EMPTY_BANK_BYTES, growth_steps, size_facts
+from mbc_cli.tui.widgets.chart import PlotCurve, plot
+from mbc_engine.bank import BankSizes, BankTotals
+from mbc_engine.events import Event, IngestFinished, IngestStarted
 from mbc_engine.runs.ingests import recorded
 
 STARTED = IngestStarted(3, 300)
@@ -24,18 +28,60 @@ def known(chunks: int, *events: tuple[float, Event]) -> DashboardState:
     return found
 
 
-def test_a_bank_without_an_ingest_has_no_history() -> None:
-    assert growth_points(known(5), now=100.0) == []
+def test_a_bank_without_a_recorded_ingest_has_no_history() -> None:
+    assert growth_steps(known(5), now=100.0) == []
 
 
-def test_a_first_ingest_begins_with_nothing_and_grows_until_now() -> None:
-    at_work = known(7, (10.0, STARTED), (12.0, DocumentsIngested(7, 7, 0, 70, 2.0, ("a.txt",))))
-    assert growth_points(at_work, now=13.5) == [(10.0, 0), (13.0, 7)]
+def test_the_first_ingest_has_brought_what_is_there_now() -> None:
+    assert growth_steps(known(7, (10.0, STARTED)), now=13.5) == [(9.0, 0), (13.0, 0), (13.0, 7)]
 
 
-def test_ends_of_ingests_are_joined_by_where_the_last_one_began() -> None:
+def test_a_bank_grows_in_steps_at_the_ends_of_ingests_and_is_what_it_is_now() -> None:
     events = [(10.0, finished(4)), (20.0, finished(9)), (50.0, STARTED), (60.0, finished(12))]
-    assert growth_points(known(11, *events), now=80.0) == [(10.0, 4), (20.0, 9), (50.0, 9), (60.0, 12), (80.0, 11)]
+    levels = [(6.5, 0), (10.0, 0), (10.0, 4), (20.0, 4), (20.0, 9), (60.0, 9), (60.0, 12), (80.0, 12), (80.0, 11)]
+    assert growth_steps(known(11, *events), now=80.0) == levels
+
+
+def test_a_step_is_drawn_upright() -> None:
+    points = growth_steps(known(4, (100.0, finished(4))), now=200.0)
+    drawn = plot((12, 40), [PlotCurve(*zip(*points, strict=True))], 0, np.zeros(0), np.zeros(0))
+    columns = [row.tobytes().decode("utf-32-le") for row in drawn["character"][:10]]
+    middle = [{at for at, character in enumerate(row) if "\u2800" < character <= "\u28ff"} for row in columns[1:-1]]
+    assert len(set.union(*middle)) == 1
+
+
+async def test_a_bank_whose_ingests_were_not_recorded_says_so(
+    places: Places, make_bank: Any, record: Any, until: Any, screen: Any
+) -> None:
+    make_bank("memory.mbc", record("/a.txt", "Ada"))
+    app = Dashboard(places)
+    async with app.run_test(size=(120, 40)):
+        await until(lambda: "its ingests were not recorded here" in screen(app))
+
+
+@pytest.mark.parametrize(
+    ("documents", "file", "read", "says"),
+    [
+        (100, 41_000, 500.0, "smaller than the originals' 50 kB"),
+        (100, 41_000, 323.0, "smaller than the originals from about 144 documents on"),
+        (100, 41_000, 100.0, "larger than the originals' 10 kB"),
+        (100, 41_000, None, "41 kB on disk"),
+        (0, 28_672, None, "28.7 kB on disk"),
+    ],
+)
+def test_the_size_of_a_bank_is_compared_with_its_originals(
+    documents: int, file: int, read: float | None, says: str
+) -> None:
+    bank = BankSnapshot.__new__(BankSnapshot)
+    sizes = BankSizes(codes=2700, words=3000, texts=6000, codebook=393_216, file=file)
+    bank.__dict__.update(totals=BankTotals(documents, documents, documents), sizes=sizes, read_bytes=read)
+    facts = [value for _, value in size_facts(bank)]
+    assert facts[-1].endswith(says)
+    assert not documents or facts[0] == "123 bytes: codes 27, words 30, text 60, index 6"
+
+
+def test_a_bank_without_documents_is_as_large_as_is_said(make_bank: Any) -> None:
+    assert make_bank("empty.mbc").stat().st_size == EMPTY_BANK_BYTES
 
 
 async def test_no_chunks_yet_are_no_curve(places: Places, make_bank: Any, until: Any, screen: Any) -> None:
@@ -50,5 +96,5 @@ async def test_no_chunks_yet_are_no_curve(places: Places, make_bank: Any, until:
 
 def test_now_moves_in_steps_of_a_two_hundredth() -> None:
     events = [(0.0, STARTED), (100.0, finished(12))]
-    assert growth_points(known(12, *events), now=1000.4)[-1] == (1000.0, 12)
-    assert growth_points(known(12, *events), now=99.0)[-1] == (100.0, 12)
+    assert growth_steps(known(12, *events), now=1000.4)[-1] == (1000.0, 12)
+    assert growth_steps(known(12, *events), now=99.0)[-1] == (100.0, 12)

@@ -1,0 +1,48 @@
+"""The dashboard's process ends with its input and on SIGTERM, also while it is stuck."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_STUCK = "import time; from mbc_cli.tui.app import Dashboard; Dashboard._draw_if_stale = lambda _: time.sleep(60)"
+_RUN = "import sys; from mbc_cli.app import main; sys.exit(main())"
+_PAGE = {"TEXTUAL_DRIVER": "textual.drivers.web_driver:WebDriver", "COLUMNS": "80", "ROWS": "24"}
+
+
+@pytest.fixture
+def start(home: Path) -> Callable[[str], Any]:
+    """Starts a page's process that does something first, and waits until it is about to draw."""
+
+    def run(first: str) -> Any:
+        command = [sys.executable, "-c", f"{first}; {_RUN}", "tui", "--bank", str(home / "none.mbc")]
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env={**os.environ, **_PAGE})
+        assert process.stdout is not None
+        drawn = b""
+        while b"Overview" not in drawn and (more := os.read(process.stdout.fileno(), 4096)):
+            drawn += more
+        return process
+
+    return run
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", ["pass", _STUCK], ids=["idle", "stuck"])
+def test_it_ends_with_its_input(start: Callable[[str], Any], first: str) -> None:
+    process = start(first)
+    process.stdin.close()
+    assert process.wait(60) == 128 + signal.SIGHUP
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", ["pass", _STUCK], ids=["idle", "stuck"])
+def test_it_ends_on_sigterm(start: Callable[[str], Any], first: str) -> None:
+    process = start(first)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 128 + signal.SIGTERM
