@@ -110,8 +110,7 @@ class Dashboard(App[Path]):
         self._poll("bank", poll_bank(self.places.bank, self._updating(self.state.update_bank)))
         self._poll("ingest", poll_log(log, lambda: is_recorded(log), self._updating(self._update_ingest)))
         if self._stdin is not None:
-            hangup = partial(self._end, 128 + signal.SIGHUP)
-            start_thread(partial(await_hangup, self._stdin, hangup), self.call_later)
+            start_thread(lambda: await_hangup(self._stdin, self._hang_up), self.call_later)
         if self.places.run is not None:
             self.attach(self.places.run)
         self._poll("runs", poll_runs(self.places.runs, self._updating(self._update_runs)))
@@ -246,6 +245,10 @@ class Dashboard(App[Path]):
         self.draw()
         if isinstance(self.focused, Tabs) or self.focused is None or self.view not in self.focused.ancestors:
             self.view.take_focus()
+
+    def _hang_up(self) -> None:
+        if self.is_running:
+            self._end(128 + signal.SIGHUP)
 
     def _end(self, code: int) -> None:
         """Have the dashboard close, from any thread; if it is stuck, end the process."""

@@ -120,9 +120,7 @@ class CodesView(View):
             self.take_focus()
         level, position = divmod(self._draw_books(usage, layer), usage.shape[1])
         read = state.codes_read
-        own_read = (
-            read[level, position] if read is not None and read.shape == usage.shape and layer != "training" else None
-        )
+        own_read = read[level, position] if read is not None and read.shape == usage.shape else None
         heat, values = self.query_one("#heat", HeatMap), usage[level, position]
         heat.show(values, [] if own_read is None or layer == "question" else most_read(own_read))
         if self._shown is None:

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 _NUMBERS: Final = (Column("chunks", 7, is_number=True), Column("size", 7, is_number=True))
 _COLUMNS: Final = (Column("source"), Column("date", 10), *_NUMBERS)
-_MAX_ROWS, _MAX_ORIGINS = 1000, 3
+# Documents at first, and when their end is reached or they are sorted; and places of a document.
+_FIRST_ROWS, _MAX_ROWS, _MAX_ORIGINS = 1000, 200_000, 3
 _TYPED, _RESTED = 0.2, 0.1  # seconds without typing before a search, and without a move before a document is read
 _MIN_INTERVAL, _MAX_SHARE = 0.5, 0.1  # seconds between two searches of a changing bank, and their share of the time
 _PATIENCE: Final = 0.5  # seconds that a change of the bank may take before a note, and that leaving waits for it
@@ -71,6 +72,7 @@ class DocumentsView(View):
         self._found: dict[Hashable, StoredDocument] = {}
         self._order: int | None = None  # the column to sort by, the largest numbers first
         self._seen: BankSnapshot | None = None
+        self._most, self._has_more, self._goes_to_end = _FIRST_ROWS, False, False
         self._shown: str | None = None  # the text of the search that is shown
         self._searching: str | None = None  # and of the one that is running
         self._is_stale = False
@@ -96,6 +98,7 @@ class DocumentsView(View):
 
     def on_mount(self) -> None:
         self.watch(self._table, "key", self._read_soon, init=False)
+        self.watch(self._table, "cursor", self._read_on, init=False)
         self.watch(self._table, "marked", self._show_notes, init=False)
 
     @on(events.Resize)
@@ -125,6 +128,7 @@ class DocumentsView(View):
     @on(Input.Changed, "#text")
     def _search_typed(self) -> None:
         self._passages = {}
+        self._most = _FIRST_ROWS if self._order is None else _MAX_ROWS
         self.call_soon("search", _TYPED, self._search_now)
 
     @on(Input.Submitted, "#text")
@@ -183,6 +187,8 @@ class DocumentsView(View):
         column = 0 if self._order is None else self._order + 1
         self._order = column if column < len(_COLUMNS) else None
         self._show_rows()
+        if self._has_more and self._order is not None:
+            self._read_all()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         is_typing = self.query_one("#text").has_focus  # letters are letters then
@@ -198,6 +204,18 @@ class DocumentsView(View):
     @property
     def _current(self) -> StoredDocument | None:
         return self._found.get(self._table.key)
+
+    def _read_on(self, before: int, cursor: int) -> None:
+        """At the end of what was found first, find the rest; the End key means the end of that."""
+        if self._has_more and cursor == self._table.cells - 1:
+            self._goes_to_end = cursor - before > self._table.size.height
+            self._read_all()
+
+    def _read_all(self) -> None:
+        if self._most != _MAX_ROWS:
+            self._most = _MAX_ROWS
+            self.query_one("#count", Static).update("reading all…")
+            self._search_now()
 
     def _show_rows(self) -> None:
         found, columns = list(self._found.values()), list(_COLUMNS)
@@ -220,12 +238,16 @@ class DocumentsView(View):
         self.remove_class("-trouble")
         listed = f"{len(rows):,} of {matches:,} shown" if len(rows) < matches else f"{matches:,} found"
         self.query_one("#count", Static).update(listed if is_done else f"{matches:,} so far")
+        self._has_more = is_done and len(rows) < matches
         before, self._found = self._current, {_key(own): own for own in rows}
         no_match = "Nothing matches. Escape shows all." if text else "The bank is empty. Add documents in Ingest (4)."
         self._table.empty = no_match if is_done else ""
         self._show_rows()
         if before != self._current:
             self._read_soon()
+        if is_done and len(rows) > _FIRST_ROWS and self._goes_to_end:
+            self._goes_to_end = False
+            self._table.action_go(-1)
         if is_done:
             self._searching = None
             self._rest.took(self._began, time.monotonic())
@@ -240,7 +262,7 @@ class DocumentsView(View):
     def _search_now(self) -> None:
         self._searching, self._is_stale = self.query_one("#text", Input).value.strip(), False
         self._began = time.monotonic()
-        job = partial(search_documents, self.places.bank, self._searching, _MAX_ROWS)
+        job = partial(search_documents, self.places.bank, self._searching, self._most)
         self.run_job("search", job, partial(self._show_found, self._searching))
 
     def _search_contents(self) -> None:

@@ -72,7 +72,10 @@ async def test_hostile_names_reach_the_screen_as_text(
         assert "\x1b" not in screen(app)
 
 
-async def test_being_terminated_leaves_the_terminal_as_it_was(places: Places, until: Any) -> None:
+async def test_being_terminated_leaves_the_terminal_as_it_was(
+    places: Places, until: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mbc_cli.tui.app._END_SECONDS", 86_400)  # else it would end the tests
     app = Dashboard(places)
     async with app.run_test(size=(80, 24)):
         assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
@@ -93,3 +96,25 @@ def test_an_error_nobody_expected_ends_the_command_as_any_other(
     result = mbc("tui")
     assert result.exit_code == 1
     assert "Unexpected error: KeyError: 'what'" in result.stderr
+
+
+async def test_ctrl_c_names_the_key_that_quits(places: Places, until: Any) -> None:
+    app = Dashboard(places)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("ctrl+c")
+        await until(lambda: any("Press q to quit" in own.message for own in app._notifications))
+
+
+async def test_a_screenshot_is_saved_in_the_working_folder(places: Places, home: Path, until: Any) -> None:
+    app = Dashboard(places)
+    async with app.run_test(size=(80, 24)):
+        app.deliver_screenshot()
+        await until(lambda: any("Saved screenshot" in own.message for own in app._notifications))
+        assert len(list(home.glob("*.svg"))) == 1
+
+
+async def test_nothing_moves_while_nothing_happens(places: Places, until: Any) -> None:
+    app = Dashboard(places)
+    async with app.run_test(size=(80, 24)):
+        await until(lambda: app.state.bank_error)
+        assert not any(widget.auto_refresh for widget in app.screen.query("*"))

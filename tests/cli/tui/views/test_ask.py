@@ -212,9 +212,12 @@ async def test_what_is_not_in_the_memory_is_said_with_the_closest_passages(
 async def test_a_read_is_chosen_only_for_a_model_that_has_several(shown: Dashboard, until: Any) -> None:
     async with shown.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
-        for has_reads in (False, True, False):
-            shown.query_one(AskView).show_model("ready", None, has_reads)
-            await until(lambda expected=has_reads: shown.query_one("#how").display == expected)
+        for reads in ([], ["flat", "hierarchical"], []):
+            shown.query_one(AskView).show_model("ready", None, reads)
+            await until(lambda expected=bool(reads): shown.query_one("#how").display == expected)
+            if reads:
+                offered = [value for _, value in shown.query_one("#how", Select)._options]
+                assert offered == ["", "flat", "hierarchical"]
 
 
 async def test_escape_stops_an_answer_and_the_next_one_comes(

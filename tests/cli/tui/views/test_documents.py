@@ -49,6 +49,26 @@ async def find(pilot: Pilot[None], text: str) -> None:
     await pilot.press("down")
 
 
+async def test_the_end_and_the_order_are_those_of_all_documents(
+    places: Places, make_bank: Any, record: Any, until: Any, screen: Any
+) -> None:
+    make_bank("memory.mbc", *(record(f"/{number:04}.txt", "xyz"[: 1 + number // 1001]) for number in range(1003)))
+    app = opened(places)
+    async with app.run_test(size=SMALL) as pilot:
+        await until(lambda: "1,000 of 1,003 shown" in screen(app))
+        await pilot.press("end")
+        await until(lambda: "1,003 found" in screen(app))
+        table = app.query_one("#found RowTable", RowTable)
+        assert table.cursor == 1002
+    app = opened(places)
+    async with app.run_test(size=SMALL) as pilot:
+        await until(lambda: "1,000 of 1,003 shown" in screen(app))
+        for _ in range(3):  # by source, by date, by chunks
+            await pilot.press("s")
+        await until(lambda: "1,003 found" in screen(app))
+        assert found(app)[:2] == ["/1002.txt", "/1001.txt"]
+
+
 @pytest.mark.parametrize("size", [SMALL, pytest.param(LARGE, marks=pytest.mark.slow)])
 async def test_documents_are_listed_and_looked_at(
     places: Places, make_bank: Any, record: Any, until: Any, size: tuple[int, int], screen: Any
