@@ -44,7 +44,9 @@ class CodesView(View):
 
     NAME, TITLE = "codes", "Codes"
     ABOUT = "Heat maps of the codebooks: how often each code is used, and by which documents"
-    HELP = """
+    HELP = f"""
+    {" ".join(_ABOUT.splitlines())}
+
     Each cell is a code: the brighter, the more often it is used. `·` is unused; `◆` was read for the last question. With
     several codebooks, choose one in the small map above.
 
