@@ -277,7 +277,7 @@ class DocumentsView(View):
         if isinstance(found, MBCError):
             self._show_error(error_text(found))
             return
-        self._order, self._searching = None, None
+        self._order, self._searching, self._has_more = None, None, False
         self._passages = {_key(document): passage for document, passage in found}
         self._found = {_key(document): document for document, _ in found}
         self.remove_class("-trouble")
