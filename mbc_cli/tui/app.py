@@ -110,7 +110,7 @@ class Dashboard(App[Path]):
         self._poll("bank", poll_bank(self.places.bank, self._updating(self.state.update_bank)))
         self._poll("ingest", poll_log(log, lambda: is_recorded(log), self._updating(self._update_ingest)))
         if self._stdin is not None:
-            start_thread(lambda: await_hangup(self._stdin, self._hang_up), self.call_later)
+            start_thread(partial(await_hangup, self._stdin, self._hang_up), self.call_later)
         if self.places.run is not None:
             self.attach(self.places.run)
         self._poll("runs", poll_runs(self.places.runs, self._updating(self._update_runs)))
