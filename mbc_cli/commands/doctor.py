@@ -72,6 +72,7 @@ def check(bank: Path, runs: Path, model: str, *, asks_hub: bool) -> Report:
         "hub": hub,
         "encoder": encoder,
         "language_model": _language_model(),
+        "reader_encoder": _reader_encoder(),
         "places": {name: _place(path) for name, path in places.items()},
         "abilities": [
             {"name": name, "works": works, "detail": detail} for name, works, detail in _abilities(devices, hub, model)
@@ -140,6 +141,12 @@ def _language_model() -> Report:
     }
 
 
+def _reader_encoder() -> Report:
+    from mbc_engine.lm.mpnet import INSTALL_MPNET, MPNET, is_installed
+
+    return {"name": MPNET, "is_installed": is_installed(), "install": INSTALL_MPNET}
+
+
 def _place(path: Path) -> Report:
     # Path.exists() fails below a folder that may not be searched.
     there = next((own for own in (path, *path.absolute().parents) if os.path.exists(own)), None)  # noqa: PTH110
@@ -203,12 +210,13 @@ def _show(report: Report) -> None:
     reached = {None: "not checked", True: "reachable", False: "cannot be reached"}[hub["reachable"]]
     rest = f" and {len(cached) - _SHOWN_MODELS} more" if len(cached) > _SHOWN_MODELS else ""
     bundle = "installed, checksums match" if encoder["is_official"] else f"DAMAGED, not used: {encoder['install']}"
-    language_model = report["language_model"]
+    language_model, large = report["language_model"], report["reader_encoder"]
     unpacked = "installed, unpacked" if language_model["is_unpacked"] else "installed, unpacked on first use"
     models = [
         ("hub", "not checked (HF_HUB_OFFLINE is set)" if hub["offline"] else reached),
         ("downloaded", ", ".join(cached[:_SHOWN_MODELS]) + rest or "none"),
         ("encoder bundle", bundle if encoder["path"] else f"not installed: {encoder['install']}"),
+        ("large reader", "installed" if large["is_installed"] else f"missing: {large['install']}"),
         ("language model", unpacked if language_model["path"] else f"not installed: {language_model['install']}"),
     ]
     _section("Pretrained models", models)

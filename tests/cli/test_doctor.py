@@ -12,6 +12,7 @@ from mbc_cli import engine
 from mbc_cli.commands import doctor as checkup
 from mbc_engine.lm.embedded import LANGUAGE_MODEL
 from mbc_engine.lm.packaged import minilm_folder
+from mbc_engine.lm.mpnet import INSTALL_MPNET, MPNET
 
 
 @pytest.fixture
@@ -86,6 +87,14 @@ def test_the_language_model_is_shown_with_how_to_get_it(mbc, bare):
     found = doctor(mbc)[1]["language_model"]
     assert (found["name"], found["path"], found["is_unpacked"]) == (LANGUAGE_MODEL, None, False)
     assert f"language model  not installed: {found['install']}" in mbc("doctor", "--offline").stdout
+
+
+@pytest.mark.parametrize("is_installed", [True, False])
+def test_the_large_reader_is_shown_with_how_to_get_it(mbc, monkeypatch, is_installed):
+    monkeypatch.setattr("mbc_engine.lm.mpnet.is_installed", lambda: is_installed)
+    found = doctor(mbc)[1]["reader_encoder"]
+    assert (found["name"], found["is_installed"], found["install"]) == (MPNET, is_installed, INSTALL_MPNET)
+    assert (INSTALL_MPNET in " ".join(mbc("doctor").stdout.split())) != is_installed
 
 
 def test_a_language_model_that_is_installed_is_found_but_not_unpacked(mbc, home, monkeypatch):

@@ -230,6 +230,7 @@ def _write_files(home: Path) -> None:
         "tests",
         "constraints.txt",
         "requirements-lm.txt",
+        "requirements-reader.txt",
         "pyproject.toml",
     ):
         (home / name).symlink_to(ROOT / name)
