@@ -54,10 +54,7 @@ class Span:
 
 @dataclass(frozen=True)
 class PairBatch:
-    """Questions with passages as a BERT reads them, padded, [B, S].
-
-    [CLS] question [SEP] passage [SEP], or [CLS] question [SEP] title [SEP] passage [SEP].
-    """
+    """Questions with passages as a BERT reads them, [CLS] question [SEP] passage [SEP], padded, [B, S]."""
 
     ids: Tensor
     mask: Tensor
@@ -144,17 +141,9 @@ class SpanReader(nn.Module):
                     best[question][passage] = span
         return best
 
-    def pair(
-        self,
-        questions: Sequence[Sequence[int]],
-        passages: Sequence[Sequence[int]],
-        titles: Sequence[Sequence[int]] = (),
-    ) -> PairBatch:
+    def pair(self, questions: Sequence[Sequence[int]], passages: Sequence[Sequence[int]]) -> PairBatch:
         cls, sep, pad = self.tokenizer.cls_token_id, self.tokenizer.sep_token_id, self.tokenizer.pad_token_id
-        firsts = [
-            [cls, *asked, sep, *title, *([sep] if title else [])]
-            for asked, title in zip(questions, titles or [()] * len(questions), strict=True)
-        ]
+        firsts = [[cls, *asked, sep] for asked in questions]
         rows = [[*first, *ids, sep] for first, ids in zip(firsts, passages, strict=True)]
         starts = [len(first) for first in firsts]
         places = torch.arange(max(map(len, rows)))

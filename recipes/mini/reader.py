@@ -181,9 +181,7 @@ def learn(
     started, losses, seen = time.monotonic(), [], 0
 
     def gradients(batch: Sequence[Example], share: float) -> tuple[float, int, tuple[Tensor, ...]]:
-        pairs = reader.pair(
-            [item.question for item in batch], [item.window.ids for item in batch], [item.title for item in batch]
-        )
+        pairs = reader.pair([item.question for item in batch], [item.window.ids for item in batch])
         loss = span_loss(reader(pairs), [item.golds for item in batch], pairs.starts) * share
         return loss.item(), pairs.ids.numel(), torch.autograd.grad(loss, list(trained.values()))
 

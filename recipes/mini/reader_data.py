@@ -28,10 +28,17 @@ Golds = tuple[tuple[int, int], ...]
 _HELD_OUT = 16
 # Passages without the answer's sentences need so many tokens, for the question to be asked of something.
 _FEWEST_LEFT = 24
-# Sets whose titles say what the text is about.
-TITLED = {"squad_train_part", "squad_realigned", "tydiqa_goldp_en", "afriqa_en", "timeqa_human"}
-_TITLE_SHARE, _NO_ARTICLES = 0.5, 0.2
+_LONGEST_QUESTION = 64
+# How often a question is typed with these, in turn: without articles, as key words, with a wrong letter.
+_NO_ARTICLES, _KEY_WORDS, _TYPO = 0.15, 0.12, 0.08
 _ARTICLES = re.compile(r"\b(?:an?|the) ", re.IGNORECASE)
+_FUNCTION_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        "a an the of in on at to for by from with as and or that this these those it its his her their there what which "
+        "who whom whose when where why how do does did is are was were be been has have had can could would will",
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -66,20 +73,18 @@ class Example:
 
     Attributes:
         question: tokens.
-        title: tokens of the title that the passage is read with, or none.
         window: the passage, or a part of it.
         golds: first and last token of each place where the answer stands; none where there is no answer.
     """
 
     question: Sequence[int]
-    title: Sequence[int]
     window: PassageWindow
     golds: Golds
 
     @property
     def length(self) -> int:
         """Tokens, special ones included."""
-        return len(self.question) + len(self.title) + len(self.window.ids) + 4
+        return len(self.question) + len(self.window.ids) + 3
 
 
 @dataclass(frozen=True)
@@ -109,14 +114,21 @@ def shortest(row: Row) -> str:
     return min(row.answers, key=len)
 
 
-def title_of(row: Row) -> str:
-    """A title as a person would write it; nothing for sets whose titles are numbers."""
-    return row.title.replace("_", " ") if row.source in TITLED else ""
-
-
-def without_articles(question: str) -> str:
-    """The canonical form of a question without its articles."""
-    return canonical_question(_ARTICLES.sub("", question))
+def as_typed(question: str, random: np.random.Generator) -> str:
+    """The canonical form of a question, or one that people type into a search box."""
+    drawn = random.random()
+    if drawn < _NO_ARTICLES:
+        question = _ARTICLES.sub("", question)
+    elif (drawn := drawn - _NO_ARTICLES) < _KEY_WORDS:
+        words = [word for word in canonical_question(question)[:-1].split() if word not in _FUNCTION_WORDS]
+        question = " ".join(words) if len(words) > 1 else question
+    elif drawn - _KEY_WORDS < _TYPO:
+        words = question.split()
+        place = max(range(len(words)), key=lambda own: (len(words[own]) > 4, random.random()))
+        letter = int(random.integers(1, max(2, len(words[place]))))
+        words[place] = words[place][:letter] + words[place][letter + 1 :]
+        question = " ".join(words)
+    return canonical_question(question)
 
 
 def is_held_out(row: Row) -> bool:
@@ -126,17 +138,20 @@ def is_held_out(row: Row) -> bool:
 
 
 class Tokens:
-    """Tokens of texts, titles and questions, each made once."""
+    """Tokens of texts, each made once."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, rows: Sequence[Row]) -> None:
+        self._tokenizer = tokenizer
         self.passages = sorted({row.text for row in rows})
         self.numbers = {text: number for number, text in enumerate(self.passages)}
         encoded = tokenizer(self.passages, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
         pairs = zip(encoded["input_ids"], encoded["offset_mapping"], strict=True)
         self.windows = [PassageWindow(ids, offsets) for ids, offsets in pairs]
-        asked = {form for row in rows for form in (canonical_question(row.question), without_articles(row.question))}
-        self.questions = _tokens(tokenizer, asked, 64)
-        self.titles = _tokens(tokenizer, {title_of(row) for row in rows}, 16)
+
+    def questions(self, several: Sequence[str]) -> list[Sequence[int]]:
+        """Questions, cut where they are very long."""
+        ids = self._tokenizer(list(several), add_special_tokens=False, verbose=False)["input_ids"] if several else []
+        return [own[:_LONGEST_QUESTION] for own in ids]
 
     def golds(self, row: Row) -> Golds:
         """Where the answer stands, as tokens; as a word of its own if it does so anywhere."""
@@ -149,12 +164,6 @@ class Tokens:
         starts = [start for start, _ in offsets]
         # The last token that starts at or before a character is the one it belongs to.
         return tuple((bisect_right(starts, a) - 1, bisect_right(starts, b - 1) - 1) for a, b in bounded or places)
-
-
-def _tokens(tokenizer: PreTrainedTokenizerBase, texts: set[str], most: int) -> dict[str, list[int]]:
-    several = sorted(texts)
-    ids = tokenizer(several, add_special_tokens=False, verbose=False)["input_ids"] if several else []
-    return {text: own[:most] for text, own in zip(several, ids, strict=True)}
 
 
 def _inside_word(text: str, start: int, end: int) -> bool:
@@ -251,7 +260,7 @@ def examples(
 ) -> list[Example]:
     """Questions in a random order, a share of them with a passage that does not answer them.
 
-    Half of the questions have their title; a fifth lost their articles.
+    Some are as people type them in haste: without articles, as key words, with a letter missing.
 
     Args:
         rows: the questions.
@@ -272,13 +281,10 @@ def examples(
         cut is None and own < share and bool(row.answers) for row, own, cut in zip(rows, drawn, cuts, strict=True)
     ]
     near = iter(wrong.near([row for row, asked in zip(rows, is_wrong, strict=True) if asked]))
+    questions = tokens.questions([as_typed(row.question, random) for row in rows])
     result = []
-    for row, asked, left in zip(rows, is_wrong, cuts, strict=True):
+    for row, question, asked, left in zip(rows, questions, is_wrong, cuts, strict=True):
         candidates = next(near) if asked else []
-        title = tokens.titles[title_of(row)] if random.random() < _TITLE_SHARE else ()
-        question = (
-            without_articles(row.question) if random.random() < _NO_ARTICLES else canonical_question(row.question)
-        )
         if candidates:
             window, golds = tokens.windows[candidates[random.integers(len(candidates))]], ()
         elif left is not None:
@@ -289,7 +295,7 @@ def examples(
             if row.answers and not golds:
                 continue
         window, golds = cut(window, golds, longest, random)
-        result.append(Example(tokens.questions[question], title, window, golds))
+        result.append(Example(question, window, golds))
     return [result[place] for place in random.permutation(len(result))]
 
 

@@ -192,19 +192,6 @@ def test_an_answer_anywhere_in_a_long_passage_is_found_whole(by_word: ByWord) ->
         assert span == Span("Hugo moved to Haifa", 0, 4 * before, 4 * before + 19, 5.0)
 
 
-def test_a_title_stands_before_the_passage_and_holds_no_answer(by_word: ByWord) -> None:
-    reader = by_word.reader({"hugo": 2.0}, {"hugo": 2.0})
-    words = reader.tokenizer.convert_tokens_to_ids(["hugo", "moved", "ada"])
-    hugo, moved, ada = words
-    cls, sep, pad = reader.tokenizer.cls_token_id, reader.tokenizer.sep_token_id, reader.tokenizer.pad_token_id
-    batch = reader.pair([[ada], [ada]], [[moved, hugo], [moved]], [[hugo], []])
-    assert batch.ids.tolist() == [[cls, ada, sep, hugo, sep, moved, hugo, sep], [cls, ada, sep, moved, sep, *[pad] * 3]]
-    assert list(batch.starts) == [5, 3]
-    assert batch.inside.int().tolist() == [[0, 0, 0, 0, 0, 1, 1, 0], [0, 0, 0, 1, 0, 0, 0, 0]]
-    scores, _ = reader(batch)
-    assert scores[0].flatten().argmax() == 6 * 8 + 6  # the passage's Hugo, not the title's
-
-
 def test_the_beginning_of_an_endless_question_is_read(by_word: ByWord) -> None:
     reader = by_word.reader({"hugo": 2.0}, {})
     assert find(reader, ["who " * 500], [["Hugo moved."]]) == [Span("Hugo", 0, 0, 4, 2.0)]
