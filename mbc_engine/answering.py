@@ -1,7 +1,7 @@
 """Answering questions from banks: the answer or none, how likely it is right, and the sources it comes from."""
 
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -13,7 +13,7 @@ from mbc_engine.bank import ReadableBank, Selection
 from mbc_engine.errors import ConfigError, NothingToRead
 from mbc_engine.lm.coding import signature
 from mbc_engine.mini.confidence import label_of
-from mbc_engine.mini.model import RetrieverReader
+from mbc_engine.mini.model import RetrieverReader, SpanAnswer
 from mbc_engine.mini.retrieval import Scope, by_document
 from mbc_engine.paper.codebook import CodeMap, spread
 from mbc_engine.paper.confidence import judge
@@ -95,37 +95,37 @@ class ReadingAnswerer:
         self, questions: Sequence[str], options: AskOptions, known: Passages, on_token: OnToken = None
     ) -> Drafts:
         hits = self.chunks(questions, options, self.model.settings.candidates)
-        read = list(map(self.model.to_read, hits))
         searched = time.perf_counter()
         named = [by_document(own, options.sources) for own in hits]  # now, so that all are decoded together
-        passages = known.of((hit.chunk for own in read for hit in own), beside=chain(*named))
-        readable = [[hit for hit in own if passages[hit.chunk].passage] for own in read]
-        if not any(readable):
+
+        def texts_of(wanted: Iterable[Hit]) -> dict[int, str | None]:
+            passages = known.of((hit.chunk for hit in wanted), beside=chain(*named))
+            return {chunk: own.passage for chunk, own in passages.items()}
+
+        answers = self.model.read(questions, hits, texts_of)
+        if not any(own.read for own in answers):
             raise NothingToRead(
                 "The text of the passages found is no longer available.",
                 hint="Ingest the files again, into a bank that keeps text if they are to be moved or deleted.",
             )
-        texts = [[(passages[hit.chunk].passage or "", hit) for hit in own] for own in readable]
-        threshold = (
-            self.model.reading.confidence.threshold if options.min_confidence is None else options.min_confidence
-        )
-        drafts, answers = [], self.model.read(questions, texts)
-        for question, found, own, answered in zip(questions, hits, texts, answers, strict=True):
-            best = answered.best if answered.probability >= threshold else None
+        drafts = []
+        for question, found, answered in zip(questions, hits, answers, strict=True):
+            best = answered.best if self._is_given(answered, options) else None
             text, extracted = " ".join(best.text.split()) if best else None, None
             if text is not None and best is not None and options.write:
-                passage, most = own[best.passage][0], options.max_new_tokens or WRITTEN_TOKENS
+                passage, most = answered.read[best.passage][1], options.max_new_tokens or WRITTEN_TOKENS
                 written = self._writer().write(question, text, passage, max_new_tokens=most, on_token=on_token)
                 if written:
                     text, extracted = written, text
             confidence = Confidence(answered.probability, label_of(answered.probability))
-            ranked = by_document(found, options.sources, own[best.passage][1] if best else None)
+            likeliest = answered.read[answered.best.passage][0] if answered.best else None
+            ranked = by_document(found, options.sources, likeliest)
             sentences = {
                 hit.chunk: sentence_around(passage, span.start, span.end)
-                for (passage, hit), span in zip(own, answered.spans, strict=True)
+                for hit, passage, span in answered.read
                 if span is not None
             }
-            codes = self._codes([hit for _, hit in own]) if options.with_codes and own else None
+            codes = self._codes([hit for hit, *_ in answered.read]) if options.with_codes and answered.read else None
             drafts.append(Draft(text, confidence, ranked, sentences, codes=codes, extracted=extracted))
         return drafts, searched, time.perf_counter()
 
@@ -133,6 +133,11 @@ class ReadingAnswerer:
         require_askable(self.model, options)
         found = self.model.find(queries, self._scope(options.selection), top=max(top, self.model.settings.candidates))
         return [own[:top] for own in found]
+
+    def _is_given(self, answered: SpanAnswer, options: AskOptions) -> bool:
+        if options.min_confidence is not None:
+            return answered.probability >= options.min_confidence
+        return answered.best is not None and answered.best.margin >= self.model.reading.confidence.least_margin
 
     def _codes(self, hits: Sequence[Hit]) -> CodeMap:
         codes, shape = self.bank.codes_at([hit.chunk for hit in hits]), self.model.code_shape

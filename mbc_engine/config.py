@@ -192,7 +192,7 @@ class AnswerConfidence(_Settings):
 
     weights: tuple[float, ...] = Field(description="of the features, see `mini/confidence.py`")
     intercept: float = 0.0
-    threshold: float = Field(0.5, ge=0, le=1, description="least probability of an answer that is given")
+    least_margin: float = Field(0.0, description='least log-odds over "not here" of an answer that is given')
 
 
 class ReaderSettings(_Settings):
@@ -203,8 +203,8 @@ class ReaderSettings(_Settings):
     rank: PositiveInt = Field(32, description="of the changes to its linear layers")
     window: int = Field(384, ge=8, description="tokens that are read at once, the question's included")
     longest: PositiveInt = Field(24, description="most tokens of an answer")
-    passages: PositiveInt = Field(4, description="most chunks that are read for an answer")
-    coverage: float = Field(0.99, gt=0, le=1, description="the chunks read have this share of the probability together")
+    passages: PositiveInt = Field(2, description="chunks that are read first")
+    further: NonNegativeInt = Field(4, description="chunks that are read if the answer is not in the first")
     confidence: AnswerConfidence
 
 

@@ -264,7 +264,7 @@ class TinyModels:
         torch.manual_seed(0)
         return build(settings, load_pretrained(settings)).eval()
 
-    def retriever_reader(self, *words: str, threshold: float = 0.5, window: int = 32) -> RetrieverReader:
+    def retriever_reader(self, *words: str, least_margin: float = 0.0, window: int = 32) -> RetrieverReader:
         """A tiny retriever-reader with fixed weights, whose reader finds these words."""
         import torch
 
@@ -284,7 +284,8 @@ class TinyModels:
                         "name": "own",
                         "encoder": str(self.encoders["bert"]),
                         "passages": 4,
-                        "confidence": {"weights": [1.0, 0.0, 0.0, 0.0, 0.0], "intercept": 0.0, "threshold": threshold},
+                        "further": 0,
+                        "confidence": {"weights": [0.0, 1.0], "intercept": 0.0, "least_margin": least_margin},
                     }
                 ],
             }

@@ -142,9 +142,9 @@ def _language_model() -> Report:
 
 
 def _reader_encoder() -> Report:
-    from mbc_engine.lm.mpnet import INSTALL_MPNET, MPNET, is_installed
+    from mbc_engine.lm.packaged import INSTALL_MPNET, MPNET, is_mpnet_installed
 
-    return {"name": MPNET, "is_installed": is_installed(), "install": INSTALL_MPNET}
+    return {"name": MPNET, "is_installed": is_mpnet_installed(), "install": INSTALL_MPNET}
 
 
 def _place(path: Path) -> Report:

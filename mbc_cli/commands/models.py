@@ -325,10 +325,7 @@ def _facts(name: str, model: ModelHere | None, config: Config | RetrieverReaderC
 
 def _reader_facts(settings: RetrieverReaderSettings) -> list[tuple[str, str]]:
     shape = shape_of(settings)
-    readers = [
-        ("reads", f"{reader.name}: {reader.encoder}, from {reader.confidence.threshold:.0%} confidence")
-        for reader in settings.readers
-    ]
+    readers = [("reads", f"{reader.name}: {reader.encoder}") for reader in settings.readers]
     return [
         ("finds", f"passages by {shape.tokens} codes of {shape.num_codes} and by shared words"),
         *readers,

@@ -2,7 +2,7 @@
 
 import hashlib
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -18,6 +18,7 @@ from mbc_engine.lm.encoders import padded_batches
 from mbc_engine.methods.method import Footprint, Method, MethodAnswer
 from mbc_engine.mini.model import RetrieverReader
 from mbc_engine.mini.retrieval import Scope, by_document
+from mbc_engine.ranking import Hit
 from mbc_engine.text.chunks import Chunker
 
 MAX_NEW_TOKENS: Final = 16
@@ -177,15 +178,18 @@ class RetrieveAndRead(Method):
             return [MethodAnswer("", ()) for _ in questions]
         if self._searched is None:
             self._searched = model.scope(bank)
+
+        def texts_of(hits: Iterable[Hit]) -> dict[int, str | None]:
+            several = [hit.chunk for hit in hits]
+            kept = zip(several, bank.texts_at(several), strict=True)
+            return {chunk: own.text if own else None for chunk, own in kept}
+
         found_answers = []
         with bank.snapshot():
             hits = model.find(questions, self._searched, top=model.settings.candidates)
-            read = list(map(model.to_read, hits))
-            texts = [[chunk.text for chunk in bank.texts_at([hit.chunk for hit in own]) if chunk] for own in read]
-            passages = [list(zip(own, several, strict=True)) for own, several in zip(texts, read, strict=True)]
-            for found, own, answered in zip(hits, read, model.read(questions, passages), strict=True):
+            for found, answered in zip(hits, model.read(questions, hits, texts_of), strict=True):
                 span = answered.best
-                ranked = by_document(found, _SOURCES, own[span.passage] if span else None)
+                ranked = by_document(found, _SOURCES, answered.read[span.passage][0] if span else None)
                 chunks = bank.chunks_at([source.chunk for source in ranked])
                 sources = tuple(self._places[chunk.document.digest] for chunk in chunks)
                 found_answers.append(MethodAnswer(" ".join(span.text.split()) if span else "", sources))

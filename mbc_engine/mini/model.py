@@ -5,10 +5,9 @@ codes and words (`retrieval.py`); a reader finds the likeliest span in the text 
 logistic regression estimates how likely that answer is right (`confidence.py`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate, islice
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -34,13 +33,17 @@ from mbc_engine.ranking import Hit
 _FORMAT: Final = "mbc-retriever-reader-1"
 
 
+TextsOf = Callable[[Iterable[Hit]], Mapping[int, str | None]]  # by chunk; None where it is gone
+Read = tuple[Hit, str, Span | None]  # a chunk, its text and its best span
+
+
 @dataclass(frozen=True)
 class SpanAnswer:
-    """The likeliest span of a question's passages, its probability of being right, and each passage's best span."""
+    """The likeliest span of what was read for a question, and how likely it is right; `best.passage` counts in `read`."""
 
     best: Span | None
     probability: float
-    spans: tuple[Span | None, ...]
+    read: tuple[Read, ...]
 
 
 class RetrieverReader(CodingModel):
@@ -97,28 +100,42 @@ class RetrieverReader(CodingModel):
         vectors = self._text_encoder.pooled(asked, self.settings.question_window)
         return scope.best(scope.tables(vectors), top, scope.words(asked, self.settings.word_weight))
 
-    def to_read(self, hits: Sequence[Hit]) -> Sequence[Hit]:
-        """The first of a question's chunks: more than are likely to hold the answer rarely change it, and take time."""
-        most = self.reading.passages
-        shares = accumulate(hit.share for hit in hits[:most])
-        return hits[: 1 + sum(share < self.reading.coverage for share in islice(shares, most - 1))]
+    def read(self, questions: Sequence[str], hits: Sequence[Sequence[Hit]], texts_of: TextsOf) -> list[SpanAnswer]:
+        """The likeliest answer to each question in its best chunks, and how likely it is right.
 
-    def read(self, questions: Sequence[str], passages: Sequence[Sequence[tuple[str, Hit]]]) -> list[SpanAnswer]:
-        """The likeliest answer to each question in the texts of its best chunks, and how likely it is right."""
-        if not any(passages):
-            return [SpanAnswer(None, 0.0, ()) for _ in questions]
-        several = self.reader.spans(questions, [[text for text, _ in own] for own in passages])
+        If "not here" is likelier than any span of the first chunks, the next ones are read too.
+        """
+        first, last = self.reading.passages, self.reading.passages + self.reading.further
+        read = self._read(questions, [own[:first] for own in hits], texts_of)
+        answers = [self._answer(own) for own in read]
+        unsure = [place for place, own in enumerate(answers) if own.best is None or own.best.margin < 0]
+        further = [hits[place][first:last] for place in unsure]
+        if any(further):
+            more = self._read([questions[place] for place in unsure], further, texts_of)
+            for place, own in zip(unsure, more, strict=True):
+                answers[place] = self._answer(read[place] + own)
+        return answers
+
+    def _read(
+        self, questions: Sequence[str], hits: Sequence[Sequence[Hit]], texts_of: TextsOf
+    ) -> list[tuple[Read, ...]]:
+        texts = texts_of(hit for own in hits for hit in own)
+        there = [[(hit, text) for hit in own if (text := texts[hit.chunk])] for own in hits]
+        spans: list[list[Span | None]] = [[] for _ in there]
+        if any(there):
+            spans = self.reader.spans(questions, [[text for _, text in own] for own in there])
         return [
-            self._answer(question, tuple(spans), [hit.share for _, hit in own])
-            for question, spans, own in zip(questions, several, passages, strict=True)
+            tuple((hit, text, span) for (hit, text), span in zip(own, several, strict=True))
+            for own, several in zip(there, spans, strict=True)
         ]
 
-    def _answer(self, question: str, spans: tuple[Span | None, ...], shares: Sequence[float]) -> SpanAnswer:
+    def _answer(self, read: tuple[Read, ...]) -> SpanAnswer:
+        spans, shares = [span for *_, span in read], [hit.share for hit, *_ in read]
         best = choose(spans, shares)
         if best is None or (span := spans[best]) is None:
-            return SpanAnswer(None, 0.0, spans)
-        right = probability(question, spans, shares, best, self.reading.confidence)
-        return SpanAnswer(replace(span, passage=best), right, spans)
+            return SpanAnswer(None, 0.0, read)
+        right = probability(spans, shares, best, self.reading.confidence)
+        return SpanAnswer(replace(span, passage=best), right, read)
 
 
 def build(

@@ -1,12 +1,13 @@
-"""The confidence of a reader of `mini`: a logistic regression that says how likely an answer is right, and a threshold.
+"""The confidence of a reader of `mini`: a logistic regression that says how likely an answer is right, and the margin
+over "not here" from which answers are given.
 
     python recipes/mini/confidence.py --data ../shared/data --out build/mini/confidence --reader large
     python recipes/mini/confidence.py --data ../shared/data --out build/mini/confidence --reader large --write
 
-Asks two banks of articles that no reader learnt from. Every question is also asked with its paragraph taken out, which
-nothing in the bank then answers; in what is learnt these count a quarter. What the search and the reader say of each
-answer is kept bank by bank in `--out`; run again, it goes on from there. `--write` puts the regression into mini's
-`config.toml`.
+Asks two banks of articles that no reader learnt from: one has them whole, the other by paragraph. Every question is also
+asked with its paragraph taken out, which nothing in the bank then answers; in what is learnt these count a quarter.
+What the reader says of each answer is kept bank by bank in `--out`; run again, it goes on from there. `--write` puts the
+regression into mini's `config.toml`.
 
 SQuAD's training set has one gold answer a question, where people give several. Of answers that share some words with
 one gold of SQuADShifts' reviews and posts, but are not it, 39% (F1 below 0.5) and 55% (from 0.5 on) were another
@@ -16,7 +17,7 @@ Nothing of `squad_val` is read.
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,99 +25,108 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from options import begin, stage_parser
-from reader_data import is_held_out, read_rows
+from reader_data import Row, is_held_out, read_rows
 
 from mbc_engine import RetrieverReader, load_model
 from mbc_engine.bank import MemoryBank, Origin, StoredDocument
 from mbc_engine.config import CONFIG, AnswerConfidence, RetrieverReaderConfig, packaged_model
 from mbc_engine.lm.coding import signature
 from mbc_engine.metrics import compare
-from mbc_engine.mini.confidence import choose, features
+from mbc_engine.mini.confidence import features
 from mbc_engine.mini.retrieval import Scope
 from mbc_engine.ranking import Hit
 from mbc_engine.text import Chunk
 
-QUESTIONS = 1200
+QUESTIONS = 600
 BATCH = 8
 # What an answer that is not the gold counts, by its F1; see above.
 SOME_WORDS, HALF = 0.39, 0.55
 # What a question without an answer in the bank counts beside one with an answer.
 NONE_WEIGHT = 0.25
-# The threshold: of the questions without an answer in the bank, so many are answered nevertheless.
+# The least margin: of the questions without an answer in the bank, so many are answered nevertheless.
 FALSE_ANSWERS = 0.1
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A bank's paragraphs, and questions, each with its gold answer and the paragraph it is about."""
+    """A bank's chunks by document, and questions, each with its gold answer and the chunks it is about."""
 
     name: str
-    paragraphs: list[str]
-    questions: list[tuple[str, str, int]]
+    documents: list[list[Chunk]]
+    questions: list[tuple[str, str, set[int]]]
 
 
-def banks(data: Path) -> Iterator[Asked]:
+def banks(model: RetrieverReader, data: Path) -> Iterator[Asked]:
     """The held-out articles in two halves, and some questions about each."""
-    rows = [row for name in ("squad_train_part", "squad_realigned") for row in read_rows(data, name)]
-    held_out = [row for row in rows if is_held_out(row)]
-    titles = sorted({row.title for row in held_out})
-    for number in range(2):
-        own = [row for row in held_out if row.title in titles[number::2]]
-        places = {text: place for place, text in enumerate(dict.fromkeys(row.text for row in own))}
-        asked = [(row.question, row.answers[0], places[row.text]) for row in own]
-        yield Asked(f"held-out-{number}", list(places), random.Random(number).sample(asked, min(len(asked), QUESTIONS)))
+    articles: dict[str, dict[str, list[Row]]] = {}
+    for row in (row for name in ("squad_train_part", "squad_realigned") for row in read_rows(data, name)):
+        if is_held_out(row):
+            articles.setdefault(row.title, {}).setdefault(row.text, []).append(row)
+    for number, name in enumerate(("articles", "paragraphs")):
+        texts: list[tuple[str, list[Row]]] = []
+        for title in sorted(articles)[number::2]:
+            if name == "articles":
+                rows = [row for own in articles[title].values() for row in own]
+                texts.append(("\n\n".join(articles[title]), rows))
+            else:
+                texts += articles[title].items()
+        documents, questions, first = [], [], 0
+        for text, rows in texts:
+            documents.append(model.chunker.chunks(text))
+            for row in rows:
+                start = text.index(row.text)
+                end = start + len(row.text)
+                places = enumerate(documents[-1], first)
+                about = {place for place, own in places if own.start < end and own.start + len(own.text) > start}
+                questions.append((row.question, row.answers[0], about))
+            first += len(documents[-1])
+        yield Asked(name, documents, random.Random(number).sample(questions, min(len(questions), QUESTIONS)))
 
 
 def measured(model: RetrieverReader, asked: Asked) -> NDArray[np.float64]:
-    """Features, worth and weight of the answers to each question: [2 Q, features + 2]."""
+    """Margin, votes, worth and weight of the answers to each question: [2 Q, 4]."""
     bank = MemoryBank.create(None, signature(model), model.code_shape, model.codebooks.shape[-1], keeps_text=True)
     with bank:
-        for start in range(0, len(asked.paragraphs), 64):
-            texts = asked.paragraphs[start : start + 64]
-            codes = model.memorise(texts)
+        for number, chunks in enumerate(asked.documents):
+            codes = np.concatenate([model.memorise([own.text]) for own in chunks])
             bank.put(
-                [
-                    StoredDocument(f"{place:032x}", 1, 1, (Origin(f"/{place}", "", None),), own[None], [Chunk(text, 0)])
-                    for place, (text, own) in enumerate(zip(texts, codes, strict=True), start)
-                ]
+                [StoredDocument(f"{number:032x}", len(chunks), 1, (Origin(f"/{number}", "", None),), codes, chunks)]
             )
         with bank.snapshot():
             scope, result = model.scope(bank), []
             for start in range(0, len(asked.questions), BATCH):
                 result += _answers(model, scope, asked.questions[start : start + BATCH])
-                if start % (50 * BATCH) == 0:
+                if start % (10 * BATCH) == 0:
                     print(f"{asked.name}: {start} of {len(asked.questions)}", flush=True)
     return np.array(result)
 
 
-def _answers(model: RetrieverReader, scope: Scope, asked: list[tuple[str, str, int]]) -> Iterator[list[float]]:
-    questions = [question for question, _, _ in asked]
+def _answers(model: RetrieverReader, scope: Scope, asked: list[tuple[str, str, set[int]]]) -> Iterator[list[float]]:
+    def texts_of(hits: Iterable[Hit]) -> dict[int, str | None]:
+        several = [hit.chunk for hit in hits]
+        return {chunk: text for chunk, (text, _) in zip(several, scope.bank.texts_at(several), strict=True)}
+
+    questions = [question for question, *_ in asked]
     found = model.find(questions, scope, top=model.settings.candidates)
     for is_there in (True, False):
-        several = [
-            model.to_read(hits if is_there else _without(hits, about))
-            for hits, (_, _, about) in zip(found, asked, strict=True)
-        ]
-        texts = [[text for text, _ in scope.bank.texts_at([hit.chunk for hit in hits])] for hits in several]
-        read = model.reader.spans(questions, texts)
-        for (question, gold, about), hits, spans in zip(asked, several, read, strict=True):
-            shares = [hit.share for hit in hits]
-            best = choose(spans, shares)
-            if best is None:
+        hits = [own if is_there else _without(own, about) for own, (*_, about) in zip(found, asked, strict=True)]
+        for (_, gold, about), answered in zip(asked, model.read(questions, hits, texts_of), strict=True):
+            if answered.best is None:
                 continue
-            span = spans[best]
-            assert span is not None
-            match = compare(span.text, [gold])
+            several, spans = [hit for hit, *_ in answered.read], [span for *_, span in answered.read]
+            place = answered.best.passage
+            match = compare(answered.best.text, [gold])
             worth = float(match.exact_match)
-            if not match.exact_match and hits[best].chunk == about and match.f1:
+            if not match.exact_match and several[place].chunk in about and match.f1:
                 worth = SOME_WORDS if match.f1 < 0.5 else HALF
-            yield [*features(question, spans, shares, best), worth, 1.0 if is_there else NONE_WEIGHT]
+            values = features(spans, [hit.share for hit in several], place)
+            yield [*values, worth, 1.0 if is_there else NONE_WEIGHT]
 
 
-def _without(hits: list[Hit], chunk: int) -> list[Hit]:
-    """What would have been found, had this chunk not been in the bank."""
-    left = [hit for hit in hits if hit.chunk != chunk]
-    total = 1 - sum(hit.share for hit in hits if hit.chunk == chunk)
+def _without(hits: Sequence[Hit], chunks: set[int]) -> list[Hit]:
+    """What would have been found, had these chunks not been in the bank."""
+    left = [hit for hit in hits if hit.chunk not in chunks]
+    total = 1 - sum(hit.share for hit in hits if hit.chunk in chunks)
     return [replace(hit, share=min(1.0, hit.share / max(total, 1e-9))) for hit in left]
 
 
@@ -150,9 +160,9 @@ def area(scores: NDArray[np.float64], is_right: NDArray[np.bool_]) -> float:
     return float((ranks[is_right].sum() - right * (right + 1) / 2) / (right * wrong))
 
 
-def report(found: NDArray[np.float64], said: NDArray[np.float64], threshold: float) -> str:
-    """How well probabilities distinguish answers, and how many a threshold lets through."""
-    there, given = found[:, -1] == 1, said >= threshold
+def report(found: NDArray[np.float64], said: NDArray[np.float64], least: float) -> str:
+    """How well probabilities distinguish answers, and how many a least margin lets through."""
+    there, given = found[:, -1] == 1, found[:, 0] >= least
     return (
         f"AUC {area(said[there], found[there, -2] == 1):.3f}, said {said[there].mean():.3f}, "
         f"right {found[there, -2].mean():.3f}; answered {given[there].mean():.3f}, of these right "
@@ -168,24 +178,23 @@ def main() -> None:
     model = load_model("mini", device=args.device, reader=args.reader)
     assert isinstance(model, RetrieverReader)
     found = []
-    for asked in banks(args.data):
+    for asked in banks(model, args.data):
         path = args.out / f"{args.reader}-{asked.name}.npy"
         if not path.exists():
             np.save(path, measured(model, asked))
         found.append(np.load(path))
     every = np.concatenate(found)
     line = fitted(every)
-    said = probabilities(every, line)
-    threshold = round(float(np.quantile(said[every[:, -1] < 1], 1 - FALSE_ANSWERS)), 2)
+    least = round(float(np.quantile(every[every[:, -1] < 1, 0], 1 - FALSE_ANSWERS)), 2)
     for own, other in zip(found, found[::-1], strict=True):
-        print(f"fitted on the other half: {report(own, probabilities(own, fitted(other)), threshold)}")
-    print(f"weights {line[:-1].round(4).tolist()}, intercept {line[-1]:.4f}, threshold {threshold}")
-    print(report(every, said, threshold))
+        print(f"fitted on the other half: {report(own, probabilities(own, fitted(other)), least)}")
+    print(f"weights {line[:-1].round(4).tolist()}, intercept {line[-1]:.4f}, least margin {least}")
+    print(report(every, probabilities(every, line), least))
     if args.write:
         confidence = AnswerConfidence(
             weights=tuple(float(value) for value in line[:-1].round(4)),
             intercept=round(float(line[-1]), 4),
-            threshold=threshold,
+            least_margin=least,
         )
         readers = tuple(
             own.model_copy(update={"confidence": confidence}) if own.name == args.reader else own

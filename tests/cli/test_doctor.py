@@ -11,8 +11,7 @@ import pytest
 from mbc_cli import engine
 from mbc_cli.commands import doctor as checkup
 from mbc_engine.lm.embedded import LANGUAGE_MODEL
-from mbc_engine.lm.packaged import minilm_folder
-from mbc_engine.lm.mpnet import INSTALL_MPNET, MPNET
+from mbc_engine.lm.packaged import INSTALL_MPNET, MPNET, minilm_folder
 
 
 @pytest.fixture
@@ -91,7 +90,7 @@ def test_the_language_model_is_shown_with_how_to_get_it(mbc, bare):
 
 @pytest.mark.parametrize("is_installed", [True, False])
 def test_the_large_reader_is_shown_with_how_to_get_it(mbc, monkeypatch, is_installed):
-    monkeypatch.setattr("mbc_engine.lm.mpnet.is_installed", lambda: is_installed)
+    monkeypatch.setattr("mbc_engine.lm.packaged.is_mpnet_installed", lambda: is_installed)
     found = doctor(mbc)[1]["reader_encoder"]
     assert (found["name"], found["is_installed"], found["install"]) == (MPNET, is_installed, INSTALL_MPNET)
     assert (INSTALL_MPNET in " ".join(mbc("doctor").stdout.split())) != is_installed

@@ -19,7 +19,6 @@ from mbc_engine.ingestion.run import ingest_stream
 from mbc_engine.lm.encoders import load_encoder
 from mbc_engine.mini.span_reader import SpanReader
 from mbc_engine.question import Passages
-from mbc_engine.ranking import Hit
 from tests.conftest import SENTENCES
 from tests.finder import Finder
 from tests.text_models import StandIn
@@ -127,7 +126,7 @@ def test_a_bank_without_text_reads_files_alone(tiny: Any, folder: Path, tmp_path
 def test_below_the_threshold_nothing_is_answered_and_the_nearest_sources_stay(
     tiny: Any, folder: Path, tmp_path: Path
 ) -> None:
-    model = tiny.retriever_reader("Nobody", threshold=1.0)
+    model = tiny.retriever_reader("Nobody", least_margin=9.0)
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [folder]))
         recall = Memory(bank, model)
@@ -137,6 +136,26 @@ def test_below_the_threshold_nothing_is_answered_and_the_nearest_sources_stay(
     assert withheld.confidence == given.confidence
     assert len(withheld.sources) == len(given.sources) == 3
     assert all(own.sentence == "Nobody won." for own in withheld.sources)
+
+
+def test_more_chunks_are_read_where_the_first_hold_no_answer(tiny: Any, tmp_path: Path) -> None:
+    model, rows = tiny.retriever_reader("Hugo", "Ada"), tmp_path / "rows.jsonl"
+    texts = [f"Story {number}. {who} won." for number, who in enumerate(["Nobody"] * 4 + ["Hugo", "Ada"])]
+    rows.write_text("".join(json.dumps({"id": str(n), "text": text}) + "\n" for n, text in enumerate(texts)))
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        list(ingest(model, bank, [rows]))
+        memory = Memory(bank, model)
+        ranked = [own.passage for own in memory.search(["Who won?"], top=6)[0]]  # all are as likely
+
+        def read(passages: int, further: int) -> tuple[str | None, list[list[str]]]:
+            model.reading = model.reading.model_copy(update={"passages": passages, "further": further})
+            finder_of(model).asked.clear()
+            return memory.ask(["Who won?"])[0].text, [own for _, own in finder_of(model).asked]
+
+        assert read(6, 3) == ("Hugo", [ranked])
+        assert read(5, 3) == ("Hugo", [ranked[:5]])
+        assert read(1, 3) == (None, [ranked[:1], ranked[1:4]])
+        assert read(1, 9) == ("Hugo", [ranked[:1], ranked[1:]])
 
 
 @pytest.mark.parametrize("sources", [0, 2, 7])
@@ -313,27 +332,13 @@ def test_a_question_decodes_all_its_passages_in_one_batch(
         (after,) = Memory(bank, model).ask(["Who won?"], sources=6)
     assert without_text(after) == without_text(before)
     assert texts.decoded == [6]
-    model.reading = model.reading.model_copy(update={"coverage": 1e-6})
+    model.reading = model.reading.model_copy(update={"passages": 1, "further": 0})
     with MemoryBank.open(tmp_path / "b.mbc") as bank:
         texts.decoded.clear()
         Memory(bank, model).ask(["Who won?"], sources=0)
-        assert texts.decoded == [1]  # the first chunk covers enough
+        assert texts.decoded == [1]
         texts.decoded.clear()
         monkeypatch.setattr("mbc_engine.question._WORTH_DECODING", 1.1)
         (few,) = Memory(bank, model).ask(["Who won?"], sources=6)
         assert texts.decoded == [1]
         assert [own.passage is not None for own in few.sources] == [True] + [False] * 5
-
-
-def test_chunks_are_read_until_they_cover_enough_of_the_probability(tiny: Any) -> None:
-    model = tiny.retriever_reader("Hugo")
-    model.reading = model.reading.model_copy(update={"coverage": 0.9, "passages": 3})
-
-    def covering(*shares: float) -> int:
-        return len(model.to_read([Hit(chunk, share) for chunk, share in enumerate(shares)]))
-
-    assert covering() == 0
-    assert covering(0.95, 0.05) == 1
-    assert covering(0.9, 0.1) == 1
-    assert covering(0.5, 0.4, 0.1) == 2
-    assert covering(0.3, 0.2, 0.1, 0.1) == 3

@@ -23,39 +23,34 @@ def test_the_best_margin_and_prior_together_are_chosen() -> None:
     assert choose([span("Ada", 1.0)], [0.0]) == 0
 
 
-def test_features_are_the_votes_the_gap_and_the_length() -> None:
+def test_features_are_the_margin_and_the_votes() -> None:
     # In the first passage: "New York" e^2 of no answer's 1, "York" e^1; in the second "Haifa" e^0. Equal shares.
     first = span("New York", 2.0, ("York", -2.0), log=-1.0)
     second = span("Haifa", 0.0, log=-2.0)
-    votes, with_none, gap, words, length = features("Where did she move?", [first, second], [1.0, 1.0], 0)
+    margin, votes = features([first, second], [1.0, 1.0], 0)
     # "York" has F1 2/3 with "New York".
     behind, total = math.exp(2) + math.exp(1) * 2 / 3, math.exp(2) + math.exp(1) + 1
     assert votes == pytest.approx(math.log(behind / (total - behind)))
-    share = behind / (total + 2)
-    assert with_none == pytest.approx(math.log(share / (1 - share)))
-    assert (gap, words, length) == pytest.approx((2.0, math.log(5), math.log(3)))
-    assert len(FEATURES) == 5
+    assert margin == 2.0
+    assert len(FEATURES) == 2
 
 
 def test_a_passage_votes_by_its_share() -> None:
     first, second = span("Ada", 0.0), span("Hugo", 0.0)
-    share = math.exp(-2 / PRIOR_WEIGHT)
-    votes, _, gap, _, _ = features("Who?", [first, second], [1.0, share], 0)
+    _, votes = features([first, second], [1.0, math.exp(-2 / PRIOR_WEIGHT)], 0)
     assert votes == pytest.approx(2.0)
-    assert gap == pytest.approx(2.0)
 
 
-def test_agreement_leaves_no_gap_and_all_votes() -> None:
-    votes, _, gap, _, _ = features("Who?", [span("Ada", 0.0), span("the Ada", -3.0), None], [0.5, 0.5, 0.1], 0)
-    assert gap == 8.0
+def test_agreement_has_all_votes() -> None:
+    _, votes = features([span("Ada", 0.0), span("the Ada", -3.0), None], [0.5, 0.5, 0.1], 0)
     assert votes == pytest.approx(math.log((1 - 1e-4) / 1e-4))
 
 
 def test_a_probability_is_the_sigmoid_of_the_weighted_features() -> None:
-    spans, shares = [span("Ada", 0.0), span("Hugo", 0.0)], [1.0, math.exp(-2 / PRIOR_WEIGHT)]
-    settings = AnswerConfidence(weights=(0.5, 0.0, 0.25, 0.0, 0.0), intercept=-1.0)
-    odds = 0.5 * 2 + 0.25 * 2 - 1
-    assert probability("Who?", spans, shares, 0, settings) == pytest.approx(1 / (1 + math.exp(-odds)))
+    spans, shares = [span("Ada", 1.0, log=-1.0), span("Hugo", 1.0, log=-1.0)], [1.0, math.exp(-2 / PRIOR_WEIGHT)]
+    settings = AnswerConfidence(weights=(0.5, 0.25), intercept=-1.0)
+    odds = 0.5 * 1 + 0.25 * 2 - 1
+    assert probability(spans, shares, 0, settings) == pytest.approx(1 / (1 + math.exp(-odds)))
 
 
 @pytest.mark.parametrize(("likely", "label"), [(1.0, "high"), (0.8, "high"), (0.79, "medium"), (0.49, "low")])
@@ -65,5 +60,5 @@ def test_a_word_for_a_probability(likely: float, label: str) -> None:
 
 def test_extreme_margins_are_numbers_all_the_same() -> None:
     far = Span("Ada", 0, 0, 3, 400.0, -0.0, (("Ada", -0.0), ("Hugo", -400.0)))
-    for value in features("Who?", [far, span("Hugo", -400.0, log=-700.0)], [1.0, 0.0], 0):
+    for value in features([far, span("Hugo", -400.0, log=-700.0)], [1.0, 0.0], 0):
         assert math.isfinite(value)

@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 from mbc_engine import load_model
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.mini.model import RetrieverReader, reader_of, save
+from mbc_engine.ranking import Hit
 
 TEXTS = ["Ada moved to Aalen.", "The river rose, and nobody was hurt.", "Hugo won."]
 
@@ -65,7 +66,7 @@ def test_a_saved_model_makes_the_same_codes(model: RetrieverReader, tmp_path: Pa
     assert again.fingerprints() == model.fingerprints()
     assert np.array_equal(again.memorise(TEXTS), model.memorise(TEXTS))
     with pytest.raises(ModelError, match="weights of the reader"):  # which is saved by itself
-        again.read(["Who?"], [[(TEXTS[0], None)]])  # type: ignore[list-item]
+        again.read(["Who?"], [[Hit(0, 1.0)]], lambda _: {0: TEXTS[0]})
 
 
 def test_weights_of_another_shape_are_refused(model: RetrieverReader, tmp_path: Path) -> None:
@@ -82,8 +83,8 @@ def test_weights_of_another_shape_are_refused(model: RetrieverReader, tmp_path: 
 def test_a_confidence_of_other_features_is_refused(model: RetrieverReader, tmp_path: Path) -> None:
     save(model, tmp_path)
     config = tmp_path / "config.toml"
-    config.write_text(config.read_text().replace("weights = [1.0, ", "weights = ["))
-    with pytest.raises(ModelError, match="expects 5 confidence weights; the model has 4"):
+    config.write_text(config.read_text().replace("weights = [0.0, ", "weights = ["))
+    with pytest.raises(ModelError, match="expects 2 confidence weights; the model has 1"):
         load_model(tmp_path)
 
 

@@ -150,7 +150,7 @@ def test_a_memory_writes_from_the_passage_the_answer_was_found_in(
 def test_an_answer_that_is_not_in_the_memory_is_not_written(
     tiny: Any, chat_lm: Path, folder: Path, tmp_path: Path
 ) -> None:
-    model, pieces = tiny.retriever_reader("Nobody", threshold=1.0), []
+    model, pieces = tiny.retriever_reader("Nobody", least_margin=9.0), []
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [folder]))
         memory = Memory(bank, model, base=str(chat_lm))
