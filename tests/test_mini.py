@@ -13,19 +13,38 @@ import pytest
 from mbc_engine import Answer, Memory, RetrieverReader, ingest, load_model, open_bank
 from mbc_engine.datasets.newswire import stories
 from mbc_engine.metrics import compare
-from tests.needs import embedded_encoder
+from tests.needs import embedded_encoder, large_reader
 
 
 @pytest.fixture(scope="module")
 def mini() -> RetrieverReader:
-    model = load_model("mini")
+    model = load_model("mini", reader="small")
     assert isinstance(model, RetrieverReader)
     return model
 
 
-def test_the_package_carries_at_most_4_megabytes() -> None:
+def test_the_package_carries_at_most_15_megabytes() -> None:
     folder = Path(str(files("mbc_engine") / "models" / "mini"))
-    assert sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) <= 4_000_000
+    assert sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) <= 15_000_000
+
+
+@pytest.mark.slow
+@embedded_encoder
+@large_reader
+def test_the_large_reader_reads_better_and_is_taken_first(mini: RetrieverReader) -> None:
+    large = load_model("mini")
+    assert isinstance(large, RetrieverReader)
+    assert (large.reading.name, large.fingerprints()) == ("large", mini.fingerprints())  # they share banks
+    read = list(islice(stories("test", 10, seed=3), 10))
+    asked = [(question, gold, story.text) for story in read for question, gold in story.questions]
+    questions, texts = [question for question, *_ in asked], [[text] for *_, text in asked]
+
+    def right(model: RetrieverReader) -> int:
+        spans = model.reader.spans(questions, texts)
+        pairs = zip(spans, asked, strict=True)
+        return sum(compare(own.text if own else "", [gold]).exact_match for (own,), (_, gold, _) in pairs)
+
+    assert right(large) >= max(36, right(mini))
 
 
 @embedded_encoder

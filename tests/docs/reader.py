@@ -68,6 +68,7 @@ class Reader:
             "OMP_NUM_THREADS": "1",
             "TOKENIZERS_PARALLELISM": "false",
             "EDITOR": "true",
+            "MBC_READER": "small",  # which opens faster
         }
 
     def own(self, text: str) -> str:

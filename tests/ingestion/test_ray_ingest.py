@@ -135,7 +135,7 @@ def test_a_bank_without_sources_is_that_of_a_serial_ingest(model: MBC, folder: P
 def test_mini_codes_real_texts_alike_in_any_company(tmp_path: Path, rounds: Callable[..., int]) -> None:
     if not rounds(full=1, reduced=0):
         pytest.skip("loads mini twice: --thorough")
-    mini, folder = load_model("mini"), tmp_path / "news"
+    mini, folder = load_model("mini", reader="small"), tmp_path / "news"
     folder.mkdir()
     for story in islice(stories("test", 40, seed=1), 40):
         (folder / f"{story.id}.txt").write_text(f"{story.title}. {story.text}")
