@@ -11,7 +11,7 @@ files, `--questions` or `--seed` changed; so after an interruption the part in p
 - squad: all questions of `squad_val`, with its 402 paragraphs in a bank, beside codes alone and BM25.
 - given: the same questions, with only the right paragraph selected.
 - many: 6,400 questions of `squad_val` and `squad_train_part` among 7,846 paragraphs: those of both and of Wikipedia. They
-  are found for all, and read for the first 1,500.
+  are found for all, and read for the first 500.
 - wikinews: 130 questions as a person would type them over 43 articles; 30 have no answer there. The wrong answers are
   listed in `wikinews-wrong.json`, to be read.
 - missing: 300 questions without the paragraph that answers them, and without the sentence.
@@ -69,7 +69,7 @@ Row = dict[str, Any]
 BATCH: Final = 32
 SOURCES: Final = 5
 TOP: Final = 32  # chunks that are sure to be of five documents
-ASKED_OF_MANY, READ_OF_MANY, PARAGRAPHS_OF_MANY = 6400, 1500, 7846
+ASKED_OF_MANY, READ_OF_MANY, PARAGRAPHS_OF_MANY = 6400, 500, 7846
 ALTERED, TIMED, WRITTEN = 300, 50, 150  # questions
 MILLION: Final = 1_000_000
 FORMS: Final[Mapping[str, Callable[[str], str]]] = {

@@ -37,7 +37,7 @@ from mbc_engine.mini.retrieval import Scope
 from mbc_engine.ranking import Hit
 from mbc_engine.text import Chunk
 
-QUESTIONS = 600
+QUESTIONS = 300
 BATCH = 8
 # What an answer that is not the gold counts, by its F1; see above.
 SOME_WORDS, HALF = 0.39, 0.55
