@@ -4,6 +4,7 @@ import gc
 import logging
 import os
 import re
+import sys
 import threading
 import time
 import warnings
@@ -50,6 +51,9 @@ def loading(what: str) -> Iterator[None]:
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     with working(f"Loading {what}"), _no_collection(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        if transformers := sys.modules.get("transformers.utils.logging"):  # imported before, and heeds no variable
+            transformers.disable_progress_bar()
+            transformers.set_verbosity_error()
         for library in ("huggingface_hub", "bitsandbytes"):
             logging.getLogger(library).setLevel(logging.ERROR)
         yield

@@ -136,6 +136,13 @@ def test_a_missing_model_is_an_error(mbc):
 
 
 def test_a_number_is_right_with_its_unit_as_the_story_has_it():
-    story = Story("title", "Iva, 158, and the 58-year-old driver went 58 miles.", (("How old is she?", "58"),))
+    story = Story(
+        "1",
+        "news",
+        "title",
+        "1987-01-01",
+        "Iva, 158, and the 58-year-old driver went 58 miles.",
+        (("How old is she?", "58"),),
+    )
     (question,) = pick_questions([story])
     assert question.answers == ("58", "58-year-old", "58 miles")

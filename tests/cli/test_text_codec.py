@@ -51,7 +51,7 @@ def test_an_ingest_says_that_the_bank_can_be_asked_and_recodes_its_texts(ingest,
     assert result.exit_code == 0
     assert "You can ask questions now. Recoding " in result.stderr
     assert "`mbc bank compact --codec lm` continues" in result.stderr
-    assert "Recoded " in result.stdout
+    assert "recoded " in result.stdout
     name, under, others = facts(mbc, "b.mbc")
     assert (name, others) == ("5eed" * 4, 0)
     assert f"{under} under language model 5eed" in mbc("bank", "info", "--bank", "b.mbc").stdout
@@ -67,7 +67,7 @@ def test_the_environment_and_the_config_set_the_codec(ingest, mbc, stories, monk
     assert told["recoded"]["after_bytes"] < told["recoded"]["before_bytes"]
     monkeypatch.delenv("MBC_CODEC")
     assert mbc("config", "set", "ingest.codec", "zstd").exit_code == 0
-    assert "Recoded" not in ingest(stories, "--bank", "other.mbc", "--text").stdout
+    assert "recoded" not in ingest(stories, "--bank", "other.mbc", "--text").stdout
 
 
 def test_without_the_language_model_one_line_says_so(ingest, mbc, stories, monkeypatch):

@@ -19,7 +19,7 @@ from tokenizers import pre_tokenizers
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from mbc_engine.errors import ModelError
-from mbc_engine.lm import embedded, packaged
+from mbc_engine.lm import embedded
 from mbc_engine.lm.base import load_base
 from mbc_engine.lm.embedded import find_language_model
 from tests.needs import language_model
@@ -172,7 +172,7 @@ def test_it_is_a_base_lm_by_its_hub_id(package: Path, monkeypatch: pytest.Monkey
     assert load_base(embedded.LANGUAGE_MODEL).model.config.hidden_size == WIDTH
     monkeypatch.setattr(embedded, "_WEIGHTS_BYTES", 1)
     monkeypatch.setattr(embedded, "_PACKAGE", "not_installed_at_all")
-    monkeypatch.setattr(packaged, "try_to_load_from_cache", lambda *_: None)
+    monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *_: None)
     with pytest.raises(ModelError, match="could not be opened") as caught:
         load_base(embedded.LANGUAGE_MODEL)
     assert "requirements-lm.txt" in str(caught.value.hint)

@@ -116,5 +116,5 @@ def test_questions_typed_on_a_terminal_can_give_json(asking, batches, monkeypatc
             return True
 
     monkeypatch.setattr(batch.sys, "stdin", Terminal(io.BytesIO(b"What held?\n")))
-    assert callable(batch._work(None, None, as_json=True))
+    assert callable(batch._work(None, None, as_json=True, opens=False))
     assert "finish with Ctrl-D" in capsys.readouterr().err

@@ -67,7 +67,7 @@ def test_two_banks_answer_as_the_one_that_holds_both(mbc, model, both, bank, tea
 
 def test_a_bank_says_which_it_is_where_there_are_several(mbc, model, both, bank):
     shown = mbc("ask", QUESTION, "--model", model, *both).stdout
-    assert "notes/ada.txt  in team.mbc  " in shown
+    assert "notes/ada.txt:1  in team.mbc  " in shown
     assert "notes/bruno.md  in mine.mbc  " in shown
     assert "in memory.mbc" not in mbc("ask", QUESTION, "--model", model, "--bank", bank).stdout
 
@@ -107,7 +107,7 @@ def test_a_conversation_knows_its_banks(mbc, model, team, mine, monkeypatch, cap
         chat(memory, AskOptions(max_new_tokens=4))
     out, err = capsys.readouterr()
     assert "team.mbc + mine.mbc: 2 documents, 2 chunks." in err
-    assert out.count("notes/ada.txt  in team.mbc  ") == 2
+    assert out.count("notes/ada.txt:1  in team.mbc  ") == 2
 
 
 def test_what_is_written_to_one_of_them_meanwhile_is_found(model, team, mine, ingest, notes):

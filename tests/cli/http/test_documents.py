@@ -199,7 +199,7 @@ async def test_a_retriever_reader_answers_from_documents_whose_text_goes_with_th
     assert told["mbc"]["label"] in ("high", "medium", "low")
     assert (told["sources"][0]["sentence"], told["sources"][0]["text_from"]) == ("Ada moved to Aalen.", "file")
     counts = [
-        len(model.tokenizer(text, add_special_tokens=False).input_ids) for text in ("Where did Ada move?", "Aalen")
+        len(model.tokenizer(text, add_special_tokens=False)["input_ids"]) for text in ("Where did Ada move?", "Aalen")
     ]
     assert [told["usage"]["prompt_tokens"], told["usage"]["completion_tokens"]] == counts
     with MemoryBank.open(home / "b.mbc", read_only=True) as bank:
