@@ -94,7 +94,7 @@ def test_what_is_not_answered_is_neither_right_nor_wrong(mbc, model, says, monke
 def test_it_fits_a_terminal_of_80_columns(mbc, model, says, monkeypatch):
     says("an answer of many words " * 8)
     for module in (consoles, rendering, reply):
-        console = Console(force_terminal=True, width=80, color_system=None, markup=False, soft_wrap=True)
+        console = Console(force_terminal=True, width=80, color_system=None, markup=False)
         monkeypatch.setattr(module, "out", console)
     result = mbc("demo", "--model", model)
     assert result.exit_code == 0

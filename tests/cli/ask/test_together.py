@@ -68,7 +68,7 @@ def test_two_banks_answer_as_the_one_that_holds_both(mbc, model, both, bank, tea
 def test_a_bank_says_which_it_is_where_there_are_several(mbc, model, both, bank):
     shown = mbc("ask", QUESTION, "--model", model, *both).stdout
     assert "notes/ada.txt:1  in team.mbc  " in shown
-    assert "notes/bruno.md  in mine.mbc  " in shown
+    assert "notes/bruno.md:1  in mine.mbc  " in shown
     assert "in memory.mbc" not in mbc("ask", QUESTION, "--model", model, "--bank", bank).stdout
 
 
