@@ -30,7 +30,7 @@ async def test_a_bank_of_mini_is_seen_in_every_view(home: Path, mbc: Any, until:
     app = Dashboard(Places(path, "mini", home / "runs"))
 
     async with app.run_test(size=(160, 45)) as pilot:
-        await until(lambda: "8 documents, 8 chunks" in screen(app) and "27 bytes a chunk" in screen(app))
+        await until(lambda: "8 documents, 8 chunks" in screen(app) and "codes 27" in screen(app))
         await until(lambda: app.state.ingest.growth)
         await until(lambda: app.focused and app.focused.has_focus)
         await pilot.pause()  # else the tab that gets the focus at the start comes back into sight

@@ -1,4 +1,4 @@
-"""Several commands of mbc one after another in one process, as `python -m mbc_cli` runs one: a model is slow to import.
+"""Several commands of mbc one after another in one process, as a model is slow to import.
 
 The hub's library comes first, so that it takes the environment as programs find it that use the engine without `mbc`.
 """
@@ -8,7 +8,7 @@ import sys
 
 import huggingface_hub  # noqa: F401
 
-from mbc_cli.__main__ import main
+from mbc_cli.app import main
 
 if __name__ == "__main__":  # the processes that read files import this module too
     for arguments in json.loads(sys.argv[1]):
