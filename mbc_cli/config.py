@@ -3,7 +3,7 @@
 import hashlib
 import os
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from mbc_cli.text import plain
-from mbc_engine.atomic_write import atomic_write, make_private_folder
+from mbc_engine.atomic_write import PRIVATE_FILE, atomic_write, make_private_folder
 from mbc_engine.config import own_runs
 from mbc_engine.errors import ConfigError
 
@@ -189,6 +189,7 @@ def _stored(value: Any, given: str) -> Any:
 
 
 DEFAULT_MODEL = "mini"
+_MOST_QUESTIONS: Final = 1000
 
 
 def default_bank() -> Path:
@@ -213,7 +214,35 @@ def evaluation_names() -> list[str]:
 
 
 def question_history() -> Path:
+    """The questions asked so far, one a line, in a file that only its owner can read."""
     return platformdirs.user_data_path("mbc") / "questions.history"
+
+
+def read_questions(path: Path, most: int = _MOST_QUESTIONS) -> list[str]:
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError:
+        return []
+    return [line.decode(errors="surrogateescape") for line in lines if line][-most:]
+
+
+def add_question(path: Path, line: str, most: int = _MOST_QUESTIONS) -> None:
+    """Save a question at once: a terminal that is closed leaves no time for it. Nothing is kept if that is impossible."""
+    with suppress(OSError):
+        make_private_folder(path.parent)
+        path.touch(PRIVATE_FILE)
+        path.chmod(PRIVATE_FILE)
+        with path.open("ab") as file:
+            file.write(_bytes([line]))
+        lines = read_questions(path, most)
+        if path.stat().st_size > len(_bytes(lines)):
+            with atomic_write(path) as file:
+                file.write(_bytes(lines))
+
+
+def _bytes(lines: Iterable[str]) -> bytes:
+    """Lines as the file has them; a line end inside one would make two of it."""
+    return b"".join(line.replace("\n", " ").encode(errors="surrogateescape") + b"\n" for line in lines)
 
 
 def dashboard_settings() -> Path:

@@ -1,17 +1,85 @@
-"""Options that several commands share."""
+"""Options that several commands share, and what a shell may complete to (paths are left to it). Imports no torch."""
 
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, get_args
 
 import typer
 
-from mbc_cli.completion import models, reads
-from mbc_cli.config import DEFAULT_MODEL, default_bank
-from mbc_engine.config import LEAST_NUMBERS, READ_MODES, own_runs, parse_read_mode
+from mbc_cli.config import DEFAULT_MODEL, default_bank, evaluation_names, keys, root_of, runs_folder
+from mbc_cli.text import plain
+from mbc_engine.config import LEAST_NUMBERS, READ_MODES, own_runs, parse_read_mode, preset_names
 from mbc_engine.errors import ConfigError
+from mbc_engine.experiments.registry import METHODS, Protocol
+from mbc_engine.runs.training_runs import CONFIG
 
 EVERYWHERE: Final = "Common options"
+Found = list[tuple[str, str]]
+
+
+def complete_models(ctx: typer.Context, incomplete: str) -> Found:
+    """The models of the package and of the user's data folder by name, and those of runs by their folders."""
+    from mbc_cli.models import model_folders
+
+    labels = {"package": "the embedded model", "yours": "", "run": "a training run"}
+    found = model_folders(_runs_folder(ctx))
+    return _beginning({str(f.parent) if place == "run" else n: labels[place] for n, f, place in found}, incomplete)
+
+
+def complete_models_and_presets(ctx: typer.Context, incomplete: str) -> Found:
+    """Of a model and a preset of one name, the model."""
+    return sorted(
+        (dict.fromkeys(dict(complete_presets(incomplete)), "a preset") | dict(complete_models(ctx, incomplete))).items()
+    )
+
+
+def complete_runs(ctx: typer.Context, incomplete: str) -> Found:
+    return _beginning({path.parent.name: "" for path in _runs_folder(ctx).glob(f"*/{CONFIG}")}, incomplete)
+
+
+def _listing(names: Callable[[], Iterable[str] | dict[str, str]]) -> Callable[[str], Found]:
+    def complete(incomplete: str) -> Found:
+        found = names()
+        return _beginning(found if isinstance(found, dict) else dict.fromkeys(found, ""), incomplete)
+
+    return complete
+
+
+def _suites() -> Iterable[str]:
+    from mbc_engine.experiments.settings import suite_names
+
+    return suite_names()
+
+
+complete_presets = _listing(preset_names)
+complete_reads = _listing(lambda: READ_MODES)
+complete_evaluations = _listing(evaluation_names)
+complete_methods = _listing(lambda: {name: kind.description for name, kind in METHODS.items()})
+complete_protocols = _listing(lambda: get_args(Protocol))
+complete_suites = _listing(_suites)
+
+
+def complete_config_keys(ctx: typer.Context, incomplete: str) -> Found:
+    """Keys of the config file: those for all commands, and, once a command was begun, its own."""
+    found = {}
+    for name, options in keys(root_of(ctx)).items():
+        table, dot, _ = name.rpartition(".")
+        if dot and "." not in incomplete:
+            found[f"{table}."] = ""
+        else:
+            found[name] = options[0][1].help or ""
+    return _beginning(found, incomplete)
+
+
+def _beginning(found: dict[str, str], incomplete: str) -> Found:
+    """Names that begin so, unless they hide something."""
+    fitting = ((name, label) for name, label in sorted(found.items()) if name.startswith(incomplete))
+    return [(name, label) for name, label in fitting if name[:1] != "." and plain(name) == name]
+
+
+def _runs_folder(ctx: typer.Context) -> Path:
+    return Path(ctx.params.get("runs") or runs_folder()).expanduser()
 
 
 def option(text: str, *names: str, panel: str | None = None, completion: Any = None, **how: Any) -> Any:
@@ -55,7 +123,7 @@ ModelOption = Annotated[
         default_factory=lambda: DEFAULT_MODEL,
         show_default=DEFAULT_MODEL,
         metavar="NAME",
-        completion=models,
+        completion=complete_models,
     ),
 ]
 DeviceOption = Annotated[
@@ -81,7 +149,7 @@ ReadOption = Annotated[
         "--read",
         metavar="NAME[:N]",
         show_default="the model's default",
-        completion=reads,
+        completion=complete_reads,
         callback=_checked_read,
     ),
 ]

@@ -17,10 +17,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, get_args
 
 import typer
 
-from mbc_cli.completion import evaluations, methods, presets, protocols, suites
 from mbc_cli.config import evaluation_names, evaluations_folder, name_in, placed, states_cache
 from mbc_cli.engine import hub_is_reachable, loading, prepare_torch, read_data, require_device
-from mbc_cli.options import DeviceOption, JsonOption, ModelOption, ReadOption, ThreadsOption, option
+from mbc_cli.options import (
+    DeviceOption,
+    JsonOption,
+    ModelOption,
+    ReadOption,
+    ThreadsOption,
+    complete_evaluations,
+    complete_methods,
+    complete_presets,
+    complete_protocols,
+    complete_suites,
+    option,
+)
 from mbc_cli.program import INTERRUPTED, ending_with, is_typed, stop_on_interrupt
 from mbc_cli.render.evaluation import ExperimentView, plan_json, print_comparison, print_plan, print_report
 from mbc_cli.render.terminal import notes, out, print_json
@@ -48,7 +59,7 @@ _OF_DATA: Final = (
 )
 
 EvaluationArgument = Annotated[
-    str, typer.Argument(metavar="RUN", help="An evaluation's name or folder.", autocompletion=evaluations)
+    str, typer.Argument(metavar="RUN", help="An evaluation's name or folder.", autocompletion=complete_evaluations)
 ]
 
 
@@ -76,11 +87,13 @@ def evaluate(
     ctx: typer.Context,
     *,
     data: Annotated[str | None, _what(_QUESTIONS, metavar="SPEC")] = None,
-    suite: Annotated[str | None, _what(_GRID, metavar="NAME|FILE", completion=suites)] = None,
+    suite: Annotated[str | None, _what(_GRID, metavar="NAME|FILE", completion=complete_suites)] = None,
     model: ModelOption,
-    method: Annotated[list[str] | None, _what(_METHOD, metavar="NAME", show_default=_OWN, completion=methods)] = None,
+    method: Annotated[
+        list[str] | None, _what(_METHOD, metavar="NAME", show_default=_OWN, completion=complete_methods)
+    ] = None,
     protocol: Annotated[
-        list[str] | None, _what(_PROTOCOL, metavar="NAME", show_default="online", completion=protocols)
+        list[str] | None, _what(_PROTOCOL, metavar="NAME", show_default="online", completion=complete_protocols)
     ] = None,
     documents: Annotated[int, _how(_DOCUMENTS, min=1)] = 1665,
     bank_size: Annotated[int | None, _how(_BANK_SIZE, min=1, show_default="all")] = None,
@@ -89,10 +102,10 @@ def evaluate(
     read: ReadOption = None,
     train: Annotated[list[str] | None, _training(_TRAIN, metavar="SPEC")] = None,
     validation: Annotated[str | None, _training(_VALIDATION, metavar="SPEC", show_default=_HELD_OUT)] = None,
-    preset: Annotated[str | None, _training(_PRESET, metavar="NAME|FILE", completion=presets)] = None,
+    preset: Annotated[str | None, _training(_PRESET, metavar="NAME|FILE", completion=complete_presets)] = None,
     settings: Annotated[list[str] | None, _training(_CHANGES, "--set", metavar="KEY=VALUE")] = None,
     run: Annotated[
-        str | None, _files(_FOLDER, metavar="NAME|PATH", show_default=_DATED, completion=evaluations)
+        str | None, _files(_FOLDER, metavar="NAME|PATH", show_default=_DATED, completion=complete_evaluations)
     ] = None,
     data_folder: Annotated[
         Path | None, _files(_FILES, metavar="FOLDER", envvar="MBC_DATA", show_default="the working folder")
@@ -155,8 +168,8 @@ def show(run: EvaluationArgument, *, json: JsonOption = False) -> None:
 
 
 def compare(
-    a: Annotated[str, typer.Argument(metavar="A", help="An evaluation.", autocompletion=evaluations)],
-    b: Annotated[str, typer.Argument(metavar="B", help="Another one.", autocompletion=evaluations)],
+    a: Annotated[str, typer.Argument(metavar="A", help="An evaluation.", autocompletion=complete_evaluations)],
+    b: Annotated[str, typer.Argument(metavar="B", help="Another one.", autocompletion=complete_evaluations)],
     *,
     json: JsonOption = False,
 ) -> None:
@@ -167,7 +180,7 @@ def compare(
     Examples:
       mbc eval compare small ./elsewhere/small
     """
-    from mbc_engine.experiments.report.tables import compare_experiments
+    from mbc_engine.experiments.tables import compare_experiments
 
     comparison = compare_experiments(existing_evaluation(a), existing_evaluation(b))
     if json:
@@ -335,7 +348,7 @@ def _requirements(
 
 def _show_report(folder: Path, *, as_json: bool) -> None:
     from mbc_engine.evaluation.results import ExperimentFolder
-    from mbc_engine.experiments.report.report import read_report
+    from mbc_engine.experiments.report import read_report
 
     kept = ExperimentFolder(folder)
     report, _ = read_report(kept)

@@ -32,7 +32,7 @@ def mcp(
     require_extra("mcp", "mcp", asked_by="mbc mcp")
     import anyio
 
-    from mbc_cli.mcp.server import MemoryServer, allowed_folders
+    from mbc_cli.mcp import MemoryServer, allowed_folders
     from mbc_engine.bank.database import bytes_at
 
     require_model(model, device)

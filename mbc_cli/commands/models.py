@@ -9,24 +9,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mbc_cli.completion import models, models_and_presets
 from mbc_cli.engine import loading
 from mbc_cli.models import (
     ModelHere,
     Settings,
+    command_of,
     find,
     find_preset,
     model_folders,
     not_found,
     read_model,
+    read_run,
+    run_of,
     settings_of,
     shape_of,
 )
-from mbc_cli.options import JsonOption, RunsOption, option
+from mbc_cli.options import JsonOption, RunsOption, complete_models, complete_models_and_presets, option
 from mbc_cli.program import ending_with
 from mbc_cli.render.bank import code_layout, codebooks
 from mbc_cli.render.terminal import notes, out, print_facts, print_json, print_json_lines, print_table, verbosity
-from mbc_cli.runs import command_of, read_run, run_of
 from mbc_cli.text import counted, near, plain, size
 from mbc_engine.config import (
     Config,
@@ -72,7 +73,9 @@ def list_models(*, runs: RunsOption, json: JsonOption = False) -> None:
 
 
 def show(
-    name: Annotated[str, typer.Argument(metavar="NAME|PRESET|FOLDER", help=_NAME, autocompletion=models_and_presets)],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME|PRESET|FOLDER", help=_NAME, autocompletion=complete_models_and_presets)
+    ],
     *,
     runs: RunsOption,
     json: JsonOption = False,
@@ -155,7 +158,10 @@ def pull(
 
 def push(
     model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="Name or folder of a model or training run.", autocompletion=models)
+        str,
+        typer.Argument(
+            metavar="MODEL", help="Name or folder of a model or training run.", autocompletion=complete_models
+        ),
     ],
     repository: _RepositoryArgument,
     *,

@@ -8,16 +8,17 @@ from typing import Annotated, Any
 
 import typer
 
-from mbc_cli.completion import runs
-from mbc_cli.options import JsonOption, RunsOption
+from mbc_cli.models import command_of, config_of, existing_run, name_of, read_run
+from mbc_cli.options import JsonOption, RunsOption, complete_runs
 from mbc_cli.render.terminal import notes, out, print_facts, print_json, print_json_lines, print_table
-from mbc_cli.runs import command_of, config_of, existing_run, name_of, read_run
 from mbc_cli.text import counted, plain, seconds
 from mbc_engine.errors import ConfigError
 from mbc_engine.events import Validated
 from mbc_engine.runs import training_runs
 
-RunArgument = Annotated[str, typer.Argument(metavar="NAME", help="A run's name, or its folder.", autocompletion=runs)]
+RunArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="A run's name, or its folder.", autocompletion=complete_runs)
+]
 _REQUESTED = {"pause": "to be paused", "stop": "to be stopped"}
 
 

@@ -13,15 +13,22 @@ from typing import Annotated, Any
 import typer
 
 from mbc_cli.commands.models import show_presets
-from mbc_cli.completion import models, presets
-from mbc_cli.completion import runs as known_runs
 from mbc_cli.config import placed, states_cache
 from mbc_cli.engine import loading, prepare_torch, read_data, require_device
-from mbc_cli.options import DeviceOption, JsonOption, RunsOption, ThreadsOption, option
+from mbc_cli.models import RunCommand, config_of, name_of, new_run
+from mbc_cli.options import (
+    DeviceOption,
+    JsonOption,
+    RunsOption,
+    ThreadsOption,
+    complete_models,
+    complete_presets,
+    complete_runs,
+    option,
+)
 from mbc_cli.program import INTERRUPTED, ending_with, is_typed, stop_on_interrupt
 from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.terminal import notes, out
-from mbc_cli.runs import RunCommand, config_of, name_of, new_run
 from mbc_cli.text import counted, plain, seconds
 from mbc_engine import events
 from mbc_engine.config import Config, find_model, load_preset
@@ -44,19 +51,20 @@ _TRACK = "Log metrics to tensorboard, wandb, ...; can be repeated."
 def train(
     ctx: typer.Context,
     *,
-    preset: Annotated[str | None, option(_PRESET, metavar="NAME|FILE", completion=presets)] = None,
+    preset: Annotated[str | None, option(_PRESET, metavar="NAME|FILE", completion=complete_presets)] = None,
     data: Annotated[list[str] | None, option(_DATA, metavar="SPEC")] = None,
     validation: Annotated[
         str | None, option("Validation data, in the same form.", metavar="SPEC", show_default=_HELD_OUT_DATA)
     ] = None,
     run: Annotated[
-        str | None, option("The run's folder.", metavar="NAME|PATH", show_default=_NUMBERED, completion=known_runs)
+        str | None, option("The run's folder.", metavar="NAME|PATH", show_default=_NUMBERED, completion=complete_runs)
     ] = None,
     resume: Annotated[bool, option("Continue --run where it stopped.", "--resume")] = False,
     base: Annotated[str | None, option(_BASE, metavar="MODEL", show_default="the preset's")] = None,
     settings: Annotated[list[str] | None, option(_CHANGE, "--set", metavar="KEY=VALUE")] = None,
     start: Annotated[
-        str | None, option("Start from the weights of this model.", "--from", metavar="MODEL", completion=models)
+        str | None,
+        option("Start from the weights of this model.", "--from", metavar="MODEL", completion=complete_models),
     ] = None,
     device: DeviceOption = None,
     threads: ThreadsOption = None,

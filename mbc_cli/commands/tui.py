@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mbc_cli.completion import runs as known_runs
 from mbc_cli.config import placed
-from mbc_cli.options import BankOption, DeviceOption, ModelOption, RunsOption, option
+from mbc_cli.options import BankOption, DeviceOption, ModelOption, RunsOption, complete_runs, option
 from mbc_cli.program import is_default
 from mbc_cli.render.terminal import notes
 from mbc_engine.errors import ConfigError
@@ -30,7 +29,7 @@ def tui(
     bank: BankOption,
     model: ModelOption,
     runs: RunsOption,
-    run: Annotated[str | None, option(_RUN, metavar="NAME|PATH", completion=known_runs)] = None,
+    run: Annotated[str | None, option(_RUN, metavar="NAME|PATH", completion=complete_runs)] = None,
     device: DeviceOption = None,
     view: Annotated[str | None, option(_VIEW, metavar="NAME")] = None,
     web: Annotated[

@@ -14,10 +14,10 @@ from mbc_cli.text import counted, plain, seconds, size
 from mbc_engine import events
 
 if TYPE_CHECKING:
-    from mbc_engine.experiments.report.report import CellReport, Report
-    from mbc_engine.experiments.report.tables import Entry, ExperimentComparison, Table
+    from mbc_engine.experiments.report import CellReport, Report
     from mbc_engine.experiments.requirements import Availability, CellRequirements, Machine
     from mbc_engine.experiments.settings import ExperimentSettings
+    from mbc_engine.experiments.tables import Entry, ExperimentComparison, Table
 
 _ALL = "Stages"
 _BARS = {"read texts": "Reading texts", "take in documents": "Taking in", "answer questions": "Answering"}
@@ -99,7 +99,7 @@ _ROOM_OF_DIFFERENCES: Final = {"questions": 110, "F1 difference": 84}
 
 
 def print_report(report: "Report") -> None:
-    from mbc_engine.experiments.report.tables import LENIENT, NOTHING_TO_BEAT, OUTCOMES, tables_of
+    from mbc_engine.experiments.tables import LENIENT, NOTHING_TO_BEAT, OUTCOMES, tables_of
 
     for verdict in report.verdicts:
         style = _STYLES[verdict.outcome]
@@ -141,7 +141,7 @@ def print_comparison(comparison: "ExperimentComparison") -> None:
 
 
 def _print_protocols(cell: "CellReport") -> None:
-    from mbc_engine.experiments.report.formatting import percent, size
+    from mbc_engine.experiments.report import percent, size
 
     for row in cell.rows:
         if row.retention:

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from mbc_engine.config import Config, ModelSettings
-from mbc_engine.datasets import squad
-from mbc_engine.datasets.by_name import file_of, is_of_hub
+from mbc_engine.datasets.by_name import HUB_ID, file_of, is_of_hub
 from mbc_engine.errors import ConfigError, MBCError
 from mbc_engine.experiments.cells import Cell, Stage, cells
 from mbc_engine.experiments.registry import METHODS, published
@@ -244,7 +243,7 @@ def _source(source: str, has_hub: bool) -> Availability:
     from huggingface_hub import constants
 
     place = Path(os.environ.get("HF_DATASETS_CACHE") or Path(constants.HF_HOME) / "datasets")
-    return _of_hub(source, (place / squad.HUB_ID.replace("/", "___")).is_dir(), has_hub)
+    return _of_hub(source, (place / HUB_ID.replace("/", "___")).is_dir(), has_hub)
 
 
 def _model(name: str, has_hub: bool) -> Availability:

@@ -32,7 +32,7 @@ from mbc_engine.events import (
     TuningStep,
 )
 from mbc_engine.experiments.cells import Cell, Stage, cells
-from mbc_engine.experiments.report.page import write_report
+from mbc_engine.experiments.page import write_report
 from mbc_engine.experiments.settings import ExperimentSettings
 from mbc_engine.machine import memory, processor, usable_cores
 from mbc_engine.runs.event_log import EventLog, read_events

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from mbc_cli.engine import read_data
-from mbc_engine.datasets import squad
+from mbc_engine.datasets import by_name
 
 
 @pytest.fixture
@@ -17,11 +17,11 @@ def small_squad(home, monkeypatch):
         }
         for name, place in zip(names, places, strict=True)
     ]
-    for part, (file, _) in squad.ORIGINALS.items():
+    for part, (file, _) in by_name.ORIGINALS.items():
         (home / file).write_text(json.dumps({"version": "1.1", "data": [{"title": "Moves", "paragraphs": paragraphs}]}))
-        monkeypatch.setitem(squad.ORIGINALS, part, (file, 6))
-    monkeypatch.setitem(squad.SPLITS, "train", ("train", slice(4)))
-    monkeypatch.setitem(squad.SPLITS, "validation", ("train", slice(4, None)))
+        monkeypatch.setitem(by_name.ORIGINALS, part, (file, 6))
+    monkeypatch.setitem(by_name.SPLITS, "train", ("train", slice(4)))
+    monkeypatch.setitem(by_name.SPLITS, "validation", ("train", slice(4, None)))
     return home
 
 

@@ -10,9 +10,9 @@ from mbc_cli.render import evaluation
 from mbc_cli.render import terminal as consoles
 from mbc_engine.evaluation.results import Cost, Measurement, MethodResults, Prediction, QuestionScores, pair_all
 from mbc_engine.evaluation.statistics import Interval
-from mbc_engine.experiments.report.report import Report, build_report, cell_report
-from mbc_engine.experiments.report.tables import ExperimentComparison
+from mbc_engine.experiments.report import Report, build_report, cell_report
 from mbc_engine.experiments.settings import BaseSettings, DatasetSettings
+from mbc_engine.experiments.tables import ExperimentComparison
 
 ORIGIN = {"title": "t", "date": "", "command": "", "seed": 0, "environments": (), "settings": {}}
 

@@ -1,6 +1,6 @@
 import stat
 
-from mbc_cli.question_history import add_question, read_questions
+from mbc_cli.config import add_question, read_questions
 
 
 def test_what_is_typed_is_there_next_time(home):

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from mbc_cli.runs import name_of
+from mbc_cli.models import name_of
 from mbc_engine.errors import ConfigError
 
 

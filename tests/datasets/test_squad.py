@@ -7,7 +7,7 @@ import datasets
 import pytest
 from huggingface_hub.errors import HfHubHTTPError
 
-from mbc_engine.datasets import squad
+from mbc_engine.datasets import by_name
 from mbc_engine.datasets.by_name import load_examples
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import DataError
@@ -41,7 +41,7 @@ def folder(tmp_path_factory):
 def hub(tmp_path, monkeypatch):
     """A folder of Parquet files that stands for the hub's dataset; its train split is far too small."""
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(squad, "HUB_ID", str(tmp_path / "hub"))
+    monkeypatch.setattr(by_name, "HUB_ID", str(tmp_path / "hub"))
     for split, questions in (("train", 12), ("validation", DEV)):
         rows = [
             {
@@ -65,7 +65,7 @@ def numbers(examples):
 def test_training_and_validation_are_the_published_ranges_of_the_training_questions(folder):
     everything = load_examples(str(folder / "train-v1.1.json"))
     assert numbers(everything) == list(range(TRAIN))
-    training, validation = (squad.cut(split, everything) for split in ("train", "validation"))
+    training, validation = (by_name.cut_squad(split, everything) for split in ("train", "validation"))
     assert numbers(training) == list(range(42_118, 82_011))
     assert numbers(validation) == list(range(82_011, 87_599))
     assert load_examples(f"squad:validation:{folder}") == validation
@@ -79,7 +79,7 @@ def test_the_test_split_is_all_questions_of_the_first_paragraphs(folder):
 def test_a_paragraph_that_comes_again_counts_once_and_brings_its_questions():
     texts = [*range(1_000), 0, *range(1_000, 1_666), 1_664, 1_665]
     examples = [QAExample(str(number), f"{text}", "?", ("!",)) for number, text in enumerate(texts)]
-    assert [int(example.text) for example in squad.cut("test", examples)] == [*texts[:-3], 1_664]
+    assert [int(example.text) for example in by_name.cut_squad("test", examples)] == [*texts[:-3], 1_664]
 
 
 def test_an_original_file_alone_is_all_it_has_in_its_order(folder):
@@ -116,7 +116,7 @@ def test_without_the_original_files_their_name_is_told(tmp_path):
 
 def test_without_a_network_the_way_out_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path))
-    monkeypatch.setattr(squad, "HUB_ID", "nobody/has-this")
+    monkeypatch.setattr(by_name, "HUB_ID", "nobody/has-this")
     with pytest.raises(DataError, match="could not be downloaded from the hub") as caught:
         load_examples("squad:train")
     assert "squad:SPLIT:FOLDER" in caught.value.hint
@@ -140,6 +140,6 @@ def test_without_the_package_of_the_hub_the_way_out_is_told(monkeypatch):
 
 def test_base_lms_learn_from_questions_that_memories_do_not():
     numbers = list(range(87_599))
-    base, train = (set(squad.cut(name, numbers)) for name in ("base-train", "train"))
+    base, train = (set(by_name.cut_squad(name, numbers)) for name in ("base-train", "train"))
     assert base == set(range(40_000))
     assert not base & train

@@ -7,7 +7,7 @@ from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.evaluation.results import ExperimentFolder
 from mbc_engine.events import ExperimentFinished, RateTried, StageFinished, StageSkipped, StageStarted, TrainStep
 from mbc_engine.experiments.registry import METHODS
-from mbc_engine.experiments.report.report import read_report
+from mbc_engine.experiments.report import read_report
 from mbc_engine.experiments.running import run
 from mbc_engine.runs.event_log import read_events
 from mbc_engine.runs.training_runs import make_request

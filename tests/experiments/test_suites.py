@@ -200,7 +200,7 @@ def test_settings_come_back_from_an_experiment_s_folder(tmp_path):
 
 def test_suites_and_reports_import_no_torch():
     script = (
-        "import sys; import mbc_engine.experiments.report.page; from mbc_engine.experiments.settings import load_suite\n"
+        "import sys; import mbc_engine.experiments.page; from mbc_engine.experiments.settings import load_suite\n"
         "load_suite('small'); print(sorted({'torch', 'transformers', 'peft'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

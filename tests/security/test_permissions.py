@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from mbc_cli.config import set_value
+from mbc_cli.config import add_question, read_questions, set_value
 from mbc_cli.http.documents import DocumentFolder, NewDocument
-from mbc_cli.question_history import add_question, read_questions
 from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, Origin, StoredDocument
 from mbc_engine.events import IngestStarted
 from mbc_engine.lm.pretrained import write_tensors

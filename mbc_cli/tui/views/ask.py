@@ -14,8 +14,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Input, Select, Static
 
-from mbc_cli.config import question_history
-from mbc_cli.question_history import add_question, read_questions
+from mbc_cli.config import add_question, question_history, read_questions
 from mbc_cli.render.answer import NOT_IN_MEMORY, place
 from mbc_cli.render.bank import holdings
 from mbc_cli.text import counted, near, plain

@@ -16,7 +16,7 @@ from textual.widgets import OptionList, ProgressBar, Static
 from textual.widgets.option_list import Option
 
 from mbc_cli.config import placed
-from mbc_cli.runs import new_run
+from mbc_cli.models import new_run
 from mbc_cli.text import counted, near, plain, time_left
 from mbc_cli.tui.jobs import ChildProcess
 from mbc_cli.tui.state import AttachedRun, Places

@@ -9,7 +9,7 @@ import pytest
 from mcp import Client
 from mcp_types import CallToolResult
 
-from mbc_cli.mcp.server import MemoryServer, allowed_folders
+from mbc_cli.mcp import MemoryServer, allowed_folders
 from mbc_engine.memory import Memory
 
 Serving = Callable[..., Any]

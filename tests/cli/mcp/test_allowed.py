@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mbc_cli.mcp.server import allowed_folders, find_allowed
+from mbc_cli.mcp import allowed_folders, find_allowed
 
 
 def test_places_are_below_the_allowed_folders(notes: Path, home: Path) -> None:

@@ -112,7 +112,7 @@ LOUD = """
 import os, sys
 from pathlib import Path
 import anyio
-from mbc_cli.mcp.server import MemoryServer, allowed_folders
+from mbc_cli.mcp import MemoryServer, allowed_folders
 from mbc_engine.events import DocumentsIngested, IngestFinished, IngestStarted
 from mbc_engine.memory import Memory
 

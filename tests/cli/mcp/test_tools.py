@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mbc_cli.mcp.server import ask_result, search_result
+from mbc_cli.mcp import ask_result, search_result
 from mbc_engine.bank import BankSizes, BankTotals
 from mbc_engine.memory import Memory
 from mbc_engine.question import Answer, Confidence, Source

@@ -18,7 +18,7 @@ from mbc_engine.evaluation.results import (
 )
 from mbc_engine.evaluation.statistics import Interval
 from mbc_engine.events import StageFinished, StageSkipped
-from mbc_engine.experiments.report.report import CellReport, Report, build_report, cell_report
+from mbc_engine.experiments.report import CellReport, Report, build_report, cell_report
 from mbc_engine.experiments.running import environment
 from mbc_engine.experiments.settings import BaseSettings, DatasetSettings
 from mbc_engine.runs.event_log import EventLog
@@ -63,7 +63,7 @@ def _results(predictions: Sequence[Prediction]) -> MethodResults:
 def undrawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaves figures out, which take seconds to draw, unless a test asks for `figures`."""
     if "figures" not in request.fixturenames:
-        monkeypatch.setattr("mbc_engine.experiments.report.page._figures", lambda _cell: [])
+        monkeypatch.setattr("mbc_engine.experiments.page._figures", lambda _cell: [])
 
 
 @pytest.fixture

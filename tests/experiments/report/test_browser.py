@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mbc_engine.experiments.report.page import page, write_report
-from mbc_engine.experiments.report.report import build_report
+from mbc_engine.experiments.page import page, write_report
+from mbc_engine.experiments.report import build_report
 from tests.experiments.report.conftest import ORIGIN
 
 playwright = pytest.importorskip("playwright.async_api")

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from mbc_engine.evaluation.results import CodeUsage, MethodResults, pair_all
-from mbc_engine.experiments.report.tables import tables_of
+from mbc_engine.experiments.tables import tables_of
 from tests.experiments.report.conftest import retention_of
 
 

@@ -1,6 +1,6 @@
 """Two experiments side by side."""
 
-from mbc_engine.experiments.report.tables import compare_experiments
+from mbc_engine.experiments.tables import compare_experiments
 
 
 def test_a_gain_of_the_second_is_a_plus(make_experiment):

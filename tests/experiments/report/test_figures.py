@@ -3,7 +3,8 @@
 import pytest
 
 from mbc_engine.evaluation.statistics import Interval
-from mbc_engine.experiments.report.formatting import difference, interval, moment, p_value, percent, seconds, size
+from mbc_engine.experiments.page import moment
+from mbc_engine.experiments.report import difference, interval, p_value, percent, seconds, size
 
 
 @pytest.mark.parametrize(

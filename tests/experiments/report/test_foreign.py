@@ -7,9 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mbc_engine.experiments.report.formatting import in_markdown, in_script, visible
-from mbc_engine.experiments.report.page import page
-from mbc_engine.experiments.report.report import CellReport, Report
+from mbc_engine.experiments.page import in_markdown, in_script, page
+from mbc_engine.experiments.report import CellReport, Report, visible
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\u2028\u2029\x1b[31m\x00\u202e<!--"
 

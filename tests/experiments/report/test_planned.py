@@ -4,7 +4,7 @@ import pytest
 
 from mbc_engine.evaluation.results import Cost, ExperimentFolder, Measurement, Outcome, Prediction, QuestionScores
 from mbc_engine.evaluation.statistics import Interval
-from mbc_engine.experiments.report.report import read_report
+from mbc_engine.experiments.report import read_report
 from mbc_engine.experiments.running import environment
 from mbc_engine.experiments.settings import BaseSettings, DatasetSettings, ExperimentSettings
 

@@ -12,9 +12,9 @@ import pytest
 from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.evaluation.results import ExperimentFolder
 from mbc_engine.evaluation.statistics import Interval
-from mbc_engine.experiments.report import page
-from mbc_engine.experiments.report.page import _bars, write_report
-from mbc_engine.experiments.report.report import read_report
+from mbc_engine.experiments import page
+from mbc_engine.experiments.page import _bars, write_report
+from mbc_engine.experiments.report import read_report
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def test_a_folder_without_an_experiment_is_refused(tmp_path):
 
 def test_reading_a_report_imports_no_torch():
     code = (
-        "import sys, mbc_engine.experiments.report.page, mbc_engine.experiments.report.tables;"
+        "import sys, mbc_engine.experiments.page, mbc_engine.experiments.tables;"
         "sys.exit('torch' in sys.modules or 'rich' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

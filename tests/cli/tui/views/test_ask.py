@@ -11,8 +11,7 @@ from textual.content import Content
 from textual.pilot import Pilot
 from textual.widgets import Input, Select, Static
 
-from mbc_cli.config import question_history
-from mbc_cli.question_history import add_question, read_questions
+from mbc_cli.config import add_question, question_history, read_questions
 from mbc_cli.tui.app import Dashboard
 from mbc_cli.tui.jobs import Answering
 from mbc_cli.tui.state import Places

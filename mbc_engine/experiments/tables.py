@@ -8,17 +8,20 @@ from typing import Any, Final, TypeVar
 from mbc_engine.evaluation.results import ExperimentFolder, Measurement, PairedTest, Prediction, pair_all
 from mbc_engine.evaluation.statistics import Interval
 from mbc_engine.experiments.registry import METHODS, title_of
-from mbc_engine.experiments.report.formatting import (
+from mbc_engine.experiments.report import (
     NOTHING,
+    CellReport,
+    MethodReport,
     difference,
     flat,
     interval,
+    origin_of,
     p_value,
     percent,
+    read_results,
     seconds,
     size,
 )
-from mbc_engine.experiments.report.report import CellReport, MethodReport, origin_of, read_results
 
 T = TypeVar("T")
 

@@ -20,11 +20,12 @@ from typing import Any, Final
 from mbc_engine.atomic_write import atomic_write
 from mbc_engine.evaluation.results import ExperimentFolder, Measurement, Prediction, by_question
 from mbc_engine.evaluation.statistics import Interval
-from mbc_engine.experiments.report.formatting import in_markdown, in_script, moment, visible
-from mbc_engine.experiments.report.report import CellReport, Report, read_report
-from mbc_engine.experiments.report.tables import NOTHING_TO_BEAT, OUTCOMES, backgrounds, tables_of
+from mbc_engine.experiments.report import CellReport, Report, read_report, visible
+from mbc_engine.experiments.tables import NOTHING_TO_BEAT, OUTCOMES, backgrounds, tables_of
 from mbc_engine.machine import installing
 
+_MARKDOWN: Final = re.compile(r"([\\`*_\[\]#|~<>&$])")
+_IN_SCRIPT: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 _COLOURS: Final = ("#1f5fb4", "#c2571a", "#1f8a5b", "#a83279", "#7a6a00", "#6a4fc3", "#0b8793", "#a8433d", "#4d6b2f")
 _GREY: Final = "#8b9096"
 _MARKERS: Final = "osD^"
@@ -95,6 +96,21 @@ def _rendered(name: str, report: Report, cells: Sequence[tuple[Any, ...]], **val
     values |= {"report": report, "cells": cells, "backgrounds": list(backgrounds(report.origin)), "outcomes": OUTCOMES}
     values |= {f"{own}_hash": _hash(source, own) for own in ("style", "script")}
     return environment.from_string(source).render(nothing_to_beat=NOTHING_TO_BEAT, **values)
+
+
+def moment(date: str) -> str:
+    """An ISO 8601 date for people: `2026-02-03 14:05:06 UTC`."""
+    return date.replace("T", " ").replace("+00:00", " UTC")
+
+
+def in_markdown(text: str) -> str:
+    """Text as a cell of a Markdown table or part of a paragraph, where none of it is markup."""
+    return _MARKDOWN.sub(r"\\\1", visible(text))
+
+
+def in_script(value: Any) -> str:
+    """A value as JSON that can stand in a script element: ASCII, with no character that HTML reads."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False).translate(_IN_SCRIPT)
 
 
 def _hash(template: str, element: str) -> str | None:

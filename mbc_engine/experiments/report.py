@@ -3,17 +3,18 @@
 What a reader must not overlook comes first: whether each method beats its controls, and what its figures do not show.
 """
 
+import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
 from mbc_engine.evaluation.results import CodeUsage, ExperimentFolder, Measurement, MethodResults, PairedTest, pair_all
-from mbc_engine.evaluation.statistics import SIGNIFICANT, Difference
+from mbc_engine.evaluation.statistics import SIGNIFICANT, Difference, Interval
 from mbc_engine.events import StageFinished, StageSkipped
 from mbc_engine.experiments import registry
 from mbc_engine.experiments.cells import Cell, cells
 from mbc_engine.experiments.registry import METHODS, controls_of, title_of
-from mbc_engine.experiments.report.formatting import difference, interval, p_value, percent
 from mbc_engine.experiments.settings import BaseSettings, DatasetSettings, settings_in
 from mbc_engine.runs.event_log import EventFollower
 
@@ -21,6 +22,12 @@ Judgement = Literal["worse", "no", "unchecked", "partly", "yes"]
 # Below this, one question is a percentage point or more.
 _FEW_QUESTIONS: Final = 100
 _MOST_NAMED: Final = 4  # of a grid that has just begun there are hundreds of stages to do
+NOTHING: Final = "\N{EN DASH}"
+# What turns, hides or breaks text: controls (C0, DEL, C1), bidirectional marks, line separators, tags, lone surrogates.
+_UNSEEN: Final = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
+    "\ud800-\udfff]"
+)
 
 
 @dataclass(frozen=True)
@@ -325,3 +332,60 @@ def _missing(folder: ExperimentFolder) -> list[dict[str, str]]:
             named = ", ".join(left) if len(left) <= _MOST_NAMED else f"{len(left)} stages"
             missing.append({"cell": cell.name, "stage": named, "reason": "not done yet"})
     return missing
+
+
+def percent(value: float | None) -> str:
+    """`12.3`, or a dash where there is no figure."""
+    return NOTHING if value is None else f"{value:z.1f}"
+
+
+def interval(found: Interval) -> str:
+    """`10.1 to 14.5`."""
+    return f"{percent(found.low)} to {percent(found.high)}".replace("-", "\N{MINUS SIGN}")
+
+
+def difference(value: float) -> str:
+    """`+1.2`, `−0.4`, `0.0`."""
+    text = f"{value:+z.1f}"
+    return "0.0" if text == "+0.0" else text.replace("-", "\N{MINUS SIGN}")
+
+
+def p_value(value: float) -> str:
+    """`0.031`, or `< 0.001`."""
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def seconds(value: float | None) -> str:
+    """Three digits: `1.23 ms`, `1.23 s`, `1,234 s`."""
+    if not value:
+        return NOTHING if value is None else "0 s"
+    if value >= 999.5:
+        return f"{value:,.0f} s"
+    units = {"s": 1, "ms": 1e3, "µs": 1e6}
+    unit = next((unit for unit, times in units.items() if value * times >= 0.9995), "ns")
+    return f"{value * units.get(unit, 1e9):.3g} {unit}"
+
+
+def size(count: int | None) -> str:
+    """Bytes in powers of 1,000: `999 B`, `1.23 MB`."""
+    if count is None or count < 1000:
+        return NOTHING if count is None else f"{count} B"
+    units = {"kB": 1e3, "MB": 1e6, "GB": 1e9}
+    unit = next((unit for unit, bytes_ in units.items() if count < 999.5 * bytes_), "TB")
+    return f"{count / units.get(unit, 1e12):.3g} {unit}"
+
+
+def visible(text: str) -> str:
+    """The text with invisible characters made visible: ↵ for a line end, `<U+001B>` for ESC; tabs are spaces."""
+    return _UNSEEN.sub(lambda found: {"\n": "↵", "\t": " "}.get(found[0], f"<U+{ord(found[0]):04X}>"), text)
+
+
+def flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Nested values as dotted names and text; lists of objects by their numbers."""
+    if isinstance(value, list | tuple) and any(isinstance(item, Mapping) for item in value):
+        value = {str(number): item for number, item in enumerate(value)}
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from flat(item, f"{name}.{key}" if name else key)
+    else:
+        yield name, visible(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
