@@ -38,9 +38,7 @@ def info(*, bank: BankOption, json: JsonOption = False) -> None:
       mbc bank info --bank work.mbc --json
     """
     with mbc_engine.MemoryBank.open(bank, read_only=True) as memory, memory.snapshot():
-        totals, sizes, texts = memory.totals(), memory.sizes(), memory.text_state()
-    show = print_info_json if json else show_info
-    show(memory.name, memory.header, totals, sizes, texts)
+        (print_info_json if json else show_info)(memory)
 
 
 def list_documents(*, bank: BankOption, json: JsonOption = False) -> None:

@@ -2,22 +2,24 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from mbc_cli.render.terminal import out, print_facts, print_json, print_json_lines, print_rows
 from mbc_cli.text import counted, near, per_chunk, plain, size
 from mbc_engine.question import Files
 
 if TYPE_CHECKING:
-    from mbc_engine.bank import BankHeader, BankSizes, BankTotals, CodeShape, MemoryBank, StoredDocument, TextState
+    from mbc_engine.bank import BankSizes, BankTotals, CodeShape, MemoryBank, StoredDocument, TextState
+EMPTY_BANK_BYTES: Final = 28_672  # the file of a bank without documents
 
 
-def show_info(name: str, header: "BankHeader", totals: "BankTotals", sizes: "BankSizes", texts: "TextState") -> None:
+def show_info(bank: "MemoryBank") -> None:
+    header, totals, sizes, texts = bank.header, bank.totals(), bank.sizes(), bank.text_state()
     shape, floats = header.shape, header.float_bytes(totals.chunks)
     times = f"{floats / sizes.codes:,.0f}" if floats > 10 * sizes.codes else f"{floats / max(sizes.codes, 1):.2g}"
     print_facts(
         [
-            ("bank", name),
+            ("bank", bank.name),
             ("made", header.created),
             ("model", f"{header.signature.name} ({header.signature.fingerprint})"),
             ("holds", holdings(totals)),
@@ -25,7 +27,8 @@ def show_info(name: str, header: "BankHeader", totals: "BankTotals", sizes: "Ban
             *([] if header.keeps_text else [("text", "not kept")]),
             ("a chunk", f"{shape.bits_per_chunk} bits: {code_layout(shape)}"),
             ("vectors", f"{header.dim} wide, {codebooks(shape)}"),
-            *size_facts(sizes, totals.chunks),
+            *size_facts(sizes, totals.chunks)[:-2],
+            *document_facts(sizes, totals.documents, bank.mean_size()),
             *([("text codecs", _codecs(texts, totals.chunks))] if texts.bytes else []),
             *([("as float32", f"the vectors would take {size(floats)}, {times} times the codes")] if floats else []),
         ]
@@ -40,11 +43,10 @@ def _codecs(texts: "TextState", chunks: int) -> str:
     return f"{under}, {zstd}"
 
 
-def print_info_json(
-    name: str, header: "BankHeader", totals: "BankTotals", sizes: "BankSizes", texts: "TextState"
-) -> None:
+def print_info_json(bank: "MemoryBank") -> None:
+    header, totals, texts = bank.header, bank.totals(), bank.text_state()
     info = {
-        "path": name,
+        "path": bank.name,
         "created": header.created,
         "model": {**asdict(header.signature), "fingerprint": header.signature.fingerprint},
         "codes": {**asdict(header.shape), "dim": header.dim, "bits_per_chunk": header.shape.bits_per_chunk},
@@ -56,7 +58,8 @@ def print_info_json(
             "zstd": {"texts": totals.chunks - texts.lm_texts if header.keeps_text else 0},
         },
         **asdict(totals),
-        "sizes": sizes,
+        "sizes": bank.sizes(),
+        "mean_size": bank.mean_size(),
         "float32_bytes": header.float_bytes(totals.chunks),
     }
     print_json(info)
@@ -90,6 +93,29 @@ def size_facts(sizes: "BankSizes", chunks: int) -> list[tuple[str, str]]:
         ("file on disk", f"{size(sizes.file)}{each(sizes.file)}"),
         ("codebook", f"{size(sizes.codebook)}, in the model"),
     ]
+
+
+def document_facts(sizes: "BankSizes", documents: int, read: float | None) -> list[tuple[str, str]]:
+    """What a document takes beside the mean bytes it was `read` from, what every bank takes, and when that is less."""
+    fixed = ("fixed part", f"{size(EMPTY_BANK_BYTES)}; the codebook, {size(sizes.codebook)}, is in the model")
+    file = f"{size(sizes.file)} on disk"
+    if not documents:
+        return [fixed, ("file", file)]
+    parts = {"codes": sizes.codes, "words": sizes.words, "text": sizes.texts}
+    each = max(sum(parts.values()), sizes.file - EMPTY_BANK_BYTES) / documents
+    parts["index"] = round(each * documents) - sum(parts.values())
+    split = ", ".join(f"{name} {count / documents:,.0f}" for name, count in parts.items() if count)
+    facts = [("a document", f"{each:,.0f} bytes: {split}"), fixed]
+    if read is None:
+        return [*facts, ("file", file)]
+    originals = f"the originals' {size(round(read * documents))}"
+    if sizes.file <= read * documents:
+        file += f", smaller than {originals}"
+    elif each < read:
+        file += f"; smaller than the originals from about {EMPTY_BANK_BYTES / (read - each):,.0f} documents on"
+    else:
+        file += f", larger than {originals}"
+    return [facts[0], ("", f"read from {read:,.0f} bytes on average"), fixed, ("file", file)]
 
 
 def show_holdings(bank: "MemoryBank", extra: dict[str, Any] | None = None) -> None:

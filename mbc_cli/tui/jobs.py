@@ -17,7 +17,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from mbc_cli.config import dashboard_settings
@@ -61,7 +60,6 @@ _STEP_SECONDS, _MAX_LINES = 0.1, 20_000
 _REPORT_INTERVAL: Final = 0.1  # seconds between two reports of a search
 _IDLE_SECONDS: Final = 600.0  # without a question, after which the model is given back
 _MAX_CODE_USERS, _MAX_PASSAGES = 100, 30
-_MAX_SIZES: Final = 1000  # documents that a mean size is taken of
 _MAX_DECODED: Final = 8  # chunks: some a second
 _MAX_STDERR_BYTES, _MAX_STDERR_LINES = 4096, 2  # of the end of what a process wrote
 
@@ -114,7 +112,7 @@ def poll_bank(path: Path, update: Callable[[BankSnapshot | None, MBCError | None
                     bank = bank or MemoryBank.open(path, read_only=True)
                     if (now := bank.version()) != version:
                         with bank.snapshot():
-                            sizes, read = bank.sizes(), _mean_size(bank)
+                            sizes, read = bank.sizes(), bank.mean_size()
                             found = BankSnapshot(path, bank.header, bank.totals(), sizes, bank.counts(), read)
                         update(found, None)
                         version, reported = now, None
@@ -131,12 +129,6 @@ def poll_bank(path: Path, update: Callable[[BankSnapshot | None, MBCError | None
     finally:
         if bank is not None:
             bank.close()
-
-
-def _mean_size(bank: MemoryBank) -> float | None:
-    documents, _ = next(find_documents(bank, most=_MAX_SIZES), ([], 0))  # a mean over all would take a whole scan
-    sizes = [document.size for document in documents if document.size is not None]
-    return fmean(sizes) if sizes else None
 
 
 def poll_log(log: Path, is_at_work: Callable[[], bool], update: Callable[[Followed, bool], object]) -> Poll:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain, islice
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Final, Self, TypeVar
 
 import numpy as np
@@ -327,6 +328,11 @@ class MemoryBank:
             for table in ("codes", "words")
         )
         return BankSizes(codes, words, self.text_state().bytes, self.header.codebook_bytes, file)
+
+    def mean_size(self) -> float | None:
+        """The mean bytes that the first thousand documents were read from; None where that is not known."""
+        sizes = [document.size for document in islice(self.documents(), 1000) if document.size is not None]
+        return fmean(sizes) if sizes else None
 
     def text_state(self) -> TextState:
         """How large all texts are, and how many of them are under which language model."""

@@ -22,9 +22,12 @@ def test_info_tells_sizes_and_model(mbc, made):
     assert "6 bits: 2 tokens of 8 codes" in shown
     assert "3 wide, one codebook for all" in shown
     assert "6 B, 0.75 bytes a chunk" in shown
-    assert "as float32    the vectors would take 192 B, 32 times the codes" in shown
-    assert "text          not kept\n" in shown
-    assert "codebook      96 B, in the model\n" in shown
+    assert "as float32  the vectors would take 192 B, 32 times the codes" in shown
+    assert "text        not kept\n" in shown
+    assert "the codebook, 96 B, is in the model\n" in shown
+    assert "a document  " in shown
+    assert "read from 4 bytes on average\n" in shown
+    assert "on disk; smaller than the originals from about 28,672 documents on\n" in shown
     lines = {line.split("  ")[0]: line.split()[-2:] for line in shown.splitlines()}
     assert lines["index"] == ["28.7", "kB"]  # all but the codes of a file of seven pages
 
@@ -39,7 +42,7 @@ def test_info_as_json(mbc, made):
 
 def test_origins_are_told_only_where_they_say_more(mbc, make_bank, record):
     assert (
-        "holds         1 document, 3 chunks\n"
+        "holds       1 document, 3 chunks\n"
         in mbc("bank", "info", "--bank", make_bank("b", record(ADA, "Ada"))).stdout
     )
 

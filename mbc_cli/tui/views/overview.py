@@ -9,7 +9,7 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
 
-from mbc_cli.render.bank import code_layout, holdings
+from mbc_cli.render.bank import code_layout, document_facts, holdings
 from mbc_cli.text import counted, near, size, time_left
 from mbc_cli.tui.state import AttachedRun, BankSnapshot, DashboardState
 from mbc_cli.tui.views import View, no_bank_text
@@ -19,7 +19,6 @@ from mbc_cli.tui.widgets.figures import Facts, box
 _DAY: Final = 86_400.0
 _STEPS: Final = 200  # of time that a plot can show
 _LEAD: Final = 20  # the share of the plot before the first ingest, as a divisor
-EMPTY_BANK_BYTES: Final = 28_672  # the file of a bank without documents
 
 
 class OverviewView(View):
@@ -86,34 +85,10 @@ def _bank_facts(bank: BankSnapshot, model: str) -> list[tuple[str, str | Text]]:
     return [
         ("bank", near(bank.path)),
         ("holds", holdings(bank.totals)),
-        *size_facts(bank),
+        *document_facts(bank.sizes, bank.totals.documents, bank.read_bytes),
         ("per chunk", f"{shape.bits_per_chunk} bits: {layout}; as floats {size(header.float_bytes(1))}"),
         ("model", f"{header.signature.name} ({header.signature.fingerprint}), asked with {model}"),
     ]
-
-
-def size_facts(bank: BankSnapshot) -> list[tuple[str, str]]:
-    """What a document takes beside what it was read from, what every bank takes, and when the bank is the smaller."""
-    sizes, documents, read = bank.sizes, bank.totals.documents, bank.read_bytes
-    fixed = ("fixed part", f"{size(EMPTY_BANK_BYTES)}; the codebook, {size(sizes.codebook)}, is in the model")
-    file = f"{size(sizes.file)} on disk"
-    if not documents:
-        return [fixed, ("file", file)]
-    parts = {"codes": sizes.codes, "words": sizes.words, "text": sizes.texts}
-    each = max(sum(parts.values()), sizes.file - EMPTY_BANK_BYTES) / documents
-    parts["index"] = round(each * documents) - sum(parts.values())
-    split = ", ".join(f"{name} {count / documents:,.0f}" for name, count in parts.items() if count)
-    facts = [("a document", f"{each:,.0f} bytes: {split}"), fixed]
-    if read is None:
-        return [*facts, ("file", file)]
-    originals = f"the originals' {size(round(read * documents))}"
-    if sizes.file <= read * documents:
-        file += f", smaller than {originals}"
-    elif each < read:
-        file += f"; smaller than the originals from about {EMPTY_BANK_BYTES / (read - each):,.0f} documents on"
-    else:
-        file += f", larger than {originals}"
-    return [facts[0], ("", f"read from {read:,.0f} bytes on average"), fixed, ("file", file)]
 
 
 def _ingest_line(known: DashboardState) -> str:

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from mbc_cli.config import activity_log
+from mbc_cli.render.bank import EMPTY_BANK_BYTES, document_facts
 from mbc_cli.tui.app import Dashboard
 from mbc_cli.tui.state import BankSnapshot, DashboardState, Places
-from mbc_cli.tui.views.overview import EMPTY_BANK_BYTES, growth_steps, size_facts
+from mbc_cli.tui.views.overview import growth_steps
 from mbc_cli.tui.widgets.chart import PlotCurve, plot
 from mbc_engine.bank import BankSizes, BankTotals
 from mbc_engine.events import Event, IngestFinished, IngestStarted
@@ -72,10 +73,8 @@ async def test_a_bank_whose_ingests_were_not_recorded_says_so(
 def test_the_size_of_a_bank_is_compared_with_its_originals(
     documents: int, file: int, read: float | None, says: str
 ) -> None:
-    bank = BankSnapshot.__new__(BankSnapshot)
     sizes = BankSizes(codes=2700, words=3000, texts=6000, codebook=393_216, file=file)
-    bank.__dict__.update(totals=BankTotals(documents, documents, documents), sizes=sizes, read_bytes=read)
-    facts = [value for _, value in size_facts(bank)]
+    facts = [value for _, value in document_facts(sizes, documents, read)]
     assert facts[-1].endswith(says)
     assert not documents or facts[0] == "123 bytes: codes 27, words 30, text 60, index 6"
 
