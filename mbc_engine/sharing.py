@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.resources import files
 from pathlib import Path
 from socket import gaierror
 from typing import Final, Literal
@@ -45,43 +46,6 @@ _NO_ANSWER: Final = (_HTTP_ERROR, errors.LocalEntryNotFoundError, ConnectionErro
 
 # A card without this line was written by hand, and is left alone.
 MARK: Final = "<!-- Written by mbc models push. Without this line, the card is yours and stays as it is. -->"
-
-_CARD: Final = """\
----
-{front_matter}
----
-{mark}
-
-# {repository}
-
-A compressed long-term memory for `{base}`. Each chunk of text becomes {tokens} tokens x {levels} levels of {codes} codes, \
-{size:g} bytes, without a gradient step. Questions are answered from the codes of all documents, with sources. The base LM \
-and frozen encoders are not included; they are loaded by name, each under its own licence.
-
-## Use
-
-```sh
-mbc models pull {repository}
-mbc ingest FOLDER --model {repository} --bank my.mbc
-mbc ask "..." --model {repository} --bank my.mbc
-```
-
-## Training
-
-{training}
-
-## Limits
-
-- {size:g} bytes do not hold a text word for word: names, numbers and dates can come out wrong. Check the sources.
-- A bank can only be read by the model that wrote it.
-- Validation questions resemble the training questions; expect lower scores on other texts.
-
-## Settings
-
-```toml
-{settings}
-```
-"""
 
 
 @dataclass(frozen=True)
@@ -233,17 +197,22 @@ def model_card(
         license=licence,
         tags=["mbc", "memory", "retrieval"],
     )
-    return _CARD.format(
-        front_matter=front_matter.to_yaml(),
-        mark=MARK,
-        repository=repository,
-        base=base,
-        tokens=shape.tokens,
-        levels=shape.levels,
-        codes=shape.num_codes,
-        size=shape.bits_per_chunk / 8,
-        training=_training(history, command),
-        settings=config.to_toml().strip(),
+    return (
+        files("mbc_engine")
+        .joinpath("model_card.md")
+        .read_text("utf-8")
+        .format(
+            front_matter=front_matter.to_yaml(),
+            mark=MARK,
+            repository=repository,
+            base=base,
+            tokens=shape.tokens,
+            levels=shape.levels,
+            codes=shape.num_codes,
+            size=shape.bits_per_chunk / 8,
+            training=_training(history, command),
+            settings=config.to_toml().strip(),
+        )
     )
 
 

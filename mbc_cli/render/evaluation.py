@@ -14,7 +14,7 @@ from mbc_cli.text import counted, plain, seconds, size
 from mbc_engine import events
 
 if TYPE_CHECKING:
-    from mbc_engine.experiments.report import CellReport, Report
+    from mbc_engine.experiments.report import Report
     from mbc_engine.experiments.requirements import Availability, CellRequirements, Machine
     from mbc_engine.experiments.settings import ExperimentSettings
     from mbc_engine.experiments.tables import Entry, ExperimentComparison, Table
@@ -95,6 +95,14 @@ _ROOM: Final = {
     "lenient match*": 132,
     "questions": 144,
 }
+_ROOM_OF_DETAILS: Final = {
+    "bytes on disk": 90,
+    "bytes, paper's count": 100,
+    "paper's F1 kept": 100,
+    "per answer": 110,
+    "paper's bytes": 120,
+    "per document": 120,
+}
 _ROOM_OF_DIFFERENCES: Final = {"questions": 110, "F1 difference": 84}
 
 
@@ -111,17 +119,22 @@ def print_report(report: "Report") -> None:
         _print(("Note. ", "bold yellow"), plain(caution))
     for cell in report.cells:
         _head(cell.title, f"{len(cell.rows)} methods")
-        for table in tables_of(cell):
-            if not table.is_detail:
-                _print_table(table, _ROOM)
-                print()
-        _print_protocols(cell)
+        _print_tables(tables_of(cell))
     if any(cell.leader is not None for cell in report.cells) and _has_room(_ROOM["lenient match*"]):
         _print((LENIENT, "dim"))
     if report.missing:
         _head("What is missing", "")
         for missing in report.missing:
             _print(f"{plain(missing['cell'])}, {plain(missing['stage'])}: {plain(missing['reason'])}")
+
+
+def _print_tables(tables: "Sequence[Table]") -> None:
+    for table in tables:
+        if table.columns[0] != "first":  # paired tests: the verdicts say what they show
+            if table.is_detail:
+                _print((table.title, "dim"))
+            _print_table(table, _ROOM_OF_DETAILS if table.is_detail else _ROOM)
+            print()
 
 
 def print_comparison(comparison: "ExperimentComparison") -> None:
@@ -138,29 +151,6 @@ def print_comparison(comparison: "ExperimentComparison") -> None:
             _print((f"Only in {plain(name)}: ", "dim"), plain(methods))
     _print_changes("Other settings", comparison.settings)
     _print_changes("Another environment", comparison.environment)
-
-
-def _print_protocols(cell: "CellReport") -> None:
-    from mbc_engine.experiments.report import percent, size
-
-    for row in cell.rows:
-        if row.retention:
-            last = row.retention[-1]
-            cost = last.cost
-            kept = "" if last.retained is None else f", {percent(last.retained)} % of its first"
-            bytes_ = "" if cost.paper_bytes is None else f", {size(cost.paper_bytes)} as the paper counts"
-            paper = row.published_after(cost.documents)
-            theirs = f"; the paper's: {percent(paper['retention'])} %, {size(paper['bank_bytes'])}" if paper else ""
-            text = f"F1 {percent(last.scores.f1.value)} after {cost.documents:,} documents{kept}{bytes_}{theirs}"
-            _print((f"{plain(row.title)}, retention: ", "dim"), text)
-    for row in cell.rows:
-        if row.scaling:
-            steps = (f"{percent(step.scores.exact_match.value)} of {step.cost.documents:,}" for step in row.scaling)
-            _print((f"{plain(row.title)}, EM by documents: ", "dim"), ", ".join(steps))
-    usage = cell.code_usage
-    if usage is not None and usage.with_reset and usage.without_reset:
-        text = f"{usage.with_reset[-1][1]:.1f} with reset, {usage.without_reset[-1][1]:.1f} without"
-        _print((f"Code usage, perplexity of {usage.codes:,}: ", "dim"), text)
 
 
 def _print_changes(title: str, changes: Sequence[Mapping[str, str | None]]) -> None:

@@ -9,8 +9,8 @@ from torch import nn
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.events import RateTried
 from mbc_engine.lm.base import BaseLM
-from mbc_engine.methods.method import Footprint, Method, MethodAnswer
-from mbc_engine.methods.reading import answers
+from mbc_engine.methods.method import Footprint
+from mbc_engine.methods.reading import ClosedBook
 from mbc_engine.methods.token_weights import TokenWeights
 from mbc_engine.paper.scoring import score
 
@@ -31,7 +31,7 @@ def make_optimiser(name: Optimiser, parameters: Iterable[nn.Parameter], rate: fl
     return torch.optim.Adam(parameters, lr=rate, fused=True)
 
 
-class FineTuned(Method):
+class FineTuned(ClosedBook):
     """A method that keeps documents in the weights of a base LM in float32, which are changed until the next `reset`.
 
     `window` is the most tokens of a piece; one whose tokens all weigh nothing makes no step. Raises ModelError if the
@@ -41,7 +41,8 @@ class FineTuned(Method):
     def __init__(self, base: BaseLM, weights: TokenWeights, *, rate: float, optimiser: Optimiser, window: int) -> None:
         base.tune()
         base.eval()
-        self._base, self._weights, self._window = base, weights, window
+        super().__init__(base)
+        self._weights, self._window = weights, window
         self._kind, self._rate = optimiser, rate
         # Beside the host's memory a GPU's is small, and it is read only when the method is reset.
         self._initial = [value.detach().to("cpu", copy=True) for value in base.parameters()]
@@ -64,9 +65,6 @@ class FineTuned(Method):
                 self._base.piece_loss(piece, weights).backward()
                 self._optimiser.step()
                 self._optimiser.zero_grad()
-
-    def answer(self, questions: Sequence[str]) -> list[MethodAnswer]:
-        return [MethodAnswer(text) for text in answers(self._base, questions)]
 
     def footprint(self) -> Footprint:
         """All weights that differ from the base LM's, as they are stored; the paper counts none for fine-tuning."""

@@ -52,7 +52,7 @@ def passage_chunker(base: BaseLM) -> Chunker:
     return Chunker(base.tokenizer.backend_tokenizer, max(room, base.context // 2))
 
 
-class WordIndex:
+class BM25Index:
     """A BM25 index of texts (Robertson and Zaragoza 2009). Words of one letter and English stop words do not count."""
 
     def __init__(self, texts: Sequence[str]) -> None:
@@ -90,17 +90,8 @@ class ClosedBook(Method):
     def __init__(self, base: BaseLM) -> None:
         self._base = base
 
-    def reset(self) -> None:
-        pass
-
-    def adapt(self, documents: Sequence[str]) -> None:
-        pass
-
     def answer(self, questions: Sequence[str]) -> list[MethodAnswer]:
         return [MethodAnswer(text) for text in answers(self._base, questions)]
-
-    def footprint(self) -> Footprint:
-        return Footprint(on_disk=0)
 
 
 class BM25Reading(Method):
@@ -113,7 +104,7 @@ class BM25Reading(Method):
     def reset(self) -> None:
         self._documents: list[str] = []
         self._pieces: list[tuple[int, str]] = []  # with the places of their documents
-        self._index: WordIndex | None = None
+        self._index: BM25Index | None = None
 
     def adapt(self, documents: Sequence[str]) -> None:
         for place, document in enumerate(documents, start=len(self._documents)):
@@ -135,9 +126,9 @@ class BM25Reading(Method):
         passage = found[0][1] if found else ""
         return passage, tuple(dict.fromkeys(document for document, _ in found))[:_SOURCES]
 
-    def _indexed(self) -> WordIndex:
+    def _indexed(self) -> BM25Index:
         if self._index is None:
-            self._index = WordIndex([piece for _, piece in self._pieces])
+            self._index = BM25Index([piece for _, piece in self._pieces])
         return self._index
 
 

@@ -42,8 +42,7 @@ def test_info_as_json(mbc, made):
 
 def test_origins_are_told_only_where_they_say_more(mbc, make_bank, record):
     assert (
-        "holds       1 document, 3 chunks\n"
-        in mbc("bank", "info", "--bank", make_bank("b", record(ADA, "Ada"))).stdout
+        "holds       1 document, 3 chunks\n" in mbc("bank", "info", "--bank", make_bank("b", record(ADA, "Ada"))).stdout
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.lm.base import BaseLM, load_base
 from mbc_engine.methods.method import Method, MethodAnswer, QuestionSettings
-from mbc_engine.methods.reading import MAX_NEW_TOKENS, BM25Reading, ClosedBook, WordIndex
+from mbc_engine.methods.reading import MAX_NEW_TOKENS, BM25Index, BM25Reading, ClosedBook
 from mbc_engine.methods.tuning import train_on_questions
 
 DOCUMENTS = [
@@ -95,7 +95,7 @@ def test_the_footprint_is_texts_and_index(parrot: BaseLM) -> None:
     bm25 = BM25Reading(parrot)
     bm25.adapt(DOCUMENTS)
     texts = len("".join(DOCUMENTS)) + 1  # è is two bytes
-    assert bm25.footprint().on_disk == texts + WordIndex(DOCUMENTS).size_on_disk()
+    assert bm25.footprint().on_disk == texts + BM25Index(DOCUMENTS).size_on_disk()
     assert bm25.footprint().paper_row is None
 
 

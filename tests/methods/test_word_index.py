@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine.methods.reading import WordIndex
+from mbc_engine.methods.reading import BM25Index
 
 TEXTS = ["Ada moved to Aalen.", "Hugo moved to Haifa, and Ada to Haifa.", "The river rose in Haifa.", "Nobody moved."]
 WORDS = ["ada", "hugo", "moved", "haifa", "river", "aalen", "x", "the"]
@@ -37,7 +37,7 @@ def score(texts: list[str], question: str, place: int) -> float:
 @given(st.lists(sentences, min_size=1, max_size=8), sentences)
 def test_texts_are_ranked_by_the_formula_and_then_by_place(texts: list[str], question: str) -> None:
     scores = [score(texts, question, place) for place in range(len(texts))]
-    found = WordIndex(texts).ranking(question)
+    found = BM25Index(texts).ranking(question)
     assert sorted(found) == [place for place in range(len(texts)) if scores[place] > 0]
     for better, worse in itertools.pairwise(found):
         assert scores[better] > scores[worse] - 1e-5
@@ -60,22 +60,22 @@ def test_texts_are_ranked_by_the_formula_and_then_by_place(texts: list[str], que
     ],
 )
 def test_questions_by_hand(question: str, found: list[int]) -> None:
-    assert WordIndex(TEXTS).ranking(question) == found
+    assert BM25Index(TEXTS).ranking(question) == found
 
 
 @pytest.mark.parametrize("texts", [[], [""], ["", "? !", "the", "a b c"]], ids=["none", "empty", "wordless"])
 def test_texts_without_words_are_never_found(texts: list[str]) -> None:
-    index = WordIndex(texts)
+    index = BM25Index(texts)
     assert index.ranking("Who moved to the a b?") == []
     assert index.size_on_disk() == 0
 
 
 def test_like_texts_come_in_their_order() -> None:
-    assert WordIndex(["Ada."] * 50 + ["Hugo."]).ranking("ada") == [*range(50)]
+    assert BM25Index(["Ada."] * 50 + ["Hugo."]).ranking("ada") == [*range(50)]
 
 
 def test_a_text_without_words_among_others_keeps_its_place() -> None:
-    assert WordIndex(["", "Hugo", "the", "Hugo Ada"]).ranking("hugo") == [1, 3]
+    assert BM25Index(["", "Hugo", "the", "Hugo Ada"]).ranking("hugo") == [1, 3]
 
 
 def test_its_size_is_that_of_the_files(tmp_path: Path) -> None:
@@ -85,12 +85,12 @@ def test_its_size_is_that_of_the_files(tmp_path: Path) -> None:
     index.index([["ada", "moved"], ["hugo", "moved"]], show_progress=False)
     index.save(tmp_path)
     saved = sum(file.stat().st_size for file in tmp_path.iterdir())
-    assert WordIndex(["Ada moved", "Hugo moved"]).size_on_disk() == saved
+    assert BM25Index(["Ada moved", "Hugo moved"]).size_on_disk() == saved
     # Four entries of 4 bytes each for score and text, and where the words' entries begin.
     assert saved > 4 * (4 + 4) + len(json.dumps(["ada", "moved", "hugo"]))
 
 
 def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
-    index = WordIndex(TEXTS)
+    index = BM25Index(TEXTS)
     index.ranking("Ada?"), index.ranking(""), index.size_on_disk()
     assert capfd.readouterr() == ("", "")
