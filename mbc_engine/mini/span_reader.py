@@ -7,28 +7,34 @@ encoder (LoRA, Hu et al. 2021) with their biases, which are merged when it is op
 one.
 """
 
+import hashlib
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from mbc_engine.config import ReaderSettings
+from mbc_engine.config import WEIGHTS, ReaderSettings
 from mbc_engine.errors import ModelError
-from mbc_engine.lm.bert import open_encoder
+from mbc_engine.lm.bert import Bert, open_encoder
 from mbc_engine.lm.encoders import padded_batches
-from mbc_engine.lm.pretrained import shapes_of
+from mbc_engine.lm.packaged import local_place, locate
+from mbc_engine.lm.pretrained import shapes_of, write_tensors
+from mbc_engine.lm.unpacking import cache_folder, unpack_once
 from mbc_engine.mini.question_form import canonical_question
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 _PAIR_RANK: Final = 64
+# Bytes of a reader's file from which its merged weights are cached.
+_WORTH_CACHING: Final = 1 << 20
 # How many of each passage's likeliest spans say how certain the best one is.
 _RIVALS: Final = 20
 
@@ -194,18 +200,52 @@ def load_span_reader(
     encoder = open_encoder(settings.encoder, device=device)
     encoder.model.register_module("pooler", None)  # unused
     reader = SpanReader(encoder.model, encoder.tokenizer, window=settings.window, longest=settings.longest)
+    is_on_cpu = torch.device(device).type == "cpu"
+    dtype = dtype or (torch.bfloat16 if is_on_cpu and is_fast_in_bf16() else torch.float32)
     try:
-        state = load_file(weights)
+        if is_on_cpu and isinstance(encoder.model, Bert) and weights.stat().st_size >= _WORTH_CACHING:
+            _open_merged(reader, weights, settings, dtype)
+        else:
+            _merge(reader, weights, settings, dtype)
     except (OSError, SafetensorError) as error:
         raise ModelError(f"The weights of the reader in {weights} cannot be read: {error}", hint=_AGAIN) from error
-    _merge(reader, state, settings.rank, weights)
-    is_bf16 = torch.device(device).type == "cpu" and is_fast_in_bf16()
-    nn.Module.to(reader.encoder, dtype or (torch.bfloat16 if is_bf16 else torch.float32))
     return reader.to(device).eval().requires_grad_(False)
 
 
+def _open_merged(reader: SpanReader, weights: Path, settings: ReaderSettings, dtype: torch.dtype) -> None:
+    """Take the merged weights from the user's cache, which keeps those of the last reader of each name.
+
+    Merging takes longer than answering, and these are read from the disk only as they are used.
+    """
+    base = Path(local_place(locate(settings.encoder)) or "", WEIGHTS)
+    with weights.open("rb") as file:
+        changes = hashlib.file_digest(file, "sha256").hexdigest()
+    origin = f"{base} {base.stat().st_size} {base.stat().st_mtime_ns} {changes} {settings.rank} {dtype}"
+    folder = cache_folder(f"{settings.name}-reader")
+
+    def cached() -> dict[str, Tensor]:
+        with suppress(OSError, SafetensorError), safe_open(folder / WEIGHTS, "pt") as file:
+            if (file.metadata() or {}).get("origin") == origin:
+                return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # it has no iterator
+        return {}
+
+    if not (state := cached()):
+        _merge(reader, weights, settings, dtype)
+
+        def fill(into: Path) -> None:
+            write_tensors(into / WEIGHTS, reader.state_dict(), {"origin": origin})
+
+        with suppress(ModelError, SafetensorError):  # the disk is full: they are merged again next time
+            unpack_once(folder, lambda: bool(cached()), fill, "The reader")
+        state = cached() or reader.state_dict()
+    # The head is aligned in memory as when it was merged, so that its scores are the same to the last bit.
+    state |= {name: value.clone() for name, value in state.items() if name.startswith("head.")}
+    reader.load_state_dict(state, assign=True)
+
+
 @torch.no_grad()
-def _merge(reader: SpanReader, state: dict[str, Tensor], rank: int, origin: Path) -> None:
+def _merge(reader: SpanReader, origin: Path, settings: ReaderSettings, dtype: torch.dtype) -> None:
+    state, rank = load_file(origin), settings.rank
     # The linear layers, and no embeddings.
     layers = {
         name: module
@@ -225,6 +265,7 @@ def _merge(reader: SpanReader, state: dict[str, Tensor], rank: int, origin: Path
         weight = layer.get_parameter("weight").float()
         up, down, bias = (state[f"{name}.{part}"].to(weight.device).float() for part in ("up", "down", "bias"))
         layer.weight, layer.bias = nn.Parameter(torch.addmm(weight, up, down)), nn.Parameter(bias)
+    nn.Module.to(reader.encoder, dtype)
 
 
 def is_fast_in_bf16() -> bool:

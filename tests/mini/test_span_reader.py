@@ -16,6 +16,7 @@ from torch.nn import functional
 from mbc_engine.config import AnswerConfidence, ReaderSettings
 from mbc_engine.errors import ModelError
 from mbc_engine.lm.encoders import load_encoder
+from mbc_engine.mini import span_reader
 from mbc_engine.mini.span_reader import Span, SpanHead, SpanReader, load_span_reader
 
 
@@ -257,6 +258,36 @@ def test_a_cpu_that_multiplies_bfloat16_computes_in_it(
     reader = load_span_reader(saved, settings)
     assert {value.dtype for value in reader.encoder.parameters()} == {expected}
     assert {value.dtype for value in reader.head.parameters()} == {torch.float32}
+
+
+def test_merged_weights_are_cached(
+    saved: Path, settings: ReaderSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(span_reader, "_WORTH_CACHING", 0)
+    monkeypatch.setattr(span_reader, "cache_folder", lambda name: tmp_path / name)
+    cached = tmp_path / "own-reader" / "model.safetensors"
+    merge, merged = span_reader._merge, []
+    monkeypatch.setattr(span_reader, "_merge", lambda *given: merged.append(given) or merge(*given))
+    first, second = load_span_reader(saved, settings).state_dict(), load_span_reader(saved, settings).state_dict()
+    assert len(merged) == 1
+    assert first.keys() == second.keys()
+    for name, value in first.items():
+        assert value.dtype == second[name].dtype and torch.equal(value, second[name]), name
+    load_span_reader(saved, settings, dtype=torch.float64)  # other weights take their place
+    cached.write_bytes(cached.read_bytes()[:-1])
+    damaged = load_span_reader(saved, settings, dtype=torch.float64)
+    assert len(merged) == 3
+    assert {value.dtype for value in damaged.encoder.parameters()} == {torch.float64}
+
+
+def test_merged_weights_need_no_cache(
+    saved: Path, settings: ReaderSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = load_span_reader(saved, settings).state_dict()
+    monkeypatch.setattr(span_reader, "_WORTH_CACHING", 0)
+    monkeypatch.setattr(span_reader, "cache_folder", lambda name: saved / name)  # below a file
+    for name, value in load_span_reader(saved, settings).state_dict().items():
+        assert torch.equal(value, expected[name]), name
 
 
 def test_a_reader_that_is_not_there_is_refused(tmp_path: Path, settings: ReaderSettings) -> None:
