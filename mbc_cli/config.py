@@ -246,7 +246,6 @@ def _bytes(lines: Iterable[str]) -> bytes:
 
 
 def dashboard_settings() -> Path:
-    """What the dashboard keeps between starts."""
     return platformdirs.user_state_path("mbc") / "dashboard.json"
 
 
@@ -271,7 +270,6 @@ def name_in(path: Path, folder: Path) -> str:
 
 
 def activity_log(bank: Path) -> Path:
-    """Where the ingests into a bank keep their events, for others to watch."""
     real = os.path.realpath(bank)
     name = f"{Path(real).stem}-{hashlib.sha256(os.fsencode(real)).hexdigest()[:16]}"
     return platformdirs.user_state_path("mbc") / "activity" / f"{name}.jsonl"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mbc_cli.config import activity_log
 from mbc_cli.render.progress import ProgressView
-from mbc_cli.render.terminal import detail, verbosity, working
+from mbc_cli.render.terminal import detail, is_on, working
 from mbc_cli.text import counted, seconds
 from mbc_engine.config import find_model
 from mbc_engine.errors import ConfigError, ModelError
@@ -42,7 +42,7 @@ def loading(what: str) -> Iterator[None]:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     # torch 2.7 starts processes that compile as soon as it could need them, and at Ctrl-C they print tracebacks.
     os.environ.setdefault("TORCH_WARM_POOL", "0")
-    if verbosity().verbose:
+    if is_on("verbose"):
         with working(f"Loading {what}"), _no_collection():
             yield
         return
@@ -192,7 +192,7 @@ def hub_is_reachable() -> bool | None:
 def read_data(sources: Sequence[str]) -> "list[QAExample]":
     from mbc_engine.datasets.by_name import load_examples
 
-    if not verbosity().verbose:  # keeps the libraries of the hub quiet, unless they are imported already
+    if not is_on("verbose"):  # keeps the libraries of the hub quiet, unless they are imported already
         for library in ("DATASETS", "HF_HUB"):
             os.environ.setdefault(f"{library}_VERBOSITY", "error")
         for library in ("HF_DATASETS", "HF_HUB"):

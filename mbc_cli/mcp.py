@@ -21,7 +21,7 @@ from pydantic import AfterValidator, BaseModel, Field, StringConstraints
 
 from mbc_cli import question_options as fields
 from mbc_cli.render.answer import answer_note, shared_words
-from mbc_cli.render.terminal import verbosity
+from mbc_cli.render.terminal import is_on
 from mbc_cli.text import counted, plain
 from mbc_engine import __version__
 from mbc_engine.errors import BankError, ConfigError, DataError, MBCError
@@ -197,7 +197,7 @@ class MemoryServer:
             version=__version__,
             instructions=_INSTRUCTIONS,
             lifespan=self._lifespan,
-            log_level="ERROR" if verbosity().debug else "CRITICAL",
+            log_level="ERROR" if is_on("debug") else "CRITICAL",
         )
         folders = ", ".join(map(printable_path, self._allowed)) or "none; the user can allow some with --allow FOLDER"
         writing = _READING.model_copy(update={"read_only_hint": False})

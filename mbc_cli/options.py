@@ -19,7 +19,6 @@ Found = list[tuple[str, str]]
 
 
 def complete_models(ctx: typer.Context, incomplete: str) -> Found:
-    """The models of the package and of the user's data folder by name, and those of runs by their folders."""
     from mbc_cli.models import model_folders
 
     labels = {"package": "the embedded model", "yours": "", "run": "a training run"}
@@ -73,7 +72,6 @@ def complete_config_keys(ctx: typer.Context, incomplete: str) -> Found:
 
 
 def _beginning(found: dict[str, str], incomplete: str) -> Found:
-    """Names that begin so, unless they hide something."""
     fitting = ((name, label) for name, label in sorted(found.items()) if name.startswith(incomplete))
     return [(name, label) for name, label in fitting if name[:1] != "." and plain(name) == name]
 
@@ -83,7 +81,6 @@ def _runs_folder(ctx: typer.Context) -> Path:
 
 
 def option(text: str, *names: str, panel: str | None = None, completion: Any = None, **how: Any) -> Any:
-    """An option with its help; `how` is typer.Option's."""
     return typer.Option(*names, help=text, rich_help_panel=panel, autocompletion=completion, **how)
 
 

@@ -18,7 +18,7 @@ from rich.text import Text
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from mbc_cli.config import config_path, defaults, long_name, read_config
-from mbc_cli.render.terminal import Verbosity, detail, errors, talking
+from mbc_cli.render.terminal import detail, errors, talking
 from mbc_cli.text import plain, seconds
 from mbc_engine.errors import BankError, ConfigError, MBCError
 from mbc_engine.machine import is_launched
@@ -35,7 +35,6 @@ _CONFIG_ERROR, _RUNNING = "mbc.config_error", "mbc.running"
 
 
 def note_shared(ctx: typer.Context, param: typer.CallbackParam, is_given: bool) -> None:
-    """Callback of the shared options: remember that one was given, before the verb or after it."""
     if is_given:
         ctx.meta[f"mbc.{param.name}"] = True
 
@@ -46,7 +45,6 @@ def config_error(ctx: typer.Context) -> ConfigError | None:
 
 
 def is_typed(ctx: typer.Context, name: str) -> bool:
-    """Whether a parameter was given on the command line, not by the environment or the config file."""
     return _origin(ctx, name) == "commandline"
 
 
@@ -136,8 +134,8 @@ class Program(Group):
 @contextmanager
 def _running(ctx: typer.Context) -> Iterator[None]:
     """While a command runs: print as much as was asked for, and with --verbose where options were taken from."""
-    wanted = Verbosity(**{name: f"mbc.{name}" in ctx.meta for name in _SHARED})
-    if wanted.quiet and wanted.verbose:
+    wanted = {name for name in _SHARED if f"mbc.{name}" in ctx.meta}
+    if {"quiet", "verbose"} <= wanted:
         raise ConfigError("--quiet and --verbose contradict each other.", hint="Leave one of them out.")
     if (error := config_error(ctx)) and ctx.command_path.split()[1] not in _WITHOUT_CONFIG:
         raise error
@@ -159,7 +157,6 @@ def _running(ctx: typer.Context) -> Iterator[None]:
 
 @contextmanager
 def _errors_reported(ctx: typer.Context | None) -> Iterator[None]:
-    """Report whatever goes wrong on stderr, and end with its exit code."""
     try:
         try:
             yield

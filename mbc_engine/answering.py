@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -57,31 +57,31 @@ def answerer_of(model: "Model", bank: ReadableBank, writer: "Callable[[], Writer
     return ReadingAnswerer(model, bank, writer) if isinstance(model, RetrieverReader) else PrefixAnswerer(model, bank)
 
 
-class _Searching(Generic[_Searched]):
+def _searching(
+    bank: ReadableBank, search: Callable[[Selection | None], _Searched]
+) -> Callable[[Selection | None], _Searched]:
     """Searches a bank, and keeps the result for all of it until the bank changes."""
+    whole: list[tuple[Hashable, _Searched]] = []
 
-    def __init__(self, bank: ReadableBank, search: Callable[[Selection | None], _Searched]) -> None:
-        self._bank = bank
-        self._search: Callable[[Selection | None], _Searched] = search
-        self._whole: tuple[Hashable, _Searched] | None = None
-
-    def __call__(self, selection: Selection | None) -> _Searched:
+    def searched(selection: Selection | None) -> _Searched:
         if selection is not None and not selection.is_everything:
-            return self._required(self._search(selection))
-        version = self._bank.version()
-        if self._whole is None or self._whole[0] != version:
-            self._whole = version, self._required(self._search(None))
-        return self._whole[1]
+            return required(search(selection))
+        version = bank.version()
+        if not whole or whole[0][0] != version:
+            whole[:] = [(version, required(search(None)))]
+        return whole[0][1]
 
-    def _required(self, found: _Searched) -> _Searched:
+    def required(found: _Searched) -> _Searched:
         if len(found):
             return found
-        if self._bank.totals().chunks:
+        if bank.totals().chunks:
             raise NothingToRead(
-                f"No document in {self._bank.name} matches the selection.",
+                f"No document in {bank.name} matches the selection.",
                 hint="Widen --since, --as-of, --only or --exclude; `mbc bank list` shows dates and names.",
             )
-        raise NothingToRead(f"{self._bank.name} is empty.", hint="Fill it with `mbc ingest FOLDER`.")
+        raise NothingToRead(f"{bank.name} is empty.", hint="Fill it with `mbc ingest FOLDER`.")
+
+    return searched
 
 
 class ReadingAnswerer:
@@ -89,7 +89,7 @@ class ReadingAnswerer:
 
     def __init__(self, model: RetrieverReader, bank: ReadableBank, writer: "Callable[[], Writer]") -> None:
         self.model, self.bank, self._writer = model, bank, writer
-        self._scope = _Searching(bank, partial(model.scope, bank))
+        self._scope = _searching(bank, partial(model.scope, bank))
 
     def drafts(
         self, questions: Sequence[str], options: AskOptions, known: Passages, on_token: OnToken = None
@@ -151,7 +151,7 @@ class PrefixAnswerer:
 
     def __init__(self, model: "MBC", bank: ReadableBank) -> None:
         self.model, self.bank, self._parts = model, bank, model.reader()
-        self._memory = _Searching(bank, partial(BankMemory, bank, model.require_codebook()))
+        self._memory = _searching(bank, partial(BankMemory, bank, model.require_codebook()))
 
     def drafts(
         self, questions: Sequence[str], options: AskOptions, known: Passages, on_token: OnToken = None

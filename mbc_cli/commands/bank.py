@@ -233,7 +233,6 @@ def _documents(bank: "MemoryBank", typed: str) -> "Iterator[StoredDocument]":
 
 
 def _names_of(bank: "MemoryBank", typed: str) -> list[tuple[str, str]]:
-    """The origins of what was typed, if it names a source or a part of one."""
     text = os.fsencode(typed).decode("utf-8", "backslashreplace")
     # A bank knows real paths. One that was typed relative, or through a link, means the same file.
     for source in (text, os.path.realpath(text)):

@@ -157,7 +157,6 @@ def _place(path: Path) -> Report:
 
 
 def _abilities(devices: Report, hub: Report, model: str) -> Iterable[tuple[str, bool, str]]:
-    """Each feature, whether it works, and on what or how to get it."""
     broken = f"torch cannot be used: {devices['error']}" if devices["error"] else None
     problem, cards = broken or _missing(model, hub), [card["name"] for card in devices["cuda"]]
     for name in ("ingest", "ask"):

@@ -15,7 +15,7 @@ from mbc_cli.engine import loading, number_of_workers, open_memory, unpack_langu
 from mbc_cli.options import BankOption, DeviceOption, JsonOption, ModelOption, WorkersOption, option
 from mbc_cli.program import INTERRUPTED, ending_with, is_typed, stop_on_interrupt
 from mbc_cli.render.ingest import READABLE, IngestProgress
-from mbc_cli.render.terminal import verbosity
+from mbc_cli.render.terminal import is_on
 from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.text import is_empty, require_paths
 
@@ -195,5 +195,5 @@ def _connected(address: str | None) -> Iterator[None]:
 
     with ExitStack() as connection:
         with loading("Ray"):
-            connection.enter_context(connected(address, verbose=verbosity().verbose))
+            connection.enter_context(connected(address, verbose=is_on("verbose")))
         yield

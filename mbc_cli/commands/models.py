@@ -27,7 +27,7 @@ from mbc_cli.models import (
 from mbc_cli.options import JsonOption, RunsOption, complete_models, complete_models_and_presets, option
 from mbc_cli.program import ending_with
 from mbc_cli.render.bank import code_layout, codebooks
-from mbc_cli.render.terminal import notes, out, print_facts, print_json, print_json_lines, print_table, verbosity
+from mbc_cli.render.terminal import is_on, notes, out, print_facts, print_json, print_json_lines, print_table
 from mbc_cli.text import counted, near, plain, size
 from mbc_engine.config import (
     Config,
@@ -236,7 +236,7 @@ def _set_up_client() -> None:
 
     if notes.quiet or not notes.is_terminal:
         disable_progress_bars()
-    if not verbosity().verbose:
+    if not is_on("verbose"):
         logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
 
 

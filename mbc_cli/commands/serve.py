@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from mbc_cli.engine import open_memory
 from mbc_cli.options import BanksOption, ChatModelOption, DeviceOption, ModelOption, WeightsOption, option
 from mbc_cli.program import ending_with
-from mbc_cli.render.terminal import errors, notes, verbosity, working
+from mbc_cli.render.terminal import errors, is_on, notes, working
 from mbc_cli.text import plain
 from mbc_engine.machine import require_extra
 
@@ -91,5 +91,5 @@ def _prepare(service: "MemoryService", banks: list[Path], weights: list[float] |
 
 def _report(error: BaseException) -> None:
     errors.print(plain(f"Unexpected error: {type(error).__name__}: {error}"), style="red")
-    if verbosity().debug:
+    if is_on("debug"):
         errors.print(plain("".join(traceback.format_exception(error))))

@@ -81,7 +81,6 @@ def tui(
 
 
 def _show(places: "Places", view: str, settings: dict[str, Any]) -> None:
-    """Run the dashboard, again for every bank that is opened in it, and keep how it is left."""
     from mbc_cli.tui.app import Dashboard
     from mbc_cli.tui.jobs import keep_settings
 

@@ -172,7 +172,6 @@ class DocumentFolder:
         _sync(self.path)
 
     def remove(self, id: str) -> bool:
-        """Delete a document; False if there is none."""
         if _ID.fullmatch(id) is None or not self.file(id).exists():
             return False
         self.file(id).unlink()

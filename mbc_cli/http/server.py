@@ -97,7 +97,6 @@ EXCEPTION_HANDLERS: Final[dict[Any, Any]] = dict.fromkeys(
 
 
 def _invalid(error: RequestValidationError) -> ApiError:
-    """The first problem of a request, without repeating its content."""
     first = error.errors()[0]
     if isinstance(error.body, bytes):
         return ApiError(400, "Send JSON, with `Content-Type: application/json`.", "invalid_json")

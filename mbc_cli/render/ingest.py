@@ -10,7 +10,7 @@ from rich.text import Text
 
 from mbc_cli.render.bank import holdings, size_facts
 from mbc_cli.render.progress import ProgressView
-from mbc_cli.render.terminal import out, print_facts, print_json, print_json_lines, verbosity
+from mbc_cli.render.terminal import is_on, out, print_facts, print_json, print_json_lines
 from mbc_cli.text import counted, near, plain, seconds, size
 from mbc_engine.errors import DataError
 from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished, IngestStarted, TextsRecoded
@@ -59,7 +59,7 @@ class IngestProgress(ProgressView):
                 self.bar(self._doing, self._size or None)
             case FileSkipped():
                 self._reasons[event.reason] += 1
-                if self._as_json or verbosity().verbose or self._reasons[event.reason] == 1:
+                if self._as_json or is_on("verbose") or self._reasons[event.reason] == 1:
                     self._skipped.append(event)
             case DocumentsIngested():
                 self._show_progress(event)
@@ -121,11 +121,11 @@ class IngestProgress(ProgressView):
     def show_skipped(self) -> None:
         """Every file skipped with --verbose, else the first for each reason."""
         for number, skipped in enumerate(self._skipped):
-            if not verbosity().verbose and number == _REASONS:
+            if not is_on("verbose") and number == _REASONS:
                 rest = self._reasons.total() - sum(self._reasons[own.reason] for own in self._skipped[:_REASONS])
                 out.print(Text(f"  skipped: {rest:,} more; --verbose lists every file", "yellow"))
                 return
-            alike = 0 if verbosity().verbose else self._reasons[skipped.reason] - 1
+            alike = 0 if is_on("verbose") else self._reasons[skipped.reason] - 1
             others = f", and so {'is' if alike == 1 else 'are'} {counted(alike, 'other')}" if alike else ""
             out.print(Text(f"  skipped: {near(skipped.source)} {plain(skipped.reason)}{others}", "yellow"))
 

@@ -4,8 +4,8 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict, dataclass, is_dataclass
-from typing import Any
+from dataclasses import asdict, is_dataclass
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.padding import Padding
@@ -25,34 +25,31 @@ def _console(*, stderr: bool = False) -> Console:
 out, notes, errors = _console(), _console(stderr=True), _console(stderr=True)
 
 
-@dataclass(frozen=True)
-class Verbosity:
-    quiet: bool = False
-    verbose: bool = False
-    debug: bool = False
+_switches: set[str] = set()  # a process runs one command
 
 
-_current = Verbosity()
-
-
-def verbosity() -> Verbosity:
-    return _current
+def is_on(switch: Literal["quiet", "verbose", "debug"]) -> bool:
+    """Whether the command that runs was given --quiet, --verbose or --debug."""
+    return switch in _switches
 
 
 @contextmanager
-def talking(wanted: Verbosity) -> Iterator[None]:
-    global _current  # a process runs one command
-    before, was_quiet = _current, notes.quiet
-    _current, notes.quiet = wanted, wanted.quiet
+def talking(switches: Iterable[str]) -> Iterator[None]:
+    before, was_quiet = {*_switches}, notes.quiet
+    _switches.clear()
+    _switches.update(switches)
+    notes.quiet = is_on("quiet")
     try:
         yield
     finally:
-        _current, notes.quiet = before, was_quiet
+        _switches.clear()
+        _switches.update(before)
+        notes.quiet = was_quiet
 
 
 def detail(text: str) -> None:
     """A line on stderr with --verbose."""
-    if _current.verbose:
+    if is_on("verbose"):
         notes.print(Text(plain(text), "dim"))
 
 

@@ -43,7 +43,6 @@ class Row(NamedTuple):
     texts: bytes
 
     def checksum(self) -> int:
-        """What `crc` must be."""
         numbers = np.array([self.documents, self.origins, self.chunks], "<i8").tobytes()
         return checksum(numbers, self.keys, self.digests, self.lengths, self.described, self.texts)
 
@@ -110,7 +109,6 @@ class Block:
         return self.where(keep)
 
     def where(self, keep: NDArray[np.bool_]) -> "Block":
-        """Some of the documents."""
         columns = self.digests, self.lengths, self.sizes, self.origins, self.first_texts
         kept: list[Any] = [list(compress(column, keep)) for column in columns]
         chunks = np.repeat(keep, self.lengths)
@@ -119,11 +117,9 @@ class Block:
         return Block(*(*kept, self.known_codes[chunks], renumbered))
 
     def document(self, row: int) -> StoredDocument:
-        """A document, without codes."""
         return StoredDocument(self.digests[row].hex(), self.lengths[row], self.sizes[row], self.origins[row])
 
     def documents(self) -> Iterator[StoredDocument]:
-        """All documents, with their codes and words if the block has them."""
         starts = list(accumulate(self.lengths, initial=0))
         places = np.searchsorted(self.words, WORDS * np.array(starts)).tolist()
         for row, (start, end) in enumerate(pairwise(starts)):
@@ -132,7 +128,6 @@ class Block:
             yield replace(self.document(row), codes=codes, words=words)
 
     def row(self) -> Row:
-        """Its columns, but for the codes."""
         row = Row(
             documents=len(self),
             origins=sum(map(len, self.origins)),

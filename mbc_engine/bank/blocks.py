@@ -191,14 +191,12 @@ class BlockTable:
         return content
 
     def get(self, block: int, *, with_codes: bool = False) -> Block:
-        """A block that must be there."""
         content = self.find(block, with_codes=with_codes)
         if content is None:
             raise damaged(self._name)
         return content
 
     def codes_at(self, block: int, within: Indices) -> Codes:
-        """The codes of some chunks of a block by their indices in it, [n, tokens, levels]."""
         held = self._held.get(block)
         if held is not None and held.codes is not None:
             return held.codes[within]
@@ -208,7 +206,6 @@ class BlockTable:
         return codes[within]
 
     def texts_at(self, block: int, within: Indices) -> Iterator[EncodedText]:
-        """The texts of some chunks of a block; its origins are not read."""
         held = self._held.get(block)
         if held is not None:
             lengths, firsts = np.array(held.lengths), held.first_texts
@@ -245,7 +242,6 @@ class BlockTable:
         return {part for block in blocks for (_, part), _ in self._origins_in(block, lambda name: name[0] == source)}
 
     def find_origins(self, names: Collection[Name]) -> dict[Name, Place]:
-        """Where the documents read from these sources and parts are."""
         if not names:  # which needs no index of the bank
             return {}
         keys = {name: key(*name) for name in names}
@@ -258,7 +254,6 @@ class BlockTable:
         return dict(chain.from_iterable(found))
 
     def find_digests(self, digests: Collection[bytes]) -> dict[bytes, Place]:
-        """Where the documents with these content hashes are."""
         if not digests:
             return {}
         holding = self._holding_digests(digest_keys(b"".join(digests), self._header.digest_bytes))
@@ -269,7 +264,6 @@ class BlockTable:
         return self.get(place[0]).digests[place[1]]
 
     def put(self, documents: Sequence[StoredDocument]) -> list[int]:
-        """As `MemoryBank.put`; texts are encoded already."""
         if any(document.codes is not None and not len(document.codes) for document in documents):
             raise ValueError("a document has at least one chunk")
         digests = self._header.shortened(document.digest for document in documents)

@@ -268,7 +268,6 @@ class MemoryBank:
             return self.header.shortened([document.digest]) == [self._blocks.digest_at(at) for at in found.values()]
 
     def has_content(self, digest: str) -> bool:
-        """Whether the bank holds a document with this digest."""
         with self.snapshot():
             return bool(self._blocks.find_digests(self.header.shortened([digest])))
 
@@ -416,7 +415,6 @@ class MemoryBank:
         return self._gathered(chunks, self._blocks.chunks_at)
 
     def close(self) -> None:
-        """Close the file; the last to do so merges the log of changes into it."""
         self._connection.close()
 
     def __enter__(self) -> Self:

@@ -116,7 +116,6 @@ def _dealt(
 
 
 def _is_fitted(places: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """The questions that are fitted to, all those about the first documents; the others are held out."""
     halves: NDArray[np.bool_] = places < np.median(places)
     return halves
 

@@ -191,7 +191,6 @@ def _operations(stage: Stage, cell: Cell, config: Config, counts: dict[str, int]
 
 
 def _stream(kind: str, settings: ExperimentSettings, counts: dict[str, int]) -> tuple[int, int]:
-    """How many documents a protocol takes in, and how many questions it asks."""
     documents, questions, own = counts["documents"], counts["questions"], settings.retention
     if kind == "rate":
         return len(settings.rates) * counts["swept documents"], len(settings.rates) * counts["swept questions"]

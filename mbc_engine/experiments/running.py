@@ -191,7 +191,6 @@ def _perplexities(training: Path) -> tuple[tuple[int, float], ...]:
 
 
 def _preparation(name: str, cell: Cell, stop: threading.Event) -> Iterator[Event]:
-    """Trains in a folder of its own; continues where it was stopped."""
     settings, folder = cell.settings, cell.prepared / name
     if name in ("questions", "reader"):
         from mbc_engine.methods.tuning import train_on_questions

@@ -87,7 +87,6 @@ def _names(bank: MemoryBank) -> set[Name]:
 
 
 def _open_beside(model: Model, path: Path, *, keeps_text: bool) -> MemoryBank:
-    """The new bank of an earlier, unfinished call; an empty one if there is none of this model."""
     try:
         return open_bank(model, path, keeps_text=keeps_text or None)
     except ModelMismatch:
@@ -141,7 +140,6 @@ def _only(
 
 
 def _from_texts(path: Path, names: Sequence[Name], chunker: Chunker) -> Generator[Item, None, None]:
-    """Documents that only the bank at `path` has, from the text that it keeps."""
     with MemoryBank.open(path, read_only=True) as old:
         for start in range(0, len(names), _LOOKED_UP):
             wanted = set(names[start : start + _LOOKED_UP])

@@ -69,7 +69,6 @@ class BaseTexts:
 
     @cached_property
     def _begin(self) -> list[int]:
-        """BOS in most families, or nothing."""
         whole: list[int] = self._tokenizer("a")["input_ids"]
         return whole[: whole.index(self.tokens(["a"], 1)[0][0])]
 
@@ -321,7 +320,6 @@ class BaseLM(nn.Module):
         self.model.requires_grad_(True)
 
     def save(self, folder: Path) -> None:
-        """Write model and tokenizer to a folder that `load_base` opens."""
         self.model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
 

@@ -228,7 +228,6 @@ class ExactLM:
         return self._sigmoid.index_select(0, steps.view(-1)).view_as(gate).mul_(gate).mul_(up)
 
     def _normed(self, x: Tensor, gain: Tensor) -> tuple[Tensor, Tensor]:
-        """RMSNorm (arXiv 1910.07467), quantised: 8-bit integers and a scale for each token."""
         whole = (x * self._constants[_NORM_STEPS]).clamp_(-_NORM_TOP, _NORM_TOP).round_().to(torch.int64)
         mean = (whole * whole).sum(1, keepdim=True).float().mul_(self._mean)
         values, top = self._quantised(x * gain)

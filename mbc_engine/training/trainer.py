@@ -254,7 +254,6 @@ class _Training:
         return events.TrainStateChanged(state, self.state.step, self.total_steps)
 
     def _show_usage(self, *, at_once: bool = False) -> None:
-        """Write the codes' usage if that is due; there is none before documents are codes."""
         began, codebook = time.monotonic(), self.model.codebook
         if not self.processes.is_main or codebook is None or not self.model.is_quantising:
             return

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from mbc_cli.render.terminal import verbosity
+from mbc_cli.render.terminal import is_on
 
 QUESTION = "Where did Ada move?"
 
@@ -51,6 +51,6 @@ def test_verbose_leaves_data_as_it_is(mbc, made):
 
 def test_how_much_is_said_holds_for_one_command(mbc, made):
     mbc("bank", "info", "--bank", made, "--quiet")
-    assert not verbosity().quiet
+    assert not is_on("quiet")
     assert mbc("bank", "verify", "--bank", made, "--verbose").stderr
-    assert not verbosity().verbose
+    assert not is_on("verbose")
