@@ -39,6 +39,7 @@ from mbc_cli.tui.views.ingest import IngestTab
 from mbc_cli.tui.views.overview import OverviewView
 from mbc_cli.tui.views.train import TrainView
 from mbc_cli.tui.widgets.inputs import Form
+from mbc_engine.bank import CodeShape, StoredDocument
 from mbc_engine.errors import MBCError
 from mbc_engine.runs.event_log import Followed
 from mbc_engine.runs.ingests import is_recorded
@@ -206,6 +207,10 @@ class Dashboard(App[Path]):
     def show_document(self, path: str) -> None:
         self.action_view(DocumentsView.NAME)
         self.query_one(DocumentsView).show_only(path)
+
+    def show_codes(self, document: StoredDocument, shape: CodeShape, code: tuple[int, int, int] | None) -> None:
+        self.action_view(CodesView.NAME)
+        self.query_one(CodesView).mark(document, shape, code)
 
     def copy(self, text: str) -> None:
         self.copy_to_clipboard(text)

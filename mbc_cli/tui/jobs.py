@@ -19,6 +19,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+import numpy as np
+
 from mbc_cli.config import dashboard_settings
 from mbc_cli.engine import open_memory
 from mbc_cli.text import plain
@@ -26,10 +28,11 @@ from mbc_cli.tui.state import BankSnapshot, Places, RunSummary
 from mbc_engine.atomic_write import atomic_write, make_private_folder
 from mbc_engine.bank import (
     CodeShape,
+    CodeUse,
     MemoryBank,
     StoredDocument,
     Taken,
-    documents_with_code,
+    code_uses,
     find_documents,
     restore,
     take,
@@ -44,7 +47,6 @@ from mbc_engine.runs.training_runs import EVENTS, FollowedRun, is_at_work, read_
 from mbc_engine.text import Chunk
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from mbc_engine.question import Answer
@@ -59,7 +61,7 @@ _MAX_EVENTS: Final = 2_000  # that the app takes in between two keys
 _STEP_SECONDS, _MAX_LINES = 0.1, 20_000
 _REPORT_INTERVAL: Final = 0.1  # seconds between two reports of a search
 _IDLE_SECONDS: Final = 600.0  # without a question, after which the model is given back
-_MAX_CODE_USERS, _MAX_PASSAGES = 100, 30
+_MAX_PASSAGES: Final = 30
 _MAX_DECODED: Final = 8  # chunks: some a second
 _MAX_STDERR_BYTES, _MAX_STDERR_LINES = 4096, 2  # of the end of what a process wrote
 
@@ -389,13 +391,18 @@ def restore_documents(bank: Path, taken: Taken) -> int:
     return count
 
 
-def find_code_users(bank: Path, level: int, position: int, code: int) -> list[tuple[StoredDocument, int, int]]:
-    """Documents with how often they use a code, of so many places, most often first; none without such a code."""
+def explain_codes(bank: Path, codes: Sequence[tuple[int, int, int]], top: int = 0) -> list[CodeUse]:
+    """What codes stand for, with their `top` most typical chunks; nothing in a bank without such codes."""
+    files = Files()
+
+    def file_text(document: StoredDocument) -> str | None:
+        found = files.look(document.origin, document.digest)[1]
+        return None if found is None else found.text
+
     with MemoryBank.open(bank, read_only=True) as memory:
         shape = memory.header.shape
-        if level >= shape.levels or position >= shape.positions or code >= shape.num_codes:
-            return []
-        return documents_with_code(memory, level, position, code, top=_MAX_CODE_USERS)
+        sizes = shape.levels, shape.positions, shape.num_codes
+        return code_uses(memory, codes, top, file_text) if all(np.less(codes, sizes).flat) else []
 
 
 class ChildProcess:

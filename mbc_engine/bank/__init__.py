@@ -32,7 +32,7 @@ from mbc_engine.bank.records import (
     perplexity,
     unpack,
 )
-from mbc_engine.bank.search import documents_with_code, find_documents
+from mbc_engine.bank.search import CodeUse, code_uses, find_documents
 from mbc_engine.bank.selection import Selection
 from mbc_engine.bank.store import MemoryBank
 from mbc_engine.bank.text_codec import OpenTextModel, check_of, decode_chunk, decode_texts

@@ -1,40 +1,123 @@
-"""Documents found in a bank: by what they are called, as somebody types, and by a code that they use."""
+"""Documents found in a bank by what they are called, as somebody types, and what its codes stand for."""
 
-from collections.abc import Iterator
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from heapq import nlargest
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from mbc_engine.bank.block import Block
-from mbc_engine.bank.records import Origin, StoredDocument
+from mbc_engine.bank.records import Indices, Origin, StoredChunk, StoredDocument
 from mbc_engine.bank.store import MemoryBank
+from mbc_engine.bank.text_codec import check_of, decode_found
+from mbc_engine.bank.words import numbered_words
+
+# Chunks with a code that are compared, and texts that are read for all codes; words of a code that are looked up, and
+# those that are the result.
+_SAMPLED: Final = 128
+_MAX_TEXTS: Final = 512
+_MAX_WORDS, _SHOWN_WORDS = 32, 6
 
 
-def documents_with_code(
-    bank: MemoryBank, level: int, position: int, code: int, top: int = 10
-) -> list[tuple[StoredDocument, int, int]]:
-    """The `top` documents a code stands in most often, most often first; of equal ones, the first stored.
+class CodeUse(NamedTuple):
+    """How many chunks have a code, the most typical of them with their texts, and words that set them apart."""
 
-    Level, position and code are as in `MemoryBank.counts`; ValueError if there is no such code. Each document comes with
-    how often the code stands in it, and how many codes of the same codebook it has.
+    chunks: int
+    typical: list[tuple[StoredChunk, str]]
+    words: list[str]
+
+
+def code_uses(
+    bank: MemoryBank,
+    codes: Sequence[tuple[int, int, int]],
+    top: int = 10,
+    file_text: Callable[[StoredDocument], str | None] = lambda _: None,
+) -> list[CodeUse]:
+    """What codes stand for, each given by level, position and number as in `MemoryBank.counts`; one scan of the bank.
+
+    Of the chunks with a code, at most `_SAMPLED`, spread evenly, are compared: those are typical, at most `top`, that
+    have most codes in common with the others. Texts that a language model would have to decode are taken from what
+    `file_text` says documents have in their files; those that are not to be had are "".
+
+    A word's score is its term of the Kullback-Leibler divergence between the chunks with the code and all: its share of
+    the former times the logarithm of how many times its share of all that is. It counts if two of the chunks have it.
+
+    Raises ValueError if there is no such code.
     """
-    shape = bank.header.shape
-    if not (0 <= level < shape.levels and 0 <= position < shape.positions and 0 <= code < shape.num_codes):
-        raise ValueError(f"there is no code {code} at level {level}, position {position} among {shape}")
-    tables = np.zeros((1, shape.tokens, shape.levels, shape.num_codes), np.float32)
-    tables[0, position if shape.per_position else slice(None), level, code] = 1
-    times, chunks, seen = np.empty(0, np.int64), np.empty(0, np.int64), 0
+    shape, start = bank.header.shape, 0
+    sizes = shape.levels, shape.positions, shape.num_codes
+    if any(not 0 <= at < size for own in codes for at, size in zip(own, sizes, strict=True)):
+        raise ValueError(f"there is no such code among {shape}: {codes}")
+    users: list[list[Indices]] = [[np.empty(0, np.int64)] for _ in codes]
     with bank.snapshot():
-        for sums, lengths in bank.scan(tables):
-            starts = np.cumsum(lengths) - lengths
-            own = np.add.reduceat(sums[0], starts).astype(np.int64)
-            used = np.flatnonzero(own)
-            times, chunks = np.append(times, own[used]), np.append(chunks, seen + starts[used])
-            best = np.argsort(-times, kind="stable")[:top]
-            times, chunks, seen = times[best], chunks[best], seen + sums.shape[1]
-        documents = [chunk.document for chunk in bank.chunks_at(chunks)]
-    each = 1 if shape.per_position else shape.tokens
-    return [(own, number, each * own.chunks) for own, number in zip(documents, times.tolist(), strict=True)]
+        for block, _ in bank.blocks():
+            for (level, position, code), own in zip(codes, users, strict=True):
+                tokens = block[:, position : position + 1 if shape.per_position else None, level]
+                own.append(start + np.flatnonzero((tokens == code).any(1)))
+            start += len(block)
+        most = min(_SAMPLED, max(top, _MAX_TEXTS // max(1, len(codes))))
+        typical = [_typical(bank, np.concatenate(own))[:most] for own in users]
+        read = np.unique(np.concatenate([np.empty(0, np.int64), *typical]))
+        stored = dict(zip(read.tolist(), bank.chunks_at(read), strict=True))
+        text_of = dict(zip(stored, _texts(bank, read, list(stored.values()), file_text), strict=True))
+        texts = [[text_of[chunk] for chunk in own.tolist()] for own in typical]
+        return [
+            CodeUse(sum(map(len, own)), [(stored[at], text_of[at]) for at in best[:top].tolist()], words)
+            for own, best, words in zip(users, typical, _distinctive_words(bank, texts), strict=True)
+        ]
+
+
+def _typical(bank: MemoryBank, chunks: Indices) -> Indices:
+    sample = chunks[:: -(-len(chunks) // _SAMPLED) or 1]
+    codes = bank.codes_at(sample)
+    return sample[np.argsort(-(codes[:, None] == codes).sum((1, 2, 3)), kind="stable")]
+
+
+def _texts(
+    bank: MemoryBank,
+    chunks: Indices,
+    stored: Sequence[StoredChunk],
+    file_text: Callable[[StoredDocument], str | None],
+) -> list[str]:
+    encoded = bank.encoded_texts_at(chunks)
+    plain = decode_found([None if own is None or own.lm else own for own in encoded], bank.name, None)
+    texts = ["" if own is None else own.text for own in plain]
+    slow = [at for at, own in enumerate(encoded) if own is not None and own.lm]
+    before_others = [at for at in slow if stored[at].ordinal + 1 < stored[at].document.chunks]
+    following = dict(zip(before_others, bank.encoded_texts_at(chunks[before_others] + 1), strict=True))
+    for at in slow:
+        own, after, text = encoded[at], following.get(at), file_text(stored[at].document)
+        if own is not None and text is not None:
+            cut = text[own.start : after and after.start].rstrip()
+            texts[at] = cut if check_of(cut) == own.check else ""
+    return texts
+
+
+def _distinctive_words(bank: MemoryBank, groups: Sequence[Sequence[str]]) -> list[list[str]]:
+    """For each group of texts, the words that more of them have than the bank's other chunks do."""
+    numbered = {text: numbered_words(text) for texts in groups for text in texts}
+    spellings = [Counter(item for text in texts for item in numbered[text].items()) for texts in groups]
+    several: list[list[tuple[int, int]]] = []
+    for own in spellings:
+        times: Counter[int] = Counter()
+        for (number, _), count in own.items():
+            times[number] += count
+        several.append([(number, count) for number, count in times.most_common(_MAX_WORDS) if count > 1])
+    numbers = sorted({number for own in several for number, _ in own})
+    held = dict(zip(numbers, map(len, bank.chunks_with(numbers)), strict=True)) if numbers else {}
+    total, words = bank.totals().chunks, []
+    for texts, shared, spelt in zip(groups, several, spellings, strict=True):
+        size = sum(map(bool, texts))
+        scores = {
+            number: count * math.log(count * total / (size * max(count, held[number]))) for number, count in shared
+        }
+        best = nlargest(_SHOWN_WORDS, (number for number in scores if scores[number] > 0), key=scores.__getitem__)
+        forms = {number: word for (number, word), _ in reversed(spelt.most_common())}
+        words.append([forms[number] for number in best])
+    return words
 
 
 def find_documents(bank: MemoryBank, text: str = "", most: int = 1000) -> Iterator[tuple[list[StoredDocument], int]]:

@@ -46,7 +46,12 @@ def stems_of(text: str) -> set[str]:
 
 def word_numbers(text: str) -> list[int]:
     """The numbers of a text's words, each once, ascending; common ones are left out."""
-    return sorted({number_of(word) for word in words_in(text) - _common_words()})
+    return sorted(numbered_words(text))
+
+
+def numbered_words(text: str) -> dict[int, str]:
+    """Likewise, each with the first word that has it."""
+    return {number_of(word): word for word in sorted(words_in(text) - _common_words(), reverse=True)}
 
 
 def words_of(texts: Iterable[str]) -> Words:

@@ -1,63 +1,70 @@
-"""The codebooks as heat maps: how often each code is used, in the bank, in training and by the last question."""
+"""The codebooks as heat maps: how often each code is used, by what, and what its chunks have in common."""
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.table import Table as Grid
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.widgets import Static, Tab, Tabs
 
-from mbc_cli.text import counted, near
-from mbc_cli.tui.jobs import find_code_users
+from mbc_cli.text import counted, near, plain
+from mbc_cli.tui.jobs import explain_codes
 from mbc_cli.tui.state import DashboardState, Places
 from mbc_cli.tui.views import View, error_text, message_text, no_bank_text
 from mbc_cli.tui.widgets.chart import Chart, PlotCurve, short
 from mbc_cli.tui.widgets.heat_map import HeatMap
-from mbc_engine.bank import StoredDocument, perplexity
+from mbc_cli.tui.widgets.table import Column, RowTable
+from mbc_engine.bank import CodeShape, CodeUse, StoredChunk, StoredDocument, count, perplexity
+from mbc_engine.bank.words import stems_of
 from mbc_engine.errors import MBCError
+from mbc_engine.text.chunks import split_sentences
 
 # What brightness can stand for.
 _LAYERS: Final = {"bank": "Bank", "training": "Training", "question": "Last question"}
 # The codes that make up most of what the last question read are marked; the flat read takes a little of every code.
 _READ_SHARE, _READ_MOST = 0.9, 24
-_SHARE_WIDTH: Final = len("100%")
 _DEAD: Final = 1e-4  # the paper's epsilon; a run with another one reports its own count of dead codes
-_REST, _AGAIN = 0.2, 2.0  # seconds until the documents of another code are looked up, and of the same one again
+_REST, _AGAIN = 0.2, 2.0  # seconds until the chunks of another code are looked up, and of the same one again
+_MAX_CHUNKS, _NAME_WIDTH = 30, 24
 _ABOUT: Final = (
     "A code is an entry of a codebook; a chunk is stored as one code of each codebook.\n"
     "Perplexity is the number of codes effectively in use, highest if used evenly."
 )
-_OTHER_CODEBOOK: Final = "The bank's documents have codes of another codebook than the run's."
+_OTHER_CODEBOOK: Final = "The bank has codes of another codebook than the run's."
+_LAYER: Final = Binding.Group("Layer", compact=True)
 _BOOK: Final = Binding.Group("Codebook", compact=True)
 
 
 class CodesView(View):
-    """The codes and the documents that use them."""
+    """The codes and the chunks that have them."""
 
     NAME, TITLE = "codes", "Codes"
-    ABOUT = "Heat maps of the codebooks: how often each code is used, and by which documents"
+    ABOUT = "Heat maps of the codebooks: how often each code is used, and what its chunks say"
     HELP = f"""
     {" ".join(_ABOUT.splitlines())}
 
-    Each cell is a code: the brighter, the more often it is used. `·` is unused; `◆` was read for the last question. With
-    several codebooks, choose one in the small map above.
+    Each cell is a code: the brighter, the more often it is used. `·` is unused; `◆` was read for the last question, or is
+    a code of the document that `m` in Documents chose. With several codebooks, choose one in the small map above.
 
-    Enter moves on to the documents that use the selected code; `n` jumps to the next `◆`.
+    Below are the words that the chunks with the selected code have in common, and the most typical of them. Enter moves
+    on to these, `d` shows their document; `n` jumps to the next `◆`.
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("b", "layer('bank')", "Bank"),
-        Binding("t", "layer('training')", "Training"),
-        Binding("l", "layer('question')", "Last question"),
+        Binding("b", "layer('bank')", "Bank", group=_LAYER),
+        Binding("t", "layer('training')", "Training", group=_LAYER),
+        Binding("l", "layer('question')", "Last question", group=_LAYER),
         Binding("left_square_bracket", "book(-1)", "Previous codebook", group=_BOOK, key_display="["),
         Binding("right_square_bracket", "book(1)", "Next codebook", group=_BOOK, key_display="]"),
+        Binding("d", "document", "Document"),
+        Binding("escape", "unmark", "Unmark"),
         Binding("enter", "descend", "Choose", show=False),
     ]
 
@@ -67,19 +74,23 @@ class CodesView(View):
         self._uses: int | None = None
         self._is_refreshing = False
         self._has_users = True  # the codes shown are those of the bank's documents
+        self._documents: dict[object, StoredDocument] = {}  # of the chunks listed
+        self._marked: tuple[str, NDArray[Any]] | None = None  # a document, and how often it has each code
 
     def compose(self) -> ComposeResult:
         yield Tabs(*(Tab(title, id=layer) for layer, title in _LAYERS.items()), id="layer")
         yield Static(_ABOUT, id="about")
         yield Static(id="nothing")
-        with Horizontal(id="map"):
-            with Vertical():
-                yield HeatMap(id="books")
-                yield HeatMap(id="heat")
-                yield Static(id="code")
-                with VerticalScroll(id="users", classes="panel", can_focus=True):
-                    yield Static()
-            yield Chart("Usage by rank", id="ranks")
+        with Vertical(id="map"):
+            with Horizontal():
+                with Vertical():
+                    yield HeatMap(id="books")
+                    yield HeatMap(id="heat")
+                    yield Static(id="code")
+                yield Chart("Usage by rank", id="ranks")
+            with Vertical(id="users", classes="panel"):
+                yield Static(id="words")
+                yield RowTable([Column("document", _NAME_WIDTH), Column("text", is_text=True)])
 
     def on_mount(self) -> None:
         for name in ("#books", "#heat"):
@@ -93,7 +104,12 @@ class CodesView(View):
         self.query_one("#layer" if self.has_class("-nothing") else "#heat").focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return self.query_one("#books").display if action == "book" else True
+        can = {
+            "book": self.query_one("#books").display,
+            "document": bool(self._documents),
+            "unmark": self._marked is not None,
+        }
+        return can.get(action, True)
 
     def action_layer(self, layer: str) -> None:
         self.query_one("#layer", Tabs).active = layer
@@ -107,7 +123,29 @@ class CodesView(View):
             self.query_one("#heat").focus()
         else:
             self._look_up()
-            self.query_one("#users").focus()
+            self.query_one(RowTable).focus()
+
+    def action_document(self) -> None:
+        document = self._documents[self.query_one(RowTable).key]
+        self.dashboard.show_document(document.origin.name or document.digest)
+
+    def action_unmark(self) -> None:
+        self._marked = None
+        self.draw()
+
+    def mark(self, document: StoredDocument, shape: CodeShape, code: tuple[int, int, int] | None) -> None:
+        """Mark the codes of a document, and go to one of them: that at this level and position, or the first."""
+        assert document.codes is not None
+        counts = count(document.codes, shape)
+        level, position, number = code or (0, 0, int(counts[0, 0].argmax()))
+        self._marked = near(document.origin.name) or document.digest, counts
+        self._shown = level, position, number
+        self.action_layer("bank")
+        self.draw()
+        self.query_one("#books", HeatMap).go(level * shape.positions + position)
+        heat = self.query_one("#heat", HeatMap)
+        heat.go(number)
+        heat.focus()
 
     def draw(self) -> None:
         state, layer = self.state, self._layer
@@ -124,11 +162,21 @@ class CodesView(View):
         read = state.codes_read
         own_read = read[level, position] if read is not None and read.shape == usage.shape else None
         heat, values = self.query_one("#heat", HeatMap), usage[level, position]
-        heat.show(values, [] if own_read is None or layer == "question" else most_read(own_read))
+        marks = [] if own_read is None or layer == "question" else most_read(own_read)
+        name, own_marked = "", None
+        if self._marked is not None and self._marked[1].shape == usage.shape and layer == "bank":
+            name, own_marked = self._marked[0], self._marked[1][level, position]
+            marks = np.flatnonzero(own_marked).tolist()
+        heat.show(values, marks)
         if self._shown is None:
             heat.go(int(values.argmax()))
+        elif own_marked is not None and self._shown[:2] != (level, position):
+            heat.go(marks[0])
         heat.border_title = Content(_book_title(usage, level, position, layer))
-        self.query_one("#code", Static).update(_code_line(heat.cursor, values, layer, own_read), layout=False)
+        line = _code_line(heat.cursor, values, layer, own_read if own_marked is None else None)
+        if own_marked is not None:
+            line.append(f"  ◆ in {plain(name)}" if own_marked[heat.cursor] else f"  n: next of {plain(name)}")
+        self.query_one("#code", Static).update(line, layout=False)
         by_rank = PlotCurve(np.arange(1, len(values) + 1), np.sort(values)[::-1])
         self.query_one("#ranks", Chart).show([by_rank], "most used first", lowest=0)
         self._look_up_soon((level, position, heat.cursor), layer)
@@ -168,15 +216,13 @@ class CodesView(View):
         bank, uses = self.state.bank, None
         if layer == "training":
             self._shown, self._has_users = code, False
-            self.query_one("#users").border_title = Content("Documents")
-            self.query_one("#users > Static", Static).update(Text(_OTHER_CODEBOOK, "dim"))
+            self._list("Chunks", _OTHER_CODEBOOK)
             return
         if bank is not None and all(at < size for at, size in zip(code, bank.counts.shape, strict=True)):
             uses = int(bank.counts[code])
         if code != self._shown or not self._has_users:
             self._has_users = True
-            self.query_one("#users").border_title = Content(f"Documents that use code {code[2]} most")
-            self.query_one("#users > Static", Static).update(Text("…", "dim"))
+            self._list(f"Chunks with code {code[2]}", "…")
             self.call_soon("users", _REST, self._look_up)
         elif uses != self._uses and not self._is_refreshing:
             self._is_refreshing = True
@@ -186,13 +232,45 @@ class CodesView(View):
     def _look_up(self) -> None:
         self._is_refreshing = False
         if (code := self._shown) is not None and self._has_users:
-            job = partial(find_code_users, self.places.bank, *code)
+            job = partial(explain_codes, self.places.bank, [code], _MAX_CHUNKS)
             self.run_job("users", lambda: [job()], partial(self._show_users, code))
 
-    def _show_users(self, code: tuple[int, int, int], users: list[tuple[StoredDocument, int, int]] | MBCError) -> None:
-        if code == self._shown and self._has_users:
-            text = error_text(users) if isinstance(users, MBCError) else _users_table(users)
-            self.query_one("#users > Static", Static).update(text)
+    def _show_users(self, code: tuple[int, int, int], uses: list[CodeUse] | MBCError) -> None:
+        if code != self._shown or not self._has_users:
+            return
+        if isinstance(uses, MBCError):
+            self._list("Chunks", error_text(uses).plain)
+        elif not uses or not uses[0].chunks:
+            self._list(f"Chunks with code {code[2]}", "No chunk has this code.")
+        else:
+            self._list(f"{counted(uses[0].chunks, 'chunk')} with code {code[2]}, most typical first", "", uses[0])
+
+    def _list(self, title: str, why_none: str, use: CodeUse | None = None) -> None:
+        """List chunks, or say why there are none."""
+        self.query_one("#users").border_title = Content(title)
+        table, words = self.query_one(RowTable), self.query_one("#words", Static)
+        found = [] if use is None else use.typical
+        self._documents = {(chunk.document.digest, chunk.ordinal): chunk.document for chunk, _ in found}
+        table.empty = why_none
+        said = [] if use is None else use.words
+        rows = zip(self._documents, found, strict=True)
+        table.show([(key, (_chunk_name(chunk), _telling_line(text, said))) for key, (chunk, text) in rows])
+        shared = ", ".join(said) or ("" if use is None else "none that sets them apart")
+        words.update(Text.assemble(("words in common: ", "dim"), plain(shared)) if shared else "")
+        self.dashboard.changed()
+
+
+def _chunk_name(chunk: StoredChunk) -> str:
+    document = chunk.document
+    name = Path(document.origin.name).name or document.digest
+    return name if document.chunks == 1 else f"{name} {chunk.ordinal + 1}/{document.chunks}"
+
+
+def _telling_line(text: str, words: Sequence[str]) -> str:
+    """The sentence of a text that has most of the words, the first of equal ones."""
+    sought = stems_of(" ".join(words))
+    sentences = (text[first:end] for first, end in split_sentences(text))
+    return " ".join(max(sentences, key=lambda own: len(sought & stems_of(own)), default="").split())
 
 
 def most_read(shares: NDArray[np.floating[Any]]) -> list[int]:
@@ -254,21 +332,3 @@ def _code_line(code: int, values: NDArray[Any], layer: str, read: NDArray[np.flo
         line.append("" if layer == "question" else "  ◆ ")
         line.append(f"{read[code] / read.sum():.0%} of what the last question read")
     return line
-
-
-def _users_table(uses: Sequence[tuple[StoredDocument, int, int]]) -> Grid | Text:
-    if not uses:
-        return Text("no document uses this code", "dim")
-    table = Grid.grid(padding=(0, 2))
-    table.add_column(justify="right", no_wrap=True, min_width=max(len(_used(times, of)) for _, times, of in uses))
-    table.add_column(justify="right", no_wrap=True, style="dim", min_width=_SHARE_WIDTH)
-    table.add_column(overflow="ellipsis", no_wrap=True)
-    for document, times, places in uses:
-        names = [near(origin.name) for origin in document.origins] or [document.digest]
-        more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
-        table.add_row(_used(times, places), f"{times / places:.0%}", Text(names[0] + more))
-    return table
-
-
-def _used(times: int, places: int) -> str:
-    return f"{times:,} of {places:,}"

@@ -7,16 +7,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+import numpy as np
 from rich.text import Text
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal
-from textual.widgets import Input, Log, Static
+from textual.widgets import Input, Static
 
-from mbc_cli.render.bank import code_lines
 from mbc_cli.text import counted, near, size
-from mbc_cli.tui.jobs import read_document, remove_documents, restore_documents, search_documents
+from mbc_cli.tui.jobs import explain_codes, read_document, remove_documents, restore_documents, search_documents
 from mbc_cli.tui.state import BankSnapshot, Places
 from mbc_cli.tui.views import View, error_text, no_bank_text
 from mbc_cli.tui.views.ask import AskView
@@ -24,7 +24,7 @@ from mbc_cli.tui.widgets.answer import PassagePane
 from mbc_cli.tui.widgets.figures import Facts, box
 from mbc_cli.tui.widgets.inputs import Confirm
 from mbc_cli.tui.widgets.table import Column, RowTable
-from mbc_engine.bank import CodeShape, StoredDocument, Taken
+from mbc_engine.bank import CodeShape, CodeUse, StoredDocument, Taken
 from mbc_engine.errors import MBCError
 from mbc_engine.machine import SlowDown
 from mbc_engine.question import Source
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 
 _NUMBERS: Final = (Column("chunks", 7, is_number=True), Column("size", 7, is_number=True))
 _COLUMNS: Final = (Column("source"), Column("date", 10), *_NUMBERS)
+_CODE_COLUMNS: Final = (
+    *(Column(title, width, is_number=True) for title, width in (("codebook", 8), ("code", 5), ("chunks", 7))),
+    Column("words in common", is_text=True),
+)
 # Documents at first, and when their end is reached or they are sorted; and places of a document.
 _FIRST_ROWS, _MAX_ROWS, _MAX_ORIGINS = 1000, 200_000, 3
 _TYPED, _RESTED = 0.2, 0.1  # seconds without typing before a search, and without a move before a document is read
@@ -52,8 +56,10 @@ class DocumentsView(View):
     deleted, so the next ingest of their folder adds them again; `mbc bank remove --ignore` keeps them out.
 
     Enter searches the contents: the best documents come first, with the sentence that fits underlined. `o` opens a
-    document's file at that line, `y` copies its path. Tab moves to its text, and `c` shows its codes instead, a line
-    for each chunk.
+    document's file at that line, `y` copies its path. Tab moves to its text.
+
+    `c` shows the codes of the document's first chunk instead, then of the next: how many chunks of the bank have each
+    code, and the words that set these apart. `m` shows the document's codes in Codes.
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "search", "Search"),
@@ -61,6 +67,7 @@ class DocumentsView(View):
         Binding("u,ctrl+z", "undo", "Undo"),
         Binding("s", "sort", "Sort"),
         Binding("c", "codes", "Codes"),
+        Binding("m", "map", "Code map"),
         Binding("o", "open_file", "Open file", show=False),
         Binding("y", "copy", "Copy path", show=False),
         Binding("escape", "leave", "Back", show=False),
@@ -79,6 +86,8 @@ class DocumentsView(View):
         self._began = 0.0
         self._rest = SlowDown(_MAX_SHARE, _MIN_INTERVAL)
         self._passages: dict[Hashable, Source] = {}  # that fit a search of the contents, by their documents
+        self._read: tuple[StoredDocument, CodeShape] | None = None  # the one shown, with its codes
+        self._chunk: int | None = None  # whose codes are shown, if not the text
         self._taken: list[Taken] = []
         self._changes: list[Thread] = []
         self._pending = 0
@@ -90,11 +99,11 @@ class DocumentsView(View):
         yield Static(id="trouble", markup=False)
         with Container(id="both"):
             with box("Documents", id="found"):
-                yield RowTable(_COLUMNS, can_mark=True)
+                yield RowTable(_COLUMNS, can_mark=True, id="rows")
             with box("Document", id="document"):
                 yield Facts()
                 yield PassagePane(id="content")
-                yield Log()
+                yield RowTable(_CODE_COLUMNS, id="codes")
 
     def on_mount(self) -> None:
         self.watch(self._table, "key", self._read_soon, init=False)
@@ -123,7 +132,7 @@ class DocumentsView(View):
 
     @property
     def _table(self) -> RowTable:
-        return self.query_one(RowTable)
+        return self.query_one("#rows", RowTable)
 
     @on(Input.Changed, "#text")
     def _search_typed(self) -> None:
@@ -172,7 +181,39 @@ class DocumentsView(View):
             self.dashboard.open_file(Path(found.origin.source), None if passage is None else passage.line)
 
     def action_codes(self) -> None:
-        self.query_one("#document").toggle_class("-codes")
+        """Show the codes of the document's next chunk, after the last one its text."""
+        self._chunk = 0 if self._chunk is None else self._chunk + 1
+        self._explain()
+
+    def action_map(self) -> None:
+        if self._read is not None:
+            row: Any = self.query_one("#codes", RowTable).key
+            self.dashboard.show_codes(*self._read, None if self._chunk is None else row)
+
+    def _explain(self) -> None:
+        """Have the codes shown of the chunk at `_chunk`, or the text."""
+        panel, table = self.query_one("#document"), self.query_one("#codes", RowTable)
+        if self._read is None or self._chunk is None or self._chunk >= self._read[0].chunks:
+            self._chunk, panel.border_title = None, "Document"
+            panel.remove_class("-codes")
+            return
+        document, shape = self._read
+        assert document.codes is not None
+        codes = document.codes[self._chunk]  # [tokens, levels]
+        places = ((level, token * shape.per_position, int(code)) for (token, level), code in np.ndenumerate(codes))
+        keys = list(dict.fromkeys(places))
+        panel.border_title = f"Codes of chunk {self._chunk + 1:,} of {document.chunks:,}"
+        panel.add_class("-codes")
+
+        def show(uses: list[CodeUse] | MBCError) -> None:
+            if isinstance(uses, MBCError):
+                table.empty, uses = error_text(uses).plain, []
+            rows = zip(keys, uses, strict=False)
+            table.show([(key, _code_cells(key, use, shape)) for key, use in rows])
+
+        table.empty = "…"
+        table.show([])
+        self.run_job("codes", lambda: [explain_codes(self.places.bank, keys)], show)
 
     def action_copy(self) -> None:
         if (found := self._current) is not None:
@@ -196,7 +237,7 @@ class DocumentsView(View):
             "to_rows": is_typing,
             "undo": bool(self._taken) and not is_typing,
             "remove": bool(self._table.rows) and not is_typing,
-            **dict.fromkeys(("sort", "codes", "open_file", "copy"), bool(self._table.rows) and not is_typing),
+            **dict.fromkeys(("sort", "codes", "map", "open_file", "copy"), bool(self._table.rows) and not is_typing),
             "search": not is_typing,
         }
         return can.get(action, True)
@@ -294,8 +335,9 @@ class DocumentsView(View):
             job = partial(read_document, self.places.bank, found)
             self.run_job("read", lambda: [job()], partial(self._show_document, found))
         else:
+            self._read = None
+            self._explain()
             self.query_one(Facts).show([])
-            self.query_one(Log).clear()
             self.query_one(PassagePane).display = False
 
     def _show_document(
@@ -310,9 +352,10 @@ class DocumentsView(View):
             pane.display = True
             pane.show(replace(passage, sentence=None if fitting is None else fitting.sentence), is_document=True)
             self.query_one(Facts).show(_facts(document, shape))
-            log, lines = self.query_one(Log), code_lines(document)
-            if lines != [*log.lines]:
-                log.clear().write_lines(lines, scroll_end=False)
+            before, self._read = self._read, (document, shape)
+            if before is None or before[0].digest != document.digest:
+                self._chunk = None if self._chunk is None else 0
+                self._explain()
 
     def _remove(self, documents: tuple[StoredDocument, ...]) -> None:
         self._change(lambda: remove_documents(self.places.bank, documents), partial(self._end_removal, documents))
@@ -373,6 +416,13 @@ def _key(found: StoredDocument) -> Hashable:
 def _cells(found: StoredDocument) -> tuple[str, ...]:
     name = near(found.origin.name) if found.origin.name else found.digest
     return name, found.origin.date or "", f"{found.chunks:,}", "" if found.size is None else size(found.size)
+
+
+def _code_cells(key: tuple[int, int, int], use: CodeUse, shape: CodeShape) -> tuple[str, ...]:
+    level, position, code = key
+    book = f"{position + 1}" if shape.levels == 1 else f"{position + 1}.{level + 1}"
+    words = ", ".join(use.words) or ("this chunk alone" if use.chunks == 1 else "")
+    return book, f"{code}", f"{use.chunks:,}", words
 
 
 def _sort_key(found: StoredDocument, column: int) -> tuple[object, ...]:

@@ -78,7 +78,7 @@ class IngestTab(View):
                     with box("Recent files", id="by"):
                         yield Static(id="names", markup=False)
                     with box("Skipped", id="skipped"):
-                        yield RowTable((Column("file"), Column("reason")))
+                        yield RowTable((Column("file"), Column("reason", is_text=True)))
                         yield Static(id="reason", markup=False)
 
     def on_mount(self) -> None:

@@ -80,11 +80,12 @@ class CellView(ScrollView, can_focus=True):
 
 @dataclass(frozen=True)
 class Column:
-    """A column; without a width it shares what the others leave. Longer texts are shortened in the middle."""
+    """A column; without a width it shares what the others leave. Longer cells are shortened in the middle, texts at the end."""
 
     title: str
     width: int | None = None
     is_number: bool = False
+    is_text: bool = False
 
 
 class RowTable(CellView):
@@ -100,8 +101,8 @@ class RowTable(CellView):
     marked: reactive[frozenset[Hashable]] = reactive(frozenset())
     empty: reactive[str] = reactive("")
 
-    def __init__(self, titles: Sequence[Column], *, can_mark: bool = False) -> None:
-        super().__init__()
+    def __init__(self, titles: Sequence[Column], *, can_mark: bool = False, id: str | None = None) -> None:
+        super().__init__(id=id)
         self.titles, self.rows, self._can_mark = tuple(titles), list[Row](), can_mark
 
     def show(self, rows: list[Row], titles: Sequence[Column] | None = None) -> None:
@@ -168,6 +169,8 @@ class RowTable(CellView):
         fitted = []
         for cell, width, column in zip(cells, self._widths(), self.titles, strict=True):
             text = shorten(cell, width)
+            if column.is_text and text != cell:
+                text = set_cell_size(cell, width - 1).rstrip() + "…"
             fitted.append(" " * (width - cell_len(text)) + text if column.is_number else set_cell_size(text, width))
         return " ".join(fitted)
 

@@ -4,13 +4,21 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from textual.widgets import Static
 
 from mbc_cli.tui.app import VIEWS, Dashboard
 from mbc_cli.tui.state import Places
+from mbc_cli.tui.views.codes import CodesView
+from mbc_cli.tui.views.documents import DocumentsView
 from mbc_cli.tui.views.ingest import IngestTab
 from mbc_cli.tui.views.overview import OverviewView
-from mbc_engine.bank import MemoryBank
+from mbc_cli.tui.widgets.heat_map import HeatMap
+from mbc_cli.tui.widgets.table import RowTable
+from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, StoredDocument
+from mbc_engine.text import Chunk
+from tests.cli.tui.conftest import shown_keys
 
 
 async def test_digits_and_page_keys_lead_to_the_views(places: Places) -> None:
@@ -118,3 +126,42 @@ async def test_nothing_moves_while_nothing_happens(places: Places, until: Any) -
     async with app.run_test(size=(80, 24)):
         await until(lambda: app.state.bank_error)
         assert not any(widget.auto_refresh for widget in app.screen.query("*"))
+
+
+async def test_from_documents_to_codes_and_back(places: Places, record: Any, until: Any) -> None:
+    shape = CodeShape(tokens=2, levels=1, num_codes=8, per_position=True)
+    texts = {"A harbour closed.": (1, 1), "The harbours froze.": (1, 2), "Apples fell.": (3, 5)}
+    with MemoryBank.create(places.bank, ModelSignature("m", "aa", "bb"), shape, 2, keeps_text=True) as bank:
+        for number, (text, codes) in enumerate(texts.items()):
+            chunks = np.array(codes).reshape(1, 2, 1)
+            bank.put([StoredDocument.of(record(f"/{number}.txt", text), chunks, texts=[Chunk(text, 0)])])
+    app = Dashboard(places, DocumentsView.NAME)
+    async with app.run_test(size=(80, 24)) as pilot:
+        documents, codes = app.query_one(DocumentsView), app.query_one(CodesView)
+        table, explained = documents.query_one("#rows", RowTable), documents.query_one("#codes", RowTable)
+        await until(lambda: len(table.rows) == 3)
+        await pilot.press("j")
+        await until(lambda: documents._read and documents._read[0].origin.name == "/1.txt")
+        await pilot.press("c")
+        await until(lambda: len(explained.rows) == 2)
+        assert [cells for _, cells in explained.rows] == [
+            ("1", "1", "2", "harbour"),
+            ("2", "2", "1", "this chunk alone"),
+        ]
+        explained.go(1)
+        await pilot.press("m")
+        await until(lambda: codes.query_one("#heat", HeatMap).has_focus)
+        line = codes.query_one("#code", Static)
+        await until(lambda: str(line.render()).startswith("code 2:") and "◆ in /1.txt" in str(line.render()))
+        await pilot.press("left_square_bracket", "left")
+        await until(lambda: str(line.render()).startswith("code 0:"))
+        await pilot.press("n")
+        await until(lambda: len(codes.query_one(RowTable).rows) == 2)
+        await pilot.press("enter", "j")
+        await until(lambda: "Document" in shown_keys(app))
+        shown = str(codes.query_one(RowTable).rows[codes.query_one(RowTable).cursor][1][0])
+        await pilot.press("d")
+        await until(lambda: [cells[0] for _, cells in table.rows] == [f"/{shown}"])
+        assert app.view is documents
+        await pilot.press("c")
+        await until(lambda: not documents.query_one("#document").has_class("-codes"))

@@ -12,7 +12,6 @@ from mbc_cli.tui.state import Places
 from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.views.codes import CodesView
 from mbc_cli.tui.views.documents import DocumentsView
-from mbc_cli.tui.widgets.table import RowTable
 from mbc_engine.bank import MemoryBank
 from mbc_engine.datasets.newswire import stories
 from tests.needs import embedded_encoder
@@ -50,7 +49,7 @@ async def test_a_bank_of_mini_is_seen_in_every_view(home: Path, mbc: Any, until:
         await until(lambda: "read" in str(app.query_one("#heat").border_title))
 
         app.action_view(DocumentsView.NAME)
-        await until(lambda: all(story.id in screen(app) for story in told) and app.query_one(RowTable).has_focus)
+        await until(lambda: all(story.id in screen(app) for story in told) and app.query_one("#rows").has_focus)
         await pilot.press("d")
         await until(lambda: app.state.bank and app.state.bank.totals.documents == 7)
         await pilot.press("u")

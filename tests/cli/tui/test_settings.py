@@ -106,12 +106,12 @@ async def test_a_document_is_opened_and_its_path_copied(
     app = Dashboard(places, "documents")
     async with app.run_test(size=(120, 40)) as pilot:
         view = app.query_one(DocumentsView)
-        await until(lambda: len(view.query_one(RowTable).rows) == 2)
+        await until(lambda: len(view.query_one("#rows", RowTable).rows) == 2)
         await pilot.press("j", "o", "y")
         await until(lambda: opened and app.clipboard)
         assert (opened, app.clipboard) == ([Path("/notes/bruno.txt")], "/notes/bruno.txt")
         app.show_document("/notes/ada.txt")
-        await until(lambda: len(view.query_one(RowTable).rows) == 1)
+        await until(lambda: len(view.query_one("#rows", RowTable).rows) == 1)
 
 
 async def test_enter_searches_the_contents_and_shows_the_sentence_that_fits(
@@ -139,9 +139,11 @@ async def test_enter_searches_the_contents_and_shows_the_sentence_that_fits(
     app = Dashboard(places, "documents")
     async with app.run_test(size=(120, 40)) as pilot:
         view = app.query_one(DocumentsView)
-        await until(lambda: len(view.query_one(RowTable).rows) == 2)
+        await until(lambda: len(view.query_one("#rows", RowTable).rows) == 2)
         await pilot.press("slash", *"weather", "enter")
-        await until(lambda: [key for key, _ in view.query_one(RowTable).rows] == [(str(bruno), ""), (str(ada), "")])
+        await until(
+            lambda: [key for key, _ in view.query_one("#rows", RowTable).rows] == [(str(bruno), ""), (str(ada), "")]
+        )
         await until(lambda: "Hello! It rained." in screen(app) and "2 documents, best first" in screen(app))
         shown = view.query_one("#content Static", Static).visual
         assert [shown.plain[span.start : span.end] for span in shown.spans if "underline" in str(span.style)] == [

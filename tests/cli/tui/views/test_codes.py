@@ -10,7 +10,9 @@ from mbc_cli.tui.app import Dashboard
 from mbc_cli.tui.state import AttachedRun, Places
 from mbc_cli.tui.views.codes import CodesView, most_read
 from mbc_cli.tui.widgets.heat_map import HeatMap
+from mbc_cli.tui.widgets.table import RowTable
 from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, StoredDocument
+from mbc_engine.text import Chunk
 from tests.cli.tui.conftest import shown_keys
 
 
@@ -28,28 +30,58 @@ def _line(app: Dashboard) -> str:
 
 
 def _users(app: Dashboard) -> str:
-    visual = app.query_one("#users > Static", Static)
-    return "\n".join("".join(segment.text for segment in visual.render_line(y)) for y in range(visual.size.height))
+    table = app.query_one(RowTable)
+    return "\n".join(" ".join(cells) for _, cells in table.rows) or table.empty
 
 
-async def test_the_code_used_most_is_shown_first_with_its_documents(
-    shown: Dashboard, make_bank: Any, record: Any, until: Any
+def _words(app: Dashboard) -> str:
+    return str(app.query_one("#words", Static).render())
+
+
+async def test_the_code_used_most_is_shown_first_with_its_chunks_and_their_words(
+    shown: Dashboard, home: Any, record: Any, until: Any
 ) -> None:
-    # Three chunks of two tokens each: codes 0, 0, 1, 1, 2, 2; and one chunk: 0, 0.
-    make_bank("memory.mbc", record("/three.txt", "abc"), record("/[b]one\x1b.txt", "a"))
+    shape = CodeShape(tokens=2, levels=1, num_codes=8, per_position=True)
+    texts = {"The gale rose. A harbour closed.": (1, 1), "Harbours closed again.": (1, 2), "Apples fell.": (3, 2)}
+    with MemoryBank.create(home / "memory.mbc", ModelSignature("m", "aa", "bb"), shape, 2, keeps_text=True) as bank:
+        for number, (text, codes) in enumerate(texts.items()):
+            own = record(f"/[b]{number}\x1b.txt", text)
+            bank.put([StoredDocument.of(own, np.array(codes).reshape(1, 2, 1), texts=[Chunk(text, 0)])])
     async with shown.run_test(size=(80, 24)) as pilot:
-        await until(lambda: "4 times" in _line(shown))
-        assert _line(shown) == "code 0: 4 times in the bank, 50.0% of this codebook"
-        assert "perplexity 3 of 8, 5 dead (62%)" in str(_codes(shown).border_title)
-        assert not shown.query_one("#books").display
-        await until(lambda: "one" in _users(shown))
-        assert [line.split() for line in _users(shown).splitlines()] == [
-            ["2", "of", "6", "33%", "/three.txt"],
-            ["2", "of", "2", "100%", "/[b]one␛.txt"],
-        ]
-        await pilot.press("right", "right", "right")
-        await until(lambda: "no document" in _users(shown))
-        assert _line(shown) == "code 3: 0 times in the bank, dead"
+        await until(lambda: "2 times" in _line(shown))
+        assert _line(shown) == "code 1: 2 times in the bank, 66.7% of this codebook"
+        assert "perplexity 2 of 8, 6 dead (75%)" in str(_codes(shown).border_title)
+        await until(lambda: "0" in _users(shown))
+        assert _users(shown) == "[b]0\x1b.txt A harbour closed.\n[b]1\x1b.txt Harbours closed again."
+        assert {*_words(shown).removeprefix("words in common: ").split(", ")} == {"harbour", "closed"}
+        await pilot.press("left")
+        await until(lambda: "No chunk" in _users(shown))
+        assert _line(shown) == "code 0: 0 times in the bank, dead"
+        assert _words(shown) == ""
+        assert "Document" not in shown_keys(shown)
+
+
+async def test_the_codes_of_a_document_are_marked_and_followed_from_book_to_book(
+    shown: Dashboard, home: Any, record: Any, until: Any
+) -> None:
+    shape = CodeShape(tokens=3, levels=1, num_codes=8, per_position=True)
+    with MemoryBank.create(home / "memory.mbc", ModelSignature("m", "aa", "bb"), shape, 2) as bank:
+        for name, codes in (("/a.txt", (1, 2, 3)), ("/b.txt", (4, 5, 6))):
+            bank.put([StoredDocument.of(record(name, name), np.array(codes).reshape(1, 3, 1))])
+        document = bank.lookup([("/b.txt", "")])[0]
+    async with shown.run_test(size=(80, 24)) as pilot:
+        await until(lambda: "1 time" in _line(shown))
+        shown.query_one(CodesView).mark(document, shape, (0, 1, 5))
+        await until(lambda: _line(shown).startswith("code 5") and _line(shown).endswith("◆ in /b.txt"))
+        await pilot.press("right_square_bracket")
+        await until(lambda: _line(shown).startswith("code 6") and _line(shown).endswith("◆ in /b.txt"))
+        await pilot.press("right")
+        await until(lambda: _line(shown).startswith("code 7"))
+        await pilot.press("n")
+        await until(lambda: _line(shown).startswith("code 6"))
+        await pilot.press("escape")
+        await until(lambda: "/b.txt" not in _line(shown))
+        assert "Unmark" not in shown_keys(shown)
 
 
 async def test_what_is_added_brightens_the_map_and_the_list(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from textual.pilot import Pilot
-from textual.widgets import Input, Log, Static
+from textual.widgets import Input, Static
 
 from mbc_cli.tui.app import Dashboard
 from mbc_cli.tui.state import Places
@@ -86,7 +86,12 @@ async def test_documents_are_listed_and_looked_at(
         assert str(app.query_one("#count", Static).content) == "3 found"
         await pilot.press("down")
         await until(lambda: "3 chunks: " in screen(app))
-        assert [line[:11] for line in app.query_one(Log).lines] == ["     1  0 0", "     2  1 1", "     3  2 2"]
+        codes = app.query_one("#codes", RowTable)
+        for code, chunks in (("0", "3"), ("1", "2"), ("2", "1")):  # of chunk after chunk
+            await pilot.press("c")
+            await until(lambda: [cells[1:3] for _, cells in codes.rows] == [(code, chunks)])  # noqa: B023
+        await pilot.press("c")
+        await until(lambda: not codes.display)
 
 
 async def test_what_is_typed_is_found_and_escape_shows_all_again(
