@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mbc_engine.mini.writer import Writer
     from mbc_engine.question import OnDecoding
 
+IDLE_SECONDS: Final = 600.0  # without a question, after which the model is given back
 READER_VARIABLE: Final = "MBC_READER"  # the name of one of mini's readers
 _PATIENCE: Final = 3.0  # seconds to wait for the hub
 # What torch computes on, built in or by an extension of its own.

@@ -1,8 +1,10 @@
 """What this process runs on: processor, cores, memory, optional packages, and how it was launched. No torch."""
 
+import ctypes
 import importlib.util
 import os
 import platform
+from contextlib import suppress
 from pathlib import Path
 
 from mbc_engine.errors import ConfigError
@@ -29,6 +31,12 @@ def memory() -> int | None:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
         return None
+
+
+def return_free_memory() -> None:
+    """Give memory that was freed back to the system, where the C library keeps it for later, as glibc does."""
+    with suppress(OSError, AttributeError, TypeError):  # Windows, or another library
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def is_launched() -> bool:

@@ -14,6 +14,7 @@ from mbc_engine.bank import BankHeader, Banks, BankSizes, BankTotals, MemoryBank
 from mbc_engine.bank.database import bytes_at, wal_of
 from mbc_engine.conversation import rewritten
 from mbc_engine.errors import ConfigError, MBCError
+from mbc_engine.machine import return_free_memory
 from mbc_engine.question import Answer, AskOptions, OnDecoding, Passages, Source, best_sentences, text_model
 from mbc_engine.runs.ingests import recorded
 
@@ -268,6 +269,7 @@ class Memory:
         self._model = self._name or self._model
         self.__dict__.pop("writer", None)
         gc.collect()
+        return_free_memory()
 
     def __enter__(self) -> Self:
         return self

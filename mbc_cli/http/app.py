@@ -173,6 +173,7 @@ def application(service: MemoryService, *, has_token: bool) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        service.queue.await_idleness()
         yield
         app.state.is_finished = await service.queue.close(service.memory.close, _LAST_SECONDS)
 

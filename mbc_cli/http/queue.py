@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.requests import Request
 
+from mbc_cli.engine import IDLE_SECONDS
 from mbc_cli.http.documents import ID_LENGTH, DocumentFolder, NewDocument, client_document
 from mbc_cli.http.server import CLIENT_LEFT, SHUTTING_DOWN, ApiError
 from mbc_cli.render.answer import NOT_IN_MEMORY, answer_json, passage_json
@@ -37,14 +38,24 @@ class _QueuedWork:
 class BatchQueue:
     """Work for one thread, done oldest first, in batches of one key whose sizes add up to 1 at most.
 
-    `process` does a batch in the thread, and returns each result, or the error to raise.
+    `process` does a batch in the thread, and returns each result, or the error to raise. `on_idle` runs in the thread
+    when no work has come for long.
     """
 
-    def __init__(self, process: Callable[[Hashable, list[Any]], Sequence[Any]], *, batch: int, capacity: int) -> None:
+    def __init__(
+        self,
+        process: Callable[[Hashable, list[Any]], Sequence[Any]],
+        *,
+        batch: int,
+        capacity: int,
+        on_idle: Callable[[], object] = lambda: None,
+    ) -> None:
         self._process, self._batch, self._capacity = process, batch, capacity
         self._waiting: list[_QueuedWork] = []
         self._lock = threading.Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="model")
+        self._on_idle = on_idle
+        self._idle_timer: asyncio.TimerHandle | None = None
         self.is_open = True
 
     def submit(self, key: Hashable, work: Any, size: float = 0.0) -> "asyncio.Future[Any]":
@@ -58,7 +69,14 @@ class BatchQueue:
                 raise ApiError(429, "Too many requests are waiting for the model; try again.", "queue_full")
             self._waiting.append(added)
         self._thread.submit(self._work)
+        self.await_idleness()
         return asyncio.wrap_future(added.future)
+
+    def await_idleness(self) -> None:
+        """Begin to count the time without work, from now."""
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        self._idle_timer = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._thread.submit, self._on_idle)
 
     async def close(self, last: Callable[[], object], seconds: float) -> bool:
         """Finish waiting work, then run `last` in the thread. False if that takes longer; the thread then goes on.
@@ -66,6 +84,8 @@ class BatchQueue:
         Raises what `last` raises.
         """
         self.is_open = False
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
         closed = self._thread.submit(last)
         self._thread.shutdown(wait=False)
         done, _ = await asyncio.wait([asyncio.wrap_future(closed)], timeout=seconds)
@@ -130,7 +150,7 @@ class MemoryService:
         self, memory: "Memory", name: str, folder: DocumentFolder, *, batch: int = 16, capacity: int = 64
     ) -> None:
         self.memory, self.name, self.folder, self.created = memory, name, folder, int(time.time())
-        self.queue = BatchQueue(self._process, batch=batch, capacity=capacity)
+        self.queue = BatchQueue(self._process, batch=batch, capacity=capacity, on_idle=memory.unload)
         self._is_behind = True  # the bank may not match the folder
         self._bank_file: tuple[int, int] | None = None
 

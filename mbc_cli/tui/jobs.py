@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 from mbc_cli.config import dashboard_settings
-from mbc_cli.engine import open_memory
+from mbc_cli.engine import IDLE_SECONDS, open_memory
 from mbc_cli.text import plain
 from mbc_cli.tui.state import BankSnapshot, Places, RunSummary
 from mbc_engine.atomic_write import atomic_write, make_private_folder
@@ -60,7 +60,6 @@ _MAX_EVENTS: Final = 2_000  # that the app takes in between two keys
 # Seconds of reading in one step of a poll, and lines of other runs' logs between two looks at the clock.
 _STEP_SECONDS, _MAX_LINES = 0.1, 20_000
 _REPORT_INTERVAL: Final = 0.1  # seconds between two reports of a search
-_IDLE_SECONDS: Final = 600.0  # without a question, after which the model is given back
 _MAX_PASSAGES: Final = 30
 _MAX_DECODED: Final = 8  # chunks: some a second
 _MAX_STDERR_BYTES, _MAX_STDERR_LINES = 4096, 2  # of the end of what a process wrote
@@ -255,7 +254,7 @@ class Answering:
     def _next(self) -> tuple[int, str, AskOptions] | Callable[[], object] | None:
         """The next question; while none comes for long, the model is given back."""
         with suppress(queue.Empty):
-            return self.questions.get(timeout=_IDLE_SECONDS)
+            return self.questions.get(timeout=IDLE_SECONDS)
         self._memory.unload()
         self._is_ready = False
         return self.questions.get()

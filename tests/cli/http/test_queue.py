@@ -109,3 +109,23 @@ async def test_what_goes_wrong_while_closing_is_raised(worker: Worker) -> None:
     worker.may_begin.set()
     with pytest.raises(ZeroDivisionError):
         await queue.close(lambda: 1 // 0, 10)
+
+
+async def test_idleness_is_noticed_in_the_thread_and_again_after_more_work(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mbc_cli.http.queue.IDLE_SECONDS", 0.01)
+    worker.may_begin.set()
+    loop, idle = asyncio.get_running_loop(), asyncio.Event()
+
+    def on_idle() -> None:
+        worker.batches.append(f"idle in {threading.current_thread().name}")
+        loop.call_soon_threadsafe(idle.set)
+
+    queue = BatchQueue(worker.process, batch=3, capacity=8, on_idle=on_idle)
+    for work in "pq":
+        idle.clear()
+        assert await queue.submit("key", work) == work.upper()
+        await asyncio.wait_for(idle.wait(), 10)
+    assert worker.batches == ["p", "idle in model_0", "q", "idle in model_0"]
+    assert await queue.close(nothing, 10)

@@ -54,7 +54,7 @@ def test_a_model_that_is_not_asked_for_long_is_given_back_and_loaded_again(
     memory, unloaded = answering._memory, threading.Event()
     unload = memory.unload
     monkeypatch.setattr(memory, "unload", lambda: (unload(), unloaded.set()))
-    monkeypatch.setattr("mbc_cli.tui.jobs._IDLE_SECONDS", 0.01)
+    monkeypatch.setattr("mbc_cli.tui.jobs.IDLE_SECONDS", 0.01)
     thread = threading.Thread(target=answering.run)
     thread.start()
     try:
