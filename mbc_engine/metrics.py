@@ -62,12 +62,10 @@ def _f1(words: list[str], expected: list[str]) -> float:
 class Scores:
     """Figures of a set of questions, in percent, against the shortest gold answer.
 
-    `first_source` and `in_five` say how often the question's own document ranked first, or among the first five.
+    `first_source` says how often the question's own document ranked first.
     """
 
     questions: int
     exact_match: float
     f1: float
-    lenient_match: float
     first_source: float
-    in_five: float

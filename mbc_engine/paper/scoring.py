@@ -71,7 +71,6 @@ def memorise_documents(model: MBC, texts: Sequence[str]) -> Memorised:
 def score(outcomes: Sequence[tuple[QAExample, str, int | None]]) -> Scores:
     """Means over what `ask_all` gave, in percent; against the shortest gold answer, as in the paper."""
     matches = [compare(answer, example.answers) for example, answer, _ in outcomes]
-    ranks = [rank for *_, rank in outcomes]
 
     def percent(values: Sequence[float]) -> float:
         return 100 * sum(values) / max(1, len(values))
@@ -80,9 +79,7 @@ def score(outcomes: Sequence[tuple[QAExample, str, int | None]]) -> Scores:
         questions=len(outcomes),
         exact_match=percent([match.exact_match for match in matches]),
         f1=percent([match.f1 for match in matches]),
-        lenient_match=percent([match.lenient_match for match in matches]),
-        first_source=percent([rank == 0 for rank in ranks]),
-        in_five=percent([rank is not None for rank in ranks]),
+        first_source=percent([rank == 0 for *_, rank in outcomes]),
     )
 
 

@@ -39,4 +39,4 @@ def test_sources_are_found_among_documents_of_any_length(tiny: Any, is_quantisin
     assert outcomes[2][2] == outcomes[4][2]
     assert {outcomes[number][2] for number in (0, 2, 3)} == {0, 1, 2}
     scores = score(outcomes)
-    assert (scores.questions, scores.in_five) == (5, 80.0)
+    assert (scores.questions, scores.first_source) == (5, 20.0 * sum(rank == 0 for *_, rank in outcomes))
