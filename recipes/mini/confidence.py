@@ -44,7 +44,7 @@ SOME_WORDS, HALF = 0.39, 0.55
 # What a question without an answer in the bank counts beside one with an answer.
 NONE_WEIGHT = 0.25
 # The least margin: of the questions without an answer in the bank, so many are answered nevertheless.
-FALSE_ANSWERS = 0.15
+FALSE_ANSWERS = 0.1
 
 
 @dataclass(frozen=True)

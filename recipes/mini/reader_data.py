@@ -29,6 +29,8 @@ _HELD_OUT = 16
 # Passages without the answer's sentences need so many tokens, for the question to be asked of something.
 _FEWEST_LEFT = 24
 _LONGEST_QUESTION = 64
+# How often a passage is as short as a note: one to three sentences.
+_SHORT, _MOST_SENTENCES = 0.25, 3
 # How often a question is typed with these, in turn: without articles, as key words, with a wrong letter.
 _NO_ARTICLES, _KEY_WORDS, _TYPO = 0.15, 0.12, 0.08
 _ARTICLES = re.compile(r"\b(?:an?|the) ", re.IGNORECASE)
@@ -185,6 +187,27 @@ def cut(window: PassageWindow, golds: Golds, longest: int, random: np.random.Gen
     return part, tuple((a - start, b - start) for a, b in golds if a >= start and b < start + longest)
 
 
+def some_sentences(
+    text: str, window: PassageWindow, golds: Golds, random: np.random.Generator
+) -> tuple[PassageWindow, Golds]:
+    """One to three neighbouring sentences of a passage, among them one of the places of the answer."""
+    sentences = split_sentences(text)
+    first, last = golds[random.integers(len(golds))] if golds else (random.integers(len(window.ids)),) * 2
+    held = [
+        place
+        for place, (start, end) in enumerate(sentences)
+        if start < window.offsets[last][1] and end > window.offsets[first][0]
+    ]
+    more = int(random.integers(max(1, _MOST_SENTENCES + 1 - len(held))))
+    before = int(random.integers(more + 1))
+    start = sentences[max(0, held[0] - before)][0]
+    end = sentences[min(len(sentences) - 1, held[-1] + more - before)][1]
+    places = [place for place, (a, b) in enumerate(window.offsets) if start <= a and b <= end]
+    low, high = places[0], places[-1] + 1
+    part = PassageWindow(window.ids[low:high], window.offsets[low:high])
+    return part, tuple((a - low, b - low) for a, b in golds if a >= low and b < high)
+
+
 def without_answer(row: Row, window: PassageWindow) -> PassageWindow | None:
     """A passage without the sentences that an answer touches; None if another holds it too, or too little is left."""
     golds = [answer.lower() for answer in row.answers]
@@ -260,7 +283,8 @@ def examples(
 ) -> list[Example]:
     """Questions in a random order, a share of them with a passage that does not answer them.
 
-    Some are as people type them in haste: without articles, as key words, with a letter missing.
+    Some are as people type them in haste: without articles, as key words, with a letter missing. A quarter of the
+    passages are as short as a note.
 
     Args:
         rows: the questions.
@@ -285,15 +309,18 @@ def examples(
     result = []
     for row, question, asked, left in zip(rows, questions, is_wrong, cuts, strict=True):
         candidates = next(near) if asked else []
-        if candidates:
-            window, golds = tokens.windows[candidates[random.integers(len(candidates))]], ()
-        elif left is not None:
-            window, golds = left, ()
+        golds: Golds = ()
+        if left is not None:
+            window = left
         else:
-            window = tokens.windows[tokens.numbers[row.text]]
-            golds = tuple(gold for gold in tokens.golds(row) if gold[1] - gold[0] < longest_answer)
-            if row.answers and not golds:
-                continue
+            number = candidates[random.integers(len(candidates))] if candidates else tokens.numbers[row.text]
+            window = tokens.windows[number]
+            if not candidates:
+                golds = tuple(gold for gold in tokens.golds(row) if gold[1] - gold[0] < longest_answer)
+                if row.answers and not golds:
+                    continue
+            if random.random() < _SHORT:
+                window, golds = some_sentences(tokens.passages[number], window, golds, random)
         window, golds = cut(window, golds, longest, random)
         result.append(Example(question, window, golds))
     return [result[place] for place in random.permutation(len(result))]
