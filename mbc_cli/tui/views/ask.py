@@ -86,6 +86,7 @@ class AskView(View):
             yield Select([_DEFAULT_MODE], allow_blank=False, compact=True, id="how")
 
     def on_mount(self) -> None:
+        self._line.cursor_blink = False  # half of what an idle dashboard would do
         turns = self.query_one("#turns", VerticalScroll)
         turns.anchor()
         for question, answer in self.state.transcript:

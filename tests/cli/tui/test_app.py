@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
 from mbc_cli.tui.app import VIEWS, Dashboard
 from mbc_cli.tui.state import Places
+from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.views.codes import CodesView
 from mbc_cli.tui.views.documents import DocumentsView
 from mbc_cli.tui.views.ingest import IngestTab
@@ -32,6 +33,12 @@ async def test_digits_and_page_keys_lead_to_the_views(places: Places) -> None:
         assert app.view.NAME == VIEWS[0].NAME
         await pilot.press("ctrl+pageup")
         assert app.view.NAME == VIEWS[-1].NAME
+
+
+async def test_the_line_for_questions_draws_nothing_while_idle(places: Places) -> None:
+    app = Dashboard(places, AskView.NAME)
+    async with app.run_test(size=(80, 24)):
+        assert not app.query_one("#question", Input).cursor_blink
 
 
 async def test_the_panel_of_keys_tells_what_a_view_shows(places: Places, until: Any, screen: Any) -> None:
