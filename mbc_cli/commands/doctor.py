@@ -175,7 +175,6 @@ def _abilities(devices: Report, hub: Report, model: str) -> Iterable[tuple[str, 
 
 def _missing(model: str, hub: Report) -> str | None:
     try:
-        import mbc_engine.lm.encoders  # noqa: F401  # fails where a library is broken
         from mbc_engine.lm.packaged import install_hint, is_local
 
         path = find_model(model) / CONFIG
