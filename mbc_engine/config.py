@@ -239,6 +239,7 @@ class TrainingSettings(_Settings):
     """How a model is trained (paper, section 4.3.1)."""
 
     epochs: PositiveInt = 50
+    patience: NonNegativeInt = Field(0, description="end after so many epochs without a better F1; 0 is never")
     batch_size: PositiveInt = 64
     accumulate: PositiveInt = Field(1, description="forward passes a batch is split into")
     learning_rate: float = Field(1e-5, gt=0)

@@ -76,7 +76,8 @@ class QuantisationStarted(Event):
 
 @dataclass(frozen=True)
 class Validated(Event):
-    """Strict EM and token F1 in percent on the validation questions; the bank held all their documents."""
+    """Strict EM and token F1 in percent on the validation questions, and their loss in nats a token of the answer; the
+    bank held all their documents."""
 
     step: int
     epoch: int
@@ -86,6 +87,7 @@ class Validated(Event):
     f1: float
     first_source: float | None
     is_best: bool
+    loss: float | None = None
 
 
 @dataclass(frozen=True)

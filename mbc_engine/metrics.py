@@ -62,10 +62,12 @@ def _f1(words: list[str], expected: list[str]) -> float:
 class Scores:
     """Figures of a set of questions, in percent, against the shortest gold answer.
 
-    `first_source` says how often the question's own document ranked first.
+    `first_source` says how often the question's own document ranked first; `loss` is that of the gold answers' tokens,
+    in nats, None if it was not computed.
     """
 
     questions: int
     exact_match: float
     f1: float
     first_source: float
+    loss: float | None = None

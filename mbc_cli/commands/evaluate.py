@@ -63,11 +63,12 @@ EvaluationArgument = Annotated[
 ]
 
 
-_METHODS: Final = ", ".join(name for name, kind in METHODS.items() if kind.control_of is None)
-_METHOD: Final = f"{_METHODS}, or a control; can be repeated."
+_METHODS: Final = ", ".join(name for name, kind in METHODS.items() if kind.control_of is kind.read is None)
+_METHOD: Final = f"{_METHODS}, a control, or one with a read, such as mbc-routed; can be repeated."
 _PROTOCOL: Final = f"{', '.join(get_args(Protocol))}; can be repeated."
 _QUESTIONS: Final = "The questions to ask: a .jsonl, .csv or .json file, squad:test, or newswire:test:64."
-_GRID: Final = "Run a whole grid of evaluations instead: paper, small, or a TOML file."
+_GRID: Final = "Run a whole grid of evaluations instead: paper, small, smollm2, or a TOML file."
+_ONLY: Final = "Run a suite for this base LM only; can be repeated."
 _BANK_SIZE: Final = "Split the documents into several memories of this size, each asked about its own documents."
 _GOLDS: Final = "Score answers against the shortest gold answer, as the paper does, or the best match of all."
 _TRAIN: Final = "Questions to learn from, such as squad:[b]train[/b]; can be repeated."
@@ -88,6 +89,7 @@ def evaluate(
     *,
     data: Annotated[str | None, _what(_QUESTIONS, metavar="SPEC")] = None,
     suite: Annotated[str | None, _what(_GRID, metavar="NAME|FILE", completion=complete_suites)] = None,
+    base: Annotated[list[str] | None, _what(_ONLY, metavar="NAME", show_default="all")] = None,
     model: ModelOption,
     method: Annotated[
         list[str] | None, _what(_METHOD, metavar="NAME", show_default=_OWN, completion=complete_methods)
@@ -139,6 +141,7 @@ def evaluate(
     _require_sense(ctx, data, suite, run)
     if suite is not None:
         experiment = load_suite(suite, data_folder)
+        experiment = experiment.only(base) if base else experiment
     elif data is not None:
         given = model if preset is None or is_typed(ctx, "model") else None
         how = {"documents": documents, "bank_documents": bank_size, "questions": limit, "golds": golds, "read": read}
@@ -220,8 +223,10 @@ def _require_sense(ctx: typer.Context, data: str | None, suite: str | None, run:
     if data is None and suite is None and run is None:
         hint = "Give --data SPEC, for example: mbc eval --data newswire:test:64; or --suite small."
         raise ConfigError("There is nothing to evaluate on.", hint=hint)
-    if suite is None and is_typed(ctx, "data_folder"):
-        raise ConfigError("--data-folder is for --suite.", hint="It is the folder of the files that a suite names.")
+    for name in ("data_folder", "base"):
+        if suite is None and is_typed(ctx, name):
+            hint = "A suite names base LMs, and files in that folder."
+            raise ConfigError(f"--{name.replace('_', '-')} is for --suite.", hint=hint)
     typed = [name for name in _OF_DATA if is_typed(ctx, name)]
     if data is None and typed:
         option = typed[0].replace("_", "-").replace("settings", "set")

@@ -209,7 +209,9 @@ def print_plan(
     console.print(Text(f"Memory is the least that the largest stage takes, without activations; here: {here}.", "dim"))
     known = [cell.hours for cell in needed if cell.hours is not None]
     if known:
-        text = f"About {_hours(sum(known))} hours in all, assuming {machine.speed / 1e12:g} Tflop/s, {ASSUMED}."
+        in_bf16 = f" ({machine.speed * machine.bf16_gain / 1e12:g} in bf16)" if machine.bf16_gain > 1 else ""
+        speed = f"{machine.speed / 1e12:g} Tflop/s{in_bf16}"
+        text = f"About {_hours(sum(known))} hours in all, assuming {speed}, {ASSUMED}."
         console.print(Text(text, "dim"))
 
 

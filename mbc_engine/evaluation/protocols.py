@@ -2,7 +2,7 @@
 
 Online adaptation (paper, section 4.2): a method takes in all documents, then answers the questions about them.
 Retention (paper, section 4.4.3): how well the first documents are still known while others arrive.
-Scaling: how quality, time and bytes change as the memory grows, on the same questions at every size.
+Scaling: how quality, time and bytes depend on how many documents share a memory, on the same questions at every size.
 """
 
 import sys
@@ -216,7 +216,15 @@ def retention(
             f"least {step:,} more.",
             hint="Take more documents, or lower `first` and `step` of [retention].",
         )
-    steps = yield from scaling(method, stream, sizes, golds=golds, seed=seed)
+    asked = stream.asked_about(first)
+    session = _Session(method, stream, sizes[-1], len(sizes) * len(asked), golds, _BATCH, seed)
+    steps: list[Measurement] = []
+    for size in sizes:
+        added = size - session.end
+        adapting = yield from session.adapt(size)
+        predictions, asking = yield from session.ask(asked)
+        cost = Cost(size, adapting / added, asking / len(asked), *session.kept())
+        steps.append(Measurement(session.scores(predictions), cost))
     at_first = steps[0].scores.f1.value
     return tuple(
         replace(found, retained=100 * (found.scores.f1.value / at_first) if at_first else None) for found in steps
@@ -226,10 +234,10 @@ def retention(
 def scaling(
     method: Method, stream: Stream, sizes: Sequence[int], *, golds: Golds = "shortest", seed: int = 0
 ) -> Generator[Event, None, tuple[Measurement, ...]]:
-    """Ask the questions about the first documents, as many as the smallest size, of memories of every size.
+    """Cut the stream into memories of a size, each asked about its own documents (see `online`), size by size.
 
-    So only the number of other documents changes from size to size. Times to take in a document are of those added for
-    a size. Sizes beyond the stream are left out; DataError if all are.
+    So only the number of other documents changes from size to size, but for those of a last, smaller memory, which is
+    left out. Sizes beyond the stream are left out; DataError if all are.
     """
     filled = sorted({size for size in sizes if size <= len(stream.documents)})
     if not filled:
@@ -237,13 +245,8 @@ def scaling(
             f"{len(stream.documents):,} documents are too few for scaling, which starts at {min(sizes):,}.",
             hint="Take more documents, or give `scaling` smaller sizes.",
         )
-    asked = stream.asked_about(filled[0])
-    session = _Session(method, stream, filled[-1], len(filled) * len(asked), golds, _BATCH, seed)
-    steps: list[Measurement] = []
+    steps: tuple[Measurement, ...] = ()
     for size in filled:
-        added = size - session.end
-        adapting = yield from session.adapt(size)
-        predictions, asking = yield from session.ask(asked)
-        cost = Cost(size, adapting / added, asking / len(asked), *session.kept())
-        steps.append(Measurement(session.scores(predictions), cost))
-    return tuple(steps)
+        outcome = yield from online(method, stream, bank_documents=size, golds=golds, seed=seed)
+        steps += (outcome.online,)
+    return steps

@@ -85,7 +85,8 @@ class Cell:
 
     def stages(self) -> Iterator[Stage]:
         """Everything that is to be done; what a stage needs comes before it."""
-        kinds = [METHODS[name] for name in self.settings.methods]
+        methods, protocols = self.settings.of(self.base)
+        kinds = [METHODS[name] for name in methods]
         wanted = dict.fromkeys(need for kind in kinds for need in kind.needs)
         prepared = [need for need in wanted if self.dataset.train and not (need == "mbc" and self.base.model)]
         for need in prepared:
@@ -96,11 +97,16 @@ class Cell:
                 rate = Stage("rate", kind.name, needs)
                 yield rate
                 needs = (*needs, rate.name)
-            goes_through_more = kind.adapts and kind.control_of is None
-            for protocol in self.settings.protocols:
-                if protocol == "online" or (goes_through_more and protocol != "code-usage"):
+            # Scaling means little without its controls, and fine-tuning a base LM for each of many memories takes days.
+            followed = {
+                "online": True,
+                "scaling": kind.adapts and not kind.is_fine_tuned,
+                "retention": kind.adapts and kind.control_of is None,
+            }
+            for protocol in protocols:
+                if followed.get(protocol):
                     yield Stage(protocol, kind.name, needs)
-        if "code-usage" in self.settings.protocols:
+        if "code-usage" in protocols:
             yield Stage("prepare", "reset")
             yield Stage("prepare", "no-reset")
             yield Stage("code-usage", "", ("prepare reset", "prepare no-reset"))
@@ -113,9 +119,10 @@ class Cell:
         return parse_config(path.read_text(encoding="utf-8"), str(path), list(changes))
 
     def config_of(self, name: str) -> Config:
-        """What is prepared under a name is trained by: mbc, mac, and reset and no-reset for code usage."""
+        """What is prepared under a name is trained by: mbc, mac, mbc-unquantised, and for code usage reset, no-reset."""
         config = self.config(self.settings.code_usage_changes if name in ("reset", "no-reset") else ())
-        return mac_of(config) if name == "mac" else without_reset(config) if name == "no-reset" else config
+        variants = {"mac": mac_of, "mbc-unquantised": without_codes, "no-reset": without_reset}
+        return variants[name](config) if name in variants else config
 
     @cached_property
     def test(self) -> Stream:
@@ -172,6 +179,8 @@ class Cell:
                 return reading.ClosedBook(self.base_lm("questions"))
             case "bm25":
                 return reading.BM25Reading(self.base_lm("reader"))
+            case "oracle":
+                return reading.OracleReading(self.base_lm("reader"), self.test.examples)
             case "retriever-reader":
                 return reading.RetrieveAndRead(load_model(self.base.model or "", device=self.device))  # type: ignore[arg-type]
         return self._memory_method(name)
@@ -179,23 +188,28 @@ class Cell:
     def _memory_method(self, name: str) -> "Method":
         from mbc_engine.methods import memory_methods
 
-        model, mode, seed = self.memory_model("mac" if name == "mac" else "mbc"), self.settings.read, self.settings.seed
-        match name:
+        kind, seed = METHODS[name], self.settings.seed
+        (trained,) = kind.needs
+        model, mode, keeps_codes = self.memory_model(trained), kind.read or self.settings.read, trained == "mbc"
+        match name.removesuffix(f"-{kind.read}"):
             case "mbc-empty":
                 return memory_methods.EmptyBank(model, read_mode=mode)
             case "mbc-shuffled-documents":
                 return memory_methods.shuffled_documents(model, seed, read_mode=mode)
             case "mbc-shuffled-codes":
                 return memory_methods.shuffled_codes(model, seed, read_mode=mode)
-            case "mbc-wrong":
-                return memory_methods.WrongBank(model, self.other_documents(), seed, read_mode=mode)
-        return memory_methods.MemoryMethod(model, read_mode=mode, keeps_codes=name == "mbc")
+            case "mbc-wrong" | "mac-wrong":
+                others = self.other_documents()
+                return memory_methods.WrongBank(model, others, seed, read_mode=mode, keeps_codes=keeps_codes)
+        return memory_methods.MemoryMethod(model, read_mode=mode, keeps_codes=keeps_codes)
 
     def token_weights(self, name: str) -> "TokenWeights":
         from mbc_engine.methods import camels, token_weights
 
         if name == "camels":
             return camels.load_weights(self.prepared / "camels", self.device)
+        if name == "tf-idf":
+            return token_weights.tf_idf({example.text for example in self.train})
         return token_weights.salient_spans() if name == "salient-spans" else token_weights.uniform
 
     def other_documents(self) -> list[str]:
@@ -261,12 +275,19 @@ def cells(settings: ExperimentSettings) -> Iterator[Cell]:
             yield Cell(base, dataset, settings)
 
 
+def without_codes(config: Config) -> Config:
+    """The same with documents as vectors: what the codes cost."""
+    model = config.model.model_copy(update={"quantised": False, "confidence": None})
+    training = config.training.model_copy(update={"quantise_from": 0.0})
+    return config.model_copy(update={"model": model, "training": training})
+
+
 def mac_of(config: Config) -> Config:
     """MAC, the paper's strongest rival: the same model without codes and without KV-LoRA (paper, section 4.3.2)."""
-    model = config.model
-    changes = {"quantised": False, "lora": model.lora.model_copy(update={"layers": 0}), "confidence": None}
-    training = config.training.model_copy(update={"quantise_from": 0.0})
-    return config.model_copy(update={"model": model.model_copy(update=changes), "training": training})
+    unquantised = without_codes(config)
+    model = unquantised.model
+    lora = model.lora.model_copy(update={"layers": 0})
+    return unquantised.model_copy(update={"model": model.model_copy(update={"lora": lora})})
 
 
 def without_reset(config: Config) -> Config:

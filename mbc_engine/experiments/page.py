@@ -144,10 +144,10 @@ def _questions(cell: CellReport, predictions: Mapping[str, Sequence[Prediction]]
     }
 
 
-Series = tuple[str, dict[str, Any], Sequence[tuple[float, float]]]
+Series = tuple[str, dict[str, Any], Sequence[tuple[float, Interval | float]]]
 
 # Title, figure of a step, and its unit, which makes a logarithmic axis.
-_FIGURES: Final[Mapping[str, Sequence[tuple[str, Callable[[Measurement], float | None], str]]]] = {
+_FIGURES: Final[Mapping[str, Sequence[tuple[str, Callable[[Measurement], Interval | float | None], str]]]] = {
     "retention": (
         ("Retention: F1 of the first documents, % of the first step", lambda step: step.retained, ""),
         ("Retention: F1 of the first documents, %", lambda step: step.scores.f1.value, ""),
@@ -155,8 +155,8 @@ _FIGURES: Final[Mapping[str, Sequence[tuple[str, Callable[[Measurement], float |
         ("Memory on disk", lambda step: step.cost.on_disk, "B"),
     ),
     "scaling": (
-        ("Scaling: exact match, %", lambda step: step.scores.exact_match.value, ""),
-        ("Scaling: F1, %", lambda step: step.scores.f1.value, ""),
+        ("Scaling: exact match, % (95% interval)", lambda step: step.scores.exact_match, ""),
+        ("Scaling: F1, % (95% interval)", lambda step: step.scores.f1, ""),
         ("Scaling: time to take a document in", lambda step: step.cost.seconds_per_document, "s"),
         ("Scaling: time to answer a question", lambda step: step.cost.seconds_per_answer, "s"),
         ("Scaling: memory on disk", lambda step: step.cost.on_disk, "B"),
@@ -176,10 +176,17 @@ def _figures(cell: CellReport) -> Iterator[tuple[str, str]]:
             series: list[Series] = []
             for row in cell.rows:
                 points = [(step.cost.documents, y) for step in getattr(row, protocol) if (y := value(step)) is not None]
-                points = [point for point in points if point[1] > 0 or not unit]
+                points = [(x, y) for x, y in points if isinstance(y, Interval) or y > 0 or not unit]
                 series += [(row.title, looks[row.method], points)] if points else []
             if series:
                 yield title, _lines(series, "documents", unit, is_log=protocol == "scaling")
+    for title, place in (("Validation during training: F1, %", 1), ("Validation during training: loss, nats", 2)):
+        series = []
+        for number, (name, curve) in enumerate(cell.validations.items()):
+            points = [(own[0], y) for own in curve if (y := own[place]) is not None]
+            series += [(name, {"color": _COLOURS[number % len(_COLOURS)]}, points)] if points else []
+        if series:
+            yield title, _lines(series, "steps of training", "")
     if usage := cell.code_usage:
         curves = (("with reset", _COLOURS[0], usage.with_reset), ("without reset", _COLOURS[1], usage.without_reset))
         series = [(title, {"color": colour}, points) for title, colour, points in curves if points]
@@ -212,15 +219,19 @@ def _bars(rows: Sequence[tuple[str, str, Interval]]) -> str:
 
 
 def _lines(series: Sequence[Series], x_label: str, unit: str, *, is_log: bool = False) -> str:
-    """Lines through the points of each series. Percentages start at 0; bytes and seconds have a logarithmic axis."""
+    """Lines through the points of each series, with their intervals if they have any. Percentages start at 0; bytes and
+    seconds have a logarithmic axis."""
     from matplotlib.ticker import EngFormatter, LogLocator, NullLocator
 
     with _drawing(2.5) as (figure, axes):
         for title, look, points in series:
-            axes.plot(*zip(*points, strict=True), label=title, **look)
+            places, found = [x for x, _ in points], [y for _, y in points]
+            axes.plot(places, [y.value if isinstance(y, Interval) else y for y in found], label=title, **look)
+            if spans := [(y.low, y.high) for y in found if isinstance(y, Interval)]:
+                axes.fill_between(places, *zip(*spans, strict=True), color=look["color"], alpha=0.12, linewidth=0)
         axes.set_xlabel(x_label)
         if is_log:
-            places = sorted({x for _, _, points in series for x, _ in points})
+            places = sorted({x for *_, points in series for x, _ in points})
             axes.set_xscale("log")
             axes.set_xticks(places, [f"{place:,.0f}" for place in places])
             axes.xaxis.set_minor_locator(NullLocator())

@@ -5,10 +5,12 @@ Also what the paper reports of them, to stand beside what is measured here (`pub
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
+
+from mbc_engine.config import READ_MODES
 
 Protocol = Literal["online", "retention", "scaling", "code-usage"]
 # Section 4.2: documents that a model is adapted to before it is asked.
@@ -28,6 +30,8 @@ class MethodKind:
         adapts: whether its answers depend on the documents taken in, so that retention and scaling make sense.
         needs_training_data: whether it needs questions to train on even around a trained model.
         is_retriever_reader: whether it is one, such as mini; all others are built around a base LM.
+        is_ranked: whether it can lead a table, which neither controls nor those that know the right document do.
+        read: how its memory is read; None is the experiment's way, or the model's own.
     """
 
     name: str
@@ -40,12 +44,25 @@ class MethodKind:
     adapts: bool = True
     needs_training_data: bool = False
     is_retriever_reader: bool = False
+    is_ranked: bool = True
+    read: str | None = None
+
+    def by(self, read: str) -> "MethodKind":
+        """The same with a read of its own, in its name too; so is the method that it is a control of."""
+        changes = {"name": f"{self.name}-{read}", "title": f"{self.title}, {read} read", "read": read}
+        described = f"{self.description}; {read} read"
+        return replace(
+            self, **changes, description=described, control_of=self.control_of and f"{self.control_of}-{read}"
+        )
 
 
-METHODS: Mapping[str, MethodKind] = {
-    name: MethodKind(name, **{**method, "needs": tuple(method.get("needs", ()))})
+_KINDS = [
+    MethodKind(name, **{**method, "needs": tuple(method.get("needs", ()))})
     for name, method in tomllib.loads(_FOLDER.joinpath("methods.toml").read_text("utf-8")).items()
-}
+]
+_READ_IN_MANY_WAYS = ("mbc", "mbc-wrong", "mac", "mac-wrong")
+_BY_READ = [kind.by(read) for read in READ_MODES for kind in _KINDS if kind.name in _READ_IN_MANY_WAYS]
+METHODS: Mapping[str, MethodKind] = {kind.name: kind for kind in (*_KINDS, *_BY_READ)}
 
 
 def title_of(method: str) -> str:

@@ -7,16 +7,18 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from mbc_engine.evaluation.results import CodeUsage, ExperimentFolder, Measurement, MethodResults, PairedTest, pair_all
 from mbc_engine.evaluation.statistics import SIGNIFICANT, Difference, Interval
-from mbc_engine.events import StageFinished, StageSkipped
+from mbc_engine.events import StageFinished, StageSkipped, Validated
 from mbc_engine.experiments import registry
 from mbc_engine.experiments.cells import Cell, cells
 from mbc_engine.experiments.registry import METHODS, controls_of, title_of
 from mbc_engine.experiments.settings import BaseSettings, DatasetSettings, settings_in
-from mbc_engine.runs.event_log import EventFollower
+from mbc_engine.runs.event_log import EventFollower, read_events
+from mbc_engine.runs.training_runs import EVENTS
 
 Judgement = Literal["worse", "no", "unchecked", "partly", "yes"]
 # Below this, one question is a percentage point or more.
@@ -45,7 +47,8 @@ class MethodReport:
 
     @property
     def is_ranked(self) -> bool:
-        return self.online is not None and not self.is_control
+        is_rival = METHODS[self.method].is_ranked if self.method in METHODS else True
+        return self.online is not None and is_rival and not self.is_control
 
     def published_after(self, documents: int) -> dict[str, Any] | None:
         """The paper's retention after so many documents, where as many first ones as ours are asked about."""
@@ -57,17 +60,21 @@ class MethodReport:
 
 @dataclass(frozen=True)
 class CellReport:
-    """A base LM on a dataset, with its tests; `leader` has the best EM, spoilt banks aside."""
+    """A base LM on a dataset, with its tests; `leader` has the best EM, spoilt banks and the oracle aside; `asked` are
+    the methods that the experiment asks for here."""
 
     name: str
     base: str
     dataset: str
     rows: tuple[MethodReport, ...]
+    asked: tuple[str, ...]
     leader: str | None
     against_leader: tuple[PairedTest, ...]
     against_controls: tuple[PairedTest, ...]
     code_usage: CodeUsage | None
     published_usage: dict[str, Any] | None
+    # Of each training: its steps, and F1 in percent and loss of the validation questions then.
+    validations: Mapping[str, Sequence[tuple[int, float, float | None]]]
 
     @property
     def title(self) -> str:
@@ -106,13 +113,23 @@ Results = Mapping[str, MethodResults]
 
 def read_report(folder: ExperimentFolder) -> tuple[Report, dict[str, Results]]:
     """The report of what an experiment found out so far, and what it is made of, by cell and method."""
-    methods, found = settings_in(folder.path).methods, list(read_results(folder))
-    built = [
-        cell_report(cell.base, cell.dataset, own, methods, folder.cell(cell.name).read("", "code-usage"))
-        for cell, own in found
-    ]
-    report = build_report(origin_of(folder), built, methods, missing=_missing(folder))
+    found = list(read_results(folder))
+    built = []
+    for cell, own in found:
+        asked, _ = cell.settings.of(cell.base)
+        kept = folder.cell(cell.name)
+        usage, curves = kept.read("", "code-usage"), _validations(kept.prepared_folder)
+        built.append(cell_report(cell.base, cell.dataset, own, asked, usage, curves))
+    report = build_report(origin_of(folder), built, missing=_missing(folder))
     return report, {cell.name: own for cell, own in found}
+
+
+def _validations(prepared: Path) -> dict[str, tuple[tuple[int, float, float | None], ...]]:
+    logs = {path.parent.name: read_events(path) for path in sorted(prepared.glob(f"*/{EVENTS}"))}
+    return {
+        name: tuple((own.step, own.f1, own.loss) for own in log if isinstance(own, Validated))
+        for name, log in logs.items()
+    }
 
 
 def origin_of(folder: ExperimentFolder) -> dict[str, Any]:
@@ -144,6 +161,7 @@ def cell_report(
     results: Results,
     asked: Sequence[str],
     code_usage: CodeUsage | None = None,
+    validations: Mapping[str, Sequence[tuple[int, float, float | None]]] | None = None,
 ) -> CellReport:
     """Test and order what the methods of a cell did; those `asked` for are tested against their controls."""
     rows = []
@@ -163,11 +181,13 @@ def cell_report(
         base.title,
         dataset.title,
         tuple(rows),
+        tuple(asked),
         leader,
         against_leader=_tests(results, to_lead),
         against_controls=_tests(results, _pairs(asked)),
         code_usage=code_usage,
         published_usage=registry.published_usage(base.name, dataset.name),
+        validations=validations or {},
     )
 
 
@@ -187,11 +207,11 @@ def _tests(results: Results, names: Iterable[tuple[str, str]]) -> tuple[PairedTe
 
 
 def build_report(
-    origin: dict[str, Any], cells: Sequence[CellReport], asked: Sequence[str], *, missing: Sequence[dict[str, str]] = ()
+    origin: dict[str, Any], cells: Sequence[CellReport], *, missing: Sequence[dict[str, str]] = ()
 ) -> Report:
-    """Judge what an experiment that asks for some methods found out in its cells."""
+    """Judge what an experiment found out in its cells."""
     order = get_args(Judgement)
-    verdicts = [verdict for cell in cells for verdict in _verdicts(cell, asked)]
+    verdicts = [verdict for cell in cells for verdict in _verdicts(cell)]
     # What spoilt banks tell before the rest, and bad news before good.
     verdicts.sort(key=lambda verdict: (not _spoilt_bank(verdict.controls[0]), order.index(verdict.outcome)))
     cautions = tuple(caution for cell in cells for caution in _cautions(cell))
@@ -219,11 +239,11 @@ _OF_METHODS: Final[Mapping[Judgement, tuple[str, str]]] = {
 }
 
 
-def _verdicts(cell: CellReport, asked: Sequence[str]) -> Iterator[Verdict]:
+def _verdicts(cell: CellReport) -> Iterator[Verdict]:
     tests = {(test.first, test.second): test for test in cell.against_controls}
     # A method's spoilt banks make a sentence, and so do the methods that have the same control.
     groups: dict[tuple[str, Judgement], list[_Pair]] = {}
-    for method, control in _pairs(asked):
+    for method, control in _pairs(cell.asked):
         row = cell.row(method)
         if row is not None and row.online is not None:
             test = tests.get((method, control))

@@ -20,14 +20,16 @@ from mbc_engine.experiments.cells import Cell, Stage, cells
 from mbc_engine.experiments.registry import METHODS, published
 from mbc_engine.experiments.settings import ExperimentSettings
 from mbc_engine.machine import memory, usable_cores
+from mbc_engine.methods.method import QuestionSettings
 
 if TYPE_CHECKING:
     from mbc_engine.paper.builder import Parameters
 
 _SINGLE: Final = 4  # bytes of a float
 _MOMENTS: Final = {"adam": 2 * _SINGLE, "adafactor": 0}
-# Operations a second of a core, as a small suite took them, and of a large GPU, assumed.
+# Operations a second of a core, as answering SmolLM2-135M took them, and of a large GPU, assumed.
 _CORE, _GPU = 1e11, 1e14
+_BF16: Final = 5.0  # times as many where a core is made for bf16: training SmolLM2-135M took 4.5 to 5.5e11
 _DOCUMENT, _QUESTION = 256, 48  # tokens; an answer goes with its question
 ASSUMED: Final = f"{_DOCUMENT} tokens a document and {_QUESTION} a question with its answer; half or twice is possible"
 _UNKNOWN_MEMORY: Final = 1 << 62
@@ -47,13 +49,15 @@ class Availability:
 
 @dataclass(frozen=True)
 class Machine:
-    """What there is to compute on: a torch device, bytes of memory, and operations a second, which are assumed."""
+    """What there is to compute on: a torch device, bytes of memory, and operations a second, which are assumed; those
+    of a training in bf16 are `bf16_gain` times as many."""
 
     device: str
     description: str
     memory: int
     speed: float
     has_hub: bool
+    bf16_gain: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -86,8 +90,10 @@ def this_machine(device: str, *, has_hub: bool) -> Machine:
         import torch
 
         return Machine(device, torch.cuda.get_device_name(device), torch.cuda.mem_get_info(device)[1], _GPU, has_hub)
-    cores = usable_cores()
-    return Machine(device, f"{cores} cores", memory() or _UNKNOWN_MEMORY, cores * _CORE, has_hub)
+    from mbc_engine.mini.span_reader import is_fast_in_bf16
+
+    cores, gain = usable_cores(), _BF16 if device == "cpu" and is_fast_in_bf16() else 1.0
+    return Machine(device, f"{cores} cores", memory() or _UNKNOWN_MEMORY, cores * _CORE, has_hub, gain)
 
 
 def requirements(settings: ExperimentSettings, machine: Machine, *, max_hours: float = 100.0) -> list[CellRequirements]:
@@ -126,7 +132,10 @@ def _of_cell(cell: Cell, read: Cell, machine: Machine, max_hours: float) -> Cell
     judged: dict[str, Stage] = {}
     for stage in cell.stages():
         taken = None if config is None else _memory(stage, config, cell.base.optimiser)
-        hours = _operations(stage, cell, config, counts) / machine.speed / 3600 if config and counts else None
+        hours = None
+        if config and counts:
+            speed = machine.speed * (machine.bf16_gain if _is_in_bf16(stage, cell, config) else 1)
+            hours = _operations(stage, cell, config, counts) / speed / 3600
         obstacle, follows = f"{missing.name} is {missing.status}" if missing else None, None
         if obstacle is None and taken is not None and taken > machine.memory:
             room = f"there are {machine.memory / 1e9:.0f} GB on {machine.description}"
@@ -158,7 +167,7 @@ def _memory(stage: Stage, config: Config, optimiser: str) -> int:
     kind = METHODS[stage.subject]
     if kind.is_fine_tuned:
         return tuned
-    return stored if {"mac", "mbc"} & {*kind.needs} else _SINGLE * base_parameters
+    return stored if {"mac", "mbc", "mbc-unquantised"} & {*kind.needs} else _SINGLE * base_parameters
 
 
 def _operations(stage: Stage, cell: Cell, config: Config, counts: dict[str, int]) -> float:
@@ -169,9 +178,9 @@ def _operations(stage: Stage, cell: Cell, config: Config, counts: dict[str, int]
         case "code-usage", _:
             forward = 0
         case "prepare", "questions":
-            forward = 3 * base * _QUESTION * settings.question_training.epochs * counts["base-train"]
+            forward = 3 * base * _QUESTION * _seen(settings.question_training, counts["base-train"])
         case "prepare", "reader":
-            forward = 3 * base * (_DOCUMENT + _QUESTION) * settings.reading_training.epochs * counts["train"]
+            forward = 3 * base * (_DOCUMENT + _QUESTION) * _seen(settings.reading_training, counts["train"])
         case "prepare", "camels":  # a step within each step
             own = settings.camels
             forward = 6 * base * _DOCUMENT * own.steps * own.inner_batches * own.inner_documents
@@ -190,14 +199,27 @@ def _operations(stage: Stage, cell: Cell, config: Config, counts: dict[str, int]
     return 2 * forward
 
 
+def _is_in_bf16(stage: Stage, cell: Cell, config: Config) -> bool:
+    own = {"questions": cell.settings.question_training, "reader": cell.settings.reading_training}
+    is_training = stage.kind == "prepare" and stage.subject != "camels"
+    return is_training and own.get(stage.subject, config.training).precision == "bf16"
+
+
+def _seen(settings: QuestionSettings, questions: int) -> int:
+    return settings.epochs * min(questions, settings.most_train or questions)
+
+
 def _stream(kind: str, settings: ExperimentSettings, counts: dict[str, int]) -> tuple[int, int]:
     documents, questions, own = counts["documents"], counts["questions"], settings.retention
     if kind == "rate":
         return len(settings.rates) * counts["swept documents"], len(settings.rates) * counts["swept questions"]
-    retained = range(own.first, own.first + own.further + 1, own.step)
-    wanted = {"retention": retained, "scaling": settings.scaling}.get(kind, ())
-    sizes = sorted(size for size in wanted if size <= documents)
-    return (sizes[-1], len(sizes) * questions * sizes[0] // documents) if sizes else (documents, questions)
+    if kind == "scaling":
+        sizes = sum(size <= documents for size in settings.scaling)
+        return sizes * documents, sizes * questions
+    retained = range(own.first, min(own.first + own.further, documents) + 1, own.step)
+    if kind != "retention" or not retained:
+        return documents, questions
+    return retained[-1], len(retained) * questions * own.first // documents
 
 
 def _counts(cell: Cell, data: Iterable[Availability]) -> dict[str, int] | None:

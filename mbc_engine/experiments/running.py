@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import mbc_engine
+from mbc_engine.datasets.layout import evenly_spaced
 from mbc_engine.errors import DataError, MBCError
 from mbc_engine.evaluation.protocols import online, retention, scaling
 from mbc_engine.evaluation.results import CellFolder, CodeUsage, ExperimentFolder
@@ -198,6 +199,7 @@ def _preparation(name: str, cell: Cell, stop: threading.Event) -> Iterator[Event
         own, examples = settings.question_training, cell.question_train
         if name == "reader":
             own, examples = settings.reading_training, cell.train
+        examples = evenly_spaced(examples, own.most_train)
         how: Any = {"reads": name == "reader", "optimiser": cell.base.optimiser, "seed": settings.seed, "stop": stop}
         return train_on_questions(cell.base_lm(), examples, cell.validation, folder, own, **how)
     if name == "camels":

@@ -5,7 +5,7 @@ The files of a suite's datasets lie in a folder that whoever runs it names.
 
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
@@ -32,6 +32,8 @@ class BaseSettings(BaseModel):
     changes: list[str] = Field([], description="section.key=value changes of the preset")
     model: str | None = Field(None, description="a trained MBC model, in place of a preset")
     optimiser: Literal["adam", "adafactor"] = Field("adam", description="of fine-tuning, with a preset or a model")
+    methods: list[str] = Field([], description="[] is the suite's")
+    protocols: list[Protocol] = Field([], description="[] is the suite's")
 
 
 class DatasetSettings(BaseModel):
@@ -87,6 +89,18 @@ class ExperimentSettings(BaseModel):
     reading_training: QuestionSettings = QuestionSettings()
     camels: CamelsSettings = CamelsSettings()
     code_usage_changes: list[str] = Field([], description="changes of the preset for the two trainings of code-usage")
+
+    def of(self, base: BaseSettings) -> tuple[list[str], list[Protocol]]:
+        """The methods and the protocols for a base LM."""
+        return base.methods or self.methods, base.protocols or self.protocols
+
+    def only(self, bases: Sequence[str]) -> "ExperimentSettings":
+        """The same with some of the base LMs, by name. Raises ConfigError if there is none of a name."""
+        names = [base.name for base in self.bases]
+        for name in bases:
+            if name not in names:
+                raise ConfigError(f"The suite has no base LM {name!r}.", hint=f"It has {', '.join(names)}.")
+        return self.model_copy(update={"bases": [base for base in self.bases if base.name in bases]})
 
 
 def suite_names() -> list[str]:
@@ -149,12 +163,13 @@ def _faults(settings: ExperimentSettings) -> Iterator[tuple[str, str]]:
     yield from _faults_of_names(settings)
     for base in settings.bases:
         yield from _faults_of_base(base, settings)
-    kinds = [METHODS[name] for name in settings.methods]
-    if not any(kind.adapts and kind.control_of is None for kind in kinds):
-        for protocol in {"retention", "scaling"}.intersection(settings.protocols):
-            wrong = f"none of the methods takes in documents, so {protocol} has nothing to measure"
-            yield wrong, "Add one that does, such as mbc."
-    learners = [kind.name for kind in kinds if kind.needs_training_data]
+    for base in settings.bases:
+        methods, protocols = settings.of(base)
+        if not any(METHODS[name].adapts and METHODS[name].control_of is None for name in methods):
+            for protocol in {"retention", "scaling"}.intersection(protocols):
+                wrong = f"none of the methods takes in documents, so {protocol} has nothing to measure"
+                yield wrong, "Add one that does, such as mbc."
+    learners = [name for name in _methods(settings) if METHODS[name].needs_training_data]
     learners += [f"the preset {base.preset}" for base in settings.bases if base.model is None]
     for dataset in settings.datasets:
         if learners and not dataset.train:
@@ -162,14 +177,18 @@ def _faults(settings: ExperimentSettings) -> Iterator[tuple[str, str]]:
             yield wrong, "Give questions to learn from: --train."
 
 
+def _methods(settings: ExperimentSettings) -> list[str]:
+    return list(dict.fromkeys(name for base in settings.bases for name in settings.of(base)[0]))
+
+
 def _faults_of_names(settings: ExperimentSettings) -> Iterator[tuple[str, str]]:
-    for name in settings.methods:
-        if name not in METHODS:
-            yield f"there is no method {name!r}", f"Methods: {', '.join(METHODS)}."
+    for name in [name for name in _methods(settings) if name not in METHODS]:
+        yield f"there is no method {name!r}", f"Methods: {', '.join(METHODS)}."
     bases, datasets = [base.name for base in settings.bases], [dataset.name for dataset in settings.datasets]
-    protocols: list[str] = [*settings.protocols]
-    named = {"base": bases, "dataset": datasets, "method": settings.methods, "protocol": protocols}
-    for kind, given in named.items():
+    named: list[tuple[str, Sequence[str]]] = [("base", bases), ("dataset", datasets)]
+    for base in settings.bases:
+        named += zip(("method", "protocol"), settings.of(base), strict=True)
+    for kind, given in named:
         if not given:
             yield f"no {kind} is given", f"Name at least one {kind}."
         for name in given:
@@ -186,13 +205,14 @@ def _faults_of_base(base: BaseSettings, settings: ExperimentSettings) -> Iterato
     title = base.title
     if (base.preset is None) == (base.model is None):
         yield f"the base {base.name!r} needs either a preset or a model", "Leave one of them out."
-    if base.model is not None and "code-usage" in settings.protocols:
+    methods, protocols = settings.of(base)
+    if base.model is not None and "code-usage" in protocols:
         yield f"code-usage trains a preset, but {title} is a model", "Give a preset in its place."
     try:
         reads = base.model is not None and is_retriever_reader(base.model)
     except ModelError:  # reported when the model is looked for
         return
-    for name in settings.methods:
+    for name in methods:
         if reads and not METHODS[name].is_retriever_reader:
             wrong = f"the method {name} needs a model of the paper's method, and {title} is a retriever-reader"
             yield wrong, "Use --method retriever-reader, or a model or preset of the paper's method."

@@ -105,7 +105,7 @@ def _costs(cell: CellReport) -> Table:
     columns = ("method", "documents", *_COSTS, *_if(has_rates, "learning rate"))
     lines = []
     for row, online in measured:
-        documents = _count(online.cost.documents, f"{online.banks} memories" if online.banks > 1 else "")
+        documents = _documents(online)
         rate = _NONE if row.rate is None else Entry(f"{row.rate:g}", order=row.rate)
         lines.append((Entry(row.title), documents, *_cost_entries(online), *_if(has_rates, rate)))
     return _of_rows("Time and memory", columns, lines, [row for row, _ in measured], cell)
@@ -151,7 +151,7 @@ def _retention(cell: CellReport) -> Table:
 def _scaling(cell: CellReport) -> Table:
     lines = [
         (
-            *(Entry(row.title), _count(step.cost.documents)),
+            *(Entry(row.title), _documents(step)),
             *(_mean(step.scores.exact_match), _mean(step.scores.f1)),
             *_cost_entries(step),
         )
@@ -159,7 +159,7 @@ def _scaling(cell: CellReport) -> Table:
         for step in row.scaling
     ]
     columns = ("method", "documents", "EM", "F1", *_COSTS)
-    return Table("Scaling with the number of documents", columns, lines, is_detail=True)
+    return Table("Scaling with the documents of a memory", columns, lines, is_detail=True)
 
 
 def _usage(cell: CellReport) -> Table:
@@ -208,6 +208,10 @@ def _differences(test: PairedTest) -> Iterator[Entry]:
 
 def _count(count: int, note: str = "") -> Entry:
     return Entry(f"{count:,}", note, count)
+
+
+def _documents(found: Measurement) -> Entry:
+    return _count(found.cost.documents, f"{found.banks} memories" if found.banks > 1 else "")
 
 
 def _percent(value: float | None) -> Entry:

@@ -122,10 +122,18 @@ class EmptyBank(MemoryMethod):
 class WrongBank(MemoryMethod):
     """As many of the `others`, which are not the stream's, as the stream has documents; no source is the stream's."""
 
-    def __init__(self, model: MBC, others: Sequence[str], seed: int = 0, *, read_mode: str | None = None) -> None:
+    def __init__(
+        self,
+        model: MBC,
+        others: Sequence[str],
+        seed: int = 0,
+        *,
+        read_mode: str | None = None,
+        keeps_codes: bool = True,
+    ) -> None:
         self._others = list(dict.fromkeys(others))
         random.Random(seed).shuffle(self._others)
-        super().__init__(model, read_mode=read_mode)
+        super().__init__(model, read_mode=read_mode, keeps_codes=keeps_codes)
 
     def reset(self) -> None:
         super().reset()

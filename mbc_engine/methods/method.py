@@ -4,7 +4,7 @@ Also how base LMs and token weights are trained before.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, PositiveInt
 
@@ -22,6 +22,8 @@ class QuestionSettings(BaseModel):
     epochs: PositiveInt = 8
     batch_size: PositiveInt = 32
     learning_rate: Rate = 1e-4
+    precision: Literal["float32", "bf16"] = Field("float32", description="of its products; weights are float32")
+    most_train: PositiveInt | None = Field(None, description="most training questions")
 
 
 class CamelsSettings(BaseModel):

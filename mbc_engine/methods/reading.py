@@ -12,12 +12,14 @@ import numpy as np
 
 from mbc_engine.bank import MemoryBank, ModelSignature, StoredDocument
 from mbc_engine.bank.exchange import merge
+from mbc_engine.datasets.layout import QAExample
 from mbc_engine.lm.base import BaseLM
 from mbc_engine.lm.coding import CodingModel
 from mbc_engine.lm.encoders import padded_batches
 from mbc_engine.methods.method import Footprint, Method, MethodAnswer
 from mbc_engine.mini.model import RetrieverReader
 from mbc_engine.mini.retrieval import Scope, by_document
+from mbc_engine.paper.scoring import within_window
 from mbc_engine.ranking import Hit
 from mbc_engine.text.chunks import Chunker
 
@@ -130,6 +132,19 @@ class BM25Reading(Method):
         if self._index is None:
             self._index = BM25Index([piece for _, piece in self._pieces])
         return self._index
+
+
+class OracleReading(ClosedBook):
+    """The base LM reads the document that a question is about, or of several the first: the most that reading gives."""
+
+    def __init__(self, base: BaseLM, examples: Sequence[QAExample]) -> None:
+        super().__init__(base)
+        cut, first = passage_chunker(base), {example.question: example for example in reversed(examples)}
+        self._passages = {one.question: one.text for one in within_window(list(first.values()), cut)}
+
+    def answer(self, questions: Sequence[str]) -> list[MethodAnswer]:
+        passages = [self._passages.get(question, "") for question in questions]
+        return [MethodAnswer(text) for text in answers(self._base, questions, passages)]
 
 
 class RetrieveAndRead(Method):

@@ -1,11 +1,13 @@
 """How much each token of a document counts when a language model is fine-tuned on it (paper, section 4.3.2).
 
-Uniform weights, and salient spans, where only names and dates count (Guu et al. 2020, REALM). Numbers that are no dates
-do not count, as in the released code of CaMeLS.
+Uniform weights; TF-IDF, a variant of CaMeLS without its model (Hu et al. 2023); and salient spans, where only names and
+dates count (Guu et al. 2020, REALM). Numbers that are no dates do not count, as in the released code of CaMeLS.
 """
 
 import importlib
+import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, TypeAlias
 
@@ -32,6 +34,29 @@ def over_characters(piece: TokenisedText, marked: Iterable[tuple[int, int, float
         by_character[start:end] = by_character[start:end].clamp_min(weight)
     # A token may cover no character: some tokenizers put one before the first word.
     return torch.stack([by_character[start:end].amax() if start < end else torch.zeros(()) for start, end in spans])
+
+
+def tf_idf(corpus: Iterable[str]) -> TokenWeights:
+    """Weights by how often a token's word occurs in the piece, times how rare it is in a corpus.
+
+    The inverse document frequency is ln((1 + N) / (1 + n)) + 1 for a word in n of N texts; a word that the corpus lacks
+    is the rarest (the released code gives it no weight). The weights of a piece have mean 1, so that learning rates
+    compare with uniform weights, or are all 0 if it has no word.
+    """
+    texts = [{match[0].casefold() for match in _ANY_WORD.finditer(text)} for text in corpus]
+    texts_with = Counter(word for words in texts for word in words)
+
+    def weights(piece: TokenisedText) -> Tensor:
+        words = [(*match.span(), match[0].casefold()) for match in _ANY_WORD.finditer(piece.text)]
+        counts = Counter(word for *_, word in words)
+        weight = {word: own * (math.log((1 + len(texts)) / (1 + texts_with[word])) + 1) for word, own in counts.items()}
+        found = over_characters(piece, ((start, end, weight[word]) for start, end, word in words))
+        return found / found.mean() if found.any() else found
+
+    return weights
+
+
+_ANY_WORD: Final = re.compile(r"\w+")
 
 
 def _word_set(text: str) -> frozenset[str]:

@@ -107,7 +107,8 @@ def _epochs(
         for batch in batches[step - epoch * steps_per_epoch :]:
             began = time.monotonic()
             torch.manual_seed(seed + step)  # dropout is the same whenever this step is done
-            loss = base.train().loss(base.no_prefix(len(batch)), _targets(base, batch, reads))
+            with torch.autocast(base.model.device.type, torch.bfloat16, enabled=settings.precision == "bf16"):
+                loss = base.train().loss(base.no_prefix(len(batch)), _targets(base, batch, reads))
             loss.backward()
             optimiser.step()
             optimiser.zero_grad()

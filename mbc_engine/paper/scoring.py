@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from mbc_engine.datasets.layout import QAExample
@@ -53,6 +54,23 @@ def answer_from(
         batch = questions[start : start + _BATCH]
         for answer, hits in model.answer(batch, memory, read_mode=read_mode, top=SOURCES, reader=reader):
             yield answer, tuple(int(document_of[hit.chunk]) for hit in hits)
+
+
+@torch.no_grad()
+def answer_loss(model: MBC, examples: Sequence[QAExample], asked: Sequence[QAExample]) -> float:
+    """What it takes the base LM to say the shortest gold answers of questions, in nats a token, mean over questions.
+
+    They read a memory of the examples' documents.
+    """
+    memory, _ = memorise_documents(model, list(dict.fromkeys(example.text for example in examples)))
+    reader, total = model.reader(), 0.0
+    for start in range(0, len(asked), _BATCH):
+        batch = asked[start : start + _BATCH]
+        questions = [example.question for example in batch]
+        prefix = model.prefix(model.read(questions, memory, reader=reader).modulation)
+        golds = [shortest(example.answers) for example in batch]
+        total -= model.base.log_likelihood(prefix, questions, golds).sum().item()
+    return total / max(1, len(asked))
 
 
 def memorise_documents(model: MBC, texts: Sequence[str]) -> Memorised:

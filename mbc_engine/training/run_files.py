@@ -73,12 +73,13 @@ def recover_model(run: Path) -> None:
 class TrainingState:
     """Where a training stands after `step` optimiser steps.
 
-    `best_f1` is the best validated so far, in percent, -1 before the first; `events` the bytes of the event log that
-    belong to these steps.
+    `best_f1` is the best validated so far, in percent, and `best_epoch` its epoch, both -1 before the first; `events` the
+    bytes of the event log that belong to these steps.
     """
 
     step: int
     best_f1: float
+    best_epoch: int
     is_quantising: bool
     events: int
     seconds: float

@@ -161,7 +161,7 @@ class _Training:
         self.optimizer = processes.prepare(self.objective, optimizer, self.model.codebook)
         self.steps_per_epoch = self.data.steps(self.settings.batch_size)
         self.total_steps = self.steps_per_epoch * self.settings.epochs
-        self.state = run_files.TrainingState(0, -1.0, self.model.is_quantising, 0, 0.0)
+        self.state = run_files.TrainingState(0, -1.0, -1, self.model.is_quantising, 0, 0.0)
         self.usage_rest = SlowDown(_USAGE_SHARE, _USAGE_SECONDS)
         self.is_fresh = start is None
 
@@ -196,6 +196,8 @@ class _Training:
 
     def _steps(self, log: EventLog | None) -> Generator[events.Event, None, bool]:
         for epoch in range(self.state.step // self.steps_per_epoch, self.settings.epochs):
+            if self._is_flat(epoch):
+                break
             skip = self.state.step - epoch * self.steps_per_epoch
             for batch in self.data.epoch(epoch, self.settings.batch_size, seed=self.settings.seed, skip=skip):
                 yield from self._step(epoch, batch)
@@ -207,6 +209,11 @@ class _Training:
                 if (yield from self._between_steps(log, is_due=is_over)):
                     return True
         return False
+
+    def _is_flat(self, epoch: int) -> bool:
+        """Whether the best validated epoch is `patience` epochs ago."""
+        best, patience = self.state.best_epoch, self.settings.patience
+        return bool(patience) and best >= 0 and epoch > best + patience
 
     def _read_texts(self) -> Iterator[events.Progressed]:
         for event in chain(self.documents.fill(), self.questions.fill()):
@@ -299,11 +306,12 @@ class _Training:
         scores = validate(self.model, self.validation, self.processes)
         is_best = not self.model.is_warming_up and scores.f1 > self.state.best_f1
         if is_best:
-            self.state = replace(self.state, best_f1=scores.f1)
+            self.state = replace(self.state, best_f1=scores.f1, best_epoch=epoch)
             run_files.keep_model(self.model, self.config, self.run, writes=self.processes.is_main)
         exact_match, f1, first = (round(share, 3) for share in (scores.exact_match, scores.f1, scores.first_source))
         documents = len({example.text for example in self.validation})
-        yield events.Validated(self.state.step, epoch, scores.questions, documents, exact_match, f1, first, is_best)
+        figures = self.state.step, epoch, scores.questions, documents, exact_match, f1, first, is_best
+        yield events.Validated(*figures, loss=None if scores.loss is None else round(scores.loss, 5))
 
     def _seed(self, rank: int = 0) -> torch.Generator:
         """Make torch draw the same numbers whenever this rank does this step; returns chance that all ranks share."""

@@ -1,6 +1,7 @@
 """What is taken from the data at once: readouts by PCA, the codebook by k-means, centring; and validation scores."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -12,7 +13,7 @@ from mbc_engine.metrics import Scores
 from mbc_engine.paper.amortizer import Amortizer, EncoderAmortizer
 from mbc_engine.paper.codebook import Codebook
 from mbc_engine.paper.mbc import MBC
-from mbc_engine.paper.scoring import ask_all, score
+from mbc_engine.paper.scoring import answer_loss, ask_all, score
 from mbc_engine.training.data import TextStates
 from mbc_engine.training.processes import Processes
 
@@ -91,13 +92,14 @@ def _sample(count: int, most: int) -> Iterator[list[int]]:
 
 @torch.no_grad()
 def validate(model: MBC, questions: Sequence[QAExample], processes: Processes) -> Scores:
-    """The scores of all questions, at least one, asked of a memory of all their documents; each process asks a share."""
+    """Scores and loss of all questions, at least one, asked of a memory of all their documents; each process asks a share."""
     model.eval()
     share = processes.share(len(questions))
     # Stand-ins are asked too: with parameters in parts, all processes have to take the same steps.
     asked = [questions[place] for place in share.places]
     outcomes = processes.inside(lambda: list(ask_all(model, questions, asked=asked)))
-    scores = score(outcomes[: share.own])
+    loss = processes.inside(answer_loss, model, questions, asked)
+    scores = replace(score(outcomes[: share.own]), loss=loss)
     if processes.count == 1:
         return scores
     names = [name for name in vars(scores) if name != "questions"]

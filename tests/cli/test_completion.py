@@ -81,7 +81,7 @@ def test_what_is_evaluated(complete, home):
         (folder / name).mkdir(parents=True)
     for name in ("first", "second"):
         (folder / name / "experiment.toml").touch()
-    assert complete("eval", "--suite", "") == ["paper", "small"]
+    assert complete("eval", "--suite", "") == ["paper", "small", "smollm2"]
     assert complete("eval", "--method", "mbc-s") == ["mbc-shuffled-codes", "mbc-shuffled-documents"]
     assert complete("eval", "--protocol", "") == ["code-usage", "online", "retention", "scaling"]
     assert complete("eval", "--golds", "s") == ["shortest"]

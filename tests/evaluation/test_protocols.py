@@ -366,26 +366,13 @@ class TestScaling:
             Cost(4, 2.0, 0.5, on_disk=40, paper_bytes=108),
             Cost(8, 2.0, 0.5, on_disk=80, paper_bytes=116),
         ]
-        assert [own.scores.questions for own in found] == [4, 4, 4]
-        assert method.adapted == [1, 2, 2, 4]  # the first is warming up
-        assert events[-1] == Progressed("answer questions", 12, 12)
-        assert events[-2] == Progressed("take in documents", 8, 8)
+        assert [(own.banks, own.scores.questions) for own in found] == [(4, 16), (2, 16), (1, 16)]
+        assert method.adapted == [1, 2, 2, 2, 2, 1, 4, 4, 1, 8]  # the first of each size is warming up
+        assert events[-1] == Progressed("answer questions", 16, 16)
 
     def test_a_forgetful_method_falls_behind(self, examples):
         _, found = finished(scaling(Forgetful(3), stream(examples(8)), [2, 4, 8]))
-        assert [own.scores.exact_match.value for own in found] == [100, 50, 0]
-
-    def test_time_is_of_the_documents_that_were_added(self, examples, timed):
-        method = timed(Perfect())
-        slow = method.adapt
-
-        def adapt(documents: Sequence[str]) -> None:
-            slow(documents)
-            method.clock += len(method.documents)  # the more there are, the longer it takes
-
-        method.adapt = adapt
-        _, found = finished(scaling(method, stream(examples(4)), [2, 4]))
-        assert [own.cost.seconds_per_document for own in found] == [2 + 2 / 2, 2 + 4 / 2]
+        assert [own.scores.exact_match.value for own in found] == [100, 75, 37.5]
 
     def test_a_stream_that_fills_no_memory_is_an_error(self, examples):
         with pytest.raises(DataError, match="3 documents are too few for scaling, which starts at 4"):

@@ -78,8 +78,26 @@ def test_token_weights_are_learned_on_the_base_that_they_will_serve(settings):
 
 
 def test_only_what_changes_with_the_stream_is_followed_through_it(settings):
-    told = names(settings(methods=["mbc", "mbc-wrong", "closed-book"], protocols=["online", "retention", "scaling"]))
-    assert [name for name in told if "retention" in name or "scaling" in name] == ["mbc retention", "mbc scaling"]
+    methods = ["mbc", "mbc-wrong", "mbc-empty", "uniform", "closed-book"]
+    told = names(settings(methods=methods, protocols=["online", "retention", "scaling"]))
+    assert [name for name in told if "retention" in name or "scaling" in name] == [
+        "mbc retention",
+        "mbc scaling",
+        "mbc-wrong scaling",
+        "uniform retention",
+    ]
+
+
+def test_a_base_may_have_methods_and_protocols_of_its_own(settings):
+    (base,) = settings().bases
+    own = base.model_copy(update={"name": "own", "methods": ["mac"], "protocols": ["scaling"]})
+    assert names(settings(bases=[base, own])) == [
+        "prepare mbc",
+        "mbc online",
+        "mbc-empty online",
+        "prepare mac",
+        "mac scaling",
+    ]
 
 
 def test_a_trained_model_is_not_trained_again(settings):

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mbc_engine.experiments.cells import Cell, cells
-from mbc_engine.experiments.registry import METHODS
+from mbc_engine.experiments.registry import METHODS, controls_of
 from mbc_engine.experiments.settings import ExperimentSettings
 
 Settings = Callable[..., ExperimentSettings]
@@ -52,6 +52,16 @@ def test_a_control_that_a_read_cannot_tell_from_the_real_bank_is_not_asked(
     given = cell(read=read, bank_documents=bank, documents=8)
     assert (given.why_not("mbc-shuffled-documents") is None) == is_asked
     assert given.why_not("mbc-shuffled-codes") is given.why_not("mbc-empty") is given.why_not("mbc") is None
+
+
+def test_a_method_with_a_read_of_its_own_is_asked_in_it_and_so_is_its_control(cell: Callable[..., Cell]) -> None:
+    given = cell(read="routed:3")
+    methods: list[Any] = [given.method(f"{name}-flat") for name in ("mbc", "mbc-wrong", "mac", "mac-wrong")]
+    assert {method._read_mode for method in methods} == {"flat"}
+    assert [type(method).__name__ for method in methods] == ["MemoryMethod", "WrongBank"] * 2
+    assert [method._codebook is None for method in methods] == [False, False, True, True]
+    assert controls_of("mac-flat") == ("mac-wrong-flat",)
+    assert METHODS["mbc-wrong-flat"].title == "MBC, wrong bank, flat read"
 
 
 def test_every_control_says_what_it_spoils() -> None:

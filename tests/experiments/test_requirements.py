@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -145,11 +146,22 @@ def test_hours_are_counted_by_hand(settings):
     assert hours["uniform rate"] == pytest.approx(2 * 3 * (adapt + answer))
     assert hours["uniform online"] == pytest.approx(20 * (adapt + answer))
     assert hours["uniform retention"] == pytest.approx(20 * adapt + 3 * 4 * answer)
-    assert hours["uniform scaling"] == pytest.approx(10 * adapt + 2 * 5 * answer)
+    assert hours["mbc scaling"] == pytest.approx(2 * 20 * (memorise + ask))  # of 5 and of 10 documents
     assert hours["closed-book online"] == pytest.approx(20 * answer)
     assert hours["bm25 online"] == pytest.approx(20 * (answer + 2 * base * 256))
     assert hours["mbc online"] == pytest.approx(20 * (memorise + ask))
     assert cell.hours == pytest.approx(sum(hours.values()))
+
+
+def test_a_machine_made_for_bf16_trains_in_it_faster(settings):
+    given = settings(methods=["mbc", "closed-book"], question_training={"precision": "bf16"}, protocols=["online"])
+    slow = Machine("cpu", "an abacus", memory=10**13, speed=1 / 3600, has_hub=False)
+    usual, fast = (only(given, one, max_hours=1e30) for one in (slow, replace(slow, bf16_gain=5.0)))
+    gains = {one.name: one.hours / other.hours for one, other in zip(usual.stages, fast.stages, strict=True)}
+    in_bf16 = next(cells(given)).config().training.precision == "bf16"
+    assert gains == pytest.approx(
+        {"prepare mbc": 5 if in_bf16 else 1, "prepare questions": 5, "mbc online": 1, "closed-book online": 1}
+    )
 
 
 def test_datasets_of_the_paper_are_counted_by_the_paper_where_their_files_are_missing(settings, tmp_path):

@@ -7,7 +7,7 @@ import pytest
 
 from mbc_engine.config import load_preset
 from mbc_engine.errors import ConfigError
-from mbc_engine.experiments.cells import cells
+from mbc_engine.experiments.cells import Cell, cells
 from mbc_engine.experiments.registry import METHODS, published
 from mbc_engine.experiments.settings import (
     BaseSettings,
@@ -52,7 +52,7 @@ def suite(tmp_path, monkeypatch):
 
 
 def test_the_suites_of_the_package_are_usable():
-    assert suite_names() == ["paper", "small"]
+    assert suite_names() == ["paper", "small", "smollm2"]
     for name in suite_names():
         load_suite(name)
 
@@ -78,9 +78,28 @@ def test_the_paper_s_suite_is_its_table_1_with_the_paper_s_figures():
     assert paper.rates == [1e-4, 2.5e-5, 6.25e-6, 1.625e-6]
 
 
-def test_the_small_suite_has_every_method():
-    around_a_base_lm = [name for name, kind in METHODS.items() if not kind.is_retriever_reader]
+def test_the_small_suite_has_every_method_in_its_own_read():
+    around_a_base_lm = [name for name, kind in METHODS.items() if not kind.is_retriever_reader and kind.read is None]
     assert load_suite("small").methods == around_a_base_lm
+
+
+def test_the_smollm2_suite_has_every_read_of_mbc_beside_its_wrong_bank_and_mac():
+    suite = load_suite("smollm2")
+    asked = {name for base in suite.bases for name in suite.of(base)[0]}
+    for read in ("flat", "hierarchical", "routed"):
+        assert {f"mbc-{read}", f"mbc-wrong-{read}"} <= asked
+    around_a_base_lm = {name for name, kind in METHODS.items() if not kind.is_retriever_reader and kind.read is None}
+    assert around_a_base_lm <= asked
+    shapes = {(config.model.tokens, config.model.codebook.levels) for config in map(Cell.config, cells(suite))}
+    assert shapes == {(12, 2), (12, 1), (24, 2), (24, 1)}
+
+
+def test_a_suite_can_be_taken_in_parts():
+    suite = load_suite("smollm2")
+    part = suite.only(["smollm2-135m-24"])
+    assert [cell.name for cell in cells(part)] == ["smollm2-135m-24-squad-val"]
+    with pytest.raises(ConfigError, match="The suite has no base LM 'gpt2'"):
+        suite.only(["gpt2"])
 
 
 def test_a_retriever_reader_is_asked_alone_and_in_its_own_way(suite):
@@ -164,7 +183,7 @@ def test_a_preset_s_changes_are_checked_at_once(suite):
 def test_an_unknown_suite_is_told_with_those_that_there_are():
     with pytest.raises(ConfigError, match="There is no suite 'grand'") as caught:
         load_suite("grand")
-    assert caught.value.hint == "Suites: paper, small; or a TOML file."
+    assert caught.value.hint == "Suites: paper, small, smollm2; or a TOML file."
 
 
 def test_the_page_on_evaluation_shows_every_setting():

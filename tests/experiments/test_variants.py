@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mbc_engine.config import Config, load_preset, parse_config, preset_names
-from mbc_engine.experiments.cells import mac_of, without_reset
+from mbc_engine.experiments.cells import mac_of, without_codes, without_reset
 
 
 def changed(one: dict[str, Any], other: dict[str, Any], path: str = "") -> dict[str, Any]:
@@ -39,6 +39,12 @@ def test_mac_does_not_take_over_how_sure_of_its_answers_another_model_was() -> N
 def test_a_variant_is_a_config_that_can_be_written_and_read(variant: Any) -> None:
     config = variant(load_preset("smollm2-135m"))
     assert parse_config(config.to_toml(), "variant") == config
+
+
+def test_without_codes_kv_lora_stays() -> None:
+    config = load_preset("smollm2-135m")
+    found = changed(config.model_dump(), without_codes(config).model_dump())
+    assert found == {"model.quantised": False, "training.quantise_from": 0.0}
 
 
 def test_without_reset_only_the_reset_is_missing() -> None:

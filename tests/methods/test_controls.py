@@ -129,6 +129,9 @@ def test_a_wrong_bank_holds_as_many_others_and_never_names_the_right_one(model: 
     once.adapt(["Ada moved."] * 4)
     assert np.array_equal(once._kept(), method._kept()) and len(method._lengths) == 4
     assert {reply.sources for reply in method.answer(["Where did Ada move?", "Who moved?"])} == {()}
+    vectors = WrongBank(model, texts[4:], seed=2, keeps_codes=False)
+    vectors.adapt(["Ada moved."] * 4)
+    assert vectors._kept().shape[2] == model.base.shape.dim  # MAC's
     before = method._kept()
     method.reset()
     method.adapt(["Ada moved."] * 4)

@@ -9,7 +9,7 @@ import pytest
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.lm.base import BaseLM, load_base
 from mbc_engine.methods.method import Method, MethodAnswer, QuestionSettings
-from mbc_engine.methods.reading import MAX_NEW_TOKENS, BM25Index, BM25Reading, ClosedBook
+from mbc_engine.methods.reading import MAX_NEW_TOKENS, BM25Index, BM25Reading, ClosedBook, OracleReading
 from mbc_engine.methods.tuning import train_on_questions
 
 DOCUMENTS = [
@@ -52,6 +52,14 @@ def test_bm25_reads_the_best_document(parrot: BaseLM) -> None:
         MethodAnswer(f"read: {DOCUMENTS[1]}", (1, 0, 2)),
         MethodAnswer("read: ", ()),  # no document has any of its words
     ]
+
+
+def test_an_oracle_reads_the_document_of_each_question_whatever_was_taken_in(parrot: BaseLM) -> None:
+    examples = [QAExample(str(number), DOCUMENTS[number], f"Question {number}?", ("A",)) for number in (1, 2)]
+    examples.append(QAExample("3", DOCUMENTS[0], "Question 2?", ("A",)))  # asked about another document before
+    method = OracleReading(parrot, examples)
+    answered = [reply.text for reply in method.answer(["Question 2?", "Question 1?"])]
+    assert answered == [f"read: {DOCUMENTS[2]}", f"read: {DOCUMENTS[1]}"]
 
 
 def test_of_a_document_that_comes_twice_the_first_is_named(parrot: BaseLM) -> None:

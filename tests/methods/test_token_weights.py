@@ -1,5 +1,6 @@
-"""Weights of tokens: salient spans by rules on sentences that mislead them, and by a stand-in of spaCy."""
+"""Weights of tokens: TF-IDF by hand, salient spans by rules on sentences that mislead them, and by a stand-in of spaCy."""
 
+import math
 import sys
 from itertools import groupby
 from types import ModuleType, SimpleNamespace
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 
 from mbc_engine.lm.base import TokenisedText, load_base
-from mbc_engine.methods.token_weights import over_characters, salient_spans
+from mbc_engine.methods.token_weights import over_characters, salient_spans, tf_idf
 
 
 @pytest.fixture
@@ -82,6 +83,16 @@ def test_dates_count(text: str, dates: list[str]) -> None:
 )
 def test_numbers_that_are_no_dates_do_not_count(text: str) -> None:
     assert found(text) == []
+
+
+def test_weights_by_hand_are_of_frequency_and_rarity() -> None:
+    # "the" is in 3 of 3 texts, "cat" in 1, "zebra" in none.
+    piece = TokenisedText("The cat, the zebra", (1,) * 6, ((0, 3), (3, 7), (7, 8), (8, 12), (12, 15), (15, 18)))
+    rarity = {n: math.log(4 / (1 + n)) + 1 for n in (0, 1, 3)}
+    raw = [2 * rarity[3], rarity[1], 0, 2 * rarity[3], rarity[0], rarity[0]]
+    weights = tf_idf(["The cat sat.", "the dog sat", "The the bird"])
+    assert weights(piece).tolist() == pytest.approx([6 * value / sum(raw) for value in raw])
+    assert weights(TokenisedText("?!", (1, 2), ((0, 1), (1, 2)))).tolist() == [0, 0]
 
 
 @pytest.mark.usefixtures("no_spacy")

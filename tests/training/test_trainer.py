@@ -26,7 +26,7 @@ from mbc_engine.events import (
 from mbc_engine.lm.base import load_base
 from mbc_engine.paper.checkpoint import load_model, trained_state
 from mbc_engine.paper.memories import CodeMemory
-from mbc_engine.paper.scoring import ask_all, score
+from mbc_engine.paper.scoring import ask_all, memorise_documents, score
 from mbc_engine.runs.event_log import read_events
 from mbc_engine.runs.training_runs import read_usage, write_usage
 from mbc_engine.training import run_files as keeping
@@ -117,6 +117,34 @@ def test_the_runs_model_is_the_best_validated_one(
         "snapshot.safetensors",
         "usage.safetensors",
     ]
+
+
+def test_training_ends_once_the_best_epoch_is_as_long_ago_as_patience_says(
+    tiny: Any, start: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F1 of 5, 9, 9 and 2 percent, killed after the third epoch's snapshot: two epochs without a better one are enough."""
+    real, figures = validation.score, iter((5.0, 9.0, 9.0, 2.0))
+    monkeypatch.setattr(validation, "score", lambda outcomes: replace(real(outcomes), f1=next(figures)))
+    config = tiny.config("gpt2", "bert", "training.epochs=9", "training.patience=2")
+    start(config, "run", until=lambda event: isinstance(event, CheckpointSaved) and event.step == 15)
+    rest = start(config, "run", resume=True)
+    assert [event.epoch for event in of(Validated, rest)] == [3]
+    assert isinstance(rest[-1], TrainFinished)
+    again = start(config, "run", resume=True)
+    assert not of(TrainStep, again)
+
+
+def test_the_validation_loss_is_that_of_the_gold_answers(
+    tiny: Any, start: Runner, tmp_path: Path, examples: Any
+) -> None:
+    (event,) = of(Validated, start(tiny.config("gpt2", "bert", "training.epochs=1"), "run"))
+    model, asked = load_model(tmp_path / "run" / "model"), examples(3)
+    memory, _ = memorise_documents(model, [one.text for one in asked])
+    losses = []
+    for one in asked:
+        prefix = model.prefix(model.read([one.question], memory).modulation)
+        losses.append(-model.base.log_likelihood(prefix, [one.question], [*one.answers]).item())
+    assert event.loss == pytest.approx(sum(losses) / 3, rel=1e-3)
 
 
 def test_a_second_training_in_the_same_folder_is_refused(tiny: Any, tmp_path: Path, examples: Any) -> None:

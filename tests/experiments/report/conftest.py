@@ -99,7 +99,7 @@ def report_of(cell_of: Callable[..., CellReport]) -> Callable[..., Report]:
 
     def report(**methods: MethodResults) -> Report:
         named = {name.replace("_", "-"): results for name, results in methods.items()}
-        return build_report(ORIGIN, [cell_of(named)], [*named])
+        return build_report(ORIGIN, [cell_of(named)])
 
     return report
 

@@ -150,7 +150,7 @@ async def test_text_from_outside_does_nothing(open_page):
 async def test_five_thousand_questions_to_four_methods_stay_quick(open_page, cell_of, results_of, predict, tmp_path):
     asked = {name: predict(2_500, 5_000, text=name) for name in ("mbc", "uniform", "closed-book", "bm25")}
     results = {name: replace(results_of(predictions), predictions=()) for name, predictions in asked.items()}
-    report = build_report(ORIGIN, [cell_of(results)], [])
+    report = build_report(ORIGIN, [cell_of(results)])
     path = tmp_path / "long.html"
     path.write_text(page(report, {"tiny-quiz": asked}))
     opened = await open_page(path)

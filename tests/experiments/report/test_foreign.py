@@ -29,7 +29,7 @@ def test_visible_text_stays_as_it_is(text):
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_html_reads_back_as_the_visible_text_alone(text):
     """A title and a caution, in an element and in an attribute of the page."""
-    cell = CellReport("c", text, "", (), None, (), (), None, None)
+    cell = CellReport("c", text, "", (), (), None, (), (), None, None, {})
     origin = {"title": text, "date": "", "command": text, "seed": 0, "environments": (), "settings": {"a": text}}
     read = []
     parser = HTMLParser()
