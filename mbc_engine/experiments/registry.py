@@ -49,10 +49,13 @@ class MethodKind:
 
     def by(self, read: str) -> "MethodKind":
         """The same with a read of its own, in its name too; so is the method that it is a control of."""
-        changes = {"name": f"{self.name}-{read}", "title": f"{self.title}, {read} read", "read": read}
-        described = f"{self.description}; {read} read"
         return replace(
-            self, **changes, description=described, control_of=self.control_of and f"{self.control_of}-{read}"
+            self,
+            name=f"{self.name}-{read}",
+            title=f"{self.title}, {read} read",
+            description=f"{self.description}; {read} read",
+            control_of=self.control_of and f"{self.control_of}-{read}",
+            read=read,
         )
 
 
