@@ -326,14 +326,16 @@ class Passages:
         return first or nowhere, None
 
 
-def best_sentences(encoder: "Model", wanted: "Sequence[tuple[str, str | None]]") -> list[str | None]:
+def best_sentences(encoder: "Model | None", wanted: "Sequence[tuple[str, str | None]]") -> list[str | None]:
     """The sentence of each passage that fits its question best, or None.
 
     It is the one that shares most with the question, words counting by how few sentences of the passage have them. Where
-    several do, which are compared in one batch, it is the one closest in meaning.
+    several do, which are compared in one batch, it is the one closest in meaning; without an encoder, the first.
     """
     closest = [_closest(question, _sentences(passage)) if passage else [] for question, passage in wanted]
     forms = {question: canonical_question(question) for question, _ in wanted}
+    if encoder is None:
+        return [next(iter(own), None) for own in closest]
     tied = [[forms[question], *own] for (question, _), own in zip(wanted, closest, strict=True) if len(own) > 1]
     texts = list(dict.fromkeys(chain.from_iterable(tied)))
     vectors = dict(zip(texts, encoder.sentence_vectors(texts), strict=True)) if texts else {}

@@ -1,6 +1,7 @@
 """BERT (Devlin et al., 2019) and MPNet (Song et al., 2020) in inference, without transformers, whose import takes seconds.
 
-Sentence vectors are those of transformers' `BertModel`, bit for bit: the codes in a bank depend on them.
+Sentence vectors are those of transformers' `BertModel`, bit for bit: the codes in a bank depend on them. In bfloat16,
+which only readers are in, padding is left out and attention is written out, which takes a quarter less time.
 """
 
 import json
@@ -66,31 +67,53 @@ class Bert(nn.Module):
             return functional.layer_norm(x, x.shape[-1:], scale, shift, config.layer_norm_eps)
 
         x = embedded("word", input_ids)
-        mask = None if attention_mask.all() else attention_mask.bool()[:, None, None]
+        is_token = attention_mask.bool()
+        is_packed = x.dtype == torch.bfloat16
+        mask = None if is_packed or is_token.all() else is_token[:, None, None]
         if config.model_type == "bert":
             types = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
             x = x + embedded("token_type", types)
             positions = torch.arange(input_ids.shape[1], device=x.device)[None]
         else:
-            is_token = (input_ids != config.pad_token_id).long()
-            positions = is_token.cumsum(1) * is_token + config.pad_token_id
+            not_pad = (input_ids != config.pad_token_id).long()
+            positions = not_pad.cumsum(1) * not_pad + config.pad_token_id
             bias = _position_bias(weights["encoder.relative_attention_bias.weight"], input_ids.shape[1])
             mask = bias if mask is None else bias.masked_fill(~mask, -torch.inf)
         x = normalised("embeddings.LayerNorm", x + embedded("position", positions))
+        if is_packed:
+            x, lengths = x[is_token], is_token.sum(1).tolist()
+
+        def attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+            return functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+
+        def packed_attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+            several = zip(*(each.split(lengths, dim=1) for each in (query, key, value)), strict=True)
+            return torch.cat([_attention(*own, None if mask is None else mask[0]) for own in several], dim=1)
+
         *projections, out, norm = _ATTENTION[config.model_type]
         for number in range(config.num_hidden_layers):
             layer = f"encoder.layer.{number}"
             query, key, value = (
-                linear(f"{layer}.attention.{name}", x).unflatten(-1, (config.num_attention_heads, -1)).transpose(1, 2)
+                linear(f"{layer}.attention.{name}", x).unflatten(-1, (config.num_attention_heads, -1)).transpose(-3, -2)
                 for name in projections
             )
-            read = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+            read = (packed_attention if is_packed else attention)(query, key, value)
             x = normalised(
-                f"{layer}.attention.{norm}", linear(f"{layer}.attention.{out}", read.transpose(1, 2).flatten(2)) + x
+                f"{layer}.attention.{norm}", linear(f"{layer}.attention.{out}", read.transpose(-3, -2).flatten(-2)) + x
             )
             inner = functional.gelu(linear(f"{layer}.intermediate.dense", x))
             x = normalised(f"{layer}.output.LayerNorm", linear(f"{layer}.output.dense", inner) + x)
+        if is_packed:
+            x = x.new_zeros(*input_ids.shape, x.shape[-1]).masked_scatter(is_token[..., None], x)
         return SimpleNamespace(last_hidden_state=x)
+
+
+def _attention(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> Tensor:
+    """Attention of one text, [heads, S, D], with a bias [heads, longest, longest]; fused attention is slower on a CPU."""
+    scores = query * query.shape[-1] ** -0.5 @ key.transpose(1, 2)
+    if bias is not None:
+        scores = scores + bias[:, : scores.shape[1], : scores.shape[2]]
+    return scores.softmax(-1, dtype=torch.float32).to(value.dtype) @ value
 
 
 def _position_bias(table: Tensor, length: int) -> Tensor:

@@ -158,6 +158,8 @@ def test_the_sentence_is_the_closest_of_its_own_passage(tiny: Any, long_document
     assert found == [None if passage is None else closest(model, question, passage) for question, passage in wanted]
     assert best_sentences(model, [("Who?", None)]) == [None]
     assert best_sentences(model, []) == []
+    first = ["The old painter moved to Izmir in the spring."] * 2
+    assert best_sentences(None, [("Why?", "\n\n".join(first))]) == first[:1]
 
 
 @pytest.mark.parametrize(

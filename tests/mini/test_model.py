@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 from mbc_engine import load_model
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.mini.model import RetrieverReader, reader_of, save
+from mbc_engine.mini.span_reader import Span
 from mbc_engine.ranking import Hit
 
 TEXTS = ["Ada moved to Aalen.", "The river rose, and nobody was hurt.", "Hugo won."]
@@ -101,3 +102,27 @@ def test_the_best_reader_whose_encoder_is_here_reads(model: RetrieverReader, mon
     with pytest.raises(ConfigError, match="no reader 'huge'") as caught:
         reader_of(settings, "huge")
     assert caught.value.hint == "Choose from large, own."
+
+
+@pytest.mark.parametrize(
+    ("shares", "margin", "read"),
+    [
+        ((0.5, 0.3, 0.1, 0.1), 1.0, 2),
+        ((0.95, 0.03, 0.01, 0.01), 1.0, 1),  # nearly all of the probability
+        ((0.5, 0.3, 0.1, 0.1), -1.0, 3),
+        ((0.95, 0.03, 0.01, 0.01), -1.0, 3),
+    ],
+)
+def test_as_many_chunks_are_read_as_it_takes(
+    model: RetrieverReader, monkeypatch: pytest.MonkeyPatch, shares: tuple[float, ...], margin: float, read: int
+) -> None:
+    model.reading = model.reading.model_copy(update={"passages": 2, "further": 1})
+    texts = ["one", "two", "three", "four"]
+
+    def spans(_questions: list[str], passages: list[list[str]]) -> list[list[Span]]:
+        return [[Span(text, place, 0, len(text), margin) for place, text in enumerate(own)] for own in passages]
+
+    monkeypatch.setattr(model.reader, "spans", spans)
+    hits = [Hit(chunk, share) for chunk, share in enumerate(shares)]
+    (answer,) = model.read(["Who?"], [hits], lambda wanted: {hit.chunk: texts[hit.chunk] for hit in wanted})
+    assert [text for _, text, _ in answer.read] == texts[:read]
