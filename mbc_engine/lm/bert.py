@@ -87,8 +87,9 @@ class Bert(nn.Module):
             return functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
 
         def packed_attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-            several = zip(*(each.split(lengths, dim=1) for each in (query, key, value)), strict=True)
-            return torch.cat([_attention(*own, None if mask is None else mask[0]) for own in several], dim=1)
+            several = zip(query.split(lengths, 1), key.split(lengths, 1), value.split(lengths, 1), strict=True)
+            bias = None if mask is None else mask[0]
+            return torch.cat([_attention(own, keys, values, bias) for own, keys, values in several], dim=1)
 
         *projections, out, norm = _ATTENTION[config.model_type]
         for number in range(config.num_hidden_layers):
@@ -113,7 +114,8 @@ def _attention(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -
     scores = query * query.shape[-1] ** -0.5 @ key.transpose(1, 2)
     if bias is not None:
         scores = scores + bias[:, : scores.shape[1], : scores.shape[2]]
-    return scores.softmax(-1, dtype=torch.float32).to(value.dtype) @ value
+    shares: Tensor = scores.softmax(-1, dtype=torch.float32).to(value.dtype)
+    return shares @ value
 
 
 def _position_bias(table: Tensor, length: int) -> Tensor:
