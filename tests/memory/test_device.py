@@ -193,7 +193,7 @@ def test_a_training_step_is_the_same_there(tiny: Any, examples: Any, tmp_path: P
             optimizer.step()
             optimizer.zero_grad()
             yield told.figures
-        save_snapshot(tmp_path / "snapshot", model, optimizer, TrainingState(2, 0.0, True, 0, 0.0))
+        save_snapshot(tmp_path / "snapshot", model, optimizer, TrainingState(2, 0.0, 0, True, 0, 0.0))
         yield load_snapshot(tmp_path / "snapshot", model, optimizer)
 
     here, there = (tiny.model("gpt2", "bert", *changes) for _ in range(2))
