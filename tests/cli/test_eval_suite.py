@@ -53,7 +53,8 @@ def test_a_plan_tells_what_is_here_and_what_is_not(grid_eval, home):
     assert lines[2].endswith("0 of 3 stages")
     assert lines[3] == f"Not available: {home}/lost.jsonl[:30], {home}/lost.jsonl[30:]"
     assert lines[-2].startswith("Memory is the least that the largest stage takes")
-    assert re.match(r"About [\d.e-]+ hours in all, assuming [\d.]+ Tflop/s( \([\d.]+ in bf16\))?, 256 tokens a document", lines[-1])
+    pattern = r"About [\d.e-]+ hours in all, assuming [\d.]+ Tflop/s( \([\d.]+ in bf16\))?, 256 tokens a document"
+    assert re.match(pattern, lines[-1])
     assert not (home / "XDG_DATA_HOME" / "mbc" / "evaluations").exists()
 
 
