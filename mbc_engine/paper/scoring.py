@@ -57,20 +57,20 @@ def answer_from(
 
 
 @torch.no_grad()
-def answer_loss(model: MBC, examples: Sequence[QAExample], asked: Sequence[QAExample]) -> float:
-    """What it takes the base LM to say the shortest gold answers of questions, in nats a token, mean over questions.
+def answer_losses(model: MBC, examples: Sequence[QAExample], asked: Sequence[QAExample]) -> list[float]:
+    """What it takes the base LM to say the shortest gold answer of each question, in nats a token.
 
     They read a memory of the examples' documents.
     """
     memory, _ = memorise_documents(model, list(dict.fromkeys(example.text for example in examples)))
-    reader, total = model.reader(), 0.0
+    reader, losses = model.reader(), list[float]()
     for start in range(0, len(asked), _BATCH):
         batch = asked[start : start + _BATCH]
         questions = [example.question for example in batch]
         prefix = model.prefix(model.read(questions, memory, reader=reader).modulation)
         golds = [shortest(example.answers) for example in batch]
-        total -= model.base.log_likelihood(prefix, questions, golds).sum().item()
-    return total / max(1, len(asked))
+        losses += (-model.base.log_likelihood(prefix, questions, golds)).tolist()
+    return losses
 
 
 def memorise_documents(model: MBC, texts: Sequence[str]) -> Memorised:

@@ -13,7 +13,7 @@ from mbc_engine.metrics import Scores
 from mbc_engine.paper.amortizer import Amortizer, EncoderAmortizer
 from mbc_engine.paper.codebook import Codebook
 from mbc_engine.paper.mbc import MBC
-from mbc_engine.paper.scoring import answer_loss, ask_all, score
+from mbc_engine.paper.scoring import answer_losses, ask_all, score
 from mbc_engine.training.data import TextStates
 from mbc_engine.training.processes import Processes
 
@@ -98,8 +98,8 @@ def validate(model: MBC, questions: Sequence[QAExample], processes: Processes) -
     # Stand-ins are asked too: with parameters in parts, all processes have to take the same steps.
     asked = [questions[place] for place in share.places]
     outcomes = processes.inside(lambda: list(ask_all(model, questions, asked=asked)))
-    loss = processes.inside(answer_loss, model, questions, asked)
-    scores = replace(score(outcomes[: share.own]), loss=loss)
+    losses = processes.inside(answer_losses, model, questions, asked)[: share.own]
+    scores = replace(score(outcomes[: share.own]), loss=sum(losses) / max(1, share.own))
     if processes.count == 1:
         return scores
     names = [name for name in vars(scores) if name != "questions"]
