@@ -341,9 +341,8 @@ class Memory:
         found = passages.of((), beside=[hit for _, hit in hits])
         unread = [(number, hit.chunk) for number, hit in hits if hit.chunk not in drafts[number].sentences]
         wanted = [(questions[number], found[chunk].passage) for number, chunk in unread]
-        fitting = dict(
-            zip(unread, best_sentences(None, wanted), strict=True)
-        )  # an encoder takes longer than it is worth
+        # An encoder takes longer than it is worth for sources that were not even read.
+        fitting = dict(zip(unread, best_sentences(None, wanted), strict=True))
         sources: list[list[Source]] = [[] for _ in drafts]
         for number, hit in hits:
             sentence = drafts[number].sentences.get(hit.chunk, fitting.get((number, hit.chunk)))

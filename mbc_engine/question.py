@@ -333,9 +333,9 @@ def best_sentences(encoder: "Model | None", wanted: "Sequence[tuple[str, str | N
     several do, which are compared in one batch, it is the one closest in meaning; without an encoder, the first.
     """
     closest = [_closest(question, _sentences(passage)) if passage else [] for question, passage in wanted]
-    forms = {question: canonical_question(question) for question, _ in wanted}
     if encoder is None:
         return [next(iter(own), None) for own in closest]
+    forms = {question: canonical_question(question) for question, _ in wanted}
     tied = [[forms[question], *own] for (question, _), own in zip(wanted, closest, strict=True) if len(own) > 1]
     texts = list(dict.fromkeys(chain.from_iterable(tied)))
     vectors = dict(zip(texts, encoder.sentence_vectors(texts), strict=True)) if texts else {}

@@ -2,7 +2,7 @@
 
     python recipes/mini/reader.py --data ../shared/data --out build/mini/readers/large --reader large --threads 2
     python recipes/mini/reader.py --data ../shared/data --out build/mini/readers/small --reader small --threads 2 \\
-        --learning-rate 1e-3
+        --learning-rate 1e-3 --share 0.78
 
 Learns from short sentences first, then from paragraphs of other domains, last from encyclopedias; a sixteenth of the
 articles is held out, for the figures it prints. Interrupted, it goes on from its last checkpoint when run again. Runs
