@@ -33,7 +33,7 @@ from mbc_cli.options import (
     option,
 )
 from mbc_cli.program import INTERRUPTED, ending_with, is_typed, stop_on_interrupt
-from mbc_cli.render.evaluation import ExperimentView, plan_json, print_comparison, print_plan, print_report
+from mbc_cli.render.evaluation import ExperimentView, plan_json, print_plan, print_report
 from mbc_cli.render.terminal import notes, out, print_json
 from mbc_cli.text import plain
 from mbc_engine.config import find_model
@@ -168,28 +168,6 @@ def show(run: EvaluationArgument, *, json: JsonOption = False) -> None:
       mbc eval show small --json | jq .verdicts
     """
     _show_report(existing_evaluation(run).path, as_json=json)
-
-
-def compare(
-    a: Annotated[str, typer.Argument(metavar="A", help="An evaluation.", autocompletion=complete_evaluations)],
-    b: Annotated[str, typer.Argument(metavar="B", help="Another one.", autocompletion=complete_evaluations)],
-    *,
-    json: JsonOption = False,
-) -> None:
-    """Compare two evaluations, method by method, on the questions they share.
-
-    Differences are B minus A, with a paired test over the questions.
-
-    Examples:
-      mbc eval compare small ./elsewhere/small
-    """
-    from mbc_engine.experiments.tables import compare_experiments
-
-    comparison = compare_experiments(existing_evaluation(a), existing_evaluation(b))
-    if json:
-        print_json(comparison)
-    else:
-        print_comparison(comparison)
 
 
 def find_evaluation(name: str) -> Path:

@@ -1,4 +1,4 @@
-"""An evaluation on the terminal: at work, its report, a comparison of two, and what one would need."""
+"""An evaluation on the terminal: at work, its report, and what one would need."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mbc_engine.experiments.report import Report
     from mbc_engine.experiments.requirements import Availability, CellRequirements, Machine
     from mbc_engine.experiments.settings import ExperimentSettings
-    from mbc_engine.experiments.tables import Entry, ExperimentComparison, Table
+    from mbc_engine.experiments.tables import Table
 
 _ALL = "Stages"
 _BARS = {"read texts": "Reading texts", "take in documents": "Taking in", "answer questions": "Answering"}
@@ -103,7 +103,6 @@ _ROOM_OF_DETAILS: Final = {
     "paper's bytes": 120,
     "per document": 120,
 }
-_ROOM_OF_DIFFERENCES: Final = {"questions": 110, "F1 difference": 84}
 
 
 def print_report(report: "Report") -> None:
@@ -137,42 +136,14 @@ def _print_tables(tables: "Sequence[Table]") -> None:
             print()
 
 
-def print_comparison(comparison: "ExperimentComparison") -> None:
-    _head(f"{comparison.second} against {comparison.first}", "percent, second less first")
-    for table in comparison.tables():
-        _head(table.title, "")
-        _print_table(table, _ROOM_OF_DIFFERENCES)
-    if not comparison.compared:
-        _print("They have no method in common.")
-    print()
-    for name, only in ((comparison.first, comparison.only_first), (comparison.second, comparison.only_second)):
-        if only:
-            methods = ", ".join(f"{cell} {method}" for cell, method in only)
-            _print((f"Only in {plain(name)}: ", "dim"), plain(methods))
-    _print_changes("Other settings", comparison.settings)
-    _print_changes("Another environment", comparison.environment)
-
-
-def _print_changes(title: str, changes: Sequence[Mapping[str, str | None]]) -> None:
-    if changes:
-        _head(title, "")
-        for change in changes:
-            before, now = plain(change["first"] or "none"), plain(change["second"] or "none")
-            _print((f"{plain(change['name'])}: ", "dim"), f"{before} → {now}")
-
-
 def _print_table(table: "Table", room: Mapping[str, int]) -> None:
     places = [number for number, name in enumerate(table.columns) if _has_room(room.get(name, 0))]
-    # "p" stands twice, once beside each difference; the second has room where its difference has.
-    if not _has_room(room.get("F1 difference", 0)) and table.columns.count("p") > 1:
-        places.remove(len(table.columns) - 1)
-    rows = [[_with_note(line[place]) for place in places] for line in table.lines]
+    rows = [
+        [f"{own.text} ({own.note})" if own.note else own.text for own in (line[place] for place in places)]
+        for line in table.lines
+    ]
     names = [table.columns[place] for place in places]
     print_table(names, rows, right=[name for name in names if name != "method"])
-
-
-def _with_note(entry: "Entry") -> str:
-    return f"{entry.text} ({entry.note})" if entry.note else entry.text
 
 
 def _has_room(columns: int) -> bool:

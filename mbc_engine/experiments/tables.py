@@ -1,13 +1,11 @@
-"""A report's figures as tables, and two experiments side by side."""
+"""A report's figures as tables."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any, Final, TypeVar
 
-from mbc_engine.evaluation.results import ExperimentFolder, Measurement, PairedTest, Prediction, pair_all
+from mbc_engine.evaluation.results import Measurement, PairedTest
 from mbc_engine.evaluation.statistics import Interval
-from mbc_engine.experiments.registry import METHODS, title_of
 from mbc_engine.experiments.report import (
     NOTHING,
     CellReport,
@@ -15,10 +13,8 @@ from mbc_engine.experiments.report import (
     difference,
     flat,
     interval,
-    origin_of,
     p_value,
     percent,
-    read_results,
     seconds,
     size,
 )
@@ -229,74 +225,3 @@ def backgrounds(origin: Mapping[str, Any]) -> Iterator[tuple[str, list[tuple[str
         yield title, list(flat(environment))
     if origin["settings"]:
         yield "Settings", list(flat(origin["settings"]))
-
-
-@dataclass(frozen=True)
-class ExperimentComparison:
-    """Two experiments, called by their folders, and what differs in their settings and environment.
-
-    `compared` has the cells and methods that both have answers of, and the test between them, None if they share no
-    question. Its first is the second experiment, so that a gain is a plus.
-    """
-
-    first: str
-    second: str
-    compared: tuple[dict[str, Any], ...]
-    only_first: tuple[tuple[str, str], ...]
-    only_second: tuple[tuple[str, str], ...]
-    settings: tuple[dict[str, str | None], ...]
-    environment: tuple[dict[str, str | None], ...]
-
-    def tables(self) -> list[Table]:
-        columns = ("method", "questions", "EM before", "EM", "EM difference", "p", "F1 difference", "p")
-        return [
-            Table(title, columns, [_gain(own) for own in self.compared if own["cell"] == cell])
-            for cell, title in dict.fromkeys((own["cell"], own["cell_title"]) for own in self.compared)
-        ]
-
-
-def compare_experiments(first: ExperimentFolder, second: ExperimentFolder) -> ExperimentComparison:
-    """Compare the second experiment with the first, cell by cell and method by method."""
-    titles, sides = dict[str, str](), list[dict[tuple[str, str], Sequence[Prediction]]]()
-    for folder in (first, second):
-        sides.append({})
-        for cell, results in read_results(folder):
-            titles.setdefault(cell.name, f"{cell.base.title} on {cell.dataset.title}")
-            sides[-1] |= {(cell.name, method): own.predictions for method, own in results.items() if own.predictions}
-    ones, others = sides
-    is_one_name = first.path.name == second.path.name
-    before, now = (str(folder.path) if is_one_name else folder.path.name for folder in (first, second))
-    methods = dict.fromkeys([*METHODS, *(method for _, method in ones)])
-    both = [key for key in product(titles, methods) if key in ones and key in others]
-    tests = pair_all([((now, others[key]), (before, ones[key])) for key in both])
-    compared = [
-        {"cell": name, "cell_title": titles[name], "method": method, "title": title_of(method), "test": test}
-        for (name, method), test in zip(both, tests, strict=True)
-    ]
-    origins = origin_of(first), origin_of(second)
-    return ExperimentComparison(
-        before,
-        now,
-        tuple(compared),
-        tuple(key for key in ones if key not in others),
-        tuple(key for key in others if key not in ones),
-        settings=_changes(*(origin["settings"] for origin in origins)),
-        environment=_changes(*(({}, *origin["environments"])[-1] for origin in origins)),
-    )
-
-
-def _changes(first: Mapping[str, Any], second: Mapping[str, Any]) -> tuple[dict[str, str | None], ...]:
-    before, now = dict(flat(first)), dict(flat(second))
-    return tuple(
-        {"name": name, "first": before.get(name), "second": now.get(name)}
-        for name in {**before, **now}
-        if name not in ("date", "command") and before.get(name) != now.get(name)
-    )
-
-
-def _gain(compared: Mapping[str, Any]) -> tuple[Entry, ...]:
-    test, title = compared["test"], Entry(compared["title"])
-    if test is None:
-        return (title, _count(0), *(_NONE,) * 6)
-    before, now = _percent(test.exact_match.second), _percent(test.exact_match.first)
-    return (title, _count(test.questions), before, now, *_differences(test))

@@ -86,7 +86,7 @@ def test_what_is_evaluated(complete, home):
     assert complete("eval", "--protocol", "") == ["code-usage", "online", "retention", "scaling"]
     assert complete("eval", "--golds", "s") == ["shortest"]
     assert complete("eval", "--run", "") == ["first", "second"]
-    assert complete("eval", "compare", "f") == ["first"]
+    assert complete("eval", "show", "f") == ["first"]
     assert complete("eval", "sh") == ["show"]
 
 

@@ -141,7 +141,6 @@ def test_an_unknown_model_is_an_error(mbc, questions):
             "There is no preset 'aaa",
         ),
         (["--json", "show", "first"], "--json does not apply to show."),
-        (["--data", "newswire:test:2", "compare", "one", "two"], "--data does not apply to compare."),
         (["--data", "newswire:test:2", "newswire:test:3"], "No such command 'newswire:test:3'."),
         (
             ["--data", "newswire:test:2", "--preset", "smollm2-135m"],
@@ -213,7 +212,7 @@ def test_a_learning_rate_is_not_chosen_by_nothing(mbc, model, questions):
 def test_looking_and_bad_input_import_no_torch():
     script = (
         "import sys; from typer.testing import CliRunner; from mbc_cli.app import app\n"
-        "for words in ('eval --help', 'eval', 'eval show nowhere', 'eval compare a b', 'eval --data none.csv',\n"
+        "for words in ('eval --help', 'eval', 'eval show nowhere', 'eval --data none.csv',\n"
         "              'eval --data newswire:test:2 --method uniform', 'eval --suite grand',\n"
         "              'eval --data newswire:test:2 --model nowhere'):\n"
         "    CliRunner().invoke(app, words.split())\n"

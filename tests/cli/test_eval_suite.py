@@ -96,14 +96,3 @@ def test_stages_that_take_too_long_are_skipped(grid_eval):
     result = grid_eval("--run", "grid", "--hours", "0")
     assert result.exit_code == 0, result.stderr
     assert "more than the 0 allowed" in result.stderr
-
-
-def test_two_runs_are_compared_question_by_question(grid_eval, mbc):
-    grid_eval("--run", "one")
-    grid_eval("--run", "two")
-    told = json.loads(mbc("eval", "compare", "one", "two", "--json").stdout)
-    assert [compared["method"] for compared in told["compared"]] == ["mbc", "mbc-empty"]
-    assert told["settings"] == []
-    shown = mbc("eval", "compare", "one", "two")
-    assert (shown.exit_code, "two against one" in shown.stdout) == (0, True)
-    assert json.loads(mbc("eval", "show", "one", "--json").stdout)["origin"]["title"] == "A grid"

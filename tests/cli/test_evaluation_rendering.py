@@ -1,4 +1,4 @@
-"""A report and a comparison on the terminal."""
+"""A report on the terminal."""
 
 import io
 import re
@@ -9,11 +9,10 @@ from rich.console import Console
 
 from mbc_cli.render import evaluation
 from mbc_cli.render import terminal as consoles
-from mbc_engine.evaluation.results import Cost, Measurement, MethodResults, Prediction, QuestionScores, pair_all
+from mbc_engine.evaluation.results import Cost, Measurement, MethodResults, Prediction, QuestionScores
 from mbc_engine.evaluation.statistics import Interval
 from mbc_engine.experiments.report import Report, build_report, cell_report
 from mbc_engine.experiments.settings import BaseSettings, DatasetSettings
-from mbc_engine.experiments.tables import ExperimentComparison
 
 ORIGIN = {"title": "t", "date": "", "command": "", "seed": 0, "environments": (), "settings": {}}
 
@@ -109,34 +108,3 @@ def test_a_pipe_gets_every_column(report, capsys):
     evaluation.print_report(report)
     line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("MBC\t33.3"))
     assert line.split("\t") == ["MBC", "33.3 (23.3 to 43.3)", "33.3 (23.3 to 43.3)", "33.3", *["\N{EN DASH}"] * 2, "60"]
-
-
-def test_a_comparison_fits_eighty_columns(screen):
-    (test,) = pair_all([(("new", predictions(30)), ("old", predictions(12)))])
-    text = screen(80)
-    evaluation.print_comparison(
-        ExperimentComparison(
-            "old",
-            "new",
-            (
-                {"cell": "tiny-quiz", "cell_title": "Tiny on Quiz", "method": "mbc", "title": "MBC", "test": test},
-                {"cell": "x", "cell_title": "X", "method": "mac", "title": "MAC", "test": None},
-            ),
-            (("tiny-quiz", "camels"),),
-            (),
-            ({"name": "documents", "first": "16", "second": "64"},),
-            (),
-        )
-    )
-    lines = text.getvalue().splitlines()
-    assert max(map(len, lines)) <= 80
-    (mbc,) = (line for line in lines if line.startswith("MBC"))
-    assert mbc.split()[1:3] == ["20.0", "50.0"] and "+30.0" in mbc
-    assert "Only in old: tiny-quiz camels" in lines
-    assert "documents: 16 → 64" in lines
-
-
-def test_experiments_with_nothing_in_common_are_said_to_have_nothing(screen):
-    text = screen(80)
-    evaluation.print_comparison(ExperimentComparison("a", "b", (), (), (), (), ()))
-    assert "They have no method in common." in text.getvalue()

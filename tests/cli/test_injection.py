@@ -199,7 +199,6 @@ def test_settings(mbc, home, monkeypatch, json):
         ["eval", "--suite", "{}"],
         ["eval", "--run", "{}"],
         ["eval", "show", "{}"],
-        ["eval", "compare", "{}", "{}"],
         ["calibrate", "--data", "{}"],
         ["train", "--preset", "{}", "--data", "newswire:train:2"],
         ["train", "--preset", "smollm2-135m", "--data", "{}"],
