@@ -11,12 +11,12 @@ def word_set(listed: str) -> frozenset[str]:
     return frozenset(listed.split())
 
 
-_ENGLISH: Final = word_set(
+ENGLISH: Final = word_set(
     "a about after all an and any are as at be been but by can could did do does for from had has have he her his how i if "
     "in into is it its my no not of on or our out over she so than that the their them there they this to up was we were "
     "what when where which who whom whose why will with would you your"
 )
-_ENGLISH_ALONE: Final = _ENGLISH - word_set("a an as do i in is no of on so was we")
+_ENGLISH_ALONE: Final = ENGLISH - word_set("a an as do i in is no of on so was we")
 # German, French, Spanish, Italian, Portuguese, Dutch, Swedish, Polish and Turkish.
 _FOREIGN: Final = word_set(
     "aber als auch auf aus bei beim bin bist dass dem denn doch durch ein eine einem einen einer eines er es gibt haben "
@@ -52,7 +52,7 @@ def seems_english(text: str) -> bool:
     """
     text = text[:_LONGEST].lower()
     words = _WORD.findall(text)
-    english = sum(word in _ENGLISH for word in words)
+    english = sum(word in ENGLISH for word in words)
     others = sum(character > "\u024f" for word in words for character in word)
     latin = sum(map(len, words)) - others
     # A sign of Chinese or Japanese is as much as a few letters.
