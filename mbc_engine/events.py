@@ -2,26 +2,26 @@
 
 from collections.abc import Callable, Generator
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar, dataclass_transform
 
 _T = TypeVar("_T")
 
 
+@dataclass_transform(frozen_default=True)
 @dataclass(frozen=True)
 class Event:
-    """Base of all events."""
+    """Base of all events, each a frozen dataclass."""
 
     kinds: ClassVar[dict[str, type["Event"]]] = {}
 
     def __init_subclass__(cls) -> None:
-        Event.kinds[cls.__name__] = cls
+        Event.kinds[cls.__name__] = dataclass(frozen=True)(cls)
 
     def to_json(self) -> dict[str, Any]:
         """The event as a JSON object, its class name under `event`."""
         return {"event": type(self).__name__, **asdict(self)}
 
 
-@dataclass(frozen=True)
 class Progressed(Event):
     """`done` of `total` items of some work are done; `total` is None if that is unknown."""
 
@@ -32,7 +32,6 @@ class Progressed(Event):
     total: int | None
 
 
-@dataclass(frozen=True)
 class TrainStarted(Event):
     """Training begins, or continues from `step` after an interruption."""
 
@@ -43,7 +42,6 @@ class TrainStarted(Event):
     trainable_parameters: int
 
 
-@dataclass(frozen=True)
 class TrainStep(Event):
     """One optimiser step: mean losses, and the fraction that the router got right, None without one.
 
@@ -66,7 +64,6 @@ class TrainStep(Event):
     reset_codes: int = 0
 
 
-@dataclass(frozen=True)
 class QuantisationStarted(Event):
     """The codebook was fitted to `vectors` vectors by k-means; from here on documents are codes."""
 
@@ -74,7 +71,6 @@ class QuantisationStarted(Event):
     vectors: int
 
 
-@dataclass(frozen=True)
 class Validated(Event):
     """Strict EM and token F1 in percent on the validation questions, and their loss in nats a token of the answer; the
     bank held all their documents."""
@@ -90,7 +86,6 @@ class Validated(Event):
     loss: float | None = None
 
 
-@dataclass(frozen=True)
 class CheckpointSaved(Event):
     """Everything needed to resume is in `path`."""
 
@@ -98,7 +93,6 @@ class CheckpointSaved(Event):
     path: str
 
 
-@dataclass(frozen=True)
 class TrainStateChanged(Event):
     """On request, training was paused after `step`, continues, or was stopped."""
 
@@ -107,7 +101,6 @@ class TrainStateChanged(Event):
     total_steps: int
 
 
-@dataclass(frozen=True)
 class TrainFinished(Event):
     """Training is done; the model to use is in `model`."""
 
@@ -116,7 +109,6 @@ class TrainFinished(Event):
     model: str
 
 
-@dataclass(frozen=True)
 class IngestStarted(Event):
     """`files` files were found, `size` bytes as they are on the disk; reading begins."""
 
@@ -124,7 +116,6 @@ class IngestStarted(Event):
     size: int
 
 
-@dataclass(frozen=True)
 class FileSkipped(Event):
     """A file, or a row of one, that was not ingested, and why, worded to follow its name."""
 
@@ -132,7 +123,6 @@ class FileSkipped(Event):
     reason: str
 
 
-@dataclass(frozen=True)
 class DocumentsIngested(Event):
     """Progress of this ingest: documents committed, chunks encoded, and bytes of the files on disk dealt with.
 
@@ -148,7 +138,6 @@ class DocumentsIngested(Event):
     sources: tuple[str, ...]
 
 
-@dataclass(frozen=True)
 class IngestFinished(Event):
     """The ingest is over; `bank_...` and sizes in bytes are of the whole bank.
 
@@ -180,7 +169,6 @@ class IngestFinished(Event):
     removed_sources: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
 class TextsRecoded(Event):
     """Of `chunks` texts to recode, `done` are; those that would take more bytes keep their codec.
 
@@ -196,7 +184,6 @@ class TextsRecoded(Event):
     problem: str = ""
 
 
-@dataclass(frozen=True)
 class DamageFound(Event):
     """Something in a bank file that does not add up: `where` it is, and `what` is wrong."""
 
@@ -204,7 +191,6 @@ class DamageFound(Event):
     what: str
 
 
-@dataclass(frozen=True)
 class BankVerified(Event):
     """A check of a whole bank is complete."""
 
@@ -213,7 +199,6 @@ class BankVerified(Event):
     damages: int
 
 
-@dataclass(frozen=True)
 class StageStarted(Event):
     """An experiment begins stage `number` of `total`: `prepare NAME` or `METHOD PROTOCOL`, in a cell (LM on dataset)."""
 
@@ -223,7 +208,6 @@ class StageStarted(Event):
     total: int
 
 
-@dataclass(frozen=True)
 class StageFinished(Event):
     """A stage is done and its result kept; `was_kept` says that it had been already."""
 
@@ -233,7 +217,6 @@ class StageFinished(Event):
     was_kept: bool
 
 
-@dataclass(frozen=True)
 class StageSkipped(Event):
     """A stage cannot be done here, and why; `follows` is the stage whose result it lacks, if that is all."""
 
@@ -243,7 +226,6 @@ class StageSkipped(Event):
     follows: str | None = None
 
 
-@dataclass(frozen=True)
 class TuningStep(Event):
     """A step of fine-tuning a base LM on questions, or of meta-training token weights."""
 
@@ -253,7 +235,6 @@ class TuningStep(Event):
     examples_per_second: float
 
 
-@dataclass(frozen=True)
 class TuningValidated(Event):
     """An epoch of fine-tuning on questions is over; `loss` is that of the validation questions, None without any."""
 
@@ -263,7 +244,6 @@ class TuningValidated(Event):
     is_best: bool
 
 
-@dataclass(frozen=True)
 class RateTried(Event):
     """A learning rate of the sweep on validation questions; figures in percent."""
 
@@ -272,7 +252,6 @@ class RateTried(Event):
     f1: float
 
 
-@dataclass(frozen=True)
 class ExperimentFinished(Event):
     """An experiment went through all its stages; its report is in `report`."""
 
@@ -282,7 +261,6 @@ class ExperimentFinished(Event):
     report: str
 
 
-@dataclass(frozen=True)
 class Calibrated(Event):
     """How the gains of a model's answers are to be read, and how well that does on questions it was not fitted to.
 
