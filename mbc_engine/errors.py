@@ -1,14 +1,4 @@
-"""The error tree. Every error a user can cause or meet is one of these, with one line of what and one of what to do.
-
-MBCError                 exit code 1
-├── ConfigError          2   a preset, an override or an option that cannot be used
-├── DataError            3   documents or question files that cannot be read
-├── ModelError           4   a model folder, hub id or file that cannot be used
-│   └── ModelMismatch    4   a bank or adapter that belongs to another model
-└── BankError            5   a bank that cannot be opened, read or written
-    ├── BankBusy         5   a bank that another process is writing
-    └── NothingToRead    5   a bank that holds nothing, or nothing of what was asked for
-"""
+"""The error tree. Every error a user can cause or meet is one of these, with one line of what and one of what to do."""
 
 
 class MBCError(Exception):

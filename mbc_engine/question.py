@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from mbc_engine.errors import ConfigError
-from mbc_engine.mini.question_form import canonical_question
 from mbc_engine.text import Chunk, Document, Part, Skipped, named_whole, read_document, reread_file, split_sentences
 from mbc_engine.text.chunks import Chunker
-from mbc_engine.text.language import word_set
+from mbc_engine.text.language import ENGLISH, canonical_question, word_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -359,11 +358,7 @@ def _closest(question: str, sentences: "Sequence[str]") -> list[str]:
     return [sentence for sentence, weight in zip(sentences, weights, strict=True) if weight == most]
 
 
-_FUNCTION_WORDS: Final = word_set(
-    "a about an and are as at be been but by can could did do does for from had has have he her him his how i if in into "
-    "is it its may me might must my no not of on or our she should so than that the their them then there these they this "
-    "those to us was we were what when where which who whom whose why will with would you your"
-)
+_FUNCTION_WORDS: Final = ENGLISH | word_set("him may me might must should then these those us")
 _WORD: Final = re.compile(r"[\w\u0300-\u036f]+")
 
 

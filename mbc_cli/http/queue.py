@@ -169,13 +169,9 @@ class MemoryService:
 
     def _process(self, key: Hashable, works: list[Any]) -> Sequence[Any]:
         if isinstance(key, tuple):
-            options, top = key
-            return self._search(options, top, works)
+            found = self.memory.search(works, key[0], top=key[1])
+            return [[passage_json(query, own) for own in each] for query, each in zip(works, found, strict=True)]
         return self._answer(key, works) if isinstance(key, AskOptions) else self._change(works)
-
-    def _search(self, options: AskOptions, top: int, queries: list[str]) -> list[Any]:
-        found = self.memory.search(queries, options, top=top)
-        return [[passage_json(query, own) for own in each] for query, each in zip(queries, found, strict=True)]
 
     def _answer(self, options: AskOptions, works: list[tuple[str, str, Callable[[str], None] | None]]) -> list[Any]:
         """Answers to questions that are asked in another form each, as fields of a completion; `content` is the message."""

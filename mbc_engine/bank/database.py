@@ -245,7 +245,8 @@ def write_schema(connection: sqlite3.Connection, header: BankHeader) -> None:
     """Make the tables of an empty bank. The caller holds a transaction."""
     for statement in TABLES.values():
         connection.execute(statement)
-    values, shape = _values(header), header.shape
+    shape, keeps = header.shape, (int(header.keeps_origins), int(header.keeps_text))
+    values = (*astuple(header.signature), *map(int, astuple(shape)), header.dim, *keeps, header.created)
     counts = write_counts(np.zeros((shape.levels, shape.positions, shape.num_codes), np.int64))
     row = (*values, header_checksum(values), counts, *TextState(), state_checksum(counts, TextState()))
     connection.execute(f"INSERT INTO bank VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608 - marks alone
@@ -306,11 +307,6 @@ def state_checksum(counts: bytes, texts: Sequence[int | str]) -> int:
 
 def _no_bank(path: Path) -> BankError:
     return BankError(f"No bank at {path}.", hint=f"Make one with `mbc ingest FOLDER --bank {path}`.")
-
-
-def _values(header: BankHeader) -> tuple[str | int, ...]:
-    keeps = int(header.keeps_origins), int(header.keeps_text)
-    return (*astuple(header.signature), *map(int, astuple(header.shape)), header.dim, *keeps, header.created)
 
 
 def header_checksum(values: Sequence[str | int]) -> int:

@@ -16,8 +16,6 @@ from mbc_engine.errors import DataError, ModelError
 from mbc_engine.events import Calibrated, Event, Progressed
 from mbc_engine.paper.confidence import ORIGINS, fit, judge
 from mbc_engine.paper.mbc import MBC
-from mbc_engine.paper.memories import ReadableMemory
-from mbc_engine.paper.reads import Reader
 from mbc_engine.paper.scoring import memorise_documents
 
 Gains = NDArray[np.float64]
@@ -49,7 +47,9 @@ def calibrate(
             indices = np.flatnonzero(places % banks == asking)
             for start in range(0, len(indices), _BATCH):
                 batch = indices[start : start + _BATCH]
-                gains[batch] = _gains(model, reader, memory, [asked[index].question for index in batch])
+                questions_of = [asked[index].question for index in batch]
+                reading = model.read(questions_of, memory, top=1, reader=reader)
+                gains[batch] = model.memory_gains(reading, questions_of, model.say(reading, questions_of))
                 done += len(batch)
                 yield Progressed("answer questions", done, 2 * count)
     fitted = _is_fitted(places)
@@ -118,11 +118,6 @@ def _dealt(
 def _is_fitted(places: NDArray[np.int64]) -> NDArray[np.bool_]:
     halves: NDArray[np.bool_] = places < np.median(places)
     return halves
-
-
-def _gains(model: MBC, reader: Reader, memory: ReadableMemory, questions: Sequence[str]) -> list[float]:
-    reading = model.read(questions, memory, top=1, reader=reader)
-    return model.memory_gains(reading, questions, model.say(reading, questions))
 
 
 def _calibrated(

@@ -144,9 +144,12 @@ class PairedTest:
 
 def pair_all(
     tests: Sequence[tuple[tuple[str, Sequence[Prediction]], tuple[str, Sequence[Prediction]]]],
-) -> list[PairedTest | None]:
-    """Several tests, each of a first and a second by name; those on the same questions share what is drawn."""
-    paired: list[PairedTest | None] = [None] * len(tests)
+) -> list[PairedTest]:
+    """Several tests, each of a first and a second by name, but for those that share no question.
+
+    Those on the same questions share what is drawn.
+    """
+    paired: dict[int, PairedTest] = {}
     groups: dict[tuple[int, ...], dict[int, list[tuple[Prediction, Prediction]]]] = {}
     known = {id(asked): by_question(asked) for test in tests for _, asked in test}
     for number, ((_, first), (_, second)) in enumerate(tests):
@@ -165,7 +168,7 @@ def pair_all(
             (first_name, _), (second_name, _) = tests[number]
             figures = found[place], found[len(members) + place]
             paired[number] = PairedTest(first_name, second_name, len(documents), *figures)
-    return paired
+    return [paired[number] for number in sorted(paired)]
 
 
 def by_question(predictions: Sequence[Prediction]) -> dict[tuple[str, str, int], Prediction]:

@@ -203,7 +203,7 @@ def _pairs(asked: Sequence[str]) -> list[tuple[str, str]]:
 def _tests(results: Results, names: Iterable[tuple[str, str]]) -> tuple[PairedTest, ...]:
     asked = {name: outcome.predictions for name, outcome in results.items() if outcome.predictions}
     both = [((one, asked[one]), (other, asked[other])) for one, other in names if one in asked and other in asked]
-    return tuple(test for test in pair_all(both) if test is not None)
+    return tuple(pair_all(both))
 
 
 def build_report(

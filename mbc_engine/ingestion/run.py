@@ -231,21 +231,22 @@ class Run:
         return time.monotonic() - self._committed >= _COMMIT_SECONDS
 
     def _take(self, item: ChunkedDocument | FileRead) -> None:
-        if isinstance(item, ChunkedDocument) and item.chunks and not seems_english(_beginning(item)):
-            self._not_english += 1
-            self._name("not_english", item.document.source)
         if isinstance(item, FileRead):
             self._lost |= item.lost
-        elif item.codes is None and not item.is_known and item.document.digest not in self._recent:
+            self._size += item.size
+            return
+        if not seems_english("\n".join(chunk.text for chunk in item.chunks[:_BEGINNING])):
+            self._not_english += 1
+            self._name("not_english", item.document.source)
+        if item.codes is None and not item.is_known and item.document.digest not in self._recent:
             self._waiting.append(item)
             return
+        self._sources.append(item.document.source)
+        if item.chunks:
+            self._ready.append(item)
+            self._chunks_encoded += 0 if item.codes is None else len(item.codes)
         else:
-            self._sources.append(item.document.source)
-            if item.chunks:
-                self._ready.append(item)
-                self._chunks_encoded += 0 if item.codes is None else len(item.codes)
-            else:
-                self._unchanged += 1
+            self._unchanged += 1
         self._size += item.size
 
     def _encode(self) -> Iterator[Event]:
@@ -327,10 +328,6 @@ class Run:
         return round(time.monotonic() - self._began, 3)
 
 
-def _beginning(item: ChunkedDocument) -> str:
-    return "\n".join(chunk.text for chunk in item.chunks[:_BEGINNING])
-
-
 def _chunks_of(items: Iterable[ChunkedDocument]) -> int:
     return sum(len(item.chunks) for item in items)
 
@@ -368,8 +365,8 @@ def watch(
     """As `ingest`, and again for whatever changes in the files and folders, until `stop` is set.
 
     Each ingest yields its own events, `IngestFinished` last; only the first uses `workers`. Texts are recoded while
-    nothing changes. A path may vanish and come
-    back. While another process writes to the bank, changes wait. Raises DataError if paths cannot be watched.
+    nothing changes. A path may vanish and come back. While another process writes to the bank, changes wait. Raises
+    DataError if paths cannot be watched.
     """
     from watchfiles import Change
 

@@ -17,7 +17,7 @@ from typing import Final, Literal
 import torch
 from torch import Tensor
 
-Sums = Literal["int8", "float32", "float64"]
+Sums = Literal["int8", "float64"]
 Cache = list[tuple[Tensor, Tensor, Tensor]]
 Linear = tuple[Tensor, Tensor]  # weights [K, N] and their scales [N]
 
@@ -107,7 +107,7 @@ class ExactLM:
     ) -> None:
         self.shape, self.device = shape, torch.device(device)
         self._sums: Sums = sums or _fastest_sums(self.device)
-        held = {"int8": torch.int8, "float32": torch.float32, "float64": torch.float64}[self._sums]
+        held = torch.int8 if self._sums == "int8" else torch.float64
 
         def get(name: str) -> Tensor:
             return tensors[name].to(device)
@@ -245,18 +245,14 @@ class ExactLM:
 
     def _integers(self, values: Tensor, weight: Tensor) -> Tensor:
         """The product of 8-bit integers [M, K] and weights [K, N] as int32, [M, N]."""
-        if self._sums == "int8":
-            if len(values) == 2 and self.device.type == "cpu":  # a row alone is three times as fast as several
-                return torch.cat([torch._int_mm(row, weight) for row in values.split(1)])  # noqa: SLF001
-            if len(values) > 16 or self.device.type == "cpu":
-                return torch._int_mm(values, weight)  # noqa: SLF001 - torch has no public name for it
-            padded = torch.cat([values, values.new_zeros(32 - len(values), values.shape[1])])  # CUDA takes no fewer
-            return torch._int_mm(padded, weight)[: len(values)]  # noqa: SLF001
         if self._sums == "float64":
             return (values.double() @ weight).to(torch.int32)
-        step, floats = _EXACT // (_TOP * _TOP), values.float()
-        parts = [_summed(floats[:, at : at + step], weight[at : at + step]) for at in range(0, len(weight), step)]
-        return torch.stack([part.to(torch.int32) for part in parts]).sum(0, dtype=torch.int32)
+        if len(values) == 2 and self.device.type == "cpu":  # a row alone is three times as fast as several
+            return torch.cat([torch._int_mm(row, weight) for row in values.split(1)])  # noqa: SLF001
+        if len(values) > 16 or self.device.type == "cpu":
+            return torch._int_mm(values, weight)  # noqa: SLF001 - torch has no public name for it
+        padded = torch.cat([values, values.new_zeros(32 - len(values), values.shape[1])])  # CUDA takes no fewer
+        return torch._int_mm(padded, weight)[: len(values)]  # noqa: SLF001
 
     def _rotations(self, positions: int) -> tuple[Tensor, Tensor]:
         count = 1 << max(8, (positions - 1).bit_length())

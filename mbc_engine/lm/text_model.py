@@ -72,7 +72,8 @@ class TextModel:
     ) -> Self:
         tokenizer.encode_special_tokens = True  # what looks like one in a text is text
         tokens = _token_bytes(tokenizer)
-        return cls(ExactLM(shape, tensors, device=device, sums=sums), tokenizer, tokens, _newline(tokens), fingerprint)
+        first = tokens.index(b"\n") if b"\n" in tokens else 0  # predicts the first words best of those tried
+        return cls(ExactLM(shape, tensors, device=device, sums=sums), tokenizer, tokens, first, fingerprint)
 
     def encode(self, texts: Sequence[str]) -> list[bytes | None]:
         """Each text as a payload; None if it has no tokens, more than 1,024, or is not restored exactly by its tokens."""
@@ -245,11 +246,6 @@ def _token_bytes(tokenizer: Tokenizer) -> list[bytes | None]:
         if number not in special and all(character in bytes_of for character in token):
             tokens[number] = bytes(bytes_of[character] for character in token)
     return tokens
-
-
-def _newline(tokens: Sequence[bytes | None]) -> int:
-    """The token after which a text may begin; it predicts the first words best of those tried."""
-    return tokens.index(b"\n") if b"\n" in tokens else 0
 
 
 def _range_encoded(intervals: Iterable[tuple[int, int, int]]) -> bytes:

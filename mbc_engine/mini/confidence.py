@@ -59,7 +59,8 @@ def features(spans: Sequence[Span | None], shares: Sequence[float], best: int) -
             total += vote
             behind += vote * compare(text, [answer.text]).f1
     margin = min(max(answer.margin, -_LARGEST_MARGIN), _LARGEST_MARGIN)
-    return margin, _log_odds(behind / max(total, sys.float_info.min))
+    likely = min(max(behind / max(total, sys.float_info.min), _SMALLEST), 1 - _SMALLEST)
+    return margin, math.log(likely / (1 - likely))
 
 
 def label_of(probability: float) -> Literal["high", "medium", "low"]:
@@ -69,8 +70,3 @@ def label_of(probability: float) -> Literal["high", "medium", "low"]:
 
 def _log(share: float) -> float:
     return math.log(max(share, sys.float_info.min))
-
-
-def _log_odds(probability: float) -> float:
-    kept = min(max(probability, _SMALLEST), 1 - _SMALLEST)
-    return math.log(kept / (1 - kept))

@@ -25,10 +25,10 @@ from mbc_engine.lm.encoders import Encoder
 from mbc_engine.lm.packaged import is_here
 from mbc_engine.lm.pretrained import shapes_of, write_tensors
 from mbc_engine.mini.confidence import FEATURES, choose, probability
-from mbc_engine.mini.question_form import canonical_question
 from mbc_engine.mini.retrieval import Address, Scope
 from mbc_engine.mini.span_reader import Span, SpanReader, load_span_reader
 from mbc_engine.ranking import Hit
+from mbc_engine.text.language import canonical_question
 
 _FORMAT: Final = "mbc-retriever-reader-1"
 # A chunk with at least this share of the probability is read alone; chosen on held-out questions, where it cost nothing.

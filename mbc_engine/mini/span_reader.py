@@ -27,7 +27,7 @@ from mbc_engine.lm.encoders import padded_batches
 from mbc_engine.lm.packaged import local_place, locate
 from mbc_engine.lm.pretrained import shapes_of, write_tensors
 from mbc_engine.lm.unpacking import cache_folder, unpack_once
-from mbc_engine.mini.question_form import canonical_question
+from mbc_engine.text.language import canonical_question
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase

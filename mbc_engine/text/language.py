@@ -1,4 +1,4 @@
-"""Whether a text is in English, told from its script and from the commonest words of a few languages."""
+"""Whether a text is in English, by its script and the commonest words of a few languages; the form of a question."""
 
 import re
 from typing import Final
@@ -64,3 +64,18 @@ def seems_english(text: str) -> bool:
     sure = sum(word in _FOREIGN or word in _ASKING for word in words)
     foreign = sure + sum(word in _AMBIGUOUS for word in words)
     return not (sure and foreign >= max(_FEW, _SHARE * len(words)) and foreign > 2 * english)
+
+
+_STRAIGHT: Final = str.maketrans(dict.fromkeys("\u2018\u2019\u201a\u02bc", "'") | dict.fromkeys("“”„«»", '"'))
+# White space and punctuation at either end, with the signs of Spanish, Arabic and Chinese.
+_START: Final = re.compile(r"^[\s¿¡]+")
+_END: Final = re.compile("[\\s?!.…؟\uff1f\uff01。]+$")
+
+
+def canonical_question(question: str) -> str:
+    """A question in lower case with single spaces, straight quotes and one question mark at its end.
+
+    The encoders see no capitals anyway, but their tokenizer takes "[SEP]" for a token of its own, and "[sep]" for text.
+    """
+    text = question.lower().translate(_STRAIGHT)
+    return f"{' '.join(_END.sub('', _START.sub('', text)).split())}?"

@@ -31,8 +31,8 @@ from mbc_engine.lm.encoders import load_encoder
 from mbc_engine.lm.pretrained import write_tensors
 from mbc_engine.metrics import compare
 from mbc_engine.mini.model import reader_of
-from mbc_engine.mini.question_form import canonical_question
 from mbc_engine.mini.span_reader import SpanReader
+from mbc_engine.text.language import canonical_question
 
 WEIGHTS = "reader.safetensors"
 CURRICULUM = (

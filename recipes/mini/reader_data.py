@@ -19,8 +19,8 @@ from safetensors.numpy import load_file, save_file
 from transformers import PreTrainedTokenizerBase
 
 from mbc_engine.lm.encoders import Encoder
-from mbc_engine.mini.question_form import canonical_question
 from mbc_engine.text import split_sentences
+from mbc_engine.text.language import canonical_question
 
 Golds = tuple[tuple[int, int], ...]
 

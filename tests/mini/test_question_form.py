@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine.mini.question_form import canonical_question
+from mbc_engine.text.language import canonical_question
 
 
 @pytest.mark.parametrize(
