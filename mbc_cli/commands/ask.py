@@ -13,7 +13,6 @@ import typer
 from rich.text import Text
 
 from mbc_cli.engine import open_memory
-from mbc_cli.opening import open_file
 from mbc_cli.options import (
     AsOfOption,
     BanksOption,
@@ -29,7 +28,7 @@ from mbc_cli.options import (
     WeightsOption,
     option,
 )
-from mbc_cli.render.answer import answer_json, show_answer, show_times
+from mbc_cli.render.answer import answer_json, open_file, show_answer, show_times
 from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.terminal import notes, out, print_json, print_json_lines
 from mbc_cli.text import counted, plain, seconds

@@ -10,8 +10,7 @@ from typing import Final
 from rich.text import Text
 
 from mbc_cli.config import add_question, question_history, read_questions
-from mbc_cli.opening import open_file
-from mbc_cli.render.answer import asked_line, show_answer, show_source, show_times
+from mbc_cli.render.answer import asked_line, open_file, show_answer, show_source, show_times
 from mbc_cli.render.bank import holdings
 from mbc_cli.render.terminal import errors, notes, out
 from mbc_cli.text import near, plain

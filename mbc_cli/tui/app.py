@@ -17,7 +17,7 @@ from textual.screen import Screen
 from textual.widgets import Footer, TabbedContent, Tabs
 
 from mbc_cli.config import activity_log, demo_folder
-from mbc_cli.opening import open_file
+from mbc_cli.render.answer import open_file
 from mbc_cli.text import plain
 from mbc_cli.tui.jobs import (
     ChildProcess,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mbc_cli.opening import open_file
+from mbc_cli.render.answer import open_file
 from mbc_engine.errors import DataError
 
 
