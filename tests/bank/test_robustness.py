@@ -88,7 +88,7 @@ def outcomes(made: Any, path: Path, slow: tuple[str, ...] = ()) -> dict[str, str
     for name, call in calls(made, path).items():
         if name in slow:
             continue
-        began = time.monotonic()
+        began = time.process_time()
         try:
             call()
             result[name] = ""
@@ -96,7 +96,7 @@ def outcomes(made: Any, path: Path, slow: tuple[str, ...] = ()) -> dict[str, str
             assert str(path) in error.message, error.message
             assert error.hint
             result[name] = error.message.replace(str(path), "It")
-        assert time.monotonic() - began < 10, f"{name} took too long"
+        assert time.process_time() - began < 10, f"{name} took too long"
     return result
 
 

@@ -27,7 +27,7 @@ def test_info_tells_sizes_and_model(mbc, made):
     assert "the codebook, 96 B, is in the model\n" in shown
     assert "a document  " in shown
     assert "read from 4 bytes on average\n" in shown
-    assert "on disk; smaller than the originals from about 28,672 documents on\n" in shown
+    assert "; smaller from 28,672 documents on\n" in shown
     lines = {line.split("  ")[0]: line.split()[-2:] for line in shown.splitlines()}
     assert lines["index"] == ["28.7", "kB"]  # all but the codes of a file of seven pages
 

@@ -12,6 +12,7 @@ from mbc_cli import engine
 from mbc_cli.commands import doctor as checkup
 from mbc_engine.lm.embedded import LANGUAGE_MODEL
 from mbc_engine.lm.packaged import INSTALL_MPNET, MPNET, minilm_folder
+from tests.needs import PATIENCE
 
 
 @pytest.fixture
@@ -163,7 +164,7 @@ def test_a_hub_that_answers_whatever_it_says_is_reachable(monkeypatch, answer, i
 def test_a_hub_that_does_not_answer_is_not_waited_for(monkeypatch):
     ended = threading.Event()
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-    monkeypatch.setattr("urllib.request.urlopen", lambda request, timeout: ended.wait(60) and io.BytesIO())
+    monkeypatch.setattr("urllib.request.urlopen", lambda request, timeout: ended.wait(PATIENCE) and io.BytesIO())
     monkeypatch.setattr(engine, "_PATIENCE", 0.01)
     assert engine.hub_is_reachable() is False
     ended.set()

@@ -57,7 +57,6 @@ def test_a_cluster_that_is_not_there_is_an_error_at_once(mbc, notes, model, home
 @pytest.mark.ray
 @pytest.mark.slow
 @pytest.mark.xdist_group("ray")
-@pytest.mark.timeout(180)
 def test_an_ingest_tells_what_a_serial_one_tells_and_leaves_nothing_behind(ingest, model, notes, home):
     """In a process of its own, as it is used: Ray reads parts of the environment when it is first imported."""
     before = {path.name for path in home.parent.iterdir()}

@@ -8,6 +8,7 @@ import pytest
 
 from mbc_cli.commands.train import TrainProgress
 from mbc_cli.program import ending_with, stop_on_interrupt
+from tests.needs import PATIENCE
 
 # A command whose work says when its first step is done, and then does nothing more.
 _HALTED = """
@@ -55,7 +56,7 @@ def interrupt(home):
                     seen.append(process.stderr.readline())
                     assert seen[-1], "".join(seen)
                 os.killpg(process.pid, signal.SIGINT)
-            out, said = process.communicate(timeout=60)
+            out, said = process.communicate(timeout=PATIENCE)
         assert (process.returncode, out) == (130, ""), "".join(seen)
         return said
 
@@ -135,7 +136,7 @@ def test_the_first_asks_and_the_second_ends():
         assert not stop.is_set()
         signal.raise_signal(signal.SIGINT)
         assert stop.is_set()
-        assert told.wait(5)
+        assert told.wait(PATIENCE)
         signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is before
 

@@ -20,6 +20,7 @@ from mbc_engine.events import (
 from mbc_engine.runs.event_log import EventLog, work_lock
 from mbc_engine.runs.training_runs import EVENTS, LOCK, make_request, request_in
 from tests.cli.imports import imported_by
+from tests.needs import PATIENCE
 
 STARTED = TrainStarted(0, 4000, 100, 50, 999)
 STEP = TrainStep(1200, 3, 1.23456, 1.0, 0.25, 0.0, 0.25, 0.931, 17.54, 2, 0.9, 1e-05, 84.2, reset_codes=7)
@@ -234,7 +235,7 @@ def test_another_process_is_paused_resumed_and_stopped(mbc, preset, home):
         wait_for("training")
         assert "train --resume" in mbc("runs", "stop", "long").stdout
         wait_for("stopped")
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     shown = json.loads(mbc("runs", "show", "long", "--json").stdout)
     assert shown["state"] == "stopped"

@@ -8,6 +8,7 @@ import pytest
 
 from mbc_cli.models import name_of
 from mbc_engine.errors import ConfigError
+from tests.needs import PATIENCE
 
 
 @pytest.fixture
@@ -149,7 +150,7 @@ def test_an_interrupted_run_is_resumed_from_its_name_alone(mbc, preset, data, ho
         while "TrainStep" not in seen:
             seen.append(json.loads(process.stdout.readline())["event"])
         os.kill(process.pid, signal.SIGINT)
-        rest, said = process.communicate(timeout=60)
+        rest, said = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert json.loads(rest.splitlines()[-1])["state"] == "stopped"
     assert said.splitlines()[-1] == "Stopped. Continue with: mbc train --resume --run long"

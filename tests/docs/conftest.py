@@ -36,10 +36,12 @@ SMALL = (
     "model.prefix.hidden=16",
 )
 SMALL_ROUTED = (
+    "training.epochs=1",
+    "training.precision=float32",
+    "training.batch_size=8",
+    "training.losses.reconstruction=0",
     "model.codebook.codes=4",
     "model.lora.layers=1",
-    "training.epochs=1",
-    "training.losses.reconstruction=0",
 )
 SUITE = f"""
 title = "Small"
@@ -140,7 +142,7 @@ _HISTORY = (
 
 
 @pytest.fixture
-def reader(home: Path, programs: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
+def reader(home: Path, programs: Path, tiny: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
     """A reader who opens a page; Python code of it runs in this process, which becomes the reader's."""
     kept = home.with_name("kept")
     if not kept.exists():
@@ -166,7 +168,7 @@ def reader(home: Path, programs: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
         r"\bNAME\b": "runs/mine",
         r"(mbc calibrate --model \S+ --data) questions.jsonl": r"\1 train.jsonl --bank-size 4",
         r"newswire:train:5000 --run first": "newswire:train:40 --run second",
-        r"mbc train --preset smollm2-135m": rf"\g<0> {_set(*SMALL_ROUTED)}",
+        r"mbc train --preset smollm2-135m": rf"\g<0> --base {tiny.bases['llama']} {_set(*SMALL_ROUTED)}",
         r"mbc train --preset (?!smollm2)\S+": rf"\g<0> {_set(*SMALL)}",
         r"(mbc models push \S+) ada/notes-gpt2": r"\1 ada/mine",
         r"mbc models pull ada/notes-gpt2(?! --rev)": r"\g<0> --force",

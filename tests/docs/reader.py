@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.docs.warm import ONLY_PARSED
+from tests.needs import PATIENCE
 
 PROGRAMS = ("mbc", "python", "torchrun", "accelerate", "pip")
 # Other machines are this one.
@@ -19,7 +20,6 @@ _ELSEWHERE = """
 ssh() { shift; "$@"; }
 curl() { case "${!#}" in https://example.org/*) echo 'The bridge was built in 1911.';; *) command curl "$@";; esac; }
 """
-_PATIENCE = 120.0
 CTRL_C, CTRL_D, CTRL_Q = b"\x03", b"\x04", b"\x11"
 
 
@@ -95,7 +95,7 @@ class Reader:
             start_new_session=True,
         )
         printed, everything = b"", b""
-        end = time.monotonic() + _PATIENCE
+        end = time.monotonic() + PATIENCE
         with selectors.DefaultSelector() as streams, process:
             for stream in (process.stdout, process.stderr):
                 streams.register(stream, selectors.EVENT_READ)
@@ -184,7 +184,7 @@ class Terminal:
             pass
         os.close(self._terminal)
         try:
-            return self._process.wait(_PATIENCE)
+            return self._process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             os.killpg(self._process.pid, signal.SIGKILL)
             raise
@@ -197,7 +197,7 @@ class Terminal:
     def _read(self) -> bool:
         with selectors.DefaultSelector() as streams:
             streams.register(self._terminal, selectors.EVENT_READ)
-            if not streams.select(_PATIENCE):
+            if not streams.select(PATIENCE):
                 return False
         try:
             piece = os.read(self._terminal, 1 << 16)

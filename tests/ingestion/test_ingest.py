@@ -210,7 +210,6 @@ def test_the_bank_may_lie_in_the_folder(tiny: Any, folder: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_a_script_without_a_main_guard_is_told_what_it_lacks(tiny: Any, folder: Path, tmp_path: Path) -> None:
     save_model(tiny.model(), tiny.config(), tmp_path / "model")
     script = tmp_path / "script.py"

@@ -94,7 +94,6 @@ def model(request: pytest.FixtureRequest, tiny: Any, tmp_path: Path) -> Model:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)
 def test_every_kill_leaves_a_whole_bank_and_the_last_ingest_completes_it(
     model: Model, rounds: Callable[..., int], tmp_path: Path
 ) -> None:
@@ -154,7 +153,6 @@ def _require_whole(path: Path, model: Model) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_no_process_outlives_a_killed_ingest(tiny: Any, tmp_path: Path) -> None:
     save_model(tiny.model(), tiny.config(), tmp_path / "model")
     for story in range(3000):

@@ -33,7 +33,6 @@ pytestmark = [
     pytest.mark.ray,
     pytest.mark.slow,
     pytest.mark.xdist_group("ray"),  # one cluster at a time
-    pytest.mark.timeout(600),
     pytest.mark.filterwarnings("ignore::DeprecationWarning:ray"),
     pytest.mark.filterwarnings("ignore::FutureWarning:ray"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),  # pipes to processes that Ray ends

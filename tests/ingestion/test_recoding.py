@@ -168,7 +168,6 @@ def test_texts_that_take_the_numbers_of_removed_ones_are_recoded_too(
         assert list(verify(tmp_path / "b.mbc", MODEL.open))[-1] == BankVerified(20, bank.totals().chunks, 0)
 
 
-@pytest.mark.timeout(600)
 def test_a_watch_recodes_while_nothing_changes(model: Any, folder: Path, tmp_path: Path) -> None:
     stop = threading.Event()
     with open_bank(model, tmp_path / "b.mbc") as bank:

@@ -5,14 +5,11 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from mbc_engine import open_bank
 from mbc_engine.events import IngestFinished
 from mbc_engine.ingestion.run import watch
 
 
-@pytest.mark.timeout(600)
 def test_what_changes_is_ingested_and_what_goes_is_pruned(tiny: Any, folder: Path, tmp_path: Path) -> None:
     model, stop = tiny.model(), threading.Event()
     seen: list[tuple[int, int, int]] = []
@@ -42,7 +39,6 @@ def test_what_changes_is_ingested_and_what_goes_is_pruned(tiny: Any, folder: Pat
     assert seen[3] == (0, 0, 1)
 
 
-@pytest.mark.timeout(600)
 def test_a_named_file_that_is_put_in_place_anew_is_followed(tiny: Any, tmp_path: Path) -> None:
     model, stop, path = tiny.model(), threading.Event(), tmp_path / "a.txt"
     path.write_text("First.")
@@ -64,7 +60,6 @@ def test_a_named_file_that_is_put_in_place_anew_is_followed(tiny: Any, tmp_path:
         assert [document.size for document in bank.documents()] == [len("Third.")]
 
 
-@pytest.mark.timeout(600)
 def test_what_an_ignore_file_no_longer_names_is_read(tiny: Any, folder: Path, tmp_path: Path) -> None:
     model, stop = tiny.model(), threading.Event()
     (folder / ".mbcignore").write_text("0.txt\n1.txt\n")
@@ -87,7 +82,6 @@ def test_a_watch_that_is_stopped_at_once_ends(tiny: Any, folder: Path, tmp_path:
     assert not last.is_complete
 
 
-@pytest.mark.timeout(60)
 def test_a_table_that_changes_is_read_with_the_same_column(tiny: Any, tmp_path: Path) -> None:
     model, stop, path = tiny.model(), threading.Event(), tmp_path / "a.csv"
     path.write_text("review,price\nIt leaks.,5\n")

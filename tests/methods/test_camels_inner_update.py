@@ -30,7 +30,7 @@ class Bigrams(nn.Module):
 
 
 def bigram(first: int, second: int) -> Targets:
-    return Targets(torch.tensor([[first, second]]), torch.ones(1, 2), torch.ones(1, 1))
+    return Targets(torch.tensor([[first, second]]), torch.ones(1, 2), torch.tensor([[False, True]]))
 
 
 def batch_for(base: BaseLM) -> InnerBatch:

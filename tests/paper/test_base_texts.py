@@ -103,12 +103,10 @@ def test_targets_are_the_answer_and_the_end_never_the_question(base: BaseLM) -> 
     texts = base.texts.asked(
         ["Ada?", "Who moved?"], ["Delft", "Delft in the spring"], question_window=9, answer_window=9
     )
-    width = texts.target_mask.shape[1]
     for row, (question, answer) in enumerate([("Ada?", " Delft"), ("Who moved?", " Delft in the spring")]):
-        wanted = texts.ids[row, -width:][texts.target_mask[row].bool()].tolist()
+        wanted = texts.ids[row][texts.target_mask[row]].tolist()
         assert wanted == [*ids_of(base, answer), end]
         assert texts.ids[row][texts.mask[row].bool()].tolist() == ids_of(base, question) + wanted
-    assert texts.target_mask[:, 0].tolist() == [1, 1]
 
 
 def test_an_answer_longer_than_its_window_is_cut_and_still_ends(base: BaseLM) -> None:
@@ -121,10 +119,21 @@ def test_questions_for_training_are_those_of_inference(base: BaseLM, prompts: An
     assert len(ids_of(base, passages[2])) > base.context
     at_inference = prompts(base, base.no_prefix(4), QUESTIONS, passages=passages, max_new_tokens=16)
     texts = base.texts.asked(QUESTIONS, ["Delft"] * 4, passages=passages, question_window=128, answer_window=16)
-    width = texts.target_mask.shape[1]
-    given = [ids[:-width][mask[:-width].bool()].tolist() for ids, mask in zip(texts.ids, texts.mask, strict=True)]
-    assert given == at_inference
+    is_given = texts.mask.bool() & ~texts.target_mask
+    assert [ids[given].tolist() for ids, given in zip(texts.ids, is_given, strict=True)] == at_inference
     assert max(map(len, at_inference)) == base.context - 16
+
+
+def test_texts_come_by_length_without_needless_padding(base: BaseLM) -> None:
+    texts = base.texts.written(["Ada moved.", "Ada", "Ada moved to Bergen in the spring."], window=20)
+    lengths = texts.mask.sum(1).tolist()
+    (first, short), (second, long) = texts.by_length(2)
+    assert [*first.tolist(), *second.tolist()] == [1, 0, 2]
+    assert (short.ids.shape[1], long.ids.shape[1]) == (lengths[0], lengths[2])
+    for rows, some in ((first, short), (second, long)):
+        for row, ids, mask, target_mask in zip(rows, some.ids, some.mask, some.target_mask, strict=True):
+            assert torch.equal(ids[mask.bool()], texts.ids[row][texts.mask[row].bool()])
+            assert torch.equal(ids[target_mask], texts.ids[row][texts.target_mask[row]])
 
 
 def test_pieces_are_the_text_in_order_and_equally_long(base: BaseLM) -> None:

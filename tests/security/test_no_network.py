@@ -47,13 +47,13 @@ def seen(folder: Path) -> str:
 def test_the_guard_sees_whoever_uses_a_network(
     tmp_path: Path, environment: dict[str, str], code: str, told: str
 ) -> None:
-    subprocess.run([sys.executable, "-c", code], env=environment, stderr=subprocess.DEVNULL, timeout=600, check=False)
+    subprocess.run([sys.executable, "-c", code], env=environment, stderr=subprocess.DEVNULL, check=False)
     assert told in seen(tmp_path)
 
 
 def test_the_guard_lets_processes_of_one_machine_talk(tmp_path: Path, environment: dict[str, str]) -> None:
     code = "import asyncio, socket; a, b = socket.socketpair(); a.send(b'x'); asyncio.run(asyncio.sleep(0)); print(b.recv(1))"
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, timeout=600, check=True)
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True)
     assert done.stdout == b"b'x'\n"
     assert not seen(tmp_path)
 
@@ -64,11 +64,10 @@ def test_the_hub_is_told_nothing_of_this_machine(environment: dict[str, str]) ->
         "from huggingface_hub.constants import *; print(HF_HUB_DISABLE_TELEMETRY)",
     )
     code = f"import contextlib, sys; sys.argv = ['mbc', '--version']\nwith contextlib.suppress(SystemExit): {code[0]}\n{code[1]}"
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, timeout=600, check=True)
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True)
     assert done.stdout.endswith(b"True\n")
 
 
-@pytest.mark.timeout(600)
 def test_ingest_ask_bank_demo_and_tui_use_no_network(tmp_path: Path, environment: dict[str, str]) -> None:
     notes = tmp_path / "notes"
     notes.mkdir()

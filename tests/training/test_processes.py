@@ -23,6 +23,7 @@ from mbc_engine.runs.training_runs import make_request
 from mbc_engine.training import objective as optimising
 from mbc_engine.training import trainer
 from mbc_engine.training.processes import Processes, processes_on
+from tests.needs import PATIENCE
 
 WORKER = """
 import os
@@ -125,7 +126,7 @@ def launch(folder: Path, run: str, processes: int, *options: str) -> list[int]:
         for rank in range(processes)
     ]
     try:
-        ends = [process.communicate(timeout=600) for process in running]
+        ends = [process.communicate(timeout=PATIENCE) for process in running]
     finally:
         for process in running:
             process.kill()  # where one waits for another in vain

@@ -24,6 +24,7 @@ from mbc_engine.lm.base import BaseLM
 from mbc_engine.lm.coding import signature
 from mbc_engine.question import AskOptions
 from tests.cli.ask.conftest import QUESTION
+from tests.needs import PATIENCE
 
 
 @pytest.fixture
@@ -285,7 +286,7 @@ class _Terminal:
 
     def until(self, wanted):
         """What is shown up to what is wanted."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE
         while wanted not in self._unread:
             ready, _, _ = select.select([self._own], [], [], 1)
             assert ready or (time.monotonic() < deadline and self._process.poll() is None), self._unread
@@ -295,7 +296,7 @@ class _Terminal:
         return shown
 
     def ended(self):
-        return self._process.wait(30)
+        return self._process.wait(PATIENCE)
 
     def __enter__(self):
         return self

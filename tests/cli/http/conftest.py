@@ -21,6 +21,7 @@ from mbc_engine.bank import BankSizes, BankTotals, MemoryBank
 from mbc_engine.memory import Memory
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.question import Answer, AskOptions
+from tests.needs import PATIENCE
 
 NAME = "tiny"
 
@@ -128,7 +129,7 @@ async def serving(tiny_model: MBC, home: Path) -> AsyncIterator[Callable[..., Ru
 
         yield start
         for running in started:
-            assert await running.queue.close(running.memory.close, 10)
+            assert await running.queue.close(running.memory.close, PATIENCE)
 
 
 TOKEN = "0123456789abcdef-secret"
@@ -149,7 +150,7 @@ class Process:
     def end(self, number: int = signal.SIGTERM) -> tuple[int, str]:
         """Send a signal and wait; the exit code, and what was said on stderr."""
         self.process.send_signal(number)
-        _, told = self.process.communicate(timeout=60)
+        _, told = self.process.communicate(timeout=PATIENCE)
         return self.process.returncode, told
 
 

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from tests.cli.http.conftest import Running, names
+from tests.needs import PATIENCE
 
 
 @asynccontextmanager
@@ -17,12 +18,12 @@ async def busy(running: Running) -> AsyncIterator[None]:
 
     def answer(question: str) -> str:
         begun.set()
-        assert may_end.wait(10)
+        assert may_end.wait(PATIENCE)
         return "late"
 
     answer_before, running.memory.answer = running.memory.answer, answer
     first = asyncio.create_task(running.ask("First?", max_tokens=3))
-    await asyncio.to_thread(begun.wait, 10)
+    await asyncio.to_thread(begun.wait, PATIENCE)
     try:
         yield
     finally:

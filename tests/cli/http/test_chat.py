@@ -14,6 +14,7 @@ from mbc_engine.errors import BankBusy, BankError, ModelMismatch, NothingToRead
 from mbc_engine.memory import Memory
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.question import Confidence, Source
+from tests.needs import PATIENCE
 
 
 def events(text: str) -> list[Any]:
@@ -300,7 +301,7 @@ async def test_an_error_in_the_middle_of_a_stream_ends_it(
 ) -> None:
     def ask(questions: list[str], options: Any, *, on_token: Callable[[str], None]) -> Any:
         on_token("Ada")
-        asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result(10)
+        asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result(PATIENCE)
         raise failure
 
     running, loop = serving(), asyncio.get_running_loop()
@@ -313,7 +314,7 @@ async def test_an_error_in_the_middle_of_a_stream_ends_it(
 
 async def test_a_server_that_is_shutting_down_is_not_healthy(serving: Callable[..., Any]) -> None:
     running = serving(is_begun=False)
-    await running.queue.close(running.memory.close, 10)
+    await running.queue.close(running.memory.close, PATIENCE)
     health = await running.client.get("/health")
     assert (health.status_code, health.json()) == (503, {"status": "unavailable"})
     for response in (await running.ask(), await running.add({"text": "Ada moved."})):

@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 from tests.cli.http.conftest import names
+from tests.needs import PATIENCE
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +31,7 @@ def question(text: str) -> list[Any]:
 def test_too_many_are_told_to_come_again(narrow: Any) -> None:
     httpx.post(f"{narrow.url}/documents", json={"text": "Ada moved to Aalen."}, headers=HEADERS)
     body = {"model": "tiny", "messages": question("Where?"), "max_tokens": 64}
-    with httpx.Client(timeout=60, headers=HEADERS) as http, ThreadPoolExecutor(12) as pool:
+    with httpx.Client(timeout=PATIENCE, headers=HEADERS) as http, ThreadPoolExecutor(12) as pool:
         replies = list(pool.map(lambda _: http.post(f"{narrow.url}/chat/completions", json=body), range(24)))
     statuses = {reply.status_code for reply in replies}
     assert statuses == {200, 429}
@@ -41,7 +42,7 @@ def test_too_many_are_told_to_come_again(narrow: Any) -> None:
 
 def test_a_second_server_of_the_same_documents_is_refused(narrow: Any) -> None:
     command = [sys.executable, "-m", "mbc_cli", "serve", "--bank", "b.mbc", "--port", "0"]
-    refused = subprocess.run(command, capture_output=True, text=True, cwd=narrow.folder, timeout=60)
+    refused = subprocess.run(command, capture_output=True, text=True, cwd=narrow.folder, timeout=PATIENCE)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "Another mbc serve is using the folder" in refused.stderr
     assert narrow.process.poll() is None
@@ -65,7 +66,7 @@ def test_what_was_accepted_is_finished_when_the_server_is_to_end(start: Callable
     def add(batch: int) -> None:
         given = [{"text": f"Story {one} of {batch}.", "name": f"{batch}-{one}"} for one in range(20)]
         try:
-            statuses.append(httpx.post(f"{server.url}/documents", json=given, timeout=60).status_code)
+            statuses.append(httpx.post(f"{server.url}/documents", json=given, timeout=PATIENCE).status_code)
         except httpx.TransportError:
             statuses.append(0)
         is_begun.set()
@@ -92,7 +93,7 @@ def test_a_second_interrupt_ends_it_at_once(start: Callable[..., Any], home: Pat
         while "Shutting down" not in (line := server.process.stderr.readline()):
             assert line
         server.process.send_signal(signal.SIGINT)
-        assert server.process.wait(10) == 130
+        assert server.process.wait(PATIENCE) == 130
 
 
 class Client(threading.Thread):
@@ -108,7 +109,7 @@ class Client(threading.Thread):
         self.asked = 0
 
     def run(self) -> None:
-        with httpx.Client(timeout=60) as http:
+        with httpx.Client(timeout=PATIENCE) as http:
             try:
                 for turn in range(10_000):
                     self.write(http, turn)
@@ -141,7 +142,6 @@ class Client(threading.Thread):
             self.removed[gone] = id
 
 
-@pytest.mark.timeout(600)
 def test_nothing_acknowledged_is_lost_or_doubled_by_a_kill(
     start: Callable[..., Any], rounds: Callable[..., int], home: Path
 ) -> None:
@@ -153,7 +153,7 @@ def test_nothing_acknowledged_is_lost_or_doubled_by_a_kill(
         clients = [Client(server.url, 100 * life + number) for number in range(32)]
         for one in clients:
             one.start()
-        until = time.monotonic() + 60
+        until = time.monotonic() + PATIENCE
         while sum(len(one.kept) + len(one.removed) for one in clients) < 64 and time.monotonic() < until:
             time.sleep(0.01)
         server.process.send_signal(signal.SIGKILL)
@@ -170,7 +170,7 @@ def test_nothing_acknowledged_is_lost_or_doubled_by_a_kill(
     assert len(found) == len(set(found))
     assert set(kept) - unsure <= set(found) <= set(kept) | unsure
     assert set(removed).isdisjoint(found)
-    with httpx.Client(timeout=60) as http:
+    with httpx.Client(timeout=PATIENCE) as http:
         for name, id in list(kept.items())[::20]:
             if name not in unsure:
                 assert http.get(f"{server.url}/documents/{id}").json()["name"] == name

@@ -11,6 +11,7 @@ import pytest
 from mbc_cli.http.queue import BatchQueue
 from mbc_cli.http.server import ApiError
 from mbc_engine.errors import DataError
+from tests.needs import PATIENCE
 
 
 class Worker:
@@ -21,7 +22,7 @@ class Worker:
         self.may_begin = threading.Event()
 
     def process(self, key: Hashable, works: list[str]) -> list[Any]:
-        assert self.may_begin.wait(10)
+        assert self.may_begin.wait(PATIENCE)
         self.batches.append("".join(works))
         if works == ["!"]:
             raise DataError("No.")
@@ -50,7 +51,7 @@ async def test_what_waits_is_done_oldest_first_with_what_is_alike(worker: Worker
     queue = worker.queue()
     futures = [queue.submit(key, work) for work, key in ("pa", "qb", "ra", "sb", "ta", "ua")]
     worker.may_begin.set()
-    assert await queue.close(lambda: worker.batches.append("closed"), 10)
+    assert await queue.close(lambda: worker.batches.append("closed"), PATIENCE)
     assert worker.batches == ["0", "prt", "qs", "u", "closed"]
     assert await asyncio.gather(*futures) == ["P", "Q", "R", "S", "T", "U"]
 
@@ -60,7 +61,7 @@ async def test_sizes_limit_a_batch_and_nothing_overtakes_its_own_key(worker: Wor
     for work, size in (("p", 0.6), ("q", 0.6), ("r", 0.3), ("s", 7.0), ("t", 0.1)):
         queue.submit("a", work, size)
     worker.may_begin.set()
-    await queue.close(nothing, 10)
+    await queue.close(nothing, PATIENCE)
     assert worker.batches == ["0", "p", "qr", "s", "t"]
 
 
@@ -74,7 +75,7 @@ async def test_cancelled_work_is_not_done_and_leaves_its_place(worker: Worker) -
     await asyncio.sleep(0)
     queue.submit("a", "x")
     worker.may_begin.set()
-    await queue.close(nothing, 10)
+    await queue.close(nothing, PATIENCE)
     assert worker.batches == ["0", "qrs", "uvw", "x"]
 
 
@@ -90,7 +91,7 @@ async def test_an_error_is_that_of_its_work_alone(worker: Worker) -> None:
     with pytest.raises(ZeroDivisionError):
         await queue.submit("a", "?")
     assert await queue.submit("a", "q") == "Q"
-    await queue.close(nothing, 10)
+    await queue.close(nothing, PATIENCE)
 
 
 async def test_closing_takes_no_more_and_does_not_wait_for_ever(worker: Worker) -> None:
@@ -108,7 +109,7 @@ async def test_what_goes_wrong_while_closing_is_raised(worker: Worker) -> None:
     queue = worker.queue()
     worker.may_begin.set()
     with pytest.raises(ZeroDivisionError):
-        await queue.close(lambda: 1 // 0, 10)
+        await queue.close(lambda: 1 // 0, PATIENCE)
 
 
 async def test_idleness_is_noticed_in_the_thread_and_again_after_more_work(
@@ -126,6 +127,6 @@ async def test_idleness_is_noticed_in_the_thread_and_again_after_more_work(
     for work in "pq":
         idle.clear()
         assert await queue.submit("key", work) == work.upper()
-        await asyncio.wait_for(idle.wait(), 10)
+        await asyncio.wait_for(idle.wait(), PATIENCE)
     assert worker.batches == ["p", "idle in model_0", "q", "idle in model_0"]
-    assert await queue.close(nothing, 10)
+    assert await queue.close(nothing, PATIENCE)

@@ -10,6 +10,7 @@ import pytest
 
 from mbc_engine.memory import Memory
 from mbc_engine.paper.mbc import MBC
+from tests.needs import PATIENCE
 
 
 @pytest.fixture
@@ -40,19 +41,21 @@ async def test_only_the_documents_asked_for_are_searched(running: Any) -> None:
 
 
 async def test_searches_of_the_same_options_are_one_batch(running: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    batches, go_on = list[tuple[list[str], int]](), threading.Event()
+    batches, begun, go_on = list[tuple[list[str], int]](), threading.Event(), threading.Event()
 
     def search(queries: list[str], _: object, *, top: int) -> list[tuple[()]]:
-        assert go_on.wait(10)
+        begun.set()
+        assert go_on.wait(PATIENCE)
         batches.append((list(queries), top))
         return [()] * len(queries)
 
     monkeypatch.setattr(running.memory, "search", search)
     asked = [("first", 5), ("a", 5), ("b", 5), ("c", 7)]
     calls = []
-    for query, top in asked:
+    for waiting, (query, top) in enumerate(asked):
         calls.append(asyncio.create_task(running.client.post("/v1/search", json={"query": query, "top": top})))
-        await asyncio.sleep(0.05)
+        while not begun.is_set() or len(running.queue._waiting) < waiting:
+            await asyncio.sleep(0.005)
     go_on.set()
     assert [(await call).json()["data"] for call in calls] == [[]] * 4
     assert batches == [(["first"], 5), (["a", "b"], 5), (["c"], 7)]

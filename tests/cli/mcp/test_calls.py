@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from mbc_cli.mcp import MemoryServer
 from mbc_engine.events import DocumentsIngested, Event, IngestFinished, IngestStarted
 from mbc_engine.memory import Memory
 from mbc_engine.question import Source
 from tests.cli.mcp.conftest import Serving, told
+from tests.needs import PATIENCE
 
 
 class Slow(Memory):
@@ -32,34 +34,34 @@ class Slow(Memory):
         if query == "worse":
             raise RuntimeError("a\x1bsecret")
         if query == "first":
-            assert self.go_on.wait(10)
+            assert self.go_on.wait(PATIENCE)
         return [()]
 
     def add(self, paths: Any, *, stop: threading.Event, **options: Any) -> Iterator[Event]:
         yield IngestStarted(2, 20)
         yield DocumentsIngested(1, 1, 0, 10, 0.0, ())
-        assert stop.wait(10)
+        assert stop.wait(PATIENCE)
         self.asked.append("stopped")
         yield IngestFinished(*[0] * 5, 0.0, 0.0, False, *[0] * 6)
 
 
 async def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline
         await asyncio.sleep(0.005)
 
 
 async def test_calls_run_in_order_and_one_that_is_cancelled_before_its_turn_is_dropped(
-    serving: Serving, home: Path
+    serving: Serving, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    memory = Slow(home / "b.mbc")
+    memory, queued, run = Slow(home / "b.mbc"), list[object](), MemoryServer._run
+    monkeypatch.setattr(MemoryServer, "_run", lambda server, work: queued.append(work) or run(server, work))
     async with serving(memory=memory) as client:
         calls = []
         for query in ("first", "dropped", "last"):
             calls.append(asyncio.create_task(client.call_tool("search", {"query": query})))
-            await until(memory.begun.is_set)
-            await asyncio.sleep(0.05)
+            await until(lambda: memory.begun.is_set() and len(queued) == len(calls))
         calls[1].cancel()
         await asyncio.wait([calls[1]])
         memory.go_on.set()

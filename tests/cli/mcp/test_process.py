@@ -19,6 +19,7 @@ from mcp.client.stdio import StdioServerParameters
 from mbc_engine.bank import MemoryBank
 from tests.cli.conftest import Run
 from tests.cli.mcp.conftest import told
+from tests.needs import PATIENCE
 
 
 def environment(home: Path) -> dict[str, str]:
@@ -61,7 +62,7 @@ def say(server: subprocess.Popen[bytes], number: int, method: str, **params: Any
 def hear(server: subprocess.Popen[bytes]) -> Any:
     """The next line, as JSON."""
     assert server.stdout is not None
-    assert select.select([server.stdout], [], [], 60)[0], "the server says nothing"
+    assert select.select([server.stdout], [], [], PATIENCE)[0], "the server says nothing"
     return json.loads(server.stdout.readline())
 
 
@@ -123,7 +124,7 @@ class Loud(Memory):
         os.write(1, b"stray")
         os.system("echo stray")
         yield DocumentsIngested(1, 1, 0, 10, 0.0, ())
-        stop.wait(10)
+        stop.wait()
         Path("stopped").touch()
         yield IngestFinished(*[0] * 5, 0.0, 0.0, False, *[0] * 6)
 
@@ -146,7 +147,7 @@ def test_stdout_is_the_protocols_and_the_end_of_stdin_ends_work_and_server(notes
             "message": "1 document, 1 chunk",
         }
         server.stdin.close()
-        assert server.wait(10) == 0
+        assert server.wait(PATIENCE) == 0
         assert [json.loads(line)["jsonrpc"] for line in server.stdout.read().splitlines()] in ([], ["2.0"])
         assert server.stderr.read().count(b"stray") == 3
     assert (home / "stopped").exists()
@@ -155,8 +156,8 @@ def test_stdout_is_the_protocols_and_the_end_of_stdin_ends_work_and_server(notes
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_after_the_end_of_stdin_lets_the_batch_end(notes: Path, home: Path, number: int) -> None:
-    ending = "stop.wait(10)\n        os.write(2, b'!')\n        time.sleep(0.5)"
-    slow = LOUD.replace("import os, sys", "import os, sys, time").replace("stop.wait(10)", ending)
+    ending = "stop.wait()\n        os.write(2, b'!')\n        time.sleep(0.5)"
+    slow = LOUD.replace("import os, sys", "import os, sys, time").replace("stop.wait()", ending)
     with process(home, "-c", slow) as server:
         assert server.stdin is not None and server.stderr is not None
         say(server, 1, "initialize", **HELLO)
@@ -166,7 +167,7 @@ def test_a_signal_after_the_end_of_stdin_lets_the_batch_end(notes: Path, home: P
         while server.stderr.read(1) != b"!":
             pass
         server.send_signal(number)
-        assert server.wait(10) == 0
+        assert server.wait(PATIENCE) == 0
         assert server.stderr.read() == b""
     assert (home / "stopped").exists()
 
@@ -178,7 +179,7 @@ def test_a_signal_ends_it(home: Path, number: int) -> None:
         say(server, 1, "initialize", **HELLO)
         hear(server)
         server.send_signal(number)
-        assert server.wait(10) == 0
+        assert server.wait(PATIENCE) == 0
         assert server.stderr is not None and server.stderr.read() == b""
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from mbc_cli.tui.app import Dashboard
 from mbc_cli.tui.state import Places
+from tests.needs import PATIENCE
 
 Until = Callable[[Callable[[], object]], Awaitable[None]]
 
@@ -33,10 +34,10 @@ def screen() -> Callable[[Dashboard], str]:
 
 @pytest.fixture
 def until() -> Until:
-    """Waits for a condition: `await until(lambda: app.state.bank)`; long, as a busy machine takes to start a process."""
+    """Waits for a condition: `await until(lambda: app.state.bank)`."""
 
-    async def wait(condition: Callable[[], object], seconds: float = 60) -> None:
-        deadline = time.monotonic() + seconds
+    async def wait(condition: Callable[[], object]) -> None:
+        deadline = time.monotonic() + PATIENCE
         while not condition():
             assert time.monotonic() < deadline, "it did not come about"
             await asyncio.sleep(0.02)

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-_STUCK = "import time; from mbc_cli.tui.app import Dashboard; Dashboard._draw_if_stale = lambda _: time.sleep(60)"
+from tests.needs import PATIENCE
+
+_STUCK = "import time; from mbc_cli.tui.app import Dashboard; Dashboard._draw_if_stale = lambda _: time.sleep(86_400)"
 _RUN = "import sys; from mbc_cli.app import main; sys.exit(main())"
 _PAGE = {"TEXTUAL_DRIVER": "textual.drivers.web_driver:WebDriver", "COLUMNS": "80", "ROWS": "24"}
 
@@ -37,7 +39,7 @@ def start(home: Path) -> Callable[[str], Any]:
 def test_it_ends_with_its_input(start: Callable[[str], Any], first: str) -> None:
     process = start(first)
     process.stdin.close()
-    assert process.wait(60) == 128 + signal.SIGHUP
+    assert process.wait(PATIENCE) == 128 + signal.SIGHUP
 
 
 @pytest.mark.slow
@@ -45,4 +47,4 @@ def test_it_ends_with_its_input(start: Callable[[str], Any], first: str) -> None
 def test_it_ends_on_sigterm(start: Callable[[str], Any], first: str) -> None:
     process = start(first)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 128 + signal.SIGTERM
+    assert process.wait(PATIENCE) == 128 + signal.SIGTERM

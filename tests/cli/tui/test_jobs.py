@@ -15,6 +15,7 @@ from mbc_cli.engine import load_model
 from mbc_cli.tui.jobs import Answering
 from mbc_cli.tui.state import Places
 from mbc_engine.question import AskOptions
+from tests.needs import PATIENCE
 
 
 def test_a_bank_that_comes_later_is_reported_without_loading_the_model_again(
@@ -35,10 +36,10 @@ def test_a_bank_that_comes_later_is_reported_without_loading_the_model_again(
     thread.start()
     try:
         answering.questions.put((0, "", AskOptions()))
-        assert [states.get(timeout=60) for _ in range(2)] == ["loading", "missing"]
+        assert [states.get(timeout=PATIENCE) for _ in range(2)] == ["loading", "missing"]
         away.replace(bank)
         answering.questions.put((0, "", AskOptions()))
-        assert [states.get(timeout=60) for _ in range(2)] == ["loading", "ready"]
+        assert [states.get(timeout=PATIENCE) for _ in range(2)] == ["loading", "ready"]
     finally:
         answering.questions.put(None)
         thread.join()
@@ -61,8 +62,8 @@ def test_a_model_that_is_not_asked_for_long_is_given_back_and_loaded_again(
         for _ in range(2):
             unloaded.clear()
             answering.questions.put((0, "", AskOptions()))
-            assert [states.get(timeout=60) for _ in range(2)] == ["loading", "ready"]
-            assert unloaded.wait(timeout=60)
+            assert [states.get(timeout=PATIENCE) for _ in range(2)] == ["loading", "ready"]
+            assert unloaded.wait(timeout=PATIENCE)
             assert memory._model == places.model
     finally:
         answering.questions.put(None)
@@ -82,4 +83,4 @@ def test_a_dashboard_ends_with_its_terminal_when_no_signal_tells_of_it(home: Pat
         while b"Overview" not in drawn:
             drawn += os.read(ours, 65536)
         os.close(ours)
-        assert process.wait(timeout=20) == 129
+        assert process.wait(PATIENCE) == 129

@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 import aiohttp
 import pytest
 
+from tests.needs import PATIENCE
+
 
 @pytest.fixture
 def url(home: Path) -> Iterator[str]:
@@ -22,7 +24,7 @@ def url(home: Path) -> Iterator[str]:
         assert process.stdout is not None and process.stderr is not None
         yield process.stdout.readline().strip()
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=20) == 0
+        assert process.wait(PATIENCE) == 0
         assert "Traceback" not in process.stderr.read()
 
 
@@ -70,7 +72,7 @@ async def test_the_dashboard_itself_comes_over_the_socket(url: str) -> None:
         netloc = urlsplit(url).netloc
         async with session.ws_connect(f"ws://{netloc}/ws?width=80&height=24", origin=f"http://{netloc}") as socket:
             drawn = b""
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE):
                 while b"Overview" not in drawn:
                     drawn += _bytes(await socket.receive())
 

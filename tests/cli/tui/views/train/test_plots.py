@@ -39,7 +39,7 @@ async def test_a_large_screen_shows_everything_at_once(places, until):
         await until(lambda: title(app, "loss") == "Loss  4")
         assert len(in_sight(app)) == 12
         assert title(app, "answers") == "Answers, %  ● F1 25.0  ○ EM 12.5"
-        assert title(app, "source") == "Right source, %  25  ● val. 75.0"
+        assert title(app, "source") == "Right source, %  25  ● 75.0"
         await pilot.pause()
         assert "┊" in drawing(chart(app, "loss"))
         assert "▴" in drawing(chart(app, "dead"))
