@@ -3,7 +3,7 @@
 It is frozen until `tune`. A text's first token stands at position P, after the prefix; padding does not count.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -42,9 +42,9 @@ class TokenisedText:
 
 @dataclass(frozen=True)
 class Targets:
-    """What the base LM is given and what it should say: ids and mask [B, S], given texts padded on the left.
+    """What the base LM is given and what it should say: ids, mask and target_mask [B, S], texts padded on the right.
 
-    Targets, padded on the right, start in one column; `target_mask` [B, A] has their tokens among the last A columns.
+    `target_mask` marks the tokens that it should say, which no text begins with.
     """
 
     ids: Tensor
@@ -53,7 +53,14 @@ class Targets:
 
     @property
     def targets(self) -> Tensor:
-        return self.ids[:, -self.target_mask.shape[1] :][self.target_mask.bool()]
+        return self.ids[self.target_mask]
+
+    def by_length(self, size: int) -> Iterator[tuple[Tensor, "Targets"]]:
+        """The texts from short to long, `size` at a time without needless padding, each time after their rows [b]."""
+        lengths = self.mask.sum(1)
+        for rows in lengths.argsort().split(size):
+            width = int(lengths[rows[-1]])
+            yield rows, Targets(self.ids[rows, :width], self.mask[rows, :width], self.target_mask[rows, :width])
 
 
 class BaseTexts:
@@ -155,12 +162,12 @@ class BaseTexts:
         return [[*self._begin, *ids] or [self.end] for ids in self.tokens(questions, window)]
 
     def _targets(self, given: list[list[int]], targets: list[list[int]]) -> Targets:
-        device = self._model.device
-        left, left_mask = self.padded(given)
-        width = max(map(len, targets))
-        right = torch.tensor([ids + [self.end] * (width - len(ids)) for ids in targets], device=device)
-        right_mask = torch.tensor([[1] * len(ids) + [0] * (width - len(ids)) for ids in targets], device=device)
-        return Targets(torch.cat([left, right], 1), torch.cat([left_mask, right_mask], 1), right_mask)
+        rows = [[*start, *rest] for start, rest in zip(given, targets, strict=True)]
+        width, device = max(map(len, rows)), self._model.device
+        ids = torch.tensor([row + [self.end] * (width - len(row)) for row in rows], device=device)
+        column = torch.arange(width, device=device)
+        starts, ends = (torch.tensor([[*map(len, some)]], device=device).T for some in (given, rows))
+        return Targets(ids, (column < ends).long(), (starts <= column) & (column < ends))
 
 
 def _piece(text: str, ids: list[int], spans: list[tuple[int, int]]) -> TokenisedText:
@@ -204,6 +211,8 @@ class FirstLineStreamer(TextStreamer):
 
 
 _ROWS = 512
+# Texts that are computed together on a CPU, where padding costs more than many small products.
+_TOGETHER = 8
 
 
 def token_losses(states: Tensor, targets: Tensor, head: Callable[[Tensor], Tensor]) -> Tensor:
@@ -241,6 +250,10 @@ class KVPrefix:
     @property
     def length(self) -> int:
         return self.keys.shape[3]
+
+    def of(self, rows: Tensor) -> "KVPrefix":
+        """Those of some rows [b] of the batch."""
+        return KVPrefix(self.keys[rows], self.values[rows])
 
     def repeat(self, times: int) -> "KVPrefix":
         return KVPrefix(self.keys.repeat_interleave(times, 0), self.values.repeat_interleave(times, 0))
@@ -325,7 +338,7 @@ class BaseLM(nn.Module):
 
     def loss(self, prefix: KVPrefix, texts: Targets) -> Tensor:
         """Mean negative log-likelihood of the target tokens under prefixes, a scalar in nats (paper, section 3.5)."""
-        return token_losses(self._before(prefix, texts), texts.targets, self._logits).mean()
+        return torch.cat([losses for _, _, losses in self._losses(prefix, texts)]).mean()
 
     def piece_loss(self, piece: TokenisedText, weights: Tensor) -> Tensor:
         """Mean over the tokens of one of `BaseTexts.pieces` of weight [S] times negative log-likelihood, in nats.
@@ -343,9 +356,12 @@ class BaseLM(nn.Module):
     def log_likelihood(self, prefix: KVPrefix, questions: Sequence[str], answers: Sequence[str]) -> Tensor:
         """Mean log-probability of a token of each answer (see `BaseTexts.asked`) under its prefix, [B] in nats."""
         texts = self.texts.asked(questions, answers, question_window=128, answer_window=64)
-        by_token = torch.zeros(texts.target_mask.shape, device=texts.ids.device)
-        by_token[texts.target_mask.bool()] = -token_losses(self._before(prefix, texts), texts.targets, self._logits)
-        return by_token.sum(1) / texts.target_mask.sum(1)
+        means = torch.empty(len(texts.ids), device=texts.ids.device)
+        for rows, some, losses in self._losses(prefix, texts):
+            by_token = torch.zeros(some.target_mask.shape, device=means.device)
+            by_token[some.target_mask] = -losses
+            means[rows] = by_token.sum(1) / some.target_mask.sum(1)
+        return means
 
     @torch.no_grad()
     def generate(
@@ -410,16 +426,20 @@ class BaseLM(nn.Module):
             *(torch.stack([getattr(layer, side) for layer in cache.layers], 1) for side in ("keys", "values"))
         )
 
+    def _losses(self, prefix: KVPrefix, texts: Targets) -> Iterator[tuple[Tensor, Targets, Tensor]]:
+        """Rows [b] of some of the texts, these texts, and the negative log-likelihoods of their target tokens [N]."""
+        for rows, some in texts.by_length(_TOGETHER if texts.ids.device.type == "cpu" else len(texts.ids)):
+            yield rows, some, token_losses(self._before(prefix.of(rows), some), some.targets, self._logits)
+
     def _before(self, prefix: KVPrefix, texts: Targets) -> Tensor:
-        mask = torch.cat([texts.mask.new_ones(len(texts.ids), prefix.length), texts.mask], dim=1)
+        """The last hidden states that target tokens are predicted from, [N, D]."""
         states: Tensor = self.model.get_decoder()(
             input_ids=texts.ids,
-            attention_mask=mask,
-            position_ids=(mask.cumsum(1) - 1).clamp_min(0)[:, prefix.length :],
+            attention_mask=torch.cat([texts.mask.new_ones(len(texts.ids), prefix.length), texts.mask], dim=1),
             past_key_values=prefix.fixed(self.model.dtype),
             use_cache=True,
         ).last_hidden_state
-        return states[:, -texts.target_mask.shape[1] - 1 : -1][texts.target_mask.bool()]
+        return states[:, :-1][texts.target_mask[:, 1:]]
 
     def _logits(self, states: Tensor) -> Tensor:
         logits: Tensor = self.model.get_output_embeddings()(states)

@@ -65,14 +65,12 @@ class WeightModel(nn.Module):
     def forward(self, texts: Targets) -> Tensor:
         """Weights of the target tokens, row after row, [N]."""
         states = self.body(**_inputs(texts)).last_hidden_state
-        targets = states[:, -texts.target_mask.shape[1] :][texts.target_mask.bool()]
-        scores: Tensor = self.out(functional.gelu(self.hidden(targets)))
+        scores: Tensor = self.out(functional.gelu(self.hidden(states[texts.target_mask])))
         return functional.softplus(scores.squeeze(-1), beta=_BETA)
 
 
 def _inputs(texts: Targets) -> dict[str, Any]:
-    positions = (texts.mask.cumsum(1) - 1).clamp_min(0)
-    return {"input_ids": texts.ids, "attention_mask": texts.mask, "position_ids": positions, "use_cache": False}
+    return {"input_ids": texts.ids, "attention_mask": texts.mask, "use_cache": False}
 
 
 def weight_model_for(base: BaseLM, *, seed: int = 0) -> WeightModel:
@@ -106,7 +104,8 @@ def learned_weights(model: WeightModel, given: Sequence[int]) -> TokenWeights:
     @torch.no_grad()
     def weights(piece: TokenisedText) -> Tensor:
         ids = torch.tensor([[*given, *piece.ids]], device=model.out.weight.device)
-        found: Tensor = model(Targets(ids, torch.ones_like(ids), torch.ones_like(ids[:, len(given) :])))
+        is_target = torch.arange(ids.shape[1], device=ids.device)[None] >= len(given)
+        found: Tensor = model(Targets(ids, torch.ones_like(ids), is_target))
         return found
 
     return weights
@@ -123,9 +122,8 @@ def parameters_of(model: PreTrainedModel) -> dict[str, Tensor]:
 
 def token_logits(model: PreTrainedModel, parameters: Mapping[str, Tensor], texts: Targets) -> Tensor:
     """Logits of the target tokens under parameters, row after row, [N, V]."""
-    reading = {**_inputs(texts), "logits_to_keep": texts.target_mask.shape[1] + 1}
-    logits: Tensor = functional_call(model, dict(parameters), kwargs=reading).logits
-    return logits[:, :-1][texts.target_mask.bool()].float()
+    logits: Tensor = functional_call(model, dict(parameters), kwargs=_inputs(texts)).logits
+    return logits[:, :-1][texts.target_mask[:, 1:]].float()
 
 
 def token_losses(model: PreTrainedModel, parameters: Mapping[str, Tensor], texts: Targets) -> Tensor:
@@ -157,7 +155,7 @@ def inner_step(
     """
     documents, questions, elsewhere = batch
     mask = documents.target_mask
-    shares = (mask / mask.sum(1, keepdim=True))[mask.bool()]  # what a token counts in the mean over its text's
+    shares = (mask / mask.sum(1, keepdim=True))[mask]  # what a token counts in the mean over its text's
     tracked = _tracked(parameters)
     inner = (shares * weights.detach() * token_losses(model, tracked, documents)).sum()
     gradients = torch.autograd.grad(inner, list(tracked.values()))

@@ -15,6 +15,7 @@ from tests.paper.conftest import QUESTIONS, alone, ids_of, plain_logits, prefix_
 
 def test_the_likelihood_of_answers_by_hand(every_base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_ROWS", 4)  # the targets go through the head in several blocks
+    monkeypatch.setattr(module, "_TOGETHER", 2)
     base, prefix, expected = every_base, prefix_for(every_base, 3), []
     questions, answers = [QUESTIONS[1], "Ada?", ""], ["bergen", "Cadiz in the spring", "élan"]
     for index, target in enumerate([" Bergen", " Cadiz in the spring", " Élan"]):

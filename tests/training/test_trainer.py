@@ -205,10 +205,8 @@ def teach(folder: Path, out: Path, examples: list[QAExample]) -> None:
         questions = [examples[index].question for index in torch.randint(len(examples), (16,)).tolist()]
         answers = [examples[index].answers[0] for index in torch.randint(len(examples), (16,)).tolist()]
         texts = base.texts.asked(questions, answers, question_window=40, answer_window=9)
-        positions = (texts.mask.cumsum(1) - 1).clamp_min(0)
-        logits = model(input_ids=texts.ids, attention_mask=texts.mask, position_ids=positions).logits
-        width, chosen = texts.target_mask.shape[1], texts.target_mask.bool()
-        functional.cross_entropy(logits[:, -width - 1 : -1][chosen], texts.ids[:, -width:][chosen]).backward()
+        logits = model(input_ids=texts.ids, attention_mask=texts.mask).logits
+        functional.cross_entropy(logits[:, :-1][texts.target_mask[:, 1:]], texts.targets).backward()
         optimizer.step()
         optimizer.zero_grad()
     model.config.update({"resid_pdrop": 0.0, "attn_pdrop": 0.0, "embd_pdrop": 0.0})
