@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -68,10 +69,16 @@ def _no_collection() -> Iterator[None]:
     try:
         yield
     finally:
-        if not gc.get_freeze_count():  # a model loaded later may be dropped again
-            gc.freeze()
+        _freeze()
         if was_enabled:
             gc.enable()
+
+
+@cache
+def _freeze() -> None:
+    """Pass over what is there, once: a model loaded later may be dropped again. Counting it takes 50 ms."""
+    if not gc.get_freeze_count():
+        gc.freeze()
 
 
 def require_model(name: str, device: str | None = None) -> None:
