@@ -15,8 +15,8 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from mbc_cli.text import plain
 from mbc_engine.atomic_write import PRIVATE_FILE, atomic_write, make_private_folder
-from mbc_engine.config import own_runs
 from mbc_engine.errors import ConfigError
+from mbc_engine.names import own_runs
 
 PATH_VARIABLE: Final = "MBC_CONFIG"
 _CORRECT: Final = (

@@ -18,9 +18,9 @@ from mbc_cli.config import activity_log
 from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.terminal import detail, is_on, working
 from mbc_cli.text import counted, seconds
-from mbc_engine.config import find_model
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.machine import usable_cores
+from mbc_engine.names import find_model
 
 if TYPE_CHECKING:
     from mbc_engine.datasets.layout import QAExample

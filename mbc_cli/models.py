@@ -6,33 +6,22 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 from mbc_cli.config import DEFAULT_MODEL, name_in, placed, runs_folder
-from mbc_engine.config import (
-    CONFIG,
-    Config,
-    ModelSettings,
-    RetrieverReaderConfig,
-    RetrieverReaderSettings,
-    find_model,
-    is_model,
-    load_preset,
-    own_models,
-    packaged_model,
-    parse_config,
-    parse_model_config,
-    preset_names,
-)
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.events import Validated
+from mbc_engine.names import CONFIG, find_model, is_model, own_models, packaged_model, preset_names
 from mbc_engine.runs.training_runs import EVENTS, MODEL, FollowedRun, runs_in
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
     from mbc_engine.bank import CodeShape
+    from mbc_engine.config import Config, ModelSettings, RetrieverReaderConfig, RetrieverReaderSettings
 
 Place = Literal["package", "yours", "run", "folder"]
-Settings = ModelSettings | RetrieverReaderSettings
+Settings: TypeAlias = "ModelSettings | RetrieverReaderSettings"
 _COMMAND = "command.json"
 
 
@@ -43,13 +32,13 @@ class ModelHere:
     name: str
     folder: Path
     place: Place
-    config: Config | RetrieverReaderConfig | None
+    config: "Config | RetrieverReaderConfig | None"
     problem: str | None
     size: int
     best: Validated | None
 
     @property
-    def settings(self) -> Settings | None:
+    def settings(self) -> "Settings | None":
         return settings_of(self.config) if self.config else None
 
     @property
@@ -58,7 +47,16 @@ class ModelHere:
         return self.name if self.place in ("package", "yours") else str(self.folder)
 
 
-def settings_of(config: Config | RetrieverReaderConfig) -> Settings:
+def reads_text(settings: "Settings | None") -> "TypeIs[RetrieverReaderSettings]":
+    """Whether a model is a retriever-reader, such as mini."""
+    from mbc_engine.config import RetrieverReaderSettings
+
+    return isinstance(settings, RetrieverReaderSettings)
+
+
+def settings_of(config: "Config | RetrieverReaderConfig") -> Settings:
+    from mbc_engine.config import RetrieverReaderConfig
+
     return config.retriever_reader if isinstance(config, RetrieverReaderConfig) else config.model
 
 
@@ -98,7 +96,9 @@ def find(name: str, runs: Path) -> ModelHere | None:
     return read_model(run.name, folder, "run") if run else read_model(folder.name, folder, "folder")
 
 
-def find_preset(name: str) -> Config | None:
+def find_preset(name: str) -> "Config | None":
+    from mbc_engine.config import load_preset
+
     with suppress(OSError):  # no file could have this name
         return load_preset(name) if name in preset_names() or Path(name).is_file() else None
     return None
@@ -117,6 +117,8 @@ def not_found(name: str, runs: Path) -> ModelError:
 
 
 def read_model(name: str, folder: Path, place: Place) -> ModelHere:
+    from mbc_engine.config import parse_model_config
+
     config, problem, path, run = None, None, folder / CONFIG, run_of(folder)
     try:
         config = parse_model_config(path.read_text(encoding="utf-8"), str(path))
@@ -179,7 +181,9 @@ def command_of(run: Path) -> RunCommand | None:
     return None
 
 
-def config_of(run: Path) -> Config:
+def config_of(run: Path) -> "Config":
+    from mbc_engine.config import parse_config
+
     try:
         return parse_config((run / CONFIG).read_text(), str(run / CONFIG))
     except (OSError, UnicodeDecodeError) as error:

@@ -9,9 +9,9 @@ import typer
 
 from mbc_cli.config import DEFAULT_MODEL, default_bank, evaluation_names, keys, root_of, runs_folder
 from mbc_cli.text import plain
-from mbc_engine.config import LEAST_NUMBERS, READ_MODES, own_runs, parse_read_mode, preset_names
 from mbc_engine.errors import ConfigError
 from mbc_engine.experiments.registry import METHODS, Protocol
+from mbc_engine.names import LEAST_NUMBERS, READ_MODES, own_runs, parse_read_mode, preset_names
 from mbc_engine.runs.training_runs import CONFIG
 
 EVERYWHERE: Final = "Common options"

@@ -1,13 +1,11 @@
-"""Settings of a model and of its training, read from TOML and overridden by `a.b=c`; and where models are found."""
+"""Settings of a model and of its training, read from TOML and overridden by `a.b=c`."""
 
 import os
-import re
 import tomllib
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
-import platformdirs
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -20,44 +18,8 @@ from pydantic import (
     model_validator,
 )
 
-from mbc_engine.errors import ConfigError, ModelError
-from mbc_engine.runs.training_runs import MODEL
-
-# The ways to read a bank, and what each reads; N is the number that may be given with its name.
-READ_MODES: Final = {
-    "flat": "all documents at once, as in the paper",
-    "hierarchical": "groups of N documents, then the groups",
-    "routed": "the N documents that fit best",
-}
-LEAST_NUMBERS: Final = {"hierarchical": 2, "routed": 1}
-# Each number is written in one way, so that reads are the same where their texts are.
-_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,8}")
-
-
-class ReadMode(NamedTuple):
-    """A way to read a bank, and its number, or None for the model's own."""
-
-    name: str
-    number: int | None
-
-
-def parse_read_mode(text: str) -> ReadMode:
-    """What NAME or NAME:NUMBER means. Raises ConfigError if there is no such read, or it does not take the number."""
-    name, colon, number = text.partition(":")
-    if name not in READ_MODES or (colon and not _NUMBER.fullmatch(number)):
-        raise ConfigError(
-            f"There is no read {text!r}.",
-            hint=f"There are {', '.join(READ_MODES)}; a number may follow, as in routed:2.",
-        )
-    if not colon:
-        return ReadMode(name, None)
-    least = LEAST_NUMBERS.get(name)
-    if least is None:
-        raise ConfigError(f"The {name} read takes no number.", hint=f"Say {name} alone.")
-    if int(number) < least:
-        raise ConfigError(f"The number of a {name} read is at least {least}.", hint=f"For example {name}:{least}.")
-    return ReadMode(name, int(number))
-
+from mbc_engine.errors import ConfigError
+from mbc_engine.names import parse_read_mode, preset_names
 
 BaseWeights = Literal["float32", "bf16", "nf4", "int8"]
 EncoderWeights = Literal["float32", "nf4", "int8"]
@@ -274,12 +236,6 @@ class RetrieverReaderConfig(_Settings):
     retriever_reader: RetrieverReaderSettings
 
 
-def preset_names() -> list[str]:
-    """Names of the built-in presets, sorted."""
-    folder = files("mbc_engine") / "presets"
-    return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
-
-
 def load_preset(name: str, overrides: list[str] | None = None) -> Config:
     """A built-in preset by name, or a TOML file by path; a calibration, which is a model's, is left out.
 
@@ -356,43 +312,3 @@ def _apply(table: dict[str, Any], override: str) -> None:
         if not isinstance(table, dict):
             raise ConfigError(f"--set {override!r}: {section} is not a section.")
     table[key] = value
-
-
-CONFIG: Final = "config.toml"
-WEIGHTS: Final = "model.safetensors"
-ADAPTER: Final = "adapter"
-
-
-def own_models() -> Path:
-    """Where the user's own models lie, as NAME, and those that were pulled, as OWNER/NAME."""
-    return platformdirs.user_data_path("mbc") / "models"
-
-
-def own_runs() -> Path:
-    """Where the user's training runs are by default."""
-    return platformdirs.user_data_path("mbc") / "runs"
-
-
-def packaged_model(name: str) -> Path:
-    """Where a model of this package lies, whether there is one of this name or not."""
-    return Path(str(files("mbc_engine") / "models" / name))
-
-
-def is_model(folder: Path) -> bool:
-    """Whether a model's files lie in a folder."""
-    try:
-        return (folder / CONFIG).is_file() and (folder / WEIGHTS).is_file()
-    except OSError:  # no folder could have this name
-        return False
-
-
-def find_model(name: str) -> Path:
-    """A model's folder, from a path, a run's folder, a model's name or a run's name. Raises ModelError."""
-    places = (Path(name), Path(name) / MODEL, own_models() / name, packaged_model(name), own_runs() / name / MODEL)
-    for folder in places:
-        if is_model(folder):
-            return folder
-    raise ModelError(
-        f"There is no model {name!r}.",
-        hint="Give `mini`, the name of a training run, or a folder; `mbc models pull` downloads shared models.",
-    )

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 
-from mbc_engine.config import CONFIG, RetrieverReaderConfig, find_model, parse_model_config
+from mbc_engine.config import RetrieverReaderConfig, parse_model_config
 from mbc_engine.mini.model import RetrieverReader, load
+from mbc_engine.names import CONFIG, find_model
 
 if TYPE_CHECKING:
     from mbc_engine.paper.mbc import MBC

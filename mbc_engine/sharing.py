@@ -16,18 +16,9 @@ from huggingface_hub import CommitOperationAdd, HfApi, ModelCard, ModelCardData,
 from safetensors import SafetensorError, safe_open
 
 from mbc_engine.bank import CodeShape
-from mbc_engine.config import (
-    ADAPTER,
-    CONFIG,
-    WEIGHTS,
-    Config,
-    ModelSettings,
-    RetrieverReaderConfig,
-    is_model,
-    packaged_model,
-    parse_model_config,
-)
+from mbc_engine.config import Config, ModelSettings, RetrieverReaderConfig, parse_model_config
 from mbc_engine.errors import ConfigError, ModelError
+from mbc_engine.names import ADAPTER, CONFIG, WEIGHTS, is_model, packaged_model
 from mbc_engine.runs.training_runs import RunHistory
 
 ADAPTER_CONFIG: Final = f"{ADAPTER}/adapter_config.json"

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from mbc_engine.config import Config, load_preset, parse_config, preset_names
+from mbc_engine.config import Config, load_preset, parse_config
 from mbc_engine.errors import ConfigError
+from mbc_engine.names import preset_names
 
 SMALLEST = """
 [model]

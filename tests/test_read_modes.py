@@ -2,8 +2,8 @@
 
 import pytest
 
-from mbc_engine.config import LEAST_NUMBERS, READ_MODES, ReadMode, parse_read_mode
 from mbc_engine.errors import ConfigError
+from mbc_engine.names import LEAST_NUMBERS, READ_MODES, ReadMode, parse_read_mode
 
 
 @pytest.mark.parametrize("name", READ_MODES)

@@ -10,9 +10,9 @@ from mbc_cli.program import ending_with
 from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.terminal import print_facts, print_json
 from mbc_cli.text import near
-from mbc_engine.config import CONFIG, RetrieverReaderConfig, find_model, parse_model_config
 from mbc_engine.errors import ConfigError
 from mbc_engine.events import Calibrated, Progressed
+from mbc_engine.names import CONFIG, find_model
 
 _DATA = "Questions the model was not trained on: a file, squad:validation, or newswire:test:200."
 _QUESTIONS = "Maximum number of questions, evenly spaced."
@@ -66,6 +66,8 @@ def calibrate(
 
 
 def _require_generating(name: str, folder: Path) -> None:
+    from mbc_engine.config import RetrieverReaderConfig, parse_model_config
+
     config = parse_model_config((folder / CONFIG).read_text(encoding="utf-8"), str(folder / CONFIG))
     if isinstance(config, RetrieverReaderConfig):
         raise ConfigError(

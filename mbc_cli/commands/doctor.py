@@ -19,9 +19,9 @@ from mbc_cli.program import config_error
 from mbc_cli.render.terminal import out, print_json
 from mbc_cli.text import near, plain, size
 from mbc_engine import __version__
-from mbc_engine.config import CONFIG, RetrieverReaderConfig, find_model, parse_model_config
 from mbc_engine.errors import MBCError, ModelError
 from mbc_engine.machine import usable_cores
+from mbc_engine.names import CONFIG, find_model
 
 _PACKAGES: Final = (
     *("torch", "transformers", "tokenizers", "peft", "safetensors", "numpy"),
@@ -174,6 +174,8 @@ def _abilities(devices: Report, hub: Report, model: str) -> Iterable[tuple[str, 
 
 
 def _missing(model: str, hub: Report) -> str | None:
+    from mbc_engine.config import RetrieverReaderConfig, parse_model_config
+
     try:
         from mbc_engine.lm.packaged import install_hint, is_local
 

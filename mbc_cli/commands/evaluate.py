@@ -36,11 +36,11 @@ from mbc_cli.program import INTERRUPTED, ending_with, is_typed, stop_on_interrup
 from mbc_cli.render.evaluation import ExperimentView, plan_json, print_plan, print_report
 from mbc_cli.render.terminal import notes, out, print_json
 from mbc_cli.text import plain
-from mbc_engine.config import find_model
 from mbc_engine.datasets.by_name import is_of_hub
 from mbc_engine.errors import ConfigError, DataError, ModelError
 from mbc_engine.experiments.registry import METHODS, Protocol, controls_of
 from mbc_engine.metrics import Golds
+from mbc_engine.names import find_model
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

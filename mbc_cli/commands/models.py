@@ -5,7 +5,7 @@ import re
 import shlex
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -20,6 +20,7 @@ from mbc_cli.models import (
     not_found,
     read_model,
     read_run,
+    reads_text,
     run_of,
     settings_of,
     shape_of,
@@ -29,20 +30,12 @@ from mbc_cli.program import ending_with
 from mbc_cli.render.bank import code_layout, codebooks
 from mbc_cli.render.terminal import is_on, notes, out, print_facts, print_json, print_json_lines, print_table
 from mbc_cli.text import counted, near, plain, size
-from mbc_engine.config import (
-    Config,
-    EncoderSettings,
-    ModelSettings,
-    RetrieverReaderConfig,
-    RetrieverReaderSettings,
-    load_preset,
-    own_models,
-    preset_names,
-)
 from mbc_engine.errors import ModelError
+from mbc_engine.names import own_models, preset_names
 from mbc_engine.runs.training_runs import is_at_work
 
 if TYPE_CHECKING:
+    from mbc_engine.config import Config, EncoderSettings, ModelSettings, RetrieverReaderConfig, RetrieverReaderSettings
     from mbc_engine.paper.builder import Parameters
 
 _RepositoryArgument = Annotated[str, typer.Argument(metavar="OWNER/NAME", help="The model's name on the hub.")]
@@ -95,9 +88,10 @@ def show(
         raise ModelError(model.problem, hint="Download or copy the model again.")
     if config is None:
         raise not_found(name, runs)
-    parameters, problem = _parameters(config.model) if isinstance(config, Config) else (None, None)
+    settings = settings_of(config)
+    parameters, problem = (None, None) if reads_text(settings) else _parameters(settings)
     if json:
-        what = {"kind": "preset", "preset": name, **made_of(settings_of(config))}
+        what = {"kind": "preset", "preset": name, **made_of(settings)}
         if model:
             what = {"kind": "model", **_summary(model)}
         print_json({**what, "settings": config.model_dump(), "parameters": _parameters_json(parameters)})
@@ -241,6 +235,8 @@ def _set_up_client() -> None:
 
 
 def show_presets(*, as_json: bool) -> None:
+    from mbc_engine.config import load_preset
+
     presets = {name: load_preset(name) for name in preset_names()}
     if as_json:
         print_json({name: config.model_dump() for name, config in presets.items()})
@@ -257,7 +253,7 @@ def show_presets(*, as_json: bool) -> None:
 def made_of(settings: Settings) -> dict[str, Any]:
     """Base LM, encoders and codes as JSON; null if there is none."""
     shape = shape_of(settings)
-    if isinstance(settings, RetrieverReaderSettings):
+    if reads_text(settings):
         base, documents, questions = None, settings.encoder, settings.encoder
     else:
         base, documents, questions = settings.base, settings.documents.name, settings.questions.name
@@ -283,7 +279,7 @@ def chunk(settings: Settings) -> str:
 
 
 def _has_codes(settings: Settings) -> bool:
-    return isinstance(settings, RetrieverReaderSettings) or settings.quantised
+    return reads_text(settings) or settings.quantised
 
 
 def _row(model: ModelHere) -> tuple[str, ...]:
@@ -291,7 +287,7 @@ def _row(model: ModelHere) -> tuple[str, ...]:
     if settings is None:
         made = ("cannot be read" if out.is_terminal else model.problem or "", "", "")
     else:
-        base = "reads text" if isinstance(settings, RetrieverReaderSettings) else _short(settings.base)
+        base = "reads text" if reads_text(settings) else _short(settings.base)
         made = (base, layout(settings), chunk(settings))
     validation = (f"{best.exact_match:.1f}", f"{best.f1:.1f}") if best else ("", "")
     return (model.name, *made, size(model.size), *validation, model.place if out.is_terminal else str(model.folder))
@@ -308,20 +304,19 @@ def _summary(model: ModelHere) -> dict[str, Any]:
         "path": str(model.folder),
         "place": model.place,
         **(made_of(model.settings) if model.settings else {"base": None, "encoders": None, "codes": None}),
-        "reads_text": isinstance(model.settings, RetrieverReaderSettings),
+        "reads_text": reads_text(model.settings),
         "problem": model.problem,
         "size": model.size,
         "best": model.best,
     }
 
 
-def _facts(name: str, model: ModelHere | None, config: Config | RetrieverReaderConfig) -> list[tuple[str, str]]:
+def _facts(name: str, model: ModelHere | None, config: "Config | RetrieverReaderConfig") -> list[tuple[str, str]]:
     settings = settings_of(config)
-    facts = _reader_facts(settings) if isinstance(settings, RetrieverReaderSettings) else _settings_facts(settings)
+    facts = _reader_facts(settings) if reads_text(settings) else _settings_facts(settings)
     if model is None:
-        assert isinstance(config, Config), "a preset"
         train = f"mbc train --preset {shlex.quote(plain(name))} --data SPEC"
-        return [("preset", name), *facts, ("training", _training(config)), ("train", train)]
+        return [("preset", name), *facts, ("training", _training(cast("Config", config))), ("train", train)]
     facts = [("model", model.name), ("folder", str(model.folder)), *facts]
     if best := model.best:
         line = f"F1 {best.f1:.1f} %, exact match {best.exact_match:.1f} % ({counted(best.questions, 'question')})"
@@ -329,7 +324,7 @@ def _facts(name: str, model: ModelHere | None, config: Config | RetrieverReaderC
     return [*facts, ("on disk", size(model.size)), ("ask", f"mbc ask --model {shlex.quote(plain(model.handle))}")]
 
 
-def _reader_facts(settings: RetrieverReaderSettings) -> list[tuple[str, str]]:
+def _reader_facts(settings: "RetrieverReaderSettings") -> list[tuple[str, str]]:
     shape = shape_of(settings)
     readers = [("reads", f"{reader.name}: {reader.encoder}") for reader in settings.readers]
     return [
@@ -340,7 +335,7 @@ def _reader_facts(settings: RetrieverReaderSettings) -> list[tuple[str, str]]:
     ]
 
 
-def _settings_facts(settings: ModelSettings) -> list[tuple[str, str]]:
+def _settings_facts(settings: "ModelSettings") -> list[tuple[str, str]]:
     lora, shape = settings.lora, shape_of(settings)
     codes = f": {code_layout(shape)}, {codebooks(shape)}" if settings.quantised else ""
     depth = f"rank {lora.rank} in the last {counted(lora.layers, 'layer')}" if lora.layers else "none"
@@ -355,7 +350,7 @@ def _settings_facts(settings: ModelSettings) -> list[tuple[str, str]]:
     ]
 
 
-def _encoder(own: EncoderSettings) -> str:
+def _encoder(own: "EncoderSettings") -> str:
     state = ", frozen" if own.frozen else ""
     return f"{own.name}{_precision(own.weights)}{state}, up to {counted(own.window, 'token')}"
 
@@ -364,7 +359,7 @@ def _precision(weights: str) -> str:
     return "" if weights == "float32" else f" as {weights}"
 
 
-def _training(config: Config) -> str:
+def _training(config: "Config") -> str:
     own = config.training
     passes = f" in {own.accumulate} passes" if own.accumulate > 1 else ""
     return (
@@ -373,7 +368,7 @@ def _training(config: Config) -> str:
     )
 
 
-def _parameters(settings: ModelSettings) -> "tuple[dict[str, Parameters] | None, ModelError | None]":
+def _parameters(settings: "ModelSettings") -> "tuple[dict[str, Parameters] | None, ModelError | None]":
     with loading("torch"):
         from mbc_engine.paper.builder import parameter_table
 

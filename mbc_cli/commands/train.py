@@ -8,7 +8,7 @@ import shlex
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -31,11 +31,14 @@ from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.terminal import notes, out
 from mbc_cli.text import counted, plain, seconds
 from mbc_engine import events
-from mbc_engine.config import Config, find_model, load_preset
 from mbc_engine.datasets.by_name import absolute, own_validation
 from mbc_engine.datasets.questions import hold_out
 from mbc_engine.errors import ConfigError
 from mbc_engine.machine import is_launched, is_main_process
+from mbc_engine.names import find_model
+
+if TYPE_CHECKING:
+    from mbc_engine.config import Config
 
 _HELD_OUT = 0.05  # of the documents, where none to validate on are named
 
@@ -109,6 +112,8 @@ def train(
             )
         if run is None and is_launched():
             raise ConfigError("Processes that train together need a common run.", hint="Give --run a name.")
+        from mbc_engine.config import load_preset
+
         config = load_preset(preset, _changes(settings or [], base))
         folder, data = placed(run, runs) if run else new_run(preset, runs), list(map(absolute, data))
         validation = absolute(validation) if validation else own_validation(data)
@@ -124,7 +129,9 @@ def _changes(settings: list[str], base: str | None) -> list[str]:
     return [*settings, f"model.base={json_format.dumps(place, ensure_ascii=False)}"]  # a string in JSON is one in TOML
 
 
-def _train(run: Path, config: Config, command: RunCommand, threads: int | None, *, resume: bool, as_json: bool) -> None:
+def _train(
+    run: Path, config: "Config", command: RunCommand, threads: int | None, *, resume: bool, as_json: bool
+) -> None:
     is_main = is_main_process()
     notes.quiet = notes.quiet or not is_main
     require_device(command.device)

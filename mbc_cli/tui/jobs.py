@@ -38,10 +38,10 @@ from mbc_engine.bank import (
     take,
 )
 from mbc_engine.bank.text_codec import decode_texts
-from mbc_engine.config import READ_MODES
 from mbc_engine.errors import MBCError, ModelError
 from mbc_engine.machine import SlowDown
 from mbc_engine.question import AskOptions, Files, Source, TextFrom, text_model
+from mbc_engine.names import READ_MODES
 from mbc_engine.runs.event_log import EventFollower, Followed
 from mbc_engine.runs.training_runs import EVENTS, FollowedRun, is_at_work, read_usage, runs_in
 from mbc_engine.text import Chunk

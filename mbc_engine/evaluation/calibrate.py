@@ -10,10 +10,11 @@ import tomlkit
 from numpy.typing import NDArray
 
 from mbc_engine.atomic_write import atomic_write
-from mbc_engine.config import CONFIG, ConfidenceSettings
+from mbc_engine.config import ConfidenceSettings
 from mbc_engine.datasets.layout import QAExample, evenly_spaced
 from mbc_engine.errors import DataError, ModelError
 from mbc_engine.events import Calibrated, Event, Progressed
+from mbc_engine.names import CONFIG
 from mbc_engine.paper.confidence import ORIGINS, fit, judge
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.scoring import memorise_documents

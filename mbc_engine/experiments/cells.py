@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from mbc_engine.config import CONFIG, Config, find_model, load_preset, parse_config, parse_read_mode
+from mbc_engine.config import Config, load_preset, parse_config
 from mbc_engine.datasets import newswire
 from mbc_engine.datasets.by_name import load_examples, own_validation
 from mbc_engine.datasets.layout import QAExample, evenly_spaced
@@ -19,6 +19,7 @@ from mbc_engine.evaluation.protocols import Stream, stream
 from mbc_engine.evaluation.results import CellFolder
 from mbc_engine.experiments.registry import METHODS, Protocol
 from mbc_engine.experiments.settings import BaseSettings, DatasetSettings, ExperimentSettings, is_retriever_reader
+from mbc_engine.names import CONFIG, find_model, parse_read_mode
 from mbc_engine.runs.training_runs import MODEL
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
 
-from mbc_engine.config import READ_MODES
+from mbc_engine.names import READ_MODES
 
 Protocol = Literal["online", "retention", "scaling", "code-usage"]
 # Section 4.2: documents that a model is adapted to before it is asked.

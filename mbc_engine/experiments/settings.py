@@ -12,12 +12,13 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, NonNegativeInt, PositiveInt, ValidationError
 
-from mbc_engine.config import CONFIG, RetrieverReaderConfig, find_model, first_fault, load_preset, parse_model_config
+from mbc_engine.config import RetrieverReaderConfig, first_fault, load_preset, parse_model_config
 from mbc_engine.datasets.by_name import absolute
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.evaluation.results import ExperimentFolder
 from mbc_engine.experiments.registry import METHODS, Protocol
 from mbc_engine.methods.method import STRICT, CamelsSettings, QuestionSettings, Rate
+from mbc_engine.names import CONFIG, find_model
 
 _SUITES = files("mbc_engine.experiments") / "suites"
 

@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from mbc_engine.bank import MemoryBank, ModelSignature
-from mbc_engine.config import own_models, packaged_model
 from mbc_engine.errors import ConfigError, MBCError, ModelError, ModelMismatch
 from mbc_engine.ingestion.reading import ChunkedDocument, Item, LookedUp, digests_by_source, read_chunks
 from mbc_engine.machine import require_extra, usable_cores
+from mbc_engine.names import own_models, packaged_model
 from mbc_engine.text import printable_path
 from mbc_engine.text.chunks import Chunker
 

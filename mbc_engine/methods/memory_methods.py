@@ -13,9 +13,9 @@ import numpy as np
 import torch
 
 from mbc_engine.bank import Codes, StoredDocument
-from mbc_engine.config import ReadMode
 from mbc_engine.methods.method import Footprint, Method, MethodAnswer
 from mbc_engine.methods.reading import bank_in_memory, size_as_file
+from mbc_engine.names import ReadMode
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.memories import CodeMemory, ReadableMemory, VectorMemory
 from mbc_engine.paper.scoring import Memorised, answer_from

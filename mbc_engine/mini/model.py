@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from mbc_engine.bank import CodeShape, ReadableBank, Selection
-from mbc_engine.config import CONFIG, WEIGHTS, ReaderSettings, RetrieverReaderConfig, RetrieverReaderSettings
+from mbc_engine.config import ReaderSettings, RetrieverReaderConfig, RetrieverReaderSettings
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.lm.bert import open_encoder
 from mbc_engine.lm.coding import CodingModel
@@ -27,6 +27,7 @@ from mbc_engine.lm.pretrained import shapes_of, write_tensors
 from mbc_engine.mini.confidence import FEATURES, choose, probability
 from mbc_engine.mini.retrieval import Address, Scope
 from mbc_engine.mini.span_reader import Span, SpanReader, load_span_reader
+from mbc_engine.names import CONFIG, WEIGHTS
 from mbc_engine.ranking import Hit
 from mbc_engine.text.language import canonical_question
 

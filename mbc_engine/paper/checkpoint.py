@@ -10,9 +10,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from mbc_engine.config import ADAPTER, CONFIG, WEIGHTS, Config, find_model, parse_config
+from mbc_engine.config import Config, parse_config
 from mbc_engine.errors import ModelError
 from mbc_engine.lm.pretrained import laid_out_like, shapes_of, unpacked_state, whole_state
+from mbc_engine.names import ADAPTER, CONFIG, WEIGHTS, find_model
 from mbc_engine.paper.builder import build, load_pretrained
 from mbc_engine.paper.mbc import MBC
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from mbc_engine.bank import CodeShape
-from mbc_engine.config import parse_read_mode
 from mbc_engine.errors import ModelError
+from mbc_engine.names import parse_read_mode
 from mbc_engine.paper.aggregator import Aggregated, Aggregator, KeyValue
 from mbc_engine.paper.codebook import Codebook, CodeMap, spread
 from mbc_engine.paper.memories import ReadableMemory, Router

@@ -13,14 +13,15 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, Final, TypeAlias
+from typing import TYPE_CHECKING, BinaryIO, Final, TypeAlias
 
 from filelock import FileLock, Timeout
-from pydantic import TypeAdapter
-from pydantic_core import from_json
 
 from mbc_engine.errors import DataError
 from mbc_engine.events import Event
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 # Seconds since the epoch that still are a date everywhere.
 _END_OF_TIME: Final = 1e11
@@ -143,6 +144,8 @@ def _looks(status: os.stat_result) -> tuple[int, int, int]:
 
 def parse_line(line: bytes) -> Stamped:
     """The event on a line; fields it does not have are ignored. Raises ValueError if it is none."""
+    from pydantic_core import from_json
+
     try:
         record = from_json(line, cache_strings="keys")
         stamp, kind = float(record["time"]), record["event"]
@@ -154,7 +157,9 @@ def parse_line(line: bytes) -> Stamped:
 
 
 @cache
-def _validator(kind: str) -> TypeAdapter[Event]:
+def _validator(kind: str) -> "TypeAdapter[Event]":
+    from pydantic import TypeAdapter
+
     return TypeAdapter(Event.kinds[kind])
 
 

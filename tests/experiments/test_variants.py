@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from mbc_engine.config import Config, load_preset, parse_config, preset_names
+from mbc_engine.config import Config, load_preset, parse_config
 from mbc_engine.experiments.cells import mac_of, without_codes, without_reset
+from mbc_engine.names import preset_names
 
 
 def changed(one: dict[str, Any], other: dict[str, Any], path: str = "") -> dict[str, Any]:

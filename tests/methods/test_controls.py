@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from mbc_engine.config import parse_read_mode
 from mbc_engine.methods.memory_methods import (
     EmptyBank,
     MemoryMethod,
@@ -16,6 +15,7 @@ from mbc_engine.methods.memory_methods import (
     shuffled_documents,
 )
 from mbc_engine.methods.method import Footprint, MethodAnswer
+from mbc_engine.names import parse_read_mode
 from mbc_engine.paper.mbc import MBC
 
 BOOKS = ["{ codes = 8 }", "{ codes = 8, per_position = true }", "{ codes = 8, levels = 2, per_position = true }"]

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from mbc_engine.config import find_model
 from mbc_engine.errors import ModelError, ModelMismatch
 from mbc_engine.lm.coding import open_bank, signature
+from mbc_engine.names import find_model
 from mbc_engine.paper.checkpoint import load_model, load_trained_state, save_model, trained_state
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.memories import CodeMemory

@@ -9,9 +9,10 @@ import pytest
 import torch
 from transformers import AutoModel, AutoModelForCausalLM, BitsAndBytesConfig
 
-from mbc_engine.config import ModelSettings, load_preset, preset_names
+from mbc_engine.config import ModelSettings, load_preset
 from mbc_engine.errors import ModelError
 from mbc_engine.experiments.cells import mac_of
+from mbc_engine.names import preset_names
 from mbc_engine.paper.builder import (
     Parameters,
     config_of,

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mbc_engine.config import packaged_model
 from mbc_engine.errors import ModelError
+from mbc_engine.names import packaged_model
 from mbc_engine.paper.checkpoint import load_model, save_model
 from mbc_engine.sharing import MODEL_FILES, check, is_hub_id
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mbc_engine.config import READ_MODES
+from mbc_engine.names import READ_MODES
 from mbc_engine.paper.reads import READS as ENGINE_READS
 from tests.cli.ask.conftest import QUESTION
 
