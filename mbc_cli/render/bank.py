@@ -1,5 +1,6 @@
 """A bank and its documents, on the terminal or as JSON."""
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
@@ -96,7 +97,7 @@ def size_facts(sizes: "BankSizes", chunks: int) -> list[tuple[str, str]]:
 
 
 def document_facts(sizes: "BankSizes", documents: int, read: float | None) -> list[tuple[str, str]]:
-    """What a document takes beside the mean bytes it was `read` from, what every bank takes, and when that is less."""
+    """What a document takes beside the mean bytes it was `read` from, what every bank takes, and when all that is less."""
     fixed = ("fixed part", f"{size(EMPTY_BANK_BYTES)}; the codebook, {size(sizes.codebook)}, is in the model")
     file = f"{size(sizes.file)} on disk"
     if not documents:
@@ -108,13 +109,9 @@ def document_facts(sizes: "BankSizes", documents: int, read: float | None) -> li
     facts = [("a document", f"{each:,.0f} bytes: {split}"), fixed]
     if read is None:
         return [*facts, ("file", file)]
-    originals = f"the originals' {size(round(read * documents))}"
-    if sizes.file <= read * documents:
-        file += f", smaller than {originals}"
-    elif each < read:
-        file += f"; smaller than the originals from about {EMPTY_BANK_BYTES / (read - each):,.0f} documents on"
-    else:
-        file += f", larger than {originals}"
+    file += f", originals {size(round(read * documents))}"
+    if each < read:
+        file += f"; smaller from {counted(math.ceil(EMPTY_BANK_BYTES / (read - each)), 'document')} on"
     return [facts[0], ("", f"read from {read:,.0f} bytes on average"), fixed, ("file", file)]
 
 

@@ -317,11 +317,8 @@ class MemoryBank:
             return BankTotals(*self._blocks.sizes()[:, 1:].sum(0).tolist())
 
     def sizes(self) -> BankSizes:
-        """What the bank weighs, in bytes."""
-        if self.path is None:
-            file = self._row("PRAGMA page_count")[0] * self._row("PRAGMA page_size")[0]
-        else:
-            file = database.bytes_at(self.path) + database.bytes_at(database.wal_of(self.path))
+        """What the bank weighs, in bytes, without the journal that a writer empties when it is done."""
+        file = self._row("PRAGMA page_count")[0] * self._row("PRAGMA page_size")[0]
         codes, words = (
             self._row(f"SELECT coalesce(sum(length(data)), 0) FROM {table}")[0]  # noqa: S608 - one of ours
             for table in ("codes", "words")
