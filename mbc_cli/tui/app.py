@@ -101,7 +101,7 @@ class Dashboard(App[Path]):
         with TabbedContent(initial=self._first):
             for key, view in enumerate(VIEWS, 1):
                 yield view(key, self.places)
-        yield Footer()
+        yield Footer(compact=True)
 
     def on_mount(self) -> None:
         # Not with the event loop's handlers, which wait until the loop has nothing else to do.
@@ -204,9 +204,9 @@ class Dashboard(App[Path]):
         if error:
             self.notify(plain(error), severity="error", markup=False)
 
-    def show_document(self, path: str) -> None:
+    def show_document(self, name: str) -> None:
         self.action_view(DocumentsView.NAME)
-        self.query_one(DocumentsView).show_only(path)
+        self.query_one(DocumentsView).show_only(name)
 
     def show_codes(self, document: StoredDocument, shape: CodeShape, code: tuple[int, int, int] | None) -> None:
         self.action_view(CodesView.NAME)

@@ -40,8 +40,8 @@ from mbc_engine.bank import (
 from mbc_engine.bank.text_codec import decode_texts
 from mbc_engine.errors import MBCError, ModelError
 from mbc_engine.machine import SlowDown
-from mbc_engine.question import AskOptions, Files, Source, TextFrom, text_model
 from mbc_engine.names import READ_MODES
+from mbc_engine.question import AskOptions, Files, Source, TextFrom, text_model
 from mbc_engine.runs.event_log import EventFollower, Followed
 from mbc_engine.runs.training_runs import EVENTS, FollowedRun, is_at_work, read_usage, runs_in
 from mbc_engine.text import Chunk
@@ -318,14 +318,19 @@ class Answering:
         return answer
 
 
-def search_documents(bank: Path, text: str, most: int) -> Iterator[tuple[tuple[StoredDocument, ...], int, bool]]:
-    """Documents found so far by a part of their name or date, of how many matches, and whether that is all."""
+def search_documents(
+    bank: Path, text: str, most: int, *, is_exact: bool = False
+) -> Iterator[tuple[tuple[StoredDocument, ...], int, bool]]:
+    """Documents found so far by a part of their name or date, of how many matches, and whether that is all.
+
+    `is_exact` wants the whole name.
+    """
     reported, matches = time.monotonic(), 0
     rows: list[StoredDocument] = []
     with MemoryBank.open(bank, read_only=True) as memory:
         for more, found in find_documents(memory, text, most):
-            rows += more
-            matches = found
+            rows += [own for own in more if not is_exact or (own.origin.name or own.digest) == text]
+            matches = len(rows) if is_exact else found
             if not text and len(rows) == most:
                 totals = memory.totals()
                 matches = totals.origins if memory.header.keeps_origins else totals.documents

@@ -1,5 +1,6 @@
 """What the dashboard knows. The poller and jobs update it in the app's own thread alone; views draw it."""
 
+import time
 from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +16,7 @@ from mbc_engine.runs.event_log import Followed
 from mbc_engine.runs.ingests import IngestHistory, IngestState
 from mbc_engine.runs.training_runs import RunHistory, RunState
 
-_MAX_TURNS = 50
+_MAX_TURNS, _MAX_CHANGES = 50, 1000
 
 
 @dataclass(frozen=True)
@@ -88,8 +89,8 @@ class DashboardState:
     """Everything the views draw.
 
     `runs` are all, the one changed last first; `run` is the current one and `other` the one it is compared with.
-    `codes_read` is the share of each code in the last answer, [levels, codebooks, codes]. `transcript` has the last
-    questions with their answers.
+    `codes_read` is the share of each code in the last answer, [levels, codebooks, codes]; `growth` when the bank was
+    seen to have how many chunks. `transcript` has the last questions with their answers.
     """
 
     bank: BankSnapshot | None = None
@@ -100,6 +101,7 @@ class DashboardState:
     run: AttachedRun | None = None
     other: AttachedRun | None = None
     codes_read: NDArray[np.float32] | None = None
+    growth: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=_MAX_CHANGES))
     view: str = ""
     transcript: deque[tuple[str, str]] = field(default_factory=lambda: deque(maxlen=_MAX_TURNS))
 
@@ -116,6 +118,8 @@ class DashboardState:
 
     def update_bank(self, bank: BankSnapshot | None, error: MBCError | None) -> None:
         self.bank, self.bank_error = bank, error
+        if bank is not None and [bank.totals.chunks] != [chunks for _, chunks in [*self.growth][-1:]]:
+            self.growth.append((time.time(), bank.totals.chunks))
 
     def update_ingest(self, followed: Followed, at_work: bool) -> None:
         if followed.is_anew:

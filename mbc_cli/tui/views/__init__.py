@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterable
 from threading import Thread
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from rich.text import Text
+from textual import events
 from textual.widgets import TabPane
 
 from mbc_cli.text import plain
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
     from mbc_cli.tui.app import Dashboard
     from mbc_cli.tui.state import DashboardState, Places
+
+_BROAD: Final = 150  # cells from which on two panels of text fit beside each other
 
 
 class View(TabPane):
@@ -43,7 +46,8 @@ class View(TabPane):
     def draw(self) -> None:
         raise NotImplementedError
 
-    def on_resize(self) -> None:
+    def on_resize(self, event: events.Resize) -> None:
+        self.set_class(event.size.width >= _BROAD, "-broad")
         self.call_after_refresh(self.draw)  # there may be room for more, or less
 
     def take_focus(self) -> None:
@@ -88,5 +92,7 @@ def error_text(error: MBCError, *hints: str) -> Text:
 
 
 def no_bank_text(error: MBCError) -> Text:
-    """Why there is no bank, and the ways out."""
-    return error_text(error, "Create one in Ingest (4), or press D for a demo with ten made-up stories.")
+    """Why there is no bank, and the keys that lead on."""
+    keys = (("4", "Ingest your files"), ("D", "Demo: ten made-up stories"), (":", "All commands, such as Open bank"))
+    lines = (Text.assemble((key, "bold"), f"  {words}") for key, words in keys)
+    return Text("\n").join([error_text(error), Text(), *lines])

@@ -23,6 +23,7 @@ from mbc_cli.tui.state import Places
 from mbc_cli.tui.views import View, error_text, no_bank_text
 from mbc_cli.tui.widgets.answer import ChatTurn, Citation, PassagePane
 from mbc_cli.tui.widgets.heat_map import HeatMap
+from mbc_engine.bank import origin_name
 from mbc_engine.errors import MBCError
 from mbc_engine.question import AskOptions
 from mbc_engine.text.decoding import storable
@@ -193,7 +194,7 @@ class AskView(View):
 
     def action_document(self) -> None:
         if (source := self._cited) is not None:
-            self.dashboard.show_document(source.path)
+            self.dashboard.show_document(origin_name(source.path, source.part))
 
     def action_copy(self) -> None:
         """Copy the path of the source at the cursor, or else the last answer."""

@@ -15,13 +15,13 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.widgets import Static, Tab, Tabs
 
-from mbc_cli.text import counted, near, plain
+from mbc_cli.text import counted, plain
 from mbc_cli.tui.jobs import explain_codes
 from mbc_cli.tui.state import DashboardState, Places
 from mbc_cli.tui.views import View, error_text, message_text, no_bank_text
 from mbc_cli.tui.widgets.chart import Chart, PlotCurve, short
 from mbc_cli.tui.widgets.heat_map import HeatMap
-from mbc_cli.tui.widgets.table import Column, RowTable
+from mbc_cli.tui.widgets.table import Column, RowTable, shorten
 from mbc_engine.bank import CodeShape, CodeUse, StoredChunk, StoredDocument, count, perplexity
 from mbc_engine.bank.words import stems_of
 from mbc_engine.errors import MBCError
@@ -138,7 +138,8 @@ class CodesView(View):
         assert document.codes is not None
         counts = count(document.codes, shape)
         level, position, number = code or (0, 0, int(counts[0, 0].argmax()))
-        self._marked = near(document.origin.name) or document.digest, counts
+        name = Path(document.origin.name).name or document.digest
+        self._marked = shorten(plain(name), _NAME_WIDTH), counts
         self._shown = level, position, number
         self.action_layer("bank")
         self.draw()
@@ -163,11 +164,11 @@ class CodesView(View):
         own_read = read[level, position] if read is not None and read.shape == usage.shape else None
         heat, values = self.query_one("#heat", HeatMap), usage[level, position]
         marks = [] if own_read is None or layer == "question" else most_read(own_read)
-        name, own_marked = "", None
+        marked, own_marked = "last question", None
         if self._marked is not None and self._marked[1].shape == usage.shape and layer == "bank":
-            name, own_marked = self._marked[0], self._marked[1][level, position]
+            marked, own_marked = self._marked[0], self._marked[1][level, position]
             marks = np.flatnonzero(own_marked).tolist()
-        heat.show(values, marks)
+        heat.show(values, marks, marked=marked)
         if self._shown is None:
             heat.go(int(values.argmax()))
         elif own_marked is not None and self._shown[:2] != (level, position):
@@ -175,7 +176,7 @@ class CodesView(View):
         heat.border_title = Content(_book_title(usage, level, position, layer))
         line = _code_line(heat.cursor, values, layer, own_read if own_marked is None else None)
         if own_marked is not None:
-            line.append(f"  ◆ in {plain(name)}" if own_marked[heat.cursor] else f"  n: next of {plain(name)}")
+            line.append(f"  ◆ in {marked}" if own_marked[heat.cursor] else f"  n: next of {marked}")
         self.query_one("#code", Static).update(line, layout=False)
         by_rank = PlotCurve(np.arange(1, len(values) + 1), np.sort(values)[::-1])
         self.query_one("#ranks", Chart).show([by_rank], "most used first", lowest=0)
@@ -190,7 +191,7 @@ class CodesView(View):
             values, title = np.where(usage.any(-1), np.rint(perplexity(usage)), 0), "perplexity"
             if layer == "question":
                 values, title = np.count_nonzero(usage, -1), "codes read"
-            books.border_title = Content(f"Codebooks by {title}, a row each level")
+            books.border_title = Content(f"Codebooks by {title}{', a row for each level' if levels > 1 else ''}")
             books.show(values.ravel(), row=positions)
         return books.cursor if books.display else 0
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 from rich.text import Text
-from textual import events, on
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal
@@ -44,7 +44,6 @@ _TYPED, _RESTED = 0.2, 0.1  # seconds without typing before a search, and withou
 _MIN_INTERVAL, _MAX_SHARE = 0.5, 0.1  # seconds between two searches of a changing bank, and their share of the time
 _PATIENCE: Final = 0.5  # seconds that a change of the bank may take before a note, and that leaving waits for it
 _CONFIRM_FROM: Final = 21  # documents to be removed at once
-_BROAD: Final = 150  # cells from which on a document fits beside the table
 
 
 class DocumentsView(View):
@@ -82,6 +81,7 @@ class DocumentsView(View):
         self._most, self._has_more, self._goes_to_end = _FIRST_ROWS, False, False
         self._shown: str | None = None  # the text of the search that is shown
         self._searching: str | None = None  # and of the one that is running
+        self._only = ""  # the whole name of a document that was jumped to, which may begin others' names
         self._is_stale = False
         self._began = 0.0
         self._rest = SlowDown(_MAX_SHARE, _MIN_INTERVAL)
@@ -109,10 +109,6 @@ class DocumentsView(View):
         self.watch(self._table, "key", self._read_soon, init=False)
         self.watch(self._table, "cursor", self._read_on, init=False)
         self.watch(self._table, "marked", self._show_notes, init=False)
-
-    @on(events.Resize)
-    def _lay_out(self, event: events.Resize) -> None:
-        self.set_class(event.size.width >= _BROAD, "-broad")
 
     def on_unmount(self) -> None:
         for thread in self._changes:
@@ -195,7 +191,7 @@ class DocumentsView(View):
         panel, table = self.query_one("#document"), self.query_one("#codes", RowTable)
         if self._read is None or self._chunk is None or self._chunk >= self._read[0].chunks:
             self._chunk, panel.border_title = None, "Document"
-            panel.remove_class("-codes")
+            self.query_one(PassagePane).display, table.display = self._read is not None, False
             return
         document, shape = self._read
         assert document.codes is not None
@@ -203,7 +199,7 @@ class DocumentsView(View):
         places = ((level, token * shape.per_position, int(code)) for (token, level), code in np.ndenumerate(codes))
         keys = list(dict.fromkeys(places))
         panel.border_title = f"Codes of chunk {self._chunk + 1:,} of {document.chunks:,}"
-        panel.add_class("-codes")
+        self.query_one(PassagePane).display, table.display = False, True
 
         def show(uses: list[CodeUse] | MBCError) -> None:
             if isinstance(uses, MBCError):
@@ -219,9 +215,9 @@ class DocumentsView(View):
         if (found := self._current) is not None:
             self.dashboard.copy(found.origin.name or found.digest)
 
-    def show_only(self, text: str) -> None:
-        """Show the documents with this in their path."""
-        self.query_one("#text", Input).value = text
+    def show_only(self, name: str) -> None:
+        """Show the document of this path, with its part, or of this digest."""
+        self._only = self.query_one("#text", Input).value = name
         self._table.focus()
 
     def action_sort(self) -> None:
@@ -303,7 +299,8 @@ class DocumentsView(View):
     def _search_now(self) -> None:
         self._searching, self._is_stale = self.query_one("#text", Input).value.strip(), False
         self._began = time.monotonic()
-        job = partial(search_documents, self.places.bank, self._searching, self._most)
+        is_exact = bool(self._only) and self._searching == self._only.strip()
+        job = partial(search_documents, self.places.bank, self._searching, self._most, is_exact=is_exact)
         self.run_job("search", job, partial(self._show_found, self._searching))
 
     def _search_contents(self) -> None:
@@ -338,7 +335,6 @@ class DocumentsView(View):
             self._read = None
             self._explain()
             self.query_one(Facts).show([])
-            self.query_one(PassagePane).display = False
 
     def _show_document(
         self, found: StoredDocument, read: tuple[StoredDocument, CodeShape, Source] | MBCError | None
@@ -348,9 +344,8 @@ class DocumentsView(View):
         elif read is not None and found == self._current:  # else the table is about to show that it was removed
             document, shape, passage = read
             fitting = self._passages.get(_key(found))
-            pane = self.query_one(PassagePane)
-            pane.display = True
-            pane.show(replace(passage, sentence=None if fitting is None else fitting.sentence), is_document=True)
+            shown = replace(passage, sentence=None if fitting is None else fitting.sentence)
+            self.query_one(PassagePane).show(shown, is_document=True)
             self.query_one(Facts).show(_facts(document, shape))
             before, self._read = self._read, (document, shape)
             if before is None or before[0].digest != document.digest:
@@ -441,8 +436,7 @@ def _facts(document: StoredDocument, shape: CodeShape) -> list[tuple[str, str | 
     codes = -(-document.chunks * shape.bits_per_chunk // 8)
     texts: Any = document.texts or ()
     kept = sum(len(own.payload) for own in texts)
-    text = f" and {size(kept)} of text" if kept else ""
-    original = "" if document.size is None else f", the original has {size(document.size)}"
-    facts.append(("keeps", f"{counted(document.chunks, 'chunk')}: {size(codes)} of codes{text}{original}"))
-    facts.append(("digest", document.digest))
+    text = f", text {size(kept)}" if kept else ""
+    original = "" if document.size is None else f"; original {size(document.size)}"
+    facts.append(("keeps", f"{counted(document.chunks, 'chunk')}: codes {size(codes)}{text}{original}"))
     return facts

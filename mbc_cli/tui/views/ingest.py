@@ -107,6 +107,7 @@ class IngestTab(View):
         self.query_one(Facts).show(_ingest_facts(self.state))
         spark = self.query_one(Sparkline)
         spark.display, spark.data = len(ingest.pace) > 1, [rate for _, rate in ingest.pace]
+        self.query_one("#now").border_subtitle = "▁▅▇ chunks per second" if spark.display else ""
         names, width = self.query_one("#names", Static), self.query_one("#by").content_size.width
         newest = list(ingest.sources)[: -_MAX_NAMES - 1 : -1]
         names.update("\n".join(shorten(self._shown_name(name), width) for name in newest), layout=False)
@@ -237,7 +238,7 @@ class IngestTab(View):
         self.query_one(RowTable).show([*rows])
         panel.border_title = f"Skipped {ingest.skips:,}"
         reasons = Counter(own.reason for own in ingest.skipped).most_common(_MAX_REASONS)
-        panel.border_subtitle = Text(", ".join(f"{count:,} {plain(reason)}" for reason, count in reasons))
+        panel.border_subtitle = Text("; ".join(f"{count:,}x {plain(reason)}" for reason, count in reasons))
 
 
 def _ingest_facts(known: DashboardState) -> list[tuple[str, str | Text]]:
@@ -252,11 +253,11 @@ def _ingest_facts(known: DashboardState) -> list[tuple[str, str | Text]]:
         facts.append(("documents", f"{done.documents:,} ingested{unchanged}{removed}"))
         if done.chunks:  # else none is encoded yet, or all are known
             rate = (None if finished else ingest.rate) or done.chunks / max(done.seconds, 0.001)
-            speed = f"{rate:,.{0 if rate >= 10 else 1}f} per second"
+            speed = f"{rate:,.{0 if rate >= 10 else 1}f}/s"
             facts.append(("chunks", f"{done.chunks:,} in {seconds(done.seconds)}, {speed}"))
     if (recoded := ingest.recoded) is not None:
         sizes = f"{size(recoded.before_bytes)} → {size(recoded.after_bytes)}"
-        facts.append(("texts", recoded.problem or f"{recoded.done:,} of {recoded.chunks:,} recoded, {sizes}"))
+        facts.append(("recoded", recoded.problem or f"{recoded.done:,} of {recoded.chunks:,}, {sizes}"))
     if finished is not None:
         bank = BankTotals(finished.bank_documents, finished.bank_origins, finished.bank_chunks)
         facts.append(("bank", holdings(bank)))

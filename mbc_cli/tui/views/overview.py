@@ -8,6 +8,7 @@ from typing import Final
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.widgets import Static
 
 from mbc_cli.render.bank import code_layout, document_facts, holdings
 from mbc_cli.text import counted, near, size, time_left
@@ -15,10 +16,17 @@ from mbc_cli.tui.state import AttachedRun, BankSnapshot, DashboardState
 from mbc_cli.tui.views import View, no_bank_text
 from mbc_cli.tui.widgets.chart import Chart, PlotCurve
 from mbc_cli.tui.widgets.figures import Facts, box
+from mbc_cli.tui.widgets.table import Column, RowTable, shorten
+from mbc_engine.events import IngestFinished
 
 _DAY: Final = 86_400.0
 _STEPS: Final = 200  # of time that a plot can show
 _LEAD: Final = 20  # the share of the plot before the first ingest, as a divisor
+_MAX_INGESTS: Final = 200
+_COLUMNS: Final = (
+    *(Column("ended", 16), Column("documents", 9, is_number=True)),
+    *(Column(title, 7, is_number=True) for title in ("chunks", "removed", "skipped")),
+)
 
 
 class OverviewView(View):
@@ -34,17 +42,27 @@ class OverviewView(View):
                     yield Facts(id="bank")
                 with box("Activity"):
                     yield Facts(id="work")
+                with box("Ingests", id="ingests"):
+                    yield RowTable(_COLUMNS)
             with Vertical():
                 yield Chart("Chunks over time", "nothing ingested yet", id="growth")
+                with box("Recent files", id="recent"):
+                    yield Static(id="names", markup=False)
 
     def draw(self) -> None:
         state = self.state
         if state.bank is not None:
             self.query_one("#bank", Facts).show(_bank_facts(state.bank, self.places.model))
         elif state.bank_error is not None:
-            self.query_one("#bank", Facts).show([("", no_bank_text(state.bank_error))])
+            self.query_one("#bank", Facts).update(no_bank_text(state.bank_error))
         lines = [("ingest", _ingest_line(state)), ("training", _training_line(state.run))]
         self.query_one("#work", Facts).show(lines)
+        ends = list(enumerate(state.ingest.growth))[: -_MAX_INGESTS - 1 : -1]
+        self.query_one(RowTable).show([(number, _cells(at, end)) for number, (at, end) in ends])
+        room, names = self.query_one("#recent").content_size, self.query_one("#names", Static)
+        newest = list(state.ingest.sources)[::-1][: room.height]
+        names.update("\n".join(shorten(near(name), room.width) for name in newest), layout=False)
+        self.set_class(not newest, "-unrecorded")
         self._draw_growth()
 
     def _draw_growth(self) -> None:
@@ -58,25 +76,37 @@ class OverviewView(View):
         span = times[-1] - times[0]
         unit, name = (_DAY, "days") if span >= 2 * _DAY else (3600.0, "hours") if span >= 7200 else (60.0, "minutes")
         curve = PlotCurve([(at - times[-1]) / unit for at in times], chunks, "text-success")
-        since = datetime.fromtimestamp(times[0], UTC).astimezone().strftime("%Y-%m-%d %H:%M")
-        chart.show([curve], f"{name} until now, from {since}", lowest=0)
+        chart.show([curve], f"{name} until now, from {_local_time(times[0])}", lowest=0)
 
 
 def growth_steps(state: DashboardState, now: float) -> list[tuple[float, int]]:
-    """The corners of a line that steps at each ingest's end and now, which is rounded to save drawing."""
+    """The corners of a line that steps at each ingest's end, when the bank was seen to change, and now.
+
+    That is rounded to save drawing.
+    """
     ends = [(at, end.bank_chunks) for at, end in state.ingest.growth]
     began = ends[0][0] if ends else state.ingest.began
     if began is None:
         return []
     # A power of two: of the span itself, every moment would be a whole multiple.
     step = 2.0 ** int(math.log2(max(1.0, (now - began) / _STEPS)))
-    last = max(ends[-1][0] if ends else began, now // step * step)
+    seen = [own for own in state.growth if own[0] > began]
+    last = max(began, now // step * step, *(at for at, _ in [*ends, *seen]))
     before = max(0, ends[0][1] - state.ingest.growth[0][1].chunks) if ends else 0
     corners = [(began - max(1.0, (last - began) / _LEAD), before)]
     present = [] if state.bank is None else [(last, state.bank.totals.chunks)]
-    for at, chunks in [*ends, *present]:
+    for at, chunks in [*sorted([*ends, *seen]), *present]:
         corners += [(at, corners[-1][1]), (at, chunks)]
     return corners
+
+
+def _local_time(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def _cells(at: float, end: IngestFinished) -> tuple[str, ...]:
+    counts = (end.documents, end.chunks, end.removed, end.skipped)
+    return _local_time(at), *(f"{count:,}" for count in counts)
 
 
 def _bank_facts(bank: BankSnapshot, model: str) -> list[tuple[str, str | Text]]:

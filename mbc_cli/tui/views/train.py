@@ -1,11 +1,12 @@
 """Trainings: how one goes, beside another if wanted; started, paused, stopped and resumed."""
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 
+from rich.cells import cell_len
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
@@ -24,6 +25,7 @@ from mbc_cli.tui.views import View
 from mbc_cli.tui.widgets.figures import Facts, box
 from mbc_cli.tui.widgets.inputs import Confirm, Form
 from mbc_cli.tui.widgets.run_plots import RunPlots
+from mbc_cli.tui.widgets.table import shorten
 from mbc_engine.runs.training_runs import Request, make_request
 
 # Beside the states of `RunState`: a process was started and is not yet at work.
@@ -46,6 +48,7 @@ _REQUEST_WORDS: Final = {
 _FULFILLED: Final = {"paused": ("pause",), "training": (None,)}
 # Before the current run, and the one it is compared with.
 _CURRENT, _OTHER = "●", "+"
+_VALUE_WIDTH: Final = 24  # cells beside the labels
 _FIELDS: Final = {
     "preset": ("Preset", "mini, another preset, or a TOML file"),
     "data": ("Data", "a .jsonl or .csv file, squad:train, newswire:train:5000"),
@@ -150,7 +153,7 @@ class TrainView(View):
             self.dashboard.changed()
 
     def action_start(self) -> None:
-        from mbc_engine.config import preset_names
+        from mbc_engine.names import preset_names
 
         presets = {"preset": preset_names()}
         self._form_run = None
@@ -309,8 +312,21 @@ class TrainView(View):
                 bar.update(total=run.history.total_steps or None, progress=run.history.step)
             facts = _run_facts(run, self._state_of(run), self._words(run), self.state.other)
         self.query_one("#facts", Facts).show(facts)
-        brief = (" ".join(fact).strip() for fact in facts if fact[0] != "folder")
-        self.query_one("#brief", Static).update(Text("  ".join(brief)), layout=False)
+        brief = self.query_one("#brief", Static)
+        brief.update(Text(_in_two_lines(facts, brief.content_size.width)), layout=False)
+
+
+def _in_two_lines(facts: Sequence[tuple[str, str]], width: int) -> str:
+    """As many facts as two lines have room for, each in one piece."""
+    lines = ["", ""]
+    for label, value in facts:
+        fact = value if label in ("run", "state") else f"{label} {value}".strip()
+        for place, line in enumerate(lines):
+            longer = f"{line}  {fact}" if line else shorten(fact, width)
+            if label != "folder" and cell_len(longer) <= width:
+                lines[place] = longer
+                break
+    return "\n".join(lines)
 
 
 def _run_facts(run: AttachedRun, state: str, words: str, other: AttachedRun | None) -> list[tuple[str, str]]:
@@ -320,7 +336,7 @@ def _run_facts(run: AttachedRun, state: str, words: str, other: AttachedRun | No
     is_going = state in ("training", "paused") and history.seconds_left is not None
     reset_steps = counted(len(history.resets), "step")
     facts: list[tuple[str, object]] = [
-        ("run", plain(run.folder.name)),
+        ("run", shorten(plain(run.folder.name), _VALUE_WIDTH)),
         ("state", f"{_SIGNS[state]} {state}"),
         ("", plain(words)),
         ("reading", cached and not history.started and f"{cached.done:,} of {cached.total or 0:,} texts"),
@@ -333,7 +349,7 @@ def _run_facts(run: AttachedRun, state: str, words: str, other: AttachedRun | No
         ("resets", history.resets and f"{counted(history.codes_reset, 'code')} in {reset_steps}, at ▴"),
         ("codes", history.quantised and f"from step {history.quantised.step:,}, at ┊"),
         ("snapshot", history.checkpoints and f"step {history.checkpoints[-1]:,}"),
-        ("folder", near(run.folder)),
+        ("folder", shorten(near(run.folder), _VALUE_WIDTH)),
     ]
     if other is not None:
         best = f", best F1 {other.history.best.f1:.1f}" if other.history.best else ""

@@ -66,17 +66,23 @@ class HeatMap(CellView):
         self._starts: list[float] = []
         self._levels: list[int] = []
         self._marks: frozenset[int] = frozenset()
+        self._marked = ""
         self._row = 0  # cells in a row, if that is given
         self._steps: list[tuple[str, Style]] = []  # characters and styles of an empty cell and of each step
 
-    def show(self, values: NDArray[Any], marks: Collection[int] = (), *, row: int = 0) -> None:
-        """Replace the numbers, [cells], finite and not negative; `row` of them in each row, if there is room."""
+    def show(
+        self, values: NDArray[Any], marks: Collection[int] = (), *, marked: str = "last question", row: int = 0
+    ) -> None:
+        """Replace the numbers, [cells], finite and not negative; `row` of them in each row, if there is room.
+
+        `marked` says what the `marks` stand for.
+        """
         starts = steps(values)
-        new = (starts.tolist(), levels(values, starts).tolist(), frozenset(marks), row)
-        if new == (self._starts, self._levels, self._marks, self._row):
+        new = (starts.tolist(), levels(values, starts).tolist(), frozenset(marks), marked, row)
+        if new == (self._starts, self._levels, self._marks, self._marked, self._row):
             return
         is_other_size = len(values) != self.cells or row != self._row
-        self._starts, self._levels, self._marks, self._row = new
+        self._starts, self._levels, self._marks, self._marked, self._row = new
         self._show_legend()
         if is_other_size:
             self.cells = len(values)
@@ -172,7 +178,7 @@ class HeatMap(CellView):
                 rough = short(start) if start >= 100 or start == int(start) else f"{start:.2g}"
                 legend.append("  " if legend else "").append(character, style).append(f" {rough}")
             if self._marks:
-                legend.append("  ").append(_MARK, self._style("mark")).append(" last question")
+                legend.append("  ").append(_MARK, self._style("mark")).append(f" {self._marked}")
             if legend.cell_len <= self.size.width - _CORNERS:
                 break
             every += 1

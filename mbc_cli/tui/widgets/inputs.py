@@ -46,7 +46,8 @@ class Confirm(ModalScreen[bool]):
         self._question, self._yes, self._no = question, yes, no
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog"):
+        with Vertical(classes="dialog") as box:
+            box.border_subtitle = Text(f"y: {plain(self._yes.lower())}, n: {plain(self._no.lower())}")
             yield Static(Text(plain(self._question)))
             with Horizontal(classes="buttons"):
                 yield Button(Text(plain(self._yes)), id="yes", variant="warning", compact=True)
@@ -73,6 +74,10 @@ class FolderTree(DirectoryTree):
     """What can be ingested: no hidden files, and of a large folder the first thousand. Names are untrusted text."""
 
     ICON_NODE_EXPANDED, ICON_NODE, ICON_FILE = "▾ ", "▸ ", "  "
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("k", "cursor_up", show=False),
+        Binding("j", "cursor_down", show=False),
+    ]
 
     @property
     def chosen(self) -> Path | None:

@@ -60,14 +60,14 @@ class Measure:
             last = history.validations[-1]
             for (field, name), validation_marker in zip(self.validated, validation_markers, strict=False):
                 if (value := getattr(last, field)) is not None:
-                    values.append(f"{validation_marker} {name} {value:.1f}")
+                    values.append(f"{validation_marker} {name} {value:.1f}".replace("  ", " "))
         return "  ".join(values)
 
 
 MEASURES: Final = (
     Measure("loss", "Loss", "loss"),
     Measure("answers", "Answers, %", None, (("f1", "F1"), ("exact_match", "EM")), lowest=0),
-    Measure("source", "Right source, %", "route_accuracy", (("first_source", "val."),), scale=100, lowest=0),
+    Measure("source", "Right source, %", "route_accuracy", (("first_source", ""),), scale=100, lowest=0),
     Measure("question", "Question loss", "question_loss"),
     Measure("routing", "Routing loss", "route_loss"),
     Measure("reconstruction", "Reconstruction loss", "reconstruction_loss"),

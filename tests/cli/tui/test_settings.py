@@ -102,12 +102,13 @@ async def test_a_document_is_opened_and_its_path_copied(
     opened: list[Path] = []
     monkeypatch.setattr(module, "open_file", lambda path, line: opened.append(path))
     monkeypatch.setattr(Dashboard, "suspend", contextmanager(lambda self: iter([None])))
-    make_bank("memory.mbc", record("/notes/ada.txt", "Ada"), record("/notes/bruno.txt", "Bruno"))
+    names = ("/notes/ada.txt", "/notes/ada.txt.old", "/notes/bruno.txt")
+    make_bank("memory.mbc", *(record(name, name) for name in names))
     app = Dashboard(places, "documents")
     async with app.run_test(size=(120, 40)) as pilot:
         view = app.query_one(DocumentsView)
-        await until(lambda: len(view.query_one("#rows", RowTable).rows) == 2)
-        await pilot.press("j", "o", "y")
+        await until(lambda: len(view.query_one("#rows", RowTable).rows) == 3)
+        await pilot.press("G", "o", "y")
         await until(lambda: opened and app.clipboard)
         assert (opened, app.clipboard) == ([Path("/notes/bruno.txt")], "/notes/bruno.txt")
         app.show_document("/notes/ada.txt")

@@ -61,7 +61,7 @@ async def test_a_small_screen_shows_some_plots_and_turns_to_the_others(places, u
     app = opened(places, write(places.runs / "one", [STARTED, *steps(1, 30)]))
     async with app.run_test(size=SMALL) as pilot:
         await until(lambda: title(app, "loss") == "Loss  4")
-        assert "run one state ✗ interrupted step 30 of 100 (30%)" in words(app, "#brief")
+        assert "one ✗ interrupted step 30 of 100 (30%)" in words(app, "#brief")
         await until(lambda: in_sight(app) == ["loss", "answers", "source", "question"])
         await pilot.press("right", "]", "]")
         await until(lambda: in_sight(app)[-1] == "speed")
