@@ -208,7 +208,8 @@ def _write_files(home: Path) -> None:
         for story in told
         for question, answer in story.questions[:1]
     ]
-    sentences = [row["text"].partition(". ")[0] + "." for row in rows[:20]]  # short: the language model encodes them all
+    # Short ones, as the language model encodes and decodes them.
+    sentences = [row["text"].partition(". ")[0] + "." for row in rows[:20]]
     _write_rows(home / "articles.jsonl", [{"id": str(at), "text": text} for at, text in enumerate(sentences)])
     _write_rows(home / "questions.jsonl", rows[:8])
     _write_rows(home / "train.jsonl", rows[8:])
