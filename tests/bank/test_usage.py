@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from mbc_engine.bank import BankHeader, CodeShape, MemoryBank, ModelSignature, Origin, StoredDocument, code_uses
 from mbc_engine.text import Chunk
+from tests.text_models import StandIn
 
 SIGNATURE = ModelSignature("m", "aa", "bb")
 
@@ -47,6 +48,25 @@ def test_a_code_stands_for_its_typical_chunks_and_the_words_that_set_them_apart(
     assert last.chunks == 2
     assert sorted(last.words) == ["harbour", "ship"]
     assert unused == (0, [], [])
+
+
+def test_texts_under_a_language_model_are_taken_from_unchanged_files() -> None:
+    first, second = "The harbour closed early, and no ship left it. " * 3, "The harbour opened again. " * 5
+    model, files = StandIn(first + second), {"/0": f"{first.strip()}\n{second.strip()}", "/1": "Now something else."}
+    chunks = [Chunk(first.strip(), 0), Chunk(second.strip(), len(first.strip()) + 1)]
+    with MemoryBank.create(None, SIGNATURE, CodeShape(1, 1, 2, per_position=True), 2, keeps_text=True) as bank:
+        for number in range(3):
+            origins = (Origin(f"/{number}", "", None),)
+            bank.put([StoredDocument(f"{number:032x}", 2, 9, origins, np.ones((2, 1, 1), int), texts=chunks)])
+        *_, end = bank.recode_texts(model.open, to_lm=True)
+        assert end.done == 6
+        (use,) = code_uses(bank, [(0, 0, 1)], file_text=lambda document: files.get(document.origin.source))
+    shown = {(chunk.document.origin.source, chunk.ordinal): text for chunk, text in use.typical}
+    assert shown == {
+        ("/0", 0): first.strip(),
+        ("/0", 1): second.strip(),
+        **dict.fromkeys([("/1", 0), ("/1", 1), ("/2", 0), ("/2", 1)], ""),  # the file has changed, or is gone
+    }
 
 
 @given(
