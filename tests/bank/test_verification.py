@@ -213,7 +213,7 @@ def test_every_flipped_byte_of_what_is_stored_is_found(
 def test_most_flipped_bytes_of_the_whole_file_are_found(made: Any, path: Path, rounds: Any) -> None:
     """Not found are bytes that hold nothing: unused space of pages, and numbers that SQLite keeps for itself."""
     data = path.read_bytes()
-    tried = range(0, len(data), rounds(full=1, reduced=23))
+    tried = range(0, len(data), rounds(full=1, reduced=47))
     unseen = [at for at in tried if is_unseen(path, data, at, 0xFF)]
     odd = [at for at in unseen if not is_meaningless(data, at)]
     print(f"{len(tried)} flips of the whole file, {len(unseen)} unseen, {len(odd)} of these where something is stored")

@@ -27,6 +27,7 @@ def of_kind(events, kind):
     return [event for event in events if isinstance(event, kind)]
 
 
+@pytest.mark.slow
 def test_every_method_goes_through_every_protocol(work, settings, tmp_path):
     names = [name for name, kind in METHODS.items() if not kind.is_retriever_reader]
     given = settings(methods=names, protocols=["online", "retention", "scaling", "code-usage"])

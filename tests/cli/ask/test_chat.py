@@ -239,6 +239,7 @@ def test_lines_can_be_read_without_readline(typed, home, monkeypatch):
     assert not (home / "history").exists()
 
 
+@pytest.mark.slow
 def test_a_conversation_on_a_terminal(bank, model, home):
     with _Terminal("ask", "--bank", bank, "--model", model, "--max-tokens", 3, cwd=home) as terminal:
         assert "2 documents, 2 chunks" in terminal.until("? ")
