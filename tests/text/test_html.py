@@ -79,7 +79,7 @@ def test_pages_that_cannot_be_read(reason: Callable[[str, bytes | str], str], mo
     assert reason("a.html", "x" * (1 << 20) + "y") == "is larger than 1 MB"
 
 
-@pytest.mark.timeout(10)
+@pytest.mark.timeout(30)
 @pytest.mark.parametrize(
     "piece", ["<div>", "<a ", "<!--", "<![", "<a b='", "<p><b>", "&", "</", "<td>", "<meta ", "<title>"]
 )

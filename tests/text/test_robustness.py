@@ -72,7 +72,7 @@ FILES = {
 }
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", FILES)
 def test_no_damage_raises(write: Callable[[str, bytes], Path], name: str) -> None:
     (data, times), chance = FILES[name], random.Random(0)
