@@ -93,6 +93,8 @@ class IngestProgress(ProgressView):
                 "space; Ctrl-C is safe, and `mbc bank compact --codec lm` continues."
             )
         self.recoding_bar(event)
+        if self._watches and event.done == event.chunks:
+            self.remove_bar("Recoding texts")  # the watch goes on
         self._recoded = event if event.done else None
 
     def stopping(self) -> None:

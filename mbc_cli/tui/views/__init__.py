@@ -93,6 +93,6 @@ def error_text(error: MBCError, *hints: str) -> Text:
 
 def no_bank_text(error: MBCError) -> Text:
     """Why there is no bank, and the keys that lead on."""
-    keys = (("4", "Ingest your files"), ("D", "Demo: ten made-up stories"), (":", "All commands, such as Open bank"))
-    lines = (Text.assemble((key, "bold"), f"  {words}") for key, words in keys)
-    return Text("\n").join([error_text(error), Text(), *lines])
+    keys = (("4", "ingest your files"), ("D", "demo with ten made-up stories"), (":", "all commands"))
+    line = Text("   ").join([Text.assemble((key, "bold"), f" {words}") for key, words in keys])
+    return Text("\n\n").join([error_text(error), line])

@@ -54,7 +54,7 @@ class AskView(View):
         Binding("escape", "leave", "Leave"),
         Binding("escape", "take_focus", "Ask"),
         Binding("ctrl+o", "sources", "Sources"),
-        Binding("enter", "open", "Open"),
+        Binding("enter", "open", "Passage"),
         Binding("o", "open_file", "Open file"),
         Binding("d", "document", "Document"),
         Binding("y", "copy", "Copy"),
@@ -145,6 +145,7 @@ class AskView(View):
             "leave": self._covers_turns or self._line.has_focus,
             "stop": bool(self._waiting),
             **dict.fromkeys(("open", "open_file", "document"), self._cited is not None),
+            "sources": self._cited is None,
             "copy": bool(self.state.transcript) and not self._line.has_focus,
         }
         return can.get(action, True)

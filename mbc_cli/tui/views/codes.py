@@ -201,16 +201,17 @@ class CodesView(View):
     @on(Tabs.TabActivated, "#layer")
     def _change_layer(self) -> None:
         self.draw()
-        read = self.state.codes_read
-        books, heat = self.query_one("#books", HeatMap), self.query_one("#heat", HeatMap)
-        if self._layer != "question" or read is None or not books.display:
+        if self._layer != "question" or (read := self.state.codes_read) is None:
             return
-        # Leave a codebook of which nothing was read for the one of which most was.
-        amounts = read.sum(-1).ravel()
-        if not amounts[books.cursor]:
-            most = int(amounts.argmax())
-            books.go(most)
-            heat.go(int(read.reshape(len(amounts), -1)[most].argmax()))
+        # Leave a codebook of which nothing was read for the one of which most was, and so with codes.
+        books, heat = self.query_one("#books", HeatMap), self.query_one("#heat", HeatMap)
+        amounts, book = read.sum(-1).ravel(), books.cursor if books.display else 0
+        if not amounts[book]:
+            book = int(amounts.argmax())
+            books.go(book)
+        codes = read.reshape(len(amounts), -1)[book]
+        if not codes[heat.cursor]:
+            heat.go(int(codes.argmax()))
 
     def _look_up_soon(self, code: tuple[int, int, int], layer: str) -> None:
         """Look up who uses the code at the cursor when that stays there, and again when its use changes."""

@@ -54,7 +54,7 @@ async def test_without_a_bank_it_says_how_to_get_one(places: Places, until: Any,
     app = Dashboard(places)
     async with app.run_test(size=(80, 24)) as pilot:
         await until(lambda: app.state.bank_error)
-        await until(lambda: "D  Demo" in screen(app))
+        await until(lambda: "ten made-up stories" in screen(app))
         await pilot.pause()
 
 

@@ -241,7 +241,7 @@ async def test_what_is_wrong_is_told_and_the_next_question_tries_again(
     says(("Aalen",))
     bank.rename(home / "away.mbc")
     async with shown.run_test(size=(80, 24)) as pilot:
-        await until(lambda: "D  Demo" in screen(shown))
+        await until(lambda: "ten made-up stories" in screen(shown))
         await _type(pilot, QUESTION)
         await until(lambda: screen(shown).count("No bank at") == 2)
         (home / "away.mbc").rename(bank)

@@ -140,7 +140,7 @@ async def test_a_layer_without_numbers_says_how_to_get_them(shown: Dashboard, un
 
     async with shown.run_test(size=(80, 24)) as pilot:
         await until(lambda: "No bank" in nothing())
-        assert "Ingest" in nothing()
+        assert "ingest your files" in nothing()
         assert not shown_keys(shown) & {"Codebook", "Previous codebook", "Next codebook"}
         await pilot.press("t")
         await pilot.pause()
