@@ -70,6 +70,7 @@ class PrefixSettings(_Settings):
     columns: PositiveInt = Field(2, description="P, prefix tokens of a layer")
     hidden: PositiveInt = 768
     slot_embedding: bool = False
+    value_scale: bool = Field(False, description="each layer's values start as large as the base LM's own")
 
 
 class LoraSettings(_Settings):

@@ -11,8 +11,8 @@ class PrefixNetwork(nn.Module):
     """T latents -> 2·P·L slots, each refined by its own residual feed-forward, -> P keys and values a layer.
 
     The latents repeat over the slots in order. Slot s is of prefix column s mod P, then to key or value, then to
-    its layer. `columns` is P, `hidden` the width of a slot's feed-forward; a learned `slot_embedding` helps a model
-    that is trained from scratch.
+    its layer. `columns` is P, `hidden` the width of a slot's feed-forward; a learned `slot_embedding`, and a learned
+    `value_scale` of each layer, help a model that is trained from scratch.
     """
 
     def __init__(
@@ -25,6 +25,7 @@ class PrefixNetwork(nn.Module):
         columns: int = 2,
         hidden: int = 768,
         slot_embedding: bool = False,
+        value_scale: bool = False,
     ) -> None:
         super().__init__()
         self.layers, self.kv_heads, self.head_dim, self.columns = layers, kv_heads, head_dim, columns
@@ -36,6 +37,7 @@ class PrefixNetwork(nn.Module):
         self.down = nn.Parameter(_linear_weight(slots, hidden, dim))
         self.down_bias = nn.Parameter(torch.zeros(slots, dim))
         self.slot_embedding = nn.Parameter(torch.randn(slots, dim) * 0.02) if slot_embedding else None
+        self.value_scale = nn.Parameter(torch.ones(layers)) if value_scale else None
         # Grouped-query models have narrower keys and values than D; the others need no projection.
         kv_width = kv_heads * head_dim
         self.to_kv = nn.Identity() if kv_width == dim else nn.Linear(dim, kv_width, bias=False)
@@ -52,7 +54,8 @@ class PrefixNetwork(nn.Module):
         x = x + torch.einsum("bsh,shd->bsd", hidden, self.down) + self.down_bias
         heads = self.to_kv(x).unflatten(-1, (self.kv_heads, self.head_dim))
         by_layer = heads.unflatten(1, (self.layers, 2, self.columns)).transpose(3, 4)  # [B, L, 2, heads, P, head_dim]
-        return KVPrefix(by_layer[:, :, 0], by_layer[:, :, 1])
+        keys, values = by_layer.unbind(2)
+        return KVPrefix(keys, values if self.value_scale is None else values * self.value_scale[:, None, None, None])
 
 
 def _linear_weight(slots: int, inputs: int, outputs: int) -> Tensor:

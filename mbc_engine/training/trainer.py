@@ -29,13 +29,21 @@ from mbc_engine.training import run_files
 from mbc_engine.training.data import Batch, TextStates, TrainingSet
 from mbc_engine.training.objective import Objective, adam, learning_rate, mean_losses, optimiser_step
 from mbc_engine.training.processes import Processes, Result, processes_on
-from mbc_engine.training.warm_start import fit_centring, fit_codebook, require_enough, start_from_pca, validate
+from mbc_engine.training.warm_start import (
+    fit_centring,
+    fit_codebook,
+    fit_value_scale,
+    require_enough,
+    start_from_pca,
+    validate,
+)
 
 # How long the end of a pause may go unnoticed.
 _PAUSE_SECONDS: Final = 0.2
 # Codes' usage is shown once a second at most. Writing waits for the disk, and may take no more of the time than this.
 _USAGE_SECONDS: Final = 1.0
 _USAGE_SHARE: Final = 0.01
+_SCALE_TEXTS: Final = 16  # that a layer's values are measured on
 
 
 def train(
@@ -141,6 +149,8 @@ class _Training:
         self.model = build(config.model, load_pretrained(config.model, device=processes.device)).to(processes.device)
         if start is not None and not (run / SNAPSHOT).exists():
             load_into(self.model, start)
+        if start is None:
+            fit_value_scale(self.model, [example.text for example in examples[:_SCALE_TEXTS]])
         if processes.device.type == "cpu":
             # At training's lengths plain attention is several times faster there than the fused kernel.
             self.model.base.model.set_attn_implementation("eager")

@@ -29,8 +29,14 @@ def naive_slot(made: PrefixNetwork, latent: Tensor, slot: int) -> Tensor:
 
 @pytest.mark.parametrize(
     ("dim", "kv_heads", "head_dim", "options"),
-    [(6, 2, 3, {}), (6, 1, 4, {}), (6, 2, 3, {"columns": 3}), (6, 2, 5, {"columns": 1, "slot_embedding": True})],
-    ids=["as wide as the model", "grouped queries", "three columns", "slot embedding"],
+    [
+        (6, 2, 3, {}),
+        (6, 1, 4, {}),
+        (6, 2, 3, {"columns": 3}),
+        (6, 2, 5, {"columns": 1, "slot_embedding": True}),
+        (6, 2, 3, {"value_scale": True}),
+    ],
+    ids=["as wide as the model", "grouped queries", "three columns", "slot embedding", "value scale"],
 )
 @pytest.mark.parametrize("tokens", [4, 5, 30])
 def test_slots_are_filled_in_order_by_the_obvious_loop(
@@ -48,6 +54,8 @@ def test_slots_are_filled_in_order_by_the_obvious_loop(
             for column in range(columns):
                 for document in range(2):
                     expected = naive_slot(made, latents[document, slot % tokens], slot)
+                    if made.value_scale is not None and kind is prefix.values:
+                        expected = expected * made.value_scale[layer]
                     torch.testing.assert_close(kind[document, layer, :, column], expected)
                 slot += 1
 

@@ -10,7 +10,7 @@ from mbc_engine.errors import ConfigError
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.training import warm_start
 from mbc_engine.training.data import TextStates, TrainingSet
-from mbc_engine.training.warm_start import fit_centring, fit_codebook, require_enough, start_from_pca
+from mbc_engine.training.warm_start import fit_centring, fit_codebook, fit_value_scale, require_enough, start_from_pca
 
 FROZEN = ["model.documents.frozen=true", "model.questions.frozen=true", "model.routing=true"]
 
@@ -141,3 +141,26 @@ def test_centring_is_fitted_to_all_texts_whatever_it_followed_before(tiny: Any, 
         vectors = amortizer.vectors(*states.states(range(len(data.documents))))
     torch.testing.assert_close(vectors.mean(0), torch.zeros_like(vectors[0]), rtol=0, atol=1e-4)
     torch.testing.assert_close(vectors.square().mean((0, 2)), torch.ones(len(vectors[0])), rtol=1e-3, atol=0)
+
+
+@pytest.mark.parametrize("base", ["gpt2", "llama"])
+@torch.no_grad()
+def test_values_start_as_large_as_the_base_lms_own(tiny: Any, base: str) -> None:
+    model = tiny.model(base, "bert", "model.prefix.value_scale=true")
+    texts = ["Ada moved to Bergen in the spring.", "", "Hugo moved."]
+    fit_value_scale(model, texts)
+    own: list[list[Tensor]] = [[] for _ in range(model.base.shape.layers)]
+    for text in filter(None, texts):
+        cache = model.base.model(
+            input_ids=torch.tensor(model.base.texts.tokens([text])), use_cache=True
+        ).past_key_values
+        for layer, values in enumerate(own):
+            values.append(cache.layers[layer].values.flatten())
+    expected = torch.stack([torch.cat(values).square().mean().sqrt() for values in own])
+    torch.testing.assert_close(model.prefix.value_scale.data, expected)
+
+
+def test_a_prefix_without_scales_stays_as_it_is(tiny: Any) -> None:
+    model = tiny.model("gpt2", "bert")
+    fit_value_scale(model, ["Ada moved."])
+    assert model.prefix.value_scale is None
