@@ -99,20 +99,20 @@ def size_facts(sizes: "BankSizes", chunks: int) -> list[tuple[str, str]]:
 def document_facts(sizes: "BankSizes", documents: int, read: float | None) -> list[tuple[str, str]]:
     """What a document takes beside the mean bytes it was `read` from, what every bank takes, and when all that is less."""
     fixed = ("fixed part", f"{size(EMPTY_BANK_BYTES)}; the codebook, {size(sizes.codebook)}, is in the model")
-    file = f"{size(sizes.file)} on disk"
+    file = size(sizes.file)
     if not documents:
-        return [fixed, ("file", file)]
+        return [fixed, ("on disk", file)]
     parts = {"codes": sizes.codes, "words": sizes.words, "text": sizes.texts}
     each = max(sum(parts.values()), sizes.file - EMPTY_BANK_BYTES) / documents
     parts["index"] = round(each * documents) - sum(parts.values())
     split = ", ".join(f"{name} {count / documents:,.0f}" for name, count in parts.items() if count)
     facts = [("a document", f"{each:,.0f} bytes: {split}"), fixed]
     if read is None:
-        return [*facts, ("file", file)]
+        return [*facts, ("on disk", file)]
     file += f", originals {size(round(read * documents))}"
     if each < read:
         file += f"; smaller from {counted(math.ceil(EMPTY_BANK_BYTES / (read - each)), 'document')} on"
-    return [facts[0], ("", f"read from {read:,.0f} bytes on average"), fixed, ("file", file)]
+    return [facts[0], ("", f"read from {read:,.0f} bytes on average"), fixed, ("on disk", file)]
 
 
 def show_holdings(bank: "MemoryBank", extra: dict[str, Any] | None = None) -> None:

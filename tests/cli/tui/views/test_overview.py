@@ -63,11 +63,11 @@ async def test_a_bank_whose_ingests_were_not_recorded_says_so(
 @pytest.mark.parametrize(
     ("documents", "file", "read", "says"),
     [
-        (100, 41_000, 500.0, "41 kB on disk, originals 50 kB; smaller from 77 documents on"),
+        (100, 41_000, 500.0, "41 kB, originals 50 kB; smaller from 77 documents on"),
         (100, 41_000, 323.0, "originals 32.3 kB; smaller from 144 documents on"),
-        (100, 41_000, 100.0, "41 kB on disk, originals 10 kB"),
-        (100, 41_000, None, "41 kB on disk"),
-        (0, 28_672, None, "28.7 kB on disk"),
+        (100, 41_000, 100.0, "41 kB, originals 10 kB"),
+        (100, 41_000, None, "41 kB"),
+        (0, 28_672, None, "28.7 kB"),
     ],
 )
 def test_the_size_of_a_bank_is_compared_with_its_originals(
