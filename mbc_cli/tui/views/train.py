@@ -50,7 +50,7 @@ _FULFILLED: Final = {"paused": ("pause",), "training": (None,)}
 _CURRENT, _OTHER = "●", "+"
 _VALUE_WIDTH: Final = 24  # cells beside the labels
 _FIELDS: Final = {
-    "preset": ("Preset", "mini, another preset, or a TOML file"),
+    "preset": ("Preset", "smollm2-135m, another preset, or a TOML file"),
     "data": ("Data", "a .jsonl or .csv file, squad:train, newswire:train:5000"),
     "validation": ("Validation", "default: the last 5% of the documents"),
     "run": ("Name", "default: the preset's name and a number"),
