@@ -62,7 +62,7 @@ class OverviewView(View):
         room, names = self.query_one("#recent").content_size, self.query_one("#names", Static)
         newest = list(state.ingest.sources)[::-1][: room.height]
         names.update("\n".join(shorten(near(name), room.width) for name in newest), layout=False)
-        self.set_class(not newest, "-unrecorded")
+        self.set_class(not state.ingest.sources, "-unrecorded")
         self._draw_growth()
 
     def _draw_growth(self) -> None:
