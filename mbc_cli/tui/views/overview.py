@@ -62,7 +62,9 @@ class OverviewView(View):
         room, names = self.query_one("#recent").content_size, self.query_one("#names", Static)
         newest = list(state.ingest.sources)[::-1][: room.height]
         names.update("\n".join(shorten(near(name), room.width) for name in newest), layout=False)
-        self.set_class(not state.ingest.sources, "-unrecorded")
+        if self.has_class("-unrecorded") == bool(state.ingest.sources):
+            self.toggle_class("-unrecorded")
+            self.call_after_refresh(self.draw)  # there is room now
         self._draw_growth()
 
     def _draw_growth(self) -> None:
