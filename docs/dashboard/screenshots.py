@@ -1,6 +1,6 @@
 """Draws the screenshots of docs/dashboard.md: real ingests, two real trainings, and the dashboard over them.
 
-    python docs/dashboard/screenshots.py            some ten minutes on two cores, most of them the trainings
+    python docs/dashboard/screenshots.py            some twenty minutes on two cores, most of them the trainings
     python docs/dashboard/screenshots.py --keep DIR keeps what the pictures show, and takes it from there next time
 
 It needs the embedded encoder (the extra `embedded`).
@@ -84,22 +84,11 @@ def prepare(home: Path) -> None:
             (home / "news" / "scan.pdf").write_bytes(b"%PDF-1.7 cut off")
             mbc("ingest", "news", "--bank", "news.mbc")
             time.sleep(20)  # apart from each other on the axis of time
-    for name, rate in (("careful", "1e-4"), ("bold", "1e-3")):
+    for name, rate in (("careful", "1e-4"), ("bold", "3e-4")):
         if not (home / "runs" / name / "model").exists():
-            settings = ("training.epochs=5", "training.batch_size=32", f"training.learning_rate={rate}")
-            options = [word for setting in settings for word in ("--set", setting)]
-            mbc(
-                "train",
-                "--preset",
-                "smollm2-135m",
-                "--data",
-                "newswire:train:600",
-                "--runs",
-                "runs",
-                "--run",
-                name,
-                *options,
-            )
+            settings = ("epochs=3", "batch_size=8", "accumulate=1", f"learning_rate={rate}")
+            options = ["--set=model.codebook.codes=128", *(f"--set=training.{setting}" for setting in settings)]
+            mbc("train", "--preset=smollm2-135m", "--data=newswire:train:150", f"--run=runs/{name}", *options)
 
 
 def mbc(*arguments: str) -> None:

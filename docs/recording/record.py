@@ -30,7 +30,7 @@ SIZE = (80, 24)
 COMMANDS = (
     ("export MBC_BANK=news.mbc", 0.3),
     ("mbc ingest stories", 3.0),
-    ('mbc ask "When did Teresa Andrade found the festival?" --sources 1', 4.0),
+    ('mbc ask "How many people helped Jerome Lopez in the campaign?" --sources 1', 4.0),
     ('mbc ask "Who saved the pigeons in Bramblehaven?" --sources 1', 4.0),
     ("mbc bank remove stories/07-family-business-in.txt --prove", 6.0),
 )
