@@ -15,12 +15,11 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, TypeAlias
 
-from filelock import FileLock, Timeout
-
 from mbc_engine.errors import DataError
 from mbc_engine.events import Event
 
 if TYPE_CHECKING:
+    from filelock import FileLock
     from pydantic import TypeAdapter
 
 # Seconds since the epoch that still are a date everywhere.
@@ -167,13 +166,17 @@ def _validator(kind: str) -> "TypeAdapter[Event]":
 _PATIENCE: Final = 1.0
 
 
-def work_lock(path: Path) -> FileLock:
+def work_lock(path: Path) -> "FileLock":
     """A lock to hold while at work. If another process is, acquiring it raises `filelock.Timeout`."""
+    from filelock import FileLock
+
     return FileLock(path, timeout=_PATIENCE)
 
 
 def is_held(path: Path) -> bool:
     """Whether someone is at work."""
+    from filelock import FileLock, Timeout
+
     try:
         if not path.exists():
             return False

@@ -3,11 +3,12 @@
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
-
-from tokenizers import Tokenizer
+from typing import TYPE_CHECKING, NamedTuple
 
 from mbc_engine.text.language import word_set
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 _WORD = re.compile(r"\S+")
 _OPENERS = "\"'“‘«([{*_"  # noqa: RUF001
@@ -143,7 +144,7 @@ def _packed(spans: list[_Span], max_tokens: int) -> list[tuple[int, int]]:
 class Chunker:
     """Cuts texts by an encoder's tokens, of which `capacity` fit its window beside the special ones."""
 
-    tokenizer: Tokenizer
+    tokenizer: "Tokenizer"
     capacity: int
 
     def __call__(self, text: str) -> list[str]:
