@@ -51,12 +51,9 @@ def draw() -> Figure:
 def perplexities(folder: Path, told: int, changes: tuple[str, ...], *, resets: bool) -> list[float]:
     """The perplexity of code usage after each step of a training around an untrained base LM."""
     base = untrained_base(folder / "base", seed=0)
-    own = (
-        "model.prefix.value_scale=false",
-        "training.learning_rate=3e-4",
-    )  # an untrained base LM has no values to meet
+    own = "model.prefix.value_scale=false"  # an untrained base LM has no values to meet
     config = load_preset(
-        "smollm2-135m", [*own, *changes, f"model.base={base}", f"training.reset_codes={str(resets).lower()}"]
+        "smollm2-135m", [own, *changes, f"model.base={base}", f"training.reset_codes={str(resets).lower()}"]
     )
     data = list(examples(stories("train", told, seed=0)))
     events = train(config, data, [], folder / f"{resets}", cache=folder / "states")
