@@ -3,6 +3,7 @@
 It is frozen until `tune`. A text's first token stands at position P, after the prefix; padding does not count.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,6 +28,7 @@ from transformers.cache_utils import DynamicLayer
 
 from mbc_engine.config import BaseWeights
 from mbc_engine.errors import ConfigError, ModelError
+from mbc_engine.lm.encoders import padded_batches
 from mbc_engine.lm.packaged import install_hint, locate
 from mbc_engine.lm.pretrained import base_dtype, key_value_modules, load_errors, open_pretrained
 
@@ -57,9 +59,9 @@ class Targets:
 
     def by_length(self, size: int) -> Iterator[tuple[Tensor, "Targets"]]:
         """The texts from short to long, `size` at a time without needless padding, each time after their rows [b]."""
-        lengths = self.mask.sum(1)
-        for rows in lengths.argsort().split(size):
-            width = int(lengths[rows[-1]])
+        lengths = self.mask.sum(1).tolist()
+        for chosen in padded_batches(lengths, size=size, longest=math.inf):
+            rows, width = torch.tensor(chosen, device=self.ids.device), lengths[chosen[-1]]
             yield rows, Targets(self.ids[rows, :width], self.mask[rows, :width], self.target_mask[rows, :width])
 
 
