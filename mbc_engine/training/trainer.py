@@ -43,7 +43,6 @@ _PAUSE_SECONDS: Final = 0.2
 # Codes' usage is shown once a second at most. Writing waits for the disk, and may take no more of the time than this.
 _USAGE_SECONDS: Final = 1.0
 _USAGE_SHARE: Final = 0.01
-_SCALE_TEXTS: Final = 16  # that a layer's values are measured on
 
 
 def train(
@@ -147,10 +146,11 @@ class _Training:
         self.began = time.monotonic()
         torch.manual_seed(self.settings.seed)
         self.model = build(config.model, load_pretrained(config.model, device=processes.device)).to(processes.device)
-        if start is not None and not (run / SNAPSHOT).exists():
+        is_new = not (run / SNAPSHOT).exists()
+        if is_new and start is not None:
             load_into(self.model, start)
-        if start is None:
-            fit_value_scale(self.model, [example.text for example in examples[:_SCALE_TEXTS]])
+        elif is_new:
+            fit_value_scale(self.model, [example.text for example in examples])
         if processes.device.type == "cpu":
             # At training's lengths plain attention is several times faster there than the fused kernel.
             self.model.base.model.set_attn_implementation("eager")

@@ -21,7 +21,8 @@ _BATCH = 64
 SAMPLE = 8192
 CENTRING_SAMPLE = 2048
 COMPONENTS = 192
-_READ_TOKENS = 64
+# Texts, and tokens of each, that the size of a layer's values is measured on.
+_READ_TEXTS, _READ_TOKENS = 16, 64
 # Columns beside the principal ones start small, so that the first codes are spent on what routes.
 OTHER_COLUMNS = 0.1
 
@@ -48,13 +49,14 @@ def start_from_pca(model: MBC, documents: TextStates, count: int) -> None:
 
 @torch.no_grad()
 def fit_value_scale(model: MBC, texts: Sequence[str]) -> None:
-    """Make the values of a prefix that scales them as large as those that the base LM computes of texts, by layer.
+    """Make the values of a prefix that scales them as large as those that the base LM computes of the first texts, by layer.
 
     SmolLM2's are 0.04 in the first layer and 1.4 in the last. Where a prefix's are far larger, the loss is so steep
     that steps miss.
     """
     if model.prefix.value_scale is not None:
-        prefixes = [model.base.read(tokens) for tokens in model.base.texts.tokens(texts, _READ_TOKENS) if tokens]
+        read = model.base.texts.tokens(texts[:_READ_TEXTS], _READ_TOKENS)
+        prefixes = [model.base.read(tokens) for tokens in read if tokens]
         squares = torch.cat([prefix.values.float().square().mean((2, 4)) for prefix in prefixes], dim=-1)
         model.prefix.value_scale.copy_(squares.mean((0, 2)).sqrt())
 
