@@ -118,7 +118,7 @@ class DashboardState:
 
     def update_bank(self, bank: BankSnapshot | None, error: MBCError | None) -> None:
         self.bank, self.bank_error = bank, error
-        if bank is not None and [bank.totals.chunks] != [chunks for _, chunks in [*self.growth][-1:]]:
+        if bank is not None and (not self.growth or self.growth[-1][1] != bank.totals.chunks):
             self.growth.append((time.time(), bank.totals.chunks))
 
     def update_ingest(self, followed: Followed, at_work: bool) -> None:
