@@ -220,6 +220,9 @@ class TrainingSettings(_Settings):
     answer_window: PositiveInt = 24
     checkpoint_seconds: PositiveInt = 300
     validation_questions: PositiveInt = Field(500, description="most questions validated on")
+    validation_steps: NonNegativeInt = Field(
+        0, description="validate after so many steps, not only after an epoch; 0 is never"
+    )
     seed: NonNegativeInt = 0
     losses: LossSettings = LossSettings()
 

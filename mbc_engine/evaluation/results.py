@@ -282,6 +282,7 @@ class ExperimentFolder:
         self.report_html, self.report_markdown, self.report_json = (
             path / f"report.{suffix}" for suffix in ("html", "md", "json")
         )
+        self.figures = path / "figures"
         self._settings, self._environments = path / "experiment.toml", path / "environment.json"
 
     @property

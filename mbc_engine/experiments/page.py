@@ -20,6 +20,7 @@ from typing import Any, Final
 from mbc_engine.atomic_write import atomic_write
 from mbc_engine.evaluation.results import ExperimentFolder, Measurement, Prediction, by_question
 from mbc_engine.evaluation.statistics import Interval
+from mbc_engine.experiments.registry import METHODS
 from mbc_engine.experiments.report import CellReport, Report, read_report, visible
 from mbc_engine.experiments.tables import NOTHING_TO_BEAT, OUTCOMES, backgrounds, tables_of
 from mbc_engine.machine import installing
@@ -51,36 +52,51 @@ def write_report(folder: ExperimentFolder) -> Path:
         cell: {name: done.predictions for name, done in own.items() if done.predictions}
         for cell, own in results.items()
     }
-    for path, text in (
-        (folder.report_json, json.dumps(asdict(report), indent=2, allow_nan=False) + "\n"),
-        (folder.report_markdown, markdown(report)),
-        (folder.report_html, page(report, predictions)),
-    ):
+    has_figures = importlib.util.find_spec("matplotlib") is not None
+    figures = {cell.name: [*all_figures(cell)] for cell in report.cells} if has_figures else None
+    written = {folder.figures / name: image for own in (figures or {}).values() for _, name, image in own}
+    if written:
+        folder.figures.mkdir(exist_ok=True)
+    written[folder.report_json] = (json.dumps(asdict(report), indent=2, allow_nan=False) + "\n").encode()
+    written[folder.report_markdown] = markdown(report, figures or {}).encode()
+    written[folder.report_html] = page(report, predictions, figures).encode()
+    for path, content in written.items():
         with atomic_write(path) as file:
-            file.write(text.encode())
+            file.write(content)
     return folder.report_html
 
 
-def page(report: Report, predictions: Mapping[str, Mapping[str, Sequence[Prediction]]]) -> str:
+# Of each cell by its name: titles, names of files and images of its figures.
+Figures = Mapping[str, Sequence[tuple[str, str, bytes]]]
+
+
+def page(
+    report: Report, predictions: Mapping[str, Mapping[str, Sequence[Prediction]]], figures: Figures | None = None
+) -> str:
     """The page, with the predictions of each cell's methods to look through."""
-    has_figures = importlib.util.find_spec("matplotlib") is not None
+    cells = []
+    for cell in report.cells:
+        drawn = (figures or {}).get(cell.name, ())
+        images = [(title, f"data:image/svg+xml;base64,{b64encode(image).decode()}") for title, _, image in drawn]
+        cells.append((cell, tables_of(cell), images))
     return _rendered(
         "page.html",
         report,
-        [(cell, tables_of(cell), [*_figures(cell)] if has_figures else []) for cell in report.cells],
+        cells,
         questions=[
             (cell.title, in_script(_questions(cell, own)))
             for cell in report.cells
             if (own := predictions.get(cell.name))
         ],
-        has_figures=has_figures,
+        has_figures=figures is not None,
         no_figures=f"Figures need matplotlib: {installing('report')}",
     )
 
 
-def markdown(report: Report) -> str:
-    """The whole report, without figures and questions."""
-    return _rendered("page.md", report, [(cell, tables_of(cell)) for cell in report.cells]).rstrip() + "\n"
+def markdown(report: Report, figures: Figures) -> str:
+    """The whole report without questions; its figures are files in the folder `figures` beside it."""
+    cells = [(cell, tables_of(cell), figures.get(cell.name, ())) for cell in report.cells]
+    return _rendered("page.md", report, cells).rstrip() + "\n"
 
 
 def _rendered(name: str, report: Report, cells: Sequence[tuple[Any, ...]], **values: Any) -> str:
@@ -164,7 +180,14 @@ _FIGURES: Final[Mapping[str, Sequence[tuple[str, Callable[[Measurement], Interva
 }
 
 
-def _figures(cell: CellReport) -> Iterator[tuple[str, str]]:
+def all_figures(cell: CellReport) -> Iterator[tuple[str, str, bytes]]:
+    """Title, name of a file and image of each figure of a cell. Needs matplotlib."""
+    for title, image in _figures(cell):
+        name = re.sub("[^a-z0-9]+", "-", f"{cell.name} {title}".lower()).strip("-")
+        yield title, f"{name}.svg", image
+
+
+def _figures(cell: CellReport) -> Iterator[tuple[str, bytes]]:
     looks = _looks(cell)
     measured = [(row.title, looks[row.method]["color"], row.online.scores) for row in cell.rows if row.online]
     if measured:
@@ -194,16 +217,20 @@ def _figures(cell: CellReport) -> Iterator[tuple[str, str]]:
 
 
 def _looks(cell: CellReport) -> dict[str, dict[str, Any]]:
-    looks = {}
+    """How each method is drawn: a control in its method's colour, dashed."""
+    looks: dict[str, dict[str, Any]] = {}
     for is_control in (False, True):
         methods = [row.method for row in cell.rows if row.is_control == is_control]
         for number, name in enumerate(methods):
-            own = {"color": _GREY, "linestyle": "--"} if is_control else {"color": _COLOURS[number % len(_COLOURS)]}
+            own = {"color": _COLOURS[number % len(_COLOURS)]}
+            if is_control:
+                method = looks.get(METHODS[name].control_of or "") if name in METHODS else None
+                own = {"color": method["color"] if method else _GREY, "linestyle": "--"}
             looks[name] = {**own, "marker": _MARKERS[number % 4], "markersize": 4}
     return looks
 
 
-def _bars(rows: Sequence[tuple[str, str, Interval]]) -> str:
+def _bars(rows: Sequence[tuple[str, str, Interval]]) -> bytes:
     with _drawing(0.6 + 0.25 * len(rows)) as (figure, axes):
         titles, colours, found = zip(*rows, strict=True)
         values = [own.value for own in found]
@@ -218,7 +245,7 @@ def _bars(rows: Sequence[tuple[str, str, Interval]]) -> str:
         return _image(figure)
 
 
-def _lines(series: Sequence[Series], x_label: str, unit: str, *, is_log: bool = False) -> str:
+def _lines(series: Sequence[Series], x_label: str, unit: str, *, is_log: bool = False) -> bytes:
     """Lines through the points of each series, with their intervals if they have any. Percentages start at 0; bytes and
     seconds have a logarithmic axis."""
     from matplotlib.ticker import EngFormatter, LogLocator, NullLocator
@@ -256,9 +283,9 @@ def _drawing(height: float) -> Iterator[tuple[Any, Any]]:
         yield figure, figure.add_subplot()
 
 
-def _image(figure: Any) -> str:
+def _image(figure: Any) -> bytes:
     drawn = BytesIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a title with a letter that the font lacks
         figure.savefig(drawn, format="svg", metadata={"Date": None})
-    return f"data:image/svg+xml;base64,{b64encode(drawn.getvalue()).decode()}"
+    return drawn.getvalue()

@@ -212,11 +212,12 @@ class _Training:
             for batch in self.data.epoch(epoch, self.settings.batch_size, seed=self.settings.seed, skip=skip):
                 yield from self._step(epoch, batch)
                 self._show_usage()
-                is_over = self.state.step == (epoch + 1) * self.steps_per_epoch
-                if is_over:
-                    # Before the epoch's last snapshot: a resumed run would skip it.
+                step, every = self.state.step, self.settings.validation_steps or self.steps_per_epoch
+                is_due = step % every == 0 or step == (epoch + 1) * self.steps_per_epoch
+                if is_due:
+                    # Before the snapshot of this step: a resumed run would skip it.
                     yield from self._validate(epoch)
-                if (yield from self._between_steps(log, is_due=is_over)):
+                if (yield from self._between_steps(log, is_due=is_due)):
                     return True
         return False
 

@@ -134,6 +134,16 @@ def test_training_ends_once_the_best_epoch_is_as_long_ago_as_patience_says(
     assert not of(TrainStep, again)
 
 
+def test_validations_can_come_more_often_than_epochs(tiny: Any, start: Runner, tmp_path: Path) -> None:
+    """After every third of five steps, and after each epoch; one that is interrupted goes on in the same way."""
+    config = tiny.config("gpt2", "bert", "training.validation_steps=3")
+    whole = start(config, "run")
+    assert [(event.step, event.epoch) for event in of(Validated, whole)] == [(3, 0), (5, 0), (6, 1), (9, 1), (10, 1)]
+    start(config, "other", until=lambda event: isinstance(event, CheckpointSaved) and event.step == 6)
+    rest = start(config, "other", resume=True)
+    assert of(Validated, rest) == of(Validated, whole)[3:]
+
+
 def test_the_validation_loss_is_that_of_the_gold_answers(
     tiny: Any, start: Runner, tmp_path: Path, examples: Any
 ) -> None:
