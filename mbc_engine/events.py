@@ -73,7 +73,7 @@ class QuantisationStarted(Event):
 
 class Validated(Event):
     """Strict EM and token F1 in percent on the validation questions, and their loss in nats a token of the answer; the
-    bank held all their documents."""
+    bank held all their documents, or for `wrong_loss` as many that were trained on."""
 
     step: int
     epoch: int
@@ -84,6 +84,7 @@ class Validated(Event):
     first_source: float | None
     is_best: bool
     loss: float | None = None
+    wrong_loss: float | None = None
 
 
 class CheckpointSaved(Event):

@@ -63,7 +63,7 @@ class Scores:
     """Figures of a set of questions, in percent, against the shortest gold answer.
 
     `first_source` says how often the question's own document ranked first; `loss` is that of the gold answers' tokens,
-    in nats, None if it was not computed.
+    in nats, and `wrong_loss` the same when the bank holds other documents; None if they were not computed.
     """
 
     questions: int
@@ -71,3 +71,4 @@ class Scores:
     f1: float
     first_source: float
     loss: float | None = None
+    wrong_loss: float | None = None

@@ -160,6 +160,11 @@ def _questions(cell: CellReport, predictions: Mapping[str, Sequence[Prediction]]
     }
 
 
+# The figures of a validation by what is added to the names of their curves.
+_VALIDATIONS: Final[Mapping[str, Mapping[str, int]]] = {
+    "Validation during training: F1, %": {"": 1},
+    "Validation during training: loss, nats": {"": 2, ", wrong bank": 3},
+}
 Series = tuple[str, dict[str, Any], Sequence[tuple[float, Interval | float]]]
 
 # Title, figure of a step, and its unit, which makes a logarithmic axis.
@@ -203,17 +208,23 @@ def _figures(cell: CellReport) -> Iterator[tuple[str, bytes]]:
                 series += [(row.title, looks[row.method], points)] if points else []
             if series:
                 yield title, _lines(series, "documents", unit, is_log=protocol == "scaling")
-    for title, place in (("Validation during training: F1, %", 1), ("Validation during training: loss, nats", 2)):
-        series = []
-        for number, (name, curve) in enumerate(cell.validations.items()):
-            points = [(own[0], y) for own in curve if (y := own[place]) is not None]
-            series += [(name, {"color": _COLOURS[number % len(_COLOURS)]}, points)] if points else []
-        if series:
-            yield title, _lines(series, "steps of training", "")
+    yield from _validation_figures(cell)
     if usage := cell.code_usage:
         curves = (("with reset", _COLOURS[0], usage.with_reset), ("without reset", _COLOURS[1], usage.without_reset))
         series = [(title, {"color": colour}, points) for title, colour, points in curves if points]
         yield f"Perplexity of code usage, of {usage.codes:,} codes", _lines(series, "steps of training", "")
+
+
+def _validation_figures(cell: CellReport) -> Iterator[tuple[str, bytes]]:
+    for title, places in _VALIDATIONS.items():
+        series: list[Series] = []
+        for number, (name, curve) in enumerate(cell.validations.items()):
+            for bank, place in places.items():
+                look = {"color": _COLOURS[number % len(_COLOURS)], "linestyle": "--" if bank else "-"}
+                points = [(own[0], y) for own in curve if (y := own[place]) is not None]
+                series += [(f"{name}{bank}", look, points)] if points else []
+        if series:
+            yield title, _lines(series, "steps of training", "")
 
 
 def _looks(cell: CellReport) -> dict[str, dict[str, Any]]:

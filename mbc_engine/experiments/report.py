@@ -73,8 +73,8 @@ class CellReport:
     against_controls: tuple[PairedTest, ...]
     code_usage: CodeUsage | None
     published_usage: dict[str, Any] | None
-    # Of each training: its steps, and F1 in percent and loss of the validation questions then.
-    validations: Mapping[str, Sequence[tuple[int, float, float | None]]]
+    # Of each training: its steps, and F1 in percent and loss of the validation questions then, and loss with a wrong bank.
+    validations: Mapping[str, Sequence[tuple[int, float, float | None, float | None]]]
 
     @property
     def title(self) -> str:
@@ -124,10 +124,10 @@ def read_report(folder: ExperimentFolder) -> tuple[Report, dict[str, Results]]:
     return report, {cell.name: own for cell, own in found}
 
 
-def _validations(prepared: Path) -> dict[str, tuple[tuple[int, float, float | None], ...]]:
+def _validations(prepared: Path) -> dict[str, tuple[tuple[int, float, float | None, float | None], ...]]:
     logs = {path.parent.name: read_events(path) for path in sorted(prepared.glob(f"*/{EVENTS}"))}
     return {
-        name: tuple((own.step, own.f1, own.loss) for own in log if isinstance(own, Validated))
+        name: tuple((own.step, own.f1, own.loss, own.wrong_loss) for own in log if isinstance(own, Validated))
         for name, log in logs.items()
     }
 
@@ -161,7 +161,7 @@ def cell_report(
     results: Results,
     asked: Sequence[str],
     code_usage: CodeUsage | None = None,
-    validations: Mapping[str, Sequence[tuple[int, float, float | None]]] | None = None,
+    validations: Mapping[str, Sequence[tuple[int, float, float | None, float | None]]] | None = None,
 ) -> CellReport:
     """Test and order what the methods of a cell did; those `asked` for are tested against their controls."""
     rows = []

@@ -57,12 +57,12 @@ def answer_from(
 
 
 @torch.no_grad()
-def answer_losses(model: MBC, examples: Sequence[QAExample], asked: Sequence[QAExample]) -> list[float]:
+def answer_losses(model: MBC, texts: Sequence[str], asked: Sequence[QAExample]) -> list[float]:
     """What it takes the base LM to say the shortest gold answer of each question, in nats a token.
 
-    They read a memory of the examples' documents.
+    They read a memory of the texts.
     """
-    memory, _ = memorise_documents(model, list(dict.fromkeys(example.text for example in examples)))
+    memory, _ = memorise_documents(model, texts)
     reader, losses = model.reader(), list[float]()
     for start in range(0, len(asked), _BATCH):
         batch = asked[start : start + _BATCH]

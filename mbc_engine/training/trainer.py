@@ -314,15 +314,17 @@ class _Training:
             if not self.model.is_warming_up:
                 run_files.keep_model(self.model, self.config, self.run, writes=self.processes.is_main)
             return
-        scores = validate(self.model, self.validation, self.processes)
+        documents = len({example.text for example in self.validation})
+        others = evenly_spaced(self.data.documents, documents)
+        scores = validate(self.model, self.validation, others, self.processes)
         is_best = not self.model.is_warming_up and scores.f1 > self.state.best_f1
         if is_best:
             self.state = replace(self.state, best_f1=scores.f1, best_epoch=epoch)
             run_files.keep_model(self.model, self.config, self.run, writes=self.processes.is_main)
         exact_match, f1, first = (round(share, 3) for share in (scores.exact_match, scores.f1, scores.first_source))
-        documents = len({example.text for example in self.validation})
         figures = self.state.step, epoch, scores.questions, documents, exact_match, f1, first, is_best
-        yield events.Validated(*figures, loss=None if scores.loss is None else round(scores.loss, 5))
+        losses = (None if loss is None else round(loss, 5) for loss in (scores.loss, scores.wrong_loss))
+        yield events.Validated(*figures, *losses)
 
     def _seed(self, rank: int = 0) -> torch.Generator:
         """Make torch draw the same numbers whenever this rank does this step; returns chance that all ranks share."""

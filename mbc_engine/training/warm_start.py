@@ -107,15 +107,20 @@ def _sample(count: int, most: int) -> Iterator[list[int]]:
 
 
 @torch.no_grad()
-def validate(model: MBC, questions: Sequence[QAExample], processes: Processes) -> Scores:
-    """Scores and loss of all questions, at least one, asked of a memory of all their documents; each process asks a share."""
+def validate(model: MBC, questions: Sequence[QAExample], others: Sequence[str], processes: Processes) -> Scores:
+    """Scores and loss of all questions, at least one, asked of a memory of all their documents; each process asks a share.
+
+    `others` are documents that no question is about, for the loss with a wrong bank.
+    """
     model.eval()
     share = processes.share(len(questions))
     # Stand-ins are asked too: with parameters in parts, all processes have to take the same steps.
     asked = [questions[place] for place in share.places]
     outcomes = processes.inside(lambda: list(ask_all(model, questions, asked=asked)))
-    losses = processes.inside(answer_losses, model, questions, asked)[: share.own]
-    scores = replace(score(outcomes[: share.own]), loss=sum(losses) / max(1, share.own))
+    banks = list(dict.fromkeys(example.text for example in questions)), others
+    losses = [processes.inside(answer_losses, model, bank, asked)[: share.own] for bank in banks]
+    loss, wrong_loss = (sum(own) / max(1, share.own) for own in losses)
+    scores = replace(score(outcomes[: share.own]), loss=loss, wrong_loss=wrong_loss)
     if processes.count == 1:
         return scores
     names = [name for name in vars(scores) if name != "questions"]

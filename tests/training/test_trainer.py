@@ -144,17 +144,24 @@ def test_validations_can_come_more_often_than_epochs(tiny: Any, start: Runner, t
     assert of(Validated, rest) == of(Validated, whole)[3:]
 
 
-def test_the_validation_loss_is_that_of_the_gold_answers(
-    tiny: Any, start: Runner, tmp_path: Path, examples: Any
+def test_the_validation_losses_are_those_of_the_gold_answers(
+    tiny: Any, start: Runner, tmp_path: Path, examples: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """One reads the questions' own documents, the other as many, spread over those trained on."""
+    real, banks = validation.answer_losses, []
+    monkeypatch.setattr(
+        validation, "answer_losses", lambda model, texts, asked: banks.append(texts) or real(model, texts, asked)
+    )
     (event,) = of(Validated, start(tiny.config("gpt2", "bert", "training.epochs=1"), "run"))
-    model, asked = load_model(tmp_path / "run" / "model"), examples(3)
-    memory, _ = memorise_documents(model, [one.text for one in asked])
-    losses = []
-    for one in asked:
-        prefix = model.prefix(model.read([one.question], memory).modulation)
-        losses.append(-model.base.log_likelihood(prefix, [one.question], [*one.answers]).item())
-    assert event.loss == pytest.approx(sum(losses) / 3, rel=1e-3)
+    model, asked, trained = load_model(tmp_path / "run" / "model"), examples(3), examples(20)
+    assert banks == [[one.text for one in asked], [trained[place].text for place in (0, 6, 13)]]
+    for found, texts in zip((event.loss, event.wrong_loss), banks, strict=True):
+        memory, _ = memorise_documents(model, texts)
+        losses = []
+        for one in asked:
+            prefix = model.prefix(model.read([one.question], memory).modulation)
+            losses.append(-model.base.log_likelihood(prefix, [one.question], [*one.answers]).item())
+        assert found == pytest.approx(sum(losses) / 3, rel=1e-3)
 
 
 def test_a_second_training_in_the_same_folder_is_refused(tiny: Any, tmp_path: Path, examples: Any) -> None:

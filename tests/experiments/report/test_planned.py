@@ -58,13 +58,13 @@ def test_the_oracle_leads_nothing(evaluate):
 def test_validations_of_trainings_are_drawn_from_their_logs(evaluate, tmp_path):
     log = EventLog(tmp_path / "log")
     for number, f1 in enumerate((3.0, 5.0)):
-        log.append(Validated(10 * number, number, 4, 2, 1.0, f1, None, True, 2.0 - number))
+        log.append(Validated(10 * number, number, 4, 2, 1.0, f1, None, True, 2.0 - number, 2.5))
     log.close()
     training = tmp_path / "experiment" / "b-d" / "prepared" / "mac"
     training.mkdir(parents=True)
     (tmp_path / "log").rename(training / "events.jsonl")
     (cell,) = evaluate(["mbc"], "mbc").cells
-    assert cell.validations == {"mac": ((0, 3.0, 2.0), (10, 5.0, 1.0))}
+    assert cell.validations == {"mac": ((0, 3.0, 2.0, 2.5), (10, 5.0, 1.0, 2.5))}
     assert {title for title, _ in _figures(cell)} >= {
         "Validation during training: F1, %",
         "Validation during training: loss, nats",
