@@ -81,6 +81,7 @@ def test_models_as_json_are_lines(mbc, run, tiny):
         "exact_match": 51.25,
         "f1": 62.04,
         "loss": None,
+        "wrong_loss": None,
         "first_source": 90.0,
         "is_best": True,
     }
