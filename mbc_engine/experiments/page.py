@@ -53,7 +53,7 @@ def write_report(folder: ExperimentFolder) -> Path:
         for cell, own in results.items()
     }
     has_figures = importlib.util.find_spec("matplotlib") is not None
-    figures = {cell.name: [*all_figures(cell)] for cell in report.cells} if has_figures else None
+    figures = {cell.name: [*_named_figures(cell)] for cell in report.cells} if has_figures else None
     written = {folder.figures / name: image for own in (figures or {}).values() for _, name, image in own}
     if written:
         folder.figures.mkdir(exist_ok=True)
@@ -185,8 +185,7 @@ _FIGURES: Final[Mapping[str, Sequence[tuple[str, Callable[[Measurement], Interva
 }
 
 
-def all_figures(cell: CellReport) -> Iterator[tuple[str, str, bytes]]:
-    """Title, name of a file and image of each figure of a cell. Needs matplotlib."""
+def _named_figures(cell: CellReport) -> Iterator[tuple[str, str, bytes]]:
     for title, image in _figures(cell):
         name = re.sub("[^a-z0-9]+", "-", f"{cell.name} {title}".lower()).strip("-")
         yield title, f"{name}.svg", image

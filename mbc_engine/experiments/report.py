@@ -32,6 +32,10 @@ _UNSEEN: Final = re.compile(
 )
 
 
+# Of each training by its name: steps, then F1 in percent, loss and loss with a wrong bank of the validation questions.
+Validations = Mapping[str, Sequence[tuple[int, float, float | None, float | None]]]
+
+
 @dataclass(frozen=True)
 class MethodReport:
     """A method's row in a cell: its results, and the paper's (see `published_scores`)."""
@@ -73,8 +77,7 @@ class CellReport:
     against_controls: tuple[PairedTest, ...]
     code_usage: CodeUsage | None
     published_usage: dict[str, Any] | None
-    # Of each training: its steps, and F1 in percent and loss of the validation questions then, and loss with a wrong bank.
-    validations: Mapping[str, Sequence[tuple[int, float, float | None, float | None]]]
+    validations: Validations
 
     @property
     def title(self) -> str:
@@ -124,7 +127,7 @@ def read_report(folder: ExperimentFolder) -> tuple[Report, dict[str, Results]]:
     return report, {cell.name: own for cell, own in found}
 
 
-def _validations(prepared: Path) -> dict[str, tuple[tuple[int, float, float | None, float | None], ...]]:
+def _validations(prepared: Path) -> Validations:
     logs = {path.parent.name: read_events(path) for path in sorted(prepared.glob(f"*/{EVENTS}"))}
     return {
         name: tuple((own.step, own.f1, own.loss, own.wrong_loss) for own in log if isinstance(own, Validated))
@@ -161,7 +164,7 @@ def cell_report(
     results: Results,
     asked: Sequence[str],
     code_usage: CodeUsage | None = None,
-    validations: Mapping[str, Sequence[tuple[int, float, float | None, float | None]]] | None = None,
+    validations: Validations | None = None,
 ) -> CellReport:
     """Test and order what the methods of a cell did; those `asked` for are tested against their controls."""
     rows = []
