@@ -62,6 +62,7 @@ class AggregatorSettings(_Settings):
     heads: PositiveInt = 8
     head_dim: PositiveInt = 96
     hidden: PositiveInt = 768
+    pass_through: bool = Field(False, description="the modulation is what was read, without the question")
 
 
 class PrefixSettings(_Settings):

@@ -6,12 +6,15 @@ counts like n equal rows, exactly, since attention is a sum over rows (softmax w
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import torch
 from torch import Tensor, nn
 
 # The keys and values of the N rows that a block attends to, each [B or 1, N, heads, head_dim].
 KeyValue = tuple[Tensor, Tensor]
+# Of the weights of queries and keys, against the usual ones: attention then picks the rows that are clearly alike.
+_SHARPNESS: Final = 2.0
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,12 @@ class CrossAttention(nn.Module):
         self.value = nn.Linear(dim, inner, bias=False)
         self.output = nn.Linear(inner, dim)
 
+    @torch.no_grad()
+    def start_by_likeness(self) -> None:
+        """Start by reading the rows that are most like a query, as they are."""
+        self.key.weight.copy_(self.query.weight.mul_(_SHARPNESS))
+        nn.init.eye_(self.value.weight)
+
     def project(self, bank: Tensor) -> KeyValue:
         normed, heads = self.bank_norm(bank), (self.heads, self.head_dim)
         return self.key(normed).unflatten(-1, heads), self.value(normed).unflatten(-1, heads)
@@ -55,12 +64,17 @@ class CrossAttention(nn.Module):
 
 
 class AttentionBlock(nn.Module):
-    """Cross-attention over the bank, then a feed-forward, each with its residual."""
+    """Cross-attention over the bank, then a feed-forward, each with its residual; one that is `silent` adds nothing yet."""
 
-    def __init__(self, dim: int, heads: int, head_dim: int, hidden: int) -> None:
+    def __init__(self, dim: int, heads: int, head_dim: int, hidden: int, *, silent: bool = False) -> None:
         super().__init__()
-        self.attention = CrossAttention(dim, heads, head_dim)
-        self.feed_forward = nn.Sequential(nn.LayerNorm(dim), nn.Linear(dim, hidden), nn.GELU(), nn.Linear(hidden, dim))
+        self.attention, last = CrossAttention(dim, heads, head_dim), nn.Linear(hidden, dim)
+        self.feed_forward = nn.Sequential(nn.LayerNorm(dim), nn.Linear(dim, hidden), nn.GELU(), last)
+        if silent:
+            self.attention.start_by_likeness()
+            for output in (self.attention.output, last):
+                nn.init.zeros_(output.weight)
+                nn.init.zeros_(output.bias)
 
     def forward(self, queries: Tensor, bank: KeyValue, log_weights: Tensor | None) -> tuple[Tensor, Tensor]:
         queries, weights = self.attention(queries, bank, log_weights)
@@ -68,11 +82,31 @@ class AttentionBlock(nn.Module):
 
 
 class Aggregator(nn.Module):
-    """h_psi: the question's T vectors are the first queries, each of the 4 blocks reads the same bank."""
+    """h_psi: the question's T vectors are the first queries, each of the 4 blocks reads the same bank.
 
-    def __init__(self, dim: int, *, blocks: int = 4, heads: int = 8, head_dim: int = 96, hidden: int = 768) -> None:
+    With `pass_through`, which the paper's has not, the modulation is what was read, without the question; and training
+    starts from passing on those rows that are most like the question, by the first block.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        blocks: int = 4,
+        heads: int = 8,
+        head_dim: int = 96,
+        hidden: int = 768,
+        pass_through: bool = False,
+    ) -> None:
         super().__init__()
-        self.blocks = nn.ModuleList(AttentionBlock(dim, heads, head_dim, hidden) for _ in range(blocks))
+        each = [AttentionBlock(dim, heads, head_dim, hidden, silent=pass_through) for _ in range(blocks)]
+        if pass_through:
+            nn.init.eye_(each[0].attention.output.weight)
+        self.blocks, self.pass_through = nn.ModuleList(each), pass_through
+
+    def unread(self, question: Tensor) -> Tensor:
+        """The modulation of questions [B, T, D] that there is nothing to read for."""
+        return torch.zeros_like(question) if self.pass_through else question
 
     def forward(self, question: Tensor, bank: Tensor, log_weights: Tensor | None = None) -> Aggregated:
         """Read rows [B or 1, N, D] for questions [B, T, D]; `log_weights` are of their multiplicities, [B or 1, N]."""
@@ -88,4 +122,4 @@ class Aggregator(nn.Module):
         for block, rows in zip(self.blocks, bank, strict=True):
             queries, weights = block(queries, rows, log_weights)
             attention.append(weights.detach().mean(1))
-        return Aggregated(queries, torch.stack(attention).mean(0))
+        return Aggregated(queries - question if self.pass_through else queries, torch.stack(attention).mean(0))

@@ -16,19 +16,24 @@ class Centring(nn.Module):
     """Normalise [B, T, D] over documents: by the batch in training, by running figures otherwise.
 
     Trained from scratch, an amortizer collapses onto one vector a position. Without each position's mean, divided by
-    its root mean square, the part that depends on the document stays in sight, its directions in proportion.
+    its root mean square, the part that depends on the document stays in sight, its directions in proportion. What told
+    the positions apart is gone with their means, so each gets a learned vector, at first that of `positions` [T, D].
     """
 
     mean: Tensor
     scale: Tensor
 
-    def __init__(self, tokens: int, dim: int, *, momentum: float = 0.05) -> None:
+    def __init__(self, positions: Tensor, *, momentum: float = 0.05) -> None:
         super().__init__()
         self.momentum = momentum
-        self.register_buffer("mean", torch.zeros(tokens, dim))
-        self.register_buffer("scale", torch.ones(tokens, 1))
+        self.positions = nn.Parameter(positions.clone())
+        self.register_buffer("mean", torch.zeros_like(positions))
+        self.register_buffer("scale", torch.ones_like(positions[:, :1]))
 
     def forward(self, vectors: Tensor) -> Tensor:
+        return self._normalised(vectors) + self.positions
+
+    def _normalised(self, vectors: Tensor) -> Tensor:
         if not self.training or len(vectors) < 2:
             return (vectors - self.mean) / self.scale
         mean = vectors.mean(0)

@@ -55,11 +55,13 @@ def build(settings: ModelSettings, pretrained: Pretrained) -> MBC:
     aggregator = settings.aggregator.model_dump()
     aggregator["hidden"] = min(dim, aggregator["hidden"])  # the published one is as wide as the model
     # In this order: the parts draw their first weights from one source of chance, and a seed means the same model.
+    # Both sides' positions start alike, so that a question's vectors attend to those of their position.
+    positions = torch.randn(settings.tokens, dim) if settings.centring else None
     return MBC(
         settings,
         base=base,
-        documents=_text_encoder(document_encoder, settings.documents, settings, dim),
-        questions=_text_encoder(question_encoder, settings.questions, settings, dim),
+        documents=_text_encoder(document_encoder, settings.documents, settings.tokens, dim, positions),
+        questions=_text_encoder(question_encoder, settings.questions, settings.tokens, dim, positions),
         codebook=Codebook(book.pop("codes"), dim, settings.tokens, **book) if settings.quantised else None,
         aggregator=Aggregator(dim, **aggregator),
         prefix=PrefixNetwork(dim, shape.layers, shape.kv_heads, shape.head_dim, **settings.prefix.model_dump()),
@@ -67,12 +69,14 @@ def build(settings: ModelSettings, pretrained: Pretrained) -> MBC:
     )
 
 
-def _text_encoder(encoder: Encoder, own: EncoderSettings, settings: ModelSettings, dim: int) -> TextEncoder:
+def _text_encoder(
+    encoder: Encoder, own: EncoderSettings, tokens: int, dim: int, positions: Tensor | None
+) -> TextEncoder:
     for parameter in encoder.model.parameters():
         parameter.requires_grad_(not own.frozen and parameter.is_floating_point())  # packed weights cannot train
-    centring = Centring(settings.tokens, dim) if settings.centring else None
+    centring = None if positions is None else Centring(positions)
     kind = T5Amortizer if encoder.model.config.is_encoder_decoder else EncoderAmortizer
-    return TextEncoder(kind(encoder.model, settings.tokens, dim, centring), encoder, own.window)
+    return TextEncoder(kind(encoder.model, tokens, dim, centring), encoder, own.window)
 
 
 def trainable_parameters(model: nn.Module) -> int:

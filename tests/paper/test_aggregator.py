@@ -10,9 +10,9 @@ from torch.nn import functional
 from mbc_engine.paper.aggregator import Aggregator, CrossAttention
 
 
-def small() -> Aggregator:
+def small(*, pass_through: bool = False) -> Aggregator:
     torch.manual_seed(0)
-    return Aggregator(6, blocks=3, heads=2, head_dim=5, hidden=7).requires_grad_(False)
+    return Aggregator(6, blocks=3, heads=2, head_dim=5, hidden=7, pass_through=pass_through).requires_grad_(False)
 
 
 def naive_attention(layer: CrossAttention, query: Tensor, rows: list[Tensor]) -> tuple[Tensor, list[float]]:
@@ -54,6 +54,32 @@ def test_reading_equals_the_obvious_loops() -> None:
         torch.testing.assert_close(read.attention[index], attention)
 
 
+def test_a_pass_throughs_modulation_is_what_is_added_to_the_question() -> None:
+    aggregator = small(pass_through=True)
+    for weights in aggregator.parameters():
+        weights.normal_()
+    question, bank = torch.randn(1, 4, 6), torch.randn(1, 5, 6)
+    with_question, attention = naive_aggregate(aggregator, question[0], bank[0])
+    read = aggregator(question, bank)
+    torch.testing.assert_close(read.modulation[0], with_question - question[0])
+    torch.testing.assert_close(read.attention[0], attention)
+    assert not aggregator.unread(question).any()
+
+
+@pytest.mark.parametrize("head_dim", [64, 48, 80])
+def test_a_pass_through_starts_by_passing_on_the_row_that_is_most_like_the_question(head_dim: int) -> None:
+    torch.manual_seed(0)
+    aggregator = Aggregator(256, blocks=2, heads=4, head_dim=head_dim, hidden=7, pass_through=True)
+    rows, other = torch.randn(5, 256), torch.randn(256)
+    modulation = aggregator((0.8 * rows[3] + 0.6 * other)[None, None], rows[None]).modulation[0, 0]
+    # Narrow heads hold less than a row, wide ones more.
+    width = min(256, 4 * head_dim)
+    likeness = functional.cosine_similarity(modulation[:width], rows[:, :width])
+    assert likeness[3] > 0.95
+    assert likeness[[0, 1, 2, 4]].abs().max() < 0.3
+    assert not modulation[width:].any()
+
+
 def test_the_published_size_is_the_default() -> None:
     aggregator = Aggregator(12)
     assert len(aggregator.blocks) == 4
@@ -61,6 +87,8 @@ def test_the_published_size_is_the_default() -> None:
     assert attention.heads * attention.head_dim == 768
     biased = {name for name in ("query", "key", "value", "output") if getattr(attention, name).bias is not None}
     assert biased == {"output"}
+    assert not aggregator.pass_through
+    assert aggregator.unread(question := torch.ones(1, 2, 12)) is question
 
 
 def test_the_order_of_the_bank_does_not_matter() -> None:

@@ -67,7 +67,11 @@ def test_settings_reach_the_modules(tiny: Any) -> None:
     assert model.reader().router is model.router is not None
     assert model.reader().routed_documents == 5
     assert (model.documents.window, model.questions.window) == (32, 9)
-    assert model.documents.amortizer.centring is not model.questions.amortizer.centring
+    one, other = model.documents.amortizer.centring, model.questions.amortizer.centring
+    assert torch.equal(one.positions, other.positions)
+    assert one.positions is not other.positions
+    assert one.positions.std() > 0.5
+    assert not model.aggregator.pass_through
 
 
 def test_without_routing_or_centring_there_is_neither(tiny: Any) -> None:

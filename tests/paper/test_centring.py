@@ -15,18 +15,28 @@ SCALE = torch.tensor([[math.sqrt(0.5)], [math.sqrt(4.5)]])
 
 
 def test_training_centres_by_the_batch_with_one_scale_a_position() -> None:
-    torch.testing.assert_close(Centring(2, 2)(VECTORS), CENTRED / SCALE)
+    torch.testing.assert_close(Centring(torch.zeros(2, 2))(VECTORS), CENTRED / SCALE)
+
+
+def test_each_position_gets_its_learned_vector_after_centring() -> None:
+    positions = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+    centring = Centring(positions)
+    centred = centring(VECTORS)
+    torch.testing.assert_close(centred, CENTRED / SCALE + positions)
+    centred.sum().backward()
+    assert centring.positions.grad.tolist() == [[2.0, 2.0], [2.0, 2.0]]
+    assert torch.equal(centring(VECTORS[:1]), centring.eval()(VECTORS[:1]))
 
 
 def test_running_figures_follow_the_batches() -> None:
-    centring = Centring(2, 2, momentum=0.25)
+    centring = Centring(torch.zeros(2, 2), momentum=0.25)
     centring(VECTORS)
     torch.testing.assert_close(centring.mean, torch.tensor([[0.5, 1.25], [0.0, 0.75]]))
     torch.testing.assert_close(centring.scale, 0.75 + 0.25 * SCALE)
 
 
 def test_evaluation_uses_the_running_figures_and_leaves_them() -> None:
-    centring = Centring(2, 2).eval()
+    centring = Centring(torch.zeros(2, 2)).eval()
     centring.mean[0, 0], centring.scale[1] = 1.0, 2.0
     out = centring(VECTORS[:1])
     assert out.tolist() == [[[0.0, 5.0], [0.0, 0.0]]]
@@ -35,13 +45,13 @@ def test_evaluation_uses_the_running_figures_and_leaves_them() -> None:
 
 
 def test_one_document_alone_is_centred_by_the_running_figures_in_training_too() -> None:
-    centring = Centring(2, 2)
+    centring = Centring(torch.zeros(2, 2))
     assert torch.equal(centring(VECTORS[:1]), VECTORS[:1])
     assert not centring.mean.any()
 
 
 def test_fitting_sets_the_figures_of_all_documents() -> None:
-    centring = Centring(2, 2)
+    centring = Centring(torch.zeros(2, 2))
     centring.fit(VECTORS)
     torch.testing.assert_close(centring.mean, torch.tensor([[2.0, 5.0], [0.0, 3.0]]))
     torch.testing.assert_close(centring.eval()(VECTORS), CENTRED / SCALE)
@@ -50,7 +60,7 @@ def test_fitting_sets_the_figures_of_all_documents() -> None:
 def test_the_batchs_mean_and_scale_carry_gradients() -> None:
     torch.manual_seed(0)
     weights, ours = torch.randn(3, 2, 2), torch.randn(3, 2, 2, requires_grad=True)
-    (Centring(2, 2)(ours) * weights).sum().backward()
+    (Centring(torch.zeros(2, 2))(ours) * weights).sum().backward()
     by_hand = ours.detach().clone().requires_grad_()
     mean = by_hand.sum(0) / 3
     scale = ((by_hand - mean).square().sum((0, 2)) / 6).sqrt()
@@ -59,7 +69,7 @@ def test_the_batchs_mean_and_scale_carry_gradients() -> None:
 
 
 def test_documents_that_are_all_alike_stay_finite() -> None:
-    assert Centring(2, 2)(torch.ones(4, 2, 2)).abs().max() == 0
+    assert Centring(torch.zeros(2, 2))(torch.ones(4, 2, 2)).abs().max() == 0
 
 
 @pytest.mark.parametrize(
