@@ -1,7 +1,7 @@
 """A report's figures as tables."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 from mbc_engine.evaluation.results import Measurement, PairedTest
@@ -62,7 +62,11 @@ _NONE: Final = Entry(NOTHING)
 
 def tables_of(cell: CellReport) -> list[Table]:
     """The tables that the cell has results for."""
-    tables = (_scores(cell), _costs(cell), _tests(cell), _retention(cell), _scaling(cell), _usage(cell))
+    tables = (
+        *(_scores(cell), _costs(cell), _tests(cell), _retention(cell)),
+        *(_scaling(cell, "exact_match", "EM"), _scaling(cell, "f1", "F1")),
+        _usage(cell),
+    )
     return [table for table in tables if table.lines]
 
 
@@ -144,18 +148,16 @@ def _retention(cell: CellReport) -> Table:
     return Table("Retention of the first documents, in percent", columns, lines, is_detail=True)
 
 
-def _scaling(cell: CellReport) -> Table:
-    lines = [
-        (
-            *(Entry(row.title), _documents(step)),
-            *(_mean(step.scores.exact_match), _mean(step.scores.f1)),
-            *_cost_entries(step),
-        )
-        for row in cell.rows
-        for step in row.scaling
-    ]
-    columns = ("method", "documents", "EM", "F1", *_COSTS)
-    return Table("Scaling with the documents of a memory", columns, lines, is_detail=True)
+def _scaling(cell: CellReport, measure: str, name: str) -> Table:
+    rows = [row for row in cell.rows if row.scaling]
+    sizes = sorted({step.cost.documents for row in rows for step in row.scaling})
+    lines = []
+    for row in rows:
+        found = {step.cost.documents: _mean(getattr(step.scores, measure)) for step in row.scaling}
+        lines.append((Entry(row.title), *(found.get(count, _NONE) for count in sizes)))
+    columns = ("method", *(f"{count:,}" for count in sizes))
+    title = f"{name} by the number of documents in a memory, in percent, with 95% intervals"
+    return replace(_of_rows(title, columns, lines, rows, cell), is_detail=True)
 
 
 def _usage(cell: CellReport) -> Table:

@@ -87,6 +87,9 @@ def test_markdown_begins_with_the_verdicts_and_has_every_table(written):
     assert first == "- ? **MBC's bank was not checked on Quiz (Tiny LM) against a bank of other documents**."
     assert "| **MBC** | **50.0** (48.0 to 52.0) | **50.0** (48.0 to 52.0) | **50.0** | **50.0** | **100.0** |" in text
     assert "| MBC | 400 | 10.0 | 18.0 | 90.0 | 4 kB | 8 kB |" in text
+    scaling = text.split("EM by the number of documents")[1].split("###")[0]
+    assert "| method | 16 | 64 |" in scaling
+    assert "| **MBC** | **50.0** (48.0 to 52.0) | **50.0** (48.0 to 52.0) |" in scaling
     assert "| with reset | 20 | 12.0 (of 16) |" in text
     assert "there are no other documents" in text
     for line in text.splitlines():
