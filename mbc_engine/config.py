@@ -62,7 +62,7 @@ class AggregatorSettings(_Settings):
     heads: PositiveInt = 8
     head_dim: PositiveInt = 96
     hidden: PositiveInt = 768
-    pass_through: bool = Field(False, description="the modulation is what was read, without the question")
+    pass_through: bool = Field(False, description="the modulation is without the question's vectors")
 
 
 class PrefixSettings(_Settings):
@@ -107,7 +107,7 @@ class ModelSettings(_Settings):
     questions: EncoderSettings
     tokens: PositiveInt = Field(12, description="T, vectors of a document")
     quantised: bool = Field(True, description="documents become codes; false keeps them as vectors, as MAC does")
-    centring: bool = False
+    centring: bool = Field(False, description="centre vectors over documents; each position gets a learned vector")
     routing: bool = Field(False, description="a router, needed by the routed read")
     read: str = Field("flat", description="NAME or NAME:NUMBER, see READ_MODES")
     routed_documents: PositiveInt = Field(2, description="documents a routed read aggregates")

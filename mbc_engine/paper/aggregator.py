@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 # The keys and values of the N rows that a block attends to, each [B or 1, N, heads, head_dim].
 KeyValue = tuple[Tensor, Tensor]
-# Of the weights of queries and keys, against the usual ones: attention then picks the rows that are clearly alike.
+# Factor on the usual first weights of queries and keys, so that a pass-through attends to few rows from the start.
 _SHARPNESS: Final = 2.0
 
 
@@ -39,8 +39,8 @@ class CrossAttention(nn.Module):
         self.output = nn.Linear(inner, dim)
 
     @torch.no_grad()
-    def start_by_likeness(self) -> None:
-        """Start by reading the rows that are most like a query, as they are."""
+    def start_from_similarity(self) -> None:
+        """Start by reading the rows that are most similar to a query, as they are."""
         self.key.weight.copy_(self.query.weight.mul_(_SHARPNESS))
         nn.init.eye_(self.value.weight)
 
@@ -64,17 +64,18 @@ class CrossAttention(nn.Module):
 
 
 class AttentionBlock(nn.Module):
-    """Cross-attention over the bank, then a feed-forward, each with its residual; one that is `silent` adds nothing yet."""
+    """Cross-attention over the bank, then a feed-forward, each with its residual."""
 
-    def __init__(self, dim: int, heads: int, head_dim: int, hidden: int, *, silent: bool = False) -> None:
+    def __init__(self, dim: int, heads: int, head_dim: int, hidden: int) -> None:
         super().__init__()
-        self.attention, last = CrossAttention(dim, heads, head_dim), nn.Linear(hidden, dim)
-        self.feed_forward = nn.Sequential(nn.LayerNorm(dim), nn.Linear(dim, hidden), nn.GELU(), last)
-        if silent:
-            self.attention.start_by_likeness()
-            for output in (self.attention.output, last):
-                nn.init.zeros_(output.weight)
-                nn.init.zeros_(output.bias)
+        self.attention = CrossAttention(dim, heads, head_dim)
+        self.feed_forward = nn.Sequential(nn.LayerNorm(dim), nn.Linear(dim, hidden), nn.GELU(), nn.Linear(hidden, dim))
+
+    def zero_init(self) -> None:
+        """Start by adding nothing."""
+        for output in (self.attention.output, self.feed_forward[-1]):
+            for parameter in output.parameters():
+                nn.init.zeros_(parameter)
 
     def forward(self, queries: Tensor, bank: KeyValue, log_weights: Tensor | None) -> tuple[Tensor, Tensor]:
         queries, weights = self.attention(queries, bank, log_weights)
@@ -84,8 +85,8 @@ class AttentionBlock(nn.Module):
 class Aggregator(nn.Module):
     """h_psi: the question's T vectors are the first queries, each of the 4 blocks reads the same bank.
 
-    With `pass_through`, which the paper's has not, the modulation is what was read, without the question; and training
-    starts from passing on those rows that are most like the question, by the first block.
+    With `pass_through`, which the paper's lacks, the modulation is what the blocks add to the question's vectors, without
+    these; and training starts from passing on the rows that are most similar to the question, by the first block.
     """
 
     def __init__(
@@ -99,13 +100,16 @@ class Aggregator(nn.Module):
         pass_through: bool = False,
     ) -> None:
         super().__init__()
-        each = [AttentionBlock(dim, heads, head_dim, hidden, silent=pass_through) for _ in range(blocks)]
-        if pass_through:
-            nn.init.eye_(each[0].attention.output.weight)
+        each = [AttentionBlock(dim, heads, head_dim, hidden) for _ in range(blocks)]
         self.blocks, self.pass_through = nn.ModuleList(each), pass_through
+        if pass_through:
+            for block in each:
+                block.attention.start_from_similarity()
+                block.zero_init()
+            nn.init.eye_(each[0].attention.output.weight)
 
-    def unread(self, question: Tensor) -> Tensor:
-        """The modulation of questions [B, T, D] that there is nothing to read for."""
+    def empty_modulation(self, question: Tensor) -> Tensor:
+        """The modulation that an empty memory gives questions [B, T, D]."""
         return torch.zeros_like(question) if self.pass_through else question
 
     def forward(self, question: Tensor, bank: Tensor, log_weights: Tensor | None = None) -> Aggregated:

@@ -61,7 +61,7 @@ def document_variance(vectors: Tensor) -> float:
 
 
 class Amortizer(nn.Module, ABC):
-    """Token ids -> phi [B, T, D], with T `tokens`; `centring` removes what all documents share, if it is not None."""
+    """Token ids -> phi [B, T, D], with T `tokens`; if it is not None, `centring` removes what all documents share."""
 
     def __init__(self, tokens: int, centring: Centring | None) -> None:
         super().__init__()

@@ -54,9 +54,9 @@ def build(settings: ModelSettings, pretrained: Pretrained) -> MBC:
     shape, dim, book = base.shape, base.shape.dim, settings.codebook.model_dump()
     aggregator = settings.aggregator.model_dump()
     aggregator["hidden"] = min(dim, aggregator["hidden"])  # the published one is as wide as the model
-    # In this order: the parts draw their first weights from one source of chance, and a seed means the same model.
-    # Both sides' positions start alike, so that a question's vectors attend to those of their position.
+    # Alike for both sides, so that a question's vectors attend to those of their position.
     positions = torch.randn(settings.tokens, dim) if settings.centring else None
+    # In this order: the parts draw their first weights from one source of chance, and a seed means the same model.
     return MBC(
         settings,
         base=base,

@@ -131,7 +131,8 @@ class MBC(CodingModel):
     @torch.no_grad()
     def memory_gains(self, reading: Reading, questions: Sequence[str], answers: Sequence[str]) -> list[float]:
         """What a memory adds, against an empty one, to the mean log-likelihood of a token of each answer, in nats."""
-        prefix = self.prefix(torch.cat([reading.modulation, reading.unread]))
+        empty = self.aggregator.empty_modulation(reading.question)
+        prefix = self.prefix(torch.cat([reading.modulation, empty]))
         with_memory, without = self.base.log_likelihood(prefix, [*questions] * 2, [*answers] * 2).chunk(2)
         gains: list[float] = (with_memory - without).tolist()
         if not all(map(math.isfinite, gains)):

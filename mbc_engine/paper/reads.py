@@ -55,11 +55,11 @@ class Reader:
 class Reading:
     """What questions took from a memory: phi*, the modulation [B, T, D], and from where, found when asked for.
 
-    `unread` [B, T, D] is the modulation that an empty memory gives; `find` finds the best documents of each question,
+    `question` [B, T, D] are the questions' own vectors; `find` finds the best documents of each question,
     or if it gets False, the best chunks.
     """
 
-    unread: Tensor
+    question: Tensor
     modulation: Tensor
     find: Callable[[bool], Hits]
     find_codes: Callable[[], CodeMap | None]
@@ -100,7 +100,7 @@ def read_flat(reader: Reader, question: Tensor, memory: ReadableMemory, top: int
         shape, attention = reader.code_shape, read.attention.float().cpu().numpy()
         return attention.reshape(-1, 1, shape.positions, shape.num_codes)
 
-    return Reading(reader.aggregator.unread(question), read.modulation, find, find_codes)
+    return Reading(question, read.modulation, find, find_codes)
 
 
 # By the index of the document: its share of a result, the largest part that a single group has of that, and the index
@@ -158,7 +158,7 @@ def read_hierarchical(
         for several in ranked
     ]
     return Reading(
-        reader.aggregator.unread(question),
+        question,
         last.modulation,
         lambda _: [own[:top] for own in hits],
         lambda: _codes_of(hits, memory, reader),
@@ -242,7 +242,7 @@ def read_routed(reader: Reader, question: Tensor, memory: ReadableMemory, top: i
         shares = read.attention.float().cpu().numpy().reshape(vectors.shape[:3])
         return spread(shares, codes.reshape(*best.shape, *codes.shape[1:]), reader.code_shape)
 
-    return Reading(reader.aggregator.unread(question), read.modulation, find, find_codes)
+    return Reading(question, read.modulation, find, find_codes)
 
 
 READS: dict[str, Callable[[Reader, Tensor, ReadableMemory, int, int | None], Reading]] = {
@@ -255,11 +255,11 @@ READS: dict[str, Callable[[Reader, Tensor, ReadableMemory, int, int | None], Rea
 def read(mode: str, reader: Reader, question: Tensor, memory: ReadableMemory, *, top: int = 5) -> Reading:
     """Read a memory for questions [B, T, D] and find their `top` documents; `mode`: NAME or NAME:NUMBER of `READS`.
 
-    An empty memory gives the modulation of `Aggregator.unread`. Raises ConfigError for an unknown mode, MBCError if it
+    An empty memory gives `Aggregator.empty_modulation`. Raises ConfigError for an unknown mode, MBCError if it
     does not fit the model.
     """
     name, number = parse_read_mode(mode)
     if len(memory) == 0:
-        unread = reader.aggregator.unread(question)
-        return Reading(unread, unread, lambda _: [[] for _ in question], lambda: None)
+        empty = reader.aggregator.empty_modulation(question)
+        return Reading(question, empty, lambda _: [[] for _ in question], lambda: None)
     return READS[name](reader, question, memory, top, number)

@@ -5,7 +5,7 @@ Each encodes its share of a batch's documents and answers its share of the quest
 of one process with the whole batch.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -100,12 +100,12 @@ class Processes:
         return _Gather.apply(shares, self.rank, self.count)[:total]  # type: ignore[no-any-return, no-untyped-call]
 
     @torch.no_grad()
-    def agree_on(self, fitted: nn.Module) -> None:
+    def agree_on(self, fitted: Iterable[Tensor]) -> None:
         """Give what all processes fitted, each by itself, the main process's numbers.
 
         A GPU adds up in any order, and what follows from the last digit (clusters, signs) may be something else.
         """
-        for value in (*fitted.parameters(), *fitted.buffers()) if self.count > 1 else ():
+        for value in fitted if self.count > 1 else ():
             distributed.broadcast(value, 0)
 
     def summed(self, values: Sequence[float]) -> list[float]:

@@ -194,7 +194,7 @@ class _Training:
             torch.manual_seed(self.settings.seed)
             start_from_pca(self.model, self.documents, len(self.data.documents))
             for side in (self.model.documents, self.model.questions):
-                self.processes.agree_on(side.amortizer)
+                self.processes.agree_on(side.amortizer.parameters())
             self._centre()
         sizes = len(self.data), len(self.data.documents), trainable_parameters(self.model)
         yield events.TrainStarted(self.state.step, self.total_steps, *sizes)
@@ -285,7 +285,8 @@ class _Training:
         if model.is_warming_up and step >= int(self.total_steps * self.settings.quantise_from):
             self._centre()
             fitted_to = self._without_gradient(fit_codebook, model, self.documents, len(self.data.documents))
-            processes.agree_on(model.require_codebook())
+            book = model.require_codebook()
+            processes.agree_on([*book.parameters(), *book.buffers()])
             yield events.QuantisationStarted(step, fitted_to)
         began = time.monotonic()
         rate = learning_rate(step, self.total_steps, self.settings)
@@ -340,7 +341,7 @@ class _Training:
         ):
             self._without_gradient(fit_centring, side.amortizer, states, count)
             if side.amortizer.centring is not None:
-                self.processes.agree_on(side.amortizer.centring)
+                self.processes.agree_on(side.amortizer.centring.buffers())
 
     @torch.no_grad()
     def _without_gradient(self, work: Callable[..., Result], *arguments: Any) -> Result:

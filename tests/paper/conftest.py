@@ -58,9 +58,17 @@ class Small:
     def codes(self, chunks: int, levels: int = 1, seed: int = 0) -> Codes:
         return np.random.default_rng(seed).integers(0, CODES, (chunks, TOKENS, levels)).astype(np.uint16)
 
-    def reader(self, codebook: Codebook | None = None, *, routed: bool = False, documents: int = 2) -> Reader:
+    def reader(
+        self,
+        codebook: Codebook | None = None,
+        *,
+        routed: bool = False,
+        documents: int = 2,
+        pass_through: bool = False,
+    ) -> Reader:
         torch.manual_seed(7)
-        aggregator = Aggregator(DIM, blocks=2, heads=2, head_dim=4, hidden=8).requires_grad_(False)
+        aggregator = Aggregator(DIM, blocks=2, heads=2, head_dim=4, hidden=8, pass_through=pass_through)
+        aggregator.requires_grad_(False)
         router = Router(DIM).requires_grad_(False)
         torch.nn.init.normal_(router.weight)
         return Reader(aggregator, codebook or self.codebook(), router if routed else None, documents, 4)

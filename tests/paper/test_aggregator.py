@@ -63,7 +63,7 @@ def test_a_pass_throughs_modulation_is_what_is_added_to_the_question() -> None:
     read = aggregator(question, bank)
     torch.testing.assert_close(read.modulation[0], with_question - question[0])
     torch.testing.assert_close(read.attention[0], attention)
-    assert not aggregator.unread(question).any()
+    assert not aggregator.empty_modulation(question).any()
 
 
 @pytest.mark.parametrize("head_dim", [64, 48, 80])
@@ -88,7 +88,7 @@ def test_the_published_size_is_the_default() -> None:
     biased = {name for name in ("query", "key", "value", "output") if getattr(attention, name).bias is not None}
     assert biased == {"output"}
     assert not aggregator.pass_through
-    assert aggregator.unread(question := torch.ones(1, 2, 12)) is question
+    assert aggregator.empty_modulation(question := torch.ones(1, 2, 12)) is question
 
 
 def test_the_order_of_the_bank_does_not_matter() -> None:

@@ -70,13 +70,16 @@ def check(
 @pytest.mark.parametrize(
     "chunks_of", [lambda m: 1, lambda m: m - 1, lambda m: m, lambda m: m + 1, lambda m: m * m, lambda m: m * m + 1]
 )
-@pytest.mark.parametrize("levels", [1, 2])
-def test_any_number_of_chunks_reads_as_the_recursion(small: Any, size: int, chunks_of: Any, levels: int) -> None:
+@pytest.mark.parametrize(("levels", "pass_through"), [(1, False), (2, False), (2, True)])
+def test_any_number_of_chunks_reads_as_the_recursion(
+    small: Any, size: int, chunks_of: Any, levels: int, pass_through: bool
+) -> None:
     chunks, codebook = chunks_of(size), small.codebook(levels=levels, per_position=True)
     codes = small.codes(chunks, levels)
     vectors = small.dense(codebook, codes)
+    reader = small.reader(codebook, pass_through=pass_through)
     for memory in (CodeMemory(codes, codebook), VectorMemory(vectors)):
-        check(small.reader(codebook), small.question(), memory, leaves(vectors), list(range(chunks)), size)
+        check(reader, small.question(), memory, leaves(vectors), list(range(chunks)), size)
 
 
 @given(

@@ -111,6 +111,7 @@ def test_a_skeleton_has_the_parameters_of_the_model(tiny: Any, base: str, encode
         encoder,
         "model.routing=true",
         "model.centring=true",
+        "model.aggregator.pass_through=true",
         f"model.documents.frozen={frozen}",
         f"model.questions.frozen={frozen}",
     )

@@ -41,6 +41,12 @@ def routed(model: MBC, data: TrainingSet) -> Tensor:
     return model.router.scores(model.questions(data.questions), model.documents(data.documents))
 
 
+def without_positions(model: MBC) -> None:
+    """Leave the random position vectors out, which are not small beside vectors as narrow as here."""
+    for side in (model.documents, model.questions):
+        side.amortizer.centring.positions.zero_()
+
+
 def test_readouts_are_the_components_dealt_out_over_the_positions(tiny: Any, data: TrainingSet) -> None:
     model = started(tiny, data)
     for side in (model.documents.amortizer, model.questions.amortizer):
@@ -65,13 +71,6 @@ def test_routing_starts_as_the_product_of_sentence_vectors(
     torch.testing.assert_close(routed(model, data), products * 10 / (4 * 32), rtol=1e-3, atol=1e-3)
 
 
-@torch.no_grad()
-def without_positions(model: MBC) -> None:
-    """They are as large as the vectors, and these are too narrow here to be told from them."""
-    for side in (model.documents, model.questions):
-        side.amortizer.centring.positions.zero_()
-
-
 def test_centred_routing_starts_as_the_product_of_centred_sentence_vectors(
     tiny: Any, data: TrainingSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -80,10 +79,10 @@ def test_centred_routing_starts_as_the_product_of_centred_sentence_vectors(
     with torch.no_grad():
         model.documents.amortizer.queries.zero_()
         model.questions.amortizer.queries.zero_()
-    without_positions(model)
+        without_positions(model)
     start_from_pca(model, TextStates(model.documents, data.documents), len(data.documents))
-    fit_centring(model.documents.amortizer, TextStates(model.documents, data.documents), len(data.documents))
-    fit_centring(model.questions.amortizer, TextStates(model.questions, data.questions), len(data.questions))
+    for side, texts in ((model.documents, data.documents), (model.questions, data.questions)):
+        fit_centring(side.amortizer, TextStates(side, texts), len(texts))
     documents, questions = means(model, data.documents), means(model, data.questions)
     documents, questions = documents - documents.mean(0), questions - questions.mean(0)
     expected = torch.zeros(50, 50)

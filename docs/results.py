@@ -1,0 +1,32 @@
+"""`python docs/results.py RUN` puts the report of a run of `mbc eval --suite smollm2` into docs/results.md.
+
+What stands above the marker is written by hand.
+"""
+
+import re
+import sys
+from pathlib import Path
+from typing import Final
+
+PAGE: Final = Path(__file__).with_suffix(".md")
+BEGIN: Final = "<!-- below: python docs/results.py -->\n"
+
+
+def renew(run: Path, page: Path = PAGE) -> None:
+    """Put a run's report, without title and settings, and its figures below the page's marker."""
+    by_hand, marker, _ = page.read_text(encoding="utf-8").partition(BEGIN)
+    if not marker:
+        raise SystemExit(f"{page} has no line {BEGIN}")
+    report = (run / "report.md").read_text(encoding="utf-8").partition("\n\n")[2].partition("\n## Settings\n")[0]
+    figures = page.with_suffix("")
+    figures.mkdir(exist_ok=True)
+    for old in figures.glob("*.svg"):
+        old.unlink()
+    for name in re.findall(r"]\(figures/([^)]+)\)", report):
+        (figures / name).write_bytes((run / "figures" / name).read_bytes())
+    report = report.strip().replace("](figures/", f"]({figures.name}/")
+    page.write_text(f"{by_hand}{BEGIN}\n{report}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    renew(Path(sys.argv[1]))
