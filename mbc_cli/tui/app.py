@@ -263,11 +263,15 @@ class Dashboard(App[Path]):
         self._event_loop.call_soon_threadsafe(self.exit, None, code)
 
     def _updating(self, update: Callable[..., object]) -> Callable[..., object]:
-        """The same for other threads: it runs in the app's own, and the visible view is drawn again."""
+        """The same for other threads: it runs in the app's own, and the visible view is drawn again.
+
+        While the dashboard closes, nothing is done: its views are going.
+        """
 
         def run(*arguments: object) -> None:
-            update(*arguments)
-            self.changed()
+            if self.is_running:
+                update(*arguments)
+                self.changed()
 
         return lambda *arguments: self.call_later(run, *arguments)
 

@@ -93,6 +93,17 @@ async def test_the_form_for_another_training_stays_open_while_one_is_at_work(pla
             assert isinstance(app.screen, Form)
 
 
+async def test_the_end_of_a_training_that_is_seen_while_the_dashboard_closes_is_left(places, until, monkeypatch):
+    run = write(places.runs / "one", [STARTED, *steps(1, 10)])
+    reports = []
+    monkeypatch.setattr("mbc_cli.tui.app.poll_run", lambda _, report: reports.append(report) or (own for own in ()))
+    app = opened(places, run)
+    async with app.run_test(size=SMALL):
+        await until(lambda: reports)
+    monkeypatch.setattr(app, "call_later", lambda update, *arguments: update(*arguments))
+    reports[0](None, False, None)
+
+
 async def test_enter_twice_starts_one_training(places, until, monkeypatch):
     begun = []
 
