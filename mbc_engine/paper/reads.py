@@ -55,8 +55,8 @@ class Reader:
 class Reading:
     """What questions took from a memory: phi*, the modulation [B, T, D], and from where, found when asked for.
 
-    `question` [B, T, D] are the questions' own vectors; `find` finds the best documents of each question,
-    or if it gets False, the best chunks.
+    `question` [B, T, D] are the questions' own vectors; `find` finds the best documents of each question, or if it gets
+    False, the best chunks.
     """
 
     question: Tensor
@@ -158,10 +158,7 @@ def read_hierarchical(
         for several in ranked
     ]
     return Reading(
-        question,
-        last.modulation,
-        lambda _: [own[:top] for own in hits],
-        lambda: _codes_of(hits, memory, reader),
+        question, last.modulation, lambda _: [own[:top] for own in hits], lambda: _codes_of(hits, memory, reader)
     )
 
 
@@ -255,8 +252,8 @@ READS: dict[str, Callable[[Reader, Tensor, ReadableMemory, int, int | None], Rea
 def read(mode: str, reader: Reader, question: Tensor, memory: ReadableMemory, *, top: int = 5) -> Reading:
     """Read a memory for questions [B, T, D] and find their `top` documents; `mode`: NAME or NAME:NUMBER of `READS`.
 
-    An empty memory gives `Aggregator.empty_modulation`. Raises ConfigError for an unknown mode, MBCError if it
-    does not fit the model.
+    An empty memory gives `Aggregator.empty_modulation`. Raises ConfigError for an unknown mode, MBCError if it does not
+    fit the model.
     """
     name, number = parse_read_mode(mode)
     if len(memory) == 0:
