@@ -203,11 +203,12 @@ class TrainingSettings(_Settings):
     """How a model is trained (paper, section 4.3.1)."""
 
     epochs: PositiveInt = 50
-    patience: NonNegativeInt = Field(0, description="end after so many epochs without a better F1; 0 is never")
+    patience: NonNegativeInt = Field(0, description="end after so many epochs without a lower loss; 0 is never")
     batch_size: PositiveInt = 64
     accumulate: PositiveInt = Field(1, description="forward passes a batch is split into")
     learning_rate: float = Field(1e-5, gt=0)
     warmup: float = Field(0.01, ge=0, le=1, description="share of the steps with a rising learning rate")
+    decay: float = Field(0.0, ge=0, le=1, description="share of the steps, the last, with a falling learning rate")
     clip: float = Field(100.0, gt=0, description="largest gradient norm")
     backprop_dropout: float = Field(0.0, ge=0, lt=1, description="share of documents without gradient")
     reset_codes: bool = True

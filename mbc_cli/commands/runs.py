@@ -80,8 +80,8 @@ def _request(name: str, runs: Path, wanted: training_runs.Request | None, *, as_
 def list_runs(*, runs: RunsOption, json: JsonOption = False) -> None:
     """List training runs, latest first; tab-separated in a pipe.
 
-    Shows each run's state, steps, best F1 in percent and when it last changed. With --json each run is one line of
-    JSON.
+    Shows each run's state, steps, the best model's F1 in percent and when it last changed. With --json each run is
+    one line of JSON.
 
     Examples:
       mbc runs list

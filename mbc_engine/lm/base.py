@@ -253,7 +253,7 @@ class KVPrefix:
     def length(self) -> int:
         return self.keys.shape[3]
 
-    def of(self, rows: Tensor) -> "KVPrefix":
+    def of(self, rows: Tensor | slice) -> "KVPrefix":
         """Those of some rows [b] of the batch."""
         return KVPrefix(self.keys[rows], self.values[rows])
 

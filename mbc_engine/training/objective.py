@@ -70,7 +70,12 @@ class Objective(nn.Module):
         own = torch.tensor(batch.own, device=memory.device)
         scores = model.router.scores(question, memory) if model.router is not None else None
         modulation = model.aggregator(question, self._bank(memory, own, places, scores, chance)).modulation
-        question_loss = self._shared_loss(model.prefix(modulation), self._asked(batch.examples, places), share)
+        written = batch.documents[: weights.reconstruction_documents or None] if weights.reconstruction else []
+        written_share = processes.share(len(written))
+        # At once: the weights that make prefixes are large, and so is their gradient.
+        prefix = model.prefix(torch.cat([modulation, memory[written_share.worked_on]]))
+        asked, rest = prefix.of(slice(len(places))), prefix.of(slice(len(places), None))
+        question_loss = self._shared_loss(asked, self._asked(batch.examples, places), share)
         # Every process has the whole codebook loss.
         vq_loss = quantized.loss / processes.count if quantized is not None else vectors.new_zeros(())
         routing_loss = reconstruction_loss = vectors.new_zeros(())
@@ -80,8 +85,10 @@ class Objective(nn.Module):
             figures["route_accuracy"] = (scores.argmax(-1) == own[places]).float().mean().item() * weight
             if weights.routing:
                 routing_loss = functional.cross_entropy(scores.float(), own[places]) * weight
-        if weights.reconstruction:
-            reconstruction_loss = self._reconstruction_loss(batch, memory)
+        if written:
+            texts = [self.data.documents[written[place]] for place in written_share.worked_on]
+            targets = model.base.texts.written(texts, window=weights.reconstruction_tokens)
+            reconstruction_loss = self._shared_loss(rest, targets, written_share)
         total = (
             question_loss
             + weights.vq * vq_loss
@@ -127,15 +134,6 @@ class Objective(nn.Module):
         preference = preference.scatter(1, own[places].unsqueeze(1), torch.inf)
         return memory[preference.topk(count, dim=-1).indices].flatten(1, 2)
 
-    def _reconstruction_loss(self, batch: Batch, memory: Tensor) -> Tensor:
-        """What it takes the base LM to write documents back from their own vectors, this process's share."""
-        settings = self.settings.losses
-        chosen = batch.documents[: settings.reconstruction_documents or None]
-        share = self.processes.share(len(chosen))
-        texts = [self.data.documents[chosen[place]] for place in share.worked_on]
-        written = self.model.base.texts.written(texts, window=settings.reconstruction_tokens)
-        return self._shared_loss(self.model.prefix(memory[share.worked_on]), written, share)
-
     def _shared_loss(self, prefix: KVPrefix, texts: Targets, share: Share) -> Tensor:
         """This process's share of the mean over the target tokens of all processes."""
         tokens = int(texts.target_mask.sum())
@@ -173,13 +171,14 @@ def adam(model: MBC, rate: float) -> torch.optim.Optimizer:
     """Adam for whatever trains; the codebook is a group of its own, since it is never held in parts."""
     books = [] if model.codebook is None else [model.codebook.books]
     others = [value for value in model.parameters() if value.requires_grad and all(value is not own for own in books)]
-    return torch.optim.Adam([{"params": group} for group in (others, books) if group], lr=rate)
+    return torch.optim.Adam([{"params": group} for group in (others, books) if group], lr=rate, fused=True)
 
 
 def learning_rate(step: int, total: int, settings: TrainingSettings) -> float:
-    """Linear warm-up over the first share of the steps, then constant (paper, section 4.3.1)."""
-    warmup = max(1, round(total * settings.warmup))
-    return settings.learning_rate * min(1.0, (step + 1) / warmup)
+    """Linear warm-up over the first share of the steps, then constant (paper, section 4.3.1), at last linear decay."""
+    warmup, decay = (max(1, round(total * share)) for share in (settings.warmup, settings.decay))
+    falling = (total - step) / decay if settings.decay else 1.0
+    return settings.learning_rate * min(1.0, (step + 1) / warmup, falling)
 
 
 def optimiser_step(

@@ -73,12 +73,12 @@ def recover_model(run: Path) -> None:
 class TrainingState:
     """Where a training stands after `step` optimiser steps.
 
-    `best_f1` is the best validated so far, in percent, and `best_epoch` its epoch, both -1 before the first; `events` the
-    bytes of the event log that belong to these steps.
+    `best_loss` is the lowest of the validations so far, in nats, None before the first,
+    and `best_epoch` its epoch, then -1; `events` the bytes of the event log that belong to these steps.
     """
 
     step: int
-    best_f1: float
+    best_loss: float | None
     best_epoch: int
     is_quantising: bool
     events: int

@@ -171,7 +171,7 @@ class _Training:
         self.optimizer = processes.prepare(self.objective, optimizer, self.model.codebook)
         self.steps_per_epoch = self.data.steps(self.settings.batch_size)
         self.total_steps = self.steps_per_epoch * self.settings.epochs
-        self.state = run_files.TrainingState(0, -1.0, -1, self.model.is_quantising, 0, 0.0)
+        self.state = run_files.TrainingState(0, None, -1, self.model.is_quantising, 0, 0.0)
         self.usage_rest = SlowDown(_USAGE_SHARE, _USAGE_SECONDS)
         self.is_fresh = start is None
 
@@ -309,7 +309,7 @@ class _Training:
         )
 
     def _validate(self, epoch: int) -> Iterator[events.Event]:
-        """EM and F1 on the validation questions; the best model so far becomes `run/model`, none in a warm start."""
+        """Score the model; that with the lowest loss so far becomes `run/model`, none in a warm start."""
         self._centre()
         if not self.validation:
             if not self.model.is_warming_up:
@@ -318,9 +318,11 @@ class _Training:
         documents = len({example.text for example in self.validation})
         others = evenly_spaced(self.data.documents, documents)
         scores = validate(self.model, self.validation, others, self.processes)
-        is_best = not self.model.is_warming_up and scores.f1 > self.state.best_f1
+        assert scores.loss is not None
+        is_lowest = self.state.best_loss is None or scores.loss < self.state.best_loss
+        is_best = is_lowest and not self.model.is_warming_up
         if is_best:
-            self.state = replace(self.state, best_f1=scores.f1, best_epoch=epoch)
+            self.state = replace(self.state, best_loss=scores.loss, best_epoch=epoch)
             run_files.keep_model(self.model, self.config, self.run, writes=self.processes.is_main)
         exact_match, f1, first = (round(share, 3) for share in (scores.exact_match, scores.f1, scores.first_source))
         figures = self.state.step, epoch, scores.questions, documents, exact_match, f1, first, is_best

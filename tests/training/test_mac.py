@@ -67,7 +67,7 @@ def test_nothing_of_a_codebook_or_an_adapter_is_trained_told_or_kept(
 def test_the_best_validated_model_is_kept(tmp_path: Path, examples: Any, config: Config) -> None:
     events = list(train(config, examples(20), examples(3), tmp_path / "run", cache=tmp_path / "cache"))
     validated = [event for event in events if isinstance(event, Validated)]
-    assert [event.is_best for event in validated] == [True, validated[1].f1 > validated[0].f1]
+    assert [event.is_best for event in validated] == [True, validated[1].loss < validated[0].loss]
     assert isinstance(events[-1], TrainFinished)
 
 

@@ -77,6 +77,12 @@ def test_the_learning_rate_rises_and_then_stays(total: int, warmup: float, expec
     assert learning_rate(total - 1, total, settings) == 2e-5
 
 
+def test_the_learning_rate_falls_in_the_last_steps_if_wished() -> None:
+    settings = TrainingSettings(learning_rate=2e-5, warmup=0.2, decay=0.4)
+    rates = [learning_rate(step, 10, settings) / 2e-5 for step in range(10)]
+    assert rates == pytest.approx([0.5, 1, 1, 1, 1, 1, 1, 0.75, 0.5, 0.25])
+
+
 def test_the_schedules_rate_is_the_optimisers(tiny: Any, start: Runner) -> None:
     events = start(tiny.config("gpt2", "bert", "training.warmup=0.5"), "run")
     rates = [event.learning_rate for event in of(TrainStep, events)]

@@ -12,7 +12,7 @@ from mbc_engine.paper.checkpoint import trained_state
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.training.run_files import TrainingState, load_snapshot, save_snapshot
 
-STATE = TrainingState(step=7, best_f1=12.5, best_epoch=1, is_quantising=True, events=1234, seconds=5.75)
+STATE = TrainingState(step=7, best_loss=2.5, best_epoch=1, is_quantising=True, events=1234, seconds=5.75)
 
 
 def trained(tiny: Any, base: str, encoder: str, steps: int = 2) -> tuple[MBC, torch.optim.Adam]:

@@ -86,9 +86,9 @@ def test_what_happens_is_logged_in_order(tiny: Any, tmp_path: Path, start: Runne
 def test_the_runs_model_is_the_best_validated_one(
     tiny: Any, tmp_path: Path, start: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F1 of 5, 9, 9 and 2 percent: the second epoch's model is kept."""
-    real, figures = validation.score, iter((5.0, 9.0, 9.0, 2.0))
-    monkeypatch.setattr(validation, "score", lambda outcomes: replace(real(outcomes), f1=next(figures)))
+    """Losses of 5, 2, 2 and 9: the second epoch's model is kept."""
+    real, losses = trainer.validate, iter((5.0, 2.0, 2.0, 9.0))
+    monkeypatch.setattr(trainer, "validate", lambda *given: replace(real(*given), loss=next(losses)))
     kept = []
     monkeypatch.setattr(
         keeping,
@@ -122,9 +122,9 @@ def test_the_runs_model_is_the_best_validated_one(
 def test_training_ends_once_the_best_epoch_is_as_long_ago_as_patience_says(
     tiny: Any, start: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F1 of 5, 9, 9 and 2 percent, killed after the third epoch's snapshot: two epochs without a better one are enough."""
-    real, figures = validation.score, iter((5.0, 9.0, 9.0, 2.0))
-    monkeypatch.setattr(validation, "score", lambda outcomes: replace(real(outcomes), f1=next(figures)))
+    """Losses of 5, 2, 2 and 9, killed after the third epoch's snapshot: two epochs without a lower one are enough."""
+    real, losses = trainer.validate, iter((5.0, 2.0, 2.0, 9.0))
+    monkeypatch.setattr(trainer, "validate", lambda *given: replace(real(*given), loss=next(losses)))
     config = tiny.config("gpt2", "bert", "training.epochs=9", "training.patience=2")
     start(config, "run", until=lambda event: isinstance(event, CheckpointSaved) and event.step == 15)
     rest = start(config, "run", resume=True)

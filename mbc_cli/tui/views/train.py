@@ -352,6 +352,6 @@ def _run_facts(run: AttachedRun, state: str, words: str, other: AttachedRun | No
         ("folder", shorten(near(run.folder), _VALUE_WIDTH)),
     ]
     if other is not None:
-        best = f", best F1 {other.history.best.f1:.1f}" if other.history.best else ""
+        best = f"; best: F1 {other.history.best.f1:.1f}" if other.history.best else ""
         facts.append(("compared", f"{_OTHER} {plain(other.folder.name)}: {other.state}{best}"))
     return [(label, str(value)) for label, value in facts if value]

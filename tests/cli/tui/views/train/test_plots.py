@@ -98,7 +98,7 @@ async def test_two_runs_are_told_apart_by_what_they_are_drawn_with(places, until
         assert "+" in drawing(chart(app, "loss"))
         assert "◆" in drawing(chart(app, "answers"))
         assert "+ other" in words(app, "#runs")
-        assert "+ other: finished, best F1 25.0" in words(app, "#facts")
+        assert "+ other: finished; best: F1 25.0" in words(app, "#facts")
         await pilot.press("c")
         await until(lambda: "+" not in drawing(chart(app, "loss")))
         assert app.state.other is None
