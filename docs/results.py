@@ -8,6 +8,9 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from mbc_engine.evaluation.results import ExperimentFolder
+from mbc_engine.experiments.page import write_report
+
 PAGE: Final = Path(__file__).with_suffix(".md")
 BEGIN: Final = "<!-- below: python docs/results.py -->\n"
 
@@ -29,4 +32,5 @@ def renew(run: Path, page: Path = PAGE) -> None:
 
 
 if __name__ == "__main__":
+    write_report(ExperimentFolder(Path(sys.argv[1])))
     renew(Path(sys.argv[1]))
