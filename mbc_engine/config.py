@@ -214,6 +214,7 @@ class TrainingSettings(_Settings):
     reset_codes: bool = True
     bank_documents: NonNegativeInt = Field(0, description="a question's own and the best routed; 0 is the whole batch")
     quantise_from: float = Field(0.0, ge=0, lt=1, description="share of the steps before the codebook is fitted")
+    refit_codes: bool = Field(False, description="fit the codebook again at the end, to what the vectors have become")
     pca_start: bool = Field(False, description="start frozen encoders' readouts as PCA of their sentence vectors")
     precision: Literal["float32", "bf16"] = "bf16"
     gradient_checkpointing: bool = Field(False, description="recompute activations: less memory, more time")

@@ -284,10 +284,7 @@ class _Training:
         self._seed()
         if model.is_warming_up and step >= int(self.total_steps * self.settings.quantise_from):
             self._centre()
-            fitted_to = self._without_gradient(fit_codebook, model, self.documents, len(self.data.documents))
-            book = model.require_codebook()
-            processes.agree_on([*book.parameters(), *book.buffers()])
-            yield events.QuantisationStarted(step, fitted_to)
+            yield events.QuantisationStarted(step, self._fit_codes())
         began = time.monotonic()
         rate = learning_rate(step, self.total_steps, self.settings)
         passes, resets = optimiser_step(self.objective, self.optimizer, batch, self._seed(processes.rank), rate=rate)
@@ -311,6 +308,9 @@ class _Training:
     def _validate(self, epoch: int) -> Iterator[events.Event]:
         """Score the model; that with the lowest loss so far becomes `run/model`, none in a warm start."""
         self._centre()
+        is_last = self.state.step == self.total_steps
+        if is_last and self.settings.refit_codes and self.model.is_quantising:
+            self._fit_codes()
         if not self.validation:
             if not self.model.is_warming_up:
                 run_files.keep_model(self.model, self.config, self.run, writes=self.processes.is_main)
@@ -344,6 +344,13 @@ class _Training:
             self._without_gradient(fit_centring, side.amortizer, states, count)
             if side.amortizer.centring is not None:
                 self.processes.agree_on(side.amortizer.centring.buffers())
+
+    def _fit_codes(self) -> int:
+        """Fit the codebook to the documents' vectors, and return to how many documents."""
+        fitted_to = self._without_gradient(fit_codebook, self.model, self.documents, len(self.data.documents))
+        book = self.model.require_codebook()
+        self.processes.agree_on([*book.parameters(), *book.buffers()])
+        return fitted_to
 
     @torch.no_grad()
     def _without_gradient(self, work: Callable[..., Result], *arguments: Any) -> Result:

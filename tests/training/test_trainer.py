@@ -186,6 +186,33 @@ def test_a_continuous_model_is_never_the_runs_model(tiny: Any, tmp_path: Path, s
     assert [event.is_best for event in of(Validated, events)] == [False, True]
 
 
+def test_codes_are_fitted_again_before_the_last_validation(
+    tiny: Any, tmp_path: Path, start: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With means of the vectors in place of learned codes, the last model's vectors are nearer to their codes."""
+    real, fits = trainer.fit_codebook, list[tuple[float, float]]()
+
+    def error(model: Any, documents: Any) -> float:
+        with torch.no_grad():
+            amortizer = model.documents.amortizer
+            vectors = amortizer.centre(amortizer.readout(*documents.states(range(20))))
+            return float((vectors - model.codebook.quantize(vectors).vectors).square().sum())
+
+    def fit(model: Any, documents: Any, count: int) -> int:
+        before, fitted_to = error(model, documents), real(model, documents, count)
+        fits.append((before, error(model, documents)))
+        return fitted_to
+
+    monkeypatch.setattr(trainer, "fit_codebook", fit)
+    config = tiny.config("gpt2", "bert", "training.quantise_from=0.3", "training.refit_codes=true")
+    events = start(config, "run")
+    assert len(of(QuantisationStarted, events)) == 1
+    assert len(fits) == 2
+    assert all(after < before for before, after in fits)
+    kept, last = (tensors(tmp_path / "run" / name) for name in ("model/model.safetensors", "snapshot.safetensors"))
+    assert of(Validated, events)[-1].is_best == torch.equal(kept["codebook.books"], last["model.codebook.books"])
+
+
 def test_documents_are_continuous_until_quantisation_and_codes_after(tiny: Any, start: Runner) -> None:
     events = start(tiny.config("gpt2", "bert", "training.quantise_from=0.3", "training.reset_codes=false"), "run")
     steps = of(TrainStep, events)
