@@ -73,8 +73,8 @@ def recover_model(run: Path) -> None:
 class TrainingState:
     """Where a training stands after `step` optimiser steps.
 
-    `best_loss` is the lowest of the validations so far, in nats, None before the first,
-    and `best_epoch` its epoch, then -1; `events` the bytes of the event log that belong to these steps.
+    `best_loss` is the lowest of the validations so far, in nats, and `best_epoch` its epoch, None and -1 before the
+    first; `events` the bytes of the event log that belong to these steps.
     """
 
     step: int
