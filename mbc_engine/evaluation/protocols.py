@@ -232,21 +232,29 @@ def retention(
 
 
 def scaling(
-    method: Method, stream: Stream, sizes: Sequence[int], *, golds: Golds = "shortest", seed: int = 0
+    method: Method,
+    stream: Stream,
+    sizes: Sequence[int],
+    *,
+    known: Sequence[Measurement] = (),
+    golds: Golds = "shortest",
+    seed: int = 0,
 ) -> Generator[Event, None, tuple[Measurement, ...]]:
     """Cut the stream into memories of a size, each asked about its own documents (see `online`), size by size.
 
     So only the number of other documents changes from size to size, but for those of a last, smaller memory, which is
-    left out. Sizes beyond the stream are left out; DataError if all are.
+    left out. Sizes beyond the stream are left out; DataError if all are. Of a size in `known`, measured before by
+    `online`, nothing is asked again.
     """
+    measured = {one.cost.documents: one for one in known}
     filled = sorted({size for size in sizes if size <= len(stream.documents)})
     if not filled:
         raise DataError(
             f"{len(stream.documents):,} documents are too few for scaling, which starts at {min(sizes):,}.",
             hint="Take more documents, or give `scaling` smaller sizes.",
         )
-    steps: tuple[Measurement, ...] = ()
     for size in filled:
-        outcome = yield from online(method, stream, bank_documents=size, golds=golds, seed=seed)
-        steps += (outcome.online,)
-    return steps
+        if size not in measured:
+            outcome = yield from online(method, stream, bank_documents=size, golds=golds, seed=seed)
+            measured[size] = outcome.online
+    return tuple(measured[size] for size in filled)

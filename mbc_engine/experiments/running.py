@@ -165,9 +165,11 @@ def _asked(protocol: str, name: str, cell: Cell, folder: CellFolder) -> Generato
         outcome = yield from online(method, cell.test, bank_documents=settings.bank_documents, **options)
         folder.keep_online(name, outcome)
         return
-    work = scaling(method, cell.test, settings.scaling, **options)
     if protocol == "retention":
         work = retention(method, cell.test, **settings.retention.model_dump(), **options)
+    else:
+        asked = folder.read(name, "online")
+        work = scaling(method, cell.test, settings.scaling, known=() if asked is None else (asked,), **options)
     folder.write(name, protocol, (yield from work))
 
 

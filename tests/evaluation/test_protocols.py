@@ -370,6 +370,15 @@ class TestScaling:
         assert method.adapted == [1, 2, 2, 2, 2, 1, 4, 4, 1, 8]  # the first of each size is warming up
         assert events[-1] == Progressed("answer questions", 16, 16)
 
+    def test_a_size_that_is_known_is_not_asked_again(self, examples):
+        data, method = stream(examples(8)), Perfect()
+        _, expected = finished(scaling(Forgetful(3), data, [2, 4, 8]))
+        known = finished(online(Forgetful(3), data, bank_documents=4))[1].online
+        _, found = finished(scaling(method, data, [2, 4], known=[known]))
+        assert found[1] == known
+        assert found[1].scores == expected[1].scores
+        assert method.adapted == [1, 2, 2, 2, 2]
+
     def test_a_forgetful_method_falls_behind(self, examples):
         _, found = finished(scaling(Forgetful(3), stream(examples(8)), [2, 4, 8]))
         assert [own.scores.exact_match.value for own in found] == [100, 75, 37.5]

@@ -43,7 +43,9 @@ def test_every_method_goes_through_every_protocol(work, settings, tmp_path):
             assert cell.results(name).online.scores.questions == 8
             assert len(cell.results(name).predictions) == 8
     assert [step.cost.documents for step in cell.results("uniform").retention] == [2, 5, 8]
-    assert [step.cost.documents for step in cell.results("mac").scaling] == [2, 8]
+    of_mac = cell.results("mac")
+    assert [step.cost.documents for step in of_mac.scaling] == [2, 8]
+    assert of_mac.scaling[-1] == of_mac.online  # the same question, asked once
     assert cell.read("", "code-usage").codes == 8
     assert isinstance(events[-1], ExperimentFinished)
     report = ExperimentFolder(tmp_path / "run")
