@@ -214,10 +214,16 @@ def build_report(
 ) -> Report:
     """Judge what an experiment found out in its cells."""
     order = get_args(Judgement)
-    verdicts = [verdict for cell in cells for verdict in _verdicts(cell)]
+    # With one cell its title says what all is about.
+    places = {cell.name: f"{cell.dataset} ({cell.base})" if len(cells) > 1 else "" for cell in cells}
+    verdicts = [verdict for cell in cells for verdict in _verdicts(cell, places[cell.name])]
     # What spoilt banks tell before the rest, and bad news before good.
     verdicts.sort(key=lambda verdict: (not _spoilt_bank(verdict.controls[0]), order.index(verdict.outcome)))
-    cautions = tuple(caution for cell in cells for caution in _cautions(cell))
+    cautions = tuple(
+        f"{place}: {caution}" if (place := places[cell.name]) else caution
+        for cell in cells
+        for caution in _cautions(cell)
+    )
     return Report(tuple(verdicts), cautions, origin, tuple(cells), tuple(missing))
 
 
@@ -242,7 +248,7 @@ _OF_METHODS: Final[Mapping[Judgement, tuple[str, str]]] = {
 }
 
 
-def _verdicts(cell: CellReport) -> Iterator[Verdict]:
+def _verdicts(cell: CellReport, place: str) -> Iterator[Verdict]:
     tests = {(test.first, test.second): test for test in cell.against_controls}
     # A method's spoilt banks make a sentence, and so do the methods that have the same control.
     groups: dict[tuple[str, Judgement], list[_Pair]] = {}
@@ -252,11 +258,10 @@ def _verdicts(cell: CellReport) -> Iterator[Verdict]:
             test = tests.get((method, control))
             key = method if _spoilt_bank(control) else control, _judgement(test)
             groups.setdefault(key, []).append((method, control, test))
-    where = f"{cell.dataset} ({cell.base})"
     for (_, outcome), group in groups.items():
         methods = tuple(dict.fromkeys(method for method, _, _ in group))
         controls = tuple(dict.fromkeys(control for _, control, _ in group))
-        claim = _claim(methods, controls, outcome, where)
+        claim = _claim(methods, controls, outcome, f" on {place}" if place else "")
         yield Verdict(cell.name, methods, controls, outcome, claim, _compared(group, outcome))
 
 
@@ -275,10 +280,10 @@ def _claim(methods: Sequence[str], controls: Sequence[str], outcome: Judgement, 
     subject = f"{title_of(methods[0])}'s bank" if banks else _listed([title_of(method) for method in methods])
     if outcome == "unchecked":
         was, against = "were" if len(methods) > 1 else "was", _listed(banks or [title_of(controls[0])])
-        return f"{subject} {was} not checked on {where} against {against}"
+        return f"{subject} {was} not checked{where} against {against}"
     if banks:
-        return f"{subject} {_OF_BANKS[outcome]} on {where}"
-    return f"{subject} {_OF_METHODS[outcome][len(methods) > 1].format(title_of(controls[0]))} on {where}"
+        return f"{subject} {_OF_BANKS[outcome]}{where}"
+    return f"{subject} {_OF_METHODS[outcome][len(methods) > 1].format(title_of(controls[0]))}{where}"
 
 
 def _compared(group: Sequence[_Pair], outcome: Judgement) -> str:
@@ -304,18 +309,17 @@ def _figures(found: Difference) -> str:
 
 
 def _cautions(cell: CellReport) -> Iterator[str]:
-    where = f"{cell.dataset} ({cell.base})"
     measured = [(row, row.online) for row in cell.rows if row.online is not None]
     asked = {online.scores.questions for _, online in measured}
     if asked and min(asked) < _FEW_QUESTIONS:
-        yield f"{where}: figures from {min(asked)} questions. Go by the intervals, not the digits."
+        yield f"Figures from {min(asked)} questions. Go by the intervals, not the digits."
     if len(asked) > 1:
-        yield f"{where}: the methods were not all asked the same number of questions ({min(asked)} to {max(asked)})."
+        yield f"The methods were not all asked the same number of questions ({min(asked)} to {max(asked)})."
     theirs = registry.ADAPTED_DOCUMENTS
     held = {online.cost.documents for row, online in measured if row.published is not None} - {theirs}
     if held:
         yield (
-            f"{where}: the paper's figures are for {theirs:,} documents in one memory, these for "
+            f"The paper's figures are for {theirs:,} documents in one memory, these for "
             f"{_listed([f'{count:,}' for count in sorted(held)])}. More documents are harder to tell apart."
         )
     ranked = {row.method: (row.title, online.scores.exact_match) for row, online in measured if row.is_ranked}
@@ -324,7 +328,7 @@ def _cautions(cell: CellReport) -> Iterator[str]:
     title, best = ranked.pop(cell.leader)
     if close := [name for name, own in ranked.values() if own.high >= best.low and own.low <= best.high]:
         yield (
-            f"{where}: {title} leads with an EM of {percent(best.value)} ({interval(best)}), "
+            f"{title} leads with an EM of {percent(best.value)} ({interval(best)}), "
             f"but the intervals of {_listed(close)} overlap with it; the paired tests show whether the lead is more than "
             "chance."
         )

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+from mbc_engine.experiments.report import build_report
+
 
 def sentence(verdict):
     return f"{verdict.claim}: {verdict.figures}." if verdict.figures else f"{verdict.claim}."
@@ -15,7 +17,7 @@ def test_a_bank_that_does_not_help_is_said_so_in_plain_words(report_of, results_
     (verdict,) = report.verdicts
     assert verdict.outcome == "no"
     assert sentence(verdict) == (
-        "MBC's bank does not help on Quiz (Tiny LM): EM 0.4 with it, 0.5 with an empty bank "
+        "MBC's bank does not help: EM 0.4 with it, 0.5 with an empty bank "
         "(difference \N{MINUS SIGN}0.1, 95% \N{MINUS SIGN}0.3 to 0.0)."
     )
 
@@ -28,7 +30,7 @@ def test_a_bank_that_helps_names_every_control(report_of, results_of, predict):
     )
     (verdict,) = report.verdicts
     assert (verdict.outcome, verdict.controls) == ("yes", ("mbc-empty", "mbc-wrong"))
-    assert verdict.claim == "MBC's bank helps on Quiz (Tiny LM)"
+    assert verdict.claim == "MBC's bank helps"
     assert verdict.figures.startswith("EM 50.0 with it, 0.0 with an empty bank (difference +50.0, 95% ")
     assert ", 0.8 with a bank of other documents (difference +49.2, 95% " in verdict.figures
 
@@ -47,7 +49,7 @@ def test_bad_news_comes_first_and_banks_before_other_methods(report_of, results_
         ("worse", ("closed-book",)),
     ]
     assert sentence(report.verdicts[2]).startswith(
-        "Uniform is worse than Closed book on Quiz (Tiny LM): EM 25.0 for Closed book, 0.0 for Uniform (difference "
+        "Uniform is worse than Closed book: EM 25.0 for Closed book, 0.0 for Uniform (difference "
     )
 
 
@@ -55,9 +57,23 @@ def test_a_control_that_was_not_asked_is_said_so(report_of, results_of, predict)
     report = report_of(mbc=results_of(predict(60, 120)))
     (verdict,) = report.verdicts
     assert sentence(verdict) == (
-        "MBC's bank was not checked on Quiz (Tiny LM) against an empty bank, codes shuffled over the documents, "
+        "MBC's bank was not checked against an empty bank, codes shuffled over the documents, "
         "codes shuffled over the codebook and a bank of other documents."
     )
+
+
+def test_of_several_cells_each_sentence_says_which(cell_of, results_of, predict):
+    first = cell_of({"mbc": results_of(predict(60, 99)), "mbc-empty": results_of(predict(0, 99))})
+    second = replace(first, name="tiny-other", dataset="Other")
+    report = build_report({}, [first, second])
+    assert [verdict.claim for verdict in report.verdicts] == [
+        "MBC's bank helps on Quiz (Tiny LM)",
+        "MBC's bank helps on Other (Tiny LM)",
+    ]
+    assert [caution[:36] for caution in report.cautions] == [
+        "Quiz (Tiny LM): Figures from 99 ques",
+        "Other (Tiny LM): Figures from 99 que",
+    ]
 
 
 def test_f1_alone_does_not_count_as_helping(report_of, results_of, predict):
@@ -65,7 +81,7 @@ def test_f1_alone_does_not_count_as_helping(report_of, results_of, predict):
     report = report_of(mbc=results_of(half), mbc_empty=results_of(predict(0, 120)))
     (verdict,) = report.verdicts
     assert verdict.outcome == "partly"
-    assert verdict.claim == "MBC's bank helps in F1 but not in EM on Quiz (Tiny LM)"
+    assert verdict.claim == "MBC's bank helps in F1 but not in EM"
     assert "; F1 50.0 with it, 0.0 with an empty bank" in verdict.figures
 
 
@@ -84,17 +100,15 @@ def test_few_questions_and_overlaps_are_flagged(report_of, results_of, predict):
         uniform=results_of(predict(28, 99)),
     )
     few, close = report.cautions
-    assert few == "Quiz (Tiny LM): figures from 99 questions. Go by the intervals, not the digits."
-    assert close.startswith(
-        "Quiz (Tiny LM): MBC leads with an EM of 30.3 (28.3 to 32.3), but the intervals of Uniform "
-    )
+    assert few == "Figures from 99 questions. Go by the intervals, not the digits."
+    assert close.startswith("MBC leads with an EM of 30.3 (28.3 to 32.3), but the intervals of Uniform ")
 
 
 def test_fewer_documents_than_the_papers_are_flagged(report_of, published, results_of, predict):
     published(mbc={"exact_match": 1.0, "f1": 2.0, "retention": []})
     assert report_of(mbc=results_of(predict(50, 100))).cautions == (
         (
-            "Quiz (Tiny LM): the paper's figures are for 1,665 documents in one memory, these for 100. "
+            "The paper's figures are for 1,665 documents in one memory, these for 100. "
             "More documents are harder to tell apart."
         ),
     )
@@ -107,6 +121,4 @@ def test_many_questions_and_a_clear_lead_are_not(report_of, results_of, predict)
 
 def test_methods_asked_different_questions_are_flagged(report_of, results_of, predict):
     report = report_of(mbc=results_of(predict(50, 100)), uniform=results_of(predict(20, 110)))
-    assert report.cautions == (
-        "Quiz (Tiny LM): the methods were not all asked the same number of questions (100 to 110).",
-    )
+    assert report.cautions == ("The methods were not all asked the same number of questions (100 to 110).",)

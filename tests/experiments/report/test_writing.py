@@ -84,7 +84,7 @@ def test_json_begins_with_verdicts_and_holds_figures(written):
 def test_markdown_begins_with_the_verdicts_and_has_every_table(written):
     text = written.report_markdown.read_text()
     first = text.splitlines()[2]
-    assert first == "- ? **MBC's bank was not checked on Quiz (Tiny LM) against a bank of other documents**."
+    assert first == "- ? **MBC's bank was not checked against a bank of other documents**."
     assert "| **MBC** | **50.0** (48.0 to 52.0) | **50.0** (48.0 to 52.0) | **50.0** | **50.0** | **100.0** |" in text
     assert "| MBC | 400 | 10.0 | 18.0 | 90.0 | 4 kB | 8 kB |" in text
     scaling = text.split("EM by the number of documents")[1].split("###")[0]
