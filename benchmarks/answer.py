@@ -3,7 +3,7 @@
     python benchmarks/answer.py [--threads 1] [--repeats 3] [--llama]
 
 A whole answer is what lies between a question's text and its answer's: encoding, the read, the prefix, 16 tokens. The
-way without a cache is that of the published code, which puts the whole sequence through the base LM for each token; it
+way without a cache is that of the released code, which puts the whole sequence through the base LM for each token; it
 is spared the logits of all but the last position. Both read the same memory and must say the same texts. The tokens
 that end an answer are forbidden to both, so that each says exactly 16.
 
@@ -79,7 +79,7 @@ class Answering:
 
 
 class UncachedLM(BaseLM):
-    """A base LM that generates as the published code does."""
+    """A base LM that generates as the released code does."""
 
     @torch.no_grad()
     def generate(

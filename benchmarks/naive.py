@@ -1,4 +1,4 @@
-"""The straightforward way to train and to memorise, with what the published code does of needless work, and no more.
+"""The straightforward way to train and to memorise, with what the released code does of needless work, and no more.
 
 What it does, and so do these classes:
 - Every text has one width. A document has 1,022 tokens (GPT-2's 1,024 less the prefix's two), for the amortizer's T5
@@ -34,7 +34,7 @@ QUESTION: Final = 104
 ASKED: Final = 128
 # Documents whose logits are made at once.
 ROWS: Final = 2
-# What the published code encodes at once for its bank.
+# What the released code encodes at once for its bank.
 BATCH: Final = 16
 
 
@@ -66,7 +66,7 @@ class WideTexts(BaseTexts):
 
 
 class NaiveLM(BaseLM):
-    """A base LM that computes the loss as the published code does, and its three figures.
+    """A base LM that computes the loss as the released code does, and its three figures.
 
     Attributes:
         documents: what is read for the figures.

@@ -1,4 +1,4 @@
-"""What one question costs: the whole bank's vectors, as the published code reads them, against the bank's codes.
+"""What one question costs: the whole bank's vectors, as the released code reads them, against the bank's codes.
 
     python benchmarks/read.py [--largest 10000000] [--only flat routed] [--shapes distilgpt2]
 

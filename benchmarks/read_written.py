@@ -85,7 +85,7 @@ def dense_written(cells: dict[tuple[str, int], Result]) -> Iterator[str]:
         if own.get("in_slices"):
             yield (
                 f"At {size:,} documents the dense read normalised and projected {read.SLICE:,} rows at a time to fit "
-                "into memory: the same sums in less memory than the published code takes."
+                "into memory: the same sums in less memory than the released code takes."
             )
         if own.get("runs") == 1:
             yield f"The dense read of {size:,} documents ran only once."

@@ -104,7 +104,7 @@ def answers_written(found: dict[str, Result]) -> Iterator[str]:
     rows = [own for several in found.values() for own in several]
     yield (
         f"A whole answer: encoding the question, the model's own read of {rows[0]['documents']:,} documents, the "
-        f"prefix, and exactly {rows[0]['tokens']} tokens, greedy. *Without cache*, as in the published code, the "
+        f"prefix, and exactly {rows[0]['tokens']} tokens, greedy. *Without cache*, as in the released code, the "
         "whole sequence goes through the base LM again for each token; the texts are the same. Times are those of a "
         "batch divided by its answers."
     )

@@ -305,23 +305,27 @@ class ExperimentFolder:
             ) from error
 
     def begin(self, settings: Mapping[str, Any], environment: Mapping[str, Any]) -> None:
-        """Note what is done here, or make sure that it is what was begun; the environment is added if it is a new one."""
+        """Note what is done here, or make sure that it is what was begun; the environment is added if it is a new one.
+
+        Files of datasets may have moved: `CellFolder.require_same_questions` goes by what they say.
+        """
         import tomlkit
 
         given = tomlkit.dumps(settings)
         if given != storable(given):
             wrong = "The settings cannot be written as text; perhaps the name of a file is not UTF-8."
             raise ConfigError(wrong, hint="Rename the file.")
+        now = tomllib.loads(given)
         if self.is_there:
-            before, now = self.settings(), tomllib.loads(given)
-            others = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+            before, asked = _without_folders(self.settings()), _without_folders(now)
+            others = sorted(name for name in before.keys() | asked.keys() if before.get(name) != asked.get(name))
             if others and _folders(self.path):
                 wrong = f"{self.path} holds an evaluation with other settings: {', '.join(others)}."
                 raise ConfigError(wrong, hint="Use another folder, or the settings that it was begun with.")
             if others:  # it failed before its first stage: there is nothing that could be mixed up
                 for path in (self.events, self._environments, self._settings):
                     path.unlink(missing_ok=True)
-        if not self.is_there:
+        if not self.is_there or self.settings() != now:
             with atomic_write(self._settings) as file:
                 file.write(given.encode())
         known, passing = self.environments(), {"date": None, "command": None}
@@ -346,6 +350,18 @@ class ExperimentFolder:
 
     def cells(self) -> list[str]:
         return sorted(path.name for path in _folders(self.path) if (path / _RESULTS).is_dir())
+
+
+def _without_folders(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings in which the files of datasets have no folder."""
+
+    def bare(value: Any) -> Any:
+        if isinstance(value, list):
+            return [bare(one) for one in value]
+        return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
+
+    datasets = [{name: bare(value) for name, value in own.items()} for own in settings.get("datasets", [])]
+    return {**settings, "datasets": datasets}
 
 
 def _write(path: Path, value: Any, kind: TypeAdapter[Any]) -> None:

@@ -25,7 +25,7 @@ OUTCOMES: Final = {"worse": "✗✗", "no": "✗", "unchecked": "?", "partly": "
 NOTHING_TO_BEAT: Final = "No method here has a control to beat, so nothing shows whether a memory helped."
 LENIENT: Final = (
     "* The released code's match: the answer is cut to the gold answer's length before they are compared. "
-    "It is not the paper's EM and is shown for comparison only."
+    "It is not EM as the paper defines it, and is shown for comparison only."
 )
 
 

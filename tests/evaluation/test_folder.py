@@ -244,6 +244,17 @@ class TestBeginning:
             folder.begin({**SETTINGS, "rates": [1e-4], "questions": 4}, HERE)
         assert folder.settings() == SETTINGS
 
+    def test_files_may_have_moved_but_not_changed_their_names(self, folder):
+        def of(train: str, test: str) -> dict[str, Any]:
+            return {**SETTINGS, "datasets": [{"name": "d", "train": [train, "squad:train"], "test": test}]}
+
+        folder.begin(of("/a/train.jsonl", "/a/test.jsonl[:9]"), HERE)
+        folder.cell("b-d").require_same_questions("abc")
+        folder.begin(of("/b/c/train.jsonl", "/b/test.jsonl[:9]"), HERE)
+        assert folder.settings() == of("/b/c/train.jsonl", "/b/test.jsonl[:9]")
+        with pytest.raises(ConfigError, match=r"other settings: datasets\."):
+            folder.begin(of("/b/c/train.jsonl", "/b/test.jsonl[:8]"), HERE)
+
     def test_a_folder_without_an_experiment_says_so(self, folder):
         with pytest.raises(DataError, match="There is no evaluation in"):
             folder.settings()
