@@ -57,10 +57,13 @@ class Targets:
     def targets(self) -> Tensor:
         return self.ids[self.target_mask]
 
-    def by_length(self, size: int) -> Iterator[tuple[Tensor, "Targets"]]:
-        """The texts from short to long, `size` at a time without needless padding, each time after their rows [b]."""
+    def by_length(self, size: int, tokens: float = math.inf) -> Iterator[tuple[Tensor, "Targets"]]:
+        """The texts from short to long without needless padding, each time after their rows [b].
+
+        They come `size` at a time at most, and with at most so many tokens, unless one text has more.
+        """
         lengths = self.mask.sum(1).tolist()
-        for chosen in padded_batches(lengths, size=size, longest=math.inf):
+        for chosen in padded_batches(lengths, size=size, longest=tokens):
             rows, width = torch.tensor(chosen, device=self.ids.device), lengths[chosen[-1]]
             yield rows, Targets(self.ids[rows, :width], self.mask[rows, :width], self.target_mask[rows, :width])
 

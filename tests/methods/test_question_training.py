@@ -15,7 +15,7 @@ from mbc_engine.events import Event, TuningStep, TuningValidated
 from mbc_engine.lm.base import BaseLM, load_base
 from mbc_engine.methods.method import QuestionSettings
 from mbc_engine.methods.reading import answers, passage_chunker
-from mbc_engine.methods.tuning import batches_by_length, train_on_questions
+from mbc_engine.methods.tuning import add_gradients, batches_by_length, train_on_questions
 
 Examples = Callable[[int], list[QAExample]]
 
@@ -102,6 +102,31 @@ def test_the_best_validated_weights_are_kept(tiny: Any, examples: Examples, tmp_
     best = losses.index(min(losses))
     assert 0 < best < 4  # neither the first nor the last: otherwise this tests nothing
     assert same(weights_of(tmp_path), kept[best])
+
+
+def test_a_batch_in_parts_has_the_gradients_of_the_whole(
+    tiny: Any, examples: Examples, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, counted = [], []
+    for tokens in (10_000, 60, 1):
+        monkeypatch.setattr("mbc_engine.methods.tuning._TOKENS", tokens)
+        base = load_base(str(tiny.bases["llama"]))
+        base.tune()
+        asked = base.texts.asked(
+            [example.question * (number + 1) for number, example in enumerate(examples(6))],
+            [example.answers[0] for example in examples(6)],
+            question_window=64,
+            answer_window=16,
+        )
+        counted.append(len(list(asked.by_length(6, tokens))))
+        loss = add_gradients(base.eval(), asked, "float32")
+        found.append((loss, {name: value.grad for name, value in base.named_parameters() if value.grad is not None}))
+    assert counted[0] == 1
+    assert counted[2] == 6
+    assert 1 < counted[1] < 6
+    for loss, gradients in found[1:]:
+        assert loss == pytest.approx(found[0][0], rel=1e-5)
+        torch.testing.assert_close(gradients, found[0][1], rtol=1e-4, atol=1e-6)
 
 
 def test_without_validation_the_last_weights_are_kept(tiny: Any, examples: Examples, tmp_path: Path) -> None:
