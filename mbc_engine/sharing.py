@@ -108,7 +108,7 @@ def push(
         except errors.RepositoryNotFoundError:
             there = set()
         if there.intersection(MODEL_FILES) and not replaces:
-            raise ConfigError(f"{repository} is on the hub already.", hint="--force replaces the model there.")
+            raise ConfigError(f"{repository} is already on the hub.", hint="--force replaces the model there.")
         additions = [CommitOperationAdd(name, str(folder / name)) for name in MODEL_FILES]
         if (folder / CARD).is_file():
             card: Literal["written", "beside", "kept"] = "beside"
@@ -144,7 +144,7 @@ def _free_place(models: Path, name: str, *, replaces: bool) -> Path:
     if os.path.lexists(place) and not is_model(place):
         raise ConfigError(f"{place} exists and is not a model.", hint=another)
     if os.path.lexists(place) and not replaces:
-        raise ConfigError(f"There is a model {name} already.", hint="Replace it with --force, or use another --name.")
+        raise ConfigError(f"A model {name} already exists.", hint="Replace it with --force, or use another --name.")
     return place
 
 

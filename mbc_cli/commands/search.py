@@ -107,4 +107,4 @@ def _show(query: str, found: Sequence[Source], *, with_bank: bool) -> None:
     if note := language_note(query):
         notes.print(note, style="yellow")
     elif any(source.passage for source in found) and not any(shared_words(query, source) for source in found):
-        notes.print("None of these has a word of the query: they are the closest in meaning.", style="dim")
+        notes.print("None of these contains a word of the query; they are the closest in meaning.", style="dim")

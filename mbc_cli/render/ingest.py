@@ -81,7 +81,7 @@ class IngestProgress(ProgressView):
     def _show_recoding(self, event: TextsRecoded) -> None:
         if event.problem:
             if event.problem != self._problem:  # a watch meets it again after every change
-                self.line(f"Texts stay under zstd: {event.problem}")
+                self.line(f"Texts remain compressed with zstd: {event.problem}")
             self._problem = event.problem
             self.remove_bar("Recoding texts")
             self._recoded = event

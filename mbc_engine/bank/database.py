@@ -26,7 +26,7 @@ _ERRORS: Final = {
     sqlite3.SQLITE_BUSY: ("is being written by another process.", "Try again when that has finished."),
     sqlite3.SQLITE_READONLY: ("cannot be written.", "Check the permissions of the file and its folder."),
     sqlite3.SQLITE_CANTOPEN: ("cannot be opened.", "Check the permissions of the file and its folder."),
-    sqlite3.SQLITE_FULL: ("cannot grow, the disk is full.", "Make room and try again; nothing stored was lost."),
+    sqlite3.SQLITE_FULL: ("cannot grow: the disk is full.", "Make room and try again; nothing stored was lost."),
     sqlite3.SQLITE_IOERR: ("cannot be read or written, the disk reports an error.", "Check that the disk has room."),
 }
 _SIGNS_OF_DAMAGE: Final = {

@@ -58,7 +58,7 @@ class Writer:
         self.base, self.name = base, name
         tokenizer = base.tokenizer
         if not tokenizer.chat_template:
-            raise ModelError(f"The language model {name} has no chat template.", hint="Take an instruct model.")
+            raise ModelError(f"The language model {name} has no chat template.", hint="Use an instruct model.")
         asked = f"{_PASSAGE}\n\n{_QUESTION}"
         turns = [
             turn

@@ -124,7 +124,7 @@ def _section(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 def require_no_run(folder: Path) -> None:
     """Raise ConfigError if a folder holds a run."""
     if (folder / EVENTS).exists() or (folder / SNAPSHOT).exists():
-        raise ConfigError(f"{folder} holds a run already.", hint="Continue it with --resume, or choose another --run.")
+        raise ConfigError(f"{folder} already holds a run.", hint="Continue it with --resume, or choose another --run.")
 
 
 def require_start(start: Path) -> None:

@@ -46,7 +46,7 @@ def test_a_pipe_gets_a_line_for_each_passage_as_from_grep(search):
 def test_passages_without_a_word_of_the_query_are_said_to_be(search):
     result = search("zebra", "--top", 1)
     assert result.exit_code == 0
-    assert result.stderr == "None of these has a word of the query: they are the closest in meaning.\n"
+    assert result.stderr == "None of these contains a word of the query; they are the closest in meaning.\n"
     assert search("zebra", "--quiet").stderr == ""
 
 

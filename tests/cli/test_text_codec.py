@@ -77,7 +77,9 @@ def test_without_the_language_model_one_line_says_so(ingest, mbc, stories, monke
     monkeypatch.setattr("mbc_engine.memory.text_model", missing)
     result = ingest(stories, "--bank", "b.mbc", "--text", "--codec", "lm")
     assert result.exit_code == 0
-    assert result.stderr.count("Texts stay under zstd: The language model is not installed. Install it.") == 1
+    assert (
+        result.stderr.count("Texts remain compressed with zstd: The language model is not installed. Install it.") == 1
+    )
     assert "Recod" not in result.stdout + result.stderr
     assert facts(mbc, "b.mbc")[1] == 0
     again = ingest(stories, "--bank", "b.mbc", "--codec", "lm", "--json")

@@ -54,7 +54,7 @@ def test_a_model_is_replaced_only_when_asked(shared, models, files):
     pull("ada/tiny", models)
     (models / "ada" / "tiny" / "mine").touch()
     before = files(models)
-    with pytest.raises(ConfigError, match="There is a model ada/tiny already"):
+    with pytest.raises(ConfigError, match="A model ada/tiny already exists"):
         pull("ada/tiny", models)
     assert files(models) == before
     pull("ada/tiny", models, replaces=True)

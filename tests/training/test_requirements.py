@@ -13,7 +13,7 @@ from tests.training.conftest import Runner
 
 def test_a_run_is_not_overwritten(tiny: Any, start: Runner) -> None:
     start(tiny.config(), "run", until=lambda event: True)
-    with pytest.raises(ConfigError, match="holds a run already"):
+    with pytest.raises(ConfigError, match="already holds a run"):
         start(tiny.config(), "run")
 
 

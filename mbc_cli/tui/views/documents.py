@@ -58,7 +58,7 @@ class DocumentsView(View):
     document's file at that line, `y` copies its path. Tab moves to its text.
 
     `c` shows the codes of the document's first chunk instead, then of the next: how many chunks of the bank have each
-    code, and the words that set these apart. `m` shows the document's codes in Codes.
+    code, and the words those chunks have in common. `m` shows the document's codes in Codes.
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "search", "Search"),
