@@ -92,7 +92,7 @@ def require_device(device: str | None) -> None:
     if device is not None and not _DEVICE.fullmatch(device):
         raise ConfigError(
             f"{device!r} is not a device.",
-            hint="Use cpu, cuda or cuda:1, for example; `mbc doctor` lists what is here.",
+            hint="Use cpu, cuda or cuda:1, for example; `mbc doctor` lists the available ones.",
         )
 
 

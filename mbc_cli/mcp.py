@@ -245,7 +245,7 @@ class MemoryServer:
         only: fields.Only = _NONE,
         exclude: fields.Exclude = _NONE,
     ) -> Annotated[CallToolResult, SearchResult]:
-        """Find the passages in the memorised files that match a query best, word for word, with their files and dates.
+        """Find the passages in the memorised files that best match a query, quoted verbatim, with files and dates.
         Works for deleted files too if the bank keeps their text."""
 
         def work() -> SearchResult:

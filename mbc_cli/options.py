@@ -154,14 +154,14 @@ _select = partial(option, panel="Select and weight documents")
 _SINCE = "Only documents from this date on: 2024-05-31, 2024-05 or 2024."
 _AS_OF = "Only documents up to this date; ages are counted back from it."
 _HALF_LIFE = (
-    "The age at which a document's weight halves, and halves again: a number of days, or 30d, 4w, 6m, 1y (a month is 30 "
+    "Half-life of a document's weight as it ages: a number of days, or 30d, 4w, 6m, 1y (a month is 30 "
     "days, a year 365)."
 )
 _ONLY = (
     "Only documents whose path matches this pattern, as in .gitignore: at any depth, unless it begins with / (from the "
     "root), ./ or ~; can be repeated."
 )
-_EXCLUDE = "Leave out documents whose path matches; can be repeated."
+_EXCLUDE = "Leave out documents whose path matches this pattern; can be repeated."
 SinceOption = Annotated[str | None, _select(_SINCE, "--since", metavar="DATE")]
 AsOfOption = Annotated[str | None, _select(_AS_OF, "--as-of", metavar="DATE")]
 HalfLifeOption = Annotated[str | None, _select(_HALF_LIFE, "--half-life", metavar="TIME")]
@@ -175,7 +175,7 @@ JsonOption = Annotated[bool, option("Print JSON on stdout.", "--json", panel=EVE
 WorkersOption = Annotated[
     int | None,
     option(
-        "Number of processes that read files; 0: read in this one.",
+        "Number of processes that read files; 0 reads them in the main process.",
         "--workers",
         min=0,
         show_default="cores - 1, at least 1",

@@ -142,7 +142,7 @@ def _running(ctx: typer.Context) -> Iterator[None]:
     ctx.meta[_RUNNING] = ctx
     began, path = time.perf_counter(), config_path()
     with talking(wanted):
-        detail(f"config file: {path}{'' if os.path.exists(path) else ' (there is none)'}")  # noqa: PTH110
+        detail(f"config file: {path}{'' if os.path.exists(path) else ' (does not exist)'}")  # noqa: PTH110
         for origin in ("environment", "config"):
             for option, value in _taken(ctx, origin):
                 detail(f"from the {origin}: {option} {value}")
@@ -230,7 +230,7 @@ def _hints(error: MBCError, root: typer.Context | None) -> Iterator[str]:
         yield error.hint
     for option, value in _taken(running, "config") if running is not None else ():
         if option in error.message.split():
-            yield f"{config_path()} says {option} {value}."
+            yield f"{config_path()} sets {option} {value}."
 
 
 def _origin(ctx: typer.Context, name: str) -> str:

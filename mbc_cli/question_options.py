@@ -46,9 +46,7 @@ MinConfidence = Annotated[
 ]
 Since = Annotated[Word | None, Field(description="Only documents from this date on: 2024-05-31, 2024-05 or 2024.")]
 AsOf = Annotated[Word | None, Field(description="Only documents up to this date; ages are measured back from it.")]
-HalfLife = Annotated[
-    Word | None, Field(description="Halve a document's weight for each such period of age: 30d, 4w, 6m or 1y.")
-]
+HalfLife = Annotated[Word | None, Field(description="Half-life of a document's weight as it ages: 30d, 4w, 6m or 1y.")]
 Only = Annotated[
     _Patterns,
     Field(
@@ -56,7 +54,7 @@ Only = Annotated[
         f"at most {_MOST_STARS} stars in each."
     ),
 ]
-Exclude = Annotated[_Patterns, Field(description="No documents whose path matches one of these patterns.")]
+Exclude = Annotated[_Patterns, Field(description="Leave out documents whose path matches one of these patterns.")]
 
 
 def ask_options(

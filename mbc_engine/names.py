@@ -33,16 +33,16 @@ def parse_read_mode(text: str) -> ReadMode:
     name, colon, number = text.partition(":")
     if name not in READ_MODES or (colon and not _NUMBER.fullmatch(number)):
         raise ConfigError(
-            f"There is no read {text!r}.",
-            hint=f"There are {', '.join(READ_MODES)}; a number may follow, as in routed:2.",
+            f"There is no read mode {text!r}.",
+            hint=f"Read modes: {', '.join(READ_MODES)}; a number may follow, as in routed:2.",
         )
     if not colon:
         return ReadMode(name, None)
     least = LEAST_NUMBERS.get(name)
     if least is None:
-        raise ConfigError(f"The {name} read takes no number.", hint=f"Say {name} alone.")
+        raise ConfigError(f"The {name} read takes no number.", hint="Leave out the number.")
     if int(number) < least:
-        raise ConfigError(f"The number of a {name} read is at least {least}.", hint=f"For example {name}:{least}.")
+        raise ConfigError(f"The number of a {name} read must be at least {least}.", hint=f"For example {name}:{least}.")
     return ReadMode(name, int(number))
 
 

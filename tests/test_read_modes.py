@@ -30,4 +30,4 @@ def test_a_number_is_taken_from_the_least_on(name: str) -> None:
 def test_what_is_no_read_is_refused_with_those_there_are(text: str) -> None:
     with pytest.raises(ConfigError, match="no read") as refused:
         parse_read_mode(text)
-    assert refused.value.hint == "There are flat, hierarchical, routed; a number may follow, as in routed:2."
+    assert refused.value.hint == "Read modes: flat, hierarchical, routed; a number may follow, as in routed:2."

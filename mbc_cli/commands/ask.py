@@ -106,7 +106,7 @@ def ask(
     chosen |= {"since": since, "as_of": as_of, "half_life": half_life, "only": only, "exclude": exclude}
     options = ask_options(**chosen, min_confidence=min_confidence, write=write)
     if opens and (question is None or json or sources == 0):
-        raise ConfigError("--open needs a question, and its sources in text.", hint='mbc ask "Who won?" --open')
+        raise ConfigError("--open needs a question, and sources shown as text.", hint='mbc ask "Who won?" --open')
     work = _work(question, questions, as_json=json, opens=opens)
     with open_memory(bank, model, device, weights=weight, base=base).open(options) as memory:
         work(memory, options)

@@ -85,7 +85,7 @@ def verify(
     *,
     bank: BankOption,
     deep: Annotated[
-        bool, option("Also decode the texts that are coded under the language model; slow.", "--deep")
+        bool, option("Also decode the texts that are compressed with the language model; slow.", "--deep")
     ] = False,
     json: JsonOption = False,
 ) -> None:
@@ -183,8 +183,8 @@ def remove(
         notes.print(Text(note))
     if proof and not proof.holds:
         raise BankError(
-            f"It is not proved that nothing is left in {memory.name}.",
-            hint="Close what else has the bank open or writes to it, and run `mbc bank compact`.",
+            f"Could not prove that no trace is left in {memory.name}.",
+            hint="Close all other programs that use the bank, then run `mbc bank compact`.",
         )
 
 
@@ -202,13 +202,13 @@ def _meant(bank: "MemoryBank", sources: list[str], *, ignore: bool) -> tuple[_Na
         if len(like) > 1:
             raise BankError(
                 f"The digests of {len(like):,} documents of {bank.name} begin with {typed}.",
-                hint="Give more of it; `mbc bank list --json` shows digests whole.",
+                hint="Give more digits; `mbc bank list --json` shows full digests.",
             )
         digests.update(like)
     files = _files_of(bank, names, digests)
     if ignore and (partial := next((path for path, is_whole in files.items() if not is_whole), None)):
         raise ConfigError(
-            f"--ignore works on whole files, and the bank holds more of {partial}.",
+            f"--ignore works on whole files, but the bank also holds other parts of {partial}.",
             hint="Name the file without a part, or leave out --ignore.",
         )
     return names, digests, sorted({*files, *(Path(typed).resolve() for typed in absent)})
@@ -265,7 +265,7 @@ def _digests(bank: "MemoryBank", typed: Sequence[str]) -> dict[str, list[str]]:
 def _show_removal(gone: "BankTotals", after: "BankTotals", rules: Sequence[_Rule], proof: "Proof | None") -> None:
     what = counted(gone.documents, "document")
     if gone.origins not in (0, gone.documents):
-        what = f"{counted(gone.origins, 'origin')} and the {what} that had no other"
+        what = f"{counted(gone.origins, 'origin')} and the {what} found nowhere else"
     out.print(f"Removed {what}; the bank holds {holdings(after)}.")
     for path, file, added in rules:
         if added is None:

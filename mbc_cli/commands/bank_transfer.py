@@ -27,7 +27,7 @@ from mbc_engine.question import text_model
 _STANDARD: Final = Path("-")
 # Nothing that a bank exports comes near; a line without end would fill the memory.
 _LONGEST_LINE: Final = 1 << 28
-_CODEC = "Also recode all texts: lm, under the language model (smaller); zstd, back (faster to read)."
+_CODEC = "Also recode all texts: with the language model (lm, smaller) or with zstd (faster to read)."
 _FILE = "The file to write; - is stdout."
 
 
@@ -97,7 +97,7 @@ def compact(
     """Free the disk space that removed documents left behind. What the bank holds does not change.
 
     With --codec, texts are recoded first. After Ctrl-C, run the same command again to continue. The next `mbc ingest`
-    recodes texts under the language model again, unless it is given --codec zstd too.
+    recodes texts with the language model again, unless it is given --codec zstd too.
 
     Examples:
       mbc bank compact
@@ -155,7 +155,7 @@ def reencode(
     unchanged = "The bank is unchanged"
     processes = number_of_workers(workers)
     with (
-        ending_with("The bank is intact, either as before or renewed; run the same command again to continue."),
+        ending_with("The bank is intact, either unchanged or re-encoded; run the same command again to continue."),
         IngestProgress(str(bank), as_json=json, doing="Re-encoding", done="Re-encoded", saved=unchanged) as view,
         stop_on_interrupt(view.stopping) as stop,
     ):

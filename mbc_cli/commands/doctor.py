@@ -190,7 +190,7 @@ def _missing(model: str, hub: Report) -> str | None:
             if not (is_local(name) or name in hub["cached"] or hub["reachable"]):
                 install = install_hint(name)
                 bundle = f"{install}, or " if install else ""
-                return f"{bundle}connect to the hub once: it needs {name}"
+                return f"{bundle}connect to the hub once to download {name}"
     except MBCError as error:
         return f"{error.message} {error.hint or ''}".rstrip()
     except (ImportError, OSError) as error:

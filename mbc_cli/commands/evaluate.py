@@ -64,13 +64,13 @@ EvaluationArgument = Annotated[
 
 
 _METHODS: Final = ", ".join(name for name, kind in METHODS.items() if kind.control_of is kind.read is None)
-_METHOD: Final = f"{_METHODS}, a control, or one with a read, such as mbc-routed; can be repeated."
+_METHOD: Final = f"{_METHODS}, a control, or a method with a read mode, such as mbc-routed; can be repeated."
 _PROTOCOL: Final = f"{', '.join(get_args(Protocol))}; can be repeated."
 _QUESTIONS: Final = "The questions to ask: a .jsonl, .csv or .json file, squad:test, or newswire:test:64."
 _GRID: Final = "Run a whole grid of evaluations instead: paper, small, smollm2, or a TOML file."
 _ONLY: Final = "Run a suite for this base LM only; can be repeated."
 _BANK_SIZE: Final = "Split the documents into several memories of this size, each asked about its own documents."
-_GOLDS: Final = "Score answers against the shortest gold answer, as the paper does, or the best match of all."
+_GOLDS: Final = "Score answers against the shortest gold answer, as the paper does, or the best-matching one."
 _TRAIN: Final = "Questions to learn from, such as squad:[b]train[/b]; can be repeated."
 _VALIDATION: Final = "Questions used to choose learning rates."
 _HELD_OUT: Final = "squad:validation for squad:train, else a tenth of the documents"
@@ -114,7 +114,7 @@ def evaluate(
     ] = None,
     plan: Annotated[bool, option("Only show the resources needed and which parts can run here.", "--plan")] = False,
     hours: Annotated[
-        float, option("Skip stages of a suite estimated to take longer than this here.", min=0, metavar="N")
+        float, option("Skip stages of a suite estimated to take more than N hours on this machine.", min=0, metavar="N")
     ] = 100.0,
     device: DeviceOption = None,
     threads: ThreadsOption = None,

@@ -36,7 +36,7 @@ _TEXT = (
     "you train do not need it."
 )
 _CODEC = (
-    "How the bank's texts are compressed. zstd is fast. lm also recodes them under the language model, if installed, once "
+    "How the bank's texts are compressed. zstd is fast. lm recodes them with the language model, if installed, once "
     "everything is memorised: less than half the size, a few texts a second."
 )
 _CPUS = "CPUs, and torch threads, per encoder process."
@@ -156,7 +156,7 @@ def _require_ray(actors: "Actors", address: str | None, *, other: str | None) ->
     from mbc_engine.ingestion.ray import require_ray
 
     if other:
-        raise ConfigError(f"--engine ray does not go with {other}.", hint="Use --engine local for it.")
+        raise ConfigError(f"--engine ray cannot be combined with {other}.", hint="Use --engine local.")
     if not actors.cpus and not actors.gpus:
         raise ConfigError("An actor needs a CPU or a GPU, or a part of one.", hint="Set --actor-cpus.")
     require_ray(address)

@@ -61,8 +61,8 @@ def _request(name: str, runs: Path, wanted: training_runs.Request | None, *, as_
     if not training_runs.is_at_work(folder):
         state = read_run(folder, has_curves=False).state
         if state == "finished":
-            raise ConfigError(f"The training {name} has finished.", hint=f"`mbc runs show {quoted}` shows how it went.")
-        raise ConfigError(f"The training {name} was {state}.", hint=f"Continue with: mbc train --resume --run {quoted}")
+            raise ConfigError(f"The run {name} has finished.", hint=f"`mbc runs show {quoted}` shows how it went.")
+        raise ConfigError(f"The run {name} was {state}.", hint=f"Continue with: mbc train --resume --run {quoted}")
     try:
         training_runs.make_request(folder, wanted)
     except OSError as error:

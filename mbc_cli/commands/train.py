@@ -214,7 +214,7 @@ class TrainProgress(ProgressView):
                 note = f"loss {event.loss:.3f}{route} · {event.examples_per_second:.0f} questions/s"
                 self.bar("Training", self._total, completed=event.step, note=note)
             case events.QuantisationStarted():
-                self.line(f"step {event.step:,}: documents are codes from here on")
+                self.line(f"step {event.step:,}: documents are quantised to codes from here on")
             case events.Validated():
                 self._draw_validation(event)
             case events.TrainStateChanged(state="paused"):

@@ -129,7 +129,7 @@ class DocumentFolder:
             make_private_folder(self.path)
             self.path = self.path.resolve()
             if any(not path.name.startswith(".") and not _is_own(path.name) for path in self.path.iterdir()):
-                raise ConfigError(f"{self.path} holds other files than a server's documents.", hint=hint)
+                raise ConfigError(f"{self.path} contains files other than a server's documents.", hint=hint)
             self.path.chmod(PRIVATE_FOLDER)
             if is_new:
                 _sync(self.path.parent)

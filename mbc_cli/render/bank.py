@@ -37,10 +37,10 @@ def show_info(bank: "MemoryBank") -> None:
 
 
 def _codecs(texts: "TextState", chunks: int) -> str:
-    zstd = f"{chunks - texts.lm_texts:,} under zstd"
+    zstd = f"{chunks - texts.lm_texts:,} with zstd"
     if not texts.lm_texts:
         return zstd
-    under = f"{texts.lm_texts:,} under language model {texts.lm} ({per_chunk(texts.lm_bytes, texts.lm_texts)})"
+    under = f"{texts.lm_texts:,} with language model {texts.lm} ({per_chunk(texts.lm_bytes, texts.lm_texts)})"
     return f"{under}, {zstd}"
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mbc_engine.experiments.tables import Table
 
 _ALL = "Stages"
-_BARS = {"read texts": "Reading texts", "take in documents": "Taking in", "answer questions": "Answering"}
+_BARS = {"read texts": "Reading texts", "take in documents": "Memorising", "answer questions": "Answering"}
 
 
 class ExperimentView(ProgressView):
@@ -80,7 +80,7 @@ class ExperimentView(ProgressView):
     def _show_kept(self) -> None:
         if self._kept:
             were = "was" if self._kept == 1 else "were"
-            self.line(f"{plain(self._folder)}: {counted(self._kept, 'stage')} {were} done before.")
+            self.line(f"{plain(self._folder)}: {counted(self._kept, 'stage')} {were} already done.")
             self._kept = 0
 
 
@@ -177,7 +177,7 @@ def print_plan(
     if not all(thing.can_be_had for cell in needed for thing in cell.data):
         console.print("--data-folder is where files are; docs/data.md says how to get them.")
     here = f"{plain(machine.description)} with {size(machine.memory)}"
-    console.print(Text(f"Memory is the least that the largest stage takes, without activations; here: {here}.", "dim"))
+    console.print(Text(f"Memory is the minimum for the largest stage, without activations; here: {here}.", "dim"))
     known = [cell.hours for cell in needed if cell.hours is not None]
     if known:
         in_bf16 = f" ({machine.speed * machine.bf16_gain / 1e12:g} in bf16)" if machine.bf16_gain > 1 else ""

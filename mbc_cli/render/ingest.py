@@ -89,7 +89,7 @@ class IngestProgress(ProgressView):
         # Only the first texts that are done show that the language model is here. A watch says each time that it is done.
         if event.done and not self._recoded and self._end is None:
             self.line(
-                f"You can ask questions now. Recoding {counted(event.chunks, 'text')} under the language model to save "
+                f"You can ask questions now. Recoding {counted(event.chunks, 'text')} with the language model to save "
                 "space; Ctrl-C is safe, and `mbc bank compact --codec lm` continues."
             )
         self.recoding_bar(event)
@@ -98,7 +98,7 @@ class IngestProgress(ProgressView):
         self._recoded = event if event.done else None
 
     def stopping(self) -> None:
-        saving = "" if self._watches else " Documents that are encoded are being saved; Ctrl-C again ends at once."
+        saving = "" if self._watches else " Saving the documents encoded so far; Ctrl-C again stops at once."
         self.announce(f"Stopping.{saving}")
 
     def stopped(self) -> None:

@@ -190,7 +190,7 @@ class Dashboard(App[Path]):
         if bank.exists():
             self.exit(bank)
             return
-        self.notify("Preparing the demo: ten stories are memorised.", timeout=20)
+        self.notify("Preparing the demo: memorising ten stories.", timeout=20)
         arguments = ["demo", f"--model={self.places.model}", f"--keep={demo_folder()}"]
         ChildProcess(arguments, partial(self.call_later, end))
 
@@ -200,7 +200,7 @@ class Dashboard(App[Path]):
             with self.suspend():
                 error = _opened(path, line)
         except SuspendNotSupported:
-            error = "Files can be opened in a terminal alone."
+            error = "Files can only be opened in a terminal."
         if error:
             self.notify(plain(error), severity="error", markup=False)
 

@@ -320,7 +320,7 @@ def _described(sizes: Sequence[int | None], origins: Origins) -> bytes:
     data = json.dumps(columns, ensure_ascii=False, separators=(",", ":")).encode()
     if len(data) > _MOST_BYTES:
         raise BankError(
-            "Some thousand documents were read in too many places to be stored together.",
+            "These documents have too many sources to be stored in one block.",
             hint="Ingest fewer copies of them, or use a bank made with --no-sources.",
         )
     return _deflate(data)

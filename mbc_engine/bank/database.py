@@ -26,8 +26,8 @@ _ERRORS: Final = {
     sqlite3.SQLITE_BUSY: ("is being written by another process.", "Try again when that has finished."),
     sqlite3.SQLITE_READONLY: ("cannot be written.", "Check the permissions of the file and its folder."),
     sqlite3.SQLITE_CANTOPEN: ("cannot be opened.", "Check the permissions of the file and its folder."),
-    sqlite3.SQLITE_FULL: ("cannot grow: the disk is full.", "Make room and try again; nothing stored was lost."),
-    sqlite3.SQLITE_IOERR: ("cannot be read or written, the disk reports an error.", "Check that the disk has room."),
+    sqlite3.SQLITE_FULL: ("cannot grow: the disk is full.", "Free some space and try again; nothing stored was lost."),
+    sqlite3.SQLITE_IOERR: ("cannot be read or written: the disk reports an error.", "Check the free disk space."),
 }
 _SIGNS_OF_DAMAGE: Final = {
     sqlite3.SQLITE_CORRUPT,
@@ -277,7 +277,7 @@ def read_header(connection: sqlite3.Connection, name: str) -> BankHeader:
     with decoded(name):
         *values, crc = row
         if crc != header_checksum(values):
-            raise ValueError("the header's checksum does not fit")
+            raise ValueError("the header's checksum does not match")
         shape = CodeShape(values[3], values[4], values[5], bool(values[6]))
         dim, keeps_origins, keeps_text, created = values[7:]
     return BankHeader(ModelSignature(*values[:3]), shape, dim, bool(keeps_origins), bool(keeps_text), created)

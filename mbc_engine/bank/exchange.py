@@ -141,7 +141,7 @@ def _import_documents(bank: MemoryBank, lines: Iterable[tuple[int, bytes]], head
             record = json.loads(line)
             if "counts" in record:
                 if record["documents"] != documents or b64decode(record["counts"]) != counts.astype("<i8").tobytes():
-                    raise ValueError("the counts do not fit the documents")
+                    raise ValueError("the counts do not match the documents")
                 bank.put(waiting)
                 yield Progressed("copy documents", documents, documents)
                 return

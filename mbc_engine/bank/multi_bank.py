@@ -173,7 +173,7 @@ ReadableBank = MemoryBank | Banks
 def _require_weights(banks: int, weights: Sequence[float]) -> None:
     if len(weights) != banks:
         raise ConfigError(
-            f"The numbers of weights ({len(weights)}) and of banks ({banks}) differ.",
+            f"The number of weights ({len(weights)}) does not match the number of banks ({banks}).",
             hint="Give one --weight for each --bank, in their order, or none.",
         )
     for weight in weights:

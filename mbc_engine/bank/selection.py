@@ -41,7 +41,7 @@ class Selection:
         if self.half_life is not None and not self.half_life > 0:
             raise ConfigError("A half-life must be above 0.", hint="For example --half-life 30d.")
         if self.since and self.as_of and self.since > self.as_of:
-            raise ConfigError(f"No day is since {self.since} and as of {self.as_of}.", hint="Swap the two dates.")
+            raise ConfigError(f"--since {self.since} is later than --as-of {self.as_of}.", hint="Swap the two dates.")
         _ = self._patterns  # refused here, not at the first document
 
     @property

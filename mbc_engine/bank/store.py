@@ -372,8 +372,8 @@ class MemoryBank:
         """Logarithms of how much each chunk counts, block by block as `scan`; BankError in a bank without origins."""
         if not self.header.keeps_origins:
             raise BankError(
-                f"{self.name} was made without sources: it knows no names or dates.",
-                hint="Ask all of it, or make a bank with them.",
+                f"{self.name} was made without sources: it stores no names or dates.",
+                hint="Leave out the options for paths and dates, or use a bank with sources.",
             )
         with self.snapshot():
             for origins, lengths in self._blocks.all_origins():

@@ -256,7 +256,7 @@ class TextTable:
             return
         if self.state.lm_texts:
             raise BankError(
-                f"{self._name} has texts under another language model ({self.state.lm}, not {lm}).",
+                f"{self._name} has texts compressed with another language model ({self.state.lm}, not {lm}).",
                 hint="Run `mbc bank compact --codec zstd` with that model first.",
             )
         self._state = self.state._replace(lm=lm, offered=0)

@@ -27,7 +27,7 @@ _DAMAGE = (ValueError, lzma.LZMAError, zlib.error, EOFError)
 # By default 131,072, less than a long article; and one limit for the whole process.
 _CELL_CHARACTERS = 16 << 20
 _WANTED = "--data takes a .jsonl, .csv or .json file, squad:train or newswire:train:1000."
-_HINT = "Rows have text, question, answers; or question, answer, ans_paragraph, as those of ArchivalQA."
+_HINT = "Rows have text, question, answers; or question, answer, ans_paragraph, as in ArchivalQA."
 # How much of a stranger's columns a message shows.
 _MOST_COLUMNS, _MOST_LETTERS = 12, 30
 
@@ -140,7 +140,7 @@ def read_examples(path: Path) -> list[QAExample]:
         raise DataError(f"{path} {reason(error)}.", hint=_WANTED) from error
     kind, compression = split_suffixes(path.name)
     if kind not in READERS:
-        raise DataError(f"{path} is not a {' or '.join(READERS)} file.", hint="Packed ones end in .gz or .xz.")
+        raise DataError(f"{path} is not a {' or '.join(READERS)} file.", hint="Compressed files end in .gz or .xz.")
     try:
         with path.open("rb") as file, OPENERS[compression](file) as unpacked:
             text = TextIOWrapper(unpacked, encoding="utf-8-sig", newline="")  # spreadsheets write a byte order mark
@@ -205,7 +205,7 @@ def _squad(file: TextIO) -> Iterator[Row]:
                         "answers": [answer["text"] for answer in asked["answers"]],
                     }
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise UnreadableFile("is not laid out like SQuAD's; rows of JSON belong in a .jsonl file") from error
+        raise UnreadableFile("is not in SQuAD's format; save JSON rows as .jsonl") from error
 
 
 READERS: Mapping[str, Callable[[TextIO], Iterator[Row]]] = {".jsonl": _jsonl, ".csv": _csv, ".json": _squad}

@@ -34,7 +34,7 @@ def load_questions(path: Path) -> list[Question]:
     """The questions of a .jsonl or .txt file, plain or packed (.gz, .xz), or of a pipe."""
     kind, compression = split_suffixes(path.name)
     if kind not in _IS_JSON:
-        raise DataError(f"{path} is not a .jsonl or .txt file.", hint="Packed ones end in .gz or .xz.")
+        raise DataError(f"{path} is not a .jsonl or .txt file.", hint="Compressed files end in .gz or .xz.")
     parser, questions = _Parser(str(path), _IS_JSON[kind]), []
     try:
         with open_bytes(path, compression) as stream:
@@ -68,7 +68,7 @@ def arriving_questions(stream: BinaryIO, name: str) -> Iterator[list[Question]]:
 
 def no_questions(name: str) -> DataError:
     """The error for a file that asks nothing."""
-    return DataError(f"{name} holds no questions.", hint='Write one a line, as text or as {"question": "Who won?"}.')
+    return DataError(f"{name} holds no questions.", hint='Write one per line, as text or as {"question": "Who won?"}.')
 
 
 class _Parser:

@@ -139,5 +139,5 @@ def _config_of(folder: Path) -> Path:
 def _not_writable(folder: Path, reason: str) -> ModelError:
     return ModelError(
         f"The config of the model in {folder} cannot be written: {reason}.",
-        hint="Copy the folder to where you may write and name the copy with --model, or see the rates with --dry-run.",
+        hint="Copy the folder to a writable place and give the copy as --model, or see the rates with --dry-run.",
     )

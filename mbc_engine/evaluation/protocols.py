@@ -214,7 +214,7 @@ def retention(
         raise DataError(
             f"{len(stream.documents):,} documents are too few for retention, which needs {first:,} to ask about and at "
             f"least {step:,} more.",
-            hint="Take more documents, or lower `first` and `step` of [retention].",
+            hint="Use more documents, or lower `first` and `step` of [retention].",
         )
     asked = stream.asked_about(first)
     session = _Session(method, stream, sizes[-1], len(sizes) * len(asked), golds, _BATCH, seed)
@@ -251,7 +251,7 @@ def scaling(
     if not filled:
         raise DataError(
             f"{len(stream.documents):,} documents are too few for scaling, which starts at {min(sizes):,}.",
-            hint="Take more documents, or give `scaling` smaller sizes.",
+            hint="Use more documents, or give `scaling` smaller sizes.",
         )
     for size in filled:
         if size not in measured:

@@ -157,8 +157,8 @@ class Cell:
         for part, use in ((learned, "trained"), (self.question_train, "trained"), (validated, "validated")):
             if shared := len(tested & {example.text for example in part}):
                 raise DataError(
-                    f"{shared:,} of the {len(tested):,} documents of {self.dataset.test} are {use} on too.",
-                    hint="Test with documents that nothing was learned from.",
+                    f"{shared:,} of the {len(tested):,} documents of {self.dataset.test} are also {use} on.",
+                    hint="Test on documents that are not in the training or validation data.",
                 )
         found = hashlib.sha256()
         for examples in (self.train, self.question_train, self.validation, self.test.examples):

@@ -178,7 +178,7 @@ _FIGURES: Final[Mapping[str, Sequence[tuple[str, Callable[[Measurement], Interva
     "scaling": (
         ("Scaling: exact match, % (95% interval)", lambda step: step.scores.exact_match, ""),
         ("Scaling: F1, % (95% interval)", lambda step: step.scores.f1, ""),
-        ("Scaling: time to take a document in", lambda step: step.cost.seconds_per_document, "s"),
+        ("Scaling: time to memorise a document", lambda step: step.cost.seconds_per_document, "s"),
         ("Scaling: time to answer a question", lambda step: step.cost.seconds_per_answer, "s"),
         ("Scaling: memory on disk", lambda step: step.cost.on_disk, "B"),
     ),

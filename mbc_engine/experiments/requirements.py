@@ -138,8 +138,8 @@ def _of_cell(cell: Cell, read: Cell, machine: Machine, max_hours: float) -> Cell
             hours = _operations(stage, cell, config, counts) / speed / 3600
         obstacle, follows = f"{missing.name} is {missing.status}" if missing else None, None
         if obstacle is None and taken is not None and taken > machine.memory:
-            room = f"there are {machine.memory / 1e9:.0f} GB on {machine.description}"
-            obstacle = f"it takes at least {taken / 1e9:.0f} GB of memory; {room}"
+            room = f"only {machine.memory / 1e9:.0f} GB available ({machine.description})"
+            obstacle = f"it needs at least {taken / 1e9:.0f} GB of memory; {room}"
         if obstacle is None and hours is not None and hours > max_hours:
             allowed = f"more than the {max_hours:g} allowed"
             obstacle = f"it takes about {hours:,.0f} hours on {machine.description}, {allowed}"

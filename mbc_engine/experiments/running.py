@@ -179,8 +179,8 @@ def _best_rate(name: str, cell: Cell) -> Generator[Event, None, float]:
     rates = cell.settings.rates
     if not cell.validation and len(rates) > 1:
         raise DataError(
-            "There are no questions to choose a learning rate by.",
-            hint="Give --validation, or --train more documents than one: the last are held back.",
+            "There are no questions for choosing a learning rate.",
+            hint="Give --validation, or --train data with several documents: the last are held out.",
         )
     model, weights, window = cell.base_lm("questions"), cell.token_weights(name), cell.settings.document_window
     return (yield from sweep(model, weights, rates, cell.validation, optimiser=cell.base.optimiser, window=window))

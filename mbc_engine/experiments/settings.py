@@ -168,13 +168,13 @@ def _faults(settings: ExperimentSettings) -> Iterator[tuple[str, str]]:
         methods, protocols = settings.of(base)
         if not any(METHODS[name].adapts and METHODS[name].control_of is None for name in methods):
             for protocol in {"retention", "scaling"}.intersection(protocols):
-                wrong = f"none of the methods takes in documents, so {protocol} has nothing to measure"
+                wrong = f"none of the methods memorises documents, so {protocol} has nothing to measure"
                 yield wrong, "Add one that does, such as mbc."
     learners = [name for name in _methods(settings) if METHODS[name].needs_training_data]
     learners += [f"the preset {base.preset}" for base in settings.bases if base.model is None]
     for dataset in settings.datasets:
         if learners and not dataset.train:
-            wrong = f"there is nothing to train {', '.join(learners)} on, for {dataset.title}"
+            wrong = f"there are no questions to train {', '.join(learners)} on for {dataset.title}"
             yield wrong, "Give questions to learn from: --train."
 
 

@@ -99,9 +99,7 @@ class BaseTexts:
         They are equally long, but for a token: a short rest as a step of learning would count as much as all before it.
         """
         if not self._tokenizer.is_fast:
-            raise ModelError(
-                "The base LM's tokenizer does not say where its tokens are in a text.", hint="Take another base LM."
-            )
+            raise ModelError("The base LM's tokenizer does not report token offsets.", hint="Use another base LM.")
         encoded = self._encoded(text, return_offsets_mapping=True)
         ids, spans = encoded["input_ids"], encoded["offset_mapping"]
         count = -(-len(ids) // min(window, self._context - max(1, len(self._begin))))
@@ -332,8 +330,8 @@ class BaseLM(nn.Module):
         coarse = {str(value.dtype).removeprefix("torch.") for value in self.parameters()} - {"float32"}
         if coarse:
             raise ModelError(
-                f"A base LM can only be tuned in float32, and weights of this one are {min(coarse)}.",
-                hint="Hold its weights as float32: model.base_weights=float32.",
+                f"A base LM can only be tuned in float32, but this one has {min(coarse)} weights.",
+                hint="Set model.base_weights=float32.",
             )
         self.model.requires_grad_(True)
 
@@ -466,5 +464,5 @@ def load_base(name: str, *, weights: BaseWeights = "float32", device: str | torc
             kind, locate(name), name=name, weights=weights, rest=rest, device=device, check=key_value_modules
         )
     if tokenizer.eos_token_id is None:
-        raise ModelError(f"The tokenizer of {name} has no token that ends a text.", hint="Take another base LM.")
+        raise ModelError(f"The tokenizer of {name} has no end-of-text token.", hint="Use another base LM.")
     return BaseLM(model, tokenizer)

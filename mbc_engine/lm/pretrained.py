@@ -85,9 +85,9 @@ def steady_packed_layers(model: "PreTrainedModel", rest: torch.dtype, name: str)
         # On a CPU, 4-bit blocks that reach from one row into the next come out wrong.
         if state is not None and module.weight.device.type == "cpu" and state.shape[1] % state.blocksize:
             raise ModelError(
-                f"The weights of {name} cannot be held as nf4 on a CPU: a layer's {state.shape[1]} inputs are no "
+                f"The weights of {name} cannot be held as nf4 on a CPU: a layer's {state.shape[1]} inputs are not a "
                 f"multiple of {state.blocksize}.",
-                hint="Hold them as int8 or float32, or take a GPU.",
+                hint="Use int8 or float32, or a GPU.",
             )
         module.support_avx512bf16_for_cpu = False  # type: ignore[assignment]
         module.register_forward_pre_hook(partial(_in_precision, rest))
@@ -150,8 +150,8 @@ def open_pretrained(
         check(config)
     if getattr(config, "quantization_config", None) is not None:
         raise ModelError(
-            f"The weights of {name} are stored packed.",
-            hint="Name the model they were made from, and say nf4 or int8 in the settings: it is packed when loaded.",
+            f"The weights of {name} are already quantised.",
+            hint="Name the original model and set nf4 or int8 in the settings: it is then quantised when loaded.",
         )
     model = _load_weights(kind, place, config, held, name=name)
     steady_packed_layers(model, rest, name)
@@ -170,8 +170,8 @@ def load_errors(what: str, hint: str) -> Iterator[None]:
         yield
     except torch.OutOfMemoryError as error:
         raise ModelError(
-            f"{what} does not fit into the memory of the device.",
-            hint="Hold its weights as nf4 (model.base_weights, model.documents.weights), or take another --device.",
+            f"{what} does not fit in the device's memory.",
+            hint="Load its weights as nf4 (model.base_weights, model.documents.weights), or use another --device.",
         ) from error
     except unreadable as error:
         if isinstance(error.__cause__, GatedRepoError):
@@ -199,9 +199,7 @@ def _load_weights(
     # Loading compares no shapes of packed layers, and before transformers 5.23 none of the others beside them.
     wrong |= {own for own, module in model.named_modules() if not _is_whole(module)}
     if wrong:
-        raise ModelError(
-            f"The weights of {name} are not those that its config describes: see {min(wrong)}.", hint="Get it again."
-        )
+        raise ModelError(f"The weights of {name} do not match its config: see {min(wrong)}.", hint="Download it again.")
     return model
 
 

@@ -75,7 +75,7 @@ class Writer:
             self._head, self._middle, self._tail = tokenizer(parts, add_special_tokens=False)["input_ids"]
         except (TemplateError, ValueError) as error:
             raise ModelError(
-                f"The chat template of {name} cannot be used: {error}", hint="Take another instruct model."
+                f"The chat template of {name} cannot be used: {error}", hint="Use another instruct model."
             ) from error
         # A tokenizer splits only those of its special tokens that are called so: <tool_call> may be none.
         self._acting = {id for token, id in tokenizer.get_added_vocab().items() if token.strip()}

@@ -146,28 +146,28 @@ def config_of(name: str) -> PretrainedConfig:
     """The config of a pretrained part, from its folder, the local hub cache, or else the table of known ones."""
     place = local_place(name)
     if place is not None:
-        with load_errors(f"The config of {name}", "Get it again."):
+        with load_errors(f"The config of {name}", "Download it again."):
             found: PretrainedConfig = AutoConfig.from_pretrained(place, local_files_only=True, trust_remote_code=False)
             return found
     if name in (known := tomllib.loads((files("mbc_engine.paper") / "architectures.toml").read_text())):
         return AutoConfig.for_model(**known[name])
     raise ModelError(
-        f"How large {name} is, is not known here: it is no folder, and not in the local hub cache.",
-        hint=f"From the hub: hf download {name} config.json",
+        f"The size of {name} is unknown: it is neither a folder nor in the local hub cache.",
+        hint=f"Download its config: hf download {name} config.json",
     )
 
 
 def _empty_base(settings: ModelSettings) -> PreTrainedModel:
     config = config_of(settings.base)
     key_value_modules(config)
-    with load_errors(f"The base LM {settings.base}", "Take another base LM."):
+    with load_errors(f"The base LM {settings.base}", "Use another base LM."):
         dtype = base_dtype(settings.base_weights, _DEVICE)
         return AutoModelForCausalLM.from_config(config, dtype=dtype)  # type: ignore[no-any-return]
 
 
 def _empty_encoder(name: str) -> Encoder:
     config = config_of(name)
-    with load_errors(f"The encoder {name}", "Take a T5, or a model like BERT."):
+    with load_errors(f"The encoder {name}", "Use a T5, or a model like BERT."):
         return Encoder(AutoModel.from_config(config, dtype=torch.float32), None)  # type: ignore[arg-type]
 
 

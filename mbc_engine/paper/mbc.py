@@ -75,8 +75,8 @@ class MBC(CodingModel):
         """The codebook. Raises ModelError if there is none: documents are vectors, and no bank holds these."""
         if self.codebook is None:
             raise ModelError(
-                f"The model {self.name} makes no codes of documents, and a bank holds nothing else.",
-                hint="Take one trained with model.quantised = true; models without codes are there to be compared.",
+                f"The model {self.name} makes no codes, so no bank can be made with it.",
+                hint="Use one trained with model.quantised = true; models without codes are for comparison only.",
             )
         return self.codebook
 
@@ -137,8 +137,8 @@ class MBC(CodingModel):
         gains: list[float] = (with_memory - without).tolist()
         if not all(map(math.isfinite, gains)):
             raise ModelError(
-                "This model computes likelihoods that are not numbers; its training must have diverged.",
-                hint="Take another model.",
+                "This model computes NaN or infinite likelihoods; its training must have diverged.",
+                hint="Use another model.",
             )
         return gains
 

@@ -221,7 +221,7 @@ class CodeMemory(ReadableMemory):
     ) -> Iterator[LogScores]:
         if not np.isfinite(tables).all():  # which would look like damage to the bank
             raise ModelError(
-                "This model computes values that are not numbers; its training must have diverged.",
+                "This model computes NaN or infinite values; its training must have diverged.",
                 hint="Ask with another model.",
             )
         start = 0

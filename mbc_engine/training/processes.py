@@ -156,11 +156,11 @@ def processes_on(device: str, *, trackers: Sequence[str] = (), folder: Path | No
     kind = accelerator.state.distributed_type
     if kind in (DistributedType.DEEPSPEED, DistributedType.MEGATRON_LM):
         raise ConfigError(
-            f"A training cannot be launched with {kind.value}.",
-            hint="FSDP holds parameters in parts; see docs/scale.md.",
+            f"Training cannot be launched with {kind.value}.",
+            hint="Use FSDP to shard parameters; see docs/scale.md.",
         )
     if kind == DistributedType.FSDP and accelerator.state.fsdp_plugin.fsdp_version == 1:
-        raise ConfigError("A training needs the second version of FSDP.", hint="Launch it with fsdp_version: 2.")
+        raise ConfigError("Training needs FSDP version 2.", hint="Launch it with fsdp_version: 2.")
     return Processes(accelerator, accelerator.device if is_launched() else torch.device(device))
 
 

@@ -36,12 +36,12 @@ def at_work(run: Path) -> Iterator[None]:
             lock.release()
     except Timeout as error:
         raise ConfigError(
-            f"Another training is at work in {run}.", hint="Wait for it, or use another --run."
+            f"Another training process is using {run}.", hint="Wait for it, or use another --run."
         ) from error
     except (OSError, SafetensorError) as error:
         raise ConfigError(
-            f"The training in {run} cannot read or write its files: {error}.",
-            hint="Check the path and the room on the disk; --resume continues from the last snapshot.",
+            f"The training run {run} cannot read or write its files: {error}.",
+            hint="Check the path and free disk space; --resume continues from the last snapshot.",
         ) from error
 
 

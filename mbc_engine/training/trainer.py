@@ -375,6 +375,6 @@ def _require_trainable(config: Config, examples: Sequence[QAExample], processes:
     is_beside = config.model.documents.frozen or config.model.questions.frozen or config.training.pca_start
     if processes.shards and is_beside:
         raise ConfigError(
-            "Frozen encoders and training.pca_start do not go with FSDP.",
+            "Frozen encoders and training.pca_start are not supported with FSDP.",
             hint="Launch without FSDP, or train the encoders.",
         )

@@ -147,7 +147,7 @@ def test_a_half_life_that_is_none_is_refused(half_life: float) -> None:
 
 
 def test_days_the_wrong_way_round_are_refused() -> None:
-    with pytest.raises(ConfigError, match="No day is since") as refused:
+    with pytest.raises(ConfigError, match="is later than") as refused:
         Selection(since=date(2024, 5, 2), as_of=FIRST)
     assert refused.value.hint
 

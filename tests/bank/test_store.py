@@ -187,7 +187,7 @@ def test_a_block_too_large_to_be_read_is_not_written(
     made: Any, bank: MemoryBank, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mbc_engine.bank.block._MOST_BYTES", 500)
-    with pytest.raises(BankError, match="too many places"):
+    with pytest.raises(BankError, match="too many sources"):
         bank.put([made.item(f"/{number}", 1) for number in range(100)])
     assert bank.totals() == BankTotals(0, 0, 0)
     bank.put([made.item("/a", 1)])

@@ -113,7 +113,7 @@ def test_debug_shows_the_traceback(mbc, monkeypatch, error, command):
         ("ingest", "Error: Missing argument 'PATH'"),
         ("eval", "Error: There is nothing to evaluate on."),
         ("ask why? --sources many", "Error: Invalid value for '--sources'"),
-        ("ask why? --read backwards", "Error: Invalid value for '--read': There is no read 'backwards'"),
+        ("ask why? --read backwards", "Error: Invalid value for '--read': There is no read mode 'backwards'"),
         ("bank info --quiet --verbose", "Error: --quiet and --verbose contradict each other."),
     ],
 )

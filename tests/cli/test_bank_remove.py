@@ -40,7 +40,7 @@ def test_a_part_goes_alone(mbc, rows):
 def test_a_path_takes_all_parts_and_what_was_read_elsewhere_stays(mbc, rows):
     removed = mbc("bank", "remove", "/rows.jsonl", "--bank", rows)
     assert removed.stdout == (
-        "Removed 3 origins and the 2 documents that had no other; the bank holds 1 document, 3 chunks.\n"
+        "Removed 3 origins and the 2 documents found nowhere else; the bank holds 1 document, 3 chunks.\n"
     )
     assert _names(mbc, rows) == ["/ada.txt"]
 
@@ -100,7 +100,7 @@ def test_a_proof_that_fails_is_an_error(mbc, rows, monkeypatch):
     assert result.exit_code == 5
     assert "1 of 1 removed digest found" in result.stdout
     assert "FAILED" in result.stdout
-    assert "not proved" in result.stderr
+    assert "Could not prove that no trace is left" in result.stderr
 
 
 def test_a_note_says_that_an_ingest_brings_a_file_back(mbc, bank, notes, ingest):

@@ -193,7 +193,7 @@ def test_a_path_means_the_same_from_everywhere(mbc, config, home):
         (("ask.sources", "many"), "Invalid value for '--sources'"),
         (("ask.beams", "0"), "Invalid value for '--beams'"),
         (("ask.sources", "1", "2"), "takes one value, not 2"),
-        (("read", "backwards"), "There is no read 'backwards'"),
+        (("read", "backwards"), "There is no read mode 'backwards'"),
         (("model", "\x1b[31m"), "control characters"),
     ],
 )
@@ -235,7 +235,7 @@ def test_a_wrong_value_is_told_with_the_file(mbc, config, made):
     config.write_text('[ask]\nhalf-life = "soon"')
     result = mbc("ask", "why?", "--bank", made)
     assert result.exit_code == 2
-    assert f"{config} says --half-life soon." in result.stderr
+    assert f"{config} sets --half-life soon." in result.stderr
 
 
 def test_the_way_out_of_an_unknown_key_works(mbc, config, made):

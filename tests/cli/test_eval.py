@@ -71,13 +71,13 @@ def test_the_same_command_goes_on_and_does_nothing_twice(evaluate):
     first, again = (evaluate("--run", "mine", "--json") for _ in range(2))
     assert json.loads(first.stdout)["cells"] == json.loads(again.stdout)["cells"]
     assert "mbc online" in first.stderr
-    assert "1 stage was done before." in again.stderr
+    assert "1 stage was already done." in again.stderr
 
 
 def test_a_run_goes_on_by_its_name_alone(mbc, evaluate):
     evaluate("--run", "mine")
     result = mbc("eval", "--run", "mine")
-    assert (result.exit_code, "1 stage was done before." in result.stderr) == (0, True)
+    assert (result.exit_code, "1 stage was already done." in result.stderr) == (0, True)
 
 
 def test_a_run_with_other_settings_is_refused(evaluate):
@@ -144,7 +144,7 @@ def test_an_unknown_model_is_an_error(mbc, questions):
         (["--data", "newswire:test:2", "newswire:test:3"], "No such command 'newswire:test:3'."),
         (
             ["--data", "newswire:test:2", "--preset", "smollm2-135m"],
-            "There is nothing to train the preset smollm2-135m on",
+            "There are no questions to train the preset smollm2-135m on",
         ),
         (
             ["--data", "newswire:test:2", "--preset", "smollm2-135m", "--model", "mini"],
@@ -183,7 +183,7 @@ def test_an_interrupt_keeps_what_is_done_and_says_how_to_go_on(evaluate, monkeyp
     monkeypatch.setattr(running, "run", run)
     result = evaluate(*both, "--run", "mine", "--json")
     assert (result.exit_code, list(rows_of(json.loads(result.stdout)))) == (0, ["mbc", "mbc-empty"])
-    assert "1 stage was done before." in result.stderr
+    assert "1 stage was already done." in result.stderr
 
 
 def test_a_method_that_learns_is_trained_and_asked(mbc, preset, questions):
@@ -198,7 +198,7 @@ def test_training_on_what_is_tested_is_an_error_that_can_be_put_right_in_the_sam
     arguments = ("--preset", preset, "--data", f"{questions}[2:]", "--method", "mbc", "--set", "training.epochs=1")
     result = mbc("eval", *arguments, "--train", questions, "--run", "mine")
     assert (result.exit_code, result.stdout) == (3, "")
-    assert "trained on too" in result.stderr
+    assert "also trained on" in result.stderr
     assert mbc("eval", *arguments, "--train", f"{questions}[:2]", "--run", "mine").exit_code == 0
 
 
@@ -206,7 +206,7 @@ def test_a_learning_rate_is_not_chosen_by_nothing(mbc, model, questions):
     arguments = ("--model", model, "--data", f"{questions}[1:]", "--train", f"{questions}[:1]", "--method", "uniform")
     result = mbc("eval", *arguments)
     assert (result.exit_code, result.stdout) == (3, "")
-    assert "no questions to choose a learning rate by" in result.stderr
+    assert "no questions for choosing a learning rate" in result.stderr
 
 
 def test_looking_and_bad_input_import_no_torch():

@@ -52,7 +52,7 @@ def test_a_plan_tells_what_is_here_and_what_is_not(grid_eval, home):
     assert lines[2].startswith("tiny-lost\tmissing\there")
     assert lines[2].endswith("0 of 3 stages")
     assert lines[3] == f"Not available: {home}/lost.jsonl[:30], {home}/lost.jsonl[30:]"
-    assert lines[-2].startswith("Memory is the least that the largest stage takes")
+    assert lines[-2].startswith("Memory is the minimum for the largest stage")
     pattern = r"About [\d.e-]+ hours in all, assuming [\d.]+ Tflop/s( \([\d.]+ in bf16\))?, 256 tokens a document"
     assert re.match(pattern, lines[-1])
     assert not (home / "XDG_DATA_HOME" / "mbc" / "evaluations").exists()
@@ -89,7 +89,7 @@ def test_what_was_missing_is_done_when_it_is_there(grid_eval, questions, home):
     report = json.loads(result.stdout)
     assert [cell["name"] for cell in report["cells"]] == ["tiny-moves", "tiny-lost"]
     assert report["missing"] == []
-    assert "3 stages were done before." in result.stderr
+    assert "3 stages were already done." in result.stderr
 
 
 def test_stages_that_take_too_long_are_skipped(grid_eval):

@@ -13,8 +13,8 @@ import pytest
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["-", "--engine", "ray"], "--engine ray does not go with stdin"),
-        (["notes", "--engine", "ray", "--watch"], "--engine ray does not go with --watch"),
+        (["-", "--engine", "ray"], "--engine ray cannot be combined with stdin"),
+        (["notes", "--engine", "ray", "--watch"], "--engine ray cannot be combined with --watch"),
         (["notes", "--engine", "ray", "--actor-cpus", "0"], "a CPU or a GPU"),
         (["notes", "--engine", "dask"], "--engine"),
         (["notes", "--engine", "ray", "--actors", "0"], "--actors"),

@@ -19,7 +19,7 @@ from mbc_engine.errors import ConfigError
         (["--host", "::"], "reached from other machines", "--token-file"),
         (["--token-file", "missing"], "cannot be read", "permissions"),
         (["--token-file", "short"], "is not valid", "openssl rand"),
-        (["--documents", "notes"], "holds other files", "--documents"),
+        (["--documents", "notes"], "contains files other than", "--documents"),
         (["--documents", "short"], "cannot be used", "--documents"),
         (["--port", "65536"], "--port", "--help"),
         (["--max-body", "0"], "--max-body", "--help"),
@@ -66,7 +66,7 @@ def test_a_model_that_is_not_there_leaves_nothing_behind(mbc: Callable[..., Any]
         (["--bank", "b.mbc", "--bank", "missing.mbc"], "No bank at missing.mbc", 5),
         (["--bank", "notes/ada.txt"], "not a bank", 5),
         (["--bank", "memory.mbc", "--bank", "memory.mbc"], "twice", 2),
-        (["--bank", "memory.mbc", "--weight", "1", "--weight", "2"], "weights (2) and of banks (1) differ", 2),
+        (["--bank", "memory.mbc", "--weight", "1", "--weight", "2"], "weights (2) does not match", 2),
     ],
 )
 def test_wrong_banks_are_told_before_a_model_is_loaded(

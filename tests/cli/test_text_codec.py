@@ -54,7 +54,7 @@ def test_an_ingest_says_that_the_bank_can_be_asked_and_recodes_its_texts(ingest,
     assert "recoded " in result.stdout
     name, under, others = facts(mbc, "b.mbc")
     assert (name, others) == ("5eed" * 4, 0)
-    assert f"{under} under language model 5eed" in mbc("bank", "info", "--bank", "b.mbc").stdout
+    assert f"{under} with language model 5eed" in mbc("bank", "info", "--bank", "b.mbc").stdout
     again = ingest(stories, "--bank", "b.mbc", "--codec", "lm", "--json")
     assert json.loads(again.stdout)["recoded"] is None
     assert "You can ask questions now" not in again.stderr

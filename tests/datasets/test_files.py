@@ -173,8 +173,8 @@ def test_what_was_written_is_read_from_either_kind_of_file(load, rows):
         ("a.jsonl.gz", gzip.compress(as_lines(ROW).encode(), mtime=0)[:-9], "cannot be read: Compressed file ended"),
         ("a.jsonl.xz", b"not packed", "cannot be read"),
         ("a.json", "{", "a.json cannot be read: "),
-        ("a.json", as_lines(ROW), "a.json is not laid out like SQuAD's"),
-        ("a.json", json.dumps([ROW]), "a.json is not laid out like SQuAD's"),
+        ("a.json", as_lines(ROW), "a.json is not in SQuAD's format"),
+        ("a.json", json.dumps([ROW]), "a.json is not in SQuAD's format"),
     ],
 )
 def test_a_wrong_file_says_what_is_wrong_and_where(load, name, content, said):

@@ -200,7 +200,7 @@ def test_a_model_whose_gains_are_no_numbers_is_not_calibrated(tiny: Any, example
     model.prefix.requires_grad_(False)
     for parameter in model.prefix.parameters():
         parameter.fill_(float("nan"))
-    with pytest.raises(ModelError, match="likelihoods that are not numbers"):
+    with pytest.raises(ModelError, match="NaN or infinite likelihoods"):
         calibrated(model, examples(40), bank_documents=20)
 
 

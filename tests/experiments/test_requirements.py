@@ -65,7 +65,7 @@ def test_a_stage_that_takes_more_memory_than_there_is_takes_what_follows_with_it
     small = Machine("cpu", "2 cores", memory=most - 1, speed=1e12, has_hub=False)
     cell = only(experiment, small)
     stood = {stage.name: stage for stage in cell.stages if stage.obstacle}
-    assert "of memory; there are 0 GB on 2 cores" in stood["prepare questions"].obstacle
+    assert "of memory; only 0 GB available (2 cores)" in stood["prepare questions"].obstacle
     answering = stood["closed-book online"]
     assert (answering.obstacle, answering.follows) == ("prepare questions cannot be done", "prepare questions")
     assert ("tiny-moves", "prepare questions") in obstacles([cell])
@@ -102,7 +102,7 @@ def test_sizes_that_nobody_knows_are_no_error(settings, name):
     experiment = settings(methods=["mbc"])
     base = experiment.bases[0].model_copy(update={"changes": [f"model.base={name}"]})
     cell = only(experiment.model_copy(update={"bases": [base]}), LARGE)
-    assert f"How large {name} is, is not known here" in cell.unknown
+    assert f"The size of {name} is unknown" in cell.unknown
     assert (cell.memory, cell.hours) == (None, None)
 
 

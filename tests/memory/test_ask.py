@@ -335,7 +335,7 @@ def test_gains_that_are_no_numbers_are_an_error(tiny: Any, folder: Path, tmp_pat
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [folder]))
         model.base.log_likelihood = lambda *_: torch.tensor([0.0, -torch.inf])
-        with pytest.raises(ModelError, match="likelihoods that are not numbers") as refused:
+        with pytest.raises(ModelError, match="NaN or infinite likelihoods") as refused:
             Memory(bank, model).ask(["Who won?"])
     assert refused.value.hint
 

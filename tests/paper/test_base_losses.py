@@ -138,7 +138,7 @@ def test_a_piece_of_even_weights_has_the_loss_of_writing_it(tuned: BaseLM) -> No
 
 def test_rounded_weights_cannot_be_tuned(tiny: Any) -> None:
     base = load_base(str(tiny.bases["llama"]), weights="bf16")
-    with pytest.raises(ModelError, match=r"only be tuned in float32, and weights of this one are bfloat16\.") as caught:
+    with pytest.raises(ModelError, match=r"only be tuned in float32, but this one has bfloat16 weights\.") as caught:
         base.tune()
     assert caught.value.hint
     assert not any(parameter.requires_grad for parameter in base.parameters())

@@ -225,7 +225,7 @@ def test_other_weights_than_expected_are_not_kept(
     package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(embedded, "_WEIGHTS_DIGEST", "0" * 64)
-    with pytest.raises(ModelError, match="weights of the language model are wrong"):
+    with pytest.raises(ModelError, match="weights of the language model are corrupt"):
         find_language_model()
     assert not [name for name in entries(tmp_path / "cache" / "mbc" / "models") if not name.endswith(".lock")]
 

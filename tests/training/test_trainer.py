@@ -168,7 +168,7 @@ def test_a_second_training_in_the_same_folder_is_refused(tiny: Any, tmp_path: Pa
     first = train(tiny.config("gpt2", "bert"), examples(20), [], tmp_path / "run", cache=tmp_path / "cache")
     next(first)
     second = train(tiny.config("gpt2", "bert"), examples(20), [], tmp_path / "run", cache=tmp_path / "c", resume=True)
-    with pytest.raises(ConfigError, match="Another training is at work"):
+    with pytest.raises(ConfigError, match="Another training process is using"):
         next(second)
     first.close()
 

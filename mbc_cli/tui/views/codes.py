@@ -38,7 +38,7 @@ _ABOUT: Final = (
     "A code is an entry of a codebook; a chunk is stored as one code of each codebook.\n"
     "Perplexity is the number of codes effectively in use, highest if used evenly."
 )
-_OTHER_CODEBOOK: Final = "The bank has codes of another codebook than the run's."
+_OTHER_CODEBOOK: Final = "The bank's codes come from a different codebook than the run's."
 _LAYER: Final = Binding.Group("Layer", compact=True)
 _BOOK: Final = Binding.Group("Codebook", compact=True)
 

@@ -63,10 +63,10 @@ class TrainView(View):
 
     NAME, TITLE, ABOUT = "train", "Train", "Follow training runs live and compare two; start, pause and stop them"
     HELP = """
-    Lines are measured in training, points in validations. `┊` marks where codes start being learned, `▴` where unused
+    Lines are from training, points from validation. `┊` marks where codes start being learned, `▴` where unused
     codes were reset. In a comparison, the second run is drawn with `+` and `◆`.
 
-    `[` and `]` turn to further plots. Training continues after the dashboard closes; `mbc tui --run` opens a run of any
+    `[` and `]` page through plots. Training continues after the dashboard closes; `mbc tui --run` opens a run in any
     folder.
     """
     BINDINGS: ClassVar[list[BindingType]] = [
