@@ -221,7 +221,7 @@ class Memory:
 
         With `watch`, changes of the files are memorised too, until `stop` is set, as by `mbc_engine.watch`.
         `keeps_origins` and `keeps_text` are for a new bank; None keeps text if the model reads it. With the codec `lm`,
-        texts are recoded under the language model once all documents are stored, if it is installed.
+        texts are recoded with the language model once all documents are stored, if it is installed.
 
         Raises DataError if a path does not exist, BankError if the bank cannot be written, ModelMismatch if another
         model wrote it.
