@@ -175,13 +175,14 @@ class Cell:
         if METHODS[name].is_fine_tuned:
             model, weights, window = self.base_lm("questions"), self.token_weights(name), self.settings.document_window
             return FineTuned(model, weights, rate=self.rates[name], optimiser=self.base.optimiser, window=window)
+        questions, reader = self.settings.question_training.precision, self.settings.reading_training.precision
         match name:
             case "closed-book":
-                return reading.ClosedBook(self.base_lm("questions"))
+                return reading.ClosedBook(self.base_lm("questions", questions))
             case "bm25":
-                return reading.BM25Reading(self.base_lm("reader"))
+                return reading.BM25Reading(self.base_lm("reader", reader))
             case "oracle":
-                return reading.OracleReading(self.base_lm("reader"), self.test.examples)
+                return reading.OracleReading(self.base_lm("reader", reader), self.test.examples)
             case "retriever-reader":
                 return reading.RetrieveAndRead(load_model(self.base.model or "", device=self.device))  # type: ignore[arg-type]
         return self._memory_method(name)
@@ -234,13 +235,13 @@ class Cell:
             self._held[name] = checkpoint.load_model(given or self.prepared / name / MODEL, device=self.device)
         return self._held[name]
 
-    def base_lm(self, name: str = "") -> "BaseLM":
+    def base_lm(self, name: str = "", weights: Literal["float32", "bf16"] = "float32") -> "BaseLM":
         """A base LM trained on questions, `questions` or `reader`; the published one where there is no name or nothing to
         train on."""
         from mbc_engine.lm.base import load_base
 
-        is_trained = name and self.train
-        return load_base(str(self.prepared / name) if is_trained else self.config().model.base, device=self.device)
+        path = str(self.prepared / name) if name and self.train else self.config().model.base
+        return load_base(path, weights=weights, device=self.device)
 
     def why_not(self, method: str) -> str | None:
         from mbc_engine.methods.memory_methods import indistinguishable_up_to
