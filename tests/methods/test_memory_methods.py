@@ -147,5 +147,5 @@ def test_the_read_mode_is_heeded(tiny: Any, examples: Any) -> None:
     model = tiny.model("gpt2", "bert", *CODES)
     method = MemoryMethod(model, read_mode="nothing")
     method.adapt([examples(1)[0].text])
-    with pytest.raises(Exception, match="no read 'nothing'"):
+    with pytest.raises(Exception, match="no read mode 'nothing'"):
         method.answer(["Who?"])
