@@ -22,7 +22,9 @@ class QuestionSettings(BaseModel):
     epochs: PositiveInt = 8
     batch_size: PositiveInt = 32
     learning_rate: Rate = 1e-4
-    precision: Literal["float32", "bf16"] = Field("float32", description="of products in training, and of the weights that answer afterwards")
+    precision: Literal["float32", "bf16"] = Field(
+        "float32", description="of products in training, and of the weights that answer afterwards"
+    )
     most_train: PositiveInt | None = Field(None, description="most training questions")
 
 

@@ -27,6 +27,16 @@ def test_no_control_leads(cell_of, results_of, predict):
     assert [(test.first, test.second) for test in cell.against_leader] == [("mbc", "uniform")]
 
 
+def test_mbc_is_tested_against_mac_whoever_leads(cell_of, results_of, predict):
+    def pairs(**right: int):
+        cell = cell_of({name: results_of(predict(count, 10)) for name, count in right.items()})
+        return [(test.first, test.second) for test in cell.against_leader]
+
+    assert pairs(mbc=2, mac=3, uniform=4) == [("mbc", "uniform"), ("mac", "uniform"), ("mbc", "mac")]
+    assert pairs(mbc=3, mac=2, uniform=1) == [("mac", "mbc"), ("uniform", "mbc")]
+    assert pairs(mbc=2, mac=3, uniform=1) == [("mbc", "mac"), ("uniform", "mac")]
+
+
 def test_published_figures_stand_beside_ours_and_for_what_was_not_run(cell_of, published, results_of, predict):
     published(
         mbc={"exact_match": 3.5, "f1": 8.0, "retention": []}, uniform={"exact_match": 1.0, "f1": 2.0, "retention": []}

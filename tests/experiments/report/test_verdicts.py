@@ -47,7 +47,9 @@ def test_bad_news_comes_first_and_banks_before_other_methods(report_of, results_
         ("no", ("mbc-empty",)),
         ("yes", ("mbc-wrong",)),
         ("worse", ("closed-book",)),
+        ("yes", ("closed-book",)),
     ]
+    assert [verdict.methods for verdict in report.verdicts[2:]] == [("uniform",), ("mbc",)]
     assert sentence(report.verdicts[2]).startswith(
         "Uniform is worse than Closed book: EM 25.0 for Closed book, 0.0 for Uniform (difference "
     )

@@ -75,7 +75,7 @@ def test_answers_that_are_gone_are_noticed(make_experiment):
 def test_json_begins_with_verdicts_and_holds_figures(written):
     report = json.loads(written.report_json.read_text())
     assert [*report][:2] == ["verdicts", "cautions"]
-    assert [verdict["outcome"] for verdict in report["verdicts"]] == ["unchecked", "yes", "no"]
+    assert [verdict["outcome"] for verdict in report["verdicts"]] == ["unchecked", "yes", "no", "yes"]
     row = report["cells"][0]["rows"][0]
     assert row["online"]["scores"]["exact_match"] == {"value": 50.0, "low": 48.0, "high": 52.0}
     assert report["origin"]["environments"][0]["seed"] == 3
