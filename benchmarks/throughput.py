@@ -15,7 +15,7 @@ def training_written(found: dict[str, Result]) -> Iterator[str]:
     """A section on training."""
     yield (
         "Forward, backward, clipping and Adam over SQuAD's questions and paragraphs, with the preset's settings, "
-        "real tokenizers and random weights. *Naive* is our code with the unnecessary work of the published code: "
+        "real tokenizers and random weights. *Naive* is our code with the unnecessary work of the released code: "
         "documents padded to 1,022 tokens for the amortizer, questions to 104, questions with answers to 128 for the "
         "base LM, logits of every position, and three more passes of the base LM in each training pass, two of them "
         "over the padded documents, for logged figures. Both train the same model in turns, with the same loss. "

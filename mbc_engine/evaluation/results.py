@@ -5,7 +5,7 @@ All shares are in percent.
 
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -304,10 +304,16 @@ class ExperimentFolder:
                 hint="Check the path and free disk space; run again to continue from the last finished stage.",
             ) from error
 
-    def begin(self, settings: Mapping[str, Any], environment: Mapping[str, Any]) -> None:
+    def begin(
+        self,
+        settings: Mapping[str, Any],
+        environment: Mapping[str, Any],
+        *,
+        check_moved: Callable[[], None] = lambda: None,
+    ) -> None:
         """Note what is done here, or make sure that it is what was begun; the environment is added if it is a new one.
 
-        Files of datasets may have moved: `CellFolder.require_same_questions` goes by what they say.
+        Files of datasets may have moved to other folders, if `check_moved` raises nothing.
         """
         import tomlkit
 
@@ -325,6 +331,8 @@ class ExperimentFolder:
             if others:  # it failed before its first stage: there is nothing that could be mixed up
                 for path in (self.events, self._environments, self._settings):
                     path.unlink(missing_ok=True)
+            elif self.settings() != now:
+                check_moved()
         if not self.is_there or self.settings() != now:
             with atomic_write(self._settings) as file:
                 file.write(given.encode())
@@ -358,10 +366,17 @@ def _without_folders(settings: Mapping[str, Any]) -> dict[str, Any]:
     def bare(value: Any) -> Any:
         if isinstance(value, list):
             return [bare(one) for one in value]
-        return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
+        return Path(value).name if Path(str(value)).is_absolute() else value
 
-    datasets = [{name: bare(value) for name, value in own.items()} for own in settings.get("datasets", [])]
-    return {**settings, "datasets": datasets}
+    places = ("train", "questions_train", "validation", "test")
+    return {
+        **settings,
+        "datasets": [
+            {name: bare(value) if name in places else value for name, value in own.items()}
+            for own in settings.get("datasets", [])
+            if isinstance(own, dict)
+        ],
+    }
 
 
 def _write(path: Path, value: Any, kind: TypeAdapter[Any]) -> None:

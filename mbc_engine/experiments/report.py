@@ -17,12 +17,14 @@ from mbc_engine.experiments import registry
 from mbc_engine.experiments.cells import Cell, cells
 from mbc_engine.experiments.registry import METHODS, controls_of, title_of
 from mbc_engine.experiments.settings import BaseSettings, DatasetSettings, settings_in
+from mbc_engine.names import READ_MODES
 from mbc_engine.runs.event_log import EventFollower, read_events
 from mbc_engine.runs.training_runs import EVENTS
 
 Judgement = Literal["worse", "no", "unchecked", "partly", "yes"]
 # Below this, one question is a percentage point or more.
 _FEW_QUESTIONS: Final = 100
+_READS: Final = ("", *(f"-{read}" for read in READ_MODES))
 _MOST_NAMED: Final = 4  # of a grid that has just begun there are hundreds of stages to do
 NOTHING: Final = "\N{EN DASH}"
 # What turns, hides or breaks text: controls (C0, DEL, C1), bidirectional marks, line separators, tags, lone surrogates.
@@ -65,7 +67,7 @@ class MethodReport:
 @dataclass(frozen=True)
 class CellReport:
     """A base LM on a dataset, with its tests; `leader` has the best EM, spoilt banks and the oracle aside; `asked` are
-    the methods that the experiment asks for here."""
+    the methods that the experiment asks for here. `against_leader` has MBC against MAC too."""
 
     name: str
     base: str
@@ -179,8 +181,8 @@ def cell_report(
     ranked = {row.method: row.online.scores for row in rows if row.online and row.is_ranked}
     leader = max(ranked, key=lambda name: (ranked[name].exact_match.value, ranked[name].f1.value), default=None)
     to_lead = [(row.method, leader) for row in rows if leader and row.method != leader and not row.is_control]
-    if leader not in ("mbc", "mac"):
-        to_lead.append(("mbc", "mac"))  # the paper's comparison, whoever leads
+    # The paper's comparison, whoever leads.
+    to_lead += [(f"mbc{read}", f"mac{read}") for read in _READS if leader not in (f"mbc{read}", f"mac{read}")]
     return CellReport(
         f"{base.name}-{dataset.name}",
         base.title,

@@ -65,7 +65,8 @@ def run(
     """
     kept = ExperimentFolder(folder)
     with kept.at_work():
-        kept.begin(settings.model_dump(exclude_none=True), environment(settings.seed, device, command))
+        given, here = settings.model_dump(exclude_none=True), environment(settings.seed, device, command)
+        kept.begin(given, here, check_moved=lambda: _require_same_questions(settings, kept))
         log = EventLog(kept.events)
         try:
             for event in _events(settings, kept, cache, device, skips, obstacles or {}, stop or threading.Event()):
@@ -74,6 +75,12 @@ def run(
                 yield event
         finally:
             log.close()
+
+
+def _require_same_questions(settings: ExperimentSettings, folder: ExperimentFolder) -> None:
+    for cell in cells(settings):
+        if (folder.path / cell.name).is_dir():
+            folder.cell(cell.name).require_same_questions(cell.digest())
 
 
 def _events(

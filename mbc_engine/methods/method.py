@@ -23,7 +23,7 @@ class QuestionSettings(BaseModel):
     batch_size: PositiveInt = 32
     learning_rate: Rate = 1e-4
     precision: Literal["float32", "bf16"] = Field(
-        "float32", description="of products in training, and of the weights that answer afterwards"
+        "float32", description="of products in training, and of weights that answer without being fine-tuned"
     )
     most_train: PositiveInt | None = Field(None, description="most training questions")
 

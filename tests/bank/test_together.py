@@ -119,9 +119,9 @@ def test_the_weight_of_an_empty_bank_is_none(made: Any, files: list[Path]) -> No
 @pytest.mark.parametrize(
     ("weights", "told"),
     [
-        ([1.0], r"weights \(1\) and of banks \(2\) differ"),
-        ([1.0, 2.0, 3.0], r"weights \(3\) and of banks \(2\) differ"),
-        ([], r"weights \(0\) and of banks \(2\) differ"),
+        ([1.0], r"weights \(1\) does not match the number of banks \(2\)"),
+        ([1.0, 2.0, 3.0], r"weights \(3\) does not match the number of banks \(2\)"),
+        ([], r"weights \(0\) does not match the number of banks \(2\)"),
         ([1.0, 0.0], "0 is not a valid weight"),
         ([-1.0, 1.0], "-1 is not a valid weight"),
         ([1.0, math.nan], "nan is not a valid weight"),

@@ -124,3 +124,14 @@ def test_a_stage_is_done_when_its_result_is_kept(settings, tmp_path):
     folder.keep_prepared("mbc")
     assert prepare.is_done(folder)
     assert not any(stage.is_done(folder) for stage in asked)
+
+
+def test_what_answers_without_being_tuned_has_the_weights_of_its_training(settings, monkeypatch):
+    given = settings(question_training={"epochs": 1, "precision": "bf16"})
+    (cell,) = cells(given)
+    loaded = []
+    monkeypatch.setattr("mbc_engine.lm.base.load_base", lambda path, **how: loaded.append((path, how["weights"])))
+    cell.method("closed-book")
+    cell.base_lm("questions")
+    questions = str(cell.prepared / "questions")
+    assert loaded == [(questions, "bf16"), (questions, "float32")]

@@ -1,3 +1,4 @@
+import shutil
 import threading
 from pathlib import Path
 
@@ -123,6 +124,23 @@ def test_other_settings_are_refused(work, settings):
     work(settings(methods=["mbc-empty"]))
     with pytest.raises(ConfigError, match="other settings: seed"):
         work(settings(methods=["mbc-empty"], seed=1))
+
+
+def test_moved_data_is_the_same_only_with_the_same_questions(work, settings, tmp_path):
+    given = settings(methods=["mbc-empty"])
+    work(given)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    test = shutil.copy(given.datasets[0].test, elsewhere)
+    moved = given.model_copy(update={"datasets": [given.datasets[0].model_copy(update={"test": test})]})
+    assert not of_kind(work(moved), StageStarted)
+    kept = (tmp_path / "run" / "experiment.toml").read_text()
+    assert test in kept
+    assert not of_kind(work(given), StageStarted)
+    Path(test).write_text(Path(test).read_text().replace("Where", "Whither", 1))
+    with pytest.raises(DataError, match="The questions of tiny-people have changed since the evaluation began"):
+        work(moved)
+    assert test not in (tmp_path / "run" / "experiment.toml").read_text()
 
 
 def test_results_of_other_questions_do_not_stand_beside_those_that_are_there(work, settings, tmp_path):

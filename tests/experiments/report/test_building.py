@@ -35,6 +35,8 @@ def test_mbc_is_tested_against_mac_whoever_leads(cell_of, results_of, predict):
     assert pairs(mbc=2, mac=3, uniform=4) == [("mbc", "uniform"), ("mac", "uniform"), ("mbc", "mac")]
     assert pairs(mbc=3, mac=2, uniform=1) == [("mac", "mbc"), ("uniform", "mbc")]
     assert pairs(mbc=2, mac=3, uniform=1) == [("mbc", "mac"), ("uniform", "mac")]
+    flat = {"mbc-flat": 2, "mac-flat": 3, "mac-routed": 3}
+    assert pairs(**flat, uniform=4)[-1] == ("mbc-flat", "mac-flat")
 
 
 def test_published_figures_stand_beside_ours_and_for_what_was_not_run(cell_of, published, results_of, predict):
