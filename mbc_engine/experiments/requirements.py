@@ -214,7 +214,8 @@ def _stream(kind: str, settings: ExperimentSettings, counts: dict[str, int]) -> 
     if kind == "rate":
         return len(settings.rates) * counts["swept documents"], len(settings.rates) * counts["swept questions"]
     if kind == "scaling":
-        sizes = sum(size <= documents for size in settings.scaling)
+        asked = min(settings.bank_documents or documents, documents)  # by the online stage, and not again
+        sizes = sum(size <= documents and size != asked for size in settings.scaling)
         return sizes * documents, sizes * questions
     retained = range(own.first, min(own.first + own.further, documents) + 1, own.step)
     if kind != "retention" or not retained:
