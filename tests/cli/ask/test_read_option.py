@@ -15,7 +15,7 @@ def test_reads_are_known_without_the_engine():
 def test_an_unknown_read_is_an_error_before_any_model_is_loaded(mbc, bank, read):
     result = mbc("ask", QUESTION, "--bank", bank, "--model", "no-such-model", "--read", read)
     assert result.exit_code == 2
-    assert "There are flat, hierarchical, routed" in result.stderr
+    assert "Read modes: flat, hierarchical, routed" in result.stderr
 
 
 @pytest.mark.parametrize("read", ["flat:3", "hierarchical:1", "routed:0"])
