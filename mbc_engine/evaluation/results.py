@@ -321,19 +321,19 @@ class ExperimentFolder:
         if given != storable(given):
             wrong = "The settings cannot be written as text; perhaps the name of a file is not UTF-8."
             raise ConfigError(wrong, hint="Rename the file.")
-        now = tomllib.loads(given)
-        if self.is_there:
-            before, asked = _without_folders(self.settings()), _without_folders(now)
-            others = sorted(name for name in before.keys() | asked.keys() if before.get(name) != asked.get(name))
+        before, now = self.settings() if self.is_there else None, tomllib.loads(given)
+        if before is not None:
+            kept, asked = _without_folders(before), _without_folders(now)
+            others = sorted(name for name in kept.keys() | asked.keys() if kept.get(name) != asked.get(name))
             if others and _folders(self.path):
                 wrong = f"{self.path} holds an evaluation with other settings: {', '.join(others)}."
                 raise ConfigError(wrong, hint="Use another folder, or the settings that it was begun with.")
             if others:  # it failed before its first stage: there is nothing that could be mixed up
                 for path in (self.events, self._environments, self._settings):
                     path.unlink(missing_ok=True)
-            elif self.settings() != now:
+            elif before != now:
                 check_moved()
-        if not self.is_there or self.settings() != now:
+        if before != now:
             with atomic_write(self._settings) as file:
                 file.write(given.encode())
         known, passing = self.environments(), {"date": None, "command": None}
