@@ -27,7 +27,10 @@ _ERRORS: Final = {
     sqlite3.SQLITE_READONLY: ("cannot be written.", "Check the permissions of the file and its folder."),
     sqlite3.SQLITE_CANTOPEN: ("cannot be opened.", "Check the permissions of the file and its folder."),
     sqlite3.SQLITE_FULL: ("cannot grow: the disk is full.", "Free some space and try again; nothing stored was lost."),
-    sqlite3.SQLITE_IOERR: ("cannot be read or written: the disk reports an error.", "Check the free disk space."),
+    sqlite3.SQLITE_IOERR: (
+        "cannot be read or written: the disk reports an error.",
+        "Free some space if the disk is full; otherwise check the disk itself.",
+    ),
 }
 _SIGNS_OF_DAMAGE: Final = {
     sqlite3.SQLITE_CORRUPT,
