@@ -1,10 +1,8 @@
 """What a bank weighs and how fast it is, beside a row a document and beside what other methods keep.
 
     python benchmarks/bank.py [--chunks 1000000]
-    python benchmarks/bank.py --ingest FOLDER_OR_FILE [--workers 1 0]
 
-Codes come from a generator with a fixed seed; `--ingest` measures real files with `mini` instead. Every figure of speed
-is of one process on an otherwise idle machine.
+Codes come from a generator with a fixed seed. Every figure of speed is of one process on an otherwise idle machine.
 """
 
 import argparse
@@ -33,7 +31,7 @@ from mbc_engine.bank import (
     verify,
 )
 from mbc_engine.bank.text_codec import encode_chunk
-from mbc_engine.events import BankVerified, IngestFinished
+from mbc_engine.events import BankVerified
 from mbc_engine.text import Chunk
 
 T5_WIDTH = 768  # D of the T5-base that MAC and the paper's larger models use
@@ -251,36 +249,15 @@ def scale(folder: Path, chunks: int) -> None:
         rows.unlink()
 
 
-def ingest_real(folder: Path, source: Path, numbers: list[int]) -> None:
-    """Ingest real files with `mini`: rate, and the share of time that the model was at work."""
-    from mbc_engine import ingest, load_model, open_bank
-
-    model = load_model("mini")
-    for workers in numbers:
-        with open_bank(model, folder / f"real{workers}.mbc") as bank:
-            *_, last = ingest(model, bank, [source], workers=workers)
-        assert isinstance(last, IngestFinished)
-        print(
-            f"{workers} reading processes: {last.documents:,} documents, {last.chunks:,} chunks, {last.seconds:.0f} s, "
-            f"{last.chunks / last.seconds:.1f} chunks/s, in the encoder {last.encoding / last.seconds:.1%}; "
-            f"{last.file_bytes:,} bytes, of which codes {last.code_bytes:,}"
-        )
-
-
 def main() -> None:
     """Print all figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--chunks", type=int, default=1_000_000, help="chunks of the large banks")
     parser.add_argument("--weigh", type=int, default=100_000, help="chunks of the banks that are weighed")
-    parser.add_argument("--ingest", type=Path, metavar="PATH", help="measure real files with mini instead")
-    parser.add_argument("--workers", type=int, nargs="+", default=[1, 0], help="reading processes, one run each")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        if args.ingest:
-            ingest_real(Path(folder), args.ingest, args.workers)
-        else:
-            weigh(Path(folder), args.weigh)
-            scale(Path(folder), args.chunks)
+        weigh(Path(folder), args.weigh)
+        scale(Path(folder), args.chunks)
 
 
 if __name__ == "__main__":

@@ -14,14 +14,15 @@ from typing import Final
 import bank as banks
 import torch
 from measuring import in_a_new_process, seconds_of
-from scale_banks import FORMS, TOP
-from scale_shards import QUESTION
 
 from mbc_engine import load_model
 from mbc_engine.bank import MemoryBank, Selection, delete
 from mbc_engine.mini.model import RetrieverReader
 
+FORM: Final = banks.Form("mini", banks.MINI, banks.MINI_DIM, 1, keeps_origins=True, keeps_text=True)
 CHUNKS: Final = 1 << 20
+QUESTION: Final = "Who was appointed to lead the harbour authority after the storm?"
+TOP: Final = 64  # documents that a search ranks
 SEVERAL: Final = 16
 PROCESSES: Final = 5
 LATER: Final = 3  # more searches in each process
@@ -38,7 +39,7 @@ def make_bank(path: str) -> None:
     """Make the bank under another name first: one whose making is interrupted is not taken for whole."""
     unfinished = Path(f"{path}.part")
     delete(unfinished)
-    banks.filled(unfinished, FORMS["mini"], CHUNKS)
+    banks.filled(unfinished, FORM, CHUNKS)
     unfinished.replace(path)
 
 

@@ -161,29 +161,6 @@ def startup_written(found: dict[str, Result]) -> Iterator[str]:
     )
 
 
-TRACED_BEFORE: Final = {
-    "ask": {"functions": 381, "files": 69, "connections": 4, "SELECTs": 38},
-    "ingest": {"functions": 313, "files": 59, "connections": 1, "SELECTs": 15},
-}
-
-
-def trace_written(found: dict[str, Result]) -> Iterator[str]:
-    """The section on what a command runs through."""
-    yield (
-        "Functions of both packages that run for one question and for ingesting three files, the files that hold them, "
-        "and what they ask of SQLite, counted by [trace.py](../benchmarks/trace.py) in a new process. *Before* is the "
-        "same count at commit 68f3a84, before `Memory` opened and scanned a bank once per question and looked a "
-        "document up once, in the transaction that writes it."
-    )
-    yield from table(
-        ["", *(heading for name in found["ask"] for heading in (name, "before"))],
-        [
-            [f"`mbc {command}`", *(str(count) for name in own for count in (own[name], TRACED_BEFORE[command][name]))]
-            for command, own in found.items()
-        ],
-    )
-
-
 def training_steps(
     shape: str,
     device: str,
@@ -245,13 +222,6 @@ SECTIONS: Final = {
             lambda _: [Step("startup", "startup", "measure", one_thread=False)],
             startup_written,
             seed="3 (generated news)",
-        ),
-        Section(
-            "trace",
-            "What a command runs through",
-            lambda _: [Step(name, "trace", "counts", (name,), one_thread=False) for name in TRACED_BEFORE],
-            trace_written,
-            seed="none",
         ),
         Section(
             "training",
