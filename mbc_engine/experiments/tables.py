@@ -127,9 +127,7 @@ def _tests(cell: CellReport) -> Table:
         (titles[test.first], titles[test.second], _count(test.questions), *_differences(test))
         for test in (*cell.against_leader, *cell.against_controls)
     ]
-    return Table(
-        "Paired tests: against the leader, MBC against MAC, and against controls", columns, lines, is_detail=True
-    )
+    return Table("Paired tests", columns, lines, is_detail=True)
 
 
 def _retention(cell: CellReport) -> Table:
