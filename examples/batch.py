@@ -1,4 +1,4 @@
-"""Ask many questions at once, of the documents of one year alone, and write a line of JSON for each."""
+"""Ask many questions at once, using only the documents of one year, and print one line of JSON per answer."""
 
 import json
 from datetime import date

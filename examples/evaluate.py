@@ -1,4 +1,4 @@
-"""How well a memory answers: the words of its answers, its first source, and what it takes on the disk.
+"""Evaluate a memory: the quality of its answers, its first source, and its size on disk.
 
     python examples/evaluate.py [STORIES]
 

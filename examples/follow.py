@@ -1,8 +1,8 @@
-"""Follow an ingest: its progress, what was left out and why, and a Ctrl-C that loses nothing.
+"""Follow an ingest: its progress, skipped files and why, and a Ctrl-C that loses nothing.
 
     python examples/follow.py [FOLDER]
 
-When it is stopped, it saves the documents that are encoded; when it is run again, it skips what the bank has.
+Stopping saves the documents encoded so far; running again skips those already in the bank.
 """
 
 import signal

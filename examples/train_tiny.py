@@ -1,9 +1,9 @@
-"""Train a small memory on generated news, about a minute on two cores, and ask the model that comes of it.
+"""Train a small memory on generated news, about a minute on two cores, and evaluate the resulting model.
 
     python examples/train_tiny.py [STORIES [BASE]]
 
 It starts from SmolLM2 and MiniLM, or another base LM. A memory that answers well takes far more stories and hours; this
-shows the events of a training and what it leaves in `tiny-run/`.
+shows the events of a training run and what it writes to `tiny-run/`.
 """
 
 import sys
@@ -28,7 +28,7 @@ def show(event: Event) -> None:
 
 
 def main(stories: int, *base: str) -> None:
-    codes = min(64, stories)  # no more than documents to fit them to
+    codes = min(64, stories)  # at most one code per document to fit them to
     changes = ["training.epochs=1", f"model.codebook.codes={codes}", "model.codebook.levels=1"]
     config = load_preset("smollm2-135m", [*changes, *(f"model.base={name}" for name in base)])
     examples, validation = load_examples(f"newswire:train:{stories}"), load_examples("newswire:validation:8")

@@ -1,4 +1,4 @@
-"""Read two banks as one: each stays a file of its own, and one may count more than the other."""
+"""Query two banks as one: each stays its own file, and one can be weighted higher than the other."""
 
 from pathlib import Path
 

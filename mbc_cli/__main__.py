@@ -1,4 +1,4 @@
-"""The program's entry: `mbc`, and `python -m mbc_cli`."""
+"""The entry point of `mbc` and `python -m mbc_cli`."""
 
 import atexit
 import gc
@@ -7,13 +7,13 @@ import sys
 import threading
 from contextlib import suppress
 
-# What a shell says of a program that Ctrl-C ended.
+# Exit code a shell reports after Ctrl-C.
 _INTERRUPTED = 130
 
 
 def main() -> None:
-    """Run the program. Ctrl-C in the moment it takes to load leaves no traceback."""
-    gc.disable()  # of what is imported nothing is garbage
+    """Run the program. Ctrl-C while it loads leaves no traceback."""
+    gc.disable()  # imports create no garbage
     try:
         from mbc_cli.app import main as run
     except KeyboardInterrupt:
@@ -28,16 +28,16 @@ def main() -> None:
 
 
 def _leave_at_once(code: object) -> None:
-    """End the process without taking torch apart, module by module, which takes 0.2 s."""
+    """End the process without tearing down torch module by module, which takes 0.2 s."""
     is_alone = all(thread is threading.current_thread() or thread.daemon for thread in threading.enumerate())
     if "torch" not in sys.modules or not is_alone or not isinstance(code, int | None):
         return
-    atexit._run_exitfuncs()  # noqa: SLF001  # nothing public runs them
+    atexit._run_exitfuncs()  # noqa: SLF001  # no public API runs them
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()
     os._exit(code or 0)
 
 
-if __name__ == "__main__":  # the processes that read files import this module too
+if __name__ == "__main__":  # the file-reading processes import this module too
     main()

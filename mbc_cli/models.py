@@ -1,4 +1,4 @@
-"""The models and training runs that are here, by name, and what a run remembers of its command. Imports no torch."""
+"""The local models and training runs, by name, and the command that started a run. Imports no torch."""
 
 import json
 import shlex
@@ -27,7 +27,7 @@ _COMMAND = "command.json"
 
 @dataclass(frozen=True)
 class ModelHere:
-    """A model that can be used; `config` is None if it cannot be read, for the reason `problem`."""
+    """A local model; if its config cannot be read, `config` is None and `problem` says why."""
 
     name: str
     folder: Path
@@ -43,7 +43,7 @@ class ModelHere:
 
     @property
     def handle(self) -> str:
-        """What --model takes to find it from anywhere."""
+        """The --model value that finds it from any working folder."""
         return self.name if self.place in ("package", "yours") else str(self.folder)
 
 
@@ -71,7 +71,7 @@ def shape_of(settings: Settings) -> "CodeShape":
 
 
 def model_folders(runs: Path) -> list[tuple[str, Path, Place]]:
-    """All models by name, folder and place: the package's, the user's own, those of runs, the last changed first."""
+    """All models by name, folder and place: the package's, the user's own, then runs, most recently changed first."""
     own = _folders_in(own_models())
     found: list[tuple[str, Path, Place]] = [
         *((folder.name, folder, "package") for folder in _folders_in(packaged_model(DEFAULT_MODEL).parent)),
@@ -129,7 +129,7 @@ def read_model(name: str, folder: Path, place: Place) -> ModelHere:
         problem = f"{path} cannot be read."
     size = 0
     for file in folder.rglob("*"):
-        with suppress(OSError):  # it may be gone again, or nobody's to look at
+        with suppress(OSError):  # it may be gone again, or inaccessible
             size += file.stat().st_size if file.is_file() else 0
     best = read_run(run, has_curves=False).history.best if run else None
     return ModelHere(name, folder, place, config, problem, size, best)
@@ -144,7 +144,7 @@ def _folders_in(folder: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class RunCommand:
-    """What a training was started with, beside its settings; names of datasets mean the same in every working folder."""
+    """What a training run was started with, besides its settings; dataset names work from any working folder."""
 
     data: list[str]
     validation: str | None
@@ -153,7 +153,7 @@ class RunCommand:
     track: list[str] = field(default_factory=list)
 
     def save(self, run: Path) -> None:
-        """Note the command in a new run's folder; one that holds a training already keeps its own."""
+        """Save the command in a new run's folder; a folder that already holds a run keeps its own."""
         if (run / EVENTS).exists():
             return
         try:
@@ -207,7 +207,7 @@ def existing_run(name: str, runs: Path) -> Path:
 
 
 def read_run(folder: Path, *, has_curves: bool = True) -> FollowedRun:
-    """A run as its log has it now; without its curves that takes a tenth of the time."""
+    """A run as its log has it now; without its curves, reading takes a tenth of the time."""
     run = FollowedRun(folder, has_curves=has_curves)
     run.update()
     return run

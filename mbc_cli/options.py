@@ -1,4 +1,4 @@
-"""Options that several commands share, and what a shell may complete to (paths are left to it). Imports no torch."""
+"""Options that several commands share, and shell completion (paths are left to the shell). Imports no torch."""
 
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -27,7 +27,7 @@ def complete_models(ctx: typer.Context, incomplete: str) -> Found:
 
 
 def complete_models_and_presets(ctx: typer.Context, incomplete: str) -> Found:
-    """Of a model and a preset of one name, the model."""
+    """If a model and a preset share a name, the model wins."""
     return sorted(
         (dict.fromkeys(dict(complete_presets(incomplete)), "a preset") | dict(complete_models(ctx, incomplete))).items()
     )
@@ -60,7 +60,7 @@ complete_suites = _listing(_suites)
 
 
 def complete_config_keys(ctx: typer.Context, incomplete: str) -> Found:
-    """Keys of the config file: those for all commands, and, once a command was begun, its own."""
+    """Keys of the config file: shared ones and, once a command and a dot are typed, its own."""
     found = {}
     for name, options in keys(root_of(ctx)).items():
         table, dot, _ = name.rpartition(".")

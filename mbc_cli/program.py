@@ -1,4 +1,4 @@
-"""What all commands have in common: shared options, the config file, errors, and Ctrl-C in long work."""
+"""What all commands have in common: shared options, the config file, errors, and Ctrl-C during long work."""
 
 import errno
 import os
@@ -24,12 +24,12 @@ from mbc_engine.errors import BankError, ConfigError, MBCError
 from mbc_engine.machine import is_launched
 
 USAGE, UNEXPECTED = 2, 1
-# What a shell reports for a program that SIGPIPE ended: nobody reads its output any more, as after `| head`.
+# Exit code a shell reports after SIGPIPE: nobody reads the output any more, as after `| head`.
 UNREAD: Final = 141
 _UNWRITTEN: Final = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT)
 _SHARED: Final = ("quiet", "verbose", "debug")
 _WITHOUT_CONFIG: Final = ("doctor", "config")
-# Options whose defaults differ between users, and are therefore shown by --verbose.
+# Options whose defaults differ between users, so --verbose shows them.
 _PLACES: Final = ("--bank", "--model", "--runs")
 _CONFIG_ERROR, _RUNNING = "mbc.config_error", "mbc.running"
 
@@ -53,7 +53,7 @@ def is_default(ctx: typer.Context, name: str) -> bool:
 
 
 def _name_value(param: Any) -> None:
-    """Typer shows the Python type of what a parameter takes, also of a switch, and of what has a name already."""
+    """Replace the Python types that Typer shows: arguments and flags need none, numbers become N or X."""
     if isinstance(param, TyperArgument):
         param.display_type_rich = lambda **_: None  # type: ignore[method-assign]
     elif param.is_flag:
@@ -67,10 +67,10 @@ class _Common:
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        paragraphs = (self.help or "").split("\n\n")  # which may be of any width here, and examples keep their lines
+        paragraphs = (self.help or "").split("\n\n")  # unwrapped below; examples keep their lines
         self.help = "\n\n".join(own if own.startswith("Examples:") else " ".join(own.split()) for own in paragraphs)
         for param in self.params:  # type: ignore[attr-defined]
-            # Typer would call a file that cannot be read a wrong option; whoever opens it knows the right exit code.
+            # Typer would report an unreadable file as a usage error; the code that opens it knows the right exit code.
             param.type_descriptor.parameter_info.readable = False
             _name_value(param)
 
@@ -79,10 +79,10 @@ class _Common:
         root = ctx.find_root().command
         shared = [] if root is self else [param for param in root.params if param.name in _SHARED]
         _name_value(own[-1])
-        return [*own[:-1], *shared, *own[-1:]]  # --help stays the last
+        return [*own[:-1], *shared, *own[-1:]]  # --help stays last
 
     def make_parser(self, ctx: Any) -> Any:
-        """Also takes `--no-` in front of a switch, to turn off what the config file turns on."""
+        """Also accept `--no-` before a flag, to turn off what the config file turns on."""
         parser = super().make_parser(ctx)  # type: ignore[misc]
         for option in self.params:  # type: ignore[attr-defined]
             if isinstance(option, TyperOption) and option.is_flag and option.expose_value:
@@ -99,10 +99,10 @@ class Command(_Common, TyperCommand):
 
 
 class Group(_Common, TyperGroup):
-    """Commands under one word, which may be a command by itself."""
+    """Commands under one word, which may itself be a command."""
 
     def invoke(self, ctx: Any) -> Any:
-        named = ctx._protected_args  # noqa: SLF001  # nothing public has it before the group is invoked
+        named = ctx._protected_args  # noqa: SLF001  # no public API has it before the group is invoked
         if not named:
             with _running(ctx):
                 return super().invoke(ctx)
@@ -122,7 +122,7 @@ class Program(Group):
         try:
             path = config_path()
             ctx.default_map = defaults(self, read_config(path), path)
-        except ConfigError as error:  # raised by the command that needs it: help is there all the same
+        except ConfigError as error:  # raised by commands that need the config; --help still works
             ctx.meta[_CONFIG_ERROR] = error
         return ctx
 
@@ -133,7 +133,7 @@ class Program(Group):
 
 @contextmanager
 def _running(ctx: typer.Context) -> Iterator[None]:
-    """While a command runs: print as much as was asked for, and with --verbose where options were taken from."""
+    """Apply --quiet and --verbose while a command runs; --verbose also prints where options came from."""
     wanted = {name for name in _SHARED if f"mbc.{name}" in ctx.meta}
     if {"quiet", "verbose"} <= wanted:
         raise ConfigError("--quiet and --verbose contradict each other.", hint="Leave one of them out.")
@@ -165,7 +165,7 @@ def _errors_reported(ctx: typer.Context | None) -> Iterator[None]:
     except typer.Exit:
         raise
     except SystemExit as error:
-        if not isinstance(error.__context__, BrokenPipeError):  # what Rich raises it for
+        if not isinstance(error.__context__, BrokenPipeError):  # Rich raises SystemExit on a broken pipe
             raise
         raise typer.Exit(_report_unwritten(error.__context__)) from error
     except (KeyboardInterrupt, Exception) as error:
@@ -204,8 +204,8 @@ def _report_unwritten(error: OSError) -> int:
 
 
 def _report_misuse(error: typer.TyperException) -> int:
-    """Say what is wrong with a command line; the exit code. Typer has shown the help of a bare group already."""
-    message = error.format_message().replace(": Value error, ", ": ")  # which typer adds for a Literal
+    """Report a usage error; returns the exit code. Typer has already shown the help of a bare group."""
+    message = error.format_message().replace(": Value error, ", ": ")  # Typer adds this for a Literal
     if not message:
         return 0
     ctx, param = getattr(error, "ctx", None), getattr(error, "param", None)
@@ -239,7 +239,7 @@ def _origin(ctx: typer.Context, name: str) -> str:
 
 
 def _taken(ctx: typer.Context, origin: str) -> Iterator[tuple[str, Any]]:
-    """Options whose values come from an origin, by their long names, each value by itself."""
+    """Options whose values come from `origin`, as (long name, value), one pair per value."""
     for param in ctx.command.params:
         value = ctx.params.get(param.name)
         if value is not None and _origin(ctx, param.name) == origin:
@@ -252,23 +252,23 @@ def _report(message: str, *hints: str) -> None:
         errors.print(Text(plain(message), "red"))
         for hint in hints:
             errors.print(Text(f"  {plain(hint)}"))
-    except (OSError, SystemExit):  # the latter is what Rich makes of a broken pipe
-        _discard(sys.stderr)  # nobody reads it; the exit code stays
+    except (OSError, SystemExit):  # Rich turns a broken pipe into SystemExit
+        _discard(sys.stderr)  # nobody reads it; keep the exit code
 
 
 def _discard(stream: TextIO) -> None:
-    """Drop what is in a stream's buffer, which would fail once more at the very end."""
+    """Discard what is in a stream's buffer, which would fail again when flushed at exit."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-# The exit code that a shell gives to a program that SIGINT ended.
+# Exit code a shell reports after SIGINT.
 INTERRUPTED: Final = 130
 
 
 @contextmanager
 def ending_with(text: str) -> Iterator[None]:
-    """Inside, SIGINT ends the command at once; `text` says what is left then, and how to go on."""
+    """Within the block, SIGINT ends the command at once; `text` tells the user what is kept and how to continue."""
     try:
         yield
     except KeyboardInterrupt as error:
@@ -277,7 +277,7 @@ def ending_with(text: str) -> Iterator[None]:
 
 @contextmanager
 def stop_on_interrupt(on_stop: Callable[[], None]) -> Iterator[threading.Event]:
-    """Inside, the first SIGINT sets the event that is given and calls `on_stop`; a second raises KeyboardInterrupt.
+    """Within the block, the first SIGINT sets the yielded event and calls `on_stop`; a second raises KeyboardInterrupt.
 
     `on_stop` runs in another thread: a signal handler must not print, as it may have interrupted a print.
     """
@@ -287,9 +287,7 @@ def stop_on_interrupt(on_stop: Callable[[], None]) -> Iterator[threading.Event]:
         if not stop.is_set():
             stop.set()
             awake.set()
-        elif (
-            not is_launched()
-        ):  # a launcher passes on what the terminal has sent already, and kills what takes too long
+        elif not is_launched():  # a launcher forwards a SIGINT the terminal already sent, and kills slow processes
             raise KeyboardInterrupt
 
     def watch() -> None:

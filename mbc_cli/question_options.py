@@ -1,4 +1,4 @@
-"""The options of a question: those that other programs may send, with their limits, and what the selecting ones mean."""
+"""The options of a question: the fields other programs may send, with their limits, and how selections are parsed."""
 
 import os
 import re
@@ -66,7 +66,7 @@ def ask_options(
     exclude: Sequence[str] | None,
     **others: Any,
 ) -> AskOptions:
-    """Options as typed or sent; `others` are those of AskOptions itself. Raises ConfigError if one makes no sense."""
+    """Parse options as typed or sent; `others` are those of AskOptions itself. Raises ConfigError if one is invalid."""
     selection = Selection(
         since=None if since is None else _day("--since", since, is_last=False),
         as_of=None if as_of is None else _day("--as-of", as_of, is_last=True),
@@ -99,10 +99,10 @@ def _days(typed: str) -> float:
 
 
 def _placed(pattern: str) -> str:
-    """A pattern that begins with a path as one from the root: a bank knows files by their real paths.
+    """Make a pattern that begins with a path absolute: a bank stores files by their real paths.
 
-    An existing path, or else the folders before the first wildcard, is taken literally: characters that are special in
-    patterns, as in a file called "[old].txt", are escaped.
+    An existing path, or else the folders before the first wildcard, is taken literally: special characters, as in a
+    file called "[old].txt", are escaped.
     """
     is_path = _PATH.match(pattern) is not None
     literal = _literal(pattern, is_path)
@@ -111,7 +111,7 @@ def _placed(pattern: str) -> str:
 
 
 def _literal(pattern: str, is_path: bool) -> str:
-    """The beginning of a pattern that is no pattern, without the slash after it."""
+    """The literal beginning of a pattern, without its trailing slash."""
     for name in (pattern, pattern.rpartition("#")[0]):
         if name and os.path.lexists(os.path.expanduser(name)):  # noqa: PTH111
             return name.rstrip("/")

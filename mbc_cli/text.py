@@ -1,11 +1,11 @@
-"""Text for people: foreign text made harmless, sizes, times and paths made short."""
+"""Text for display: sanitised untrusted text; short sizes, times and paths."""
 
 import os
 import re
 from pathlib import Path
 
-# Control characters (C0, DEL, C1), marks that turn or hide text (bidirectional overrides, tags, line separators), and
-# halves of characters that cannot be printed at all.
+# Control characters (C0, DEL, C1), characters that reorder or hide text (bidirectional overrides, tags, line
+# separators), and lone surrogates, which cannot be printed at all.
 _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
     "\ud800-\udfff]"
@@ -13,9 +13,9 @@ _UNSAFE = re.compile(
 
 
 def plain(text: object) -> str:
-    """Text from outside as one line that moves no cursor: what a terminal would obey is shown instead.
+    """Untrusted text as one line that is safe to print: control characters are shown, not obeyed.
 
-    Tabs and line ends become spaces; other control characters their pictures (␛ for ESC) or `<U+202E>`.
+    Tabs and line ends become spaces, other control characters their pictures (␛ for ESC) or `<U+202E>`.
     """
     return _UNSAFE.sub(lambda found: _picture(found[0]), str(text))
 
@@ -30,7 +30,7 @@ def _picture(character: str) -> str:
 
 
 def size(count: int) -> str:
-    """Bytes in a person's units, powers of 1,000."""
+    """A byte count in human-readable units, powers of 1,000."""
     value, units = float(count), iter(("B", "kB", "MB", "GB", "TB"))
     unit = next(units)
     while value >= 999.5 and unit != "TB":
@@ -66,7 +66,7 @@ def per_chunk(count: int, chunks: int) -> str:
 
 
 def near(path: Path | str) -> str:
-    """A path, perhaps with `#part`, relative to the working folder when it lies inside, made harmless."""
+    """A path, perhaps with `#part`, sanitised, and relative to the working folder if inside it."""
     try:
         here = f"{Path.cwd()}{os.sep}"
     except FileNotFoundError:  # the working folder was deleted

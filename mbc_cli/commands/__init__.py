@@ -1,1 +1,1 @@
-"""One file or folder a verb, whose options `mbc --help` reads: it imports the engine in function bodies alone."""
+"""The commands. `mbc --help` imports them all, so they import the heavy parts of the engine inside functions."""

@@ -1,4 +1,4 @@
-"""`mbc ask`: questions to a bank or several: one, a file of them, or a conversation."""
+"""`mbc ask`: put a question, a file of questions or a conversation to one or several banks."""
 
 import io
 import sys
@@ -115,7 +115,7 @@ def ask(
 def _work(
     question: str | None, file: Path | None, *, as_json: bool, opens: bool
 ) -> "Callable[[Memory, AskOptions], object]":
-    """What to do; problems with the questions are found before a model is loaded."""
+    """The function to run; problems with the questions are reported before a model is loaded."""
     if question is not None:
         if file is not None:
             raise ConfigError("A question and --questions cannot be combined.", hint="Ask one or the other.")

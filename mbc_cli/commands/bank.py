@@ -1,4 +1,4 @@
-"""`mbc bank info`, `list`, `show`, `verify` and `remove`: what a bank holds, whether it is intact, and less of it."""
+"""`mbc bank info`, `list`, `show`, `verify` and `remove`: inspect a bank, check it, and remove documents."""
 
 import os
 import re
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mbc_engine.bank import BankTotals, MemoryBank, Proof, StoredDocument
 
 _DIGEST: Final = re.compile("[0-9a-fA-F]{6,64}")
-# A file, the `.mbcignore` that leaves it out, and the pattern that was added to that; None where it did so already.
+# A file, the `.mbcignore` that excludes it, and the pattern added there; None if it was excluded already.
 _Rule = tuple[Path, Path, str | None]
 _Names = set[tuple[str, str]]
 
@@ -189,7 +189,7 @@ def remove(
 
 
 def _meant(bank: "MemoryBank", sources: list[str], *, ignore: bool) -> tuple[_Names, set[str], list[Path]]:
-    """What to remove, by names and digests, and its files that still exist. With `ignore` it may be gone already."""
+    """Names and digests to remove, and their files that still exist. With `ignore`, a file need not be in the bank."""
     absent = [typed for typed in sources if ignore and Path(typed).is_file() and not _names_of(bank, typed)]
     names, typed_digests = _Names(), list[str]()
     for typed in sources:
@@ -215,7 +215,7 @@ def _meant(bank: "MemoryBank", sources: list[str], *, ignore: bool) -> tuple[_Na
 
 
 def _files_of(bank: "MemoryBank", names: _Names, digests: set[str]) -> dict[Path, bool]:
-    """The files, still there, of documents, each with whether these are all that the bank has of it."""
+    """The documents' files that still exist, each with whether these documents are all the bank holds of it."""
     parts: dict[str, set[str]] = {}
     found = (origin for document in bank.lookup((), digests) for origin in document.origins)
     for source, part in (*names, *((origin.source, origin.part) for origin in found)):
@@ -226,7 +226,7 @@ def _files_of(bank: "MemoryBank", names: _Names, digests: set[str]) -> dict[Path
 
 def _documents(bank: "MemoryBank", typed: str) -> "Iterator[StoredDocument]":
     if names := _names_of(bank, typed):
-        for name in sorted(names, key=lambda name: (len(name[1]), name)):  # by length first puts numbers in order
+        for name in sorted(names, key=lambda name: (len(name[1]), name)):  # length first sorts numbers numerically
             yield from bank.lookup([name])
     else:
         yield from bank.lookup((), _digests(bank, [typed])[typed])
@@ -234,11 +234,11 @@ def _documents(bank: "MemoryBank", typed: str) -> "Iterator[StoredDocument]":
 
 def _names_of(bank: "MemoryBank", typed: str) -> list[tuple[str, str]]:
     text = os.fsencode(typed).decode("utf-8", "backslashreplace")
-    # A bank knows real paths. One that was typed relative, or through a link, means the same file.
+    # A bank stores real paths; a typed relative path or symlink can mean the same file.
     for source in (text, os.path.realpath(text)):
         if parts := bank.parts_of(source):
             return [(source, part) for part in parts]
-    # Paths and parts may both hold the sign that stands between them.
+    # Paths and parts may both contain the separator.
     for sign in re.finditer("#", text):
         path, part = text[: sign.start()], text[sign.end() :]
         for source in (path, os.path.realpath(path)):
@@ -248,7 +248,7 @@ def _names_of(bank: "MemoryBank", typed: str) -> list[tuple[str, str]]:
 
 
 def _digests(bank: "MemoryBank", typed: Sequence[str]) -> dict[str, list[str]]:
-    """The digests that begin with each of those typed, found in one pass. Raises BankError if there are none of one."""
+    """The digests that start with each typed prefix, found in one pass. Raises BankError if a prefix matches none."""
     found: dict[str, list[str]] = {text: [] for text in typed if _DIGEST.fullmatch(text)}
     for document in bank.documents() if found else ():
         for text, like in found.items():

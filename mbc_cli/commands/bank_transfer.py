@@ -1,4 +1,4 @@
-"""`mbc bank merge`, `compact`, `export`, `import` and `reencode`: a bank's content in another file, or another form."""
+"""`mbc bank merge`, `compact`, `export`, `import` and `reencode`: copy or convert a bank's content."""
 
 import hashlib
 import os
@@ -25,7 +25,7 @@ from mbc_engine.events import Progressed
 from mbc_engine.question import text_model
 
 _STANDARD: Final = Path("-")
-# Nothing that a bank exports comes near; a line without end would fill the memory.
+# Far longer than any exported line; an endless line would exhaust memory.
 _LONGEST_LINE: Final = 1 << 28
 _CODEC = "Also recode all texts: with the language model (lm, smaller) or with zstd (faster to read)."
 _FILE = "The file to write; - is stdout."
@@ -48,7 +48,7 @@ def merge(
     from mbc_engine.bank import merge as copy
 
     total = done = 0
-    for path in banks:  # one that cannot be opened is reported before anything is made
+    for path in banks:  # report a bank that cannot be opened before creating anything
         with mbc_engine.MemoryBank.open(path, read_only=True) as other:
             total += other.totals().documents
     with ending_with("No bank was changed; run the same command to start over."), _target(bank, banks) as memory:
@@ -66,7 +66,7 @@ def merge(
 
 @contextmanager
 def _target(path: Path, banks: list[Path]) -> "Iterator[mbc_engine.MemoryBank]":
-    """The bank to merge into. If there is none, one like the first of `banks`; it goes again if the block fails."""
+    """The bank to merge into. If missing, it is created like the first of `banks`, and deleted if the block fails."""
     from mbc_engine.bank import MemoryBank, delete
     from mbc_engine.bank.database import bytes_at
 
@@ -150,7 +150,7 @@ def reencode(
     """
     from mbc_engine.bank.database import open_file
 
-    open_file(bank, read_only=True).close()  # a mistyped path is reported at once, not after the model was loaded
+    open_file(bank, read_only=True).close()  # report a mistyped path now, not after loading the model
     loaded = load_model(model, device)
     unchanged = "The bank is unchanged"
     processes = number_of_workers(workers)
@@ -256,7 +256,7 @@ def _opened(path: Path) -> Iterator[Any]:
 
 @contextmanager
 def _written(path: Path, *, force: bool) -> Iterator[Any]:
-    """A file to write, or stdout for `-`; it appears, complete, when the block succeeds."""
+    """A file to write, or stdout for `-`; the file appears, complete, only if the block succeeds."""
     if path == _STANDARD:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()

@@ -1,4 +1,4 @@
-"""`mbc calibrate`: learn when an answer of a model of the paper's method comes from its memory."""
+"""`mbc calibrate`: learn when a model of the paper's method answers from its memory."""
 
 from dataclasses import asdict
 from pathlib import Path

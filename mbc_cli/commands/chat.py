@@ -1,4 +1,4 @@
-"""`mbc ask` on a terminal: a conversation, whose follow-up questions are completed."""
+"""`mbc ask` on a terminal: a conversation in which follow-up questions are completed."""
 
 import re
 import sys
@@ -73,7 +73,7 @@ def converse(memory: Memory, options: AskOptions, read_line: Callable[[], str]) 
             if _COMMAND.fullmatch(word):
                 _obey(word, memory, last)
             elif word:
-                last = None  # what is not answered leaves no sources
+                last = None  # an interrupted question has no sources
                 last = previous = answer_live(memory, options, line, previous)
                 show_times(last)
                 out.print()
@@ -101,7 +101,7 @@ def answer_live(memory: Memory, options: AskOptions, question: str, previous: An
             on_token=show if is_live else None,
         )
     except KeyboardInterrupt:
-        if not begun and out.is_terminal:  # which shows ^C
+        if not begun and out.is_terminal:  # the terminal has echoed ^C
             out.print()
         raise
     finally:
@@ -138,7 +138,7 @@ def _show_passages(answer: Answer | None, *, with_bank: bool) -> None:
 
 
 def start_line_editor(history: Path, words: Sequence[str] = ()) -> None:
-    """Let lines be edited, recalled from the history and, from among `words`, completed, if there is `readline`."""
+    """Enable line editing, history, and completion of `words`, if `readline` is available."""
 
     def complete(typed: str, number: int) -> str | None:
         fitting = [word for word in words if word.startswith(typed)]
@@ -157,7 +157,7 @@ def start_line_editor(history: Path, words: Sequence[str] = ()) -> None:
 
 def read_line(history: Path) -> str:
     """The next line; "" for one abandoned with Ctrl-C. Raises EOFError, or KeyboardInterrupt on an empty line."""
-    if not sys.stdout.isatty():  # the prompt must not stand among the answers
+    if not sys.stdout.isatty():  # keep the prompt out of the piped answers
         notes.print(_PROMPT, end="")
         return input()
     if readline is None:
@@ -170,6 +170,6 @@ def read_line(history: Path) -> str:
             raise
         notes.print()
         return ""
-    if readline.get_current_history_length() > before:  # not where it is empty, or the same again
+    if readline.get_current_history_length() > before:  # not for an empty or repeated line
         add_question(history, line)
     return line

@@ -1,4 +1,4 @@
-"""`mbc demo`: a first look, with stories that no model has seen before: asked with their files, and again without."""
+"""`mbc demo`: a first look, with stories no model has seen: asked about with their files, and again without."""
 
 import re
 import tempfile
@@ -28,7 +28,7 @@ from mbc_engine.question import Answer
 STORIES: Final = 10
 _KINDS: Final = (("Who",), ("Where",), ("How",), ("What",), ("When", "On which day"))
 _OF_EACH: Final = 2
-# So that a file's name and the verdict on it fit into one line of 80 columns.
+# So that a file's name and its verdict fit in one line of 80 columns.
 _LONGEST_NAME: Final = 20
 _INDENT: Final = len("  confidence  ")
 
@@ -105,7 +105,7 @@ def pick_questions(news: Sequence[Story]) -> list[QAExample]:
 
 
 def _with_units(answer: str, story: str) -> list[str]:
-    """A number with the word it counts, as its story has it: `58-year-old` is right too where 58 is expected."""
+    """A number with its unit, as written in the story: `58-year-old` is also right where 58 is expected."""
     number = re.escape(answer) if answer[:1].isdigit() else "(?!)"
     return list(dict.fromkeys(re.findall(rf"(?<![\w.,-]){number}[- ][\w-]+", story)))
 

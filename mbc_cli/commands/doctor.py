@@ -62,7 +62,7 @@ def doctor(
 
 
 def check(bank: Path, runs: Path, model: str, *, asks_hub: bool) -> Report:
-    """What `mbc doctor --json` prints: sizes in bytes, None for what is not known or not there."""
+    """What `mbc doctor --json` prints: sizes in bytes, None for anything unknown or missing."""
     devices, hub, encoder = _devices(), _hub(asks=asks_hub), _encoder()
     places = {"bank": bank, "runs": runs, "cache": Path(hub["cache"]), "config": config_path()}
     return {
@@ -149,7 +149,7 @@ def _reader_encoder() -> Report:
 
 
 def _place(path: Path) -> Report:
-    # Path.exists() fails below a folder that may not be searched.
+    # Path.exists() raises below a folder without search permission.
     there = next((own for own in (path, *path.absolute().parents) if os.path.exists(own)), None)  # noqa: PTH110
     free = None
     with suppress(OSError):

@@ -1,6 +1,6 @@
-"""`mbc eval`: how well methods answer, on one dataset or on a grid of them.
+"""`mbc eval`: how well methods answer, on one dataset or a grid of them.
 
-In help texts `[b]train[/b]` keeps Rich from reading a tram out of `squad:train`.
+In help texts, `[b]train[/b]` keeps Rich from rendering `:train:` as an emoji.
 """
 
 import os
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 _what, _how = partial(option, panel="What to evaluate"), partial(option, panel="How to evaluate")
 _training, _files = partial(option, panel="Training"), partial(option, panel="Files")
 _LONGEST_NAME: Final = 40
-# Options that say what is evaluated, and how: a suite says all of it itself.
+# Options for what to evaluate and how; a suite defines all of these itself.
 _OF_DATA: Final = (
     *("model", "method", "protocol", "documents", "bank_size", "limit", "golds", "read"),
     *("train", "validation", "preset", "settings"),
@@ -175,7 +175,7 @@ def find_evaluation(name: str) -> Path:
 
 
 def existing_evaluation(name: str) -> "ExperimentFolder":
-    """An evaluation that was begun: by its name, or by the path of its folder, which may be a bare one here."""
+    """An evaluation that was started, by name or folder; a bare folder name in the working folder works too."""
     from mbc_engine.evaluation.results import ExperimentFolder
 
     with suppress(OSError, ValueError):  # no folder could have this name
@@ -246,7 +246,7 @@ def _settings_of(
     )
     require_usable(settings)
     sources = [data, *train, *([validation] if validation else [])]
-    read_data([source for source in sources if not is_of_hub(source)])  # the hub's take too long to be read twice
+    read_data([source for source in sources if not is_of_hub(source)])  # hub datasets take too long to read twice
     if model is not None:
         find_model(model)
     return settings
@@ -256,7 +256,7 @@ def _methods_of(model: str | None) -> list[str]:
     from mbc_engine.experiments.settings import is_retriever_reader
 
     own = "mbc"
-    with suppress(ModelError):  # reported once the data were read
+    with suppress(ModelError):  # reported once the data is read
         own = "retriever-reader" if model is not None and is_retriever_reader(model) else "mbc"
     return [own, *controls_of(own)]
 
@@ -265,7 +265,7 @@ def _base(model: str | None, preset: str | None, changes: list[str]) -> "BaseSet
     from mbc_engine.experiments.settings import BaseSettings
 
     name = model if model is not None else preset or ""
-    is_file = os.path.isfile(name)  # noqa: PTH113  # Path's own fail where a name is too long
+    is_file = os.path.isfile(name)  # noqa: PTH113  # Path.is_file() raises on overlong names
     if model is not None and os.path.exists(model):  # noqa: PTH110
         model = str(Path(model).absolute())
     if preset is not None and is_file:
@@ -275,7 +275,7 @@ def _base(model: str | None, preset: str | None, changes: list[str]) -> "BaseSet
 
 
 def _dataset_name(source: str) -> str:
-    """Short, for folders; the paper's name for the paper's SQuAD, so that its figures are found."""
+    """A short name for folders; the paper's SQuAD gets the paper's name, so that its published figures are found."""
     if re.fullmatch(r"squad:test(:.*[^]])?", source):
         return "squad"
     name = Path(source).name

@@ -105,7 +105,7 @@ def ingest(
         with ending_with("Nothing was memorised yet."):
             if codec == "lm":
                 unpack_language_model()
-            memory.model  # noqa: B018  # now, so that Ctrl-C ends it
+            memory.model  # noqa: B018  # load it now, so that Ctrl-C ends it
         with _connected(address) if on_ray else nullcontext():
             _memorise(memory, paths, how, watch=watch, as_json=json)
 
@@ -163,7 +163,7 @@ def _require_ray(actors: "Actors", address: str | None, *, other: str | None) ->
 
 
 def _require_files(paths: Sequence[Path], ignore: Sequence[str], *, may_be_none: bool) -> None:
-    """Raises DataError where a path is not there or cannot be read, or there are no files, unless there may be none."""
+    """Raises DataError if a path is missing or unreadable, or if there are no files, unless `may_be_none`."""
     require_paths(paths, ignore)
     for path in paths:
         if not os.access(path, os.R_OK):

@@ -1,4 +1,4 @@
-"""`mbc mcp`: a memory as a tool of assistants."""
+"""`mbc mcp`: a memory as a tool for assistants."""
 
 import sys
 from pathlib import Path
@@ -36,7 +36,7 @@ def mcp(
     from mbc_engine.bank.database import bytes_at
 
     require_model(model, device)
-    for path in filter(bytes_at, bank):  # the others may be made while it serves
+    for path in filter(bytes_at, bank):  # the others may be created while serving
         mbc_engine.MemoryBank.open(path, read_only=True).close()
     banks = [path.absolute() for path in bank]
     folders = allowed_folders(allow or [])

@@ -294,7 +294,7 @@ def _row(model: ModelHere) -> tuple[str, ...]:
 
 
 def _short(name: str) -> str:
-    """Without its owner on a terminal, to save space."""
+    """The name, without its owner on a terminal to save space."""
     return name.rstrip("/").rpartition("/")[2] if out.is_terminal else name
 
 

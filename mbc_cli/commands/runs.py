@@ -1,4 +1,4 @@
-"""`mbc runs`: list training runs, show one, and pause, resume or stop one at work. None of it needs a model."""
+"""`mbc runs`: list and show training runs; pause, resume or stop an active one. None of these load a model."""
 
 import shlex
 import time
@@ -147,7 +147,7 @@ def _step_facts(history: training_runs.RunHistory) -> list[tuple[str, str]]:
         return []
     route = "" if latest.route_accuracy is None else f", source {latest.route_accuracy:.0%}"
     use = f"perplexity {latest.perplexity:.4g}, {latest.dead_codes:,} dead, {history.codes_reset:,} reset"
-    if latest.perplexity <= 1:  # as long as nothing is used; 0 in a model that makes none
+    if latest.perplexity <= 1:  # no code is used yet; 0 if the model has no codes
         use = "none yet" if latest.perplexity else "none"
     codes = f"since step {history.quantised.step:,}, {use}" if history.quantised else use
     pace = f"{history.throughput or 0:.0f} questions/s" + (f", {seconds(left)} left" if left else "")
@@ -187,7 +187,7 @@ def _summary(run: training_runs.FollowedRun) -> dict[str, Any]:
 
 
 def _pending(run: training_runs.FollowedRun) -> str | None:
-    """What is asked of the training at work and has not come about."""
+    """The request that the active training has yet to fulfil."""
     request, state = training_runs.request_in(run.folder), run.state
     if request == "pause" and state == "paused":
         return None

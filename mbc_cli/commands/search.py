@@ -91,7 +91,7 @@ def search(
 
 
 def _print_files(found: Sequence[Source], *, ends_with_nul: bool) -> None:
-    """The paths as they are where programs read them, which no terminal does."""
+    """Print paths: verbatim if NUL-separated and not on a terminal, otherwise sanitised."""
     for path in dict.fromkeys(source.path for source in found if os.path.isabs(source.path)):  # noqa: PTH117
         shown = path if ends_with_nul and not sys.stdout.isatty() else near(path)
         print(shown, end="\0" if ends_with_nul else "\n")

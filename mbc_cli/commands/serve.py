@@ -80,7 +80,7 @@ def _prepare(service: "MemoryService", banks: list[Path], weights: list[float] |
     from mbc_engine.bank import Banks
     from mbc_engine.bank.database import bytes_at
 
-    first = 0 if bytes_at(banks[0]) else 1  # it need not be there yet
+    first = 0 if bytes_at(banks[0]) else 1  # it need not exist yet
     if banks[first:]:
         Banks.open(banks[first:], None if weights is None else weights[first:]).close()
     service.memory.model  # noqa: B018  # loaded now

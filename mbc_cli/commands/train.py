@@ -1,6 +1,6 @@
-"""`mbc train`: train a model from questions about documents, or continue a training.
+"""`mbc train`: train a model from questions about documents, or continue a training run.
 
-In help texts `[b]train[/b]` keeps Rich from reading a tram out of `newswire:train:5000`.
+In help texts, `[b]train[/b]` keeps Rich from rendering `:train:` as an emoji.
 """
 
 import json as json_format
@@ -40,7 +40,7 @@ from mbc_engine.names import find_model
 if TYPE_CHECKING:
     from mbc_engine.config import Config
 
-_HELD_OUT = 0.05  # of the documents, where none to validate on are named
+_HELD_OUT = 0.05  # share of the documents, if no validation data is named
 
 _DATA = "Training data: a .jsonl, .csv or .json file, squad:train, or newswire:[b]train[/b]:5000; can be repeated."
 _HELD_OUT_DATA = "squad:validation for squad:train, else the last 5% of the documents"
@@ -125,7 +125,7 @@ def train(
 def _changes(settings: list[str], base: str | None) -> list[str]:
     if base is None:
         return settings
-    place = str(Path(base).absolute()) if Path(base).is_dir() else base  # the same from every working folder
+    place = str(Path(base).absolute()) if Path(base).is_dir() else base  # the same from any working folder
     return [*settings, f"model.base={json_format.dumps(place, ensure_ascii=False)}"]  # a string in JSON is one in TOML
 
 
@@ -177,7 +177,7 @@ def _show_end(end: events.TrainFinished) -> None:
 
 
 class TrainProgress(ProgressView):
-    """Follows a training by its events; as JSON, each is printed as a line on stdout and nothing is drawn."""
+    """Shows a training run's events; with `as_json`, prints each as a line on stdout and draws nothing."""
 
     def __init__(self, run: Path, name: str, *, as_json: bool = False) -> None:
         super().__init__()

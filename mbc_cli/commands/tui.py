@@ -84,11 +84,11 @@ def _show(places: "Places", view: str, settings: dict[str, Any]) -> None:
     from mbc_cli.tui.app import Dashboard
     from mbc_cli.tui.jobs import keep_settings
 
-    # The events of a long log are no garbage, and looking for some among them took a tenth of opening one.
+    # The events of a long log are not garbage; scanning them took a tenth of the time to open one.
     gc.freeze()
     gc.set_threshold(100_000, 20, 100)
     stdin = None if sys.__stdin__ is None else sys.__stdin__.fileno()
-    was_quiet, notes.quiet = notes.quiet, True  # the dashboard has the terminal
+    was_quiet, notes.quiet = notes.quiet, True  # the dashboard owns the terminal
     while True:
         dashboard = Dashboard(places, view, stdin, settings)
         other = dashboard.run()
@@ -101,7 +101,7 @@ def _show(places: "Places", view: str, settings: dict[str, Any]) -> None:
     if dashboard.error is not None:
         raise dashboard.error
     code = dashboard.return_code or 0
-    # A model that is still being loaded cannot be stopped, and Python would abort over it.
+    # A thread still loading a model cannot be stopped, and would make Python abort at exit.
     if any(thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
         os._exit(code)
     raise typer.Exit(code)

@@ -1,1 +1,1 @@
-"""An HTTP server by which other programs ask a memory and put documents into it."""
+"""An HTTP server through which other programs query a memory and add documents."""

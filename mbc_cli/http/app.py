@@ -20,7 +20,7 @@ from mbc_cli.http.server import EXCEPTION_HANDLERS, ApiError, ErrorReply
 from mbc_engine import __version__
 from mbc_engine.errors import MBCError
 
-# For the model's thread, once the server no longer waits for requests.
+# For the model's thread to finish, once the server no longer waits for requests.
 _LAST_SECONDS: Final = 10
 _DOCUMENTS: Final = "documents"
 _EVENTS: Final = "text/event-stream"
@@ -57,14 +57,14 @@ async def complete(asked: ChatRequest, request: Request, service: Service) -> Re
     loop = asyncio.get_running_loop()
 
     def on_token(token: str) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody listens
+        with suppress(RuntimeError):  # the event loop is closed: nobody is listening
             loop.call_soon_threadsafe(tokens.put_nowait, token)
 
     answer = service.queue.submit(options, (question, completed, on_token))
     answer.add_done_callback(lambda _: tokens.put_nowait(None))
     first = await until_disconnected(request, asyncio.ensure_future(tokens.get()), answer)
     if answer.done():
-        answer.result()  # an error before the first token has a status
+        answer.result()  # an error before the first token gets its own HTTP status
     with_usage = bool((asked.stream_options or {}).get("include_usage"))
     events = stream_events(service.name, first, tokens, answer, with_usage=with_usage)
     report = BackgroundTask(_raise_unexpected, answer)
@@ -169,7 +169,7 @@ def _no_document() -> ApiError:
 
 
 def application(service: MemoryService, *, has_token: bool) -> FastAPI:
-    """The app that serves a memory. At the end, `state.is_finished` tells whether the model's thread has finished."""
+    """The app that serves a memory; after shutdown, `state.is_finished` says if the model's thread has finished."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -1,4 +1,4 @@
-"""Questions and answers in the shapes of OpenAI's chat completions, whole or as a stream of server-sent events."""
+"""Questions and answers in the format of OpenAI's chat completions, whole or as a stream of server-sent events."""
 
 import json
 import time
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import asyncio
 
 _MOST_MESSAGES: Final = 1000
-_MOST_TURNS: Final = 40  # messages that a question may refer back through
+_MOST_TURNS: Final = 40  # how many messages back a question may refer
 _MOST_TOKENS: Final = 512
 _MOST_READ: Final = 1000
 
@@ -134,7 +134,7 @@ class ChatRequest(BaseModel):
 
     @property
     def completed(self) -> str:
-        """The question with what it refers to in the messages before it."""
+        """The question, completed from the messages it refers to."""
         question, answer = "", None
         for message in self.messages[-_MOST_TURNS:]:
             if message.role == "user":
@@ -178,7 +178,7 @@ async def stream_events(
     *,
     with_usage: bool,
 ) -> AsyncIterator[str]:
-    """An answer as server-sent events; `tokens` ends with None, `token` is the first of them."""
+    """An answer as server-sent events; `token` is its first token, `tokens` has the others and ends with None."""
     names = {"id", "object", "created", "model"}
     head = Completion(model=model, object="chat.completion.chunk").model_dump(include=names)
 
@@ -190,7 +190,7 @@ async def stream_events(
         yield event({"role": "assistant", "content": ""})
         sent = held = ""
         while token is not None:
-            # White space at either end is not part of the answer.
+            # Leading and trailing whitespace is not part of the answer.
             text = held + (token if sent else token.lstrip())
             held = text[len(text.rstrip()) :]
             if text := text.rstrip():
@@ -199,7 +199,7 @@ async def stream_events(
             token = await tokens.get()
         try:
             found = await answer
-        except Exception as error:  # noqa: BLE001  # the outermost of a stream: its status is sent already
+        except Exception as error:  # noqa: BLE001  # a stream's outermost handler: its status is already sent
             yield _event(api_error(error).body)
             return
         if not sent:

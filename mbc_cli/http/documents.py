@@ -1,4 +1,4 @@
-"""The documents of a served memory: those of clients, kept as files in a folder, and the others in the bank."""
+"""The documents of a served memory: clients' documents, kept as files in a folder, and the others in the bank."""
 
 import hashlib
 import json
@@ -23,11 +23,11 @@ from mbc_engine.text.formats import is_row_name
 
 LONGEST_NAME: Final = 200
 ID_LENGTH: Final = 32
-# The id of a document that no client sent is this and its digest.
+# Prefix of the id of a document that no client sent; its digest follows.
 INGESTED: Final = "bank-"
 _ID: Final = re.compile(rf"[0-9a-f]{{{ID_LENGTH}}}")
 _SUFFIX: Final = ".jsonl"
-_LONGEST_TEXT: Final = LINE_CHARACTERS // 16  # JSON may take twelve characters for one
+_LONGEST_TEXT: Final = LINE_CHARACTERS // 16  # JSON may escape one character as twelve
 _Item = TypeVar("_Item")
 
 
@@ -95,7 +95,7 @@ class NewDocument(BaseModel):
         )
 
 
-# Distinguished by shape, so that an error is about the one that was meant.
+# Discriminated by shape, so that an error is about the intended variant.
 NewDocuments = Annotated[
     Annotated[NewDocument, Tag("one")]
     | Annotated[list[NewDocument], Field(min_length=1, max_length=100), Tag("several")],
@@ -119,7 +119,7 @@ class DocumentFolder:
 
     @contextmanager
     def opened(self) -> Iterator[Self]:
-        """Create the folder if needed, for its owner alone, and lock it.
+        """Create the folder if needed, accessible only to its owner, and lock it.
 
         Raises ConfigError if it cannot be created, holds other files or is locked by another server.
         """

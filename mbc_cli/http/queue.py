@@ -1,4 +1,4 @@
-"""A bounded queue of work for the thread that has the model, and what that thread does with the memory."""
+"""A bounded work queue for the thread that owns the model, and what that thread does with the memory."""
 
 import asyncio
 import threading
@@ -23,7 +23,7 @@ from mbc_engine.question import AskOptions
 if TYPE_CHECKING:
     from mbc_engine.memory import Memory
 
-# Characters memorised in one batch, which the next question waits for.
+# Characters memorised per batch, which the next question waits for.
 BATCH_CHARACTERS: Final = 100_000
 
 
@@ -36,10 +36,10 @@ class _QueuedWork:
 
 
 class BatchQueue:
-    """Work for one thread, done oldest first, in batches of one key whose sizes add up to 1 at most.
+    """Work for one thread, oldest first, in batches of one key whose sizes add up to at most 1.
 
-    `process` does a batch in the thread, and returns each result, or the error to raise. `on_idle` runs in the thread
-    when no work has come for long.
+    `process` runs a batch in the thread and returns each result, or the error to raise. `on_idle` runs in the thread
+    after a long time without work.
     """
 
     def __init__(
@@ -73,13 +73,13 @@ class BatchQueue:
         return asyncio.wrap_future(added.future)
 
     def await_idleness(self) -> None:
-        """Begin to count the time without work, from now."""
+        """Restart the idle timer."""
         if self._idle_timer is not None:
             self._idle_timer.cancel()
         self._idle_timer = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._thread.submit, self._on_idle)
 
     async def close(self, last: Callable[[], object], seconds: float) -> bool:
-        """Finish waiting work, then run `last` in the thread. False if that takes longer; the thread then goes on.
+        """Finish waiting work, then run `last` in the thread. False if that takes longer; the thread keeps running.
 
         Raises what `last` raises.
         """
@@ -159,7 +159,7 @@ class MemoryService:
         return self.memory.paths[0]
 
     def catch_up(self) -> None:
-        """Create the bank if needed, and bring it in line with the folder."""
+        """Create the bank if needed, and sync it with the folder."""
         from mbc_engine.lm.coding import open_bank
 
         with open_bank(self.memory.model, self.bank) as bank:
@@ -174,7 +174,7 @@ class MemoryService:
         return self._answer(key, works) if isinstance(key, AskOptions) else self._change(works)
 
     def _answer(self, options: AskOptions, works: list[tuple[str, str, Callable[[str], None] | None]]) -> list[Any]:
-        """Answers to questions that are asked in another form each, as fields of a completion; `content` is the message."""
+        """Answers as fields of a completion, `content` being the message; questions are asked in completed form."""
         questions = [question for question, _, _ in works]
         on_token = works[0][2] if len(works) == 1 and self.memory.can_stream(options) else None
         found = self.memory.ask([completed for _, completed, _ in works], options, on_token=on_token)
@@ -230,11 +230,11 @@ class MemoryService:
                 return BankError(
                     f"The document {skipped[document.id]}.", hint="It is tried again with the next change."
                 )
-        # A later change of the batch may have removed it again.
+        # A later change in the batch may have removed it again.
         return [client_document(bank, self.folder, new.id) or new.reply() for new in documents]
 
     def _update_bank(self, ids: Sequence[str] = ()) -> dict[str, str]:
-        """Bring the bank in line with these documents' files, or with all; returns why some were skipped, by id."""
+        """Sync the bank with these documents' files, or with all; returns why some were skipped, by id."""
         from mbc_engine.events import FileSkipped
 
         files = [self.folder.file(id) for id in ids]

@@ -1,4 +1,4 @@
-"""The server around the app: errors, who may ask, limits, where it listens and how it ends."""
+"""The server around the app: errors, access control, limits, listening and shutdown."""
 
 import asyncio
 import os
@@ -28,10 +28,10 @@ from mbc_cli.render.terminal import detail, notes, out
 from mbc_engine.errors import BankBusy, BankError, ConfigError, DataError, MBCError, NothingToRead
 
 TOKEN_VARIABLE: Final = "MBC_TOKEN"  # noqa: S105
-# For accepted requests when the server shuts down.
+# For accepted requests to finish at shutdown.
 GRACE_SECONDS: Final = 30
 BODY_SECONDS: Final = 30
-# Read and discarded of a body that is too long: a client that is still sending would not see the error.
+# How much of an overlong body to read and discard: a client that is still sending would not see the error.
 _DISCARDED: Final = 16 << 20
 
 _CLOSE, _RETRY = {"Connection": "close"}, {"Retry-After": "1"}
@@ -48,7 +48,7 @@ _ENGINE_ERRORS: Final = (
     ((ConfigError, DataError), 400, "invalid_value"),
     (MBCError, 500, "model_error"),
 )
-# Options of `mbc ask` that a request has as fields, under names with underscores.
+# Options of `mbc ask` that are fields of a request, spelled with underscores.
 _OPTION: Final = re.compile(r"--(since|as-of|half-life|only|exclude|read|min-confidence|write)\b")
 
 
@@ -59,7 +59,7 @@ class ErrorReply(BaseModel):
 
 
 class ApiError(Exception):
-    """A request that is answered with an error: a message, a code for programs and the field it is about."""
+    """An error response: a message, a machine-readable code and the field it is about."""
 
     def __init__(self, status: int, message: str, code: str | None = None, param: str | None = None) -> None:
         super().__init__(message)
@@ -69,7 +69,7 @@ class ApiError(Exception):
 
 
 def api_error(error: Exception) -> ApiError:
-    """Any error as clients see it; of an unexpected one, only that it happened."""
+    """Any error as clients see it; an unexpected one reveals no details."""
     match error:
         case ApiError():
             return error
@@ -102,7 +102,7 @@ def _invalid(error: RequestValidationError) -> ApiError:
         return ApiError(400, "Send JSON, with `Content-Type: application/json`.", "invalid_json")
     if first["type"] == "json_invalid":
         return ApiError(400, "The body is not JSON.", "invalid_json")
-    # Without the names that pydantic adds for members of a union.
+    # Drop the names that pydantic adds for union members.
     parts = (str(part) for part in first["loc"][1:] if isinstance(part, int) or part.isidentifier())
     param = ".".join(part for part in parts if part not in ("one", "several", "str"))[:200]
     message = first["msg"].removeprefix("Value error, ")
@@ -137,7 +137,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _require_access(scope: Scope, token: str | None) -> None:
-    """Refuse requests without the token; without one, those of other machines and of web pages, by DNS rebinding too."""
+    """Require the token; if there is none, refuse other machines and web pages, DNS rebinding included."""
     headers = Headers(scope=scope)
     if token is not None:
         kind, _, given = headers.get("authorization", "").partition(" ")
@@ -155,7 +155,7 @@ def _require_access(scope: Scope, token: str | None) -> None:
 
 
 async def _read_body(receive: Receive, most: int, seconds: float) -> bytes:
-    """A request's whole body; ApiError if it is too long or too slow."""
+    """A request's whole body; raises ApiError if it is too long or too slow."""
     body, size, is_over = bytearray(), 0, False
     try:
         async with asyncio.timeout(seconds):
@@ -183,7 +183,7 @@ def guarded(
     crashed: Callable[[BaseException], object],
     body_seconds: float = BODY_SECONDS,
 ) -> ASGIApp:
-    """An app behind access control (except /health), limits on bodies and an access log; `crashed` gets unexpected errors.
+    """An app behind access control (except /health), body limits and an access log; `crashed` gets unexpected errors.
 
     Without a token, only programs on this machine have access.
     """
@@ -212,7 +212,7 @@ def guarded(
             await app(scope, replay, send_noted)
         except ApiError as error:
             await error.response(scope, receive, send_noted)
-        except Exception as error:  # the outermost of a request
+        except Exception as error:  # a request's outermost handler
             crashed(error)
             if not status:
                 raise
@@ -240,7 +240,7 @@ def base_url(listener: socket.socket) -> str:
 
 
 class Server(uvicorn.Server):
-    """Serves until SIGINT or SIGTERM, then finishes what was accepted; a second SIGINT ends the process at once."""
+    """Serves until SIGINT or SIGTERM, then finishes accepted requests; a second SIGINT ends the process at once."""
 
     def __init__(self, app: ASGIApp, url: str) -> None:
         self._url = url
@@ -269,7 +269,7 @@ class Server(uvicorn.Server):
         notes.print("Programs can ask the memory at this address. Ctrl-C stops the server.")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Shut down; a model at work can only be interrupted by ending the process."""
+        """Shut down; a running model can only be interrupted by ending the process."""
         if self.should_exit and sig == signal.SIGINT:
             os._exit(128 + sig)
         self.should_exit = True

@@ -1,1 +1,1 @@
-"""Everything that is drawn on a terminal. Data goes to stdout, all else to stderr."""
+"""Terminal output. Data goes to stdout, everything else to stderr."""

@@ -1,4 +1,4 @@
-"""An answer and its sources: as text for whoever shows them, on the terminal, as JSON, and in the user's editor."""
+"""An answer and its sources: as text, on the terminal, as JSON, and in the user's editor."""
 
 import math
 import os
@@ -20,7 +20,7 @@ from mbc_engine.errors import DataError
 from mbc_engine.question import Answer, Confidence, Source, matches
 from mbc_engine.text.language import seems_english
 
-# Said in the place of an answer.
+# Shown in place of an answer.
 NOT_IN_MEMORY: Final = "Not in this memory."
 _NOT_ENGLISH: Final = (
     "The question does not seem to be in English. mini reads English only; passages were found by their words."
@@ -74,7 +74,7 @@ def place_read(source: Source) -> Text:
 
 
 def language_note(question: str) -> str | None:
-    """What to expect of a question in another language; None for one in English."""
+    """A warning if the question is in another language; None if it is in English."""
     return None if seems_english(question) else _NOT_ENGLISH
 
 
@@ -105,7 +105,7 @@ def state_of(source: Source) -> str | None:
 
 
 def named(source: Source) -> str:
-    """A source as `mbc bank` takes it."""
+    """A source as `mbc bank` accepts it."""
     from mbc_engine.bank import origin_name
 
     return near(origin_name(source.path, source.part))
@@ -126,18 +126,18 @@ def place(source: Source) -> str:
 
 
 def times(answer: Answer, loading: float | None = None) -> str:
-    """How long an answer took, and `loading` the model, if given."""
+    """How long an answer took, and `loading` the model if given."""
     model = "" if loading is None else f"model {seconds(loading)} · "
     return model + " · ".join(f"{step} {seconds(spent)}" for step, spent in answer.seconds.items())
 
 
 def percent(probability: float) -> str:
-    """Rounded down, so that what is below a bound looks so; the smallest part makes up for binary fractions."""
+    """Rounded down, so as not to show a value below a threshold as reaching it; the epsilon absorbs float error."""
     return f"{math.floor(100 * probability + 1e-9)}%"
 
 
 _INDENT: Final = 3
-# Characters of a sentence of a search, and of those before its first marked word.
+# Maximum characters of a search result's sentence, and of those before its first highlighted word.
 _LONGEST, _BEFORE = 400, 100
 
 
@@ -161,13 +161,13 @@ def show_answer(answer: Answer, *, with_bank: bool = False, is_streamed: bool = 
 def _first_line(answer: Answer) -> Text:
     if answer.text is None:
         return Text(NOT_IN_MEMORY, "yellow")
-    if not answer.text:  # a base LM may generate nothing; in a pipe that is what it is
+    if not answer.text:  # a base LM may generate nothing; a pipe gets an empty line
         return Text("(no answer)", "dim") if out.is_terminal else Text()
     return Text(plain(answer.text), "bold")
 
 
 def show_source(number: int, source: Source, lines: Sequence[str | Text], *, with_bank: bool = False) -> None:
-    """A source and what it says, with the state of its file where that is not as it was."""
+    """Print a source and its text, and the state of its file unless unchanged."""
     label = f"{number}. "
     out.print(source_line(label, source, with_bank=with_bank))
     for line in lines:
@@ -177,13 +177,13 @@ def show_source(number: int, source: Source, lines: Sequence[str | Text], *, wit
 
 
 def show_passage(number: int, query: str, source: Source, *, with_bank: bool = False) -> None:
-    """A passage of a search: its best sentence, or what there is of it around the first word of the query."""
+    """Print a search result: its best sentence, cut around the first word of the query if long."""
     lines = [marked(query, source.sentence)] if source.sentence else []
     show_source(number, source, lines, with_bank=with_bank)
 
 
 def marked(query: str, text: str) -> Text:
-    """Foreign text with the words of a query marked, and cut around the first of them if it is long."""
+    """Untrusted text with the words of a query highlighted, cut around the first of them if long."""
     spans, length = matches(query, text), len(text)
     first = max(0, min(spans[0][0] - _BEFORE, length - _LONGEST)) if spans and length > _LONGEST else 0
     last = min(length, first + _LONGEST)
@@ -233,12 +233,12 @@ def source_json(source: Source) -> dict[str, Any]:
 
 
 def passage_json(query: str, source: Source) -> dict[str, Any]:
-    """A passage of a search, whole."""
+    """A search result with its whole passage."""
     return {**asdict(source), "words": shared_words(query, source)}
 
 
 def shared_words(query: str, source: Source) -> list[str]:
-    """The words of a passage that a query has too, in whatever form, as the passage has them."""
+    """The words of a passage that also occur in a query, in any inflection, as spelled in the passage."""
     passage = source.passage or ""
     return list(dict.fromkeys(passage[start:end] for start, end in matches(query, passage)))
 
@@ -252,7 +252,7 @@ _NOT_TEXT: Final = (".pdf", ".docx")
 
 
 def open_file(path: Path, line: int | None = None) -> None:
-    """Show a file at a line until the program ends. Raises DataError if it is gone, or no program can show it."""
+    """Show a file at a line until the viewer exits. Raises DataError if the file is gone or no program can show it."""
     if not path.is_absolute() or not path.is_file():
         raise DataError(f"{path} cannot be opened: it is not a file any more.", hint="`mbc search` shows its text.")
     if path.suffix.lower() in _NOT_TEXT:

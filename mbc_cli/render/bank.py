@@ -77,7 +77,7 @@ def codebooks(shape: "CodeShape") -> str:
 
 
 def holdings(totals: "BankTotals") -> str:
-    """How much a bank holds; origins only where documents were read from several places."""
+    """How much a bank holds; origins only if documents were read from several places."""
     is_plain = totals.origins in (0, totals.documents)
     origins = "" if is_plain else f" from {counted(totals.origins, 'origin')}"
     return f"{counted(totals.documents, 'document')}{origins}, {counted(totals.chunks, 'chunk')}"
@@ -97,7 +97,7 @@ def size_facts(sizes: "BankSizes", chunks: int) -> list[tuple[str, str]]:
 
 
 def document_facts(sizes: "BankSizes", documents: int, read: float | None) -> list[tuple[str, str]]:
-    """What a document takes beside the mean bytes it was `read` from, what every bank takes, and when all that is less."""
+    """Bytes per document against the mean source size `read`, a bank's fixed bytes, and the break-even point."""
     fixed = ("fixed part", f"{size(EMPTY_BANK_BYTES)}; the codebook, {size(sizes.codebook)}, is in the model")
     file = size(sizes.file)
     if not documents:
@@ -116,7 +116,7 @@ def document_facts(sizes: "BankSizes", documents: int, read: float | None) -> li
 
 
 def show_holdings(bank: "MemoryBank", extra: dict[str, Any] | None = None) -> None:
-    """A bank after something was done to it: as JSON, with something `extra`, or for people."""
+    """Print a bank after a change: as JSON with `extra` fields, or as text if `extra` is None."""
     totals, sizes = bank.totals(), bank.sizes()
     if extra is None:
         print_facts([("bank", bank.name), ("holds", holdings(totals)), *size_facts(sizes, totals.chunks)])
@@ -126,7 +126,7 @@ def show_holdings(bank: "MemoryBank", extra: dict[str, Any] | None = None) -> No
 
 
 def show_list(documents: "Iterable[StoredDocument]", *, as_json: bool) -> None:
-    """A line an origin, or a line a document where the bank keeps no origins; as JSON always that."""
+    """Print a line per origin, or per document if the bank keeps no origins; as JSON always per document."""
     if as_json:
         print_json_lines(map(_object, documents))
         return
@@ -157,7 +157,7 @@ def show_documents(documents: "Iterable[StoredDocument]", shape: "CodeShape", *,
 
 
 def code_lines(document: "StoredDocument") -> list[str]:
-    """The codes of a document that was looked up, a line each chunk: its number, then each token's codes by level."""
+    """The codes of a looked-up document, a line per chunk: its number, then each token's codes by level."""
     assert document.codes is not None
     return [
         f"{ordinal:>6}  {' '.join('.'.join(map(str, levels)) for levels in chunk)}"
@@ -166,7 +166,7 @@ def code_lines(document: "StoredDocument") -> list[str]:
 
 
 def documents_json(documents: "Iterable[StoredDocument]", shape: "CodeShape") -> None:
-    """A line of JSON a document; codes are [chunks][tokens][levels]."""
+    """Print a line of JSON per document; codes are [chunks][tokens][levels]."""
     files = Files()
     print_json_lines(
         {

@@ -1,4 +1,4 @@
-"""An evaluation on the terminal: at work, its report, and what one would need."""
+"""An evaluation on the terminal: its progress, its report, and a plan of what it needs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -24,7 +24,7 @@ _BARS = {"read texts": "Reading texts", "take in documents": "Memorising", "answ
 
 
 class ExperimentView(ProgressView):
-    """Follows an experiment by its events; `resume` says how to continue it after a stop."""
+    """Shows an experiment's progress from its events; `resume` says how to continue it after a stop."""
 
     def __init__(self, folder: Path, resume: str) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class ExperimentView(ProgressView):
 
 
 _STYLES: Final = {"worse": "red", "no": "red", "unchecked": "yellow", "partly": "yellow", "yes": "green"}
-# How many columns a terminal needs to have room for a table's column; others are always shown.
+# Minimum terminal width for showing a table's column; others are always shown.
 _ROOM: Final = {
     "documents": 96,
     "paper's EM": 100,
@@ -147,7 +147,7 @@ def _print_table(table: "Table", room: Mapping[str, int]) -> None:
 
 
 def _has_room(columns: int) -> bool:
-    """Always, where nothing limits a line's length."""
+    """Always true off a terminal, where line length is unlimited."""
     return not out.is_terminal or out.width >= columns
 
 
@@ -166,7 +166,7 @@ _COLUMNS = ("cell", "data", "models", "memory", "hours", "here")
 def print_plan(
     settings: "ExperimentSettings", machine: "Machine", needed: "Sequence[CellRequirements]", console: Console
 ) -> None:
-    """A line for each cell, then everything that is missing or too much, each reason once."""
+    """Print a line per cell, then everything that is missing or too large, each reason once."""
     from mbc_engine.experiments.requirements import ASSUMED
 
     stages = sum(len(cell.stages) for cell in needed)

@@ -24,9 +24,9 @@ _REASONS = _NAMES = 5
 
 
 class IngestProgress(ProgressView):
-    """Follows an ingest by its events, or, where it watches, one after another.
+    """Shows an ingest's progress from its events or, when watching, several in succession.
 
-    `doing` and `done` say what happens to files, `saved` what a stop leaves.
+    `doing` and `done` are the verbs for what happens to files; `saved` says what is kept after a stop.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class IngestProgress(ProgressView):
         self._bank, self._as_json, self._watches = bank, as_json, watches
         self._doing, self._done, self._saved = doing, done, saved
         self._size = 0
-        self._skipped: list[FileSkipped] = []  # every one as JSON or with --verbose, else the first of each reason
+        self._skipped: list[FileSkipped] = []  # all for JSON or with --verbose, else the first of each reason
         self._reasons: Counter[str] = Counter()
         self._recoded: TextsRecoded | None = None
         self._problem = ""
@@ -53,8 +53,8 @@ class IngestProgress(ProgressView):
         match event:
             case IngestStarted():
                 self._size, self._skipped, self._reasons, self._recoded = event.size, [], Counter(), None
-                if self._end is None and not self.is_live:  # no bar says it
-                    sizes = f", {size(event.size)}" if event.size else ""  # nobody knows that of a stream
+                if self._end is None and not self.is_live:  # no bar shows it
+                    sizes = f", {size(event.size)}" if event.size else ""  # unknown for a stream
                     self.line(f"{self._doing} {counted(event.files, 'file')}{sizes}.")
                 self.bar(self._doing, self._size or None)
             case FileSkipped():
@@ -80,13 +80,13 @@ class IngestProgress(ProgressView):
 
     def _show_recoding(self, event: TextsRecoded) -> None:
         if event.problem:
-            if event.problem != self._problem:  # a watch meets it again after every change
+            if event.problem != self._problem:  # a watch would repeat it after every change
                 self.line(f"Texts remain compressed with zstd: {event.problem}")
             self._problem = event.problem
             self.remove_bar("Recoding texts")
             self._recoded = event
             return
-        # Only the first texts that are done show that the language model is here. A watch says each time that it is done.
+        # Only once a text is done is the language model known to be available. A watch reports each round anyway.
         if event.done and not self._recoded and self._end is None:
             self.line(
                 f"You can ask questions now. Recoding {counted(event.chunks, 'text')} with the language model to save "
@@ -94,7 +94,7 @@ class IngestProgress(ProgressView):
             )
         self.recoding_bar(event)
         if self._watches and event.done == event.chunks:
-            self.remove_bar("Recoding texts")  # the watch goes on
+            self.remove_bar("Recoding texts")  # the watch continues
         self._recoded = event if event.done else None
 
     def stopping(self) -> None:
@@ -121,7 +121,7 @@ class IngestProgress(ProgressView):
             raise DataError("No readable files were found.", hint=READABLE)
 
     def show_skipped(self) -> None:
-        """Every file skipped with --verbose, else the first for each reason."""
+        """Print every skipped file with --verbose, else the first for each reason."""
         for number, skipped in enumerate(self._skipped):
             if not is_on("verbose") and number == _REASONS:
                 rest = self._reasons.total() - sum(self._reasons[own.reason] for own in self._skipped[:_REASONS])
@@ -187,7 +187,7 @@ class IngestProgress(ProgressView):
 
 
 def _changes(end: IngestFinished) -> str:
-    """What a round of a watch did: `memorised clara.txt (1 document, 1 chunk), removed ada.txt`."""
+    """What one round of a watch did: `memorised clara.txt (1 document, 1 chunk), removed ada.txt`."""
     documents, done = counted(end.documents, "document"), []
     if end.documents and end.memorised_sources:
         done.append(f"memorised {_listed(end.memorised_sources)} ({documents}, {counted(end.chunks, 'chunk')})")
@@ -203,7 +203,7 @@ def _listed(sources: Sequence[str]) -> str:
 
 
 def _rate(count: int, noun: str, duration: float) -> str:
-    """`84 chunks/s`; below ten with a digit more."""
+    """`84 chunks/s`; one decimal below ten."""
     value = count / max(duration, 1e-3)
     return f"{value:,.0f} {noun}s/s" if value >= 10 else f"{value:.1f} {noun}s/s"
 

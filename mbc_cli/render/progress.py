@@ -1,4 +1,4 @@
-"""Progress of long work on stderr: live bars on a terminal, a plain line every half a minute elsewhere."""
+"""Progress of long work on stderr: live bars on a terminal, a plain line every half minute elsewhere."""
 
 import time
 from typing import Final, Self
@@ -28,20 +28,20 @@ class ProgressView:
     def __init__(self, *, in_bytes: bool = False, is_shown: bool = True) -> None:
         self._in_bytes, self._is_shown = in_bytes, is_shown
         self._bars: dict[str, TaskID] = {}
-        # When each bar was made and what it stood at, and when a line last said how far it is.
+        # When each bar was created and its value then, and when a line last reported it.
         self._starts: dict[str, tuple[float, int]] = {}
         self._lines: dict[str, float] = {}
         is_narrow = notes.width < _NARROW
         self._progress = Progress(
             TextColumn("{task.description}", markup=False),
-            # Where there is little room, the bar takes what is left, and then the note is cut.
+            # On a narrow terminal, the bar takes the remaining width, then the note is cut.
             BarColumn(bar_width=None, table_column=Column(ratio=1)) if is_narrow else BarColumn(),
             TextColumn("{task.fields[amount]}", markup=False),
             _Note("{task.fields[note]}", style="dim", markup=False, table_column=Column()),
             TimeRemainingColumn(),
             expand=is_narrow,
             console=notes,
-            # What is printed on a terminal goes above the bars; in a pipe it must stay what it is.
+            # On a terminal, output is printed above the bars; piped output must not be altered.
             redirect_stdout=out.is_terminal,
             disable=not (notes.is_terminal and is_shown) or notes.quiet,
         )
@@ -53,7 +53,7 @@ class ProgressView:
     def bar(
         self, name: str, total: int | None, *, completed: int = 0, note: str = "", in_bytes: bool | None = None
     ) -> None:
-        """Move the bar `name`, made on first use, to `completed` of `total`, None if that is unknown."""
+        """Set the bar `name`, created on first use, to `completed` of `total`, None if unknown."""
         now, amount = time.monotonic(), size if (self._in_bytes if in_bytes is None else in_bytes) else "{:,}".format
         shown = amount(completed) if total is None else f"{amount(completed)}/{amount(total)}"
         if name not in self._bars:
@@ -88,7 +88,7 @@ class ProgressView:
         notes.print(Text(text, style))
 
     def announce(self, text: str) -> None:
-        """A line that --quiet does not silence: the answer to Ctrl-C."""
+        """Print a line that --quiet does not silence: the response to Ctrl-C."""
         (errors if notes.quiet else notes).print(Text(text))
 
     def __enter__(self) -> Self:

@@ -15,10 +15,10 @@ from rich.text import Text
 from mbc_cli.text import plain
 
 
-# No string is ever read as markup: most of them hold text from outside.
+# No string is ever parsed as markup: most contain untrusted text.
 def _console(*, stderr: bool = False) -> Console:
     console = Console(markup=False, emoji=False, highlight=False, stderr=stderr)
-    console.soft_wrap = not console.is_terminal  # which would break lines inside words
+    console.soft_wrap = not console.is_terminal  # Rich would otherwise break lines inside words
     return console
 
 
@@ -29,7 +29,7 @@ _switches: set[str] = set()  # a process runs one command
 
 
 def is_on(switch: Literal["quiet", "verbose", "debug"]) -> bool:
-    """Whether the command that runs was given --quiet, --verbose or --debug."""
+    """Whether the running command was given --quiet, --verbose or --debug."""
     return switch in _switches
 
 
@@ -48,7 +48,7 @@ def talking(switches: Iterable[str]) -> Iterator[None]:
 
 
 def detail(text: str) -> None:
-    """A line on stderr with --verbose."""
+    """Print a line to stderr with --verbose."""
     if is_on("verbose"):
         notes.print(Text(plain(text), "dim"))
 
@@ -58,7 +58,7 @@ def working(what: str) -> AbstractContextManager[object]:
 
 
 def print_json(value: Any) -> None:
-    """One JSON value on stdout, indented on a terminal; ASCII only. Records become objects, paths their names."""
+    """Print one JSON value, indented on a terminal; ASCII only. Dataclasses become objects, paths strings."""
     print(json.dumps(value, indent=2 if sys.stdout.isatty() else None, default=_as_json), flush=True)
 
 
@@ -79,7 +79,7 @@ def print_table(
     right: Sequence[str] = (),
     console: Console | None = None,
 ) -> None:
-    """A table on a terminal; tab-separated without headings in a pipe."""
+    """Print a table on a terminal; tab-separated without headings in a pipe."""
     console, cells = console or out, [[plain(cell) for cell in row] for row in rows]
     if console.quiet:
         return
@@ -96,7 +96,7 @@ def print_table(
 
 
 def print_rows(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[object]]) -> None:
-    """As `print_table`, but row by row as they come; columns are headings with formats, `>7` is 7 wide on the right."""
+    """Like `print_table`, but row by row; columns are headings with formats: `>7` is right-aligned, 7 wide."""
     if out.is_terminal:
         out.print("  ".join(format(name, layout) for name, layout in columns).rstrip(), style="bold")
     for row in rows:
@@ -108,7 +108,7 @@ def print_rows(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[objec
 
 
 def print_indented(text: str | Text, *, by: int, style: str = "") -> None:
-    """Foreign text on stdout, wrapped within its indentation on a terminal; a `Text` is harmless already."""
+    """Print untrusted text, wrapped within its indentation on a terminal; a `Text` is already sanitised."""
     shown = text if isinstance(text, Text) else Text(plain(text), style)
     if out.is_terminal:
         out.print(Padding(shown, (0, 0, 0, by)))
@@ -117,7 +117,7 @@ def print_indented(text: str | Text, *, by: int, style: str = "") -> None:
 
 
 def print_facts(facts: Sequence[tuple[str, str]]) -> None:
-    """Labels and values in two columns; on a terminal a long value stays in its own."""
+    """Print labels and values in two columns; on a terminal, long values wrap within theirs."""
     if out.is_terminal:
         table = Table.grid(padding=(0, 2, 0, 0))
         table.add_column(style="dim", no_wrap=True)

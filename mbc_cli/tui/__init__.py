@@ -1,1 +1,1 @@
-"""The dashboard: `mbc tui`. Jobs know the engine and post messages, the app keeps what is known, views draw it."""
+"""The dashboard: `mbc tui`. Jobs use the engine and post messages, the app holds the state, views draw it."""

@@ -1,4 +1,4 @@
-"""The dashboard's app: it holds the state, has it updated by polls, and draws the visible view again."""
+"""The dashboard's app: it holds the state, polls for updates, and redraws the visible view."""
 
 import asyncio
 import os
@@ -46,7 +46,7 @@ from mbc_engine.runs.ingests import is_recorded
 
 # In the order of their tabs and of the keys 1, 2, 3, ...
 VIEWS: Final[tuple[type[View], ...]] = (OverviewView, CodesView, TrainView, IngestTab, AskView, DocumentsView)
-# Views with what the command palette does there.
+# Views and the actions that the command palette offers there.
 _VERBS: Final = (
     ("ingest", "Ingest path", "Choose a file or folder to ingest by its path", "go_to"),
     ("train", "New training", "Start a training run", "start"),
@@ -55,13 +55,13 @@ _VERBS: Final = (
 )
 _ENDS: Final = ("finished", "stopped", "interrupted", "failed")
 _DRAW_INTERVAL: Final = 0.5  # seconds; drawing is most of what the dashboard does
-_END_SECONDS: Final = 3.0  # that closing may take once the dashboard has to end
+_END_SECONDS: Final = 3.0  # allowed for closing before the process is killed
 
 
 class Dashboard(App[Path]):
     """Watch and use a memory; returns the bank to open next, if any.
 
-    Ends with its `stdin`, a file descriptor, or with an unexpected `error`.
+    Ends when `stdin`, a file descriptor, hangs up, or on an unexpected `error`.
     """
 
     TITLE = "mbc"
@@ -92,9 +92,9 @@ class Dashboard(App[Path]):
         self.state = DashboardState()
         if self._settings.get("bank") == str(places.bank):
             self.state.transcript.extend(_turns(self._settings.get("transcript")))
-        self._polls: dict[str, Callable[[], None]] = {}  # how to stop them
+        self._polls: dict[str, Callable[[], None]] = {}  # functions that stop them
         self._is_stale = False
-        self._keys: set[Binding] = set()  # that the footer shows
+        self._keys: set[Binding] = set()  # shown in the footer
         self.error: Exception | None = None
 
     def compose(self) -> ComposeResult:
@@ -104,7 +104,7 @@ class Dashboard(App[Path]):
         yield Footer(compact=True)
 
     def on_mount(self) -> None:
-        # Not with the event loop's handlers, which wait until the loop has nothing else to do.
+        # Not through the event loop's signal handlers, which wait until the loop is idle.
         self._event_loop = asyncio.get_running_loop()
         self._previous = signal.signal(signal.SIGTERM, lambda number, _: self._end(128 + number))
         log = activity_log(self.places.bank)
@@ -130,7 +130,7 @@ class Dashboard(App[Path]):
         return tabs.query_one(f"#{tabs.active}", View)
 
     def draw(self) -> None:
-        """Draw the visible view, and its keys if others can be used now."""
+        """Draw the visible view, and its keys if the available ones have changed."""
         self.view.draw()
         keys = {own.binding for own in self.screen.active_bindings.values()}
         if keys != self._keys:
@@ -138,7 +138,7 @@ class Dashboard(App[Path]):
             self.screen.refresh_bindings()
 
     def changed(self) -> None:
-        """The state has changed: have the visible view drawn again soon."""
+        """Mark the state as changed: the visible view is redrawn soon."""
         self._is_stale = True
 
     def attach(self, run: Path | None) -> None:
@@ -195,7 +195,7 @@ class Dashboard(App[Path]):
         ChildProcess(arguments, partial(self.call_later, end))
 
     def open_file(self, path: Path, line: int | None = None) -> None:
-        """Show a file in the user's editor or pager, which has the terminal meanwhile."""
+        """Show a file in the user's editor or pager, which takes over the terminal."""
         try:
             with self.suspend():
                 error = _opened(path, line)
@@ -218,18 +218,18 @@ class Dashboard(App[Path]):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the next start begins with."""
+        """What the next start restores."""
         bank, turns = str(self.places.bank), list(self.state.transcript)
         return {"theme": self.theme, "view": self.state.view, "bank": bank, "transcript": turns}
 
     def action_help_quit(self) -> None:
-        """Answer Ctrl+C, which copies; Textual would name the other of the two keys."""
+        """Respond to Ctrl+C, which copies; Textual would name the other of the two keys."""
         self.notify("Press q to quit, or Ctrl+Q while typing.", markup=False)
 
     def deliver_screenshot(
         self, filename: str | None = None, path: str | None = None, time_format: str | None = None
     ) -> str | None:
-        """Save to the working folder; not everyone has one for downloads, where Textual would."""
+        """Save to the working folder; Textual's default, a downloads folder, may not exist."""
         return super().deliver_screenshot(filename, path or os.getcwd(), time_format)  # noqa: PTH109
 
     def action_view(self, name: str) -> None:
@@ -256,16 +256,16 @@ class Dashboard(App[Path]):
             self._end(128 + signal.SIGHUP)
 
     def _end(self, code: int) -> None:
-        """Have the dashboard close, from any thread; if it is stuck, end the process."""
+        """Close the dashboard, from any thread; if it is stuck, end the process."""
         timer = threading.Timer(_END_SECONDS, os._exit, (code,))
         timer.daemon = True
         timer.start()
         self._event_loop.call_soon_threadsafe(self.exit, None, code)
 
     def _updating(self, update: Callable[..., object]) -> Callable[..., object]:
-        """The same for other threads: it runs in the app's own, and the visible view is drawn again.
+        """Wrap `update` for other threads: it runs in the app's thread, and the visible view is redrawn.
 
-        While the dashboard closes, nothing is done: its views are going.
+        Does nothing while the dashboard closes, as its views are being torn down.
         """
 
         def run(*arguments: object) -> None:
@@ -293,7 +293,7 @@ class Dashboard(App[Path]):
             if name == "run" and not was_behind:
                 self._notify_end("Training", before, run.state, TrainView.NAME)
             if was_behind and not run.is_behind:
-                self.call_next(self._draw_if_stale)  # a long log has been waited for
+                self.call_next(self._draw_if_stale)  # a long log is now read
 
         self._poll(name, poll_run(folder, self._updating(update)))
         return run
@@ -313,12 +313,12 @@ class Dashboard(App[Path]):
             self.attach(runs[0].folder)
 
     def _fatal_error(self) -> None:
-        """The caller reports the error; Textual would print all variables, answers among them."""
+        """Leave the error to the caller; Textual would print all variables, including answers."""
         self.error = self._exception
         self._close_messages_no_wait()
 
     def _draw_if_stale(self) -> None:
-        if self._is_stale and self.is_running:  # views come apart before the timer ends
+        if self._is_stale and self.is_running:  # views are torn down before the timer stops
             self._is_stale = False
             self.draw()
 

@@ -1,6 +1,6 @@
-"""Work beside the dashboard, in threads and processes. Jobs alone open files and banks.
+"""The dashboard's background work, in threads and processes. Only jobs open files and banks.
 
-Results reach the app's thread as calls, by a function like `App.call_later`.
+Results reach the app's thread through a function like `App.call_later`.
 """
 
 import json
@@ -51,22 +51,22 @@ if TYPE_CHECKING:
 
     from mbc_engine.question import Answer
 
-# Looks once a step, and yields whether there is more to read at once.
+# Checks once per step, and yields whether there is more to read at once.
 Poll = Generator[bool, None, None]
 CallLater = Callable[..., object]
 
 _POLL_INTERVAL: Final = 0.25  # seconds: shorter than a person notices
-_MAX_EVENTS: Final = 2_000  # that the app takes in between two keys
-# Seconds of reading in one step of a poll, and lines of other runs' logs between two looks at the clock.
+_MAX_EVENTS: Final = 2_000  # that the app handles between two key presses
+# Seconds of reading per step of a poll, and lines of other runs' logs between two checks of the clock.
 _STEP_SECONDS, _MAX_LINES = 0.1, 20_000
 _REPORT_INTERVAL: Final = 0.1  # seconds between two reports of a search
 _MAX_PASSAGES: Final = 30
-_MAX_DECODED: Final = 8  # chunks: some a second
-_MAX_STDERR_BYTES, _MAX_STDERR_LINES = 4096, 2  # of the end of what a process wrote
+_MAX_DECODED: Final = 8  # chunks: a few per second
+_MAX_STDERR_BYTES, _MAX_STDERR_LINES = 4096, 2  # kept from the end of stderr
 
 
 def start_thread(work: Callable[[], object], call_later: CallLater) -> threading.Thread:
-    """Run in a daemon thread, which the dashboard's end does not wait for; its errors are the app's."""
+    """Run in a daemon thread, which the dashboard does not wait for on exit; its errors are raised in the app."""
 
     def fail(error: BaseException) -> None:
         raise error
@@ -74,7 +74,7 @@ def start_thread(work: Callable[[], object], call_later: CallLater) -> threading
     def run() -> None:
         try:
             work()
-        except BaseException as error:  # noqa: BLE001  # it would end just this thread
+        except BaseException as error:  # noqa: BLE001  # otherwise it would end only this thread
             call_later(fail, error)
 
     thread = threading.Thread(target=run, daemon=True)
@@ -97,7 +97,7 @@ def start_polling(poll: Poll, call_later: CallLater) -> Callable[[], None]:
 
 
 def poll_bank(path: Path, update: Callable[[BankSnapshot | None, MBCError | None], object]) -> Poll:
-    """The bank at a path whenever it has changed, or why it cannot be read."""
+    """Report the bank at a path whenever it has changed, or why it cannot be read."""
     bank: MemoryBank | None = None
     version: tuple[int, int] | None = None
     reported: str | None = None
@@ -119,7 +119,7 @@ def poll_bank(path: Path, update: Callable[[BankSnapshot | None, MBCError | None
                         version, reported = now, None
                         rest.took(began, time.monotonic())
             except MBCError as error:
-                # One that was read before may have been re-encoded; the next step opens what is there then.
+                # A bank that was read before may have been re-encoded; the next step reopens it.
                 if version is None and reported != error.message:
                     reported = error.message
                     update(None, error)
@@ -133,10 +133,10 @@ def poll_bank(path: Path, update: Callable[[BankSnapshot | None, MBCError | None
 
 
 def poll_log(log: Path, is_at_work: Callable[[], bool], update: Callable[[Followed, bool], object]) -> Poll:
-    """What a log has gained, and whether anyone is at work on it, whenever either has changed."""
+    """Report a log's new events, and whether a process is still writing it, whenever either has changed."""
     follower, was_at_work = EventFollower(log), None
     while True:
-        at_work = is_at_work()  # before reading: who has ended by now has written everything
+        at_work = is_at_work()  # before reading: a process that has ended by now has written everything
         until, has_more = time.monotonic() + _STEP_SECONDS, True
         while has_more and time.monotonic() < until:
             followed = follower.poll(most=_MAX_EVENTS)
@@ -148,7 +148,7 @@ def poll_log(log: Path, is_at_work: Callable[[], bool], update: Callable[[Follow
 
 
 def poll_run(folder: Path, update: Callable[[Followed, bool, "NDArray[np.float32] | None"], object]) -> Poll:
-    """The log of a training run, and how its codes are used, if that is known."""
+    """Report a training run's log and, if known, the usage of its codes."""
 
     def add_usage(followed: Followed, at_work: bool) -> None:
         update(followed, at_work, None if followed.has_more else read_usage(folder))
@@ -157,7 +157,7 @@ def poll_run(folder: Path, update: Callable[[Followed, bool, "NDArray[np.float32
 
 
 def poll_runs(folder: Path, update: Callable[[tuple[RunSummary, ...]], object]) -> Poll:
-    """All runs in a folder, the one changed last first, whenever one is new or has changed."""
+    """Report all runs in a folder, the most recently changed first, whenever one is new or has changed."""
     runs: dict[Path, FollowedRun] = {}
     reported: tuple[RunSummary, ...] | None = None
     rest = SlowDown(share=0.02, least=1.0)
@@ -166,7 +166,7 @@ def poll_runs(folder: Path, update: Callable[[tuple[RunSummary, ...]], object]) 
         if rest.is_due(began):
             runs = {run: runs.get(run) or FollowedRun(run, has_curves=False) for run in runs_in(folder)}
             for run in runs.values():
-                # Each a bit, so that nobody waits for the whole of a long log.
+                # A bit of each, so that nothing waits for the whole of a long log.
                 while (is_behind := run.update(most=_MAX_LINES).has_more) and time.monotonic() < began + _STEP_SECONDS:
                     pass
                 has_more = has_more or is_behind
@@ -182,16 +182,16 @@ def poll_runs(folder: Path, update: Callable[[tuple[RunSummary, ...]], object]) 
 
 
 def await_hangup(descriptor: int, on_hangup: Callable[[], object]) -> None:
-    """Wait until the other end of the dashboard's input is gone; no signal may say so."""
+    """Wait until the other end of the dashboard's input is gone; there may be no signal for it."""
     poll = select.poll()
-    poll.register(descriptor, 0)  # hanging up is reported without being asked for
+    poll.register(descriptor, 0)  # a hangup is always reported
     while not any(mask & select.POLLHUP for _, mask in poll.poll()):
         pass
     on_hangup()
 
 
 def read_settings() -> dict[str, Any]:
-    """What the dashboard kept at its last end; nothing where that cannot be read."""
+    """The settings saved when the dashboard last closed; empty if they cannot be read."""
     with suppress(OSError, ValueError, RecursionError):
         if isinstance(kept := json.loads(dashboard_settings().read_bytes()), dict):
             return kept
@@ -209,10 +209,10 @@ ModelState = Literal["unloaded", "requested", "loading", "ready", "decoding", "m
 
 
 class Answering:
-    """Answers `questions` in their order in a thread: (number, question, options), or "" to load the model; None ends it.
+    """Answers `questions` in order in a thread: (number, question, options), "" just to load the model, None to end.
 
-    `on_model` gets the model's state, an error, and its read modes; `on_token` and `on_answer` the number of
-    a question with a piece of its answer, or with its answer, an error, or None if its number is in `cancelled`.
+    `on_model` gets the model's state, an error, and its read modes. `on_token` gets the number of a question and a
+    piece of its answer; `on_answer` its number and the answer, an error, or None if the number is in `cancelled`.
     """
 
     def __init__(
@@ -252,7 +252,7 @@ class Answering:
         self._memory.close()
 
     def _next(self) -> tuple[int, str, AskOptions] | Callable[[], object] | None:
-        """The next question; while none comes for long, the model is given back."""
+        """The next question; if none comes for long, the model is unloaded."""
         with suppress(queue.Empty):
             return self.questions.get(timeout=IDLE_SECONDS)
         self._memory.unload()
@@ -260,7 +260,7 @@ class Answering:
         return self.questions.get()
 
     def search(self, query: str) -> list[tuple[StoredDocument, Source]]:
-        """The documents that fit a query best, each with its best passage; waits for the questions before it."""
+        """The documents that match a query best, each with its best passage; waits for earlier questions."""
         found: queue.SimpleQueue[list[tuple[StoredDocument, Source]] | MBCError] = queue.SimpleQueue()
         self.questions.put(lambda: found.put(self._search(query)))
         if isinstance(result := found.get(), MBCError):
@@ -321,9 +321,9 @@ class Answering:
 def search_documents(
     bank: Path, text: str, most: int, *, is_exact: bool = False
 ) -> Iterator[tuple[tuple[StoredDocument, ...], int, bool]]:
-    """Documents found so far by a part of their name or date, of how many matches, and whether that is all.
+    """The documents found so far by part of their name or date, the number of matches, and whether that is all.
 
-    `is_exact` wants the whole name.
+    With `is_exact`, the whole name must match.
     """
     reported, matches = time.monotonic(), 0
     rows: list[StoredDocument] = []
@@ -344,7 +344,7 @@ def search_documents(
 def read_document(bank: Path, found: StoredDocument) -> tuple[StoredDocument, CodeShape, Source] | None:
     """A document with its codes, their shape, and its text; None if the bank no longer has it.
 
-    Text that a language model has to decode is read from the file, if that is as it was; else it is the beginning.
+    Text that a language model has to decode is read from the file if unchanged; else only its beginning is decoded.
     """
     with MemoryBank.open(bank, read_only=True) as memory:
         names, digests = [own[:2] for own in found.origins], () if found.origins else [found.digest]
@@ -369,7 +369,7 @@ def read_document(bank: Path, found: StoredDocument) -> tuple[StoredDocument, Co
 
 
 def _joined(chunks: Sequence[Chunk]) -> str:
-    """The text of a document from its chunks; between them it has white space alone."""
+    """The text of a document from its chunks, which only whitespace separates."""
     text = ""
     for chunk in chunks:
         text += "\n" * (chunk.start - len(text)) + chunk.text
@@ -377,7 +377,7 @@ def _joined(chunks: Sequence[Chunk]) -> str:
 
 
 def remove_documents(bank: Path, documents: Iterable[StoredDocument]) -> Taken:
-    """Take documents out of a bank: where they were read, or as such in a bank that does not know."""
+    """Remove documents from a bank: by origin, or by digest if the bank keeps no origins."""
     with MemoryBank.open(bank) as memory:
         if memory.header.keeps_origins:
             taken = take(memory, {own.origin[:2] for own in documents})
@@ -388,7 +388,7 @@ def remove_documents(bank: Path, documents: Iterable[StoredDocument]) -> Taken:
 
 
 def restore_documents(bank: Path, taken: Taken) -> int:
-    """Put documents back that were taken out; returns how many origins or documents."""
+    """Restore removed documents; returns how many origins or documents."""
     with MemoryBank.open(bank) as memory:
         count = restore(memory, taken)
         memory.checkpoint()
@@ -396,7 +396,7 @@ def restore_documents(bank: Path, taken: Taken) -> int:
 
 
 def explain_codes(bank: Path, codes: Sequence[tuple[int, int, int]], top: int = 0) -> list[CodeUse]:
-    """What codes stand for, with their `top` most typical chunks; nothing in a bank without such codes."""
+    """What codes stand for, with their `top` most typical chunks; empty if the bank has no such codes."""
     files = Files()
 
     def file_text(document: StoredDocument) -> str | None:
@@ -410,13 +410,13 @@ def explain_codes(bank: Path, codes: Sequence[tuple[int, int, int]], top: int = 
 
 
 class ChildProcess:
-    """An `mbc` command that goes on when the dashboard ends. Its log shows how far it is.
+    """An `mbc` command that outlives the dashboard. Its log shows its progress.
 
-    `on_end` gets, in a thread, why it failed, or "" if it finished or was interrupted.
+    `on_end` is called in a thread with why it failed, or "" if it finished or was interrupted.
     """
 
     def __init__(self, arguments: Sequence[str], on_end: Callable[[str], object]) -> None:
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  # a pipe that nobody empties would fill
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  # an unread pipe would fill up
         self._process: subprocess.Popen[bytes] | None = None
         try:
             self._process = subprocess.Popen(  # noqa: S603  # mbc itself
@@ -427,7 +427,7 @@ class ChildProcess:
                 env={**os.environ, "NO_COLOR": "1"},
                 start_new_session=True,
             )
-        except (OSError, ValueError) as error:  # such as words that no command line can hold
+        except (OSError, ValueError) as error:  # such as arguments too long for a command line
             on_end(f"Could not start: {error}")
         else:
             threading.Thread(target=self._wait, args=(self._process, on_end), daemon=True).start()
@@ -437,7 +437,7 @@ class ChildProcess:
         return self._process is not None and self._process.poll() is None
 
     def interrupt(self) -> None:
-        """As Ctrl-C: it finishes what it is at and ends; a second time, at once."""
+        """Like Ctrl-C: it finishes its current step and ends; the second time, at once."""
         if self._process is not None and self.is_running:
             self._process.send_signal(signal.SIGINT)
 

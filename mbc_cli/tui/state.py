@@ -1,4 +1,4 @@
-"""What the dashboard knows. The poller and jobs update it in the app's own thread alone; views draw it."""
+"""The dashboard's state. Polls and jobs update it only in the app's thread; views draw it."""
 
 import time
 from collections import deque
@@ -21,7 +21,7 @@ _MAX_TURNS, _MAX_CHANGES = 50, 1000
 
 @dataclass(frozen=True)
 class Places:
-    """What a dashboard was opened with: a bank, there or not, the other options, and a run to begin with."""
+    """What a dashboard was opened with: a bank, which need not exist, the other options, and a run to start with."""
 
     bank: Path
     model: str
@@ -30,7 +30,7 @@ class Places:
     device: str | None = None
 
     def options(self) -> list[str]:
-        """The options of `mbc tui` that give the same."""
+        """The options of `mbc tui` that reproduce this."""
         run = [] if self.run is None else ["--run", str(self.run)]
         device = [] if self.device is None else ["--device", self.device]
         return ["--bank", str(self.bank), "--model", self.model, "--runs", str(self.runs), *run, *device]
@@ -40,8 +40,8 @@ class Places:
 class BankSnapshot:
     """A bank at one moment.
 
-    `counts` is how often each code occurs, [levels, codebooks, codes]; `read_bytes` what a document was read from on
-    average, as far as that is known.
+    `counts` is how often each code occurs, [levels, codebooks, codes]; `read_bytes` a document's mean source size, if
+    known.
     """
 
     path: Path
@@ -54,7 +54,7 @@ class BankSnapshot:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """A run in the list of all; `best` is the validation of the model that is kept."""
+    """A run in the list; `best` is the validation of the saved model."""
 
     folder: Path
     state: RunState
@@ -64,7 +64,7 @@ class RunSummary:
 
 @dataclass(eq=False)
 class AttachedRun:
-    """A run and its `history`, as far as it was read; `usage` is the EMA of its codes, [levels, codebooks, codes]."""
+    """A run and its `history` as read so far; `usage` is the EMA of its codes, [levels, codebooks, codes]."""
 
     folder: Path
     history: RunHistory = field(default_factory=RunHistory)
@@ -88,9 +88,9 @@ class AttachedRun:
 class DashboardState:
     """Everything the views draw.
 
-    `runs` are all, the one changed last first; `run` is the current one and `other` the one it is compared with.
-    `codes_read` is the share of each code in the last answer, [levels, codebooks, codes]; `growth` when the bank was
-    seen to have how many chunks. `transcript` has the last questions with their answers.
+    `runs` are all runs, the most recently changed first; `run` is the current one and `other` the one it is compared
+    with. `codes_read` is the share of each code in the last answer, [levels, codebooks, codes]; `growth` has (time,
+    chunks) for each change seen in the bank. `transcript` has the last questions with their answers.
     """
 
     bank: BankSnapshot | None = None
@@ -111,7 +111,7 @@ class DashboardState:
 
     @property
     def ingest_state(self) -> IngestState | None:
-        """What the last ingest is at; None before the first."""
+        """The state of the last ingest; None before the first."""
         if self.ingest.state == "running" and not self.is_ingesting:
             return "interrupted"
         return self.ingest.state

@@ -1,7 +1,7 @@
-"""The dashboard in a browser: textual-serve, for this machine and the person who started it alone.
+"""The dashboard in a browser: textual-serve, restricted to this machine and the user who started it.
 
-Whoever reaches the dashboard can remove documents and start trainings. So the server listens on loopback and wants a
-key, which is in the printed address and then in a cookie. Requests under another host's name are refused.
+Anyone who reaches the dashboard can remove documents and start training runs. So the server listens on loopback and
+requires a key, which is in the printed address and then in a cookie. Requests with another Host header are refused.
 """
 
 import secrets
@@ -30,7 +30,7 @@ _POLICY: Final = (
 
 
 class DashboardServer(Server):
-    """Serves the dashboard of `mbc ARGUMENTS`, in a process for each page; `on_open` is called with the address."""
+    """Serves the dashboard of `mbc ARGUMENTS`, in one process per page; `on_open` is called with the address."""
 
     def __init__(self, arguments: Sequence[str], port: int, on_open: Callable[[str], object]) -> None:
         command = "exec " + shlex.join([sys.executable, "-m", "mbc_cli", *arguments])
@@ -51,7 +51,7 @@ class DashboardServer(Server):
         web.run_app(self._make_app(), sock=listener, print=None, shutdown_timeout=1)
 
     async def on_startup(self, app: web.Application) -> None:
-        """Say where; from here on, signals end the server."""
+        """Report the address; from here on, signals end the server."""
         self._on_open(f"{self.public_url}/?key={self._key}")
 
     async def _make_app(self) -> web.Application:
@@ -64,7 +64,7 @@ class DashboardServer(Server):
         try:
             await super()._process_messages(websocket, app_service)
         finally:
-            app_service.stdin.close()  # the page is gone, and its process ends with its input, stuck or not
+            app_service.stdin.close()  # the page is gone; its process ends when stdin closes, even if stuck
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -74,7 +74,7 @@ class DashboardServer(Server):
         if not any(secrets.compare_digest(key.encode(), self._key.encode()) for key in (typed, kept)):
             raise web.HTTPForbidden(text="Open the address that `mbc tui --web` printed.")
         if typed:
-            # Out of the address bar, and of what is shared with it.
+            # Keep the key out of the address bar and of links copied from it.
             moved = web.HTTPFound("/")
             moved.set_cookie(_COOKIE, self._key, httponly=True, samesite="Strict")
             raise moved

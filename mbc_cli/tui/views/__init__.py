@@ -1,4 +1,4 @@
-"""The views of the dashboard, a tab each: they draw its state, and start jobs."""
+"""The views of the dashboard, one per tab: they draw its state and start jobs."""
 
 from collections.abc import Callable, Iterable
 from threading import Thread
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mbc_cli.tui.app import Dashboard
     from mbc_cli.tui.state import DashboardState, Places
 
-_BROAD: Final = 150  # cells from which on two panels of text fit beside each other
+_BROAD: Final = 150  # cells: the width from which two panels of text fit side by side
 
 
 class View(TabPane):
@@ -27,7 +27,7 @@ class View(TabPane):
     NAME: ClassVar[str]
     TITLE: ClassVar[str]
     ABOUT: ClassVar[str]
-    HELP: ClassVar[str]  # Markdown; stands above the keys
+    HELP: ClassVar[str]  # Markdown; shown above the keys
 
     def __init__(self, key: int, places: "Places") -> None:
         super().__init__(f"{key} {self.TITLE}", id=self.NAME)
@@ -54,14 +54,14 @@ class View(TabPane):
         next(widget for widget in self.query("*") if widget.focusable).focus()
 
     def call_soon(self, name: str, delay: float, call: Callable[[], object]) -> None:
-        """Call after so many seconds, in place of an earlier call of that name that is still to come."""
+        """Call after `delay` seconds, replacing a pending call of that name."""
         if (timer := self._delayed.pop(name, None)) is not None:
             timer.stop()
-        # Views come apart before their timers end.
+        # Views are torn down before their timers stop.
         self._delayed[name] = self.set_timer(delay, lambda: self.app.is_running and call())
 
     def run_job(self, name: str, job: Callable[[], Iterable[Any]], done: Callable[[Any], object]) -> Thread:
-        """Run a job in a thread, in place of one of that name; `done` gets each of its results, or its `MBCError`."""
+        """Run a job in a thread, replacing one of that name; `done` gets each of its results, or its `MBCError`."""
         later = self.app.call_later
         self._jobs[name] = current = object()
 
@@ -82,17 +82,17 @@ class View(TabPane):
 
 
 def message_text(message: str, *hints: str | None) -> Text:
-    """What is wrong and what to do, a line each. All of it may be untrusted text."""
+    """What is wrong and what to do, one line each. All of it may be untrusted text."""
     return Text("\n").join([Text(plain(message), "bold"), *(Text(plain(hint)) for hint in hints if hint)])
 
 
 def error_text(error: MBCError, *hints: str) -> Text:
-    """An error of the engine and the ways out."""
+    """An engine error and its hints."""
     return message_text(error.message, error.hint, *hints)
 
 
 def no_bank_text(error: MBCError) -> Text:
-    """Why there is no bank, and the keys that lead on."""
+    """Why there is no bank, and the keys for what to do next."""
     keys = (("4", "ingest your files"), ("D", "demo with ten made-up stories"), (":", "all commands"))
     line = Text("   ").join([Text.assemble((key, "bold"), f" {words}") for key, words in keys])
     return Text("\n\n").join([error_text(error), line])

@@ -1,4 +1,4 @@
-"""A place to ask: answers as they come, their sources, and what these say."""
+"""Asking questions: answers as they are generated, their sources and passages."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -64,7 +64,7 @@ class AskView(View):
 
     def __init__(self, key: int, places: Places) -> None:
         super().__init__(key, places)
-        self._waiting: dict[int, ChatTurn] = {}  # questions without an answer, by their numbers
+        self._waiting: dict[int, ChatTurn] = {}  # unanswered questions, by number
         self._asked = 0
         self._model_state: ModelState = "unloaded"
         self._model_error: MBCError | None = None
@@ -87,7 +87,7 @@ class AskView(View):
             yield Select([_DEFAULT_MODE], allow_blank=False, compact=True, id="how")
 
     def on_mount(self) -> None:
-        self._line.cursor_blink = False  # half of what an idle dashboard would do
+        self._line.cursor_blink = False  # half of an idle dashboard's work
         turns = self.query_one("#turns", VerticalScroll)
         turns.anchor()
         for question, answer in self.state.transcript:
@@ -107,7 +107,7 @@ class AskView(View):
         return self.query_one("#question", Input)
 
     def search(self, query: str) -> "list[tuple[StoredDocument, Source]]":
-        """The documents whose contents fit a query best, by the model of this view; for other threads."""
+        """The documents whose contents match a query best, by this view's model; for other threads."""
         return self._answering.search(query)
 
     def _remember(self, questions: list[str]) -> None:
@@ -253,7 +253,7 @@ class AskView(View):
             turn.append(piece)
 
     def show_answer(self, number: int, answer: "Answer | MBCError | None") -> None:
-        """A question has its answer, or an error; None if it was cancelled."""
+        """Show a question's answer or error; None if it was cancelled."""
         turn = self._waiting.pop(number, None)
         if isinstance(answer, MBCError):
             self._model_state = "missing" if self._model_state == "loading" else self._model_state
@@ -297,7 +297,7 @@ class AskView(View):
         self.dashboard.changed()
 
     def _show_answer_above(self, citation: Widget | None) -> None:
-        """Scroll up from a source to its answer, as far as the source stays in sight."""
+        """Scroll up from a source to its answer, as far as the source stays visible."""
         turns = self.query_one("#turns", VerticalScroll)
         for turn in self.query(ChatTurn):
             if isinstance(citation, Citation) and turn in citation.ancestors:

@@ -32,7 +32,7 @@ _LAYERS: Final = {"bank": "Bank", "training": "Training", "question": "Last ques
 # The codes that make up most of what the last question read are marked; the flat read takes a little of every code.
 _READ_SHARE, _READ_MOST = 0.9, 24
 _DEAD: Final = 1e-4  # the paper's epsilon; a run with another one reports its own count of dead codes
-_REST, _AGAIN = 0.2, 2.0  # seconds until the chunks of another code are looked up, and of the same one again
+_REST, _AGAIN = 0.2, 2.0  # seconds before a new code's chunks are looked up, and the same one's again
 _MAX_CHUNKS, _NAME_WIDTH = 30, 24
 _ABOUT: Final = (
     "A code is an entry of a codebook; a chunk is stored as one code of each codebook.\n"
@@ -134,7 +134,7 @@ class CodesView(View):
         self.draw()
 
     def mark(self, document: StoredDocument, shape: CodeShape, code: tuple[int, int, int] | None) -> None:
-        """Mark the codes of a document, and go to one of them: that at this level and position, or the first."""
+        """Mark a document's codes and go to one of them: `code`, (level, position, number), or the first."""
         assert document.codes is not None
         counts = count(document.codes, shape)
         level, position, number = code or (0, 0, int(counts[0, 0].argmax()))
@@ -203,7 +203,7 @@ class CodesView(View):
         self.draw()
         if self._layer != "question" or (read := self.state.codes_read) is None:
             return
-        # Leave a codebook of which nothing was read for the one of which most was, and so with codes.
+        # If nothing was read from this codebook, go to the most-read one; likewise for codes.
         books, heat = self.query_one("#books", HeatMap), self.query_one("#heat", HeatMap)
         amounts, book = read.sum(-1).ravel(), books.cursor if books.display else 0
         if not amounts[book]:
@@ -214,7 +214,7 @@ class CodesView(View):
             heat.go(int(codes.argmax()))
 
     def _look_up_soon(self, code: tuple[int, int, int], layer: str) -> None:
-        """Look up who uses the code at the cursor when that stays there, and again when its use changes."""
+        """Look up the chunks of the code at the cursor once it rests there, and again when its usage changes."""
         bank, uses = self.state.bank, None
         if layer == "training":
             self._shown, self._has_users = code, False
@@ -269,14 +269,14 @@ def _chunk_name(chunk: StoredChunk) -> str:
 
 
 def _telling_line(text: str, words: Sequence[str]) -> str:
-    """The sentence of a text that has most of the words, the first of equal ones."""
+    """The sentence of a text that contains the most `words`; the first one on a tie."""
     sought = stems_of(" ".join(words))
     sentences = (text[first:end] for first, end in split_sentences(text))
     return " ".join(max(sentences, key=lambda own: len(sought & stems_of(own)), default="").split())
 
 
 def most_read(shares: NDArray[np.floating[Any]]) -> list[int]:
-    """The fewest codes that got most of what was read of a codebook, [codes], and no more than can be distinguished."""
+    """The fewest codes that make up most of a codebook's `shares`, [codes], and no more than can be distinguished."""
     total = float(shares.sum())
     if total <= 0:
         return []
@@ -286,7 +286,7 @@ def most_read(shares: NDArray[np.floating[Any]]) -> list[int]:
 
 
 def _usage(state: DashboardState, layer: str) -> NDArray[Any] | None:
-    """The numbers of a layer, [levels, positions, codes]; None where there are none, see `_why_none`."""
+    """The numbers of a layer, [levels, positions, codes]; None if there are none, see `_why_none`."""
     if layer == "question":
         return state.codes_read
     if layer == "training":

@@ -1,4 +1,4 @@
-"""The documents of the bank: found while typing, looked at down to their codes, removed, and put back."""
+"""The documents of the bank: search as you type, inspect down to the codes, remove and restore."""
 
 import time
 from collections.abc import Callable, Hashable
@@ -38,12 +38,12 @@ _CODE_COLUMNS: Final = (
     *(Column(title, width, is_number=True) for title, width in (("codebook", 8), ("code", 5), ("chunks", 7))),
     Column("words in common", is_text=True),
 )
-# Documents at first, and when their end is reached or they are sorted; and places of a document.
+# Documents shown at first, and at most, once the end is reached or they are sorted; origins shown per document.
 _FIRST_ROWS, _MAX_ROWS, _MAX_ORIGINS = 1000, 200_000, 3
-_TYPED, _RESTED = 0.2, 0.1  # seconds without typing before a search, and without a move before a document is read
+_TYPED, _RESTED = 0.2, 0.1  # seconds without typing before a search, and without moving before reading a document
 _MIN_INTERVAL, _MAX_SHARE = 0.5, 0.1  # seconds between two searches of a changing bank, and their share of the time
-_PATIENCE: Final = 0.5  # seconds that a change of the bank may take before a note, and that leaving waits for it
-_CONFIRM_FROM: Final = 21  # documents to be removed at once
+_PATIENCE: Final = 0.5  # seconds a change to the bank may take before a note, and that closing waits for it
+_CONFIRM_FROM: Final = 21  # removing this many documents needs confirmation
 
 
 class DocumentsView(View):
@@ -81,11 +81,11 @@ class DocumentsView(View):
         self._most, self._has_more, self._goes_to_end = _FIRST_ROWS, False, False
         self._shown: str | None = None  # the text of the search that is shown
         self._searching: str | None = None  # and of the one that is running
-        self._only = ""  # the whole name of a document that was jumped to, which may begin others' names
+        self._only = ""  # the full name of a document jumped to, which may be a prefix of others
         self._is_stale = False
         self._began = 0.0
         self._rest = SlowDown(_MAX_SHARE, _MIN_INTERVAL)
-        self._passages: dict[Hashable, Source] = {}  # that fit a search of the contents, by their documents
+        self._passages: dict[Hashable, Source] = {}  # results of a content search, by document
         self._read: tuple[StoredDocument, CodeShape] | None = None  # the one shown, with its codes
         self._chunk: int | None = None  # whose codes are shown, if not the text
         self._taken: list[Taken] = []
@@ -177,7 +177,7 @@ class DocumentsView(View):
             self.dashboard.open_file(Path(found.origin.source), None if passage is None else passage.line)
 
     def action_codes(self) -> None:
-        """Show the codes of the document's next chunk, after the last one its text."""
+        """Show the codes of the document's next chunk or, after the last one, its text."""
         self._chunk = 0 if self._chunk is None else self._chunk + 1
         self._explain()
 
@@ -187,7 +187,7 @@ class DocumentsView(View):
             self.dashboard.show_codes(*self._read, None if self._chunk is None else row)
 
     def _explain(self) -> None:
-        """Have the codes shown of the chunk at `_chunk`, or the text."""
+        """Show the codes of the chunk at `_chunk`, or the text."""
         panel, table = self.query_one("#document"), self.query_one("#codes", RowTable)
         if self._read is None or self._chunk is None or self._chunk >= self._read[0].chunks:
             self._chunk, panel.border_title = None, "Document"
@@ -216,7 +216,7 @@ class DocumentsView(View):
             self.dashboard.copy(found.origin.name or found.digest)
 
     def show_only(self, name: str) -> None:
-        """Show the document of this path, with its part, or of this digest."""
+        """Show only the document with this path and part, or this digest."""
         self._only = self.query_one("#text", Input).value = name
         self._table.focus()
 
@@ -228,7 +228,7 @@ class DocumentsView(View):
             self._read_all()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        is_typing = self.query_one("#text").has_focus  # letters are letters then
+        is_typing = self.query_one("#text").has_focus  # then letters are text, not keys
         can = {
             "to_rows": is_typing,
             "undo": bool(self._taken) and not is_typing,
@@ -243,7 +243,7 @@ class DocumentsView(View):
         return self._found.get(self._table.key)
 
     def _read_on(self, before: int, cursor: int) -> None:
-        """At the end of what was found first, find the rest; the End key means the end of that."""
+        """At the end of the first rows, find the rest; the End key goes to the end of those."""
         if self._has_more and cursor == self._table.cells - 1:
             self._goes_to_end = cursor - before > self._table.size.height
             self._read_all()
@@ -291,7 +291,7 @@ class DocumentsView(View):
             self._search_if_stale()
 
     def _search_if_stale(self) -> None:
-        """Search again because the bank has changed, unless that takes too much of the time."""
+        """Search again because the bank has changed, but limit the share of time this takes."""
         if self._is_stale and self._searching is None and not self._passages:
             delay = max(_RESTED, self._rest.seconds_left(time.monotonic()))
             self.call_soon("refresh", delay, self._search_now)  # a search typed meanwhile comes first
@@ -304,7 +304,7 @@ class DocumentsView(View):
         self.run_job("search", job, partial(self._show_found, self._searching))
 
     def _search_contents(self) -> None:
-        """Search what the documents say; what is typed afterwards is looked for in their names again."""
+        """Search the documents' contents; typing afterwards searches names again."""
         if not (query := self.query_one("#text", Input).value.strip()):
             return
         search = self.dashboard.query_one(AskView).search
@@ -421,7 +421,7 @@ def _code_cells(key: tuple[int, int, int], use: CodeUse, shape: CodeShape) -> tu
 
 
 def _sort_key(found: StoredDocument, column: int) -> tuple[object, ...]:
-    # Parts that are numbers, such as rows, in the order of numbers.
+    # Sort numeric parts, such as rows, numerically.
     name = (found.origin.source or found.digest, len(found.origin.part), found.origin.part)
     return (("", found.origin.date or "", found.chunks, found.size or 0)[column], *name)
 

@@ -88,7 +88,7 @@ class IngestTab(View):
         self._show_root()
 
     def on_unmount(self) -> None:
-        # An ingest goes on to its end; a watch has none.
+        # An ingest continues to its end; a watch has none.
         if self._child is not None and self._is_watch:
             self._child.interrupt()
 
@@ -123,7 +123,7 @@ class IngestTab(View):
         path = self.query_one(FolderTree).chosen
         if path is None or not self._can_start:
             return
-        # An option and its value as one word, and paths after the last: either may begin with a dash.
+        # Options as --name=value, and paths after `--`: both values and paths may begin with a dash.
         options = [f"--bank={self.places.bank}", f"--model={self.places.model}"]
         options += [] if self.places.device is None else [f"--device={self.places.device}"]
         options += [f"--ignore={pattern}" for pattern in self.query_one("#ignore", Input).value.split()]
@@ -177,7 +177,7 @@ class IngestTab(View):
         return not (self._is_running or self.state.is_ingesting)
 
     def _take_end(self, error: str) -> None:
-        if not self._is_running:  # else it is the end of one before
+        if not self._is_running:  # otherwise an earlier one has ended
             self._error = error
         self.dashboard.changed()
 
@@ -223,7 +223,7 @@ class IngestTab(View):
         return Text(*_STATES[state])
 
     def _show_reason(self) -> None:
-        """The row at the cursor in full."""
+        """Show the row at the cursor in full."""
         table = self.query_one("#skipped RowTable", RowTable)
         row = dict(table.rows).get(table.key, ())
         self.query_one("#reason", Static).update(plain(" ".join(row)))
@@ -251,7 +251,7 @@ def _ingest_facts(known: DashboardState) -> list[tuple[str, str | Text]]:
         removed = f", {finished.removed:,} removed" if finished is not None and finished.removed else ""
         unchanged = f", {done.unchanged:,} unchanged" if done.unchanged else ""
         facts.append(("documents", f"{done.documents:,} ingested{unchanged}{removed}"))
-        if done.chunks:  # else none is encoded yet, or all are known
+        if done.chunks:  # otherwise none is encoded yet, or all are unchanged
             rate = (None if finished else ingest.rate) or done.chunks / max(done.seconds, 0.001)
             speed = f"{rate:,.{0 if rate >= 10 else 1}f}/s"
             facts.append(("chunks", f"{done.chunks:,} in {seconds(done.seconds)}, {speed}"))

@@ -20,7 +20,7 @@ from mbc_cli.tui.widgets.table import Column, RowTable, shorten
 from mbc_engine.events import IngestFinished
 
 _DAY: Final = 86_400.0
-_STEPS: Final = 200  # of time that a plot can show
+_STEPS: Final = 200  # of time that a plot can resolve
 _LEAD: Final = 20  # the share of the plot before the first ingest, as a divisor
 _MAX_INGESTS: Final = 200
 _COLUMNS: Final = (
@@ -82,15 +82,15 @@ class OverviewView(View):
 
 
 def growth_steps(state: DashboardState, now: float) -> list[tuple[float, int]]:
-    """The corners of a line that steps at each ingest's end, when the bank was seen to change, and now.
+    """The corners of a step curve: at each ingest's end, whenever the bank was seen to change, and now.
 
-    That is rounded to save drawing.
+    `now` is rounded to save redrawing.
     """
     ends = [(at, end.bank_chunks) for at, end in state.ingest.growth]
     began = ends[0][0] if ends else state.ingest.began
     if began is None:
         return []
-    # A power of two: of the span itself, every moment would be a whole multiple.
+    # A power of two: any `now` would be a multiple of a step derived from the span itself.
     step = 2.0 ** int(math.log2(max(1.0, (now - began) / _STEPS)))
     seen = [own for own in state.growth if own[0] > began]
     last = max(began, now // step * step, *(at for at, _ in [*ends, *seen]))

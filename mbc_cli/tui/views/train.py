@@ -1,4 +1,4 @@
-"""Trainings: how one goes, beside another if wanted; started, paused, stopped and resumed."""
+"""Training runs: follow one, compare two; start, pause, stop and resume them."""
 
 import shlex
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ from mbc_cli.tui.widgets.run_plots import RunPlots
 from mbc_cli.tui.widgets.table import shorten
 from mbc_engine.runs.training_runs import Request, make_request
 
-# Beside the states of `RunState`: a process was started and is not yet at work.
+# In addition to `RunState`: a process was started but is not training yet.
 STARTING: Final = "starting"
 _SIGNS: Final = {
     STARTING: "◌",
@@ -44,9 +44,9 @@ _REQUEST_WORDS: Final = {
     "stop": "will stop after the current step",
     None: "will continue",
 }
-# The requests that are fulfilled in a state; None is to go on.
+# The requests that a state fulfils; None is to continue.
 _FULFILLED: Final = {"paused": ("pause",), "training": (None,)}
-# Before the current run, and the one it is compared with.
+# Marks of the current run, and of the one it is compared with.
 _CURRENT, _OTHER = "●", "+"
 _VALUE_WIDTH: Final = 24  # cells beside the labels
 _FIELDS: Final = {
@@ -59,7 +59,7 @@ _FIELDS: Final = {
 
 
 class TrainView(View):
-    """A training by its events, the list of all, and the keys that control them."""
+    """A training run, the list of all runs, and the keys that control them."""
 
     NAME, TITLE, ABOUT = "train", "Train", "Follow training runs live and compare two; start, pause and stop them"
     HELP = """
@@ -84,7 +84,7 @@ class TrainView(View):
 
     def __init__(self, key: int, places: Places) -> None:
         super().__init__(key, places)
-        # By the folders of runs, until the training is at work, succeeds, or does what was requested.
+        # By run folder, until the training starts, succeeds, or fulfils the request.
         self._starting: dict[Path, ChildProcess] = {}
         self._failed: dict[Path, str] = {}
         self._requests: dict[Path, Request | None] = {}
@@ -186,7 +186,7 @@ class TrainView(View):
             self._look_at(Path(event.option_id))
 
     def training_ended(self, run: Path, error: str) -> None:
-        """A training that was started here has ended; `error` is "" if it finished or was stopped."""
+        """A training run started here has ended; `error` is "" if it finished or was stopped."""
         current = self.state.run
         if error:
             self._failed[run] = error
@@ -219,7 +219,7 @@ class TrainView(View):
         return "" if run.at_work else self._failed.get(run.folder, "")
 
     def action_request(self, name: Request | Literal[""]) -> None:
-        """Have the training pause, stop, or ("") go on."""
+        """Ask the training run to pause, stop, or ("") continue."""
         run, request = self.state.run_folder, name or None
         assert run is not None, "there is a training at work"
         try:
@@ -247,7 +247,7 @@ class TrainView(View):
         if not (preset := typed["preset"]):
             return "A preset is required: its name, or a TOML file."
         folder = placed(typed["run"], self.places.runs) if typed["run"] else new_run(preset, self.places.runs)
-        # An option and its value as one word: a value may begin with a dash.
+        # Options as --name=value: a value may begin with a dash.
         options = [f"--preset={preset}", *(f"--data={spec}" for spec in data), f"--run={folder}"]
         options += [f"--validation={typed['validation']}"] if typed["validation"] else []
         options += [f"--set={setting}" for setting in settings]
@@ -283,7 +283,7 @@ class TrainView(View):
         return lines
 
     def _draw_runs(self) -> None:
-        """Draw the list; the highlight stays on its run, and begins on the current one."""
+        """Draw the list; the highlight stays on its run, and starts on the current one."""
         shown = self.query_one("#runs", OptionList)
         lines = {str(run): line for run, line in self._lines().items()}
         keys = [*lines]
@@ -317,7 +317,7 @@ class TrainView(View):
 
 
 def _in_two_lines(facts: Sequence[tuple[str, str]], width: int) -> str:
-    """As many facts as two lines have room for, each in one piece."""
+    """As many facts as fit in two lines, without splitting any."""
     lines = ["", ""]
     for label, value in facts:
         fact = value if label in ("run", "state") else f"{label} {value}".strip()

@@ -1,1 +1,1 @@
-"""What views are made of. Widgets know no engine."""
+"""The building blocks of views. Widgets do not use the engine."""

@@ -1,4 +1,4 @@
-"""A question with its answer, as far as it has come, its sources, and the passage of one of them."""
+"""A question with its answer so far, its sources, and the passage of one of them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -90,13 +90,13 @@ class ChatTurn(Vertical):
 
 
 def clipped(text: str, longest: int) -> str:
-    """A text in one line, cut to this many characters."""
+    """A text on one line, cut to `longest` characters."""
     line = " ".join(text.split())
     return line if len(line) <= longest else f"{line[: longest - 2].rstrip()} …"
 
 
 class Citation(Static, can_focus=True):
-    """A source: its rank, share of the answer and file, and the sentence that matters."""
+    """A source: its rank, share of the answer, file and key sentence."""
 
     ALLOW_SELECT = False
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -140,7 +140,7 @@ class PassagePane(VerticalScroll, can_focus=True):
 
 
 def passage_text(source: "Source") -> Text:
-    """The passage of a source, made harmless line by line, its sentence underlined."""
+    """The passage of a source, sanitised line by line, its sentence underlined."""
     if not source.passage:
         return Text("The text is no longer available.", "dim")
     passage = source.passage

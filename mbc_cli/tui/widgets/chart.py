@@ -1,6 +1,6 @@
-"""A plot of a few curves with axes, in braille, drawn again only when it has changed.
+"""A plot of a few curves with axes, in braille, redrawn only when it has changed.
 
-The dashboard shows a dozen plots that move every second; a plotting library took fifteen milliseconds for each.
+The dashboard shows a dozen plots that update every second; a plotting library took 15 ms for each.
 """
 
 import math
@@ -25,25 +25,25 @@ _CELL: Final = np.dtype([("character", "<u4"), ("style", np.uint8)])
 
 DOTS_ACROSS, DOTS_DOWN = 2, 4
 BLANK: Final = 0x2800
-# Which bit of a braille character a dot is, by its row and column.
+# The bit of each dot in a braille character, by row and column.
 _BITS: Final = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]], np.uint8)
-# Indices of styles; those of curves follow, in their order.
+# Indices of styles; those of the curves follow, in order.
 _PLAIN, _AXIS, _EVENT, _CURVES = range(4)
-# Cells between two labels of an axis, at least. Smaller plots have no axes.
+# Minimum cells between two labels of an axis, and minimum size of a plot with axes.
 _APART_ACROSS, _APART_DOWN = 8, 2
 _MIN_COLUMNS, _MIN_ROWS = 16, 5
-# A diverging training logs numbers beyond what can be calculated with.
+# A diverging training run logs numbers too extreme to compute with.
 _SMALLEST, _LARGEST = 1e-200, 1e200
 
-# From the first number on, numbers are divided by the second and written with a letter.
+# From the first number up, numbers are divided by the second and written with the suffix.
 _UNITS: Final = ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k"))
-# Below the first and from the second on, they are written with a power of ten.
+# Below the first and from the second up, they are written in scientific notation.
 _POWERS_BELOW, _POWERS_FROM = 1e-3, 1e13
 
 
 @dataclass(frozen=True)
 class PlotCurve:
-    """A line through points x, y: [points] each, or a marker at each; the colour is a variable of the theme."""
+    """A line through points x, y: [points] each, or a marker at each; `colour` is a theme variable."""
 
     x: ArrayLike
     y: ArrayLike
@@ -84,8 +84,8 @@ class Chart(Widget, can_focus=False):
     ) -> None:
         """Replace the curves, the `note` at the lower edge and the `value` beside the title.
 
-        The vertical axis includes `lowest`. At the places of `lines` and `pointers`, [places], are dashed lines and
-        marks at the axis.
+        The vertical axis includes `lowest`. Dashed lines are drawn at `lines`, and marks on the axis at `pointers`,
+        [places] each.
         """
         finite = [PlotCurve(*curve.drawable(), curve.colour, curve.marker) for curve in curves]
         self._curves = [curve for curve in finite if len(np.asarray(curve.x))]
@@ -148,7 +148,7 @@ def _strips(canvas: Canvas, styles: Sequence[Style]) -> list[Strip]:
 
 
 def _bounds(values: Sequence[Floats], lowest: float | None = None) -> tuple[float, float]:
-    """From `lowest`, or the smallest number, to the largest, with some room where they are the same."""
+    """From `lowest`, or the smallest number, to the largest, with some margin if they are equal."""
     numbers = np.concatenate([*values, [] if lowest is None else [lowest]])
     low, high = float(numbers.min()), float(numbers.max())
     if high - low > 1e-9 * max(abs(low), abs(high)):
@@ -173,7 +173,7 @@ def _rows(values: Floats, bounds: tuple[float, float], rows: int) -> NDArray[np.
 def plot(
     shape: tuple[int, int], curves: Sequence[PlotCurve], lowest: float | None, lines: Floats, pointers: Floats
 ) -> Canvas:
-    """Curves, of one drawable point at least each, and their axes in cells, [rows, columns]; see `Chart.show`."""
+    """Curves of at least one drawable point each, and their axes, in cells, [rows, columns]; see `Chart.show`."""
     canvas, (rows, columns) = _blank(shape), shape
     points = [curve.drawable() for curve in curves]
     across, upright = _bounds([x for x, _ in points]), _bounds([y for _, y in points], lowest)
@@ -206,7 +206,7 @@ def plot(
 
 
 def _draw_vertical_axis(canvas: Canvas, upright: tuple[float, float], rows: int) -> int:
-    """Draw the axis at the left, without labels where they would leave little to the curves; returns its width."""
+    """Draw the left axis, without labels if they would leave too little room for the curves; returns its width."""
     labels = ticks(*upright, max(2, rows // _APART_DOWN))
     width = max(map(len, labels.values()), default=0)
     if width > canvas.shape[1] // 2:
@@ -232,14 +232,14 @@ def _draw_horizontal_axis(canvas: Canvas, across: tuple[float, float], row: int,
 
 
 def trace(x: Floats, y: Floats, rows: int, columns: int) -> NDArray[np.uint8]:
-    """Lines from point to point in braille: what to add to `BLANK`, [rows, columns]; 0 where no line is.
+    """Lines from point to point in braille: what to add to `BLANK`, [rows, columns]; 0 where there is no line.
 
-    The points x, y: [points] are in dots, from the left and from the top; what lies outside is cut off.
+    The points x, y: [points] are in dots, from the left and from the top; lines are clipped to the area.
     """
     dots = np.zeros((rows * DOTS_DOWN, columns * DOTS_ACROSS), bool)
     across, down = np.diff(np.rint(x)), np.diff(np.rint(y))
     steps = np.maximum(np.abs(across), np.abs(down)).astype(np.intp)
-    # Each line as so many dots that neighbours touch; the last point closes the last line.
+    # Sample each line so densely that neighbouring dots touch; the last point closes the last line.
     line = np.repeat(np.arange(len(steps)), np.maximum(steps, 1))
     first = np.cumsum(np.maximum(steps, 1)) - np.maximum(steps, 1)
     part = (np.arange(len(line)) - first[line]) / np.maximum(steps, 1)[line]
@@ -253,7 +253,7 @@ def trace(x: Floats, y: Floats, rows: int, columns: int) -> NDArray[np.uint8]:
 
 
 def ticks(low: float, high: float, most: int) -> dict[float, str]:
-    """At most `most` round numbers from `low` to `high`, a larger one, with their labels: same unit, same decimals."""
+    """At most `most` round numbers from `low` to `high` > `low`, with labels of the same unit and decimals."""
     power = math.floor(math.log10((high - low) / most))
     for index in count():
         factor, exponent = (1, 2, 5)[index % 3], power + index // 3

@@ -10,7 +10,7 @@ from textual.widgets import Static
 
 from mbc_cli.text import plain
 
-_LABEL_WIDTH: Final = 10  # aligns the values of boxes above each other
+_LABEL_WIDTH: Final = 10  # aligns the values of stacked boxes
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 
 

@@ -19,18 +19,18 @@ from mbc_cli.tui.widgets.chart import short
 from mbc_cli.tui.widgets.table import CellView
 
 MOST_STEPS: Final = 8
-# Numbers this much smaller than the largest look alike, as a moving average never gets to zero; each step begins at
-# least at this multiple of the one before.
+# Numbers smaller than the largest by this factor look alike, as a moving average never reaches zero; each step begins
+# at least at this multiple of the one before.
 _WIDEST, _NARROWEST = 1024.0, 1.25
-_ROUND: Final = (16, 8, 1)  # rows are multiples of one of these, so that their labels are round numbers
-_HEIGHTS: Final = "▁▂▃▄▅▆▇█"  # of the steps without colour
+_ROUND: Final = (16, 8, 1)  # row lengths are multiples of one of these, so that row labels are round numbers
+_HEIGHTS: Final = "▁▂▃▄▅▆▇█"  # the steps when there is no colour
 _EMPTY, _MARK, _CURSOR_WIDE, _CURSOR = "·", "◆", "[]", "□"
 _CORNERS: Final = 6  # cells of the border beside a legend
 _SHARE_OF_HEIGHT: Final = 0.45  # of the screen that a map may take before its cells become narrow
 
 
 def steps(values: NDArray[Any]) -> NDArray[np.float64]:
-    """Where each logarithmic step of brightness begins, ascending: at most `MOST_STEPS`, or each whole number if few."""
+    """The start of each logarithmic brightness step, ascending: at most `MOST_STEPS`, or each whole number if few."""
     positive = values[values > 0].astype(np.float64)
     if not positive.size:
         return np.zeros(0)
@@ -67,7 +67,7 @@ class HeatMap(CellView):
         self._levels: list[int] = []
         self._marks: frozenset[int] = frozenset()
         self._marked = ""
-        self._row = 0  # cells in a row, if that is given
+        self._row = 0  # cells in a row, 0 if not given
         self._steps: list[tuple[str, Style]] = []  # characters and styles of an empty cell and of each step
 
     def show(
@@ -91,7 +91,7 @@ class HeatMap(CellView):
         self.refresh(layout=is_other_size)
 
     def action_move(self, x: int, y: int) -> None:
-        self.go(self.cursor + x + y * self.columns)  # from the end of a line to the next
+        self.go(self.cursor + x + y * self.columns)  # wraps at the end of a row
 
     def action_next_mark(self) -> None:
         if self._marks:
@@ -100,7 +100,7 @@ class HeatMap(CellView):
     def notify_style_update(self) -> None:
         super().notify_style_update()
         if self.is_mounted:
-            self.call_after_refresh(self._show_legend)  # the styles of its parts come after its own
+            self.call_after_refresh(self._show_legend)  # component styles are updated after its own
 
     def get_content_width(self, container: Size, viewport: Size) -> int:
         return container.width
@@ -116,7 +116,7 @@ class HeatMap(CellView):
         self.refresh()
 
     def _lay_out(self, width: int) -> int:
-        """Choose how many cells stand in a row, wide ones if these rows are few; returns how many rows that makes."""
+        """Choose the number of cells per row, wide ones if the rows stay few; returns the number of rows."""
         self._left = len(str(max(0, self.cells - 1))) + 1
         room, most_rows = (
             width - self._left - self.styles.scrollbar_size_vertical,
@@ -137,7 +137,7 @@ class HeatMap(CellView):
         cells = range(first, min(first + self.columns, self.cells))
         if not cells:
             return Strip.blank(self.size.width, self.rich_style)
-        # Rows of a given length are numbered, from 1 as their cells are; others begin with the number of their first.
+        # Rows of a given length are numbered from 1, like their cells; others show the number of their first cell.
         number = row + 1 if self.columns == self._row else first + (self._row > 0)
         segments = [Segment(f"{number:>{self._left - 1}} ", self._style("label"))]
         for cell in cells:
@@ -161,7 +161,7 @@ class HeatMap(CellView):
             style = Style(color=hot.rich_color, bgcolor=base.rich_color)
             drawn = [(_HEIGHTS[step * len(_HEIGHTS) // count - 1], style) for step in range(1, count + 1)]
         else:
-            # Where all are alike, none is the brightest.
+            # If all are alike, none is the brightest.
             places = [step / count for step in range(1, count + 1)] if count > 1 else [0.5]
             drawn = [(" ", Style(bgcolor=shades.get_color(place).rich_color)) for place in places]
         self._steps = [(_EMPTY, self._style("empty")), *drawn]
@@ -169,7 +169,7 @@ class HeatMap(CellView):
         self.refresh()
 
     def _legend(self) -> Text:
-        """What the steps stand for, as many as the border has room for, the first and the last among them."""
+        """What the steps stand for, as many as fit in the border, including the first and the last."""
         steps = list(zip([0.0, *self._starts] if self._starts else [], self._steps, strict=False))
         every, legend = 1, Text()
         while every <= max(1, len(steps)):

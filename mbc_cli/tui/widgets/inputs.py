@@ -1,4 +1,4 @@
-"""What a person chooses and types: questions, forms and files."""
+"""User input: confirmations, forms and files."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,11 +18,11 @@ from textual.widgets.tree import TreeNode
 
 from mbc_cli.text import plain
 
-_MAX_NODES: Final = 1000  # of a folder; a person finds others by typing a path
+_MAX_NODES: Final = 1000  # of a folder; others can be reached by typing a path
 
 
 class PlainCheckbox(Checkbox):
-    """A name behind [x] or [ ], which needs no colour."""
+    """A label after [x] or [ ], which works without colour."""
 
     BUTTON_LEFT, BUTTON_RIGHT = "", ""
 
@@ -32,7 +32,7 @@ class PlainCheckbox(Checkbox):
 
 
 class Confirm(ModalScreen[bool]):
-    """Asks before something that matters; Enter alone, Escape and a click beside it mean no. May hold untrusted text."""
+    """Asks for confirmation; Enter alone, Escape and a click outside mean no. May show untrusted text."""
 
     AUTO_FOCUS = "#no"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -71,7 +71,7 @@ def existing_path(typed: str) -> Path:
 
 
 class FolderTree(DirectoryTree):
-    """What can be ingested: no hidden files, and of a large folder the first thousand. Names are untrusted text."""
+    """What can be ingested: no hidden files, and only a folder's first thousand entries. Names are untrusted text."""
 
     ICON_NODE_EXPANDED, ICON_NODE, ICON_FILE = "▾ ", "▸ ", "  "
     BINDINGS: ClassVar[list[BindingType]] = [

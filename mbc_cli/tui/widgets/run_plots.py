@@ -1,4 +1,4 @@
-"""A training in plots, one for each measure, as many as there is room for, beside those of another training if wanted."""
+"""Plots of a training run, one per metric, as many as fit, optionally compared with another run."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -16,16 +16,16 @@ from mbc_engine.runs.training_runs import RunHistory
 Look = tuple[str, str | None, tuple[str, str]]
 FIRST: Final[Look] = ("text-primary", None, ("●", "○"))
 SECOND: Final[Look] = ("text-warning", "+", ("◆", "◇"))
-_MARKERS_APART: Final = 4  # cells between two markers of a series, so that a line behind them is seen
+_MARKERS_APART: Final = 4  # cells between two markers of a series, so that a line behind them shows
 _MIN_WIDTH, _MIN_HEIGHT = 38, 9  # of a plot
 _FRAME_WIDTH: Final = 6  # the border and the numbers
 
 
 @dataclass(frozen=True)
 class Measure:
-    """Something measured in training: a field of `TrainStep`, and fields of `Validated` with their names, in percent.
+    """A training metric: a field of `TrainStep`, and fields of `Validated` with their names, in percent.
 
-    The axis includes `lowest`; resets of codes show in measures `of_codes`.
+    The axis includes `lowest`; code resets are shown in metrics `of_codes`.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Measure:
         return curves
 
     def value(self, history: RunHistory, look: Look) -> str:
-        """The last values of a run with the markers they are drawn by; "" before the first."""
+        """The last values of a run with their markers; "" before the first."""
         values, (_, marker, validation_markers) = [], look
         if self.field is not None and history.latest is not None:
             latest = getattr(history.latest, self.field)
@@ -81,7 +81,7 @@ MEASURES: Final = (
 
 
 class RunPlots(VerticalScroll):
-    """Plots of all measures in rows."""
+    """Plots of all metrics in rows."""
 
     def __init__(self) -> None:
         super().__init__(id="plots")

@@ -1,4 +1,4 @@
-"""Cells with a cursor among them, and a table of any number of rows that draws only the visible ones."""
+"""A grid of cells with a cursor, and a table of any number of rows that draws only the visible ones."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ from textual.strip import Strip
 
 from mbc_cli.text import plain
 
-# A key that identifies the row when it is shown again, and its cells, which may be untrusted text.
+# A key that identifies the row across updates, and its cells, which may be untrusted text.
 Row = tuple[Hashable, tuple[str, ...]]
 
-_GUTTER: Final = 3  # cells, for the signs of the cursor and of a mark
+_GUTTER: Final = 3  # cells for the cursor and mark signs
 
 
 class CellView(ScrollView, can_focus=True):
-    """Cells in rows of `columns`, numbered row by row, with a cursor; above them stand lines of titles."""
+    """Cells in rows of `columns`, numbered row by row, with a cursor, below `TITLES` lines of titles."""
 
     TITLES: ClassVar[int] = 1
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -80,7 +80,7 @@ class CellView(ScrollView, can_focus=True):
 
 @dataclass(frozen=True)
 class Column:
-    """A column; without a width it shares what the others leave. Longer cells are shortened in the middle, texts at the end."""
+    """A column; without a width it shares the remaining space. Long cells are cut in the middle, texts at the end."""
 
     title: str
     width: int | None = None
@@ -91,7 +91,7 @@ class Column:
 class RowTable(CellView):
     """Rows under fixed titles, with a cursor and, if `can_mark`, marks; `empty` is shown without rows.
 
-    `key` is that of the row under the cursor, `marked` those of marked rows; a row that is gone loses its mark.
+    `key` is that of the row under the cursor, `marked` those of marked rows; a removed row loses its mark.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"table--title", "table--mark", "table--cursor"}
@@ -106,7 +106,7 @@ class RowTable(CellView):
         self.titles, self.rows, self._can_mark = tuple(titles), list[Row](), can_mark
 
     def show(self, rows: list[Row], titles: Sequence[Column] | None = None) -> None:
-        """Replace the rows. The cursor and marks stay on their rows, and what is in sight stays, as far as possible."""
+        """Replace the rows. The cursor and marks stay on their rows, and the scroll position is kept if possible."""
         if titles is not None and tuple(titles) != self.titles:
             self.titles = tuple(titles)
             self.refresh()
@@ -185,7 +185,7 @@ class RowTable(CellView):
 
 
 def shorten(text: str, width: int) -> str:
-    """A text in at most `width` cells, shortened in the middle: of a path, most of what is kept is its end."""
+    """A text in at most `width` cells, shortened in the middle, keeping more of the end, as paths differ there."""
     if cell_len(text) <= width:
         return text
     if width <= 1:
