@@ -1,4 +1,4 @@
-"""A block: some thousand chunks of whole documents side by side, in memory and as the columns of its row in the file."""
+"""A block: a few thousand chunks of whole documents, in memory and as the columns of its row in the file."""
 
 import json
 import zlib
@@ -16,9 +16,9 @@ from mbc_engine.bank.records import BankHeader, Codes, CodeShape, Counts, Indice
 from mbc_engine.bank.words import WORDS, Words
 from mbc_engine.errors import BankError
 
-# A fifth faster to append than zlib's own choice, for two in a hundred bytes more.
+# Appending is a fifth faster than at zlib's default level, for 2% more bytes.
 _LEVEL: Final = 2
-# No block of honest origins comes near; what a damaged or malicious file could unfold to has to end somewhere.
+# Far above any real block: limits what a damaged or malicious file can decompress to.
 _MOST_BYTES: Final = 1 << 28
 
 _BLOCK_BITS: Final = np.uint64(32)
@@ -26,11 +26,11 @@ _BLOCK: Final = np.uint64(0xFFFFFFFF)
 
 Keys = NDArray[np.uint32]
 Lengths = NDArray[np.int64]
-Origins = list[tuple[Origin, ...]]  # of one document after another
+Origins = list[tuple[Origin, ...]]  # one tuple per document
 
 
 class Row(NamedTuple):
-    """A block as the table `blocks` has it; see docs/bank-format.md."""
+    """A row of the table `blocks`; see docs/bank-format.md."""
 
     documents: int
     origins: int
@@ -48,7 +48,7 @@ class Row(NamedTuple):
 
 
 class OriginColumns(NamedTuple):
-    """Where the documents of a block were read, side by side; `numbers` is how many origins each document has."""
+    """The origins of a block's documents, as columns; `numbers` is how many origins each document has."""
 
     sources: list[str]
     parts: list[str]
@@ -58,16 +58,16 @@ class OriginColumns(NamedTuple):
 
 @dataclass(frozen=True)
 class Block:
-    """Documents side by side; a value for each in every list.
+    """Documents as columns: every list has one value per document.
 
     Attributes:
         digests: content hashes.
         lengths: chunks of each.
-        sizes: bytes each was read from, None where the bank does not keep that.
+        sizes: bytes each was read from, None if the bank does not record it.
         origins: where each was read, in sorted order.
-        first_texts: number of its first text in the table `texts`; those of its other chunks follow. 0 without texts.
-        codes: of all chunks, [sum of lengths, tokens, levels]; None while they were not asked for.
-        words: of all chunks; none while codes were not asked for, or in a bank without texts.
+        first_texts: number of its first text in the table `texts`; its other chunks' texts follow. 0 without texts.
+        codes: of all chunks, [sum of lengths, tokens, levels]; None if not loaded.
+        words: of all chunks; empty if codes are not loaded, or in a bank without texts.
     """
 
     digests: list[bytes]
@@ -102,7 +102,7 @@ class Block:
         )
 
     def filling(self, start: int, room: int) -> "Block":
-        """The documents from `start` on, until `room` chunks are filled or overfilled by the last."""
+        """The documents from `start` on that fill `room` chunks; the last may exceed it."""
         ends = np.cumsum(self.lengths[start : start + room])  # a document has at least one chunk
         keep = np.zeros(len(self), np.bool_)
         keep[start : start + 1 + int(np.searchsorted(ends, room))] = True
@@ -142,7 +142,7 @@ class Block:
         return row._replace(crc=row.checksum())
 
 
-# The readers of columns raise ValueError, TypeError or KeyError where these do not make sense.
+# The column readers below raise ValueError, TypeError or KeyError on invalid data.
 
 
 def read_block(row: Row, header: BankHeader, codes: Codes | None = None) -> Block:
@@ -172,7 +172,7 @@ def read_lengths(data: bytes, documents: int, chunks: int) -> Lengths:
 
 
 def rows_of(lengths: Lengths, chunks: Indices) -> tuple[Indices, Indices]:
-    """Which documents of these lengths some chunks belong to, and which chunk of its document each is."""
+    """The document each chunk belongs to, given the documents' lengths, and the chunk's index in it."""
     ends = np.cumsum(lengths)
     rows = np.searchsorted(ends, chunks, side="right")
     return rows, chunks - (ends - lengths)[rows]
@@ -190,7 +190,7 @@ def read_origins(row: Row, header: BankHeader) -> tuple[list[int | None], Origin
 
 
 def read_origin_columns(row: Row) -> tuple[list[int | None], OriginColumns]:
-    """The same in a bank that keeps origins, without an object for each: several times as fast."""
+    """As `read_origins`, in a bank that keeps them, without an object for each: several times as fast."""
     columns = json.loads(inflate(row.described, _MOST_BYTES))
     sources, parts, dates = columns["sources"], columns["parts"], columns["dates"]
     sizes, numbers = columns["sizes"], columns["origins"]
@@ -203,7 +203,7 @@ def read_origin_columns(row: Row) -> tuple[list[int | None], OriginColumns]:
         and min(numbers, default=1) > 0
     ):
         raise ValueError("origins do not add up")
-    "".join([*sources, *parts, *filter(None, dates)]).encode()  # half a surrogate could not be written again
+    "".join([*sources, *parts, *filter(None, dates)]).encode()  # fails on lone surrogates, which cannot be written
     return sizes, OriginColumns(sources, parts, dates, numbers)
 
 
@@ -224,32 +224,32 @@ def read_first_texts(row: Row, header: BankHeader, lengths: Sequence[int] | Leng
 
 
 def keys_of(origins: Iterable[Iterable[Origin]]) -> Keys:
-    """What origins are looked up by: the key of each one's source, and that of each part of one."""
+    """The lookup keys of origins: one for each source, and one for each part of a source."""
     sources = [key(origin.source) for origin in chain.from_iterable(origins)]
     parts = [key(origin.source, origin.part) for origin in chain.from_iterable(origins) if origin.part]
     return np.array(sources + parts, np.uint32)
 
 
 def key(source: str, part: str = "") -> int:
-    """CRC-32 of a source, or of a source, a zero byte and a part. Different ones may share a key."""
+    """CRC-32 of a source, or of a source, a zero byte and a part. Keys may collide."""
     return zlib.crc32(f"{source}\0{part}".encode() if part else source.encode())
 
 
 def read_keys(data: bytes) -> Keys:
-    """The keys of all origins of a block, each once, ascending."""
+    """The distinct keys of a block's origins, ascending."""
     return np.frombuffer(data, "<u4").astype(np.uint32)
 
 
 def digest_keys(data: bytes, width: int) -> Keys:
-    """What content hashes, one after another, are looked up by: their first four bytes."""
+    """The lookup keys of concatenated content hashes: their first four bytes."""
     starts = np.frombuffer(data, np.uint8).reshape(-1, width)[:, :4]
     return np.ascontiguousarray(starts).view(">u4")[:, 0].astype(np.uint32)
 
 
 class KeyIndex:
-    """In which blocks a 32-bit key may be: sorted runs of pairs of a key and a block, a log-structured merge tree.
+    """The blocks that may hold a 32-bit key: sorted runs of (key, block) pairs, a log-structured merge tree.
 
-    A pair stays when the key leaves the block: what is found is a place to look.
+    A pair stays when the key leaves the block, so a hit still has to be checked.
     """
 
     def __init__(self, blocks: Iterable[tuple[int, NDArray[np.integer[Any]]]]) -> None:
@@ -263,7 +263,7 @@ class KeyIndex:
         self._runs.append(pairs)
 
     def blocks_of(self, keys: NDArray[np.integer[Any]]) -> dict[int, set[int]]:
-        """The blocks to look in, for each key that may be in any."""
+        """The blocks to search, for each key that may be in any."""
         wanted = np.sort(keys).astype(np.uint64)
         found: defaultdict[int, set[int]] = defaultdict(set)
         for pairs in self._runs:
@@ -281,24 +281,24 @@ def _pairs(block: int, keys: NDArray[np.integer[Any]]) -> NDArray[np.uint64]:
 
 
 def checksum(*data: bytes) -> int:
-    """CRC-32 of bytes one after another."""
+    """CRC-32 of concatenated bytes."""
     return reduce(lambda value, some: zlib.crc32(some, value), data, 0)
 
 
 def write_counts(counts: Counts) -> bytes:
-    """Counts as a bank keeps them: little-endian int64, deflated."""
+    """Counts as a bank stores them: little-endian int64, deflated."""
     return _deflate(counts.astype("<i8").tobytes())
 
 
 def read_counts(data: bytes, shape: CodeShape) -> Counts:
-    """The inverse of `write_counts`; ValueError if the bytes are not such counts."""
+    """The inverse of `write_counts`. Raises ValueError if the bytes are not valid counts."""
     size = shape.levels * shape.positions * shape.num_codes
     counts = np.frombuffer(inflate(data, 8 * size), "<i8").astype(np.int64)
     return counts.reshape(shape.levels, shape.positions, shape.num_codes)
 
 
 def _write_first_texts(first_texts: Sequence[int], lengths: Sequence[int]) -> bytes:
-    """How far each document's texts are from those of the document before: mostly 0, which deflated takes no room."""
+    """The gap between each document's texts and the previous document's: mostly 0, which deflates to almost nothing."""
     if not any(first_texts):
         return b""
     firsts = np.array(first_texts, np.int64)
@@ -308,7 +308,7 @@ def _write_first_texts(first_texts: Sequence[int], lengths: Sequence[int]) -> by
 
 def _described(sizes: Sequence[int | None], origins: Origins) -> bytes:
     every = list(chain.from_iterable(origins))
-    if not every:  # a document of a bank with origins has at least one
+    if not every:  # in a bank with origins, each document has at least one
         return b""
     columns = {
         "sizes": sizes,
@@ -331,10 +331,10 @@ def _deflate(data: bytes) -> bytes:
 
 
 def inflate(data: bytes, most: int) -> bytes:
-    """What a column was before it was deflated; ValueError if it is damaged, or longer than `most`."""
+    """Decompress a column. Raises ValueError if it is damaged, or longer than `most` bytes."""
     unfolding = zlib.decompressobj()
     try:
-        result = unfolding.decompress(data, most + 1)  # at least 1, as 0 would be no limit
+        result = unfolding.decompress(data, most + 1)  # at least 1, as 0 means no limit
     except zlib.error as error:
         raise ValueError(str(error)) from error
     if not unfolding.eof or unfolding.unused_data or len(result) > most:

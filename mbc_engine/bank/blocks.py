@@ -1,4 +1,4 @@
-"""The documents of a bank in its tables: found by what they hold, read whole or in part, put in and taken out."""
+"""The block tables of a bank: finding documents, reading them in whole or in part, adding and removing them."""
 
 import sqlite3
 from collections import OrderedDict, defaultdict
@@ -48,9 +48,9 @@ from mbc_engine.bank.records import (
 from mbc_engine.bank.text_codec import TextTable
 from mbc_engine.bank.words import WORDS, WordIndex, read_words, write_words
 
-# Blocks held decoded. Files come in the order of their folder, so that one block answers for thousands of them.
+# Decoded blocks in memory. Files come in folder order, so one block serves thousands of them.
 _HELD: Final = 4
-# The words of so many chunks stay in memory, at some 75 bytes each.
+# Chunks whose words stay in memory, at about 75 bytes each.
 _INDEXED_CHUNKS: Final = 1 << 20
 _COLUMNS: Final = "documents, origins, chunks, crc, keys, digests, lengths, described, texts"
 
@@ -60,7 +60,7 @@ Place = tuple[int, int]  # a document's block, and its row there
 
 
 def by_block(items: Iterable[tuple[Place, _T]]) -> dict[int, dict[int, list[_T]]]:
-    """What belongs to documents, by their blocks and rows."""
+    """Group items by the blocks and rows of their documents."""
     blocks: defaultdict[int, defaultdict[int, list[_T]]] = defaultdict(lambda: defaultdict(list))
     for (block, row), item in items:
         blocks[block][row].append(item)
@@ -68,14 +68,13 @@ def by_block(items: Iterable[tuple[Place, _T]]) -> dict[int, dict[int, list[_T]]
 
 
 class BlockTable:
-    """Reads and writes blocks and texts; transactions are the caller's.
+    """Reads and writes blocks and texts; the caller manages transactions.
 
-    Checksums are compared when a block or a row of texts is read into memory. After another's write, or a rollback,
-    `forget` what is held there. Stored values that make no sense raise BankError, or where a method says
-    so ValueError or TypeError.
+    Checksums are verified when a block or a row of texts is read into memory. Call `forget` after another connection's
+    write, or a rollback. Invalid stored values raise BankError, or ValueError or TypeError where a method says so.
     """
 
-    counts: Counts  # how often each code occurs, from `read_counts` on
+    counts: Counts  # how often each code occurs; set by `read_counts`
 
     def __init__(self, connection: sqlite3.Connection, header: BankHeader, name: str) -> None:
         self._connection, self._header, self._name = connection, header, name
@@ -96,7 +95,7 @@ class BlockTable:
         self.counts, _ = read_state(self._connection, self._header, self._name)
 
     def sizes(self) -> NDArray[np.int64]:
-        """Number, documents, origins and chunks of each block in stored order, [blocks, 4]; checksums not compared."""
+        """Number, documents, origins and chunks of each block in stored order, [blocks, 4]; checksums not verified."""
         if self._sizes is None:
             rows = self._connection.execute("SELECT id, documents, origins, chunks FROM blocks ORDER BY id").fetchall()
             with decoded(self._name):
@@ -117,7 +116,7 @@ class BlockTable:
         return extents
 
     def row(self, block: int) -> Row:
-        """A block's columns but for its codes; KeyError if there is none, ValueError or TypeError if it is damaged."""
+        """A block's columns except codes. Raises KeyError if there is none, ValueError or TypeError if damaged."""
         found = self._connection.execute(f"SELECT {_COLUMNS} FROM blocks WHERE id = ?", (block,)).fetchone()  # noqa: S608 - ours
         if found is None:
             raise KeyError(block)
@@ -129,12 +128,12 @@ class BlockTable:
         return row
 
     def packed(self, block: int, table: str = "codes") -> bytes:
-        """A block's codes or words as bits; ValueError or TypeError if they are missing or damaged."""
+        """A block's packed codes or words. Raises ValueError or TypeError if they are missing or damaged."""
         row = self._connection.execute(f"SELECT crc, data FROM {table} WHERE id = ?", (block,)).fetchone()  # noqa: S608 - ours
         return self._require_checksum((table, block), *(row or (None, None)))
 
     def chunks_with(self, numbers: Sequence[int]) -> list[Indices]:
-        """The chunks that have words of these numbers, by their indices in stored order."""
+        """For each word number, the chunks that contain it, by their indices in stored order."""
         found: list[list[Indices]] = [[np.empty(0, np.int64)] for _ in numbers]
         start = 0
         for block, chunks in self.extents().tolist() if numbers else ():
@@ -154,7 +153,7 @@ class BlockTable:
         return index
 
     def read_codes(self, read: Callable[[bytes, int], _T]) -> Iterator[tuple[_T, Lengths]]:
-        """What `read` makes of each block's bits and number of chunks, in stored order; and the chunks of documents."""
+        """For each block, in stored order, `read` of its bits and number of chunks, and its documents' lengths."""
         self._check_rows()
         query = """SELECT blocks.id, codes.crc, data, lengths, documents, chunks
             FROM blocks LEFT JOIN codes USING (id) ORDER BY blocks.id"""
@@ -173,7 +172,7 @@ class BlockTable:
             yield own
 
     def find(self, block: int, *, with_codes: bool = False) -> Block | None:
-        """A block, or None where there is none of this number: an index may name blocks that are gone."""
+        """A block, or None if there is none of this number: an index may name deleted blocks."""
         content = self._held.get(block)
         if content is None:
             row = self._row_if_there(block)
@@ -242,7 +241,7 @@ class BlockTable:
         return {part for block in blocks for (_, part), _ in self._origins_in(block, lambda name: name[0] == source)}
 
     def find_origins(self, names: Collection[Name]) -> dict[Name, Place]:
-        if not names:  # which needs no index of the bank
+        if not names:  # avoids building the index
             return {}
         keys = {name: key(*name) for name in names}
         holding = self._holding_origins(list(keys.values()))
@@ -276,7 +275,7 @@ class BlockTable:
         if not self._header.keeps_origins:
             self._append_documents(new, {})
             return absent
-        # A name that comes twice means the document that came last.
+        # If a name occurs twice, the last document wins.
         owners: dict[Name, tuple[bytes, Origin]] = {}
         for digest, document in zip(digests, documents, strict=True):
             if not document.origins:
@@ -290,11 +289,11 @@ class BlockTable:
         replaced = {name: at for name, at in before.items() if self.digest_at(at) != owners[name][0]}
         self._add_origins({known[digest]: several for digest, several in origins.items() if digest in known})
         self._append_documents({digest: own for digest, own in new.items() if digest in origins}, origins)
-        self._drop_origins(replaced)  # last: a content that only changes its name is never without one
+        self._drop_origins(replaced)  # last, so that renamed content is never without an origin
         return absent
 
     def remove(self, names: Collection[Name], digests: Collection[bytes]) -> int:
-        """Remove origins, and the documents left without one, and documents by their digests; returns how many."""
+        """Remove origins, documents left without any, and documents by digest; returns how many."""
         found = self.find_origins(names)
         self._drop_origins(found)
         documents = self.find_digests(digests)
@@ -375,7 +374,7 @@ class BlockTable:
             content = self.get(block, with_codes=True)
             origins = content.origins.copy()
             for row, several in rows.items():
-                united = {origin[:2]: origin for origin in (*origins[row], *several)}  # of one name the new one
+                united = {origin[:2]: origin for origin in (*origins[row], *several)}  # the new one wins
                 origins[row] = tuple(sorted(united.values()))
             if origins != content.origins:
                 self._write(block, replace(content, origins=origins))

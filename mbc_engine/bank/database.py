@@ -1,6 +1,6 @@
-"""A bank's SQLite file: opened or made, its tables and header, and what SQLite reports in a person's words.
+"""A bank's SQLite file: opening and creating it, its tables and header, and readable messages for SQLite's errors.
 
-docs/bank-format.md describes the tables to the byte.
+docs/bank-format.md specifies the tables to the byte.
 """
 
 import json
@@ -40,18 +40,18 @@ _SIGNS_OF_DAMAGE: Final = {
     sqlite3.SQLITE_CONSTRAINT,
 }
 
-# What reading values that make no sense may raise; `decoded` makes a BankError of it.
+# What reading invalid values may raise; `decoded` turns it into a BankError.
 NONSENSE: Final = (ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError)
 
 
 def connect(path: Path, *, read_only: bool = False, create: bool = False) -> sqlite3.Connection:
-    """Open a database that exists, or with `create` one that may not; waits up to 10 s for another writer."""
+    """Open an existing database, or with `create` also a new one; waits up to 10 s for another writer."""
     mode = "rwc" if create else "rw"
-    # Who may write does so even to read: SQLite's files beside the bank go only with a connection that can.
+    # Open writable if possible, even to read: only then does SQLite remove its files beside the bank.
     if read_only and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
         mode = "ro"
         if not os.access(path.parent, os.W_OK) and not wal_of(path).exists():
-            mode += "&immutable=1"  # where no file can be put beside it, SQLite reads a WAL database only so
+            mode += "&immutable=1"  # in a read-only folder, SQLite reads a WAL database only like this
     with explained(str(path)):
         connection = sqlite3.connect(
             f"{path.absolute().as_uri()}?mode={mode}",
@@ -66,8 +66,8 @@ def connect(path: Path, *, read_only: bool = False, create: bool = False) -> sql
 
 
 def use_log(connection: sqlite3.Connection) -> None:
-    """Write to a log from now on (WAL), so that readers go on beside a writer."""
-    # The first time needs the file alone for a moment, for which SQLite, as for nothing else, does not wait by itself.
+    """Switch to write-ahead logging (WAL), so that readers can continue beside a writer."""
+    # The first switch needs an exclusive lock, the only one that SQLite's busy timeout does not cover.
     end = time.monotonic() + _BUSY_SECONDS
     while True:
         try:
@@ -81,7 +81,7 @@ def use_log(connection: sqlite3.Connection) -> None:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection, kind: str) -> Iterator[None]:
-    """All or nothing; `kind` is IMMEDIATE to write, DEFERRED to read one state of the database."""
+    """Commits, or rolls back on any error; `kind` is IMMEDIATE to write, DEFERRED to read a consistent state."""
     connection.execute(f"BEGIN {kind}")
     try:
         yield
@@ -92,7 +92,7 @@ def transaction(connection: sqlite3.Connection, kind: str) -> Iterator[None]:
 
 
 def checkpoint(connection: sqlite3.Connection) -> None:
-    """Merge the log into the file and empty it, as far as no reader is in the way for half a second."""
+    """Merge the log into the file and truncate it, waiting up to half a second for readers."""
     connection.execute("PRAGMA busy_timeout = 500")
     try:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -112,11 +112,11 @@ def closed_on_error(connection: sqlite3.Connection) -> Iterator[None]:
 
 @contextmanager
 def explained(name: str) -> Iterator[None]:
-    """Turn what SQLite reports about the file `name` into a BankError; mistakes of the program stay as they are."""
+    """Turn SQLite's errors about the file `name` into a BankError; programming errors pass through."""
     try:
         yield
     except sqlite3.Error as error:
-        # A text that is not UTF-8 comes without a code.
+        # The error for text that is not UTF-8 has no code.
         unknown = sqlite3.SQLITE_CORRUPT if isinstance(error, sqlite3.OperationalError) else 0
         code = getattr(error, "sqlite_errorcode", unknown) & 0xFF
         if code in _SIGNS_OF_DAMAGE:
@@ -130,7 +130,7 @@ def explained(name: str) -> Iterator[None]:
 
 @contextmanager
 def decoded(name: str) -> Iterator[None]:
-    """Turn what stored values that make no sense raise into a BankError: the file is damaged."""
+    """Turn errors from invalid stored values into a BankError: the file is damaged."""
     try:
         yield
     except NONSENSE as error:
@@ -138,7 +138,7 @@ def decoded(name: str) -> Iterator[None]:
 
 
 def damaged(name: str) -> BankError:
-    """The error for a bank whose content makes no sense."""
+    """The error for a bank with invalid content."""
     return BankError(
         f"{name} is damaged.",
         hint="`mbc bank verify` lists the damage. Ingest the documents again into another bank.",
@@ -146,13 +146,13 @@ def damaged(name: str) -> BankError:
 
 
 def bytes_at(path: Path) -> int:
-    """The size of a file, 0 if there is none. Raises BankError if it cannot be looked at."""
+    """The size of a file, 0 if there is none. Raises BankError if it cannot be accessed."""
     found = _status(path)
     return found.st_size if found else 0
 
 
 def identity(path: Path) -> tuple[int, int] | None:
-    """What distinguishes the file at a path from any that takes its place; None where there is none."""
+    """Device and inode of the file at a path, which change if it is replaced; None if there is none."""
     found = _status(path)
     return (found.st_dev, found.st_ino) if found else None
 
@@ -163,7 +163,7 @@ def wal_of(path: Path) -> Path:
 
 
 def delete(path: Path) -> None:
-    """Delete a database that nobody has open, and what an interrupted process may have left beside it."""
+    """Delete a database that no process has open, and files that an interrupted one may have left beside it."""
     for file in (path, wal_of(path), path.with_name(path.name + "-shm")):
         file.unlink(missing_ok=True)
 
@@ -176,10 +176,10 @@ def _holds_something(path: Path) -> bool:
 
 
 def _refuse_foreign(path: Path) -> None:
-    """Look at the file's first page alone: opening a strange database could already change it.
+    """Raises BankError if the file is not a bank. Reads only its first page, as opening a foreign one could change it.
 
-    SQLite does the looking. Were this process to open and close the file by itself, POSIX would take away the locks of
-    all its connections to it, and the next process to close the bank would delete the log they are using.
+    SQLite does the reading: if this process opened and closed the file itself, POSIX would drop the locks of all its
+    connections to it, and the next process to close the bank would delete the log they are using.
     """
     with (
         explained(str(path)),
@@ -188,7 +188,7 @@ def _refuse_foreign(path: Path) -> None:
         try:
             is_bank = connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
         except sqlite3.DatabaseError as error:
-            # Malformed it may only seem, while another process writes; whoever opens it for good will see.
+            # It may look malformed only because another process is writing; the actual opening will tell.
             is_bank = error.sqlite_errorcode == sqlite3.SQLITE_CORRUPT
             if not is_bank and error.sqlite_errorcode != sqlite3.SQLITE_NOTADB:
                 raise
@@ -232,20 +232,20 @@ TABLES: Final = {
 
 
 def open_file(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
-    """Connect to a bank of any version. Raises BankError if there is none, or it is something else: that is untouched."""
+    """Connect to a bank of any version. Raises BankError if there is none, or it is not a bank (left untouched)."""
     if not _holds_something(path):
         raise _no_bank(path)
     _refuse_foreign(path)
     connection = connect(path, read_only=read_only)
     with closed_on_error(connection), explained(str(path)), decoded(str(path)):
-        # Looking undoes a making of the bank that was interrupted while it was written.
+        # Reading rolls back an interrupted creation of the bank.
         if not connection.execute("PRAGMA page_count").fetchone()[0]:
             raise _no_bank(path)
     return connection
 
 
 def write_schema(connection: sqlite3.Connection, header: BankHeader) -> None:
-    """Make the tables of an empty bank. The caller holds a transaction."""
+    """Create the tables of an empty bank, in the caller's transaction."""
     for statement in TABLES.values():
         connection.execute(statement)
     shape, keeps = header.shape, (int(header.keeps_origins), int(header.keeps_text))
@@ -258,7 +258,7 @@ def write_schema(connection: sqlite3.Connection, header: BankHeader) -> None:
 
 
 def require_format(connection: sqlite3.Connection, name: str) -> None:
-    """Raises BankError unless the tables are just those of this version: a trigger or a view could run anything."""
+    """Raises BankError unless the schema is exactly that of this version: a trigger or a view could run anything."""
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version <= 0:
         raise damaged(name)
@@ -268,14 +268,14 @@ def require_format(connection: sqlite3.Connection, name: str) -> None:
             raise BankError(f"{name} was written by a newer mbc {formats}.", hint="Update mbc.")
         hint = "Ingest its files again, into a new bank."
         raise BankError(f"{name} was written by an older mbc {formats}.", hint=hint)
-    with decoded(name):  # SQLite says what is malformed in the file's own bytes
+    with decoded(name):  # SQLite's message quotes the malformed bytes, which may not be UTF-8
         found = connection.execute("SELECT name, sql FROM sqlite_master").fetchall()
-    if len(found) != len(TABLES) or dict(found) != TABLES:  # a trigger may bear the name of a table
+    if len(found) != len(TABLES) or dict(found) != TABLES:  # a trigger may have the name of a table
         raise damaged(name)
 
 
 def read_header(connection: sqlite3.Connection, name: str) -> BankHeader:
-    """What the bank says about itself."""
+    """Read the bank's header."""
     row: Any = connection.execute(_READ_HEADER).fetchone()
     with decoded(name):
         *values, crc = row
@@ -287,7 +287,7 @@ def read_header(connection: sqlite3.Connection, name: str) -> BankHeader:
 
 
 def read_state(connection: sqlite3.Connection, header: BankHeader, name: str) -> tuple[Counts, TextState]:
-    """How often each code occurs, and what is known of all texts."""
+    """How often each code occurs, and the totals of all texts."""
     row: Any = connection.execute(f"SELECT {', '.join(_STATE)} FROM bank").fetchone()  # noqa: S608 - ours
     with decoded(name):
         counts, *texts, crc = row
@@ -304,7 +304,7 @@ def write_state(connection: sqlite3.Connection, counts: Counts, texts: TextState
 
 
 def state_checksum(counts: bytes, texts: Sequence[int | str]) -> int:
-    """CRC-32 of the counts as they are stored, then of the values on texts as a JSON array without spaces."""
+    """CRC-32 of the counts as stored, then of the text totals as a JSON array without spaces."""
     return checksum(counts, _json(texts))
 
 
@@ -322,23 +322,23 @@ def _json(values: Sequence[str | int]) -> bytes:
 
 
 def make_file(path: Path, header: BankHeader) -> sqlite3.Connection:
-    """Make an empty bank in a file, and its folder. Raises BankError if something stands there already, or cannot."""
+    """Create an empty bank file, and its folder. Raises BankError if the path is taken or cannot be written."""
     exists = BankError(f"There is already a file at {path}.", hint="Name another file, or open this one.")
-    if _holds_something(path):  # an empty file is what is left of a bank whose making was interrupted
+    if _holds_something(path):  # an empty file is left by an interrupted creation
         raise exists
     try:
         make_private_folder(path.parent)
     except OSError as error:
         hint = "Check the permissions, or name another place."
         raise BankError(f"The folder {path.parent} cannot be created.", hint=hint) from error
-    with suppress(OSError):  # which SQLite will tell
-        path.touch(PRIVATE_FILE)  # what SQLite puts beside it gets the same permissions
+    with suppress(OSError):  # SQLite will report it
+        path.touch(PRIVATE_FILE)  # SQLite's files beside it get the same permissions
     connection = connect(path, create=True)
     with closed_on_error(connection), explained(str(path)):
-        # The first transaction is written without WAL, so that the file itself says from then on what it is.
+        # The first transaction is written without WAL, so that the file itself is a bank from then on.
         with transaction(connection, "DEFERRED"):
-            # Gives what changes leave unused back to the disk. Has to come first, and writes: on its own, it would
-            # leave a database that is no bank yet.
+            # Returns unused pages to the disk. Has to come first, and writes: outside the transaction, it would leave
+            # a database that is not a bank yet.
             connection.execute("PRAGMA auto_vacuum = FULL")
             if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                 raise exists
@@ -348,7 +348,7 @@ def make_file(path: Path, header: BankHeader) -> sqlite3.Connection:
 
 
 def make_in_memory(header: BankHeader) -> sqlite3.Connection:
-    """Make an empty bank that goes when it is closed."""
+    """Create an empty bank that is discarded when closed."""
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     with transaction(connection, "IMMEDIATE"):
         write_schema(connection, header)
@@ -356,10 +356,10 @@ def make_in_memory(header: BankHeader) -> sqlite3.Connection:
 
 
 def open_current(path: Path, *, read_only: bool) -> sqlite3.Connection:
-    """Open a bank of the present format; BankError as of `open_file` and `require_format`."""
+    """Open a bank of the current format. Raises BankError as `open_file` and `require_format` do."""
     connection = open_file(path, read_only=read_only)
     with closed_on_error(connection), explained(str(path)):
         require_format(connection, str(path))
         if not read_only:
-            use_log(connection)  # stays on; said again in case making the bank was interrupted
+            use_log(connection)  # persistent; repeated in case the bank's creation was interrupted
     return connection

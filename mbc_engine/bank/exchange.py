@@ -1,4 +1,4 @@
-"""Documents in and out of banks: merged, exported as JSON lines, replaced, taken out and put back, removed with proof."""
+"""Moves documents in and out of banks: merge, JSON Lines export and import, replace, undoable and proven removal."""
 
 import contextlib
 import hashlib
@@ -36,18 +36,18 @@ from mbc_engine.events import Event, Progressed
 from mbc_engine.text import Chunk
 
 _BATCH = 10_000
-# So many chunks or, as documents are whole, some more are decoded together.
+# Chunks decoded together, rounded up to whole documents.
 _DECODED: Final = 16
 
 
 def merge(bank: MemoryBank, other: MemoryBank) -> Iterator[Event]:
-    """Add the documents of another bank; all of them or, on any error, none.
+    """Add the documents of another bank; all or, on any error, none.
 
-    The result is what ingesting the other's documents after the bank's own would have given: a content both have is
-    kept once, with the origins of both; where both read the same source and part, the other's content stays.
+    The result is as if the other's documents had been ingested after the bank's own: content that both have is stored
+    once, with the origins of both; where both read the same source and part, the other's content wins.
 
     Raises ModelMismatch if the banks are not of one model, BankError if the bank cannot be written, keeps origins or
-    text that the other lacks, or both have texts under different language models.
+    text that the other lacks, or both have texts coded with different language models.
     """
     require_one_model(bank, other)
     _require_kept(bank, other.name, has_origins=other.header.keeps_origins, has_texts=other.header.keeps_text)
@@ -77,9 +77,9 @@ def _require_kept(bank: MemoryBank, giver: str, *, has_origins: bool, has_texts:
 
 _BEGINNING: Final = b'{"digest":"'
 FORMAT: Final = "mbc-bank-export-2"
-# JSON has them for one character, which a text that is not Unicode may hold as two.
+# JSON reads such a pair as one character; a text that is not valid Unicode may hold it as two.
 _BETWEEN_SURROGATES: Final = re.compile("(?<=[\ud800-\udbff])(?=[\udc00-\udfff])")
-# Lines are dealt out by how their digests begin, and each share is sorted by itself; beyond so much of it on the disk.
+# Lines are partitioned by the start of their digest, and each partition is sorted; larger ones spill to disk.
 _SHARES: Final = 64
 _SHARE_BYTES: Final = 1 << 20
 
@@ -87,10 +87,10 @@ _SHARE_BYTES: Final = 1 << 20
 def export(
     bank: MemoryBank, open_model: OpenTextModel | None = None, on_read: Callable[[int], object] | None = None
 ) -> Iterator[bytes]:
-    """The lines of a bank as it is at the first of them, each with its line end.
+    """The lines of a bank's export, with line ends, from a snapshot taken at the first.
 
-    `open_model` is for texts under a language model; without it such a text is a string, its bytes in base64. All
-    documents are read and decoded before the first is written: `on_read` gets the number of those that are.
+    `open_model` is for texts coded with a language model; without it such a text is a string, its bytes in base64. All
+    documents are read and decoded before the first is written; `on_read` gets the number read so far.
     """
     with bank.snapshot():
         header, totals = bank.header, bank.totals()
@@ -108,10 +108,10 @@ def export(
 
 
 def import_lines(lines: Iterable[bytes], path: Path) -> Iterator[Event]:
-    """Add what `export` gave to the bank at `path`, made if there is none: all of it or, on any error, nothing.
+    """Add an export to the bank at `path`, created if there is none: all of it or, on any error, nothing.
 
-    Raises DataError if the lines are not an export, or damaged or cut off; BankError if the bank cannot be written, or
-    keeps origins or text that the export lacks; ModelMismatch if it belongs to another model.
+    Raises DataError if the lines are not an export, or are damaged or truncated; BankError if the bank cannot be
+    written, or keeps origins or text that the export lacks; ModelMismatch if it belongs to another model.
     """
     numbered = enumerate(lines, 1)
     _, first = next(numbered, (1, b""))
@@ -126,7 +126,7 @@ def import_lines(lines: Iterable[bytes], path: Path) -> Iterator[Event]:
     except BaseException:
         if is_new:
             with MemoryBank.open(path, read_only=True) as bank:
-                is_empty = not bank.totals().documents  # another process may have put something into it meanwhile
+                is_empty = not bank.totals().documents  # another process may have written to it meanwhile
             if is_empty:
                 database.delete(path)
         raise
@@ -247,7 +247,7 @@ def _line(**values: Any) -> bytes:
 
 
 def _sorted(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Lines of documents in order, which is that of the digests they begin with, in little memory."""
+    """Sort the lines of documents, which begin with their digests, in little memory."""
     with ExitStack() as stack:
         shares = [stack.enter_context(SpooledTemporaryFile(_SHARE_BYTES)) for _ in range(_SHARES)]
         place = len(_BEGINNING)
@@ -270,9 +270,9 @@ def _understood(line: int) -> Iterator[None]:
 
 
 def replace_content(path: Path, by: Path, *, check: Callable[[], None] | None = None) -> None:
-    """Make the bank at `path` a copy of the one at `by`, all at once; a process killed meanwhile leaves the old one.
+    """Atomically replace the bank at `path` by a copy of the one at `by`; a killed process leaves the old one.
 
-    `check` is called when no other process can write any more, before anything changes; what it raises ends it all.
+    `check` is called under the write lock, before anything changes; an exception from it aborts the replacement.
     """
     database.open_file(by, read_only=True).close()
     with closing(database.open_file(path)) as connection, database.explained(str(path)):
@@ -288,7 +288,7 @@ def replace_content(path: Path, by: Path, *, check: Callable[[], None] | None = 
                 connection.execute(f"INSERT INTO main.{table} SELECT * FROM new.{table}")  # noqa: S608 - one of ours
             connection.execute(f"PRAGMA user_version = {database.FORMAT_VERSION}")
         connection.execute("DETACH new")
-        # What is replaced is replaced: a disk too full for the smaller file must not make that an error.
+        # The replacement is committed: a disk too full to shrink the file must not turn it into an error.
         with contextlib.suppress(sqlite3.OperationalError):
             connection.execute("PRAGMA auto_vacuum = FULL")
             connection.execute("VACUUM")
@@ -296,14 +296,14 @@ def replace_content(path: Path, by: Path, *, check: Callable[[], None] | None = 
 
 @dataclass(frozen=True)
 class Taken:
-    """What was removed, held in memory."""
+    """Removed documents, held in memory."""
 
     signature: ModelSignature
-    documents: tuple[StoredDocument, ...]  # whole; with the origins removed, though there may be others still
+    documents: tuple[StoredDocument, ...]  # complete; with the removed origins only, though others may remain
 
 
 def take(bank: MemoryBank, names: Collection[tuple[str, str]], digests: Collection[str] = ()) -> Taken:
-    """Remove origins, given as source and part, and documents, given by their digests, and return them."""
+    """Remove and return origins, given as source and part, and documents, given by digest."""
     sought, whole = set(names), {digest[: 2 * bank.header.digest_bytes] for digest in digests}
     with bank.changing():
         documents = []
@@ -316,10 +316,10 @@ def take(bank: MemoryBank, names: Collection[tuple[str, str]], digests: Collecti
 
 
 def restore(bank: MemoryBank, taken: Taken) -> int:
-    """Put back what was taken, at any later time; returns how many origins, or without origins how many documents.
+    """Put back what was taken; returns how many origins or, in a bank without origins, documents.
 
-    What has been read again since under the same name stays as it is now. Raises ModelMismatch if the bank belongs to
-    another model by now, BankError if it has come to keep text, which was not taken.
+    Origins that have been ingested again since are left as they are. Raises ModelMismatch if the bank now belongs to
+    another model, BankError if it now keeps text, which was not taken.
     """
     with bank.changing():
         bank.require(taken.signature)
@@ -336,7 +336,7 @@ def restore(bank: MemoryBank, taken: Taken) -> int:
     return sum(max(1, len(document.origins)) for document in documents)
 
 
-# A text may go on in another page of SQLite's, so each of its halves is looked for; shorter ones are there by chance.
+# A text may continue on another SQLite page, so each half is searched for; shorter ones would match by chance.
 _SHORTEST_TRACE: Final = 12
 _SEARCH: Final = """
 import json, mmap, sys
@@ -353,13 +353,13 @@ print(len(found))
 
 @dataclass(frozen=True)
 class Proof:
-    """What speaks for a removal.
+    """Evidence that a removal is complete.
 
     Attributes:
-        removed: documents that are gone; one that was read elsewhere too stays for that.
-        never_seen: SHA-256 of the export of a bank made anew from all else.
+        removed: documents that are gone; one with other origins stays.
+        never_seen: SHA-256 of the export of a new bank made from the remaining documents.
         found: SHA-256 of the export of the bank itself.
-        traces: removed documents whose content hash or a stored text still stands in the file.
+        traces: removed documents whose content hash or a stored text is still in the file.
     """
 
     removed: int
@@ -373,7 +373,7 @@ class Proof:
 
 
 def remove_with_proof(bank: MemoryBank, names: Collection[tuple[str, str]], digests: Collection[str]) -> Proof:
-    """Remove origins, given as source and part, and documents, given by their digests."""
+    """Remove origins, given as source and part, and documents, given by digest."""
     kept: list[StoredDocument] = []
     gone: list[list[bytes]] = []
     others: set[bytes] = set()
@@ -393,7 +393,7 @@ def remove_with_proof(bank: MemoryBank, names: Collection[tuple[str, str]], dige
         never_seen = _digest(anew)
     bank.remove(names, digests)
     bank.checkpoint()
-    # A text that another document has as well stays for that.
+    # A text that a remaining document shares stays.
     sought = [[trace for trace in traces if trace not in others] for traces in gone]
     traces = _traces(bank.path, sought) if bank.path else 0
     return Proof(len(gone), never_seen, _digest(bank), traces)
@@ -409,7 +409,7 @@ def _digest(bank: MemoryBank) -> str:
 def _traces(path: Path, documents: Iterable[Iterable[bytes]]) -> int:
     files = [str(file) for file in (path, database.wal_of(path)) if database.bytes_at(file)]
     sought = json.dumps([files, [[trace.hex() for trace in traces] for traces in documents]])
-    # Another process: see `_refuse_foreign` for what closing the file would do to this one's.
+    # In another process, as closing the file in this one would drop its locks; see `_refuse_foreign`.
     searched = subprocess.run(  # noqa: S603 - this Python, and a program that is written above
         [sys.executable, "-I", "-c", _SEARCH], input=sought, capture_output=True, text=True, check=False
     )

@@ -1,4 +1,4 @@
-"""Several banks of one model read as one: nothing is copied, counts add, and each bank may count more or less."""
+"""Several banks of one model read as one, without copying: counts add up, and each bank may be weighted."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -35,13 +35,13 @@ _T = TypeVar("_T")
 
 
 class Banks:
-    """Banks to be read as one that holds the documents of each, in their order; each method is as `MemoryBank`'s.
+    """Banks read as one that holds the documents of each, in order; methods are as in `MemoryBank`.
 
-    Chunks are numbered through all banks, which are closed with this. A content that two banks hold counts twice. A
+    Chunks are numbered across all banks, which are closed with this object. Content that two banks hold counts twice. A
     bank of weight w counts as if it held each of its documents w times; only the ratio of weights matters.
 
-    Raises ModelMismatch if the banks are not of one model, ConfigError if there is none, one is there twice, or weights
-    do not fit.
+    Raises ModelMismatch if the banks are not of one model, ConfigError if there are none, one is given twice, or the
+    weights are invalid.
     """
 
     def __init__(self, banks: Sequence[MemoryBank], weights: Sequence[float] | None = None) -> None:
@@ -78,7 +78,7 @@ class Banks:
         return BankTotals(*np.sum([astuple(bank.totals()) for bank in self.banks], 0).tolist())
 
     def sizes(self) -> BankSizes:
-        """In bytes; the codebook is that of the model, once."""
+        """In bytes; the model's codebook is counted once."""
         total = BankSizes(*np.sum([astuple(bank.sizes()) for bank in self.banks], 0).tolist())
         return replace(total, codebook=self.header.codebook_bytes)
 
@@ -101,7 +101,7 @@ class Banks:
                 yield from bank.scan(tables)
 
     def log_weights(self, selection: Selection) -> Iterator[NDArray[np.float64]]:
-        """Each plus the logarithm of its bank's weight over the largest bank's."""
+        """Each plus the logarithm of its bank's weight relative to the largest."""
         with self.snapshot():
             for bank, log in zip(self.banks, self._logs(), strict=True):
                 if selection.is_everything:
@@ -155,7 +155,7 @@ class Banks:
         self.close()
 
     def _logs(self) -> NDArray[np.float64]:
-        """Logarithm of each bank's weight over the largest one's; a bank that holds nothing weighs nothing."""
+        """Logarithm of each bank's weight relative to the largest; -inf for an empty bank."""
         holds_some = np.array([bank.totals().chunks > 0 for bank in self.banks])
         logs = np.where(holds_some, np.log(self._weights), -np.inf)
         return logs - logs.max() if holds_some.any() else logs
@@ -166,7 +166,7 @@ class Banks:
             return gathered(chunks, sizes, lambda bank, within: read(self.banks[bank], within))
 
 
-# What a question is asked of.
+# What a question can be asked of.
 ReadableBank = MemoryBank | Banks
 
 

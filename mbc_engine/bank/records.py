@@ -1,7 +1,7 @@
-"""What a bank says about itself and its documents, and codes as bits.
+"""A bank's header, its document records, and the packing of codes into bits.
 
-A code takes ⌈log2 num_codes⌉ bits, most significant first. Codes follow one another chunk by chunk, token by token,
-level by level; zero bits fill the last byte.
+A code takes ⌈log2 num_codes⌉ bits, most significant first. Codes are in chunk, token, level order; zero bits pad the
+last byte.
 """
 
 import hashlib
@@ -22,14 +22,14 @@ RawCodes = NDArray[np.integer[Any]]
 Counts = NDArray[np.int64]
 Indices = NDArray[np.int64]
 Numbers = Sequence[int] | NDArray[np.integer[Any]]
-# A number for each code, or sums of such: [questions, tokens, levels, num_codes] or [questions, chunks].
+# A value per code, [questions, tokens, levels, num_codes], or sums of them, [questions, chunks].
 Scores = NDArray[np.float32]
 
 
 class EncodedText(NamedTuple):
-    """A chunk's text in a codec of `text_codec.py`, and where it starts.
+    """A chunk's text as encoded by `text_codec.py`, and where it starts.
 
-    `check` is three bytes of its CRC-32, `lm` the fingerprint of the language model that it is coded under, or "".
+    `check` is the low three bytes of its CRC-32, `lm` the fingerprint of the language model it is coded with, or "".
     """
 
     start: int
@@ -43,8 +43,8 @@ Texts = Sequence[EncodedText] | Sequence[Chunk]
 
 
 class TextState(NamedTuple):
-    """All texts of a bank: their bytes; the fingerprint of the language model, how many are under it and in how many
-    bytes; the number before which all have been offered to it.
+    """Totals for a bank's texts: bytes; the language model's fingerprint, the texts coded with it and their bytes; the
+    number below which every text has been tried with it.
     """
 
     bytes: int = 0
@@ -56,13 +56,13 @@ class TextState(NamedTuple):
 
 @dataclass(frozen=True)
 class CodeShape:
-    """What the codes of one chunk look like.
+    """The shape of one chunk's codes.
 
     Attributes:
-        tokens: vectors a chunk becomes (T in the paper), 1 to 65,536.
-        levels: codes a vector takes, 1 to 256; 1 in the paper, more for residual quantisation.
+        tokens: vectors per chunk (T in the paper), 1 to 65,536.
+        levels: codes per vector, 1 to 256; 1 in the paper, more for residual quantisation.
         num_codes: vectors in a codebook (N_c in the paper), 2 to 65,536.
-        per_position: each token has codebooks of its own; False, as in the paper, when all share one.
+        per_position: whether each token position has its own codebooks; False, as in the paper, if all share one.
     """
 
     tokens: int
@@ -90,7 +90,7 @@ class CodeShape:
 
 @dataclass(frozen=True)
 class ModelSignature:
-    """Which model wrote a bank: fingerprints of amortizer and codebook, hexadecimal. The name is for people only."""
+    """The model that wrote a bank: hexadecimal fingerprints of amortizer and codebook. The name is for display only."""
 
     name: str = field(compare=False)
     amortizer: str
@@ -98,12 +98,12 @@ class ModelSignature:
 
     @property
     def fingerprint(self) -> str:
-        """Of both, short enough for a message."""
+        """Both fingerprints, shortened for messages."""
         return f"{self.amortizer[:8]}-{self.codebook[:8]}"
 
 
 def fingerprint(codebook: NDArray[np.floating[Any]]) -> str:
-    """16 hexadecimal digits of the SHA-256 of `books` and a codebook's values as float32."""
+    """The first 16 hexadecimal digits of the SHA-256 of `books` and a codebook's values as float32."""
     digest = hashlib.sha256(b"books")
     digest.update(np.ascontiguousarray(codebook, "<f4").data)
     return digest.hexdigest()[:16]
@@ -111,12 +111,12 @@ def fingerprint(codebook: NDArray[np.floating[Any]]) -> str:
 
 @dataclass(frozen=True)
 class BankHeader:
-    """What a bank says about itself.
+    """A bank's model, codes and settings.
 
     Attributes:
         dim: the width of a codebook vector (D in the paper).
-        keeps_origins: whether documents are known by where they were read; otherwise by a short content hash alone.
-        keeps_text: whether the exact text of every chunk is kept beside its codes.
+        keeps_origins: whether the bank records where documents were read; if not, it has only a short hash of each.
+        keeps_text: whether the exact text of every chunk is stored with its codes.
         created: ISO 8601, UTC.
     """
 
@@ -129,11 +129,11 @@ class BankHeader:
 
     @property
     def digest_bytes(self) -> int:
-        """Bytes of a content hash that the bank keeps. With 6, one in 560 banks of a million documents confuses two."""
+        """Bytes stored of each content hash. With 6, one in 560 banks of a million documents has a collision."""
         return 16 if self.keeps_origins else 6
 
     def shortened(self, digests: Iterable[str]) -> list[bytes]:
-        """As much of hexadecimal content hashes as the bank keeps. Raises ValueError if one is shorter."""
+        """Hexadecimal content hashes, truncated to the bytes the bank stores. Raises ValueError if one is shorter."""
         width = self.digest_bytes
         kept = [bytes.fromhex(digest)[:width] for digest in digests]
         if any(len(digest) < width for digest in kept):
@@ -141,23 +141,23 @@ class BankHeader:
         return kept
 
     def float_bytes(self, chunks: int) -> int:
-        """What so many chunks would take as the float32 vectors [T, D] that their codes stand for."""
+        """Bytes of this many chunks as the float32 vectors [T, D] that their codes stand for."""
         return 4 * self.shape.tokens * self.dim * chunks
 
     @property
     def codebook_bytes(self) -> int:
-        """What the codebook takes as float32. It is in the model, not in the bank."""
+        """Bytes of the codebook as float32. It is part of the model, not of the bank."""
         shape = self.shape
         return 4 * shape.levels * shape.positions * shape.num_codes * self.dim
 
     @property
     def block_chunks(self) -> int:
-        """How many fill a block: large ones waste less of a database page, small ones change faster."""
+        """Chunks in a full block: large blocks waste less of a database page, small ones are faster to change."""
         return 8192 if self.keeps_origins else 32_768
 
 
 class Origin(NamedTuple):
-    """Where a document was read: a source, the part of it ("" is all of it), and the date it bears there."""
+    """Where a document was read: the source, the part of it ("" for all of it), and the document's date there."""
 
     source: str
     part: str
@@ -169,21 +169,21 @@ class Origin(NamedTuple):
 
 
 def origin_name(source: str, part: str) -> str:
-    """A source, or a part of it, as people write it."""
+    """`source`, or `source#part` for a part, as shown to users."""
     return f"{source}#{part}" if part else source
 
 
 @dataclass(frozen=True)
 class StoredDocument:
-    """A content as a bank knows it, or as it is to be stored.
+    """A document as stored in a bank, or to be stored.
 
     Attributes:
-        digest: the content hash, hexadecimal; of a stored one, as many bytes as the bank keeps.
+        digest: the content hash, hexadecimal; if stored, truncated to what the bank keeps.
         size: bytes it was read from; None in a bank without origins.
         origins: everywhere it was read, in sorted order; empty in a bank without origins.
-        codes: [chunks, tokens, levels], where they were asked for or are to be stored.
-        texts: the texts of the chunks likewise: as `decode_chunk` reads them, or still to be encoded.
-        words: of the chunks of a stored one, where the codes were asked for, as `bank.words.Words`.
+        codes: [chunks, tokens, levels], if requested or to be stored.
+        texts: one per chunk, likewise: encoded, as `decode_chunk` takes them, or plain.
+        words: of a stored document's chunks, if the codes were requested, as `bank.words.Words`.
     """
 
     digest: str
@@ -201,12 +201,12 @@ class StoredDocument:
 
     @property
     def origin(self) -> Origin:
-        """Where it was read first; of a document without origins, one without names."""
+        """The first origin; an empty one if there are none."""
         return self.origins[0] if self.origins else Origin("", "", None)
 
 
 class StoredChunk(NamedTuple):
-    """The `ordinal`-th chunk (from 0) of a document in a bank of this name."""
+    """The `ordinal`-th chunk (from 0) of a document, and the name of its bank."""
 
     document: StoredDocument
     ordinal: int
@@ -224,7 +224,7 @@ class BankTotals:
 
 @dataclass(frozen=True)
 class BankSizes:
-    """Bytes: packed codes; words; compressed texts; the codebook, which is in the model; the file with its log."""
+    """Bytes of packed codes; words; compressed texts; the codebook, which is in the model; the file with its log."""
 
     codes: int
     words: int
@@ -245,13 +245,13 @@ def check(codes: RawCodes, shape: CodeShape) -> Codes:
 
 
 def pack(codes: RawCodes, shape: CodeShape) -> bytes:
-    """Pack codes [chunks, tokens, levels], as `check` wants them, into ⌈chunks · bits_per_chunk / 8⌉ bytes."""
+    """Pack codes [chunks, tokens, levels], validated by `check`, into ⌈chunks · bits_per_chunk / 8⌉ bytes."""
     halves = check(codes, shape).astype(">u2").reshape(-1, 1).view(np.uint8)
     return np.packbits(np.unpackbits(halves, axis=1)[:, 16 - shape.bits_per_code :]).tobytes()
 
 
 def unpack(data: bytes, shape: CodeShape, chunks: int) -> Codes:
-    """The inverse of `pack`; ValueError if `data` is not what `pack` makes of that many chunks."""
+    """The inverse of `pack`. Raises ValueError if `data` is not the packed codes of that many chunks."""
     _require_size(data, shape, chunks)
     unused = -chunks * shape.bits_per_chunk % 8
     if data and data[-1] & ((1 << unused) - 1):
@@ -265,16 +265,16 @@ def unpack(data: bytes, shape: CodeShape, chunks: int) -> Codes:
 def columns(
     data: bytes, shape: CodeShape, chunks: int, places: Sequence[int] | None = None
 ) -> Iterator[tuple[slice, int, NDArray[np.uint32]]]:
-    """The codes of packed chunks column by column, each read in one go: the quickest way through many chunks.
+    """Read packed codes column by column, each in one vectorised read: the fastest way through many chunks.
 
-    Yields every one, second, fourth or eighth of the chunks as a slice; the column, token · levels + level, of `places`
-    or all; and its codes in these chunks, not checked against `num_codes`.
+    Yields a slice that selects every chunk, or every second, fourth or eighth; the column, token · levels + level, from
+    `places` or all; and its codes in these chunks, not checked against `num_codes`.
     """
     bits = shape.bits_per_code
-    # After so many chunks a chunk starts with a byte again; each has its codes at fixed places in that many bytes.
+    # Every `period` chunks, one starts on a byte boundary again: bit offsets repeat every `stride` bytes.
     period = 8 // math.gcd(shape.bits_per_chunk, 8)
     stride = period * shape.bits_per_chunk // 8
-    padded = data + bytes(4)  # a code, at most 16 bits from a byte's last bit on, is read as four bytes
+    padded = data + bytes(4)  # a code, up to 16 bits at any bit offset, is read as four bytes
     for first in range(min(period, chunks)):
         for place in range(shape.tokens * shape.levels) if places is None else places:
             byte, bit = divmod(first * shape.bits_per_chunk + place * bits, 8)
@@ -286,15 +286,15 @@ def columns(
 
 
 def table_sums(shape: CodeShape, tables: Scores) -> Callable[[bytes, int], Scores]:
-    """The scan of packed codes: every code is looked up in a table, and a chunk's values are summed.
+    """The scan of packed codes: look up every code in a table and sum the values of each chunk.
 
-    Returns, for tables [questions, tokens, levels, num_codes], a function of a block's bits and its number of chunks,
-    which gives the sums [questions, chunks] and raises ValueError where the bits are no such codes.
+    Given tables [questions, tokens, levels, num_codes], returns a function from a block's bits and number of chunks to
+    the sums [questions, chunks]. It raises ValueError if the bits are not valid codes.
     """
-    # Bits that are no code have the value NaN, and so has the sum they end up in.
+    # Bits that are not a code map to NaN, which propagates to the sum.
     padded = np.full((len(tables), shape.tokens * shape.levels, 1 << shape.bits_per_code), np.nan, np.float32)
     padded[:, :, : shape.num_codes] = tables.reshape(len(tables), -1, shape.num_codes)
-    # Columns of nothing but zeros need no look-up. NaN is not zero: where it may occur, bits are looked at.
+    # All-zero columns need no look-up. NaN counts as non-zero, so invalid bits are never overlooked.
     places: list[int] = np.flatnonzero(padded.any(axis=(0, 2))).tolist()
 
     def sums(data: bytes, chunks: int) -> Scores:
@@ -303,7 +303,7 @@ def table_sums(shape: CodeShape, tables: Scores) -> Callable[[bytes, int], Score
         for rows, place, codes in columns(data, shape, chunks, places):
             indices = codes.astype(np.intp)  # once for all questions
             for own, table in zip(found, padded[:, place], strict=True):
-                own[rows] += table.take(indices, mode="wrap")  # there is a value for all bits, so none are wrapped
+                own[rows] += table.take(indices, mode="wrap")  # the table covers all bit patterns, so nothing wraps
         if np.isnan(found).any():
             raise ValueError("some bits are no code")
         return found
@@ -324,7 +324,7 @@ def count(codes: RawCodes, shape: CodeShape) -> Counts:
 def perplexity(counts: NDArray[np.integer[Any]] | NDArray[np.floating[Any]]) -> NDArray[np.float64]:
     """Effective number of codes in use in each codebook, exp of the entropy of its usage (paper, section 4.4.4).
 
-    From counts [..., num_codes] to [...], in [1, num_codes]; 1 where nothing has been used.
+    From counts [..., num_codes] to [...], in [1, num_codes]; 1 where no code is used.
     """
     used = counts.astype(np.float64)
     share = used / np.maximum(used.sum(-1, keepdims=True), np.finfo(np.float64).tiny)
@@ -332,9 +332,9 @@ def perplexity(counts: NDArray[np.integer[Any]] | NDArray[np.floating[Any]]) -> 
 
 
 def gathered(chunks: Numbers, sizes: Indices, read: Callable[[int, Indices], Iterable[_T]]) -> list[_T]:
-    """What `read` gives for chunks that are numbered through several holders of these sizes, such as blocks or banks.
+    """Read chunks that are numbered across several containers of these sizes, such as blocks or banks.
 
-    It gets a holder and the indices of chunks in it. Raises IndexError if there is no such chunk.
+    `read` gets the index of a container and chunk indices within it. Raises IndexError if a chunk does not exist.
     """
     wanted = np.asarray(chunks, np.int64)
     ends, total = np.cumsum(sizes), int(sizes.sum())

@@ -1,4 +1,4 @@
-"""Documents found in a bank by what they are called, as somebody types, and what its codes stand for."""
+"""Finds documents in a bank by name, as the user types, and shows what its codes stand for."""
 
 import math
 from collections import Counter
@@ -15,15 +15,14 @@ from mbc_engine.bank.store import MemoryBank
 from mbc_engine.bank.text_codec import check_of, decode_found
 from mbc_engine.bank.words import numbered_words
 
-# Chunks with a code that are compared, and texts that are read for all codes; words of a code that are looked up, and
-# those that are the result.
+# Chunks compared per code, and texts read for all codes; words looked up per code, and words returned.
 _SAMPLED: Final = 128
 _MAX_TEXTS: Final = 512
 _MAX_WORDS, _SHOWN_WORDS = 32, 6
 
 
 class CodeUse(NamedTuple):
-    """How many chunks have a code, the most typical of them with their texts, and words that set them apart."""
+    """How many chunks have a code, the most typical of them with their texts, and their distinctive words."""
 
     chunks: int
     typical: list[tuple[StoredChunk, str]]
@@ -38,12 +37,12 @@ def code_uses(
 ) -> list[CodeUse]:
     """What codes stand for, each given by level, position and number as in `MemoryBank.counts`; one scan of the bank.
 
-    Of the chunks with a code, at most `_SAMPLED`, spread evenly, are compared: those are typical, at most `top`, that
-    have most codes in common with the others. Texts that a language model would have to decode are taken from what
-    `file_text` says documents have in their files; those that are not to be had are "".
+    An evenly spaced sample of at most `_SAMPLED` chunks with the code is compared; the `top` that share the most codes
+    with the others are typical. Texts that a language model would have to decode are cut from what `file_text` returns
+    as the text of the document's file; unavailable ones are "".
 
-    A word's score is its term of the Kullback-Leibler divergence between the chunks with the code and all: its share of
-    the former times the logarithm of how many times its share of all that is. It counts if two of the chunks have it.
+    A word's score is its term p log(p/q) of the Kullback-Leibler divergence of the chunks with the code from all, where
+    p and q are the shares of chunks that contain it. Words in only one of the chunks with the code do not count.
 
     Raises ValueError if there is no such code.
     """
@@ -97,7 +96,7 @@ def _texts(
 
 
 def _distinctive_words(bank: MemoryBank, groups: Sequence[Sequence[str]]) -> list[list[str]]:
-    """For each group of texts, the words that more of them have than the bank's other chunks do."""
+    """For each group of texts, the words that are more frequent in it than in the bank's chunks overall."""
     numbered = {text: numbered_words(text) for texts in groups for text in texts}
     spellings = [Counter(item for text in texts for item in numbered[text].items()) for texts in groups]
     several: list[list[tuple[int, int]]] = []
@@ -121,15 +120,15 @@ def _distinctive_words(bank: MemoryBank, groups: Sequence[Sequence[str]]) -> lis
 
 
 def find_documents(bank: MemoryBank, text: str = "", most: int = 1000) -> Iterator[tuple[list[StoredDocument], int]]:
-    """Find documents in stored order, block by block; stop by taking no more. The bank may change meanwhile.
+    """Find documents lazily in stored order, block by block. The bank may change meanwhile.
 
     Args:
-        text: what stands in `path` or `path#part`, upper case or lower, or begins a date; in a bank without origins,
-            what begins a digest. "" finds all.
-        most: documents in all; beyond that, matches are only counted.
+        text: a substring of `path` or `path#part`, ignoring case, or a prefix of a date; in a bank without origins, a
+            prefix of a digest. "" finds all.
+        most: documents to yield in total; further matches are only counted.
 
-    Yields the documents of a further block, each once for each of its origins that match, with that origin alone; and
-    how many have matched so far.
+    Yields, for each block, its matches, a document once per matching origin and with that origin alone; and the number
+    of matches so far.
     """
     sought = text.casefold()
     matches = yielded = 0

@@ -1,4 +1,4 @@
-"""Which documents of a bank a question is about, and how much each of them counts: by its date and by its name."""
+"""Selects and weights the documents of a bank for a question, by date and by name."""
 
 import math
 import re
@@ -19,15 +19,15 @@ from mbc_engine.errors import ConfigError
 
 @dataclass(frozen=True)
 class Selection:
-    """What a question asks of the documents; the default is all of them alike.
+    """Which documents a question searches, and their weights; by default all of them, equally.
 
-    A document read in several places counts as the best of these. Where a date is asked for, undated ones are left out.
+    A document with several origins has the largest of their weights. With any date option, undated ones are left out.
 
     Attributes:
-        as_of: the last day; ages count back from it, or from today, in UTC as the dates of documents.
-        half_life: days in which a document comes to count half.
-        only: patterns in the syntax of .gitignore, one of which the path, or path#part, has to match. Those without a
-            leading slash match at any depth.
+        as_of: the last day; ages count back from it, or from today, in UTC as document dates are.
+        half_life: age in days at which a document's weight is half.
+        only: .gitignore patterns, one of which the path, or path#part, has to match. Those without a leading slash
+            match at any depth.
         exclude: patterns of which none may match.
     """
 
@@ -42,14 +42,14 @@ class Selection:
             raise ConfigError("A half-life must be above 0.", hint="For example --half-life 30d.")
         if self.since and self.as_of and self.since > self.as_of:
             raise ConfigError(f"--since {self.since} is later than --as-of {self.as_of}.", hint="Swap the two dates.")
-        _ = self._patterns  # refused here, not at the first document
+        _ = self._patterns  # invalid ones fail here, not at the first document
 
     @property
     def is_everything(self) -> bool:
         return self == Selection()
 
     def log_weights(self, origins: OriginColumns) -> NDArray[np.float64]:
-        """Logarithms of how much documents of these origins count: at most 0, which is once; -inf if left out."""
+        """Log weights of the documents with these origins: at most 0, full weight; -inf if left out."""
         by_day = {day: self._of_day(day) for day in set(origins.dates)}
         logs = np.array([by_day[day] for day in origins.dates], np.float64)
         if self.only or self.exclude:
@@ -95,7 +95,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     anchored = pattern if pattern.startswith(("/", "**/")) else f"**/{pattern}"
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # of brackets in brackets; they stay what they are
+            warnings.simplefilter("ignore", FutureWarning)  # about nested brackets, which keep their meaning
             (parsed,) = GitIgnoreSpec.from_lines([anchored]).patterns
         if parsed.regex is None or pattern.startswith("!") or not pattern.strip():
             raise ValueError(pattern)

@@ -1,7 +1,7 @@
 """The memory bank: one SQLite file in WAL mode that holds every document's codes and texts, their origins, and counts.
 
 Every change is one transaction, so a process killed at any moment leaves the bank as it was before or after. Readers in
-other processes go on beside one writer.
+other processes can continue beside one writer.
 """
 
 import os
@@ -51,16 +51,16 @@ from mbc_engine.events import TextsRecoded
 from mbc_engine.text import Chunk, Document
 
 _T = TypeVar("_T")
-# What a kill may lose of recoding.
+# Recoding work that a killed process may lose.
 _COMMIT_SECONDS: Final = 3.0
 
 
 class MemoryBank:
-    """The codes of every document (paper, section 3.2), with where they came from and how often each code occurs.
+    """The codes of every document (paper, section 3.2), their origins, and how often each code occurs.
 
-    A document is a content: read from several places, it is stored once, and stays until the last of these origins is
-    removed. Any change may alter the stored order of chunks. A bank may pass from thread to thread but serves one at a
-    time. Use it as a context manager, or `close` it.
+    Documents are identified by content: one read from several places is stored once, until the last of these origins is
+    removed. Any change may alter the stored order of chunks. A bank may be passed between threads but not used by two
+    at a time. Use it as a context manager, or `close` it.
     """
 
     is_weighted: Final = False  # without a selection, each of its documents counts once
@@ -75,7 +75,7 @@ class MemoryBank:
             self._version: int | None = None
             self._is_changing = False
             connection.execute("PRAGMA synchronous = FULL")
-            connection.execute("PRAGMA secure_delete = ON")  # what was removed leaves no byte
+            connection.execute("PRAGMA secure_delete = ON")  # removed data is overwritten
 
     @classmethod
     def create(
@@ -88,27 +88,27 @@ class MemoryBank:
         keeps_origins: bool = True,
         keeps_text: bool = False,
     ) -> Self:
-        """Make an empty bank, in a new file, or with None in memory; see `BankHeader`.
+        """Create an empty bank in a new file, or in memory if `path` is None; see `BankHeader`.
 
-        Without origins, sizes and dates are left out as well, and a changed file is one more document. Raises BankError
-        if something stands at `path` already, or nothing can be written there.
+        Without origins, sizes and dates are not stored either, and a changed file becomes a new document. Raises
+        BankError if `path` is taken or cannot be written.
         """
         return cls.create_like(path, BankHeader(signature, shape, dim, keeps_origins, keeps_text))
 
     @classmethod
     def create_like(cls, path: Path | None, header: BankHeader) -> Self:
-        """Make an empty bank, as `create` does, of the same model and keeping the same."""
+        """Create an empty bank, as `create` does, with the model and settings of a header."""
         header = replace(header, created=datetime.now(UTC).isoformat(timespec="seconds"))
         return cls(database.make_in_memory(header) if path is None else database.make_file(path, header), path)
 
     @classmethod
     def open(cls, path: Path, *, read_only: bool = False) -> Self:
-        """Open a bank; BankError if there is none, it is damaged or something else, or of another version of mbc."""
+        """Open a bank. Raises BankError if there is none, or it is damaged, not a bank, or of another mbc version."""
         return cls(database.open_current(path, read_only=read_only), path)
 
     @classmethod
     def open_or_create(cls, path: Path, header: BankHeader) -> Self:
-        """Open the bank at `path`, or make one like this there; ModelMismatch if it belongs to another model."""
+        """Open the bank at `path`, or create it like this. Raises ModelMismatch if it belongs to another model."""
         if not database.bytes_at(path):
             try:
                 return cls.create_like(path, header)
@@ -118,7 +118,7 @@ class MemoryBank:
         try:
             bank = cls.open(path)
         except BankError:
-            if database.bytes_at(path):  # otherwise the making of it was interrupted, which opening has undone
+            if database.bytes_at(path):  # otherwise opening has rolled back an interrupted creation
                 raise
             return cls.create_like(path, header)
         with database.closed_on_error(bank._connection):  # noqa: SLF001 - one of its own kind
@@ -135,7 +135,7 @@ class MemoryBank:
         return own is not None and os.path.realpath(path) in {own + end for end in ("", "-wal", "-shm", "-journal")}
 
     def require(self, signature: ModelSignature) -> None:
-        """Raises ModelMismatch if another model than this wrote the bank."""
+        """Raises ModelMismatch if another model wrote the bank."""
         own = self.header.signature
         if own != signature:
             raise ModelMismatch(
@@ -147,24 +147,24 @@ class MemoryBank:
     def put(self, documents: Sequence[StoredDocument]) -> list[int]:
         """Store documents in one transaction; all or, on any error, none.
 
-        Of a content that the bank has already, only the origins are added; what was read from the same source and part
-        before is replaced. Returns the places of documents without codes whose contents the bank lacks: they are still
+        For content that the bank already has, only the origins are added; what was read from the same source and part
+        before is replaced. Returns the indices of documents without codes whose content the bank lacks: they are still
         to be encoded. Raises ValueError if a document has no chunks, its codes do not fit the bank, a bank that keeps
-        text gets no text for each chunk, or a name is not Unicode.
+        text does not get one for each chunk, or a name is not valid Unicode.
         """
         if not documents:
             return []
-        prepared = [self._prepared(own) for own in documents]  # before other writers have to wait for it
+        prepared = [self._prepared(own) for own in documents]  # before other writers have to wait
         with self.changing():
             return self._blocks.put(prepared)
 
     def remove(self, names: Collection[Name], digests: Collection[str] = ()) -> int:
-        """Remove origins, by source and part, the documents left without any, and documents by digest; how many."""
+        """Remove origins, by source and part, documents left without any, and documents by digest; returns how many."""
         with self.changing():
             return self._blocks.remove(names, set(self.header.shortened(digests)))
 
     def compact(self) -> None:
-        """Fill the blocks that removals left half empty, and give unused pages back to the disk."""
+        """Refill blocks that removals left partly empty, and return unused pages to the disk."""
         with self.changing():
             self._blocks.compact()
         with database.explained(self.name):
@@ -174,11 +174,11 @@ class MemoryBank:
     def recode_texts(
         self, open_model: OpenTextModel, *, to_lm: bool, stop: threading.Event | None = None
     ) -> Iterator[TextsRecoded]:
-        """Put all texts under a language model, where that takes fewer bytes, or back under zstd, until `stop` is set.
+        """Recode all texts with a language model, where that takes fewer bytes, or back to zstd, until `stop` is set.
 
         The first event gives their number, before the model is opened; if there are none, it is not opened. Others can
-        write between commits, which are a few seconds apart; another call continues from there. Raises ModelError if there is
-        no model, BankError if texts are under another one or damaged.
+        write between commits, which are a few seconds apart; another call continues from the last one. Raises
+        ModelError if there is no model, BankError if texts are coded with another one or damaged.
         """
         began = committed = time.monotonic()
         texts, codec = self._blocks.texts, "lm" if to_lm else "zstd"
@@ -211,7 +211,7 @@ class MemoryBank:
                     with self.changing():
                         texts.require(model.fingerprint)
                         position = min(position, texts.change(pending))
-                        if texts.state.offered < offered:  # others have put texts where the last ones were
+                        if texts.state.offered < offered:  # another writer has reused the last numbers
                             position = min(position, texts.state.offered)
                         offered = max(position, texts.state.offered) if to_lm else 0
                         texts.note_offered(offered)
@@ -220,14 +220,14 @@ class MemoryBank:
                 yield TextsRecoded(done, max(done, total), before, after, round(time.monotonic() - began, 3), codec)
 
     def checkpoint(self) -> None:
-        """Merge the log of changes into the file, as far as no reader is in the way."""
+        """Merge the write-ahead log into the file, as far as readers allow."""
         if not self._connection.in_transaction:
             with database.explained(self.name):
                 database.checkpoint(self._connection)
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """Inside, all changes are one: on any error none of them stays."""
+        """Inside, all changes form one transaction, rolled back on any error."""
         if self._is_changing:
             yield
             return
@@ -289,14 +289,14 @@ class MemoryBank:
             return [document for several in blocks for document in several]
 
     def documents(self, *, whole: bool = False) -> Iterator[StoredDocument]:
-        """All documents in stored order; `whole` with codes and texts. The bank may be changed meanwhile."""
+        """All documents in stored order; `whole` adds codes and texts. The bank may be changed meanwhile."""
         if whole:
             yield from chain.from_iterable(self._by_block(lambda number: list(self._blocks.documents(number))))
         else:
             yield from chain.from_iterable(block.documents() for block in self.document_blocks())
 
     def document_blocks(self) -> Iterator[Block]:
-        """All documents in stored order, some thousand at a time, without codes. The bank may be changed meanwhile."""
+        """All documents in stored order, a few thousand at a time, without codes. The bank may be changed meanwhile."""
         return (replace(block, codes=None) for block in self._by_block(self._blocks.find) if block is not None)
 
     def _by_block(self, read: Callable[[int], _T]) -> Iterator[_T]:
@@ -308,16 +308,16 @@ class MemoryBank:
             yield found
 
     def origins(self) -> Iterator[Origin]:
-        """All origins, in no certain order; quicker than `documents`. The bank may be changed meanwhile."""
+        """All origins, in no particular order; faster than `documents`. The bank may be changed meanwhile."""
         return (origin for block in self.document_blocks() for several in block.origins for origin in several)
 
     def totals(self) -> BankTotals:
-        """How much the bank holds; takes no longer for a large bank than for a small one."""
+        """How much the bank holds; no slower for a large bank than for a small one."""
         with self.snapshot():
             return BankTotals(*self._blocks.sizes()[:, 1:].sum(0).tolist())
 
     def sizes(self) -> BankSizes:
-        """What the bank weighs, in bytes, without the journal that a writer empties when it is done."""
+        """Sizes in bytes, without the write-ahead log, which a writer empties when it is done."""
         file = self._row("PRAGMA page_count")[0] * self._row("PRAGMA page_size")[0]
         codes, words = (
             self._row(f"SELECT coalesce(sum(length(data)), 0) FROM {table}")[0]  # noqa: S608 - one of ours
@@ -326,12 +326,12 @@ class MemoryBank:
         return BankSizes(codes, words, self.text_state().bytes, self.header.codebook_bytes, file)
 
     def mean_size(self) -> float | None:
-        """The mean bytes that the first thousand documents were read from; None where that is not known."""
+        """The mean number of bytes that the first thousand documents were read from; None if unknown."""
         sizes = [document.size for document in islice(self.documents(), 1000) if document.size is not None]
         return fmean(sizes) if sizes else None
 
     def text_state(self) -> TextState:
-        """How large all texts are, and how many of them are under which language model."""
+        """The size of all texts, and how many of them are coded with which language model."""
         with self.snapshot():
             return database.read_state(self._connection, self.header, self.name)[1]
 
@@ -341,11 +341,11 @@ class MemoryBank:
             return database.read_state(self._connection, self.header, self.name)[0]
 
     def version(self) -> tuple[int, int]:
-        """What changes when somebody writes to the bank, this process or another; takes microseconds."""
+        """A value that changes with each write to the bank, by this process or another; takes microseconds."""
         return int(self._row("PRAGMA data_version")[0]), self._connection.total_changes
 
     def is_replaced(self) -> bool:
-        """Whether another bank, or none, stands at the path by now; what is read here is the old one until reopened."""
+        """Whether the file at the path was replaced or deleted; reads see the old bank until it is reopened."""
         if self.path is None:
             return False
         return (
@@ -354,22 +354,22 @@ class MemoryBank:
         )
 
     def blocks(self) -> Iterator[tuple[Codes, Lengths]]:
-        """All codes in one snapshot, some thousand chunks [chunks, tokens, levels] at a time, with documents' lengths."""
+        """All codes in one snapshot, thousands of chunks [chunks, tokens, levels] at a time, with document lengths."""
         with self.snapshot():
             yield from self._blocks.read_codes(lambda packed, chunks: unpack(packed, self.header.shape, chunks))
 
     def scan(self, tables: Scores) -> Iterator[tuple[Scores, Lengths]]:
         """Sums of table entries over each chunk's codes, block by block as `blocks`.
 
-        From each question's value of each code, [questions, tokens, levels, num_codes], to sums [questions, chunks] and
-        the chunks of each document they belong to, [documents].
+        From tables [questions, tokens, levels, num_codes] to sums [questions, chunks] and the number of chunks of each
+        document in the block, [documents].
         """
         sums = table_sums(self.header.shape, tables)
         with self.snapshot():
             yield from self._blocks.read_codes(sums)
 
     def log_weights(self, selection: Selection) -> Iterator[NDArray[np.float64]]:
-        """Logarithms of how much each chunk counts, block by block as `scan`; BankError in a bank without origins."""
+        """The log weight of each chunk, block by block as `scan`. Raises BankError in a bank without origins."""
         if not self.header.keeps_origins:
             raise BankError(
                 f"{self.name} was made without sources: it stores no names or dates.",
@@ -382,7 +382,7 @@ class MemoryBank:
     def codes_at(self, chunks: Numbers) -> Codes:
         """The codes of some chunks, by their index in stored order: [len(chunks), tokens, levels].
 
-        Indices hold for the bank as it is: use one `snapshot` for all that belongs together.
+        Indices are valid only until the bank changes: use one `snapshot` for related calls.
         """
         shape = self.header.shape
         return np.array(self._gathered(chunks, self._blocks.codes_at), np.uint16).reshape(
@@ -390,9 +390,9 @@ class MemoryBank:
         )
 
     def chunks_with(self, words: Sequence[int]) -> list[Indices]:
-        """The chunks that have each of these words (`word_numbers`), likewise; none if the bank keeps no text.
+        """The indices of chunks with each of these words (`word_numbers`); none if the bank keeps no text.
 
-        A word may be taken for another with the same number.
+        Words that share a number are not distinguished.
         """
         if not self.header.keeps_text:
             return [np.empty(0, np.int64)] * len(words)
@@ -400,15 +400,15 @@ class MemoryBank:
             return self._blocks.chunks_with(words)
 
     def encoded_texts_at(self, chunks: Numbers) -> Sequence[EncodedText | None]:
-        """The texts of some chunks as they are stored, likewise; None if the bank keeps none."""
+        """The texts of some chunks, by index, as stored; None if the bank keeps none."""
         return self._gathered(chunks, self._blocks.texts_at) if self.header.keeps_text else [None] * len(chunks)
 
     def texts_at(self, chunks: Numbers, open_model: OpenTextModel | None = None) -> Sequence[Chunk | None]:
-        """The exact texts of some chunks, likewise; `open_model` is for those under a language model."""
+        """The exact texts of some chunks, by index; `open_model` is for those coded with a language model."""
         return decode_found(self.encoded_texts_at(chunks), self.name, open_model)
 
     def chunks_at(self, chunks: Numbers) -> list[StoredChunk]:
-        """Where some chunks came from, likewise."""
+        """Where some chunks came from, by index."""
         return self._gathered(chunks, self._blocks.chunks_at)
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
-"""Chunks' exact texts as bytes, zstd with a dictionary or range-coded under a language model, and the table they are in.
+"""Codecs for the exact texts of chunks, zstd with a dictionary or range coding with a language model, and their table.
 
-zstd's dictionary holds English prose, which a short text cannot learn by itself. A language model needs less than half
+zstd's dictionary holds English prose, which cannot be learned from a short text. A language model needs less than half
 of zstd's bytes, but codes only a few texts a second. A row of the table holds many texts, which share its overhead.
 """
 
@@ -28,23 +28,23 @@ PLAIN: Final = 0
 ZSTD: Final = 1
 LM: Final = 2
 _LEVEL: Final = 19
-# Every zstd frame begins with these, so that a text need not.
+# Every zstd frame begins with these bytes, so they are not stored.
 _MAGIC: Final = b"\x28\xb5\x2f\xfd"
-# What a payload may unfold to; a longer text is kept as it is.
+# The most a payload may decompress to; a longer text is stored plain.
 MAX_UNFOLDED: Final = 16 << 20
-# A text decoded with a wrong dictionary or language model, or read from a file that is now cut into other chunks,
-# passes for the right one once in 16 million times.
+# A text decoded with the wrong dictionary or language model, or read from a file that is now chunked differently,
+# passes the check once in 16 million times.
 CHECK_BYTES: Final = 3
-# A row's bytes: as many as fill four overflow pages of SQLite's, beside the 489 that it then keeps in the tree.
+# Bytes in a row: enough to fill four SQLite overflow pages, plus the 489 that SQLite then keeps in the tree.
 FULL: Final = 489 + 4 * 4092
-# So many texts a language model encodes or decodes in one batch where there are many.
+# Texts that a language model encodes or decodes in one batch.
 DECODED: Final = 8
-_COLUMN_BYTES: Final = 13  # of a text in `columns`, before they are deflated to about one
+_COLUMN_BYTES: Final = 13  # per text in `columns`, which deflate to about one
 _MOST_TEXTS: Final = 1 << 20
 
 
 class TextCoder(Protocol):
-    """A language model that texts are range-coded under; `mbc_engine.lm.text_model` has one."""
+    """A language model that range-codes texts; implemented in `mbc_engine.lm.text_model`."""
 
     @property
     def fingerprint(self) -> str: ...
@@ -56,12 +56,12 @@ OpenTextModel = Callable[[str], TextCoder]
 
 
 def check_of(text: str) -> int:
-    """The CRC-32 of a text in UTF-8, its low three bytes."""
+    """The low three bytes of the CRC-32 of a text in UTF-8."""
     return zlib.crc32(_utf8(text)) & 0xFFFFFF
 
 
 def encode_chunk(chunk: Chunk) -> EncodedText:
-    """A chunk under zstd, or plain if that is shorter; deterministic for one version of zstd. Keeps lone surrogates."""
+    """A chunk in zstd, or plain if that is shorter; deterministic for one version of zstd. Keeps lone surrogates."""
     if not 0 <= chunk.start < 1 << 32:
         raise ValueError(f"a chunk cannot start at {chunk.start}")
     plain = _utf8(chunk.text)
@@ -79,7 +79,7 @@ def decode_chunk(text: EncodedText, open_model: OpenTextModel | None = None) -> 
 
 
 def decode_texts(texts: Sequence[EncodedText], open_model: OpenTextModel | None = None) -> list[str]:
-    """The texts, those under a language model in one call. Raises ValueError if damaged, ModelError without the model."""
+    """Decode texts, those of a model in one call. Raises ValueError if damaged, ModelError without the model."""
     plain = (_unfolded(text.payload) if text.codec == ZSTD else text.payload for text in texts)
     found = [
         "" if text.codec == LM else own.decode("utf-8", "surrogatepass") for text, own in zip(texts, plain, strict=True)
@@ -97,7 +97,7 @@ def decode_texts(texts: Sequence[EncodedText], open_model: OpenTextModel | None 
 
 
 def recoded(texts: Sequence[EncodedText], model: TextCoder, *, to_lm: bool) -> list[EncodedText]:
-    """The texts under a language model where that takes fewer bytes, or back under zstd; raises as `decode_texts`."""
+    """Recode texts with a language model where that takes fewer bytes, or back to zstd; raises as `decode_texts`."""
     plain = decode_texts(texts, lambda _: model)
     if not to_lm:
         return [encode_chunk(Chunk(own, text.start)) for own, text in zip(plain, texts, strict=True)]
@@ -113,7 +113,7 @@ def recoded(texts: Sequence[EncodedText], model: TextCoder, *, to_lm: bool) -> l
 def decode_found(
     texts: Sequence[EncodedText | None], name: str, open_model: OpenTextModel | None
 ) -> Sequence[Chunk | None]:
-    """As `decode_texts`, of texts in the bank `name`, of which some may be missing; BankError if they are damaged."""
+    """As `decode_texts`, of texts in the bank `name`, some of which may be None. Raises BankError if damaged."""
     stored = [text for text in texts if text is not None]
     with decoded(name):
         found = iter(decode_texts(stored, open_model))
@@ -125,7 +125,7 @@ def _utf8(text: str) -> bytes:
 
 
 def row_checksum(number: int, columns: bytes, data: bytes) -> int:
-    """CRC-32 of a row of the table with its id, so that no row is taken for another one."""
+    """CRC-32 of a row of the table including its id, so that swapped rows are detected."""
     return checksum(number.to_bytes(8, "little", signed=True), columns, data)
 
 
@@ -172,17 +172,17 @@ def _write_row(numbers: Sequence[int], texts: Sequence[EncodedText]) -> tuple[in
     return numbers[0], row_checksum(numbers[0], columns, data), columns, data
 
 
-# From the row that a number is in, or the one before that.
+# Starts at the row that holds a number, or `OFFSET` rows before it.
 _FROM: Final = """SELECT id, crc, columns, data FROM texts
     WHERE id >= coalesce((SELECT id FROM texts WHERE id <= ? ORDER BY id DESC LIMIT 1 OFFSET ?), 0) AND id <= ?
     ORDER BY id"""
 _LAST: Final = (1 << 63) - 1
-# Texts that are changed together have no more than this many others between two of them.
+# Texts with numbers at most this far apart are changed together.
 _APART: Final = 256
 
 
 class TextTable:
-    """Reads and writes the table `texts`, whose texts have ascending numbers; transactions are the caller's."""
+    """Reads and writes the table `texts`, whose texts have ascending numbers; the caller manages transactions."""
 
     def __init__(self, connection: sqlite3.Connection, header: BankHeader, name: str) -> None:
         self._connection, self._header, self._name = connection, header, name
@@ -194,13 +194,13 @@ class TextTable:
 
     @property
     def state(self) -> TextState:
-        """As it is stored, or will be at the end of the present changes."""
+        """As stored, or as it will be after the changes in progress."""
         if self._state is None:
             _, self._state = read_state(self._connection, self._header, self._name)
         return self._state
 
     def read(self, first: int, count: int) -> list[EncodedText]:
-        """Texts of consecutive numbers; BankError if one is not there, or is damaged."""
+        """Texts with consecutive numbers. Raises BankError if one is missing or damaged."""
         span = range(first, first + count)
         if not all(number in self._held for number in (first, span[-1])):
             _, self._held = self._load(first, span[-1], before=0)
@@ -208,26 +208,26 @@ class TextTable:
             return [self._held[number] for number in span]
 
     def following(self, number: int, *, are_lm: bool) -> Iterator[tuple[int, EncodedText]]:
-        """The texts from a number on that are under the language model, or else the others."""
+        """The texts from a number on that are coded with the language model, or else the others."""
         for row in self._connection.execute(_FROM, (number, 0, _LAST)):
             with decoded(self._name):
                 texts = read_row(self.state.lm, *row)
             yield from ((own, text) for own, text in texts.items() if own >= number and (text.codec == LM) == are_lm)
 
     def append(self, texts: Sequence[EncodedText]) -> int:
-        """Store texts under the numbers after the largest; returns the first of them."""
+        """Append texts, numbered after the largest; returns the first new number."""
         if lm := next((text.lm for text in texts if text.codec == LM), ""):
             self.require(lm)
         rows, last = self._load(_LAST, _LAST)
         first = max(last, default=0) + 1
         self._store(rows, last, last | dict(enumerate(texts, first)))
-        self.note_offered(min(self.state.offered, first))  # what had these numbers before is gone
+        self.note_offered(min(self.state.offered, first))  # texts that had these numbers before are gone
         return first
 
     def change(self, changed: Mapping[int, EncodedText | None]) -> int:
-        """Remove the texts of some numbers, or put the same ones there in another codec, if they are still there.
+        """Remove texts (those given as None), or store them in another codec, if they are still there.
 
-        Returns the first number that another text has by now.
+        Returns the first number that now belongs to a different text.
         """
         first = _LAST
         every = np.array(sorted(changed), np.int64)
@@ -247,11 +247,11 @@ class TextTable:
         return first
 
     def note_offered(self, number: int) -> None:
-        """All texts before this number are under the language model, or do not gain by it."""
+        """Record that texts below this number are coded with the language model, or would not be shorter."""
         self._state = self.state._replace(offered=number)
 
     def require(self, lm: str) -> None:
-        """Make a language model that of the texts; BankError if there are texts under another one."""
+        """Set the language model of the texts. Raises BankError if some are coded with another one."""
         if self.state.lm == lm:
             return
         if self.state.lm_texts:
@@ -262,13 +262,13 @@ class TextTable:
         self._state = self.state._replace(lm=lm, offered=0)
 
     def _load(self, first: int, last: int, before: int = 1) -> tuple[list[Any], dict[int, EncodedText]]:
-        """The rows that some numbers are in, and one before, which may have room; and their texts."""
+        """The rows that hold a range of numbers, and one before, which may have room; and their texts."""
         with decoded(self._name):
             rows = self._connection.execute(_FROM, (first, before, last)).fetchall()
             return rows, {number: text for row in rows for number, text in read_row(self.state.lm, *row).items()}
 
     def _store(self, rows: Sequence[Any], old: Mapping[int, EncodedText], new: Mapping[int, EncodedText]) -> None:
-        with decoded(self._name):  # there is no larger number than the largest
+        with decoded(self._name):  # numbers beyond 64 bits raise OverflowError
             after = list(_write_rows(new))
             gone = [(row[0],) for row in rows if row not in after]
             self._connection.executemany("DELETE FROM texts WHERE id = ?", gone)
@@ -298,7 +298,7 @@ def _unfolded(payload: bytes) -> bytes:
     return plain
 
 
-# A compressor and a decompressor serve one thread at a time; the dictionary serves them all.
+# Compressors and decompressors are not thread-safe; the dictionary is.
 _own: Final = threading.local()
 _preparing: Final = threading.Lock()
 
@@ -335,5 +335,5 @@ def _parameters() -> "ZstdCompressionParameters":
     sizes = {"source_size": 1024, "dict_size": len(_dictionary())}  # the source is about a chunk
     writes = {"write_content_size": True, "write_checksum": False, "write_dict_id": False}
     parameters = ZstdCompressionParameters.from_level(_LEVEL, **sizes, **writes)
-    _dictionary().precompute_compress(compression_params=parameters)  # a quarter of a second's work
+    _dictionary().precompute_compress(compression_params=parameters)  # takes a quarter of a second
     return parameters

@@ -1,4 +1,4 @@
-"""Is a bank what was written? Checks every byte that has a meaning against others, without the model."""
+"""Verifies a bank: cross-checks every meaningful byte, without the model."""
 
 import sqlite3
 from collections.abc import Generator, Iterator, Sequence
@@ -21,10 +21,10 @@ _MOST_OF_STRUCTURE: Final = 20
 
 
 def verify(path: Path, open_model: OpenTextModel | None = None) -> Iterator[Event]:
-    """Check the file's structure, all checksums, and that blocks, texts and counts fit together.
+    """Check the file's structure, all checksums, and that blocks, texts and counts are consistent.
 
-    With `open_model`, texts coded under a language model are decoded too, which is slow. Yields what is damaged, how
-    far it is, and last `BankVerified`. Raises BankError if the bank cannot be opened.
+    With `open_model`, texts coded with a language model are decoded too, which is slow. Yields damage, progress, and
+    last `BankVerified`. Raises BankError if the bank cannot be opened.
     """
     with (
         closing(database.open_file(path, read_only=True)) as connection,
@@ -46,7 +46,7 @@ def verify(path: Path, open_model: OpenTextModel | None = None) -> Iterator[Even
 def _events(
     connection: sqlite3.Connection, header: BankHeader, name: str, open_model: OpenTextModel | None
 ) -> Iterator[Event | Block]:
-    """Every finding, every block that is whole, and how far the checks are."""
+    """Damage, intact blocks and progress."""
     table, shape = BlockTable(connection, header, name), header.shape
     try:
         lines = connection.execute(f"PRAGMA integrity_check({_MOST_OF_STRUCTURE})").fetchall()
@@ -57,7 +57,7 @@ def _events(
         return
     counts = np.zeros((shape.levels, shape.positions, shape.num_codes), np.int64)
     none: Indices = np.empty(0, np.int64)
-    digests, origins, texts = [none], [none], [none]  # contents and origins are compared by 64 bits of them
+    digests, origins, texts = [none], [none], [none]  # digests and origins are compared by 64 bits of each
     for done, number in enumerate(numbers, 1):
         try:
             block = _block(table, number, header)

@@ -1,6 +1,6 @@
-"""The words of a block's chunks: an inverted index, the chunks that hold a word as Rice-coded gaps.
+"""Inverted index of the words in a block's chunks, as Rice-coded gaps.
 
-A word is the hash of its stem, so that two may be taken for one (Witten, Moffat and Bell, Managing Gigabytes, 1999).
+A word is represented by a hash of its stem, so words may collide (Witten, Moffat and Bell, Managing Gigabytes, 1999).
 """
 
 import re
@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from mbc_engine.bank.records import Indices
 
-# Numbers of words; what others would cost and find is in `docs/mini.md`.
+# Hash buckets; `docs/mini.md` has the size and accuracy of other numbers.
 WORDS: Final = 4096
-# Chinese, Japanese and Thai have no spaces between words: there, any two signs side by side are one.
+# Chinese, Japanese and Thai have no spaces between words: any two adjacent characters count as a word.
 _SIGN: Final = "\u3041-\u30ff\u3400-\u9fff\u0e01-\u0e4e"
 _WORD: Final = re.compile(rf"[^\W{_SIGN}]+")
 _SIGNS: Final = re.compile(rf"(?=([{_SIGN}]{{2}}|(?<![{_SIGN}])[{_SIGN}](?![{_SIGN}])))")
@@ -29,11 +29,11 @@ _SUFFIXES: Final = ("ing", "ed", "ly", "er", "or", "ion", "ment", "al", "ive", "
 _SHORTEST_STEM: Final = 4
 _WORD_SIZES: Final = Struct("<II")
 
-Words = NDArray[np.int64]  # of chunks, ascending: WORDS · index of the chunk + number of the word
+Words = NDArray[np.int64]  # ascending: WORDS · chunk index + word number
 
 
 def words_in(text: str) -> set[str]:
-    """Runs of letters, digits and underscores, whatever their case and diacritics, or two signs of those without spaces."""
+    """Runs of letters, digits and underscores, case and diacritics folded; character pairs in unspaced scripts."""
     folded = unicodedata.normalize("NFKD", text.casefold())
     plain = "".join(own for own in folded if not unicodedata.combining(own))
     return {*_WORD.findall(plain), *_SIGNS.findall(plain)}
@@ -45,12 +45,12 @@ def stems_of(text: str) -> set[str]:
 
 
 def word_numbers(text: str) -> list[int]:
-    """The numbers of a text's words, each once, ascending; common ones are left out."""
+    """The distinct numbers of a text's words, ascending; common words are left out."""
     return sorted(numbered_words(text))
 
 
 def numbered_words(text: str) -> dict[int, str]:
-    """Likewise, each with the first word that has it."""
+    """As `word_numbers`, each with the first word, alphabetically, that has it."""
     return {number_of(word): word for word in sorted(words_in(text) - _common_words(), reverse=True)}
 
 
@@ -61,7 +61,7 @@ def words_of(texts: Iterable[str]) -> Words:
 
 
 def write_words(words: Words, chunks: int) -> bytes:
-    """An inverted index of so many chunks: how many have each word, and the gaps between them; Rice-coded."""
+    """The inverted index of this many chunks: how many contain each word, and the gaps between them; Rice-coded."""
     numbers, places = words % WORDS, words // WORDS
     order = np.argsort(numbers, kind="stable")
     numbers, places = numbers[order], places[order]
@@ -83,7 +83,7 @@ def write_words(words: Words, chunks: int) -> bytes:
 
 
 def read_words(data: bytes, chunks: int) -> Words:
-    """The inverse of `write_words`; ValueError if `data` is not what it makes of words in so many chunks."""
+    """The inverse of `write_words`. Raises ValueError if `data` is not exactly what it writes."""
     places, sizes = WordIndex(data, chunks).places(np.arange(WORDS))
     words = np.sort(WORDS * places + np.repeat(np.arange(WORDS), sizes))
     if write_words(words, chunks) != data:
@@ -92,7 +92,7 @@ def read_words(data: bytes, chunks: int) -> Words:
 
 
 class WordIndex:
-    """What `write_words` wrote of so many chunks, to look words up in; ValueError if `data` cannot be that."""
+    """Looks up words in what `write_words` wrote. Raises ValueError if `data` is malformed."""
 
     def __init__(self, data: bytes, chunks: int) -> None:
         if len(data) < _WORD_SIZES.size:
@@ -118,19 +118,19 @@ class WordIndex:
             raise ValueError("words are too long or cut off")
 
     def find(self, numbers: Sequence[int]) -> list[Indices]:
-        """The chunks that have each word, ascending."""
+        """The chunks that contain each word, ascending."""
         places, sizes = self.places(np.array(numbers, np.int64))
         return np.split(places, np.cumsum(sizes)[:-1])
 
     def places(self, chosen: Indices) -> tuple[Indices, Indices]:
-        """Likewise, one word after another, and how many have each."""
+        """As `find`, but concatenated, and the number of chunks per word."""
         sizes, firsts = self._counts[chosen], self._high_starts[chosen]
         lengths = self._high_starts[chosen + 1] - firsts
         shift = np.repeat(self._shifts[chosen], sizes)
         bits = _ranges(firsts, lengths)
         stops = np.flatnonzero(self._high[bits >> 3] >> (7 - (bits & 7)) & 1)
         low_starts = np.repeat(self._low_starts[chosen], sizes) + _ranges(np.zeros_like(sizes), sizes) * shift
-        # All gaps in one sum, from which each word's start is taken off.
+        # One cumulative sum over all gaps, minus each word's offset.
         sums = np.append(0, np.cumsum(self._values(np.diff(stops, prepend=-1) - 1, low_starts, shift) + 1))
         ends = np.cumsum(sizes)
         places = sums[1:] - 1 - np.repeat(sums[ends - sizes], sizes)
@@ -151,7 +151,7 @@ def _ranges(starts: Indices, lengths: Indices) -> Indices:
 
 
 def _shifts(counts: Indices | int, chunks: int) -> Indices:
-    """How many low bits of the gaps between so many of the chunks are written plainly: Rice's parameter."""
+    """The Rice parameter for the gaps between `counts` of the chunks: how many low bits are stored verbatim."""
     ratios = 9 * chunks // (13 * np.maximum(counts, 1))
     return np.asarray(np.frexp(np.maximum(ratios, 1))[1].astype(np.int64) - 1)
 

@@ -1,1 +1,1 @@
-"""Using a model: files into a bank, answers out of it."""
+"""Ingestion: reading files into a bank with a model."""

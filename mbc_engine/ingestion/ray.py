@@ -1,6 +1,6 @@
-"""An ingest on Ray: a cluster, and actors in it that read files, cut them into chunks and encode these.
+"""Ingestion on Ray: a cluster, and actors in it that read files, cut them into chunks and encode these.
 
-Files go out to the actors in order and come back as documents with codes. An actor has the model, but not the bank.
+Files are sent to the actors in order and come back as encoded documents. An actor has the model, but not the bank.
 """
 
 import itertools
@@ -35,40 +35,40 @@ from mbc_engine.text.chunks import Chunker
 if TYPE_CHECKING:
     from mbc_engine.load import Model
 
-# The memory of a local cluster for texts and codes in transit; more goes to the disk.
+# Memory of a local cluster for texts and codes in transit; the rest spills to disk.
 _OBJECT_BYTES: Final = 256 * 2**20
 _REACH_SECONDS: Final = 5.0
-# Files of a task: few enough to be named when they crash an actor, enough to be worth a message.
+# Files per task: few enough to be named if they crash an actor, enough to be worth a message.
 _FILES: Final = 64
-# How often a task is done again whose process died.
+# How often a task is retried after its process has died.
 RETRIES: Final = 3
-# Tasks of an actor, done or not, and batches that wait in one.
+# Tasks per actor, finished or not, and unread batches per task.
 _TASKS: Final = 2
 _BATCHES: Final = 4
-# Items of a batch that leave little to encode: files that are unchanged, by the thousand.
+# Most items in a batch, even with little to encode, as among thousands of unchanged files.
 _MOST_ITEMS: Final = 1024
 _COLOUR: Final = re.compile(r"\x1b\[[\d;]*m")
 _ERROR: Final = re.compile(r"[\w.]+(Error|Exception): ")
 
-# Items, the seconds that encoding them took, and why there are no more.
+# Items, the seconds that encoding them took, and the error, if any, that ended the task.
 Batch = tuple[list[Item], float, MBCError | None]
 
 
 @dataclass(frozen=True)
 class Actors:
-    """The processes that encode."""
+    """The encoding processes."""
 
     number: int | None = None  # None for as many as the cluster has room for
-    chunks: int = 64  # in a batch, at least; what another actor encodes again should one die
-    cpus: float = 1.0  # of the cluster, for each; also its threads of torch
-    gpus: float = 0.0  # fractions included
+    chunks: int = 64  # in a batch, at least; lost, and encoded again, if an actor dies
+    cpus: float = 1.0  # per actor; also its number of torch threads
+    gpus: float = 0.0  # per actor; may be a fraction
     device: str | None = None  # where models run; None is `cuda` with a GPU, else `cpu`
 
 
 def require_ray(address: str | None = None) -> None:
-    """Raises ConfigError if Ray is not installed or this is no address, MBCError if nobody listens there.
+    """Raises ConfigError if Ray is not installed or the address is malformed, MBCError if nothing listens there.
 
-    Ray itself would try for a minute.
+    Ray itself would retry for a minute.
     """
     require_extra("ray", "ray", asked_by="--engine ray")
     if address is None or address == "auto":
@@ -84,13 +84,13 @@ def require_ray(address: str | None = None) -> None:
 
 @contextmanager
 def connected(address: str | None = None, *, verbose: bool = False) -> Iterator[None]:
-    """Inside, Ray is connected; a connection that this process has already is used, and stays.
+    """Inside, Ray is connected; an existing connection of this process is reused and left open.
 
-    The address is HOST:PORT or `auto`; None starts a temporary cluster, which only this machine reaches. Raises
+    The address is HOST:PORT or `auto`; None starts a temporary cluster that only this machine can reach. Raises
     ConfigError if Ray is not installed, MBCError if it cannot be reached or started.
     """
     require_ray()
-    # Sockets lie in the folder, whose path must be short.
+    # The folder holds sockets, so its path must be short.
     short = None if sys.platform == "win32" else "/tmp"  # noqa: S108 - a folder of one's own is made there
     with _environment(address):
         with warnings.catch_warnings():
@@ -109,14 +109,14 @@ def connected(address: str | None = None, *, verbose: bool = False) -> Iterator[
             finally:
                 ray.shutdown()
                 if threading.current_thread() is threading.main_thread():
-                    signal.signal(signal.SIGTERM, sigterm)  # Ray took it for itself
+                    signal.signal(signal.SIGTERM, sigterm)  # Ray replaced it
 
 
 @contextmanager
 def _environment(address: str | None) -> Iterator[None]:
     values = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_BACKEND_LOG_LEVEL": "fatal"}
-    if address is None and "ray" not in sys.modules:  # read when it is first imported
-        # Whoever reaches Ray's ports can have it run anything, and other users of this machine do.
+    if address is None and "ray" not in sys.modules:  # read on first import
+        # Anyone who can reach Ray's ports can run any code, and other users of this machine can reach them.
         values |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     before = {name: os.environ[name] for name in values if name in os.environ}
     os.environ.update(values)
@@ -151,7 +151,7 @@ def _start(address: str | None, folder: str, *, verbose: bool) -> None:
 
 @contextmanager
 def _muted() -> Iterator[None]:
-    """Without what libraries other than Python's write to stderr: Ray's greeting."""
+    """Silence what native code writes to stderr, such as Ray's greeting."""
     sys.stderr.flush()
     kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
@@ -174,7 +174,7 @@ def _unreachable(address: str | None, error: Exception) -> MBCError:
 
 
 def room_for(actors: Actors) -> int:
-    """How many of these the cluster has room for as it is now. Raises ConfigError if none."""
+    """How many such actors the cluster currently has room for. Raises ConfigError if none."""
     import ray
 
     there: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
@@ -197,11 +197,11 @@ def encode_files(
     actors: Actors,
     encoded: Callable[[float], None],
 ) -> Generator[Item, None, None]:
-    """The documents of files, in order, with codes, inside `connected`.
+    """The documents of files, in order, with codes. Call it inside `connected`.
 
     Actors read the files by their paths here, and load the model by its name or folder. `encoded` gets the seconds that
     encoding takes, divided by the number of actors. Raises ModelMismatch if an actor finds another model, ConfigError
-    if the cluster has no room, and MBCError if actors keep dying, naming the files, or Ray fails.
+    if the cluster has no room, and MBCError if actors keep dying (it names the files) or Ray fails.
     """
     import ray
     from ray.exceptions import RayError
@@ -209,7 +209,7 @@ def encode_files(
     from mbc_engine.lm.coding import signature
 
     number = room_for(actors) if actors.number is None else actors.number
-    # Of few files fewer at a time, so that every actor has something to do.
+    # Smaller tasks if there are few files, so that every actor has something to do.
     at_a_time = max(1, min(_FILES, len(paths) // (4 * number)))
     parts: Mapping[str, Mapping[str, str]] = {}
     contents = None
@@ -217,7 +217,7 @@ def encode_files(
         parts = digests_by_source(bank, {printable_path(path.resolve()) for path in paths})
     else:
         contents = frozenset(digest for block in bank.document_blocks() for digest in block.digests)
-    # Held to the end: an actor that replaces a dead one needs it.
+    # Kept alive to the end: an actor that replaces a dead one needs it.
     shared = ray.put((model.chunker, contents, bank.header.digest_bytes))
     kind = ray.remote(EncodingActor).options(num_cpus=actors.cpus, num_gpus=actors.gpus)
     given = _findable(model), signature(model), actors, text_column, shared
@@ -253,10 +253,10 @@ class _Task:
 
 
 class _Team:
-    """Actors, each of which takes its turn, and the tasks that they have, in order.
+    """Actors, used in turn, and their tasks, in order.
 
-    What died with an actor is given to one that replaces it, in the same order. Were it to begin with a later task, as
-    when Ray itself starts actors and tasks again, it would wait for the batches of that to be taken, and we for it.
+    The tasks of an actor that died go to its replacement, in the same order. If that began with a later task, as when
+    Ray itself restarts actors and tasks, it would wait for us to take that task's batches while we wait for the first.
     """
 
     def __init__(self, start: Callable[[], Any], number: int) -> None:
@@ -276,7 +276,7 @@ class _Team:
         task.references = encode.remote(task.files, task.known, task.received)
 
     def batches(self) -> Iterator[Batch]:
-        """The batches of the first task, which is done afterwards. Raises MBCError if actors died too often on it."""
+        """The batches of the first task, which is then removed. Raises MBCError if actors died on it too often."""
         import ray
         from ray.exceptions import ObjectLostError, RayActorError
 
@@ -294,7 +294,7 @@ class _Team:
                     raise
                 if deaths > RETRIES:
                     raise _died(task.files) from error
-                ray.kill(self.actors[task.place])  # which may live, and keep its part of the cluster
+                ray.kill(self.actors[task.place])  # it may be alive and still hold its resources
                 self.actors[task.place] = self._start()
                 for own in self.tasks:
                     if own.place == task.place:
@@ -302,7 +302,7 @@ class _Team:
 
 
 def _findable(model: "Model") -> str:
-    """What finds the model on another machine: the name of a model that has one everywhere, else its folder."""
+    """How another machine finds the model: by name if it is installed or packaged, else by folder."""
     if model.folder is None:
         raise ModelError("This model has no folder for other processes to load it from.", hint="Save it first.")
     if model.folder in (own_models() / model.name, packaged_model(model.name)):
@@ -329,11 +329,11 @@ def _died(paths: Sequence[Path]) -> MBCError:
     )
 
 
-@dataclass(repr=False)  # Ray shows one even where its making failed
+@dataclass(repr=False)  # Ray prints one even if its construction failed
 class EncodingActor:
-    """Encodes files, by the model of this name or folder. An error, such as another model's, comes back in a batch.
+    """Encodes files with the model of this name or folder. Errors, such as a ModelMismatch, come back in a batch.
 
-    The model is loaded for the first chunks, so that nobody waits for it if all files are unchanged.
+    The model is loaded for the first chunks, so not at all if all files are unchanged.
     """
 
     name: str
@@ -344,8 +344,9 @@ class EncodingActor:
     model: "Model | None" = None
 
     def encode(self, files: Sequence[Path], known: Mapping[str, Mapping[str, str]], skip: int) -> Iterator[Batch]:
-        """The documents of files in batches without the first `skip`, an error last; `known` are the bank's digests, by
-        source and part.
+        """The documents of files in batches, without the first `skip` batches; an error comes last.
+
+        `known` are the bank's digests, by source and part.
         """
         try:
             for items in itertools.islice(self._read(files, known), skip, None):

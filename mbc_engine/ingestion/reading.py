@@ -1,4 +1,4 @@
-"""Files read and cut into chunks for a bank, by this process as the model needs them or ahead of it by others."""
+"""Reads files and cuts them into chunks for a bank, in this process on demand or ahead of it in others."""
 
 import multiprocessing
 import os
@@ -24,16 +24,16 @@ from mbc_engine.text.chunks import Chunker
 
 # Documents read ahead, enough for the model's next batches.
 _AHEAD: Final = 256
-# Seconds until one who iterates gets None for want of an item.
+# Seconds without an item after which the iterator yields None.
 _PATIENCE: Final = 0.1
 
 
 @dataclass(frozen=True)
 class LookedUp:
-    """What a bank knows of the documents of a file, as `MemoryBank` answers it, for a process without the bank."""
+    """What a bank knows of a file's documents, with the methods of `MemoryBank`, for a process without the bank."""
 
     digests: Mapping[str, str]  # of each part, as far as the bank keeps them
-    contents: frozenset[bytes] | None  # in a bank without sources, `digest_bytes` of the digests of all documents
+    contents: frozenset[bytes] | None  # in a bank without origins, `digest_bytes` of each document's digest
     digest_bytes: int
 
     def knows(self, document: Document) -> bool:
@@ -62,7 +62,7 @@ class FileRead:
     """The end of a file."""
 
     size: int  # bytes of it that were not counted for its documents
-    lost: frozenset[tuple[str, str]] = frozenset()  # sources and parts that the bank has and the file no longer
+    lost: frozenset[tuple[str, str]] = frozenset()  # sources and parts that the bank has but the file no longer does
 
 
 Item = ChunkedDocument | FileRead | Skipped
@@ -78,7 +78,7 @@ def chunked(
     chunks = tuple(chunker.chunks(document.text))
     if not chunks:
         return Skipped(document.source, "is empty")
-    # A bank without origins was asked for the content already; an actor on Ray cannot be.
+    # In a bank without origins, `knows` has checked for the content; a Ray actor cannot.
     is_known = isinstance(known, MemoryBank) and known.header.keeps_origins and known.has_content(document.digest)
     return ChunkedDocument(bare, size, chunks, is_known)
 
@@ -101,14 +101,14 @@ def read_chunks(
 
 
 def file_size(path: Path) -> int:
-    """The size of a file in bytes; 0 if it cannot be looked at."""
+    """The size of a file in bytes; 0 if it cannot be accessed."""
     with suppress(OSError):
         return path.stat().st_size
     return 0
 
 
 def digests_by_source(bank: MemoryBank, sources: Collection[str] | None = None) -> dict[str, dict[str, str]]:
-    """The digests of what a bank has of these sources, or of all, by source and part."""
+    """A bank's digests for these sources, or for all, by source and part."""
     found: defaultdict[str, dict[str, str]] = defaultdict(dict)
     for document in bank.documents():
         for origin in document.origins:
@@ -120,7 +120,7 @@ def digests_by_source(bank: MemoryBank, sources: Collection[str] | None = None) 
 def read_all(
     paths: Sequence[Path], bank: MemoryBank, chunker: Chunker, *, workers: int = 0, text_column: str | None = None
 ) -> Generator[Item | None, None, None]:
-    """The documents of many files, read by `workers` if the bank is a file; None whenever they are late."""
+    """The documents of many files, read by `workers` if the bank is a file; None while waiting for the next."""
     if not workers or bank.path is None:
         for path in paths:
             yield from read_chunks(path, bank, chunker, text_column)
@@ -130,11 +130,11 @@ def read_all(
 
 
 class Workers:
-    """Processes that read files ahead of whoever iterates, until the block is left.
+    """Processes that read files ahead of the consumer, until the context exits.
 
-    Each has a thread that sends it files and takes its documents. A process that dies, of a file that takes all memory
-    or crashes a parser, is replaced, and the file skipped. The iteration raises MBCError if processes cannot start, or
-    cannot read the bank.
+    Each has a thread that sends it files and receives its documents. A process that dies, because a file takes all
+    memory or crashes a parser, is replaced, and the file skipped. Iterating raises MBCError if processes cannot start,
+    or cannot read the bank.
     """
 
     def __init__(
@@ -208,7 +208,7 @@ class Workers:
             return next(self._waiting, None)
 
     def _start(self) -> Connection:
-        # A fork of a process in which torch has threads may wait for ever for a lock of theirs.
+        # Forking a process in which torch has threads may deadlock on one of their locks.
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(target=_work, args=(theirs,), daemon=True)
@@ -220,7 +220,7 @@ class Workers:
             if self._is_closed.is_set():
                 process.kill()
         try:
-            ours.send(self._task)  # not as arguments: writing these to a dead process waits for ever
+            ours.send(self._task)  # not as arguments: writing these to a dead process blocks forever
             _received(ours)
         except (EOFError, ConnectionError) as error:
             raise MBCError(
@@ -239,11 +239,11 @@ def _received(connection: Connection) -> Item | None:
 
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Start a process with Ctrl-C blocked, which goes to all processes of a terminal, until it ignores it."""
+    """Block Ctrl-C, which goes to all processes of a terminal, in a process that starts, until it ignores it."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    resource_tracker.ensure_running()  # its start, together with the first process, would unblock it
+    resource_tracker.ensure_running()  # started along with the first process, it would unblock it
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -252,7 +252,7 @@ def _interrupts_held() -> Iterator[None]:
 
 
 def _work(connection: Connection) -> None:
-    """What a process does: files in, their documents out, until the other end closes."""
+    """The worker process: receives files and sends their documents, until the other end closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with suppress(EOFError, ConnectionError):
         try:

@@ -1,4 +1,4 @@
-"""A bank encoded again by another model, from its documents' files or the text it keeps."""
+"""Re-encodes a bank with another model, from its documents' files or the text it keeps."""
 
 import threading
 from collections import defaultdict
@@ -23,18 +23,18 @@ from mbc_engine.text.formats import SUFFIXES
 
 # A source and a part of it.
 Name = tuple[str, str]
-# Documents that are taken from a bank at a time.
+# Documents looked up in a bank at a time.
 _LOOKED_UP: Final = 256
 
 
 def reencode(
     model: Model, path: Path, *, drop_missing: bool = False, workers: int = 0, stop: threading.Event | None = None
 ) -> Iterator[Event]:
-    """Make the bank at `path` one of `model`; options and events as of `ingest`.
+    """Re-encode the bank at `path` with `model`; options and events as in `ingest`.
 
-    The new bank grows in a file beside the old one, which is replaced at the end. Stopped or killed, the same call
-    continues. Files that have changed are memorised as they are now; what no file has any more, from the text in the
-    bank, if it keeps it. With `drop_missing`, documents that can no longer be read are dropped.
+    The new bank grows in a file beside the old one, which is replaced at the end. After a stop or a kill, the same call
+    continues. Changed files are memorised as they are now; documents no longer in any file, from the text in the bank,
+    if it keeps it. With `drop_missing`, documents that can no longer be read are dropped.
     Raises BankError if the bank keeps no origins, or some of its documents can no longer be read.
     """
     digests, keeps_text = _contents(path)
@@ -53,7 +53,7 @@ def reencode(
         if not run.is_complete:
             yield run.finished()
             return
-        # What was removed from the old bank after an earlier, unfinished call.
+        # Documents that were removed from the old bank since an earlier, unfinished call.
         documents = set(map(_whole, wanted))
         new.remove({name for name in _names(new) if _whole(name) not in documents})
         if (missing := len(_missing(wanted, new, damaged))) and not drop_missing:
@@ -73,7 +73,7 @@ def reencode(
 
 
 def _contents(path: Path) -> tuple[dict[str, dict[str, str]], bool]:
-    """The digests of all that a bank holds, by source and part, and whether it keeps the texts."""
+    """All digests in a bank, by source and part, and whether it keeps text."""
     with MemoryBank.open(path, read_only=True) as bank:
         if not bank.header.keeps_origins:
             raise BankError(
@@ -95,7 +95,7 @@ def _open_beside(model: Model, path: Path, *, keeps_text: bool) -> MemoryBank:
 
 
 def _whole(name: Name) -> Name:
-    """The document that a name is a piece of, or the name itself: pieces may have had another size."""
+    """The document that a name is a piece of, or the name itself: the size of pieces may have changed."""
     source, part = name
     return source, named_whole(part) if _has_rows(source) else ""
 
@@ -108,7 +108,7 @@ def _has_rows(source: str) -> bool:
 def _read_as_before(
     files: Sequence[Path], digests: Mapping[str, Mapping[str, str]], new: MemoryBank, chunker: Chunker, workers: int
 ) -> Generator[Item | None, None, None]:
-    """The documents of files, those with rows by the `text_column` that they were read with, which no bank keeps."""
+    """The documents of files; rows are read with their original `text_column`, which banks do not store."""
     by_column: defaultdict[str | None, list[Path]] = defaultdict(list)
     for file in files:
         source = str(file)
@@ -118,7 +118,7 @@ def _read_as_before(
 
 
 def _missing(wanted: set[Name], bank: MemoryBank, damaged: Collection[str]) -> list[Name]:
-    """What is not in a bank, not even in other pieces; of damaged files, each piece counts."""
+    """The names that a bank lacks, even as other pieces; in damaged files, each piece counts."""
     names = _names(bank)
     documents = {_whole(name) for name in names if name[0] not in damaged}
     return sorted(name for name in wanted - names if _whole(name) not in documents)
@@ -127,7 +127,7 @@ def _missing(wanted: set[Name], bank: MemoryBank, damaged: Collection[str]) -> l
 def _only(
     items: Generator[Item | None, None, None], wanted: set[Name], damaged: set[str]
 ) -> Generator[Item | None, None, None]:
-    """Without documents that the old bank does not have; adds the sources of what cannot be read to `damaged`."""
+    """Drop documents that the old bank lacks; add the sources of what cannot be read to `damaged`."""
     documents = set(map(_whole, wanted))
     with closing(items):
         for item in items:

@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
     from mbc_engine.ingestion.ray import Actors
 
-# Chunks between two commits: what a kill may lose, and what is sorted by length to encode on a GPU.
+# Chunks per commit: the most that a killed process loses, and what is sorted by length for encoding on a GPU.
 BATCH_CHUNKS = 128
-# On a CPU, so many chunks take longer than anybody wants to lose.
+# On a CPU, that many chunks take longer than anyone wants to lose.
 _COMMIT_SECONDS = 3.0
 _REPORT_SECONDS = 0.5
-# Digests kept of contents encoded lately, which readers ahead did not find in the bank yet.
+# Digests of recently encoded contents, which were not in the bank yet when files were read ahead.
 _RECENT = 1 << 16
-# The chunks that a document's language is told from, and how many sources are named at the end and in a report.
+# Chunks used to detect a document's language; sources named at the end, and in a report.
 _BEGINNING, _NAMED, _REPORTED = 4, 20, 50
 # How long a stop may go unnoticed while nothing changes.
 _STOP_MILLISECONDS = 300
@@ -59,19 +59,19 @@ def ingest(
 ) -> Iterator[Event]:
     """Memorise files and folders. Unchanged files are skipped, changed ones replace their codes.
 
-    The bank can be asked from the first `TextsRecoded` on, if there is any: from there on, texts are recoded.
+    The bank can be queried from the first `TextsRecoded` on, if there is any: after it, texts are only recoded.
 
     Args:
-        paths: files and folders, or what a walk has found of them.
+        paths: files and folders, or the result of a walk.
         ignore: patterns as in .gitignore, relative to each named folder.
-        prune: at the end, forget what the bank has from the named folders and the walk did not find.
-        gone: called at the end, returns origins to forget as well, by source and part.
+        prune: at the end, remove what the bank has from the named folders that the walk did not find.
+        gone: called at the end, returns more origins to remove, by source and part.
         workers: processes that read files ahead; a script needs `if __name__ == "__main__":` for them.
         text_column: the column or field that holds the text of a row; rows that were read with another are replaced.
         batch_chunks: encoded chunks between two commits, which are a few seconds apart at most.
         actors: processes on Ray that read and encode instead, see `mbc_engine.ingestion.ray`; the bank is the same.
-        open_model: opens the language model that texts are recoded under at the end; None leaves them under zstd.
-        stop: set it to end within a step of the model. Whole documents are committed; another ingest continues.
+        open_model: opens the language model that texts are recoded with at the end; None leaves them in zstd.
+        stop: set it to stop within one step of the model. Whole documents are committed; another ingest continues.
 
     Raises:
         DataError: a path does not exist.
@@ -109,7 +109,7 @@ def ingest_stream(
     open_model: OpenTextModel | None = None,
     stop: threading.Event | None = None,
 ) -> Iterator[Event]:
-    """As `ingest`, of plain text from a stream; its source is `stdin:` and the first digits of its digest."""
+    """As `ingest`, for plain text from a stream; its source is `stdin:` and the first digits of its digest."""
     bank.require(signature(model))
     yield IngestStarted(1, 0)
     run, chunker = Run(model, bank, BATCH_CHUNKS, stop), model.chunker
@@ -120,7 +120,7 @@ def ingest_stream(
 
 
 def recode(bank: MemoryBank, open_model: OpenTextModel | None, stop: threading.Event | None) -> Iterator[TextsRecoded]:
-    """Put the texts that a bank keeps under a language model; without it the last event says so."""
+    """Recode the texts that a bank keeps with a language model; if that fails, the last event has a `problem`."""
     event = TextsRecoded(0, 0, 0, 0, 0.0, "lm")
     if open_model is None or not bank.header.keeps_text:
         return
@@ -132,7 +132,7 @@ def recode(bank: MemoryBank, open_model: OpenTextModel | None, stop: threading.E
 
 
 class Run:
-    """One pass of documents into a bank, counted on the way; `is_complete` at its end unless stopped."""
+    """One pass of documents into a bank, with counts; `is_complete` at the end unless stopped."""
 
     def __init__(self, model: Model, bank: MemoryBank, batch_chunks: int, stop: threading.Event | None) -> None:
         self._model, self._bank, self._batch_chunks, self._stop = model, bank, batch_chunks, stop
@@ -159,7 +159,7 @@ class Run:
         return FileSkipped(item.source, item.reason)
 
     def memorise(self, items: Generator[Item | None, None, None]) -> Iterator[Event]:
-        """Encode what is not encoded yet, and commit whole documents, every few seconds at least."""
+        """Encode what is not encoded yet, and commit whole documents, at least every few seconds."""
         self.is_complete = False
         with closing(items):
             if self.is_stopped:
@@ -178,7 +178,7 @@ class Run:
                 yield from self._encode()
                 if not self._under_way:
                     self._commit()
-                    yield from self._encode()  # known contents that were removed before they were stored again
+                    yield from self._encode()  # known content that was removed before it was stored again
                 self.is_complete = not self._under_way
             self._commit()
             if self.is_complete:
@@ -191,7 +191,7 @@ class Run:
                 self._name("removed", origin_name(source, part))
 
     def ended(self, open_model: OpenTextModel | None) -> Iterator[Event]:
-        """Recode the texts, if everything is memorised, and say how the ingest ended."""
+        """Recode the texts if everything is memorised, and yield `IngestFinished`."""
         seconds, is_recoded = self._seconds(), True
         for event in recode(self._bank, open_model, self._stop) if self.is_complete else ():
             yield event
@@ -289,14 +289,14 @@ class Run:
             yield self._progress()
 
     def _commit(self) -> bool:
-        """Store whole documents in one transaction; whether there were any."""
+        """Store whole documents in one transaction; returns whether there were any."""
         if not self._ready and (self._has_more or not self._lost):
             return False
         ready, self._ready = self._ready, []
         with self._bank.changing():
             absent = self._bank.put([StoredDocument.of(item.document, item.codes, item.chunks) for item in ready])
             self._waiting += [replace(ready[place], size=0) for place in absent]
-            if not self._has_more:  # last, so that a content that has only moved always has a name
+            if not self._has_more:  # last, so that content that has only moved always has an origin
                 self.remove(self._lost)
                 self._lost = set()
         self._documents += len(ready) - len(absent)
@@ -333,7 +333,7 @@ def _chunks_of(items: Iterable[ChunkedDocument]) -> int:
 
 
 def vanished(bank: MemoryBank, paths: Sequence[Path], found: Found) -> set[tuple[str, str]]:
-    """What the bank has from the named folders, but for the files found and what could not be looked at."""
+    """The origins the bank has from the named folders, except for files found and what could not be accessed."""
     roots = tuple(_inside(os.path.realpath(path)) for path in paths if path.is_dir())
     met = {os.path.realpath(path) for path in found.files}
     unknown = {os.path.realpath(skipped.source) for skipped in found.skipped}
@@ -362,10 +362,10 @@ def watch(
     open_model: OpenTextModel | None = None,
     stop: threading.Event,
 ) -> Iterator[Event]:
-    """As `ingest`, and again for whatever changes in the files and folders, until `stop` is set.
+    """As `ingest`, then again for whatever changes in the files and folders, until `stop` is set.
 
     Each ingest yields its own events, `IngestFinished` last; only the first uses `workers`. Texts are recoded while
-    nothing changes. A path may vanish and come back. While another process writes to the bank, changes wait. Raises
+    nothing changes. A path may disappear and come back. While another process writes to the bank, changes wait. Raises
     DataError if paths cannot be watched.
     """
     from watchfiles import Change
@@ -373,7 +373,7 @@ def watch(
     require_paths(paths, ignore)
     changes = _changes(paths, stop)
     try:
-        next(changes, None)  # the watch begins before the first walk, so that nothing falls between the two
+        next(changes, None)  # start watching before the first walk, so that no change is missed
         yield from ingest(
             model, bank, paths, ignore=ignore, prune=prune, workers=workers, text_column=text_column, stop=stop
         )
@@ -396,7 +396,7 @@ def watch(
             except BankBusy:
                 continue
             waiting = set()
-        yield from recoding  # which saves what it has
+        yield from recoding  # saves what it has done
     except OSError as error:
         raise DataError(
             f"The folders cannot be watched: {error}.", hint="Run the ingest from time to time instead."
@@ -404,10 +404,10 @@ def watch(
 
 
 def _changes(paths: Sequence[Path], stop: threading.Event) -> Iterator[set[tuple["Change", str]]]:
-    """What has changed at the paths, as it changes; now and then, nothing."""
+    """Sets of changes at the paths, as they happen; empty ones in between."""
     from watchfiles import watch as changes
 
-    # A named file is watched by its folder, as saving often puts another file in its place.
+    # A named file is watched through its folder, as saving often replaces the file.
     folders = {path if path.is_dir() else path.absolute().parent for path in paths}
     return changes(
         *sorted(folders),

@@ -1,1 +1,1 @@
-"""Base language models: families, loading, texts, generation, and what saves memory and time."""
+"""Pretrained language models and encoders: loading, tokenization, generation, quantisation, text compression."""

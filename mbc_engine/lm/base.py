@@ -1,6 +1,6 @@
-"""The base LM f_theta_b: texts as its tokens, losses and answers under a key/value prefix.
+"""The base LM f_theta_b: tokenization, losses and generation with a key/value prefix.
 
-It is frozen until `tune`. A text's first token stands at position P, after the prefix; padding does not count.
+It is frozen until `tune`. A text's first token has position P, after the prefix; padding takes no position.
 """
 
 import math
@@ -35,7 +35,7 @@ from mbc_engine.lm.pretrained import base_dtype, key_value_modules, load_errors,
 
 @dataclass(frozen=True)
 class TokenisedText:
-    """A piece of a document: its tokens without special ones, and where each lies, (start, end) in characters."""
+    """A piece of a document: its tokens without special ones, and their (start, end) character offsets."""
 
     text: str
     ids: tuple[int, ...]
@@ -44,9 +44,9 @@ class TokenisedText:
 
 @dataclass(frozen=True)
 class Targets:
-    """What the base LM is given and what it should say: ids, mask and target_mask [B, S], texts padded on the right.
+    """Inputs and targets of the base LM: ids, mask and target_mask [B, S], right-padded.
 
-    `target_mask` marks the tokens that it should say, which no text begins with.
+    `target_mask` marks the tokens to predict, never a text's first.
     """
 
     ids: Tensor
@@ -58,9 +58,9 @@ class Targets:
         return self.ids[self.target_mask]
 
     def by_length(self, size: int, tokens: float = math.inf) -> Iterator[tuple[Tensor, "Targets"]]:
-        """The texts from short to long without needless padding, each time after their rows [b].
+        """Batches of texts, shortest first, without needless padding, each after its row indices [b].
 
-        They come `size` at a time at most, and with at most so many tokens, unless one text has more.
+        A batch has at most `size` texts and `tokens` tokens, unless a single text has more.
         """
         lengths = self.mask.sum(1).tolist()
         for chosen in padded_batches(lengths, size=size, longest=tokens):
@@ -69,7 +69,7 @@ class Targets:
 
 
 class BaseTexts:
-    """Texts as the tokens of a base LM that sees `context` columns at once, as it met them in its own training."""
+    """Tokenizes texts as in a base LM's pretraining; `context` is its context length."""
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, context: int) -> None:
         self._model, self._tokenizer, self._context = model, tokenizer, context
@@ -89,14 +89,14 @@ class BaseTexts:
         return [ids[:window] for ids in self._encoded(list(texts))["input_ids"]]
 
     def _encoded(self, texts: str | list[str], **options: Any) -> Any:
-        # "<|endoftext|>" in a document is text, and ends nothing. Not verbose: it would warn of texts longer than the
+        # "<|endoftext|>" in a document is plain text. Not verbose: the tokenizer would warn of texts longer than the
         # context, which are cut, or only counted.
         return self._tokenizer(texts, add_special_tokens=False, split_special_tokens=True, verbose=False, **options)
 
     def pieces(self, text: str, window: int) -> list[TokenisedText]:
-        """A text in pieces of at most `window` tokens, and of no more than the context holds; an empty one has none.
+        """Split a text into pieces of at most `window` tokens that fit the context; an empty text has none.
 
-        They are equally long, but for a token: a short rest as a step of learning would count as much as all before it.
+        Their lengths differ by at most one token: in training, a short remainder would count as much as the rest.
         """
         if not self._tokenizer.is_fast:
             raise ModelError("The base LM's tokenizer does not report token offsets.", hint="Use another base LM.")
@@ -115,9 +115,9 @@ class BaseTexts:
         question_window: int,
         answer_window: int,
     ) -> Targets:
-        """Questions as given texts, answers as targets: capitalised, after a space, ended by EOS, which counts.
+        """Questions as prompts, answers as targets: capitalised, after a space, ended by EOS, which is a target too.
 
-        A passage stands on the line before its question, as in `BaseLM.generate` without a prefix.
+        A passage goes on the line before its question, as in `BaseLM.generate` without a prefix.
         """
         if passages is None:
             given = self._given(questions, question_window)
@@ -127,7 +127,7 @@ class BaseTexts:
         return self._targets(given, [[*tokens, self.end] for tokens in self.tokens(wanted, answer_window - 1)])
 
     def written(self, texts: list[str], *, window: int) -> Targets:
-        """Whole texts as targets, cut after `window` tokens; given is what texts begin with, or else EOS."""
+        """Whole texts as targets, cut to `window` tokens, after the tokenizer's BOS tokens, or else EOS."""
         return self.written_tokens(self.tokens(texts, window))
 
     def written_tokens(self, rows: list[list[int]]) -> Targets:
@@ -178,17 +178,17 @@ def _piece(text: str, ids: list[int], spans: list[tuple[int, int]]) -> Tokenised
     return TokenisedText(text[start:end], tuple(ids), tuple((first - start, last - start) for first, last in spans))
 
 
-# To the space: a tokenizer that tidies would change text that has already been said.
+# Spaces as they are: clean-up would change text that has already been streamed.
 DECODING: dict[str, Any] = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
 
 
 def first_line(text: str) -> str:
-    """The first line with text, stripped."""
+    """The first non-blank line, stripped."""
     return text.strip().partition("\n")[0].rstrip()
 
 
 def first_line_ends(tokenizer: PreTrainedTokenizerBase, start: int) -> Callable[..., Tensor]:
-    """A stopping criterion: each row of a batch ends with its first line, generated from column `start` on."""
+    """A stopping criterion: each row ends after the first line generated from column `start` on."""
 
     def ended(input_ids: Tensor, *_: object, **__: object) -> Tensor:
         texts = tokenizer.batch_decode(input_ids[:, start:], **DECODING)
@@ -198,7 +198,7 @@ def first_line_ends(tokenizer: PreTrainedTokenizerBase, start: int) -> Callable[
 
 
 class FirstLineStreamer(TextStreamer):
-    """Hands out the first line word by word, but no character whose bytes are not all there yet."""
+    """Streams the first line word by word, holding back characters whose bytes are incomplete."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, on_token: Callable[[str], None]) -> None:
         super().__init__(tokenizer, skip_prompt=True, **DECODING)
@@ -214,14 +214,14 @@ class FirstLineStreamer(TextStreamer):
 
 
 _ROWS = 512
-# Texts that are computed together on a CPU, where padding costs more than many small products.
+# Texts per forward pass on a CPU, where padding costs more than many small matrix products.
 _TOGETHER = 8
 
 
 def token_losses(states: Tensor, targets: Tensor, head: Callable[[Tensor], Tensor]) -> Tensor:
-    """Negative log-likelihood of tokens [N] in nats, from the LM's last hidden states [N, D]; `head` makes logits.
+    """Negative log-likelihood of tokens [N] in nats, from the LM's last hidden states [N, D]; `head` computes logits.
 
-    The logits of a whole batch never exist at once.
+    The logits of a whole batch are never held at once.
     """
 
     def block(some: Tensor, ids: Tensor) -> Tensor:
@@ -235,7 +235,7 @@ def token_losses(states: Tensor, targets: Tensor, head: Callable[[Tensor], Tenso
 
 @dataclass(frozen=True)
 class AttentionShape:
-    """A base LM's width D, layers L, key/value heads and their width, which need not be width / heads."""
+    """A base LM's width D, layers L, key/value heads and their width, which need not be D / heads."""
 
     dim: int
     layers: int
@@ -255,28 +255,28 @@ class KVPrefix:
         return self.keys.shape[3]
 
     def of(self, rows: Tensor | slice) -> "KVPrefix":
-        """Those of some rows [b] of the batch."""
+        """The prefixes of rows [b] of the batch."""
         return KVPrefix(self.keys[rows], self.values[rows])
 
     def repeat(self, times: int) -> "KVPrefix":
         return KVPrefix(self.keys.repeat_interleave(times, 0), self.values.repeat_interleave(times, 0))
 
     def cache(self, dtype: torch.dtype) -> DynamicCache:
-        """A fresh cache that holds the prefix; a forward pass grows it."""
+        """A new cache that holds the prefix; a forward pass extends it."""
         cache = DynamicCache()
         for layer in range(self.keys.shape[1]):
             cache.update(self.keys[:, layer].to(dtype), self.values[:, layer].to(dtype), layer)
         return cache
 
     def fixed(self, dtype: torch.dtype) -> DynamicCache:
-        """A cache that stays the prefix, however often a layer runs: for one pass over whole texts."""
+        """A cache that never grows, however often a layer runs: for one pass over whole texts."""
         cache, layers = DynamicCache(), zip(self.keys.to(dtype).unbind(1), self.values.to(dtype).unbind(1), strict=True)
         cache.layers = [_FixedLayer(keys, values) for keys, values in layers]
         return cache
 
 
 class _FixedLayer(DynamicLayer):
-    """A prefix that does not grow, so that a layer computed a second time finds it as it was."""
+    """A prefix that does not grow, so that a layer can be recomputed (gradient checkpointing)."""
 
     def __init__(self, keys: Tensor, values: Tensor) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -289,13 +289,13 @@ class _FixedLayer(DynamicLayer):
 
 
 class BaseLM(nn.Module):
-    """A causal LM that reads prefixes, frozen until it is tuned; `texts` makes tokens of what it is given."""
+    """A causal LM that reads prefixes, frozen until `tune`; `texts` tokenizes its inputs."""
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
         super().__init__()
         key_value_modules(model.config)
         self.model = model.requires_grad_(False)
-        # A hub model's own settings (a repetition penalty, say) would silently join those of `generate`.
+        # A hub model's own settings (a repetition penalty, say) would silently apply in `generate`.
         model.generation_config = GenerationConfig()
         self.tokenizer, self.texts = tokenizer, BaseTexts(model, tokenizer, self.context)
 
@@ -312,9 +312,9 @@ class BaseLM(nn.Module):
 
     @property
     def context(self) -> int:
-        """How many columns, prefix and padding included, every layer sees.
+        """The context length of every layer, prefix and padding included.
 
-        A layer with a sliding window would lose sight of the prefix beyond it, in a padded row first.
+        Beyond its sliding window a layer would no longer see the prefix, in padded rows first.
         """
         config = self.model.config
         longest: int = config.max_position_embeddings
@@ -326,7 +326,7 @@ class BaseLM(nn.Module):
         return KVPrefix(columns, columns)
 
     def tune(self) -> None:
-        """Let all weights learn. Raises ModelError if some are not float32: small updates would be lost."""
+        """Make all weights trainable. Raises ModelError if any is not float32: small updates would be lost."""
         coarse = {str(value.dtype).removeprefix("torch.") for value in self.parameters()} - {"float32"}
         if coarse:
             raise ModelError(
@@ -340,13 +340,13 @@ class BaseLM(nn.Module):
         self.tokenizer.save_pretrained(folder)
 
     def loss(self, prefix: KVPrefix, texts: Targets) -> Tensor:
-        """Mean negative log-likelihood of the target tokens under prefixes, a scalar in nats (paper, section 3.5)."""
+        """Mean negative log-likelihood of the target tokens given prefixes, a scalar in nats (paper, section 3.5)."""
         return torch.cat([losses for _, _, losses in self._losses(prefix, texts)]).mean()
 
     def piece_loss(self, piece: TokenisedText, weights: Tensor) -> Tensor:
-        """Mean over the tokens of one of `BaseTexts.pieces` of weight [S] times negative log-likelihood, in nats.
+        """Negative log-likelihood of one of `BaseTexts.pieces`, times weights [S], as a mean over its tokens, in nats.
 
-        What weighs nothing is not computed, so that weights of 0 get no gradient.
+        Tokens of weight 0 are not computed, so their weights get no gradient.
         """
         texts = self.texts.written_tokens([list(piece.ids)])
         weights = weights.to(texts.ids.device)
@@ -357,7 +357,7 @@ class BaseLM(nn.Module):
 
     @torch.no_grad()
     def log_likelihood(self, prefix: KVPrefix, questions: Sequence[str], answers: Sequence[str]) -> Tensor:
-        """Mean log-probability of a token of each answer (see `BaseTexts.asked`) under its prefix, [B] in nats."""
+        """Mean log-probability per token of each answer (see `BaseTexts.asked`) given its prefix, [B] in nats."""
         texts = self.texts.asked(questions, answers, question_window=128, answer_window=64)
         means = torch.empty(len(texts.ids), device=texts.ids.device)
         for rows, some, losses in self._losses(prefix, texts):
@@ -378,11 +378,10 @@ class BaseLM(nn.Module):
         beams: int = 1,
         on_token: Callable[[str], None] | None = None,
     ) -> list[str]:
-        """Answers to questions under prefixes, the first line with text of each: greedy, or by beam search.
+        """Answers to questions given prefixes, each its first non-blank line, by greedy or beam search.
 
-        Questions are cut to `window` tokens; a passage, or "", stands on the line before its question, cut where the
-        context is full. `on_token` is as in `complete`. Raises ConfigError if a question and its answer do not fit the
-        context.
+        Questions are cut to `window` tokens; a passage, or "", goes on the line before its question, cut to fit the
+        context. `on_token` is as in `complete`. Raises ConfigError if a question and its answer do not fit the context.
         """
         room = self.context - prefix.length - max_new_tokens
         rows = self.texts.prompts(questions, passages, window=window, room=room)
@@ -398,9 +397,9 @@ class BaseLM(nn.Module):
         beams: int = 1,
         on_token: Callable[[str], None] | None = None,
     ) -> list[str]:
-        """What follows rows of tokens under prefixes, the first line with text of each: greedy, or by beam search.
+        """Continuations of rows of tokens given prefixes, each its first non-blank line, by greedy or beam search.
 
-        `on_token` gets a single greedy answer in pieces; joined and stripped they are the answer.
+        `on_token` gets a single greedy answer in pieces; joined and stripped, they are the answer.
         """
         if on_token is not None and (len(rows) != 1 or beams != 1):
             raise ValueError("Only one greedy answer can be streamed.")
@@ -421,7 +420,7 @@ class BaseLM(nn.Module):
 
     @torch.no_grad()
     def read(self, tokens: list[int], after: KVPrefix | None = None) -> KVPrefix:
-        """The keys and values of tokens, with those of the prefix `after` which they follow, in one pass."""
+        """The keys and values of tokens and of the prefix `after`, which precedes them, in one pass."""
         cache = (after or self.no_prefix(1)).cache(self.model.dtype)
         ids = torch.tensor([tokens], device=self.model.device)
         self.model.get_decoder()(input_ids=ids, past_key_values=cache, use_cache=True)
@@ -430,7 +429,7 @@ class BaseLM(nn.Module):
         )
 
     def _losses(self, prefix: KVPrefix, texts: Targets) -> Iterator[tuple[Tensor, Targets, Tensor]]:
-        """Rows [b] of some of the texts, these texts, and the negative log-likelihoods of their target tokens [N]."""
+        """Batches: row indices [b], their texts, and the negative log-likelihoods of the target tokens [N]."""
         for rows, some in texts.by_length(_TOGETHER if texts.ids.device.type == "cpu" else len(texts.ids)):
             yield rows, some, token_losses(self._before(prefix.of(rows), some), some.targets, self._logits)
 
@@ -449,7 +448,7 @@ class BaseLM(nn.Module):
         config = self.model.config
         scale = getattr(config, "logit_scale", None) or 1 / getattr(config, "logits_scaling", 1.0)
         cap = getattr(config, "final_logit_softcapping", None)
-        scaled = logits if scale == 1 else logits * scale  # a vocabulary wide, so not for nothing
+        scaled = logits if scale == 1 else logits * scale  # logits are large: skip multiplying by 1
         return scaled if cap is None else torch.tanh(scaled / cap) * cap
 
 

@@ -1,7 +1,7 @@
-"""BERT (Devlin et al., 2019) and MPNet (Song et al., 2020) in inference, without transformers, whose import takes seconds.
+"""BERT (Devlin et al., 2019) and MPNet (Song et al., 2020) inference without transformers, whose import takes seconds.
 
-Sentence vectors are those of transformers' `BertModel`, bit for bit: the codes in a bank depend on them. In bfloat16,
-which only readers are in, padding is left out and attention is written out, which takes a quarter less time.
+Sentence vectors match transformers' `BertModel` bit for bit: the codes in a bank depend on them. In bfloat16, used only
+by readers, padding is removed and attention computed explicitly, which takes a quarter less time.
 """
 
 import json
@@ -22,17 +22,17 @@ from mbc_engine.lm.encoders import Encoder, load_encoder
 from mbc_engine.lm.packaged import local_place, locate
 from mbc_engine.lm.pretrained import shapes_of
 
-# The linear layers of an attention: queries, keys, values, output; and the normalisation after it.
+# Parameter names of an attention's query, key, value and output projections, and of the LayerNorm after it.
 _ATTENTION: Final = {
     "bert": ("self.query", "self.key", "self.value", "output.dense", "output.LayerNorm"),
     "mpnet": ("attn.q", "attn.k", "attn.v", "attn.o", "LayerNorm"),
 }
-# Relative positions share a bias beyond these distances; nearer ones, up to half the buckets, have their own.
+# Relative positions beyond this distance share a bias; near ones, up to half the buckets, have their own.
 _FARTHEST: Final = 128
 
 
 class Bert(nn.Module):
-    """The encoder in the place of transformers' model of its type: with its names of parameters, its call and its result."""
+    """A drop-in replacement for transformers' model of the same type: same parameter names, call and result."""
 
     def __init__(self, config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class Bert(nn.Module):
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
     ) -> SimpleNamespace:
-        """States of tokens: ids, mask and types [B, S] -> `last_hidden_state` [B, S, E]."""
+        """Token states: ids, mask and types [B, S] -> `last_hidden_state` [B, S, E]."""
         config, weights = self.config, dict(self.named_parameters())
 
         def embedded(kind: str, ids: Tensor) -> Tensor:
@@ -110,7 +110,7 @@ class Bert(nn.Module):
 
 
 def _attention(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> Tensor:
-    """Attention of one text, [heads, S, D], with a bias [heads, longest, longest]; fused attention is slower on a CPU."""
+    """Attention of one text, [heads, S, D], with a bias [heads, longest, longest]; on a CPU faster than fused."""
     scores = query * query.shape[-1] ** -0.5 @ key.transpose(1, 2)
     if bias is not None:
         scores = scores + bias[:, : scores.shape[1], : scores.shape[2]]
@@ -119,7 +119,7 @@ def _attention(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -
 
 
 def _position_bias(table: Tensor, length: int) -> Tensor:
-    """What attention adds for how far a key is from a query, [1, heads, S, S], from a table [buckets, heads] (T5's)."""
+    """T5's relative position bias, [1, heads, S, S], from a table [buckets, heads]."""
     places = torch.arange(length, device=table.device)
     distances = places[None] - places[:, None]
     half = len(table) // 2
@@ -130,7 +130,7 @@ def _position_bias(table: Tensor, length: int) -> Tensor:
 
 
 class EncoderTokenizer:
-    """The part of transformers' tokenizers that encoders and readers use, by their names."""
+    """The subset of transformers' tokenizer interface that encoders and readers use."""
 
     def __init__(self, backend: Tokenizer, pad: int) -> None:
         self.backend_tokenizer, self.pad_token_id = backend, pad
@@ -148,7 +148,7 @@ class EncoderTokenizer:
         return_tensors: str | None = None,
         **_: object,
     ) -> dict[str, Any]:
-        """Ids and offsets, of a single text unless there are several; `return_tensors` "pt" pads, and gives a mask."""
+        """Ids and offsets, unnested for a single text; with `return_tensors` "pt", padded ids and a mask."""
         several = [texts] if isinstance(texts, str) else list(texts)
         encodings = self.backend_tokenizer.encode_batch(several, add_special_tokens=add_special_tokens)
         ids = [encoding.ids for encoding in encodings]
@@ -165,11 +165,11 @@ class EncoderTokenizer:
 
 
 def open_encoder(name: str, *, device: str | torch.device = "cpu") -> Encoder:
-    """Open an encoder in float32 by hub id or path: by this module, or by transformers if it is another.
+    """Open an encoder in float32 by hub id or path, with this module, or with transformers for other architectures.
 
-    Raises as `load_encoder`.
+    Raises ModelError as `load_encoder` does.
     """
-    with suppress(OSError, ValueError, KeyError, SafetensorError):  # left to transformers, with its errors
+    with suppress(OSError, ValueError, KeyError, SafetensorError):  # fall back to transformers, which reports errors
         folder = local_place(locate(name))
         config = json.loads((folder / "config.json").read_text()) if folder else {}
         if folder and config.get("model_type") in _ATTENTION and config["hidden_act"] == "gelu":
@@ -185,7 +185,7 @@ def open_encoder(name: str, *, device: str | torch.device = "cpu") -> Encoder:
 
 
 def _shapes(config: Mapping[str, Any]) -> Iterator[tuple[str, torch.Size]]:
-    """Of a model's parameters by name, in the order of their use."""
+    """A model's parameter names and shapes, in order of use."""
     width, inner = config["hidden_size"], config["intermediate_size"]
     is_bert = config["model_type"] == "bert"
     rows = {"word": config["vocab_size"], "position": config["max_position_embeddings"]}

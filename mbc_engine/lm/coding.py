@@ -1,4 +1,4 @@
-"""Models that turn texts into codes, and the banks that their codes are kept in; no bank mixes models."""
+"""Models that turn texts into codes, and opening the banks that store them; a bank belongs to one model."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -23,9 +23,9 @@ _Made = TypeVar("_Made")
 
 
 class CodingModel(nn.Module, ABC):
-    """A model that makes codes of chunks: one of the paper's method, or a retriever-reader.
+    """A model that encodes chunks as codes: one of the paper's method, or a retriever-reader.
 
-    Its window counts special tokens, too; `keeps_text` says whether its banks keep the text of chunks by default.
+    Its window includes special tokens; `keeps_text` says whether its banks keep the text of chunks by default.
     """
 
     keeps_text: ClassVar[bool]
@@ -40,7 +40,7 @@ class CodingModel(nn.Module, ABC):
     @property
     @abstractmethod
     def code_shape(self) -> CodeShape:
-        """What the codes of a chunk look like. It and the next two raise ModelError if the model makes none."""
+        """The shape of a chunk's codes. Like `codebooks` and `encode`, raises ModelError if the model makes none."""
 
     @property
     @abstractmethod
@@ -53,7 +53,7 @@ class CodingModel(nn.Module, ABC):
 
     @abstractmethod
     def _coding_state(self) -> tuple[dict[str, Tensor], list[str]]:
-        """The tensors and settings that codes depend on, but for the codebooks."""
+        """The tensors and settings that codes depend on, except the codebooks."""
 
     @property
     def device(self) -> torch.device:
@@ -70,7 +70,7 @@ class CodingModel(nn.Module, ABC):
     def fingerprints(self) -> tuple[str, str]:
         """SHA-256 prefixes of all that codes depend on, and of the codebooks; a bank is bound to both."""
         state, details = self._coding_state()
-        # Hashing takes a tenth of a second for a small encoder: it is done again only when a weight has changed.
+        # Hashing takes a tenth of a second for a small encoder, so it is repeated only when a weight has changed.
         version = details, [(name, value.data_ptr(), value._version) for name, value in state.items()]  # noqa: SLF001
         if self._digest is None or self._digest[0] != version:
             self._digest = version, state_digest(state, *details)[:16]
@@ -80,7 +80,7 @@ class CodingModel(nn.Module, ABC):
     def memorise(self, texts: Sequence[str]) -> NDArray[np.uint16]:
         """Codes of texts that fit the window: [N, T, levels] (paper, algorithm 2, lines 2 to 5).
 
-        On a CPU they depend on nothing but the text; in batches, two of 200 paragraphs got another code of mini's 180.
+        On a CPU they depend only on the text; in batches, two of 200 paragraphs got a different code among mini's 180.
         """
         shape = self.code_shape
         codes = np.zeros((len(texts), shape.tokens, shape.levels), np.uint16)
@@ -91,7 +91,7 @@ class CodingModel(nn.Module, ABC):
     def memorise_stepwise(
         self, texts: Sequence[str]
     ) -> Generator[tuple[Sequence[int], NDArray[np.uint16]], None, None]:
-        """`memorise` in steps: the indices of a few texts and their codes; close it to leave the rest undone."""
+        """`memorise` in steps: yields the indices of a few texts and their codes; close it to skip the rest."""
         if self.device.type == "cpu":
             with closing(one_by_one(self.encode, texts)) as encoded:
                 for place, own in enumerate(encoded):
@@ -104,24 +104,24 @@ class CodingModel(nn.Module, ABC):
 
 
 def one_by_one(work: Callable[[Sequence[_Given]], _Made], texts: Sequence[_Given]) -> Generator[_Made, None, None]:
-    """What `work` makes of each text alone, in order and without gradients, as many at once as torch has threads.
+    """Apply `work` to each text alone, without gradients, in as many threads as torch has; yields results in order.
 
-    Processes that hold parameters in parts have to ask for them in one order: there it is one text after the other.
+    Processes with sharded parameters must gather them in the same order, so they take one text after the other.
     """
     is_cast, kind = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
 
     def alone(text: _Given) -> _Made:
-        with torch.no_grad(), torch.autocast("cpu", dtype=kind, enabled=is_cast):  # a thread begins with neither
+        with torch.no_grad(), torch.autocast("cpu", dtype=kind, enabled=is_cast):  # a new thread inherits neither
             return work([text])
 
     is_shared = distributed.is_available() and distributed.is_initialized()
     with single_threaded() as threads:
-        # The first finds tokenizers and caches unprepared, which are not to be prepared twice at once.
+        # The first text goes alone: it initialises tokenizers and caches, which two threads must not do at once.
         yield from map(alone, texts[:1])
         if threads == 1 or is_shared:
             yield from map(alone, texts[1:])
             return
-        # A thread begins with what was set last anywhere, which may be another's that encodes at the same time.
+        # A new thread gets the count set last anywhere, perhaps by another thread that is encoding too.
         pool = ThreadPoolExecutor(threads, "text", initializer=torch.set_num_threads, initargs=(1,))
         try:
             yield from pool.map(alone, texts[1:])
@@ -131,7 +131,7 @@ def one_by_one(work: Callable[[Sequence[_Given]], _Made], texts: Sequence[_Given
 
 @contextmanager
 def single_threaded() -> Iterator[int]:
-    """Inside, torch has one thread in this one; gives how many it had."""
+    """Limit torch to one thread in the calling thread; yields how many it had."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -141,18 +141,18 @@ def single_threaded() -> Iterator[int]:
 
 
 def signature(model: CodingModel) -> ModelSignature:
-    """What a bank remembers of the model that wrote it. Raises ModelError if it makes no codes."""
+    """What a bank records about the model that wrote it. Raises ModelError if the model makes no codes."""
     return ModelSignature(model.name, *model.fingerprints())
 
 
 def open_bank(
     model: CodingModel, path: Path, *, keeps_origins: bool = True, keeps_text: bool | None = None
 ) -> MemoryBank:
-    """The bank at `path` for this model to write to; made when it is not there yet.
+    """Open the bank at `path` for this model to write to, creating it if necessary.
 
-    A new bank without origins knows its documents by a short content hash only. `keeps_text` says whether a new bank
+    A new bank without origins identifies documents only by a short content hash. `keeps_text` says whether a new bank
     keeps the exact text of every chunk; None is the model's default. Raises ModelMismatch if another model wrote it,
-    ModelError if the model makes no codes, BankError if it cannot be opened or made.
+    ModelError if the model makes no codes, BankError if it cannot be opened or created.
     """
     text = model.keeps_text if keeps_text is None else keeps_text
     header = BankHeader(signature(model), model.code_shape, model.codebooks.shape[-1], keeps_origins, text)

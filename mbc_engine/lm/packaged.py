@@ -1,7 +1,7 @@
-"""Where pretrained models are: in a folder, in Python packages that carry their files, or in the hub's cache.
+"""Locating pretrained models: in a folder, in Python packages that ship their files, or in the hub's cache.
 
-Of the packages just these files are read; none of their code runs. all-mpnet-base-v2, the encoder of mini's large
-reader, comes from five packages with a fifth of a zip file each.
+Only those files are read; none of the packages' code runs. all-mpnet-base-v2, the encoder of mini's large reader,
+comes in five packages with a fifth of a zip file each.
 """
 
 import hashlib
@@ -46,9 +46,9 @@ _MPNET_WEIGHTS_BYTES: Final = 437_971_872
 
 
 class PackagedModel(NamedTuple):
-    """A pretrained model whose files Python packages carry, with the command that installs them.
+    """A pretrained model shipped in Python packages, with the command that installs them.
 
-    `find` gives its folder, and unpacks it first if need be. The hub's cache comes before one that `yields_to_cache`.
+    `find` returns its folder, unpacking it if necessary. With `yields_to_cache`, the hub's cache takes precedence.
     """
 
     install: str
@@ -63,7 +63,7 @@ def install_hint(name: str) -> str | None:
 
 
 def locate(name: str) -> str:
-    """A pretrained model's folder from a package, or else the name itself: a folder, or an id that the hub knows.
+    """A pretrained model's folder from a package, or else the name itself: a folder or a hub id.
 
     Raises ModelError if the package's files are not the official ones.
     """
@@ -77,24 +77,24 @@ def is_local(name: str) -> bool:
 
 
 def is_here(name: str) -> bool:
-    """Whether a pretrained model needs no hub: it is a folder, installed, or in the hub's cache."""
+    """Whether a pretrained model is available offline: as a folder, installed, or in the hub's cache."""
     return is_local(name) or local_place(name) is not None
 
 
 def local_place(name: str) -> Path | None:
-    """The folder of a pretrained model's files, its own or in the hub cache; no hub is asked for anything."""
+    """The folder of a pretrained model's files, its own or in the hub's cache; never contacts the hub."""
     if Path(name).is_dir():
         return Path(name)
     from huggingface_hub import constants
 
     if not Path(constants.HF_HUB_CACHE, f"models--{name.replace('/', '--')}").is_dir():
-        return None  # without what is to follow, whose import takes a tenth of a second
+        return None  # skips the next import, which takes a tenth of a second
     from huggingface_hub import try_to_load_from_cache
 
     try:
-        # Not transformers' `cached_file`: even of the cache alone, it asks the hub who may be asking.
+        # Not transformers' `cached_file`: even for the cache alone, it asks the hub who the user is.
         cached = try_to_load_from_cache(name, "config.json")
-    except ValueError:  # no name that a hub could know
+    except ValueError:  # not a valid hub id
         return None
     return Path(cached).parent if isinstance(cached, str) else None
 
@@ -107,13 +107,13 @@ def _installed(name: str) -> PackagedModel | None:
 
 
 def minilm_folder() -> Path | None:
-    """Where the installed package has the files of all-MiniLM-L6-v2; None if it is not installed."""
+    """The installed package's folder with all-MiniLM-L6-v2; None if it is not installed."""
     package = package_folder(_MINILM_PACKAGE)
     return package and package / "model"
 
 
 def unofficial_file(folder: Path) -> Path | None:
-    """The first of that package's files in a folder that is missing or not the official one; None if all are."""
+    """The first file of all-MiniLM-L6-v2 that is missing in a folder or not the official one; None if all are."""
     for name, digest in _MINILM_DIGESTS.items():
         try:
             known = (folder / name).stat()

@@ -1,7 +1,7 @@
-"""Pretrained models of the hub: what base LM families differ in, how weights are held, opening, digests and files.
+"""Pretrained hub models: base LM families, weight formats, loading, digests and files.
 
-Weights are held as float32, bf16, or, those of the linear layers of a transformer's blocks, packed by bitsandbytes in
-4 bits (nf4, as in QLoRA) or 8. Packed weights are frozen, and made again from the pretrained model's own.
+Weights are float32 or bf16; those of linear layers in transformer blocks can be packed by bitsandbytes into 4 bits
+(nf4, as in QLoRA) or 8. Packed weights are frozen, and packed anew from the pretrained model's when loaded.
 """
 
 import hashlib
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 PACKED = ("nf4", "int8")
 
-# The modules of a layer's attention that make its keys and values. A single one makes queries, keys and values, in this
-# order. Everything else that families differ in is read from their configs; a new one joins by an entry here.
+# The attention modules that compute keys and values; a single one computes queries, keys and values, in this order.
+# Everything else that families differ in is read from their configs: to add a family, add an entry here.
 _SEPARATE = ("cohere", "cohere2", "gemma", "gemma2", "gemma3_text", "glm4", "granite", "llama", "ministral", "mistral",
              "olmo2", "olmo3", "phi", "qwen2", "qwen3", "smollm3", "starcoder2")  # fmt: skip
 FAMILIES: Final = {"gpt2": ("c_attn",), **dict.fromkeys(_SEPARATE, ("k_proj", "v_proj"))}
@@ -46,14 +46,14 @@ def key_value_modules(config: "PretrainedConfig") -> tuple[str, ...]:
 
 
 def loading_options(weights: BaseWeights, device: torch.device, *, rest: torch.dtype) -> dict[str, Any]:
-    """What `from_pretrained` needs to load weights as they are to be held, straight to the device."""
+    """Options for `from_pretrained` that load weights in their final format, straight to the device."""
     given: dict[str, Any] = {"dtype": rest, "use_safetensors": True}
     if device.type != "cpu" or weights in PACKED:
         given["device_map"] = {"": device}
     if weights in PACKED:
         if importlib.util.find_spec("bitsandbytes") is None:
             raise ModelError(f"Weights as {weights} need bitsandbytes.", hint=f"Install it: {installing('hub')}")
-        # It logs for each matrix product that its inputs are rounded.
+        # It logs for every matrix product that its inputs are cast.
         logging.getLogger("bitsandbytes.autograd._functions").setLevel(logging.ERROR)
         from transformers import BitsAndBytesConfig
 
@@ -66,23 +66,23 @@ def loading_options(weights: BaseWeights, device: torch.device, *, rest: torch.d
 
 
 def base_dtype(weights: BaseWeights, device: torch.device) -> torch.dtype:
-    """What a base LM computes in; beside packed weights bf16, except on a CPU, where that is slow."""
+    """A base LM's compute dtype: with packed weights bf16, except on a CPU, where that is slow."""
     if weights == "bf16" or (weights in PACKED and device.type != "cpu"):
         return torch.bfloat16
     return torch.float32
 
 
 def steady_packed_layers(model: "PreTrainedModel", rest: torch.dtype, name: str) -> None:
-    """Keep the packed layers of a loaded model from changing themselves while they are used.
+    """Keep a loaded model's packed layers from being changed in use.
 
-    On some processors bitsandbytes repacks 4-bit weights in inference, in a way that fits only some shapes and lets no
-    gradient through. Raises ModelError where it cannot compute with these layers.
+    On some processors bitsandbytes repacks 4-bit weights in inference, in a way that works only for some shapes and
+    passes no gradient. Raises ModelError if bitsandbytes cannot compute with these layers.
     """
     for module in model.modules():
         if not is_packed(module):
             continue
         state = getattr(module.weight, "quant_state", None)
-        # On a CPU, 4-bit blocks that reach from one row into the next come out wrong.
+        # On a CPU, 4-bit blocks that span two rows give wrong results.
         if state is not None and module.weight.device.type == "cpu" and state.shape[1] % state.blocksize:
             raise ModelError(
                 f"The weights of {name} cannot be held as nf4 on a CPU: a layer's {state.shape[1]} inputs are not a "
@@ -94,7 +94,7 @@ def steady_packed_layers(model: "PreTrainedModel", rest: torch.dtype, name: str)
 
 
 def _in_precision(rest: torch.dtype, layer: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor]:
-    """A packed layer's input in the precision to compute in: autocast's where no bias would suffer, else `rest`."""
+    """Cast a packed layer's input to the compute dtype: autocast's if no bias would lose precision, else `rest`."""
     (x,) = given
     is_lowered = layer.bias is None and torch.is_autocast_enabled(x.device.type)
     dtype = torch.get_autocast_dtype(x.device.type) if is_lowered else rest
@@ -108,16 +108,16 @@ def is_packed(module: nn.Module) -> TypeGuard[nn.Linear]:
 
 
 def unpacked_state(module: nn.Module) -> dict[str, Tensor]:
-    """The state of a module, but for its packed weights and what belongs to them."""
+    """A module's state dict without packed weights and their quantisation state."""
     names = {name for name, value in module.named_parameters(remove_duplicate=False) if value.is_floating_point()}
     names |= {name for name, _ in module.named_buffers()}
     return {name: value for name, value in module.state_dict().items() if name in names}
 
 
 def checkpoint_layers(model: nn.Module) -> None:
-    """Let layers of pretrained parts keep their inputs alone for the backward pass (Chen et al., 2016).
+    """Turn on gradient checkpointing in pretrained layers: only their inputs are kept (Chen et al., 2016).
 
-    transformers' own switch would take the prefix away, which it knows as a cache that grows; see `KVPrefix.fixed`.
+    transformers' own switch would drop the prefix, which it takes for a growing cache; see `KVPrefix.fixed`.
     """
     from torch.utils.checkpoint import checkpoint
     from transformers.modeling_layers import GradientCheckpointingLayer
@@ -137,10 +137,10 @@ def open_pretrained(
     device: str | torch.device,
     check: "Callable[[PretrainedConfig], object] | None" = None,
 ) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
-    """Open a pretrained model and its tokenizer, from a folder or by hub id; no code that comes with it is run.
+    """Open a pretrained model and its tokenizer, from a folder or by hub id; none of its code is run.
 
-    `kind` is `AutoModel` or `AutoModelForCausalLM`; `rest` is what all but packed weights is held and computed in;
-    `check` raises ModelError for a config before gigabytes are read.
+    `kind` is `AutoModel` or `AutoModelForCausalLM`; `rest` is the dtype of everything but packed weights;
+    `check` can reject a config with ModelError before gigabytes are read.
     """
     from transformers import AutoConfig, AutoTokenizer
 
@@ -160,10 +160,10 @@ def open_pretrained(
 
 @contextmanager
 def load_errors(what: str, hint: str) -> Iterator[None]:
-    """Turn what goes wrong in loading a pretrained model, `what` in the user's words, into ModelError."""
+    """Turn errors in loading a pretrained model into ModelError; `what` is the model in the user's words."""
     from huggingface_hub.errors import GatedRepoError, StrictDataclassError
 
-    # What the libraries raise for files that are missing, damaged or do not fit each other.
+    # What the libraries raise for files that are missing, damaged or inconsistent.
     unreadable = (OSError, ValueError, KeyError, TypeError, ImportError, RuntimeError,
                   SafetensorError, StrictDataclassError)  # fmt: skip
     try:
@@ -187,7 +187,7 @@ def _load_weights(
 ) -> "PreTrainedModel":
     """Load a model whose files hold all the weights that its config describes.
 
-    What is missing `from_pretrained` makes up at random. A pooler alone may be missing; zeros are always the same.
+    `from_pretrained` fills in missing weights at random. Only a pooler may be missing; it becomes zeros, every time.
     """
     options = {"config": config, "output_loading_info": True, "ignore_mismatched_sizes": True, **held}
     model: PreTrainedModel
@@ -196,7 +196,7 @@ def _load_weights(
     for pooler in poolers & {own for own, value in model.named_parameters() if value.is_floating_point()}:
         nn.init.zeros_(model.get_parameter(pooler))
     wrong = {*(found["missing_keys"] - poolers), *(mismatched[0] for mismatched in found["mismatched_keys"])}
-    # Loading compares no shapes of packed layers, and before transformers 5.23 none of the others beside them.
+    # Loading does not check the shapes of packed layers, nor, before transformers 5.23, of the others beside them.
     wrong |= {own for own, module in model.named_modules() if not _is_whole(module)}
     if wrong:
         raise ModelError(f"The weights of {name} do not match its config: see {min(wrong)}.", hint="Download it again.")
@@ -214,16 +214,16 @@ def _is_whole(layer: nn.Module) -> bool:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, str]) -> None:
-    """Replace a safetensors file at once. Raises OSError or SafetensorError if it cannot be written."""
+    """Write a safetensors file atomically. Raises OSError or SafetensorError if it cannot be written."""
     partial_file = path.with_suffix(".partial")
-    partial_file.unlink(missing_ok=True)  # it may be a link, which would be written through
+    partial_file.unlink(missing_ok=True)  # it may be a symlink, which a write would follow
     try:
         save_file(dict(tensors), partial_file, dict(notes))
         with partial_file.open("rb") as file:
             os.fsync(file.fileno())
         partial_file.replace(path)
     finally:
-        partial_file.unlink(missing_ok=True)  # of a full disk, what was written takes up the rest
+        partial_file.unlink(missing_ok=True)  # else it would keep a full disk full
 
 
 def shapes_of(tensors: Mapping[str, Tensor]) -> dict[str, torch.Size]:
@@ -241,9 +241,9 @@ def state_digest(state: Mapping[str, Tensor], *details: str) -> str:
 
 
 def whole_state(state: Mapping[str, Tensor], *, keeps: bool = True) -> dict[str, Tensor]:
-    """Tensors as a file holds them: whole, on the CPU, without gradient.
+    """Tensors as a file holds them: unsharded, on the CPU, without gradient.
 
-    All processes that hold parts (torch's FSDP2) call it for the same names; one that does not keep only gives.
+    With sharding (torch's FSDP2), all processes call it with the same names; without `keeps`, one only contributes.
     """
     from torch.distributed.tensor import DTensor  # which takes half a second to import
 
@@ -256,7 +256,7 @@ def whole_state(state: Mapping[str, Tensor], *, keeps: bool = True) -> dict[str,
 
 
 def laid_out_like(whole: Tensor, other: Tensor) -> Tensor:
-    """A whole tensor in parts as `other` is, if that is in parts."""
+    """Shard a whole tensor like `other`, if that is sharded."""
     from torch.distributed.tensor import DTensor, distribute_tensor
 
     if not isinstance(other, DTensor):
@@ -265,9 +265,9 @@ def laid_out_like(whole: Tensor, other: Tensor) -> Tensor:
 
 
 def optimiser_tensors(parameters: Mapping[str, nn.Parameter], optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """What an optimiser keeps of each of some named parameters, as `optimiser.NAME.FIELD`."""
+    """An optimiser's state for named parameters, as `optimiser.NAME.FIELD`."""
     return {
-        f"optimiser.{name}.{field}": torch.as_tensor(value)  # Adafactor counts its steps in a plain number
+        f"optimiser.{name}.{field}": torch.as_tensor(value)  # Adafactor's step count is a plain number
         for name, parameter in parameters.items()
         for field, value in optimiser.state.get(parameter, {}).items()
     }
@@ -276,13 +276,13 @@ def optimiser_tensors(parameters: Mapping[str, nn.Parameter], optimiser: torch.o
 def restore_optimiser(
     tensors: Mapping[str, Tensor], parameters: Mapping[str, nn.Parameter], optimiser: torch.optim.Optimizer
 ) -> None:
-    """Put back what `optimiser_tensors` took; other tensors may be among it."""
+    """Restore what `optimiser_tensors` returned; other tensors are ignored."""
     held = [id(value) for group in optimiser.param_groups for value in group["params"]]
     state: dict[int, dict[str, Tensor | int]] = {}
     for key, value in tensors.items():
         if key.startswith("optimiser."):
             name, field = key.removeprefix("optimiser.").rsplit(".", 1)
-            is_alike = value.shape == parameters[name].shape  # a count of steps is not
+            is_alike = value.shape == parameters[name].shape  # a step count's is not
             kept = laid_out_like(value, parameters[name]) if is_alike else value
             own = state.setdefault(held.index(id(parameters[name])), {})
             own[field] = kept if kept.is_floating_point() else int(kept)

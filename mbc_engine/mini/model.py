@@ -1,8 +1,8 @@
-"""A retriever-reader, what `mini` is: chunks are found by codes, and the answer is a span of their text, or none.
+"""The retriever-reader behind `mini`: codes find chunks, and the answer is a span of their text, or none.
 
-A chunk becomes address codes, and the bank keeps its words and its text beside them. A question is scored against all
-codes and words (`retrieval.py`); a reader finds the likeliest span in the text of the best few (`span_reader.py`), and a
-logistic regression estimates how likely that answer is right (`confidence.py`).
+A chunk is encoded as address codes; the bank stores its words and text beside them. A question is scored against all
+codes and words (`retrieval.py`); a reader finds the likeliest span in the text of the best few (`span_reader.py`), and
+a logistic regression estimates how likely that answer is right (`confidence.py`).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,17 +32,17 @@ from mbc_engine.ranking import Hit
 from mbc_engine.text.language import canonical_question
 
 _FORMAT: Final = "mbc-retriever-reader-1"
-# A chunk with at least this share of the probability is read alone; chosen on held-out questions, where it cost nothing.
+# A chunk with at least this share of the probability is read alone; on held-out questions, that cost nothing.
 _ALONE: Final = 0.9
 
 
-TextsOf = Callable[[Iterable[Hit]], Mapping[int, str | None]]  # by chunk; None where it is gone
+TextsOf = Callable[[Iterable[Hit]], Mapping[int, str | None]]  # by chunk; None if it is gone
 Read = tuple[Hit, str, Span | None]  # a chunk, its text and its best span
 
 
 @dataclass(frozen=True)
 class SpanAnswer:
-    """The likeliest span of what was read for a question, and how likely it is right; `best.passage` counts in `read`."""
+    """The likeliest span of the chunks read, and how likely it is right; `best.passage` is an index into `read`."""
 
     best: Span | None
     probability: float
@@ -52,7 +52,7 @@ class SpanAnswer:
 class RetrieverReader(CodingModel):
     """Finds passages and reads answers in them; see the module.
 
-    `reading` are the settings of the reader that `open_reader` opens for the first question.
+    `reading` holds the settings of the reader, which `open_reader` opens for the first question.
     """
 
     keeps_text: ClassVar[bool] = True
@@ -98,7 +98,7 @@ class RetrieverReader(CodingModel):
 
     @torch.no_grad()
     def find(self, questions: Sequence[str], scope: Scope, *, top: int) -> list[list[Hit]]:
-        """The chunks that questions may be about, best first; to be called in a snapshot of the bank."""
+        """The chunks that questions may be about, best first; call it in a snapshot of the bank."""
         asked = list(map(canonical_question, questions))
         vectors = self._text_encoder.pooled(asked, self.settings.question_window)
         return scope.best(scope.tables(vectors), top, scope.words(asked, self.settings.word_weight))
@@ -106,8 +106,8 @@ class RetrieverReader(CodingModel):
     def read(self, questions: Sequence[str], hits: Sequence[Sequence[Hit]], texts_of: TextsOf) -> list[SpanAnswer]:
         """The likeliest answer to each question in its best chunks, and how likely it is right.
 
-        The best chunk alone is read first if nearly all of the probability is its own. If "not here" is likelier than
-        any span of what was read, the next ones are read too.
+        The best chunk is read alone at first if it has nearly all of the probability. If "not here" is likelier than
+        any span, the next chunks are read too.
         """
         first, last = self.reading.passages, self.reading.passages + self.reading.further
         counts = [1 if own and own[0].share >= _ALONE else first for own in hits]
@@ -149,7 +149,7 @@ def build(
     open_reader: Callable[[], SpanReader],
     device: str = "cpu",
 ) -> RetrieverReader:
-    """A model around its pretrained encoder, with addresses still to be set."""
+    """A model around its pretrained encoder, with addresses still to be loaded or fitted."""
     if len(reading.confidence.weights) != len(FEATURES):
         raise ModelError(
             f"This mbc expects {len(FEATURES)} confidence weights; the model has {len(reading.confidence.weights)}.",
@@ -169,7 +169,7 @@ def build(
 
 
 def reader_of(settings: RetrieverReaderSettings, name: str | None = None) -> ReaderSettings:
-    """The reader of this name, or the best one whose encoder is here; ConfigError if there is none of this name."""
+    """The reader of this name, or the best one whose encoder is available. Raises ConfigError for an unknown name."""
     names = [reader.name for reader in settings.readers]
     if name is not None and name not in names:
         raise ConfigError(f"There is no reader {name!r}.", hint=f"Choose from {', '.join(names)}.")
@@ -206,7 +206,7 @@ def load(
 
 
 def save(model: RetrieverReader, folder: Path, *, dtype: torch.dtype = torch.float16) -> None:
-    """Write the model's files but for its readers', which `recipes/mini/reader.py` writes."""
+    """Write the model's files except its readers', which `recipes/mini/reader.py` writes."""
     folder.mkdir(parents=True, exist_ok=True)
     state = {name: value.detach().to(dtype).cpu().contiguous() for name, value in _own_state(model).items()}
     write_tensors(folder / WEIGHTS, state, {"format": _FORMAT})

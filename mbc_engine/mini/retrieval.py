@@ -1,12 +1,12 @@
-"""Finding the passages that a question is about: one scan of the bank's address codes, and of the words it asks for.
+"""Finding the passages that a question is about: one scan of the bank's address codes, and matches of its words.
 
 An address is a few codes by which a question scores a chunk: product quantisation (Jégou, Douze and Schmid, 2011) of a
-frozen encoder's sentence vectors, centred and rotated so that all positions have an even share of the variance. Codes
-shorten some vectors by chance, so the tables subtract a share of the squared length. Questions are whitened by the
-covariance of the bank's own codes, as they are about what sets a chunk apart there.
+frozen encoder's sentence vectors, centred and rotated so that all positions have an even share of the variance. Coding
+shortens some vectors by chance, so the tables subtract a share of the squared length. Questions are whitened by the
+covariance of the bank's own codes, since they ask about what distinguishes a chunk in that bank.
 
-Words that a question shares with a chunk count by how rare they are in the bank: with them the right one of 402 SQuAD
-paragraphs comes first for 80% of the questions, by address codes alone for 62%.
+Words that a question shares with a chunk are weighted by their rarity in the bank: with them, the right one of 402
+SQuAD paragraphs ranks first for 80% of the questions; with address codes alone, for 62%.
 """
 
 import math
@@ -25,12 +25,12 @@ from mbc_engine.bank import Codes, ReadableBank, Selection
 from mbc_engine.bank.words import word_numbers
 from mbc_engine.ranking import Hit, Ranking, chunk_weights, log_of
 
-# Chosen on questions to six articles that neither the codebooks nor `squad_val` come from.
+# Chosen on questions about six articles that are in neither the codebooks' data nor `squad_val`.
 LENGTH_SHARE: Final = 0.25
 WHITENING: Final = 0.2
-# A bank's covariance is estimated as if it had this many more chunks of ordinary texts.
+# A bank's covariance is estimated as if it had this many more chunks of ordinary text.
 ORDINARY_CHUNKS: Final = 128
-# It is estimated from this many chunks; in a large bank, from so many runs of neighbours.
+# It is estimated from at most this many chunks; in a large bank, from `_RUNS` runs of neighbours.
 SAMPLED_CHUNKS: Final = 8192
 _RUNS: Final = 8
 
@@ -66,7 +66,7 @@ class Address(nn.Module):
         return turned.view(*turned.shape[:-1], self.tokens, self.dim)
 
     def encode(self, vectors: Tensor) -> Tensor:
-        """The nearest code at every position, the lowest of equal ones: [B, tokens, dim] -> [B, tokens] int64."""
+        """The nearest code at every position; the lowest wins a tie: [B, tokens, dim] -> [B, tokens] int64."""
         books = self.books.detach().float()
         # Not in autocast's precision: a chunk must get the same address everywhere.
         with torch.autocast(vectors.device.type, enabled=False):
@@ -91,7 +91,7 @@ class Address(nn.Module):
 
     @torch.no_grad()
     def whitening(self, codes: Tensor) -> Tensor:
-        """The matrix that whitens questions to a bank with these codes, [N, tokens] -> [tokens * dim, tokens * dim].
+        """The matrix that whitens questions for a bank with these codes, [N, tokens] -> [tokens * dim, tokens * dim].
 
         A power of the covariance of the bank's chunks; without chunks, of ordinary texts.
         """
@@ -105,7 +105,7 @@ class Address(nn.Module):
 
 
 class Scope:
-    """The part of a bank, or of several, that is searched, in one state of the bank."""
+    """The part of one or more banks that is searched, in one snapshot of them."""
 
     def __init__(self, address: Address, bank: ReadableBank, selection: Selection | None = None) -> None:
         self.bank, self._address = bank, address
@@ -139,9 +139,9 @@ class Scope:
         return self._address.tables(self._address.of_questions(sentence_vectors), self.whitening)
 
     def words(self, questions: Sequence[str], weight: float) -> list[list[tuple[NDArray[np.int64], float]]]:
-        """For each question the chunks that have each of its words, and what that adds to the logarithms of their shares.
+        """For each question, the chunks that contain each of its words, and what that adds to their log shares.
 
-        It is the word's inverse document frequency in the bank (Spärck Jones, 1972), times the weight.
+        This is the word's inverse document frequency in the bank (Spärck Jones, 1972), times the weight.
         """
         asked = [word_numbers(question) for question in questions]
         numbers = sorted(set().union(*asked)) if weight else []
@@ -153,7 +153,7 @@ class Scope:
     def best(
         self, tables: Tensor, top: int, words: Sequence[Sequence[tuple[NDArray[np.int64], float]]] = ()
     ) -> list[list[Hit]]:
-        """The best chunks of each question by their codes and `words`, with their documents: one scan of the bank."""
+        """The best chunks for each question by codes and `words`, with their documents, in one scan of the bank."""
         rankings, start = [Ranking(top) for _ in tables], 0
         lengths: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
         for sums, own in self.bank.scan(tables.unsqueeze(2).float().cpu().numpy()):
@@ -176,9 +176,9 @@ class Scope:
 
 
 def by_document(hits: Sequence[Hit], top: int, first: Hit | None = None) -> list[Hit]:
-    """The best documents among chunks, each with its best chunk and the share of all its chunks.
+    """The best documents among chunks, each with its best chunk and the total share of its chunks.
 
-    The document of the chunk `first`, if given, comes first, with this chunk.
+    If `first` is given, its document comes first, with that chunk.
     """
     best: dict[int | None, tuple[int, float]] = {}
     for hit in hits:

@@ -2,9 +2,8 @@
 
 A span is scored by its first token, its last, and the two together; "no answer" by the first position (Devlin et al.
 2019). All spans of a passage and "no answer" share one softmax in training (Lee et al. 2016), so that margins over "no
-answer" compare across passages. A reader's file has the head, and low-rank changes to the linear layers of a pretrained
-encoder (LoRA, Hu et al. 2021) with their biases, which are merged when it is opened. `recipes/mini/reader.py` trains
-one.
+answer" are comparable across passages. A reader's file has the head, and low-rank updates and biases for the linear
+layers of a pretrained encoder (LoRA, Hu et al. 2021), merged when it is opened. `recipes/mini/reader.py` trains one.
 """
 
 import hashlib
@@ -34,14 +33,14 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 _PAIR_RANK: Final = 64
-# Bytes of a reader's file from which its merged weights are cached.
+# Merged weights are cached for reader files of at least this many bytes.
 _WORTH_CACHING: Final = 1 << 20
-# How many of each passage's likeliest spans say how certain the best one is.
+# How many of each passage's likeliest spans are used to estimate confidence in the best.
 _RIVALS: Final = 20
 
 _AGAIN: Final = "Get the model again."
 
-# Tokens of a passage that are read at once, without special ones, and the characters of the passage that each spans.
+# Tokens of a passage that are read at once, without special ones, and their character offsets in the passage.
 Window = tuple[Sequence[int], Sequence[tuple[int, int]]]
 
 
@@ -53,21 +52,21 @@ class Span:
     passage: int
     start: int
     end: int
-    margin: float  # of its score over that of "no answer"
-    # Among "no answer" and all spans of what was read at once; and the likeliest of these, this one included.
+    margin: float  # its score minus that of "no answer"
+    # Over "no answer" and all spans of its window; `rivals` are the likeliest of these, this one included.
     log_probability: float = field(default=0.0, compare=False)
     rivals: tuple[tuple[str, float], ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)
 class PairBatch:
-    """Questions with passages as a BERT reads them, [CLS] question [SEP] passage [SEP], padded, [B, S]."""
+    """Questions with passages as input for BERT, [CLS] question [SEP] passage [SEP], padded, [B, S]."""
 
     ids: Tensor
     mask: Tensor
     types: Tensor
-    inside: Tensor  # the passages' own tokens, of bool
-    starts: Sequence[int]  # of each passage in its row
+    inside: Tensor  # bool, true for the passages' tokens
+    starts: Sequence[int]  # where each passage begins in its row
 
 
 class SpanHead(nn.Module):
@@ -84,7 +83,7 @@ class SpanHead(nn.Module):
     def forward(self, states: Tensor, inside: Tensor) -> tuple[Tensor, Tensor]:
         """Scores by first and last token, [B, S, S], and of "no answer", [B], from states [B, S, D].
 
-        A span must lie `inside`, [B, S]; others score minus infinity.
+        Spans that are not entirely `inside`, [B, S], score minus infinity.
         """
         first, last = self.edges(states).unbind(-1)
         pairs = self.first(states) @ self.last(states).transpose(1, 2) / math.sqrt(self.first.out_features)
@@ -96,10 +95,10 @@ class SpanHead(nn.Module):
 
 
 class SpanReader(nn.Module):
-    """Reads passages for an answer with a BERT; see the module.
+    """Finds answers in passages with a BERT; see the module.
 
-    `window` tokens are read at once, question and special ones included, a longer passage in windows that overlap by
-    half; an answer has at most `longest`.
+    It reads `window` tokens at once, question and special ones included, and longer passages in windows that overlap by
+    half; an answer has at most `longest` tokens.
     """
 
     def __init__(
@@ -175,7 +174,7 @@ class SpanReader(nn.Module):
         scores, none = self(batch)
         flat, length = scores.flatten(1), batch.ids.shape[1]
         total = torch.logaddexp(flat.logsumexp(1), none).unsqueeze(1)
-        best = flat.argmax(1, keepdim=True)  # the first of equal ones
+        best = flat.argmax(1, keepdim=True)  # the first wins a tie
         values, places = flat.topk(min(_RIVALS, flat.shape[1]), dim=1)
         margins = (flat.gather(1, best).squeeze(1) - none).tolist()
         logs, log_best = (values - total).tolist(), (flat.gather(1, best) - total).squeeze(1).tolist()
@@ -194,7 +193,7 @@ class SpanReader(nn.Module):
 def load_span_reader(
     weights: Path, settings: ReaderSettings, *, device: str | torch.device = "cpu", dtype: torch.dtype | None = None
 ) -> SpanReader:
-    """Open a reader; `dtype` None is bfloat16 on a CPU made for it, else float32.
+    """Open a reader; `dtype` None is bfloat16 on a CPU with native support, else float32.
 
     Raises ModelError if it is missing or damaged, or its encoder cannot be opened.
     """
@@ -214,9 +213,9 @@ def load_span_reader(
 
 
 def _open_merged(reader: SpanReader, weights: Path, settings: ReaderSettings, dtype: torch.dtype) -> None:
-    """Take the merged weights from the user's cache, which keeps those of the last reader of each name.
+    """Load the merged weights from the user's cache, which keeps the latest for each reader's name.
 
-    Merging takes longer than answering, and these are read from the disk only as they are used.
+    Merging takes longer than answering, while cached weights are read from the disk only as they are used.
     """
     base = Path(local_place(locate(settings.encoder)) or "", WEIGHTS)
     with weights.open("rb") as file:
@@ -239,7 +238,7 @@ def _open_merged(reader: SpanReader, weights: Path, settings: ReaderSettings, dt
         with suppress(ModelError, SafetensorError):  # the disk is full: they are merged again next time
             unpack_once(folder, lambda: bool(cached()), fill, "The reader")
         state = cached() or reader.state_dict()
-    # The head is aligned in memory as when it was merged, so that its scores are the same to the last bit.
+    # Align the head in memory as after a merge, so that its scores are bit-identical.
     state |= {name: value.clone() for name, value in state.items() if name.startswith("head.")}
     reader.load_state_dict(state, assign=True)
 
@@ -247,7 +246,7 @@ def _open_merged(reader: SpanReader, weights: Path, settings: ReaderSettings, dt
 @torch.no_grad()
 def _merge(reader: SpanReader, origin: Path, settings: ReaderSettings, dtype: torch.dtype) -> None:
     state, rank = load_file(origin), settings.rank
-    # The linear layers, and no embeddings.
+    # The linear layers, not the embeddings.
     layers = {
         name: module
         for name, module in reader.encoder.named_modules(prefix="encoder")
@@ -270,6 +269,6 @@ def _merge(reader: SpanReader, origin: Path, settings: ReaderSettings, dtype: to
 
 
 def is_fast_in_bf16() -> bool:
-    """Whether this CPU is made for bfloat16, then twice as fast: 1 of 120 answers changed, margins moved by 0.03."""
+    """Whether this CPU has native bfloat16, which is twice as fast: 1 of 120 answers changed, margins moved by 0.03."""
     # torch has no public name for either.
     return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()  # noqa: SLF001

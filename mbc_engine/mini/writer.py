@@ -1,8 +1,8 @@
-"""Answers that a chat LM writes from a passage, which enters as its key/value prefix and is read once.
+"""Answers that a chat LM writes from a passage, which is read once and kept as a key/value prefix.
 
-The LM makes a sentence of what the span reader found, shown by a few examples how: an LM of 135M parameters that was
-only given the passage answered from memory, or made things up. The prompt is in the LM's own chat template. Passages,
-questions and what was found come from others: nothing in them acts as one of the template's special tokens.
+The LM turns what the span reader found into a sentence, with few-shot examples: given only the passage, an LM of 135M
+parameters answered from memory or made things up. The prompt uses the LM's own chat template. Passages, questions and
+spans are untrusted: nothing in them acts as one of the template's special tokens.
 """
 
 import re
@@ -19,10 +19,10 @@ from mbc_engine.lm.embedded import LANGUAGE_MODEL, find_language_model
 from mbc_engine.mini.span_reader import is_fast_in_bf16
 
 _QUESTION_WINDOW, _FOUND_WINDOW = 256, 128
-# Of these many passages the keys and values are kept: 23 kB a token of SmolLM2-135M in bf16.
+# Passages whose keys and values are cached: 23 kB per token for SmolLM2-135M in bf16.
 _MOST_KEPT: Final = 4
 _ASKED, _FOUND = "Question: {}", "\nShort answer: {}"
-# Passage, question, what was found, and the answer.
+# Passage, question, the span found, and the answer.
 _EXAMPLES: Final = (
     (
         "Its captain, Edda Lunde, retired after the war, when the ferry was sold to a company in Oslo.",
@@ -44,14 +44,14 @@ _EXAMPLES: Final = (
         "There are 40 kinds of moss on the wall.",
     ),
 )
-# Stand for the passage, and the question with what was found, while the template is filled in.
+# Placeholders for the passage, and for the question with the span found, while the template is rendered.
 _PASSAGE, _QUESTION = "\ue000", "\ue001"
 
 
 class Writer:
-    """A chat LM that makes answers of what was found in a passage, greedily; `name` is its hub id or path.
+    """A chat LM that turns what was found in a passage into an answer, greedily; `name` is its hub id or path.
 
-    Raises ModelError if its tokenizer has no chat template that a prompt can be made with.
+    Raises ModelError if its tokenizer has no usable chat template.
     """
 
     def __init__(self, base: BaseLM, name: str) -> None:
@@ -77,7 +77,7 @@ class Writer:
             raise ModelError(
                 f"The chat template of {name} cannot be used: {error}", hint="Use another instruct model."
             ) from error
-        # A tokenizer splits only those of its special tokens that are called so: <tool_call> may be none.
+        # Tokenizers split only tokens that are marked as special, which <tool_call>, for one, may not be.
         self._acting = {id for token, id in tokenizer.get_added_vocab().items() if token.strip()}
         self._kept: dict[tuple[int, ...], KVPrefix] = {}
 
@@ -90,9 +90,9 @@ class Writer:
         max_new_tokens: int,
         on_token: Callable[[str], None] | None = None,
     ) -> str:
-        """The answer, one line, which `on_token` gets in pieces; the passage is cut where the context is full.
+        """The answer in one line, streamed to `on_token` in pieces; the passage is cut to fit the context.
 
-        Raises ConfigError if not even question and answer fit the context.
+        Raises ConfigError if the question and the answer do not fit even without a passage.
         """
         asked = self._tokens(_ASKED.format(question), _QUESTION_WINDOW)
         row = [*self._middle, *asked, *self._tokens(_FOUND.format(found), _FOUND_WINDOW), *self._tail]

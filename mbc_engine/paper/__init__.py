@@ -1,1 +1,1 @@
-"""The model: every part of the paper's section 3, one idea a file; `mbc.py` composes them."""
+"""The paper's model: each part of section 3 in its own file, composed by `mbc.py`."""

@@ -1,7 +1,7 @@
-"""The aggregation network h_psi (paper, section 3.1): a question attends over the bank, four blocks deep.
+"""The aggregation network h_psi (paper, section 3.1): a question attends over the bank in four blocks.
 
-The bank has no positions, so the result does not depend on its order. A row may carry a weight: a row of weight n
-counts like n equal rows, exactly, since attention is a sum over rows (softmax weights ∝ n · exp(q·k/√d)).
+The bank has no positions, so the result does not depend on its order. Rows may have weights: a row of weight n
+counts exactly like n equal rows, since attention is a sum over rows (softmax weights ∝ n · exp(q·k/√d)).
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,13 +13,13 @@ from torch import Tensor, nn
 
 # The keys and values of the N rows that a block attends to, each [B or 1, N, heads, head_dim].
 KeyValue = tuple[Tensor, Tensor]
-# Factor on the usual first weights of queries and keys, so that a pass-through attends to few rows from the start.
+# Factor on the usual initial weights of queries and keys, so that a pass-through attends to few rows from the start.
 _SHARPNESS: Final = 2.0
 
 
 @dataclass(frozen=True)
 class Aggregated:
-    """What a question took from a bank: its modulation [B, T, D], and each row's mean attention, [B, N]."""
+    """What a question read from a bank: its modulation [B, T, D], and each row's mean attention, [B, N]."""
 
     modulation: Tensor
     attention: Tensor
@@ -40,7 +40,7 @@ class CrossAttention(nn.Module):
 
     @torch.no_grad()
     def start_from_similarity(self) -> None:
-        """Start by reading the rows that are most similar to a query, as they are."""
+        """Initialise to read the rows most similar to a query, unchanged."""
         self.key.weight.copy_(self.query.weight.mul_(_SHARPNESS))
         nn.init.eye_(self.value.weight)
 
@@ -72,7 +72,7 @@ class AttentionBlock(nn.Module):
         self.feed_forward = nn.Sequential(nn.LayerNorm(dim), nn.Linear(dim, hidden), nn.GELU(), nn.Linear(hidden, dim))
 
     def zero_init(self) -> None:
-        """Start by adding nothing."""
+        """Initialise to add nothing."""
         for output in (self.attention.output, self.feed_forward[-1]):
             for parameter in output.parameters():
                 nn.init.zeros_(parameter)
@@ -83,10 +83,10 @@ class AttentionBlock(nn.Module):
 
 
 class Aggregator(nn.Module):
-    """h_psi: the question's T vectors are the first queries, each of the 4 blocks reads the same bank.
+    """h_psi: the question's T vectors are the first queries; each of the 4 blocks reads the same bank.
 
-    With `pass_through`, which the paper's lacks, the modulation is what the blocks add to the question's vectors, without
-    these; and training starts from passing on the rows that are most similar to the question, by the first block.
+    With `pass_through`, which the paper lacks, the modulation is only what the blocks add to the question's vectors,
+    and the first block starts out passing on the rows most similar to the question.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Aggregator(nn.Module):
         return torch.zeros_like(question) if self.pass_through else question
 
     def forward(self, question: Tensor, bank: Tensor, log_weights: Tensor | None = None) -> Aggregated:
-        """Read rows [B or 1, N, D] for questions [B, T, D]; `log_weights` are of their multiplicities, [B or 1, N]."""
+        """Read rows [B or 1, N, D] for questions [B, T, D]; `log_weights` [B or 1, N] are log multiplicities."""
         return self.read(question, self.project(bank), log_weights)
 
     def project(self, bank: Tensor) -> Iterator[KeyValue]:
@@ -121,7 +121,7 @@ class Aggregator(nn.Module):
         return (block.attention.project(bank) for block in self.blocks)  # type: ignore[operator, union-attr]
 
     def read(self, question: Tensor, bank: Iterable[KeyValue], log_weights: Tensor | None = None) -> Aggregated:
-        """As `forward`, of a bank that is projected already."""
+        """As `forward`, for a bank that is already projected."""
         queries, attention = question, []
         for block, rows in zip(self.blocks, bank, strict=True):
             queries, weights = block(queries, rows, log_weights)

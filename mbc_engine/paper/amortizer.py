@@ -13,11 +13,11 @@ from mbc_engine.text.chunks import Chunker
 
 
 class Centring(nn.Module):
-    """Normalise [B, T, D] over documents: by the batch in training, by running figures otherwise.
+    """Normalise [B, T, D] over documents: by batch statistics in training, by running statistics otherwise.
 
-    Trained from scratch, an amortizer collapses onto one vector a position. Without each position's mean, divided by
-    its root mean square, the part that depends on the document stays in sight, its directions in proportion. What told
-    the positions apart is gone with their means, so each gets a learned vector, at first that of `positions` [T, D].
+    Trained from scratch, an amortizer collapses onto one vector per position. Subtracting each position's mean and
+    dividing by its root mean square keeps what depends on the document visible, its directions in proportion. The means
+    also told the positions apart, so each gets a learned vector instead, initially that of `positions` [T, D].
     """
 
     mean: Tensor
@@ -61,7 +61,7 @@ def document_variance(vectors: Tensor) -> float:
 
 
 class Amortizer(nn.Module, ABC):
-    """Token ids -> phi [B, T, D], with T `tokens`; if it is not None, `centring` removes what all documents share."""
+    """Token ids -> phi [B, T, D], T being `tokens`; `centring`, if given, removes what all documents share."""
 
     def __init__(self, tokens: int, centring: Centring | None) -> None:
         super().__init__()
@@ -102,9 +102,9 @@ class TokenHead(nn.Module):
 
 
 class T5Amortizer(Amortizer):
-    """The paper's: a T5 encoder-decoder whose decoder reads T learned inputs, and a head for each.
+    """The paper's: a T5 encoder-decoder whose decoder reads T learned inputs, with a head for each.
 
-    The decoder's causal mask is lifted: the T inputs are a set of queries, not a text. `t5` has no LM head.
+    The decoder has no causal mask: the T inputs are a set of queries, not a text. `t5` has no LM head.
     """
 
     def __init__(self, t5: PreTrainedModel, tokens: int, dim: int, centring: Centring | None = None) -> None:
@@ -134,14 +134,14 @@ class T5Amortizer(Amortizer):
 class EncoderAmortizer(Amortizer):
     """An encoder-only model and one cross-attention decoder block of T learned queries, each with a linear head.
 
-    At the start the block pools the states' mean, which is a sentence encoder's own summary of a text.
+    Initially the block pools the states' mean, a sentence encoder's own summary of a text.
     """
 
     def __init__(self, encoder: PreTrainedModel, tokens: int, dim: int, centring: Centring | None = None) -> None:
         super().__init__(tokens, centring)
         self.encoder = encoder
         width: int = encoder.config.hidden_size
-        # Heads of the usual width; an encoder too narrow for that lends its own number.
+        # Heads of the usual width if possible, else as many as the encoder has.
         self.attention_heads: int = width // 64 if width % 64 == 0 else encoder.config.num_attention_heads
         self.queries = nn.Parameter(torch.randn(tokens, width) * 0.02)
         # No value projection: the heads that follow are linear and would absorb it.
@@ -160,7 +160,7 @@ class EncoderAmortizer(Amortizer):
     def pooled(self, states: Tensor, mask: Tensor) -> Tensor:
         heads = (self.attention_heads, -1)
         query, key = self.queries.unflatten(-1, heads), self.key(states).unflatten(-1, heads)
-        # Few queries over short texts: plain attention, which a CPU does faster than the fused kernel.
+        # Few queries over short texts: on a CPU, plain attention is faster than the fused kernel.
         scores = torch.einsum("the,bshe->bhts", query, key) * query.shape[-1] ** -0.5
         weights = scores.masked_fill(~mask[:, None, None].bool(), -torch.inf).softmax(-1)
         return torch.einsum("bhts,bshe->bthe", weights.to(states.dtype), states.unflatten(-1, heads)).flatten(-2)
@@ -172,7 +172,7 @@ class EncoderAmortizer(Amortizer):
 
 
 class TextEncoder(nn.Module):
-    """One side of a model, g_amort or g_input: texts -> T vectors each; the window counts special tokens."""
+    """One side of a model, g_amort or g_input: texts -> T vectors each; the window includes special tokens."""
 
     def __init__(self, amortizer: Amortizer, encoder: Encoder, window: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""From settings to a model, the one place where a config meets the modules, and counts of its parameters."""
+"""Building a model from settings, the only place where a config meets the modules, and counting its parameters."""
 
 import tomllib
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ Pretrained = tuple[BaseLM, Encoder, Encoder]
 
 
 def load_pretrained(settings: ModelSettings, *, device: str | torch.device = "cpu") -> Pretrained:
-    """Load the base LM and the encoders straight to a device, their weights held as the settings say."""
+    """Load the base LM and the encoders straight to a device, with weights in the formats set."""
     one, other = settings.documents, settings.questions
     base = load_base(settings.base, weights=settings.base_weights, device=device)
     documents = load_encoder(one.name, weights=one.weights, device=device)
@@ -45,7 +45,7 @@ def shares_encoder(settings: ModelSettings) -> bool:
 
 
 def build(settings: ModelSettings, pretrained: Pretrained) -> MBC:
-    """An untrained model around pretrained parts, with a fresh KV-LoRA if it is to have one."""
+    """An untrained model around pretrained parts, with a new KV-LoRA if configured."""
     base, document_encoder, question_encoder = pretrained
     if settings.lora.layers:
         from mbc_engine.paper.kv_lora import add_kv_lora
@@ -54,9 +54,9 @@ def build(settings: ModelSettings, pretrained: Pretrained) -> MBC:
     shape, dim, book = base.shape, base.shape.dim, settings.codebook.model_dump()
     aggregator = settings.aggregator.model_dump()
     aggregator["hidden"] = min(dim, aggregator["hidden"])  # the published one is as wide as the model
-    # Alike for both sides, so that a question's vectors attend to those of their position.
+    # The same for both sides, so that a question's vectors attend to those of the same position.
     positions = torch.randn(settings.tokens, dim) if settings.centring else None
-    # In this order: the parts draw their first weights from one source of chance, and a seed means the same model.
+    # In this order: the parts draw their initial weights from one generator, and a seed must give the same model.
     return MBC(
         settings,
         base=base,
@@ -84,15 +84,15 @@ def trainable_parameters(model: nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
 
 
-# Weights are counted as they are held where large models run.
+# Weights are counted in their formats on a GPU, where large models run.
 _DEVICE: Final = torch.device("cuda")
-# What a packed weight takes: in 4 bits, 64 share a scale of 8, and 256 such scales one of 32. In 8, a row shares one.
+# Bits per packed weight. nf4: 64 weights share an 8-bit scale, 256 scales a 32-bit one; int8: a row shares a scale.
 _BITS: Final = {"nf4": 4 + 8 / 64 + 32 / (64 * 256), "int8": 8.0}
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """How many parameters a part of a model has: those that training changes, the others, and the bytes of both."""
+    """A part's parameters: how many are trainable and frozen, and the bytes of both."""
 
     trainable: int
     frozen: int
@@ -102,8 +102,8 @@ class Parameters:
 def parameter_table(settings: ModelSettings) -> dict[str, Parameters]:
     """The parameters of each part of a model, and of "all"; counted on torch's meta device, without weights.
 
-    What two parts share counts with the first. Raises ModelError if a pretrained part's sizes are not known here, or
-    its family is not supported.
+    What two parts share counts with the first. Raises ModelError if a pretrained part's sizes are unknown or its family
+    is not supported.
     """
     model, bits = skeleton(settings)
     seen: set[int] = set()
@@ -119,7 +119,7 @@ def parameter_table(settings: ModelSettings) -> dict[str, Parameters]:
 
 
 def skeleton(settings: ModelSettings) -> tuple[MBC, dict[int, float]]:
-    """A model on the meta device, and by the id of each weight that would be packed (and does not train) its bits."""
+    """A model on the meta device, and the bits of each weight that would be packed (and frozen), by its id."""
     one, other = settings.documents, settings.questions
     with torch.device("meta"):
         base = _empty_base(settings)
@@ -135,7 +135,7 @@ def skeleton(settings: ModelSettings) -> tuple[MBC, dict[int, float]]:
 
 
 def packable(model: PreTrainedModel) -> Iterator[Tensor]:
-    """The weights that bitsandbytes packs: those of linear layers, but for the head and what a family keeps apart."""
+    """The weights that bitsandbytes packs: those of linear layers, but the head and what a family keeps in float32."""
     head, kept = model.get_output_embeddings(), getattr(model, "_keep_in_fp32_modules", None) or ()
     for name, module in model.named_modules():
         if isinstance(module, nn.Linear | Conv1D) and module is not head and name.rpartition(".")[2] not in kept:
@@ -143,7 +143,7 @@ def packable(model: PreTrainedModel) -> Iterator[Tensor]:
 
 
 def config_of(name: str) -> PretrainedConfig:
-    """The config of a pretrained part, from its folder, the local hub cache, or else the table of known ones."""
+    """The config of a pretrained part, from its folder, the local hub cache or `architectures.toml`."""
     place = local_place(name)
     if place is not None:
         with load_errors(f"The config of {name}", "Download it again."):

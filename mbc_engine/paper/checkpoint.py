@@ -19,7 +19,7 @@ from mbc_engine.paper.mbc import MBC
 
 
 def trained_state(model: MBC) -> dict[str, Tensor]:
-    """Parameters with gradients outside the base LM, and our buffers; a tied parameter comes once."""
+    """Trainable parameters outside the base LM, and our buffers; tied parameters appear once."""
     every = {name for name, _ in model.named_parameters(remove_duplicate=False)}
     trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
     return {
@@ -30,8 +30,8 @@ def trained_state(model: MBC) -> dict[str, Tensor]:
 
 
 def save_model(model: MBC, config: Config, folder: Path, *, writes: bool = True) -> None:
-    """Write a model folder; all processes that hold parts of the model call this, and one of them writes."""
-    # All processes give their parts before one of them writes: a full disk must not leave the others waiting.
+    """Write a model folder; all processes that hold shards of the model call this, and one of them writes."""
+    # All processes contribute their shards before one writes: a full disk must not leave the others waiting.
     weights, adapter = whole_state(trained_state(model), keeps=writes), {}
     if model.settings.lora.layers:
         from mbc_engine.paper.kv_lora import adapter_state, save_adapter
@@ -47,7 +47,7 @@ def save_model(model: MBC, config: Config, folder: Path, *, writes: bool = True)
 
 
 def load_trained_state(model: MBC, state: dict[str, Tensor], origin: Path) -> None:
-    """Put back what `trained_state` gave. Raises ModelError if names or shapes differ from the model's."""
+    """Restore what `trained_state` returned. Raises ModelError if names or shapes differ from the model's."""
     own = trained_state(model)
     if shapes_of(own) != shapes_of(state):
         raise ModelError(f"{origin} does not hold the weights its config describes.", hint="Get the model again.")
@@ -57,7 +57,7 @@ def load_trained_state(model: MBC, state: dict[str, Tensor], origin: Path) -> No
 
 
 def load_into(model: MBC, folder: Path) -> None:
-    """Give a freshly built model the weights in `folder`. Raises ModelError if they are damaged or do not fit."""
+    """Load the weights in `folder` into a newly built model. Raises ModelError if they are damaged or do not fit."""
     try:
         if model.settings.lora.layers:
             from mbc_engine.paper.kv_lora import load_adapter
@@ -70,7 +70,7 @@ def load_into(model: MBC, folder: Path) -> None:
 
 
 def load_model(name: str | Path, *, device: str | torch.device = "cpu") -> MBC:
-    """Open a model of the paper's method as `mbc_engine.load_model` does; ConfigError if it is of the other kind."""
+    """Open a model of the paper's method as `mbc_engine.load_model`. Raises ConfigError if it is of the other kind."""
     folder = find_model(str(name))
     config = parse_config((folder / CONFIG).read_text(), str(folder / CONFIG))
     model = build(config.model, load_pretrained(config.model, device=device)).to(device)

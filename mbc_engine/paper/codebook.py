@@ -1,4 +1,4 @@
-"""The VQ-VAE codebook (paper, sections 3.2 and 3.3): documents become indices, dead codes come back to life."""
+"""The VQ-VAE codebook (paper, sections 3.2 and 3.3): quantises documents to codes and resets dead codes."""
 
 from dataclasses import dataclass
 
@@ -33,20 +33,20 @@ def kmeans(points: Tensor, clusters: int, *, iterations: int = 15) -> tuple[Tens
 
 @dataclass(frozen=True)
 class Quantized:
-    """What the codebook makes of a batch."""
+    """A quantised batch."""
 
     vectors: Tensor  # [B, T, D], the value of the codes with the gradient of the input (straight-through)
     codes: Tensor  # [B, T, levels] int64
     loss: Tensor  # codebook loss + beta * commitment loss, a scalar (paper, equation 5; means over elements)
-    residuals: Tensor  # what each level was given to code, [levels, B, T, D], without gradient
+    residuals: Tensor  # the input of each level, [levels, B, T, D], without gradient
 
 
 class Codebook(nn.Module):
     """E, its nearest-code search, its losses and the usage of its codes.
 
-    `num_codes` is N_c, `tokens` T, `levels` residual levels (the paper's 1), `per_position` gives each of the T
-    positions a book of its own. `commitment` is beta, `decay` gamma of the usage's moving average; codes used less than
-    `dead_threshold` (epsilon) are reset.
+    `num_codes` is N_c, `tokens` T, `levels` the number of residual levels (1 in the paper); `per_position` gives each
+    of the T positions its own codebook. `commitment` is beta, `decay` is gamma, of the usage's moving average; codes
+    used less than `dead_threshold` (epsilon) are reset.
     """
 
     usage: Tensor
@@ -128,9 +128,9 @@ class Codebook(nn.Module):
 
     @torch.no_grad()
     def reset_dead(self, residuals: Tensor, chance: torch.Generator | None = None) -> int:
-        """Give dead codes distinct vectors of `residuals` [levels, B, T, D] and the mean usage (paper, equation 2).
+        """Set dead codes to distinct vectors of `residuals` [levels, B, T, D] and the mean usage (paper, equation 2).
 
-        Returns how many were reset: of a book at most as many as it has vectors. `chance` draws on the CPU.
+        Returns how many were reset: per book, at most as many as it has vectors. `chance` is a CPU generator.
         """
         count = 0
         for level in range(self.levels):
@@ -157,7 +157,7 @@ class Codebook(nn.Module):
                 points = residual[:, position] if self.per_position else residual.flatten(0, 1)
                 centres, sizes = kmeans(points, self.num_codes)
                 self.books[level, position] = centres.to(self.books.dtype)
-                # On the scale of one batch's counts it would take 1 / (1 - gamma) steps to matter; sizes sum to T.
+                # Sizes sum to T: on a batch's scale, new usage would take 1 / (1 - gamma) steps to matter.
                 self.usage[level, position] = sizes / len(vectors)
             residual = residual - self.lookup_level(self.nearest(residual, level), level)
 
@@ -175,7 +175,7 @@ CodeMap = NDArray[np.float32]
 def spread(shares: NDArray[np.floating], codes: Codes, shape: CodeShape) -> CodeMap:
     """Shares of vectors [B, k, T] as shares of their codes [B, k, T, levels]: [B, levels, positions, num_codes].
 
-    They sum to 1 over each level; for no question are all shares zero.
+    They sum to 1 over each level. No question's shares may all be zero.
     """
     questions, _, tokens, levels = codes.shape
     size = (questions, levels, shape.positions, shape.num_codes)

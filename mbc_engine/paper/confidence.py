@@ -1,7 +1,8 @@
-"""Did the memory help? The gain of an answer as a probability that the bank held what was asked, and as a label.
+"""Did the memory help? An answer's gain as a probability that the bank held what was asked for, and as a label.
 
-The gain is what the bank adds to the log-likelihood of the answer (`MBC.memory_gains`). How much is much differs
-from model to model; held-out questions, asked with and without their document, tell (`evaluation/calibrate.py`).
+The gain is what the bank adds to the log-likelihood of the answer (`MBC.memory_gains`). How large it must be
+differs between models, so it is calibrated on held-out questions, asked with and without their document
+(`evaluation/calibrate.py`).
 """
 
 import math
@@ -16,7 +17,7 @@ from mbc_engine.config import ConfidenceSettings
 Origin = Literal["memory", "model", "unsure"]
 ORIGINS: Final[tuple[Origin, ...]] = get_args(Origin)
 
-# One answer in so many may get the wrong label of the two.
+# At most one answer in this many may get the wrong label.
 _ONE_IN: Final = 20
 # Gains are differences of single-precision log-likelihoods; less than this, in nats, is rounding.
 _ROUNDING: Final = 1e-6
@@ -25,7 +26,7 @@ ALWAYS_UNSURE: Final = ConfidenceSettings(slope=0, intercept=0, from_memory=1, f
 
 
 def judge(settings: ConfidenceSettings, gain: float) -> tuple[float, Origin]:
-    """The probability that the bank held what was asked, and where an answer of this gain (nats per token) is from."""
+    """The probability that the bank held what was asked for, and the origin of an answer; gain in nats per token."""
     confidence = _confidence(settings.slope, settings.intercept, gain)
     if confidence >= settings.from_memory:
         return confidence, "memory"
@@ -33,11 +34,11 @@ def judge(settings: ConfidenceSettings, gain: float) -> tuple[float, Origin]:
 
 
 def fit(informed: Sequence[float], uninformed: Sequence[float]) -> ConfidenceSettings:
-    """Settings that tell the gains of answers from banks with and without what was asked apart, in nats per token.
+    """Fit settings to the gains of answers from banks with and without what was asked for, in nats per token.
 
-    A logistic regression of one feature towards targets a little off 1 and 0 (Platt 1999, section 2.2). At most 5% of
-    the uninformed answers reach `from_memory`, at most 5% of the informed ones do not exceed `from_model`; where these
-    cross, both become their midpoint. `ALWAYS_UNSURE` if informed gains are not greater.
+    A logistic regression on one feature, with targets slightly off 1 and 0 (Platt 1999, section 2.2). At most 5% of
+    uninformed answers reach `from_memory`, at most 5% of informed ones do not exceed `from_model`; if these cross, both
+    become their midpoint. Returns `ALWAYS_UNSURE` if informed gains are not greater.
     """
     slope, intercept = _line(informed, uninformed)
     if slope <= 0:
@@ -77,5 +78,5 @@ def _line(informed: Sequence[float], uninformed: Sequence[float]) -> tuple[float
 
 
 def _confidence(slope: float, intercept: float, gain: float) -> float:
-    """The sigmoid of the line; by the hyperbolic tangent, which does not overflow."""
+    """The sigmoid of the line, via tanh, which does not overflow."""
     return 0.5 + 0.5 * math.tanh(0.5 * (slope * gain + intercept))

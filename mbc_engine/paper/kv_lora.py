@@ -1,7 +1,7 @@
-"""KV-LoRA (paper, section 3.4): low-rank updates of the key and value projections of the last n layers, through peft.
+"""KV-LoRA (paper, section 3.4): low-rank updates of the key and value projections of the last n layers, with peft.
 
-GPT-2 makes queries, keys and values in one projection; there keys and values share the down-projection A, as in the
-paper. Imported where there is an adapter: peft takes up to a second, and brings bitsandbytes where that is installed.
+GPT-2 computes queries, keys and values in one projection; there keys and values share the down-projection A, as in the
+paper. Imported only for adapters: importing peft takes up to a second, and imports bitsandbytes if installed.
 """
 
 from pathlib import Path
@@ -46,7 +46,7 @@ class FusedKeyValueLora(nn.Module, LoraLayer):
 def add_kv_lora(base: PreTrainedModel, *, rank: int, alpha: int, dropout: float, layers: int) -> None:
     """Adapt the last `layers` layers of the base LM, in place; only the adapter requires gradients afterwards.
 
-    It is float32 in any case: steps of training would be lost in less. Raises ModelError for an unknown family.
+    The adapter is always float32, or small updates would be lost. Raises ModelError for an unknown family.
     """
     depth = base.config.num_hidden_layers
     modules = key_value_modules(base.config)
@@ -69,7 +69,7 @@ def add_kv_lora(base: PreTrainedModel, *, rank: int, alpha: int, dropout: float,
 
 
 def set_dropout(base: PreTrainedModel, is_training: bool) -> None:
-    """Switch the adapter's dropout; the base LM itself always stays deterministic."""
+    """Turn the adapter's dropout on or off; the base LM itself is always deterministic."""
     for layer in base.modules():
         if isinstance(layer, LoraLayer):
             layer.lora_dropout.train(is_training)
@@ -81,14 +81,14 @@ def adapter_state(base: PreTrainedModel) -> dict[str, Tensor]:
 
 
 def save_adapter(base: PreTrainedModel, state: dict[str, Tensor], folder: Path) -> None:
-    """Write `adapter_config.json` and the weights that `adapter_state` gave, in peft's layout."""
+    """Write `adapter_config.json` and the weights from `adapter_state`, in peft's layout."""
     folder.mkdir(parents=True, exist_ok=True)
     base.peft_config["default"].save_pretrained(str(folder))
     save_file(state, folder / WEIGHTS)
 
 
 def load_adapter(base: PreTrainedModel, folder: Path) -> None:
-    """Give the base LM's adapter the weights in `folder`. Raises ModelMismatch unless they fit it one to one."""
+    """Load the weights in `folder` into the base LM's adapter. Raises ModelMismatch if names or shapes differ."""
     state = load_file(folder / WEIGHTS)
     if shapes_of(state) != shapes_of(adapter_state(base)):
         raise ModelMismatch(

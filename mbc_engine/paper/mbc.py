@@ -26,7 +26,7 @@ class MBC(CodingModel):
     """A memory-bank-compression model; as in the paper, its banks keep no text beside the codes by default.
 
     `documents` and `questions` are g_amort and g_input. A model that does not quantise, such as MAC, has no codebook;
-    `is_quantising` says whether documents are codes, see `is_warming_up`.
+    `is_quantising` says whether documents are quantised, see `is_warming_up`.
     """
 
     keeps_text: ClassVar[bool] = False
@@ -62,17 +62,17 @@ class MBC(CodingModel):
         return self.require_codebook().encode(self.documents(texts))
 
     def _coding_state(self) -> tuple[dict[str, Tensor], list[str]]:
-        # Packed weights count by what they were made from, so that a bank goes from one kind of processor to another.
+        # Packed weights are identified by their originals, so that banks move between kinds of processors.
         details = str(self.settings.documents.window), self.documents.encoder.packed_from
         return unpacked_state(self.documents), [detail for detail in details if detail is not None]
 
     @property
     def is_warming_up(self) -> bool:
-        """Whether documents are to become codes and are not yet: only in a warm start of training."""
+        """Whether documents will be quantised but are not yet: only in a warm start of training."""
         return self.codebook is not None and not self.is_quantising
 
     def require_codebook(self) -> Codebook:
-        """The codebook. Raises ModelError if there is none: documents are vectors, and no bank holds these."""
+        """The codebook. Raises ModelError if there is none: documents are then vectors, which no bank holds."""
         if self.codebook is None:
             raise ModelError(
                 f"The model {self.name} makes no codes, so no bank can be made with it.",
@@ -93,7 +93,7 @@ class MBC(CodingModel):
         return self
 
     def reader(self) -> Reader:
-        """The parts that reads use; while the model stays as it is, one that is kept makes further reads faster."""
+        """The parts that reads use; while the model does not change, reusing it makes further reads faster."""
         settings = self.settings
         return Reader(self.aggregator, self.codebook, self.router, settings.routed_documents, settings.group_documents)
 
@@ -116,21 +116,21 @@ class MBC(CodingModel):
         top: int = 5,
         reader: Reader | None = None,
     ) -> Reading:
-        """What questions take from a memory (paper, algorithm 2, line 7), and its `top` documents.
+        """What questions read from a memory (paper, algorithm 2, line 7), and its `top` documents.
 
-        `read_mode` is NAME or NAME:NUMBER, see `reads.read`; None is the model's own. `reader` is one kept from before.
+        `read_mode` is NAME or NAME:NUMBER, see `reads.read`; None is the model's own. `reader` is one to reuse.
         """
         vectors = self.questions(questions)
         return read(read_mode or self.settings.read, reader or self.reader(), vectors, memory, top=top)
 
     @torch.no_grad()
     def say(self, reading: Reading, questions: Sequence[str], **options: Any) -> list[str]:
-        """What the base LM answers under what was read (paper, algorithm 2, line 8); options of `BaseLM.generate`."""
+        """The base LM's answers given what was read (paper, algorithm 2, line 8); options as in `BaseLM.generate`."""
         return self.base.generate(self.prefix(reading.modulation), questions, **options)
 
     @torch.no_grad()
     def memory_gains(self, reading: Reading, questions: Sequence[str], answers: Sequence[str]) -> list[float]:
-        """What a memory adds, against an empty one, to the mean log-likelihood of a token of each answer, in nats."""
+        """What a memory adds, over an empty one, to the mean log-likelihood per token of each answer, in nats."""
         empty = self.aggregator.empty_modulation(reading.question)
         prefix = self.prefix(torch.cat([reading.modulation, empty]))
         with_memory, without = self.base.log_likelihood(prefix, [*questions] * 2, [*answers] * 2).chunk(2)
@@ -145,14 +145,14 @@ class MBC(CodingModel):
     def answer(
         self, questions: Sequence[str], memory: ReadableMemory, *, max_new_tokens: int = 16, **options: Any
     ) -> list[tuple[str, list[Hit]]]:
-        """Answers from a memory, each with its documents, best first; options of `read`."""
+        """Answers from a memory, each with its documents, best first; options as in `read`."""
         reading = self.read(questions, memory, **options)
         texts = self.say(reading, questions, max_new_tokens=max_new_tokens)
         return list(zip(texts, reading.sources, strict=True))
 
 
 def compile_parts(model: MBC, *, backend: str = "inductor") -> None:
-    """Compile what reads texts and the bank, for any number and length; the base LM and its prefix stay as they are."""
+    """Compile the encoders and the aggregator, with dynamic shapes; the base LM and prefix network stay uncompiled."""
     parts: list[nn.Module] = [model.aggregator]
     for side in (model.documents, model.questions):
         pretrained = side.amortizer.pretrained

@@ -1,4 +1,4 @@
-"""What a question reads: the chunks of a memory, as continuous vectors, as codes at hand, or as the codes of a bank.
+"""What a question reads: the chunks of a memory, as continuous vectors, as codes in RAM, or as the codes of a bank.
 
 Routing scores a chunk by its own codes, the sum over positions and levels of ⟨W h_t(question), E_{c_t}⟩: T·levels
 look-ups in a table of a question's products with all codes.
@@ -20,13 +20,13 @@ from mbc_engine.errors import ModelError
 from mbc_engine.paper.codebook import Codebook
 from mbc_engine.ranking import Lengths, Weights, chunk_weights, log_of
 
-# Logarithms of what some chunks weigh for each question, [B, chunks], and the chunks of each of their documents.
+# Log scores of some chunks for each question, [B, chunks], and the number of chunks in each of their documents.
 LogScores = tuple[NDArray[np.float32], Lengths]
 Chunks = NDArray[np.int64]
 
 
 class Router(nn.Module):
-    """W and a learned temperature, 10 at first; scores are means over positions times this."""
+    """W and a learned scale, initially 10; scores are means over positions times this scale."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class Router(nn.Module):
         return question @ self.weight * (self.log_scale.exp() / (tokens * dim))
 
     def scores(self, question: Tensor, documents: Tensor) -> Tensor:
-        """Score of each of N documents for each question: [B, T, D], [N, T, D] -> [B, N]; the dense way."""
+        """Score of each of N documents for each question: [B, T, D], [N, T, D] -> [B, N]; computed densely."""
         return torch.einsum("btd,ntd->bn", self.project(question), documents)
 
     def tables(self, question: Tensor, codebook: Codebook) -> Tensor:
@@ -48,7 +48,7 @@ class Router(nn.Module):
 
 
 class ReadableMemory(ABC):
-    """Chunks that questions read, some of which may count more than others."""
+    """Chunks that questions read, optionally weighted."""
 
     def __init__(self, weights: Weights | None) -> None:
         self._given_weights = weights
@@ -62,11 +62,11 @@ class ReadableMemory(ABC):
 
     @abstractmethod
     def rows(self) -> tuple[Tensor | None, Tensor | None]:
-        """The rows of the flat read, [R, D] or None for those of the codebook, and logarithms of their weights, [R]."""
+        """The rows of the flat read, [R, D] or None for those of the codebook, and their log weights, [R]."""
 
     @abstractmethod
     def shares(self, attention: Tensor) -> Iterator[LogScores]:
-        """What attention over the rows [B, R] gives each chunk, some chunks at a time."""
+        """Each chunk's log share of the attention over the rows [B, R], some chunks at a time."""
 
     @abstractmethod
     def scores(self, router: Router, question: Tensor) -> Iterator[LogScores]:
@@ -85,14 +85,14 @@ class ReadableMemory(ABC):
 
     @abstractmethod
     def _blocks(self) -> Iterator[tuple[NDArray[Any], Lengths]]:
-        """What stands for each chunk, some chunks at a time in stored order, and the chunks of each document."""
+        """Each chunk's representation, some chunks at a time in stored order, and the chunk count of each document."""
 
     @abstractmethod
     def _part(self, items: NDArray[Any], lengths: Lengths, weights: Weights | None) -> "ReadableMemory":
-        """A memory of some of the chunks, given what `_blocks` has of them."""
+        """A memory of some of the chunks, given their items from `_blocks`."""
 
     def groups(self, size: int) -> Iterator[tuple["ReadableMemory", Chunks, Chunks]]:
-        """The chunks that weigh something in stored order, `size` to a group: memory, chunks and documents [n]."""
+        """Chunks of positive weight in stored order, `size` to a group: memory, chunk and document indices [n]."""
 
         def group(items: NDArray[Any], chunks: Chunks, documents: Chunks) -> tuple[ReadableMemory, Chunks, Chunks]:
             lengths = np.unique(documents, return_counts=True)[1]
@@ -119,7 +119,7 @@ class ReadableMemory(ABC):
 
 
 class VectorMemory(ReadableMemory):
-    """Continuous vectors [N, T, D]; `lengths` are the chunks of each document, None if each has one."""
+    """Continuous vectors [N, T, D]; `lengths` are the documents' chunk counts, None if each has one."""
 
     def __init__(self, vectors: Tensor, lengths: Lengths | None = None, weights: Weights | None = None) -> None:
         super().__init__(weights)
@@ -156,8 +156,8 @@ class VectorMemory(ReadableMemory):
 class CodeMemory(ReadableMemory):
     """Codes [N, T, levels] of a codebook.
 
-    The flat read goes over the codebook's rows with their counts, not over the documents. That needs single codes;
-    residual codes are sums.
+    The flat read attends over the codebook's rows, weighted by their counts, not over the documents. That needs a
+    single level; residual codes are sums.
     """
 
     def __init__(
@@ -198,7 +198,7 @@ class CodeMemory(ReadableMemory):
         return None, torch.from_numpy(log_of(self._row_counts)).to(self._codebook.books.device)
 
     def shares(self, attention: Tensor) -> Iterator[LogScores]:
-        # What a row gets of the attention is divided among its occurrences.
+        # A row's attention is divided among its occurrences.
         each = attention.float().cpu().numpy() / np.maximum(self._row_counts, np.finfo(np.float64).tiny)
         by_position = each.reshape(len(each), -1, 1, self._codebook.num_codes)
         shape = (len(each), self._codebook.tokens, 1, self._codebook.num_codes)
@@ -246,10 +246,10 @@ class CodeMemory(ReadableMemory):
 
 
 class BankMemory(CodeMemory):
-    """The codes of a bank, or of several, gone through block by block; use it inside one of their snapshots.
+    """The codes of one or more banks, read block by block; use it inside one of their snapshots.
 
-    Weights, of a selection or of banks that count unequally, take four bytes a chunk. Raises BankError if the bank has
-    nothing to select by.
+    Weights, from a selection or from unequally weighted banks, take four bytes per chunk. Raises BankError if the bank
+    does not store what the selection needs.
     """
 
     def __init__(self, bank: ReadableBank, codebook: Codebook, selection: Selection | None = None) -> None:

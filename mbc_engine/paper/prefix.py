@@ -8,11 +8,11 @@ from mbc_engine.lm.base import KVPrefix
 
 
 class PrefixNetwork(nn.Module):
-    """T latents -> 2·P·L slots, each refined by its own residual feed-forward, -> P keys and values a layer.
+    """T latents -> 2·P·L slots, each refined by its own residual feed-forward, -> P keys and values per layer.
 
-    The latents repeat over the slots in order. Slot s is of prefix column s mod P, then to key or value, then to
-    its layer. `columns` is P, `hidden` the width of a slot's feed-forward; a learned `slot_embedding`, and a learned
-    `value_scale` of each layer, help a model that is trained from scratch.
+    The latents repeat over the slots in order. Slots are ordered by layer, then key or value, then prefix column.
+    `columns` is P, `hidden` the width of a slot's feed-forward; a learned `slot_embedding` and a learned `value_scale`
+    per layer help a model trained from scratch.
     """
 
     def __init__(

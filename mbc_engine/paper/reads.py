@@ -1,4 +1,4 @@
-"""How a question reads a memory: flat, hierarchical (both paper, section 3.1) or routed; a read is an entry of `READS`."""
+"""How a question reads a memory: flat, hierarchical (both paper, section 3.1) or routed; `READS` lists the reads."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from mbc_engine.paper.codebook import Codebook, CodeMap, spread
 from mbc_engine.paper.memories import ReadableMemory, Router
 from mbc_engine.ranking import Hit, Ranking, log_of
 
-# A group's document may be worth naming in the end though it is not among the group's first few.
+# Documents kept per group: one may rank high in the end though it is not among the group's first few.
 _REMEMBERED: Final = 50
 
 Hits = list[list[Hit]]
@@ -26,7 +26,7 @@ Hits = list[list[Hit]]
 
 @dataclass(frozen=True)
 class Reader:
-    """What a read needs of a model while its weights stay as they are: its parts, and how much it reads."""
+    """What a read needs of a model whose weights do not change: its parts, and how much it reads."""
 
     aggregator: Aggregator
     codebook: Codebook | None
@@ -53,10 +53,10 @@ class Reader:
 
 @dataclass(frozen=True)
 class Reading:
-    """What questions took from a memory: phi*, the modulation [B, T, D], and from where, found when asked for.
+    """What questions read from a memory: phi*, the modulation [B, T, D], and its sources, found on demand.
 
-    `question` [B, T, D] are the questions' own vectors; `find` finds the best documents of each question, or if it gets
-    False, the best chunks.
+    `question` [B, T, D] holds the questions' own vectors; `find(True)` returns the best documents for each question,
+    `find(False)` the best chunks.
     """
 
     question: Tensor
@@ -70,19 +70,19 @@ class Reading:
 
     @cached_property
     def chunks(self) -> Hits:
-        """The best chunks of each question; a hierarchical read knows one of each document."""
+        """The best chunks for each question; a hierarchical read knows only one per document."""
         return self.find(False)
 
     @cached_property
     def codes(self) -> CodeMap | None:
-        """How much of the attention each code got, [B, levels, positions, num_codes], 1 over each level."""
+        """Each code's share of the attention, [B, levels, positions, num_codes], summing to 1 over each level."""
         return self.find_codes()
 
 
 def read_flat(reader: Reader, question: Tensor, memory: ReadableMemory, top: int, _: int | None = None) -> Reading:
     """The paper's read: attention over the whole memory. Raises ModelError if the memory's codes are residual.
 
-    A document's share is the attention to its rows, the mean over heads, blocks and the question's vectors.
+    A document's share is the attention to its rows, averaged over heads, blocks and the question's vectors.
     """
     vectors, log_weights = memory.rows()
     read = reader.attend(question, vectors, log_weights)
@@ -103,8 +103,8 @@ def read_flat(reader: Reader, question: Tensor, memory: ReadableMemory, top: int
     return Reading(question, read.modulation, find, find_codes)
 
 
-# By the index of the document: its share of a result, the largest part that a single group has of that, and the index
-# of the document's best chunk in that group.
+# By document index: its share of a result, the largest part of that from a single group, and the index of the
+# document's best chunk in that group.
 Shares = dict[int, tuple[float, float, int]]
 
 
@@ -120,13 +120,13 @@ class GroupResult:
 def divide_and_conquer(
     results: Iterable[GroupResult], size: int, combine: Callable[[Sequence[GroupResult]], GroupResult]
 ) -> GroupResult:
-    """Results, at least one, combined `size` at a time until one is left; of each level at most `size` are held."""
+    """Combine results, at least one, `size` at a time until one is left; at most `size` per level are held."""
     stream = iter(results)
     first = list(islice(stream, 2))
     if len(first) < 2:
         return first[0]
     every = chain(first, stream)
-    del first  # which would keep these two to the end
+    del first  # it would keep these two alive to the end
     groups = iter(lambda: list(islice(every, size)), [])
     return divide_and_conquer(map(combine, groups), size, combine)
 
@@ -136,7 +136,7 @@ def read_hierarchical(
 ) -> Reading:
     """The paper's divide and conquer over groups of `number` chunks in stored order (section 3.1).
 
-    A document's share is the product of its shares of each level. Codes share what the best chunk of each document has.
+    A document's share is the product of its shares at each level; the codes of its best chunk get it.
     """
     size = reader.group_documents if number is None else number
     remembered = max(top, _REMEMBERED)
@@ -168,7 +168,7 @@ def combined(
     group: Sequence[GroupResult],
     remembered: int,
 ) -> GroupResult:
-    """The modulations of a group read as rows, by the weight of their chunks, with their best documents."""
+    """Aggregate a group's modulations as rows, weighted by their chunks, and merge their best documents."""
     rows, weights = torch.cat([result.modulation for result in group], dim=1), [result.weight for result in group]
     logs = None
     if len(set(weights)) > 1:
@@ -207,7 +207,7 @@ def _codes_of(hits: Hits, memory: ReadableMemory, reader: Reader) -> CodeMap | N
 
 
 def read_routed(reader: Reader, question: Tensor, memory: ReadableMemory, top: int, number: int | None) -> Reading:
-    """Score every chunk by its own codes, aggregate the best `number`. Raises ModelError if there is no router.
+    """Score every chunk by its own codes and aggregate the best `number`. Raises ModelError if there is no router.
 
     A document's share is the probability of its chunks under the softmax of all scores.
     """

@@ -1,4 +1,4 @@
-"""Ask questions of a memory of their own documents, and score the answers and the sources."""
+"""Answering questions from a memory of their own documents, and scoring the answers and sources."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -15,11 +15,11 @@ from mbc_engine.paper.memories import CodeMemory, ReadableMemory, VectorMemory
 from mbc_engine.paper.reads import Reader
 from mbc_engine.text.chunks import Chunker
 
-# How many documents an answer is said to come from.
+# How many source documents an answer names.
 SOURCES: Final = 5
 _BATCH: Final = 32  # questions that are answered together
 
-# Texts in a memory, each as one document, and which text each chunk is of, [chunks]; blank texts are not in the memory.
+# A memory of texts, each one document, and the text index of each chunk, [chunks]; blank texts are not in the memory.
 Memorised = tuple[ReadableMemory, NDArray[np.int64]]
 
 
@@ -28,7 +28,7 @@ def ask_all(
 ) -> Iterator[tuple[QAExample, str, int | None]]:
     """Memorise the examples' documents, each once, and answer all questions, or those `asked`, from that memory.
 
-    Yields each question, its answer, and the place of its own document among the sources; None beyond the first five.
+    Yields each example, its answer, and the 0-based rank of its document among the sources; None beyond the first five.
     """
     asked = examples if asked is None else asked
     texts = list(dict.fromkeys(example.text for example in examples))
@@ -48,7 +48,7 @@ def answer_from(
     read_mode: str | None = None,
     reader: Reader | None = None,
 ) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Answer questions batch by batch: each answer, and the texts that it is from, best first."""
+    """Answer questions batch by batch: yields each answer and the indices of its source texts, best first."""
     reader, (memory, document_of) = reader or model.reader(), memorised
     for start in range(0, len(questions), _BATCH):
         batch = questions[start : start + _BATCH]
@@ -58,10 +58,7 @@ def answer_from(
 
 @torch.no_grad()
 def answer_losses(model: MBC, texts: Sequence[str], asked: Sequence[QAExample]) -> list[float]:
-    """What it takes the base LM to say the shortest gold answer of each question, in nats a token.
-
-    They read a memory of the texts.
-    """
+    """The base LM's loss on each question's shortest gold answer, in nats per token, with a memory of the texts."""
     memory, _ = memorise_documents(model, texts)
     reader, losses = model.reader(), list[float]()
     for start in range(0, len(asked), _BATCH):
@@ -87,7 +84,7 @@ def memorise_documents(model: MBC, texts: Sequence[str]) -> Memorised:
 
 
 def score(outcomes: Sequence[tuple[QAExample, str, int | None]]) -> Scores:
-    """Means over what `ask_all` gave, in percent; against the shortest gold answer, as in the paper."""
+    """Means over what `ask_all` yielded, in percent; against the shortest gold answer, as in the paper."""
     matches = [compare(answer, example.answers) for example, answer, _ in outcomes]
 
     def percent(values: Sequence[float]) -> float:
@@ -102,7 +99,7 @@ def score(outcomes: Sequence[tuple[QAExample, str, int | None]]) -> Scores:
 
 
 def within_window(examples: Sequence[QAExample], chunker: Chunker) -> list[QAExample]:
-    """The examples; of documents that do not fit, the first chunk with the shortest answer, or else the first."""
+    """Cut documents that exceed the window to their first chunk with the shortest answer, or else their first chunk."""
     chunks: dict[str, list[str]] = {}
     texts = list(dict.fromkeys(example.text for example in examples))
     for text, count in zip(texts, chunker.token_counts(texts), strict=True):

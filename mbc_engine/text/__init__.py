@@ -1,4 +1,4 @@
-"""Files become documents, documents become sentences and chunks that fit an encoder."""
+"""Reads files into documents, and splits these into sentences and chunks that fit an encoder."""
 
 from mbc_engine.text.chunks import Chunk, chunk, split_sentences
 from mbc_engine.text.decoding import named_whole

@@ -1,4 +1,4 @@
-"""Texts cut at the ends of English sentences into chunks that fit an encoder's window, losing nothing. No torch."""
+"""Cuts texts at English sentence ends into chunks that fit an encoder's window, without loss. Needs no torch."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -33,7 +33,7 @@ _STARTERS = word_set(
 
 
 def split_sentences(text: str) -> list[tuple[int, int]]:
-    """Spans (start, end) of the sentences, which hold every character that is not white space, in order.
+    """Spans (start, end) of the sentences, in order, covering every character that is not white space.
 
     A blank line always ends a sentence; a single line break does unless the text plainly runs on (a lower-case word
     follows, or a comma precedes it).
@@ -79,7 +79,7 @@ def _is_abbreviation(word: str, follower: str, *, is_first: bool) -> bool:
 
 
 class Chunk(NamedTuple):
-    """A slice of a document's text, and the character of the text that it starts at."""
+    """A slice of a document's text, and the index of its first character."""
 
     text: str
     start: int
@@ -93,7 +93,7 @@ def chunk(text: str, count_tokens: Callable[[list[str]], list[int]], max_tokens:
     """Pack whole sentences into chunks of at most `max_tokens` tokens, in order, losing nothing but white space.
 
     A longer sentence is cut between words, a longer word between characters, a longer character not at all.
-    `count_tokens` counts no special tokens; texts joined by white space must not count more than they do apart.
+    `count_tokens` must not count special tokens; joining texts by white space must not raise their total.
     """
     if max_tokens < 1:
         raise ValueError(f"max_tokens must be at least 1, not {max_tokens}")
@@ -142,7 +142,7 @@ def _packed(spans: list[_Span], max_tokens: int) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class Chunker:
-    """Cuts texts by an encoder's tokens, of which `capacity` fit its window beside the special ones."""
+    """Cuts texts by an encoder's tokens; `capacity` of them fit its window beside the special ones."""
 
     tokenizer: "Tokenizer"
     capacity: int
@@ -154,7 +154,7 @@ class Chunker:
         return chunk(text, self.token_counts, self.capacity)
 
     def token_counts(self, texts: list[str]) -> list[int]:
-        # Each time, as the encoder sets what it needs before each of its own uses.
+        # On every call, as the encoder sets its own options before each use.
         self.tokenizer.no_truncation()
         self.tokenizer.no_padding()
         return [len(encoding) for encoding in self.tokenizer.encode_batch_fast(texts, add_special_tokens=False)]

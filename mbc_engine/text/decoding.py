@@ -1,4 +1,4 @@
-"""Bytes become text: decompressed, decoded from whatever encoding they are in, and cut into lines and pieces."""
+"""From bytes to text: decompression, detection of encodings, and splitting into lines and pieces."""
 
 import codecs
 import gzip
@@ -15,14 +15,14 @@ from pathlib import Path
 
 from mbc_engine.text.document import Content, EmptyFile, UnreadableFile, described, reason
 
-# `ByteStream.peek` returns at least as many, if there are.
+# `ByteStream.peek` returns at least as many, if available.
 PEEK_BYTES = 1 << 20
-# Small: what a decompressor returns together with the damage is lost.
+# Small, as the block in which a decompressor finds damage is lost.
 _BLOCK_BYTES = 1 << 16
 
 _DAMAGE = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
 
-# How to decompress an open file, by the suffix of its compression.
+# How to decompress an open file, by compression suffix.
 OPENERS: Mapping[str, Callable[[io.BufferedReader], io.BufferedReader | gzip.GzipFile | lzma.LZMAFile]] = {
     "": lambda file: file,
     ".gz": gzip.open,
@@ -31,7 +31,7 @@ OPENERS: Mapping[str, Callable[[io.BufferedReader], io.BufferedReader | gzip.Gzi
 
 
 def split_suffixes(name: str) -> tuple[str, str]:
-    """The lower-case suffixes of a file's name for its format and for its compression, one of `OPENERS`."""
+    """The lower-case format suffix and compression suffix (a key of `OPENERS`) of a file's name."""
     stem, suffix = os.path.splitext(name.lower())
     return (os.path.splitext(stem)[1], suffix) if suffix and suffix in OPENERS else (suffix, "")
 
@@ -42,7 +42,7 @@ class _UntilItFails(io.RawIOBase):
     def __init__(self, read: Callable[[int], bytes], position: Callable[[], int]) -> None:
         self._read, self._position = read, position
         self.failure: str | None = None
-        # Bytes of the file and of the stream that were read before the last call, and after it.
+        # Bytes of the file and of the stream read before the last call, and after it.
         self.last_fill = ((0, 0), (0, 0))
 
     def readable(self) -> bool:
@@ -72,9 +72,9 @@ class _UntilItFails(io.RawIOBase):
 
 
 class ByteStream(io.BufferedReader):
-    """Bytes, up to the end or to damage, of which `peek()` shows the next `PEEK_BYTES`.
+    """Bytes up to the end or the first damage; `peek()` shows the next `PEEK_BYTES`.
 
-    `read` returns at most as many bytes as it is asked for, `position` how far into the file it has read.
+    `read(n)` returns at most n bytes, `position()` how far into the file it has read.
     """
 
     def __init__(self, read: Callable[[int], bytes], position: Callable[[], int] = int) -> None:
@@ -82,10 +82,10 @@ class ByteStream(io.BufferedReader):
         super().__init__(self._source, PEEK_BYTES)
 
     def position(self) -> int:
-        """Roughly how many bytes of the file, as it is on the disk, have been used."""
+        """Roughly how many bytes of the file on disk have been consumed."""
         (file, given), (file_now, given_now) = self._source.last_fill
         ahead = given_now - self.tell()
-        # Of the bytes read by the last call, the share that was used counts.
+        # The bytes read by the last call count in proportion to how many were consumed.
         return file_now - (file_now - file) * min(ahead, given_now - given) // max(1, given_now - given)
 
     def require_whole(self) -> None:
@@ -94,7 +94,7 @@ class ByteStream(io.BufferedReader):
             raise UnreadableFile(self._source.failure)
 
     def read_whole(self, most: int) -> bytes:
-        """All bytes up to the end or the damage; UnreadableFile if there are none, or more than `most`."""
+        """All bytes up to the end or the damage. Raises UnreadableFile if there are none, or more than `most`."""
         blocks = iter(partial(self.read, PEEK_BYTES), b"")
         data = b"".join(islice(blocks, most // PEEK_BYTES + 1))
         if len(data) > most:
@@ -107,7 +107,7 @@ class ByteStream(io.BufferedReader):
 
 @contextmanager
 def open_bytes(path: Path, compression: str) -> Iterator[ByteStream]:
-    """Open a file whose compression has the suffix `compression`; OSError if it cannot be opened."""
+    """Open a file whose compression has the suffix `compression`. Raises OSError if it cannot be opened."""
     with path.open("rb") as file, OPENERS[compression](file) as unpacked:
         yield ByteStream(unpacked.read1, file.tell)
 
@@ -117,12 +117,12 @@ LINE_CHARACTERS = 16 << 20
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, as it begins with its mark
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark it begins with
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-# The encodings of old files; among all that Python has, short texts are taken for EBCDIC.
+# The encodings of old files; given all that Python has, short texts are detected as EBCDIC.
 _LEGACY = [
     *("cp1250", "cp1251", "cp1252", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "iso8859_2", "iso8859_5"),
     *("koi8_r", "cp866", "mac_roman", "cp932", "euc_jp", "gb18030", "big5", "cp949"),
@@ -133,10 +133,9 @@ _LEAST_EVIDENCE = 4
 
 
 def detect(data: bytes, is_whole: bool) -> str:
-    """The codec of a text that is `data`, or begins with it, by its mark, valid UTF-8, or statistics.
+    """Detect the codec of a text that is `data`, or begins with it: by its mark, valid UTF-8, or statistics.
 
-    What these leave open is Windows-1252, as almost every older Western file is. Raises UnreadableFile if the bytes are
-    no text.
+    Falls back to Windows-1252, as in almost every older Western file. Raises UnreadableFile if the bytes are not text.
     """
     for mark, encoding in _MARKS:
         if data.startswith(mark):
@@ -161,7 +160,7 @@ def storable(text: str) -> str:
 
 
 def cut(data: bytes, encoding: str) -> int:
-    """How many bytes of an encoded text to take, so that they end with a line, else a space, else a character."""
+    """How many bytes of an encoded text to take, so that they end after a line, else a space, else a character."""
     for mark in ("\n".encode(encoding), " ".encode(encoding)):
         end = len(data)
         while (start := data.rfind(mark, len(data) // 2, end)) >= 0:
@@ -178,9 +177,9 @@ def cut(data: bytes, encoding: str) -> int:
 
 
 def lines(stream: ByteStream, newline: str) -> Iterator[str | None]:
-    """The lines of a text, with their ends; None for one of more than `LINE_CHARACTERS`.
+    """The lines of a text, with their ends; None for one longer than `LINE_CHARACTERS`.
 
-    `newline` is "\\n" if only that ends a line, "" if "\\r" does too. Raises UnreadableFile if the bytes are no text.
+    `newline` is "\\n" if only that ends a line, "" if "\\r" does too. Raises UnreadableFile if the bytes are not text.
     """
     sample = stream.peek()
     encoding = detect(sample, len(sample) < PEEK_BYTES)
@@ -193,22 +192,22 @@ def lines(stream: ByteStream, newline: str) -> Iterator[str | None]:
             line = text.readline(LINE_CHARACTERS + 1)
 
 
-# Some 30 chunks of English, which take 2 to 5 s to encode on two busy cores: a stop loses no more than that.
+# Some 30 chunks of English, 2 to 5 s of encoding on two busy cores: the most that a stop loses.
 PIECE_BYTES = 1 << 15
 _PIECE_OF_NAMED = re.compile(r"(.*), part [1-9]\d*", re.DOTALL)
 
 
 def pieces(stream: ByteStream) -> Iterator[Content]:
-    """Cut a text into pieces of at most `PIECE_BYTES`, whose texts together are the whole text.
+    """Cut a text into pieces of at most `PIECE_BYTES`, whose texts concatenate to the whole text.
 
     The part of a piece is its number, from 1, unless it is the only one. Raises UnreadableFile at the first piece that
-    is no text.
+    is not text.
     """
     number, encoding, rest = 0, "ascii", b""
     while data := rest + stream.read(PIECE_BYTES - len(rest)):
         is_last = not stream.peek(1)
         if encoding == "ascii":
-            # A piece has few letters outside ASCII; what comes later and is no text leaves this one readable.
+            # One piece has few non-ASCII letters, so look ahead, up to binary data: this piece is readable anyway.
             ahead = b"" if is_last or data.isascii() else stream.peek().partition(b"\0")[0]
             encoding = detect(data + ahead, is_last)
         end = len(data) if is_last else cut(data, encoding)
@@ -218,14 +217,14 @@ def pieces(stream: ByteStream) -> Iterator[Content]:
         text = decode(piece, encoding)
         if "\0" in text:
             raise UnreadableFile("looks binary")
-        # The bytes of a piece alone do not decide its text: other pieces may have shown their encoding.
+        # The bytes of a piece alone do not determine its text: its encoding may be known from other pieces.
         is_plain = not part or encoding in ("ascii", "utf-8")
         identity = piece if is_plain else f"{encoding}\0".encode() + piece
         yield Content(text.removeprefix("\ufeff") if number == 1 else text, identity, part=part, size=len(piece))
 
 
 def text_pieces(text: str) -> Iterator[str]:
-    """Cut a text in memory into pieces of at most `PIECE_BYTES` of UTF-8, which together are the whole text."""
+    """Cut a text in memory into pieces of at most `PIECE_BYTES` of UTF-8, which concatenate to the whole text."""
     data, start = text.encode(), 0
     while len(data) - start > PIECE_BYTES:
         piece = data[start : start + PIECE_BYTES]
@@ -236,25 +235,25 @@ def text_pieces(text: str) -> Iterator[str]:
 
 
 def piece_name(name: str, number: int) -> str:
-    """The part that a piece of the part `name` of a source is."""
+    """The part name of a numbered piece of the part `name`."""
     return f"{name}, part {number}" if name else str(number)
 
 
 def named_whole(name: str) -> str:
-    """The named part that a name of `piece_name` is a piece of; any other name as it is."""
+    """The part that a name made by `piece_name` is a piece of; any other name unchanged."""
     found = _PIECE_OF_NAMED.fullmatch(name)
     return found[1] if found else name
 
 
 def _is_utf8(data: bytes, is_whole: bool) -> bool:
-    # Or nearly: logs of many programs have a bad byte here and there.
+    # Nearly valid is enough: many programs' logs have a bad byte here and there.
     text = codecs.getincrementaldecoder("utf-8")("replace").decode(data, is_whole)
     bad = text.count("\ufffd")
     return bad == 0 or 10 * bad < len(text) - len(text.encode("ascii", "ignore"))
 
 
 def _unmarked_utf16(data: bytes) -> str:
-    """Of Western text, every second byte is zero."""
+    """Detect UTF-16 without a mark: in Western text, every second byte is zero."""
     for encoding, low, high in (("utf-16-le", 0, 1), ("utf-16-be", 1, 0)):
         if 0 not in data[low::2] and 4 * data[high::2].count(0) > len(data):
             text = codecs.getincrementaldecoder(encoding)("replace").decode(data)
@@ -265,7 +264,7 @@ def _unmarked_utf16(data: bytes) -> str:
 
 def _legacy(data: bytes) -> str:
     first = _NOT_ASCII.search(data)
-    # Beginning in ASCII cuts no character in two.
+    # Starting in ASCII never splits a character.
     start = max(0, first.start() - 1024) if first else 0
     sample = data[start : start + PEEK_BYTES]
     if len(_NOT_ASCII.findall(sample[: 1 << 16])) >= _LEAST_EVIDENCE:
@@ -273,7 +272,7 @@ def _legacy(data: bytes) -> str:
 
         matches = from_bytes(sample, cp_isolation=_LEGACY)
         best = matches.best()
-        # Where Western letters fit as well, they are far more likely than those of Central Europe or the Baltic.
+        # If Western letters fit as well, they are far more likely than Central European or Baltic ones.
         if best is not None and not any("cp1252" in match.could_be_from_charset for match in matches):
             return best.encoding
     try:

@@ -1,4 +1,4 @@
-"""What a document is: a text to remember, where it came from, when it was written, and why it cannot be read."""
+"""Documents: their text, where it came from, when it was written, and why one could not be read."""
 
 import os
 import re
@@ -18,12 +18,12 @@ class Document:
     # `row 12, part 3` for a piece of a long row.
     part: str
     text: str  # never blank, valid UTF-8 without NUL
-    # SHA-256, hexadecimal, of the format's name, a zero byte and the bytes it was read from, decompressed; of a piece,
-    # of what decides its text.
+    # Hexadecimal SHA-256 of the format's name, a zero byte and the decompressed bytes it was read from; for a piece, of
+    # what determines its text.
     digest: str
-    size: int  # how many bytes these were
+    size: int  # the number of these bytes
     date: str | None = None  # ISO 8601 day it was written according to its text, else the file was last modified (UTC)
-    position: int = field(default=0, compare=False)  # about how many bytes of the file on the disk go up to its end
+    position: int = field(default=0, compare=False)  # approximate offset of its end in the file on disk
 
 
 @dataclass(frozen=True)
@@ -32,15 +32,15 @@ class Skipped:
 
     source: str  # a file or folder, or `path#row`
     reason: str  # worded to follow the name
-    is_whole: bool = False  # whether a file was read to its end nevertheless, and is empty
+    is_whole: bool = False  # whether the file was read to its end and is empty
 
 
 @dataclass(frozen=True)
 class Content:
-    """What a format reads of one document."""
+    """One document as read by a format."""
 
     text: str  # may be blank
-    data: bytes  # identifies it, and alone decides the text
+    data: bytes  # identifies it, and alone determines the text
     date: str | None = None  # the ISO day written in it
     part: str = ""
     size: int | None = None  # bytes it was read from, if the format itself cuts long texts into pieces
@@ -57,7 +57,7 @@ class Fields:
 
 
 def with_title(title: str, text: str) -> str:
-    """The text under its title, unless it begins with it already."""
+    """The text preceded by its title, unless it already begins with it."""
     title, text = title.strip(), text.strip()
     return text if text.startswith(title) else f"{title}\n\n{text}".strip()
 
@@ -68,7 +68,7 @@ _WRITTEN = ("", " ", "\t", "\n", "\n\n")
 
 
 def lay_out(pieces: Iterable[str | int]) -> str:
-    """Join texts by the breaks between them, of several the strongest; white space in texts becomes single spaces."""
+    """Join texts with the strongest of the breaks between them; white space in texts becomes single spaces."""
     written: list[str] = []
     pending = 0
     for piece in pieces:
@@ -93,7 +93,7 @@ _LONGEST = 100
 def day_of(written: object) -> str | None:
     """The ISO day of a date as people and programs write it: ISO 8601, or day, month in English, year.
 
-    A time with an offset is converted to UTC. Anything may follow the day. None if `written` is no such text.
+    A time with an offset is converted to UTC. Anything may follow the day. None if `written` is not a date.
     """
     if not isinstance(written, str):
         return None
@@ -109,14 +109,14 @@ def day_of(written: object) -> str | None:
 
 
 def day_of_moment(moment: datetime | None) -> str | None:
-    """The day of a moment in UTC; None where there is none, or it cannot be written."""
+    """The UTC day of a moment; None if there is none, or it is out of range."""
     with suppress(OverflowError):
         return _utc_day(moment) if moment else None
     return None
 
 
 def day_of_timestamp(seconds: float) -> str | None:
-    """The day of a file system's time stamp in UTC; None where it cannot be written."""
+    """The UTC day of a file timestamp; None if it is out of range."""
     with suppress(OverflowError, ValueError, OSError):
         return _utc_day(datetime.fromtimestamp(seconds, UTC))
     return None
@@ -161,6 +161,6 @@ def damage_is_unreadable() -> Iterator[None]:
 
 
 def described(error: Exception) -> str:
-    """One line about an error of a library, short and printable."""
+    """A library's error as one short, printable line."""
     line = " ".join(str(error).split())[:120] or type(error).__name__
     return "".join(letter if letter.isprintable() else "?" for letter in line)

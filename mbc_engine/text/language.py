@@ -1,4 +1,4 @@
-"""Whether a text is in English, by its script and the commonest words of a few languages; the form of a question."""
+"""Detects English by script and the most common words of a few languages; normalises questions."""
 
 import re
 import tomllib
@@ -9,7 +9,7 @@ _WORD: Final = re.compile(r"[^\W\d_]+")
 
 
 def word_set(listed: str) -> frozenset[str]:
-    """The words of a list that spaces separate."""
+    """The words of a space-separated list."""
     return frozenset(listed.split())
 
 
@@ -23,17 +23,17 @@ _LONGEST: Final = 4_000  # characters
 
 
 def seems_english(text: str) -> bool:
-    """Whether a question or a document may well be English, as are names, code and numbers alone.
+    """Whether a question or a document is probably English; names, code and numbers alone count as English.
 
-    False in another script; with at least two common words of other languages, a tenth of all and twice those of
-    English; and where the first word asks in another language and no word is English alone.
+    False in another script; if common words of other languages are at least two, a tenth of all words and more than
+    twice the English ones; or if the first is another language's question word and no word is only English.
     """
     text = text[:_LONGEST].lower()
     words = _WORD.findall(text)
     english = sum(word in ENGLISH for word in words)
     others = sum(character > "\u024f" for word in words for character in word)
     latin = sum(map(len, words)) - others
-    # A sign of Chinese or Japanese is as much as a few letters.
+    # A Chinese or Japanese character is worth a few letters.
     if others >= _FEW and others * (1 if english else 3) > latin:
         return False
     certain = any(word in ENGLISH and word not in _SHARED for word in words)
@@ -45,7 +45,7 @@ def seems_english(text: str) -> bool:
 
 
 _STRAIGHT: Final = str.maketrans(dict.fromkeys("\u2018\u2019\u201a\u02bc", "'") | dict.fromkeys("“”„«»", '"'))
-# White space and punctuation at either end, with the signs of Spanish, Arabic and Chinese.
+# White space and punctuation at either end, including Spanish, Arabic and Chinese marks.
 _START: Final = re.compile(r"^[\s¿¡]+")
 _END: Final = re.compile("[\\s?!.…؟\uff1f\uff01。]+$")
 
@@ -53,7 +53,7 @@ _END: Final = re.compile("[\\s?!.…؟\uff1f\uff01。]+$")
 def canonical_question(question: str) -> str:
     """A question in lower case with single spaces, straight quotes and one question mark at its end.
 
-    The encoders see no capitals anyway, but their tokenizer takes "[SEP]" for a token of its own, and "[sep]" for text.
+    The encoders are uncased anyway, but their tokenizer treats "[SEP]" as a special token, and "[sep]" as text.
     """
     text = question.lower().translate(_STRAIGHT)
     return f"{' '.join(_END.sub('', _START.sub('', text)).split())}?"

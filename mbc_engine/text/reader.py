@@ -1,4 +1,4 @@
-"""Files and streams become documents, one by one, whatever state they are in."""
+"""Reads files and streams, even damaged ones, into documents, one by one."""
 
 import hashlib
 import os
@@ -29,7 +29,7 @@ _Item = TypeVar("_Item")
 class Part:
     """A part of a file that is read again; the pieces of a long row are one part.
 
-    `candidates` are all documents that it may have been read as, after their `text_column`, the default one first.
+    `candidates` are all documents that it may have been read as, each with its `text_column`, the default first.
     """
 
     def __init__(self, name: str, candidates: Iterator[tuple[str | None, Document]]) -> None:
@@ -51,19 +51,19 @@ class Part:
         return default
 
     def candidates(self) -> Iterator[tuple[str | None, Document]]:
-        """Made as they are asked for, as most parts are passed over, and kept for the next piece."""
+        """Created lazily, as most parts are skipped, and kept for the next piece."""
         self._candidates, again = tee(self._candidates)
         return again
 
 
 def read_file(path: Path, text_column: str | None = None) -> Iterator[Document | Skipped]:
-    """The documents of one file, in order, read as they are asked for.
+    """The documents of one file, in order, read lazily.
 
-    A bad row comes as `Skipped` in its place. If the file cannot be read to its end, the last item is a `Skipped` with
-    the source of the documents before it, which stay good.
+    A bad row yields a `Skipped` in its place. If the file cannot be read to its end, the last item is a `Skipped` with
+    the source of the documents before it, which remain valid.
 
     `text_column` is the field that holds the text of a row; None for `text`, `content` or `body`, or for all columns of
-    a table that has none of them. It has no meaning in a file without rows.
+    a table that has none of them. It is ignored in a file without rows.
     """
     return _read(path, partial(_documents, text_column=text_column))
 
@@ -74,9 +74,9 @@ def reread_file(path: Path) -> Iterator[Part | Skipped]:
 
 
 def find_text_column(path: Path, digests: Mapping[str, str]) -> str | None:
-    """The `text_column` that a file was read with; None for the default, or if it cannot be found out.
+    """The `text_column` that a file was read with; None for the default, or if it cannot be determined.
 
-    `digests`, which may be shortened, are of documents read from it, by their parts. Some rows may have changed since.
+    `digests`, which may be truncated, are of documents read from it, by part. Some rows may have changed since.
     """
     rows = {named_whole(part) for part in digests}
     found: list[str | None] = []
@@ -87,7 +87,7 @@ def find_text_column(path: Path, digests: Mapping[str, str]) -> str | None:
                 for column, document in item.candidates()
                 if document.part in digests and document.digest.startswith(digests[document.part])
             ]
-            # Two columns may hold the same in one row: a later row decides which it was.
+            # Two columns may be equal in one row: a later row decides between them.
             found = [column for column in found if column in columns] or found or columns
             if len(set(found)) == 1:
                 break
@@ -99,7 +99,7 @@ def _read(
 ) -> Iterator[_Item | Skipped]:
     source = os.path.realpath(path)
     try:
-        # Before it is opened, as opening a pipe would wait for ever.
+        # Before it is opened, as opening a pipe would block forever.
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
             raise UnreadableFile("is not a regular file")
@@ -130,10 +130,9 @@ def read_stream(stream: BinaryIO, name: str = "stdin") -> Iterator[Document | Sk
 
 
 def read_document(source: str, part: str = "", digest: str = "") -> Document | None:
-    """One document again, as its file has it now; its digest says whether it has changed. None if it is gone.
+    """Read one document again from its file; its digest says whether it has changed. None if it is gone.
 
-    Reads the file up to the document; of the fields of a row, takes the one that gives a digest beginning with
-    `digest`.
+    Reads the file up to the document; for a row, uses the field that gives a digest beginning with `digest`.
     """
     for item in reread_file(Path(source)):
         if isinstance(item, Part) and item.may_hold(part) and (document := item.find(part, digest)):
@@ -186,7 +185,7 @@ def _pieces(
     for number, text in enumerate(texts, 1):
         done += len(text)
         if text.strip():
-            # No text holds a zero, so none can imitate the date; the format's name says that it is a piece.
+            # Texts contain no NUL, so none can imitate the date; the format's name marks it as a piece.
             digest = _digest(f"{format.name} piece", f"{content.date}\0{text}".encode())
             position = start + (end - start) * done // len(content.text)
             part = piece_name(content.part, number)

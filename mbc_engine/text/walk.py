@@ -1,4 +1,4 @@
-"""The files a person means: the named ones and the readable ones in named folders, less what patterns leave out."""
+"""Finds the files to read: the named ones and the readable ones in named folders, except ignored ones."""
 
 import os
 import re
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 IGNORE_FILE = ".mbcignore"
 _MOST_BYTES = 1 << 20
-# What a pattern cannot hold, or not with its own meaning: line ends, and blanks at its end.
+# What a pattern cannot express: line ends and trailing blanks.
 _UNWRITABLE = re.compile(r"[\n\r]|\s(?=\s*$)")
 
 # A folder, with a separator at the end, and the patterns for everything below it.
@@ -32,7 +32,7 @@ def _parse_ignore(folder: str, patterns: Iterable[str]) -> Ignore:
 
     try:
         return os.path.join(folder, ""), GitIgnoreSpec.from_lines(patterns)
-    except (ValueError, re.error) as error:  # of a range such as [z-a], re.error
+    except (ValueError, re.error) as error:  # re.error from a range such as [z-a]
         raise UnreadableFile(f"cannot be used: {error}") from error
 
 
@@ -54,10 +54,10 @@ def _is_ignored(path: str, is_folder: bool, ignores: Iterable[Ignore]) -> bool:
 
 
 def ignore_path(path: Path) -> tuple[Path, str | None]:
-    """Make walks leave a file out, by a rule in the `.mbcignore` of its folder.
+    """Make walks ignore a file, by a rule in the `.mbcignore` of its folder.
 
-    Returns the `.mbcignore`, and the pattern that was added to it; None if it leaves the file out already. Raises
-    DataError if the `.mbcignore` cannot be read, used or written.
+    Returns the `.mbcignore` and the pattern that was added to it, None if it already ignores the file. Raises DataError
+    if the `.mbcignore` cannot be read, used or written.
     """
     named = path.parent / IGNORE_FILE
     file = Path(os.path.realpath(named))
@@ -104,8 +104,8 @@ def find_files(paths: Sequence[Path], ignore: Sequence[str] = (), *, stop: threa
     with what has been found.
 
     Patterns are in the syntax of .gitignore, relative to each named folder; those in a folder's `.mbcignore` apply to
-    what `ignore` does not match, and those of outer folders to what the inner ones do not match. Raises DataError if one
-    of `paths` does not exist or cannot be accessed, or a pattern is invalid.
+    what `ignore` does not match, and those of outer folders to what the inner ones do not match. Raises DataError if
+    one of `paths` does not exist or cannot be accessed, or a pattern is invalid.
     """
     require_paths(paths)
     met = list(_walk(paths, ignore, stop))

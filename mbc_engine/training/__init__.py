@@ -1,1 +1,1 @@
-"""Training: data, states, objective, loop, snapshots."""
+"""Training: data, token states, objective, loop, snapshots."""

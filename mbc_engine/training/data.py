@@ -1,4 +1,4 @@
-"""A training set: distinct documents, the questions about them, the order of each epoch, and the texts' token states."""
+"""A training set: distinct documents, questions about them, the order of each epoch, and the texts' token states."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ from mbc_engine.paper.amortizer import TextEncoder
 
 @dataclass(frozen=True)
 class Batch:
-    """Numbers of K questions and of the U distinct documents they are about; `own` are each one's place in these."""
+    """Indices of K questions and of their U distinct documents; `own` gives each question's place in `documents`."""
 
     examples: list[int]
     documents: list[int]
@@ -41,7 +41,7 @@ class TrainingSet:
         return len(self.questions)
 
     def steps(self, batch_size: int) -> int:
-        """Batches in an epoch; a last partial one is left out, unless it is the only one."""
+        """Batches per epoch; a final partial one is dropped unless it is the only one."""
         return max(1, len(self) // batch_size)
 
     def epoch(self, epoch: int, batch_size: int, *, seed: int, skip: int = 0) -> Iterator[Batch]:
@@ -58,9 +58,10 @@ class TrainingSet:
 
 
 class TextStates:
-    """Token states of texts by their number: computed each time, so that gradients reach the encoder, or cached.
+    """Token states of texts by index: computed each time, so that gradients reach the encoder, or cached.
 
-    The `cache` folder is for a frozen encoder: a file of half-precision rows, one row a token, named by what it holds.
+    The `cache` folder is for a frozen encoder: a file of half-precision rows, one per token, named by a hash of the
+    encoder and the texts.
     """
 
     BATCH = 64
@@ -77,7 +78,7 @@ class TextStates:
         self._width: int = encoder.amortizer.pretrained.config.hidden_size
         special = encoder.tokenizer.num_special_tokens_to_add()
         counts = [min(count + special, encoder.window) for count in encoder.chunker.token_counts(list(texts))]
-        # Texts of one length lie together, so that batches need no padding.
+        # Texts of equal length are stored together, so that batches need no padding.
         self._order = sorted(range(len(texts)), key=lambda index: (counts[index], index))
         self._counts = np.array(counts)
         starts = np.concatenate([[0], np.cumsum(self._counts[self._order])])
@@ -86,12 +87,12 @@ class TextStates:
         self._start[self._order] = starts[:-1]
 
     def fill(self) -> Iterator[Progressed]:
-        """Compute the missing states of a cache; goes on where an interrupted one ended."""
+        """Compute the missing states of a cache, resuming an interrupted run."""
         if not self._is_cached:
             return
         make_private_folder(self._path.parent)
         row_bytes = 2 * self._width
-        # A second training on the same texts waits for the first to have computed them.
+        # A second training on the same texts waits until the first has computed them.
         with FileLock(self._path.with_suffix(".lock")), self._path.open("ab") as file:
             done = len(self._texts)
             if file.tell() < self._rows * row_bytes:

@@ -1,4 +1,4 @@
-"""The end-to-end objective (paper, section 3.5, algorithm 1), optional routing and reconstruction losses, and a step."""
+"""The end-to-end objective (paper, section 3.5, algorithm 1), optional routing and reconstruction losses, a step."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
@@ -22,11 +22,11 @@ from mbc_engine.training.processes import Processes, Share
 
 @dataclass(frozen=True)
 class Losses:
-    """The losses of a batch. Of several processes each has its share of them; they add up to those of the batch.
+    """The losses of a batch. With several processes, each has a share; the shares add up to the batch's losses.
 
-    `total` is what is minimised, with gradient. `figures` are its parts, not weighted yet, and what else `TrainStep`
-    reports: the fraction of questions whose own document scores highest, if there is a router, and the share of the
-    documents' energy that distinguishes them. `quantized` is None while there are no codes.
+    `total` is what is minimised, with gradient. `figures` has its unweighted parts, and what else `TrainStep` reports:
+    the fraction of questions whose own document scores highest, if there is a router, and the share of the documents'
+    energy that distinguishes them. `quantized` is None while there are no codes.
     """
 
     questions: int
@@ -52,9 +52,9 @@ class Objective(nn.Module):
         self.documents, self.questions = documents, questions
 
     def forward(self, batch: Batch, chance: torch.Generator) -> Losses:
-        """Losses of a batch, whichever part of it falls to this process: the bank is the batch's own documents.
+        """This process's share of a batch's losses; the bank is the batch's own documents.
 
-        `chance` is for draws that all processes have to make alike.
+        `chance` is for draws that must be the same in all processes.
         """
         model, weights, processes = self.model, self.settings.losses, self.processes
         vectors = self._document_vectors(batch.documents, chance)
@@ -63,7 +63,7 @@ class Objective(nn.Module):
 
         share = processes.share(len(batch.examples))
         places = share.worked_on
-        # All questions, since they may be centred by what they have in common.
+        # All questions, since centring may use their statistics.
         amortizer = model.questions.amortizer
         readout = amortizer.readout(*self.questions.states([batch.examples[place] for place in share.places]))
         question = amortizer.centre(processes.gathered(readout, share.total))[places]
@@ -72,11 +72,11 @@ class Objective(nn.Module):
         modulation = model.aggregator(question, self._bank(memory, own, places, scores, chance)).modulation
         written = batch.documents[: weights.reconstruction_documents or None] if weights.reconstruction else []
         written_share = processes.share(len(written))
-        # At once: the weights that make prefixes are large, and so is their gradient.
+        # In one pass: the prefix network's weights are large, and so is their gradient.
         prefix = model.prefix(torch.cat([modulation, memory[written_share.worked_on]]))
         asked, rest = prefix.of(slice(len(places))), prefix.of(slice(len(places), None))
         question_loss = self._shared_loss(asked, self._asked(batch.examples, places), share)
-        # Every process has the whole codebook loss.
+        # Every process computes the whole codebook loss.
         vq_loss = quantized.loss / processes.count if quantized is not None else vectors.new_zeros(())
         routing_loss = reconstruction_loss = vectors.new_zeros(())
         figures = {"document_variance": document_variance(vectors.detach())}
@@ -105,10 +105,10 @@ class Objective(nn.Module):
         return Losses(len(batch.examples), total, figures, quantized)
 
     def _document_vectors(self, documents: list[int], chance: torch.Generator) -> Tensor:
-        """Phi of documents [U, T, D]; under back-propagation dropout a random share, never all, has no gradient."""
+        """Phi of documents [U, T, D]; with back-propagation dropout, a random share, never all, has no gradient."""
         amortizer, share = self.model.documents.amortizer, self.processes.share(len(documents))
         numbers = [documents[place] for place in share.places]
-        # Each process leaves out its own part, so that all of them have equally much to do.
+        # Each process drops from its own share, so that all have equally much to do.
         dropped = min(round(len(numbers) * self.settings.backprop_dropout), len(numbers) - 1)
         if dropped:
             order = torch.randperm(len(numbers), generator=chance).tolist()
@@ -123,7 +123,7 @@ class Objective(nn.Module):
     def _bank(
         self, memory: Tensor, own: Tensor, places: list[int], scores: Tensor | None, chance: torch.Generator
     ) -> Tensor:
-        """What questions read: all documents [1, U·T, D], or each its own and the best others [K, k·T, D]."""
+        """What questions read: all documents [1, U·T, D], or for each its own and the best others [K, k·T, D]."""
         count = self.settings.bank_documents
         if not count or count >= len(memory):
             return memory.flatten(0, 1).unsqueeze(0)
@@ -151,7 +151,7 @@ class Objective(nn.Module):
 
 
 def clip_gradients(parameters: Iterable[nn.Parameter], most: float) -> None:
-    """Scale gradients, some of which processes may hold in parts, down to a norm of `most` together."""
+    """Clip gradients, some of which may be sharded, to a total norm of `most`."""
     parts: list[nn.Parameter] = []
     whole: list[nn.Parameter] = []
     for parameter in parameters:
@@ -168,14 +168,14 @@ def clip_gradients(parameters: Iterable[nn.Parameter], most: float) -> None:
 
 
 def adam(model: MBC, rate: float) -> torch.optim.Optimizer:
-    """Adam for whatever trains; the codebook is a group of its own, since it is never held in parts."""
+    """Adam for all trainable parameters; the codebook is a group of its own, since it is never sharded."""
     books = [] if model.codebook is None else [model.codebook.books]
     others = [value for value in model.parameters() if value.requires_grad and all(value is not own for own in books)]
     return torch.optim.Adam([{"params": group} for group in (others, books) if group], lr=rate, fused=True)
 
 
 def learning_rate(step: int, total: int, settings: TrainingSettings) -> float:
-    """Linear warm-up over the first share of the steps, then constant (paper, section 4.3.1), at last linear decay."""
+    """Linear warm-up over the first share of the steps, then constant (paper, section 4.3.1), finally linear decay."""
     warmup, decay = (max(1, round(total * share)) for share in (settings.warmup, settings.decay))
     falling = (total - step) / decay if settings.decay else 1.0
     return settings.learning_rate * min(1.0, (step + 1) / warmup, falling)
@@ -184,7 +184,7 @@ def learning_rate(step: int, total: int, settings: TrainingSettings) -> float:
 def optimiser_step(
     objective: Objective, optimizer: torch.optim.Optimizer, batch: Batch, chance: torch.Generator, *, rate: float
 ) -> tuple[list[Losses], int]:
-    """Learn from a batch, in `accumulate` forward passes over parts of it, each with its own bank.
+    """Take a step on a batch, in `accumulate` forward passes over parts of it, each with its own bank.
 
     Returns the losses of each pass, and how many dead codes were reset.
     """
@@ -203,7 +203,7 @@ def optimiser_step(
                 codebook = model.require_codebook()
                 codebook.update_usage(losses.quantized.codes)
                 resets += codebook.reset_dead(losses.quantized.residuals, chance) if settings.reset_codes else 0
-            # Gradients become the mean over the processes, whose losses add up.
+            # Gradients are averaged over the processes, whose losses add up.
             processes.accelerator.backward(losses.total * (processes.count * len(part) / len(batch.examples)))
         passes.append(losses)
     clip_gradients(model.parameters(), settings.clip)
@@ -213,12 +213,12 @@ def optimiser_step(
 
 
 def mean_losses(passes: Sequence[Losses], processes: Processes) -> dict[str, Any]:
-    """The losses of a step's passes and of all processes, by their names in `TrainStep`."""
+    """The losses of a step over its passes and all processes, by their names in `TrainStep`."""
     questions = sum(losses.questions for losses in passes)
     means = {
         name: sum(losses.figures[name] * losses.questions for losses in passes) / questions
         for name in passes[0].figures
     }
-    variance = means.pop("document_variance")  # of the whole batch in every process
+    variance = means.pop("document_variance")  # already of the whole batch in every process
     summed = dict(zip(means, processes.summed([*means.values()]), strict=True))
     return {"route_accuracy": None, **summed, "document_variance": variance}

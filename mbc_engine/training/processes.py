@@ -1,8 +1,8 @@
 """The processes that train together, started by `accelerate launch`, or the only one.
 
 Each encodes its share of a batch's documents and answers its share of the questions; what depends on the whole batch
-(the bank, centring, codes) sees all of it in every process, in one order. So the losses of all processes add up to those
-of one process with the whole batch.
+(the bank, centring, codes) sees all of it in every process, in the same order. So the losses of all processes add up to
+those of one process with the whole batch.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -32,7 +32,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Share:
-    """A process's part of `total` items: its `own` first `places`, then the last item, so that all take equally many."""
+    """A process's part of `total` items: the first `own` of `places`, padded with the last item to a common length."""
 
     places: list[int]
     own: int
@@ -40,16 +40,16 @@ class Share:
 
     @property
     def worked_on(self) -> list[int]:
-        """The own places; a process without any works on a stand-in, since all have to take the same steps."""
+        """Its own places, or a stand-in if it has none, since all processes must take the same steps."""
         return self.places[: max(self.own, 1)]
 
     def weight(self, count: float, total: float) -> float:
-        """What a mean over `count` parts of the items worked on weighs among `total` of all processes."""
+        """The weight of this process's mean over `count` elements, of `total` in all processes."""
         return count / total if self.own else 0.0
 
 
 class Processes:
-    """What the processes need from each other. There are `count` of them, this one has number `rank`, from 0."""
+    """Communication between the `count` processes; this one has number `rank`, from 0."""
 
     def __init__(self, accelerator: Accelerator, device: torch.device) -> None:
         self.accelerator, self.device = accelerator, device
@@ -67,9 +67,9 @@ class Processes:
     def prepare(
         self, training: nn.Module, optimizer: torch.optim.Optimizer, whole: nn.Module | None
     ) -> torch.optim.Optimizer:
-        """Wrap what trains as the launch asks for, to be used by `inside` from here on; returns the optimiser to use.
+        """Wrap what trains as the launch requires, for use by `inside`; returns the optimiser to use.
 
-        `whole` is a part of it that every process keeps whole: it is written to by other means than gradients.
+        `whole` is a part that is never sharded, since not only gradients change it.
         """
         if self.shards and whole is not None:
             self.accelerator.state.fsdp_plugin.ignored_modules = [whole]
@@ -77,14 +77,14 @@ class Processes:
         return own  # type: ignore[no-any-return]
 
     def inside(self, work: Callable[..., Result], *arguments: Any) -> Result:
-        """Do work where parameters are whole, and their gradients will be those of all processes."""
+        """Do work with whole parameters, whose gradients are then synchronised over all processes."""
         result: Result = self._inside(work, *arguments)
         if self.shards and not torch.is_grad_enabled():
-            self._inside.reshard()  # what is to be learned from comes back in parts by itself, after the way back
+            self._inside.reshard()  # with gradients, the backward pass does it
         return result
 
     def without_exchange(self) -> AbstractContextManager[None]:
-        """Inside, gradients add up in each process; they are exchanged the next time after it."""
+        """A context in which gradients add up locally; the next backward pass after it synchronises them."""
         return self.accelerator.no_sync(self._inside)  # type: ignore[no-any-return]
 
     def share(self, total: int) -> Share:
@@ -101,9 +101,9 @@ class Processes:
 
     @torch.no_grad()
     def agree_on(self, fitted: Iterable[Tensor]) -> None:
-        """Give what all processes fitted, each by itself, the main process's numbers.
+        """Replace what each process fitted by itself with the main process's values.
 
-        A GPU adds up in any order, and what follows from the last digit (clusters, signs) may be something else.
+        GPUs sum in any order, and what depends on the last digit (clusters, signs) may differ.
         """
         for value in fitted if self.count > 1 else ():
             distributed.broadcast(value, 0)
@@ -123,7 +123,7 @@ class Processes:
 
 
 class _Inside(nn.Module):
-    """Does work in a `forward`, which is what those who wrap modules know about."""
+    """Does work in a `forward`, the method that DDP and FSDP wrap."""
 
     def __init__(self, training: nn.Module) -> None:
         super().__init__()
@@ -134,21 +134,21 @@ class _Inside(nn.Module):
 
 
 def processes_on(device: str, *, trackers: Sequence[str] = (), folder: Path | None = None) -> Processes:
-    """The processes of this launch, or the only one; of several on GPUs each has a GPU of its own.
+    """The processes of this launch, or the only one; on GPUs, each of several has its own.
 
-    Trackers, by the names that accelerate knows, keep their files in `folder`. Raises ConfigError if the launch asks
-    for something that a training here cannot do.
+    Trackers, by accelerate's names, keep their files in `folder`. Raises ConfigError if the launch asks for something
+    that training does not support.
     """
     accelerator = Accelerator(
         cpu=is_launched() and device == "cpu",
         device_placement=False,
         log_with=list(trackers) or None,
         project_dir=folder,
-        # The training knows by itself what is computed in which precision, and what a loss weighs.
+        # Training handles precision and the weights of losses itself.
         mixed_precision="no",
         gradient_accumulation_plugin=GradientAccumulationPlugin(num_steps=1),
         kwargs_handlers=[
-            # The router, or a codebook not in use yet, may have no part in a loss.
+            # The router, or a codebook not in use yet, may not contribute to a loss.
             DistributedDataParallelKwargs(find_unused_parameters=True),
             InitProcessGroupKwargs(timeout=_PATIENCE),
         ],
@@ -165,7 +165,7 @@ def processes_on(device: str, *, trackers: Sequence[str] = (), folder: Path | No
 
 
 class _Gather(torch.autograd.Function):
-    """Concatenates tensors of one shape from all processes; what flows back to each is the sum over all of them."""
+    """Concatenates equally shaped tensors from all processes; each one's gradient is the sum over all processes."""
 
     @staticmethod
     def forward(ctx: Any, shares: Tensor, rank: int, count: int) -> Tensor:

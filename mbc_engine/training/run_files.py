@@ -1,4 +1,4 @@
-"""A run's files while a training is at work: its lock, its model, and the snapshot it resumes from to the bit."""
+"""A run's files during training: its lock, its model, and the snapshot from which it resumes bit-identically."""
 
 import shutil
 from ast import literal_eval
@@ -23,13 +23,13 @@ from mbc_engine.runs.training_runs import CONFIG, EVENTS, LOCK, MODEL, SNAPSHOT,
 
 @contextmanager
 def at_work(run: Path) -> Iterator[None]:
-    """Inside, the run's folder is this training's alone. Raises ConfigError if it is another's, or unusable."""
+    """Hold a run's folder exclusively. Raises ConfigError if another training has it, or it is unusable."""
     try:
         run.mkdir(parents=True, exist_ok=True)
-        lock = work_lock(run / LOCK)  # which the system lifts when the process ends, however
+        lock = work_lock(run / LOCK)  # released by the system however the process ends
         lock.acquire()
         try:
-            make_request(run, None)  # what was asked of an earlier training is over
+            make_request(run, None)  # drops requests to an earlier training
             yield
         finally:
             make_request(run, None)
@@ -46,7 +46,7 @@ def at_work(run: Path) -> Iterator[None]:
 
 
 def keep_model(model: MBC, config: Config, run: Path, *, writes: bool) -> None:
-    """Make the present model the run's model, whole or not at all; for `writes` see `save_model`."""
+    """Replace the run's model with the current one, completely or not at all; for `writes` see `save_model`."""
     folder = run / MODEL
     new, old = folder.with_name("model-new"), folder.with_name("model-old")
     if writes:
@@ -55,14 +55,14 @@ def keep_model(model: MBC, config: Config, run: Path, *, writes: bool) -> None:
     if not writes:
         return
     if folder.exists():
-        shutil.rmtree(old, ignore_errors=True)  # left by a kill after the last replacement
+        shutil.rmtree(old, ignore_errors=True)  # left if the process was killed after the last replacement
         folder.rename(old)
     new.rename(folder)
     shutil.rmtree(old, ignore_errors=True)
 
 
 def recover_model(run: Path) -> None:
-    """Finish a replacement of the run's model that was cut off in the middle."""
+    """Put the run's model back if its replacement was interrupted."""
     folder = run / MODEL
     old = folder.with_name("model-old")
     if not folder.exists() and old.exists():
@@ -71,10 +71,10 @@ def recover_model(run: Path) -> None:
 
 @dataclass(frozen=True)
 class TrainingState:
-    """Where a training stands after `step` optimiser steps.
+    """A training's progress after `step` optimiser steps.
 
-    `best_loss` is the lowest of the validations so far, in nats, and `best_epoch` its epoch, None and -1 before the
-    first; `events` the bytes of the event log that belong to these steps.
+    `best_loss` is the lowest validation loss so far, in nats, and `best_epoch` its epoch, None and -1 before the first;
+    `events` is the size in bytes of the event log up to this step.
     """
 
     step: int
@@ -88,7 +88,7 @@ class TrainingState:
 def save_snapshot(
     path: Path, model: MBC, optimizer: torch.optim.Optimizer, state: TrainingState, *, writes: bool = True
 ) -> None:
-    """Write everything that changes in training, whole or not at all; for `writes` see `save_model`."""
+    """Atomically write everything that changes in training; for `writes` see `save_model`."""
     tensors = {f"model.{name}": value for name, value in trained_state(model).items()}
     tensors |= {f"lora.{name}": value for name, value in _lora(model).items()}
     tensors |= optimiser_tensors(dict(model.named_parameters()), optimizer)
@@ -98,7 +98,7 @@ def save_snapshot(
 
 
 def load_snapshot(path: Path, model: MBC, optimizer: torch.optim.Optimizer) -> TrainingState:
-    """Restore model and optimiser, and return where training stood. Raises ModelError if it is of another model."""
+    """Restore model and optimiser, and return the training's progress. Raises ModelError if it is of another model."""
     with safe_open(path, framework="pt") as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         notes = file.metadata()
@@ -128,5 +128,5 @@ def require_no_run(folder: Path) -> None:
 
 
 def require_start(start: Path) -> None:
-    """Raise ConfigError if a training cannot start from the model in a folder, which is none of the paper's method."""
+    """Raise ConfigError if training cannot start from the model in a folder: it is not one of the paper's method."""
     parse_config((start / CONFIG).read_text(), str(start / CONFIG))

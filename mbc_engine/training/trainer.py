@@ -1,4 +1,4 @@
-"""The training loop (paper, algorithm 1) as a generator of events, resumable to the bit."""
+"""The training loop (paper, algorithm 1) as a generator of events; resuming is bit-identical."""
 
 import threading
 import time
@@ -38,9 +38,9 @@ from mbc_engine.training.warm_start import (
     validate,
 )
 
-# How long the end of a pause may go unnoticed.
+# How often a paused training checks for the end of the pause.
 _PAUSE_SECONDS: Final = 0.2
-# Codes' usage is shown once a second at most. Writing waits for the disk, and may take no more of the time than this.
+# Code usage is written once a second at most. Writing waits for the disk, and may take at most this share of the time.
 _USAGE_SECONDS: Final = 1.0
 _USAGE_SHARE: Final = 0.01
 
@@ -58,16 +58,16 @@ def train(
     trackers: Sequence[str] = (),
     stop: threading.Event | None = None,
 ) -> Iterator[events.Event]:
-    """Train a model and keep the best validated one in `run/model`; without `validation`, the last one.
+    """Train a model and keep the one with the best validation loss in `run/model`; without `validation`, the last one.
 
-    Between two steps it pauses or stops, if `make_request` asks for it. All processes that `accelerate launch` started
-    together call this alike; the first one writes and yields events, the others yield nothing.
+    Training pauses or stops between steps if `make_request` asks for it. All processes started by `accelerate launch`
+    call this with the same arguments; the main one writes and yields events, the others yield nothing.
 
-    States of frozen encoders are kept in `cache`, training starts from the weights of the model folder `start`, and
-    `trackers` are names that accelerate knows, such as tensorboard. Setting `stop` ends it after the step in progress.
+    States of frozen encoders are cached in `cache`, training starts from the weights in the model folder `start`, and
+    `trackers` are accelerate's names, such as tensorboard. Setting `stop` ends training after the step in progress.
 
-    Raises ConfigError if the run exists and `resume` is False, the settings do not fit together or cannot be started
-    from, a tracker is not installed, or the run's files cannot be written; DataError without examples; ModelError if a
+    Raises ConfigError if the run exists and `resume` is False, settings are incompatible or `start` is unsuitable, a
+    tracker is not installed, or the run's files cannot be written; DataError if there are no examples; ModelError if a
     pretrained part is missing.
     """
     require_trackers(trackers)
@@ -97,7 +97,7 @@ def train(
 
 
 def require_trackers(names: Sequence[str]) -> None:
-    """Raise ConfigError if a tracker is not installed, or not known at all."""
+    """Raise ConfigError if a tracker is unknown or not installed."""
     available = sorted(str(name) for name in get_available_trackers())
     for name in names:
         if name not in available:
@@ -123,7 +123,7 @@ def _dotted(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return dotted
 
 
-# What comes after a step; of what several processes wish for, all do the highest.
+# What comes after a step; if processes differ, all do the highest.
 _STEP, _SNAPSHOT, _PAUSE, _STOP = range(4)
 
 
@@ -152,7 +152,7 @@ class _Training:
         elif is_new:
             fit_value_scale(self.model, [example.text for example in examples])
         if processes.device.type == "cpu":
-            # At training's lengths plain attention is several times faster there than the fused kernel.
+            # At training's lengths, plain attention is several times faster on a CPU than the fused kernel.
             self.model.base.model.set_attn_implementation("eager")
         if self.settings.gradient_checkpointing:
             checkpoint_layers(self.model)
@@ -176,7 +176,7 @@ class _Training:
         self.is_fresh = start is None
 
     def all_events(self, log: EventLog | None) -> Iterator[events.Event]:
-        """Everything that happens, until the last epoch or a stop; `log` is the main process's, which alone writes."""
+        """All events until the last epoch or a stop; `log` is None except in the main process, which alone writes."""
         is_resumed = (self.run / SNAPSHOT).exists()
         if is_resumed:
             if log is not None:
@@ -189,7 +189,7 @@ class _Training:
             yield self._changed("stopped")
             return
         if log is None:
-            yield from chain(self.documents.fill(), self.questions.fill())  # another machine may still have to
+            yield from chain(self.documents.fill(), self.questions.fill())  # another machine's cache may be incomplete
         if self.settings.pca_start and self.is_fresh and not is_resumed:
             torch.manual_seed(self.settings.seed)
             start_from_pca(self.model, self.documents, len(self.data.documents))
@@ -222,7 +222,7 @@ class _Training:
         return False
 
     def _is_flat(self, epoch: int) -> bool:
-        """Whether the best validated epoch is `patience` epochs ago."""
+        """Whether `patience` epochs have passed since the best validation."""
         best, patience = self.state.best_epoch, self.settings.patience
         return bool(patience) and best >= 0 and epoch > best + patience
 
@@ -233,7 +233,7 @@ class _Training:
                 return
 
     def _between_steps(self, log: EventLog | None, *, is_due: bool) -> Generator[events.Event, None, bool]:
-        """A snapshot, if one is due or something is asked for, and what is asked for; True ends the training."""
+        """Save a snapshot if one is due or there is a request, then carry out the request; True ends the training."""
         is_due = is_due or time.monotonic() - self.saved > self.settings.checkpoint_seconds
         action = self._next_action(is_due=is_due)
         if action == _STEP:
@@ -243,7 +243,7 @@ class _Training:
             return False
         if action == _PAUSE:
             yield self._changed("paused")
-            # Not stop.wait(): a signal handler may set the event, and would wait for the lock that wait() holds.
+            # Not stop.wait(): a signal handler that sets the event would deadlock on the lock that wait() holds.
             while (action := self._next_action()) == _PAUSE:
                 time.sleep(_PAUSE_SECONDS)
             self.began = time.monotonic()
@@ -258,12 +258,12 @@ class _Training:
     def _requested(self) -> int | None:
         if self.stop.is_set():
             return _STOP
-        # Other processes might find what was asked of an earlier training, before the main one has removed it.
+        # Other processes might see a request to an earlier training before the main one has removed it.
         request = request_in(self.run) if self.processes.is_main else None
         return {None: None, "pause": _PAUSE, "stop": _STOP}[request]
 
     def _next_action(self, *, is_due: bool = False) -> int:
-        """What all processes do now: what is asked for, a snapshot if it `is_due` in one of them, or the next step."""
+        """What all processes do now: what was requested, a snapshot if it `is_due` in one of them, or the next step."""
         own = self._requested() or (_SNAPSHOT if is_due else _STEP)
         return self.processes.highest(own)
 
@@ -306,7 +306,7 @@ class _Training:
         )
 
     def _validate(self, epoch: int) -> Iterator[events.Event]:
-        """Score the model; that with the lowest loss so far becomes `run/model`, none in a warm start."""
+        """Score the model; if its loss is the lowest so far, it becomes `run/model`, except in a warm start."""
         self._centre()
         is_last = self.state.step == self.total_steps
         if is_last and self.settings.refit_codes and self.model.is_quantising:
@@ -330,7 +330,7 @@ class _Training:
         yield events.Validated(*figures, *losses)
 
     def _seed(self, rank: int = 0) -> torch.Generator:
-        """Make torch draw the same numbers whenever this rank does this step; returns chance that all ranks share."""
+        """Seed torch for this rank and step; returns a generator that is the same in all ranks."""
         seed = self.settings.seed * 1_000_003 + self.state.step
         torch.manual_seed(seed + (rank << 40))
         return torch.Generator().manual_seed(seed)
@@ -346,7 +346,7 @@ class _Training:
                 self.processes.agree_on(side.amortizer.centring.buffers())
 
     def _fit_codes(self) -> int:
-        """Fit the codebook to the documents' vectors, and return to how many documents."""
+        """Fit the codebook to the documents' vectors; returns how many documents were used."""
         fitted_to = self._without_gradient(fit_codebook, self.model, self.documents, len(self.data.documents))
         book = self.model.require_codebook()
         self.processes.agree_on([*book.parameters(), *book.buffers()])
@@ -369,7 +369,7 @@ class _Training:
 
 
 def _require_trainable(config: Config, examples: Sequence[QAExample], processes: Processes) -> None:
-    """Raise DataError or ConfigError if there is nothing to train on, or the settings do not go with FSDP."""
+    """Raise DataError if there is nothing to train on, ConfigError if the settings do not work with FSDP."""
     if not examples:
         raise DataError("There is nothing to train on.", hint="Give --data a file with questions.")
     is_beside = config.model.documents.frozen or config.model.questions.frozen or config.training.pca_start

@@ -1,4 +1,4 @@
-"""What is taken from the data at once: readouts by PCA, the codebook by k-means, centring; and validation scores."""
+"""Fitting to data without gradients: readouts by PCA, the codebook by k-means, centring; and validation scores."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -21,18 +21,18 @@ _BATCH = 64
 SAMPLE = 8192
 CENTRING_SAMPLE = 2048
 COMPONENTS = 192
-# Texts, and tokens of each, that the size of a layer's values is measured on.
+# Texts, and tokens of each, on which the scale of a layer's values is measured.
 _READ_TEXTS, _READ_TOKENS = 16, 64
-# Columns beside the principal ones start small, so that the first codes are spent on what routes.
+# Columns other than the principal ones start small, so that the first codes are spent on what routing needs.
 OTHER_COLUMNS = 0.1
 
 
 @torch.no_grad()
 def start_from_pca(model: MBC, documents: TextStates, count: int) -> None:
-    """Make both readouts the principal components of the documents' sentence vectors, dealt out over the positions.
+    """Set both readouts to the principal components of the documents' sentence vectors, spread over the positions.
 
-    Position t gets components t, t + T, t + 2T, …, so that every position carries strong and weak ones, and the
-    routing score starts close to the product of sentence vectors. Raises ConfigError for other amortizers than encoders.
+    Position t gets components t, t + T, t + 2T, …, so that every position has strong and weak ones, and routing scores
+    start close to the product of sentence vectors. Raises ConfigError if an amortizer is not encoder-only.
     """
     sides = (model.documents.amortizer, model.questions.amortizer)
     encoders = [side for side in sides if isinstance(side, EncoderAmortizer)]
@@ -49,10 +49,10 @@ def start_from_pca(model: MBC, documents: TextStates, count: int) -> None:
 
 @torch.no_grad()
 def fit_value_scale(model: MBC, texts: Sequence[str]) -> None:
-    """Make the values of a prefix that scales them as large as those that the base LM computes of the first texts, by layer.
+    """Set `value_scale`, if there is one, to the root mean square of the base LM's values on the first texts, by layer.
 
-    SmolLM2's are 0.04 in the first layer and 1.4 in the last. Where a prefix's are far larger, the loss is so steep
-    that steps miss.
+    SmolLM2's is 0.04 in the first layer and 1.4 in the last. If a prefix's values are far larger, the loss is so steep
+    that steps overshoot.
     """
     if model.prefix.value_scale is not None:
         read = model.base.texts.tokens(texts[:_READ_TEXTS], _READ_TOKENS)
@@ -63,9 +63,9 @@ def fit_value_scale(model: MBC, texts: Sequence[str]) -> None:
 
 @torch.no_grad()
 def fit_centring(amortizer: Amortizer, texts: TextStates, count: int) -> None:
-    """Centre by what `count` texts, or a sample of them, have in common now.
+    """Refit centring to `count` texts, or a sample of them.
 
-    The running figures of training lag behind an amortizer that changes quickly, which costs most of its answers.
+    The running statistics of training lag behind a quickly changing amortizer, which costs most of its answers.
     """
     if amortizer.centring is not None:
         was_training = amortizer.training
@@ -75,7 +75,7 @@ def fit_centring(amortizer: Amortizer, texts: TextStates, count: int) -> None:
 
 
 def require_enough(codebook: Codebook, documents: int) -> None:
-    """Raise ConfigError if so many documents make fewer vectors for a book than it has codes."""
+    """Raise ConfigError if this many documents give fewer vectors per codebook than it has codes."""
     vectors = min(documents, SAMPLE) * (1 if codebook.per_position else codebook.tokens)
     if vectors < codebook.num_codes:
         raise ConfigError(
@@ -108,13 +108,13 @@ def _sample(count: int, most: int) -> Iterator[list[int]]:
 
 @torch.no_grad()
 def validate(model: MBC, questions: Sequence[QAExample], others: Sequence[str], processes: Processes) -> Scores:
-    """Scores and loss of all questions, at least one, asked of a memory of all their documents; each process asks a share.
+    """Scores and losses of one or more questions, asked of a memory of all their documents; each process asks a share.
 
     `others` are documents that no question is about, for the loss with a wrong bank.
     """
     model.eval()
     share = processes.share(len(questions))
-    # Stand-ins are asked too: with parameters in parts, all processes have to take the same steps.
+    # Stand-ins are asked too: with sharded parameters, all processes must take the same steps.
     asked = [questions[place] for place in share.places]
     outcomes = processes.inside(lambda: list(ask_all(model, questions, asked=asked)))
     banks = list(dict.fromkeys(example.text for example in questions)), others

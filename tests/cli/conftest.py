@@ -1,4 +1,4 @@
-"""A tiny model in a folder, files to memorise, banks made by hand, and a home of its own for every test."""
+"""A tiny model in a folder, files to memorise, handmade banks, and a separate home for every test."""
 
 import hashlib
 import json
@@ -22,12 +22,12 @@ Run = Callable[..., Result]
 
 @pytest.fixture(autouse=True)
 def only_its_own_tests_cover_the_engine(no_cover: None) -> None:
-    """A line of the engine counts as tested if a test of the engine runs it; and counting makes tests slower."""
+    """Only the engine's own tests count towards its coverage; measuring it also slows tests down."""
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working folder and the user's folders lie in `tmp_path`; nothing is taken from the real environment."""
+    """The working folder and the user's folders are in `tmp_path`; nothing comes from the real environment."""
     for name in (
         "MBC_BANK",
         "MBC_DEVICE",
@@ -88,7 +88,7 @@ def notes(home: Path) -> Path:
 
 @pytest.fixture
 def ingest(mbc: Run, model: Path) -> Run:
-    """Runs `mbc ingest` with the tiny model, files being read in this process."""
+    """Runs `mbc ingest` with the tiny model, reading files in this process."""
 
     def run(*arguments: object, stdin: bytes | None = None) -> Result:
         return mbc("ingest", *arguments, "--model", model, "--workers", 0, stdin=stdin)
@@ -115,7 +115,7 @@ def questions(home: Path, examples: Callable[[int], list[QAExample]]) -> Path:
 
 @pytest.fixture
 def record() -> Callable[..., Document]:
-    """A document of a content: `record("/a.txt", "Ada")`."""
+    """Makes a document from its content: `record("/a.txt", "Ada")`."""
 
     def make(source: str, content: str, part: str = "", date: str | None = None) -> Document:
         return Document(source, part, "", hashlib.sha256(content.encode()).hexdigest(), len(content), date)

@@ -124,7 +124,7 @@ def test_what_is_typed_wrongly_is_an_error_in_two_lines(mbc, command, said):
     assert len(result.stderr.splitlines()) == 2
 
 
-def test_a_missing_argument_is_told_with_an_example(mbc):
+def test_a_missing_argument_is_reported_with_an_example(mbc):
     assert mbc("ingest").stderr.splitlines()[1] == ("  See `mbc ingest --help`, for example: mbc ingest ~/notes")
 
 
@@ -194,7 +194,7 @@ def test_main_prints_what_the_terminal_cannot_show_as_escapes(tmp_path):
 
 
 @pytest.mark.parametrize("closing", ["", "sys.stdin = None; "])
-def test_main_reads_what_is_not_text_as_marks(closing):
+def test_main_replaces_invalid_utf8_in_stdin(closing):
     script = f"import sys; from mbc_cli.app import main; {closing}sys.argv[1:] = ['--version']\ntry: main()\n"
     script += "finally: print(ascii(sys.stdin and sys.stdin.read()))"
     environment = {"PYTHONPATH": ":".join(sys.path), "PYTHONIOENCODING": "utf-8:strict"}

@@ -6,7 +6,7 @@ ADA, BRUNO = "/notes/ada.txt", "/notes/bruno.md"
 
 
 @pytest.fixture
-def made(make_bank, record):
+def small_bank(make_bank, record):
     """Two documents in two files, one of them also a row of a third."""
     return make_bank(
         "made.mbc",
@@ -16,39 +16,39 @@ def made(make_bank, record):
     )
 
 
-def test_info_tells_sizes_and_model(mbc, made):
-    shown = mbc("bank", "info", "--bank", made).stdout
-    assert "2 documents from 3 origins, 8 chunks" in shown
-    assert "6 bits: 2 tokens of 8 codes" in shown
-    assert "3 wide, one codebook for all" in shown
-    assert "6 B, 0.75 bytes a chunk" in shown
-    assert "as float32  the vectors would take 192 B, 32 times the codes" in shown
-    assert "text        not kept\n" in shown
-    assert "the codebook, 96 B, is in the model\n" in shown
-    assert "a document  " in shown
-    assert "read from 4 bytes on average\n" in shown
-    assert "; smaller from 28,672 documents on\n" in shown
-    lines = {line.split("  ")[0]: line.split()[-2:] for line in shown.splitlines()}
+def test_info_tells_sizes_and_model(mbc, small_bank):
+    output = mbc("bank", "info", "--bank", small_bank).stdout
+    assert "2 documents from 3 origins, 8 chunks" in output
+    assert "6 bits: 2 tokens of 8 codes" in output
+    assert "3 wide, one codebook for all" in output
+    assert "6 B, 0.75 bytes a chunk" in output
+    assert "as float32  the vectors would take 192 B, 32 times the codes" in output
+    assert "text        not kept\n" in output
+    assert "the codebook, 96 B, is in the model\n" in output
+    assert "a document  " in output
+    assert "read from 4 bytes on average\n" in output
+    assert "; smaller from 28,672 documents on\n" in output
+    lines = {line.split("  ")[0]: line.split()[-2:] for line in output.splitlines()}
     assert lines["index"] == ["28.7", "kB"]  # all but the codes of a file of seven pages
 
 
-def test_info_as_json(mbc, made):
-    told = json.loads(mbc("bank", "info", "--bank", made, "--json").stdout)
-    assert (told["documents"], told["origins"], told["chunks"]) == (2, 3, 8)
-    assert (told["sizes"]["codes"], told["sizes"]["codebook"], told["float32_bytes"]) == (6, 96, 192)
-    assert (told["codes"]["bits_per_chunk"], told["keeps_sources"], told["keeps_text"]) == (6, True, False)
-    assert told["model"]["fingerprint"] in mbc("bank", "info", "--bank", made).stdout
+def test_info_as_json(mbc, small_bank):
+    info = json.loads(mbc("bank", "info", "--bank", small_bank, "--json").stdout)
+    assert (info["documents"], info["origins"], info["chunks"]) == (2, 3, 8)
+    assert (info["sizes"]["codes"], info["sizes"]["codebook"], info["float32_bytes"]) == (6, 96, 192)
+    assert (info["codes"]["bits_per_chunk"], info["keeps_sources"], info["keeps_text"]) == (6, True, False)
+    assert info["model"]["fingerprint"] in mbc("bank", "info", "--bank", small_bank).stdout
 
 
-def test_origins_are_told_only_where_they_say_more(mbc, make_bank, record):
+def test_origins_are_counted_only_where_they_say_more(mbc, make_bank, record):
     assert (
         "holds       1 document, 3 chunks\n" in mbc("bank", "info", "--bank", make_bank("b", record(ADA, "Ada"))).stdout
     )
 
 
-def test_the_environment_names_the_bank(mbc, made, monkeypatch):
-    monkeypatch.setenv("MBC_BANK", str(made))
-    assert json.loads(mbc("bank", "info", "--json").stdout)["path"] == str(made)
+def test_the_environment_names_the_bank(mbc, small_bank, monkeypatch):
+    monkeypatch.setenv("MBC_BANK", str(small_bank))
+    assert json.loads(mbc("bank", "info", "--json").stdout)["path"] == str(small_bank)
 
 
 @pytest.mark.parametrize(
@@ -76,28 +76,28 @@ def test_another_file_is_not_a_bank(mbc, notes):
     assert (result.exit_code, result.stdout) == (5, "")
 
 
-def test_list_is_tab_separated_in_a_pipe(mbc, made):
-    assert mbc("bank", "list", "--bank", made).stdout.splitlines() == [
+def test_list_is_tab_separated_in_a_pipe(mbc, small_bank):
+    assert mbc("bank", "list", "--bank", small_bank).stdout.splitlines() == [
         f"3\t3\t2024-05-01\t{ADA}",
         "3\t3\t\t/rows.jsonl#7",
         f"5\t5\t\t{BRUNO}",
     ]
 
 
-def test_list_is_a_table_on_a_terminal(mbc, made, monkeypatch):
+def test_list_is_a_table_on_a_terminal(mbc, small_bank, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
-    lines = mbc("bank", "list", "--bank", made).stdout.splitlines()
+    lines = mbc("bank", "list", "--bank", small_bank).stdout.splitlines()
     assert lines[0].strip("\x1b[10m") == "chunks       bytes  date        document"
     assert lines[1] == f"     3           3  2024-05-01  {ADA}"
 
 
-def test_list_names_what_lies_near_by_relative_paths(mbc, bank):
+def test_list_names_nearby_files_by_relative_paths(mbc, bank):
     rows = [line.split("\t") for line in mbc("bank", "list", "--bank", bank).stdout.splitlines()]
     assert [(row[0], row[3]) for row in rows] == [("1", "notes/ada.txt"), ("1", "notes/bruno.md")]
 
 
-def test_list_as_json_is_a_line_a_document(mbc, made, record):
-    first, second = map(json.loads, mbc("bank", "list", "--bank", made, "--json").stdout.splitlines())
+def test_list_as_json_is_a_line_a_document(mbc, small_bank, record):
+    first, second = map(json.loads, mbc("bank", "list", "--bank", small_bank, "--json").stdout.splitlines())
     assert first["digest"] == record(ADA, "Ada").digest[:32]
     assert (first["chunks"], first["size"]) == (3, 3)
     assert first["origins"] == [
@@ -111,8 +111,8 @@ def test_a_bank_without_sources_lists_digests(mbc, make_bank, record):
     path = make_bank("b.mbc", record(ADA, "Ada"), keeps_origins=False)
     assert mbc("bank", "list", "--bank", path).stdout == f"3\t\t\t{record(ADA, 'Ada').digest[:12]}\n"
     assert "not kept" in mbc("bank", "info", "--bank", path).stdout
-    told = json.loads(mbc("bank", "list", "--bank", path, "--json").stdout)
-    assert (told["size"], told["origins"]) == (None, [])
+    listed = json.loads(mbc("bank", "list", "--bank", path, "--json").stdout)
+    assert (listed["size"], listed["origins"]) == (None, [])
 
 
 @pytest.mark.parametrize(
@@ -137,8 +137,8 @@ def test_a_hostile_file_name_is_shown_not_obeyed(mbc, ingest, home):
     folder.mkdir()
     (folder / "\x1b[2J\u202e\ngnp.txt").write_text("Ada moved to Aalen.")
     (folder / "\x1b[2J\n.png").touch()
-    shown = ingest(folder, "--bank", "b.mbc")
+    ingested = ingest(folder, "--bank", "b.mbc")
     listed = mbc("bank", "list", "--bank", "b.mbc")
     assert "[red]/␛[2J<U+202E> gnp.txt" in listed.stdout
-    assert "[red]/␛[2J .png is a .png file" in shown.stdout
-    assert "\x1b" not in shown.output + listed.output
+    assert "[red]/␛[2J .png is a .png file" in ingested.stdout
+    assert "\x1b" not in ingested.output + listed.output

@@ -6,72 +6,72 @@ import pytest
 
 
 @pytest.fixture
-def made(make_bank, record):
+def small_bank(make_bank, record):
     return make_bank("made.mbc", record("/a", "Ada", date="2024-05-01"), record("/b", "Bruno", "7"))
 
 
 @pytest.fixture
-def lines(mbc, made):
-    return mbc("bank", "export", "--bank", made).stdout_bytes
+def lines(mbc, small_bank):
+    return mbc("bank", "export", "--bank", small_bank).stdout_bytes
 
 
-def test_stdout_has_the_lines_alone(mbc, made, lines):
+def test_stdout_has_the_lines_alone(mbc, small_bank, lines):
     assert len(lines.splitlines()) == 4
-    assert mbc("bank", "export", "-", "--bank", made, "--json").stdout_bytes == lines
+    assert mbc("bank", "export", "-", "--bank", small_bank, "--json").stdout_bytes == lines
 
 
-def test_a_bank_goes_out_and_comes_back(mbc, made, lines, home):
-    told = json.loads(mbc("bank", "export", "e.jsonl", "--bank", made, "--json").stdout)
-    assert (told["documents"], told["sha256"]) == (2, hashlib.sha256(lines).hexdigest())
+def test_a_bank_goes_out_and_comes_back(mbc, small_bank, lines, home):
+    summary = json.loads(mbc("bank", "export", "e.jsonl", "--bank", small_bank, "--json").stdout)
+    assert (summary["documents"], summary["sha256"]) == (2, hashlib.sha256(lines).hexdigest())
     assert (home / "e.jsonl").read_bytes() == lines
-    shown = mbc("bank", "import", "e.jsonl", "--bank", "new.mbc")
-    assert "2 documents, 8 chunks" in shown.stdout
+    result = mbc("bank", "import", "e.jsonl", "--bank", "new.mbc")
+    assert "2 documents, 8 chunks" in result.stdout
     assert mbc("bank", "export", "--bank", "new.mbc").stdout_bytes == lines
 
 
-def test_a_summary_names_the_hash(mbc, made, lines):
-    shown = mbc("bank", "export", "e.jsonl", "--bank", made).stdout
-    assert hashlib.sha256(lines).hexdigest() in shown
-    assert "e.jsonl" in shown
+def test_a_summary_names_the_hash(mbc, small_bank, lines):
+    output = mbc("bank", "export", "e.jsonl", "--bank", small_bank).stdout
+    assert hashlib.sha256(lines).hexdigest() in output
+    assert "e.jsonl" in output
 
 
 def test_stdin_is_imported(mbc, lines):
-    told = json.loads(mbc("bank", "import", "-", "--bank", "new.mbc", "--json", stdin=lines).stdout)
-    assert (told["imported"], told["bank"]["documents"]) == (2, 2)
+    summary = json.loads(mbc("bank", "import", "-", "--bank", "new.mbc", "--json", stdin=lines).stdout)
+    assert (summary["imported"], summary["bank"]["documents"]) == (2, 2)
 
 
-def test_a_file_is_replaced_only_by_force(mbc, made, lines, home):
+def test_a_file_is_replaced_only_by_force(mbc, small_bank, lines, home):
     (home / "e.jsonl").write_text("mine")
-    result = mbc("bank", "export", "e.jsonl", "--bank", made)
+    result = mbc("bank", "export", "e.jsonl", "--bank", small_bank)
     assert result.exit_code == 2
     assert "--force" in result.stderr
     assert (home / "e.jsonl").read_text() == "mine"
-    assert mbc("bank", "export", "e.jsonl", "--bank", made, "--force").exit_code == 0
+    assert mbc("bank", "export", "e.jsonl", "--bank", small_bank, "--force").exit_code == 0
     assert (home / "e.jsonl").read_bytes() == lines
 
 
-def test_what_is_no_file_is_never_replaced(mbc, made, home):
+def test_what_is_no_file_is_never_replaced(mbc, small_bank, home):
     os.mkfifo(home / "pipe")
     for name in ("pipe", "/dev/null", "."):
-        result = mbc("bank", "export", name, "--bank", made, "--force")
+        result = mbc("bank", "export", name, "--bank", small_bank, "--force")
         assert result.exit_code == 2
         assert "is not a file" in result.stderr
 
 
-def test_a_place_that_cannot_be_written_is_an_error(mbc, made):
-    result = mbc("bank", "export", "nowhere/e.jsonl", "--bank", made)
+def test_a_place_that_cannot_be_written_is_an_error(mbc, small_bank):
+    result = mbc("bank", "export", "nowhere/e.jsonl", "--bank", small_bank)
     assert result.exit_code == 2
     assert "nowhere/e.jsonl cannot be written: no such file or directory" in result.stderr
 
 
-def test_a_failed_export_leaves_nothing(mbc, made, home, monkeypatch):
+def test_a_failed_export_leaves_nothing(mbc, small_bank, home, monkeypatch):
     def broken(*_):
         yield b"first\n"
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("mbc_engine.bank.export", broken)
-    assert mbc("bank", "export", "e.jsonl", "--bank", made).exit_code == 2
-    assert list(home.iterdir()) == [made]
+    assert mbc("bank", "export", "e.jsonl", "--bank", small_bank).exit_code == 2
+    assert list(home.iterdir()) == [small_bank]
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,9 @@ def _export(mbc, path):
 
 
 def test_a_new_bank_is_made(mbc, shards, make_bank, record):
-    shown = mbc("bank", "merge", *shards, "--bank", "all.mbc")
-    assert shown.exit_code == 0
-    assert "3 documents from 4 origins, 13 chunks" in shown.stdout
+    result = mbc("bank", "merge", *shards, "--bank", "all.mbc")
+    assert result.exit_code == 0
+    assert "3 documents from 4 origins, 13 chunks" in result.stdout
     whole = make_bank(
         "whole.mbc", record("/a", "Ada"), record("/b", "Bruno"), record("/c", "Clara"), record("/d", "Ada")
     )
@@ -32,16 +32,16 @@ def test_a_new_bank_is_made(mbc, shards, make_bank, record):
 
 def test_an_old_bank_grows_and_the_others_stay(mbc, shards):
     before = _export(mbc, shards[1])
-    told = json.loads(mbc("bank", "merge", shards[1], "--bank", shards[0], "--json").stdout)
-    assert (told["documents"], told["origins"], told["chunks"]) == (3, 4, 13)
+    summary = json.loads(mbc("bank", "merge", shards[1], "--bank", shards[0], "--json").stdout)
+    assert (summary["documents"], summary["origins"], summary["chunks"]) == (3, 4, 13)
     assert _export(mbc, shards[1]) == before
 
 
 def test_missing_sources_are_kept(mbc, make_bank, record):
     old = make_bank("old.mbc", record("/a", "Ada"), keeps_origins=False)
     assert mbc("bank", "merge", old, "--bank", "new.mbc").exit_code == 0
-    told = json.loads(mbc("bank", "info", "--bank", "new.mbc", "--json").stdout)
-    assert (told["keeps_sources"], told["documents"]) == (False, 1)
+    info = json.loads(mbc("bank", "info", "--bank", "new.mbc", "--json").stdout)
+    assert (info["keeps_sources"], info["documents"]) == (False, 1)
 
 
 @pytest.mark.parametrize("target", ["new.mbc", "1.mbc"])

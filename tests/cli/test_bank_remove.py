@@ -47,9 +47,9 @@ def test_a_path_takes_all_parts_and_what_was_read_elsewhere_stays(mbc, rows):
 
 def test_a_digest_takes_a_document_out_wherever_it_was_read(mbc, rows, record):
     digest = record("", "Ada").digest
-    told = json.loads(mbc("bank", "remove", digest[:6], "--bank", rows, "--json").stdout)
-    assert told["removed"] == {"documents": 1, "origins": 2, "chunks": 3}
-    assert (told["bank"]["documents"], told["bank"]["origins"], told["proof"]) == (2, 2, None)
+    summary = json.loads(mbc("bank", "remove", digest[:6], "--bank", rows, "--json").stdout)
+    assert summary["removed"] == {"documents": 1, "origins": 2, "chunks": 3}
+    assert (summary["bank"]["documents"], summary["bank"]["origins"], summary["proof"]) == (2, 2, None)
 
 
 def test_digests_are_all_there_is_in_a_bank_without_sources(mbc, make_bank, record):
@@ -60,7 +60,7 @@ def test_digests_are_all_there_is_in_a_bank_without_sources(mbc, make_bank, reco
 
 def test_a_digest_of_several_documents_is_an_error(mbc, make_bank, record):
     contents = {}
-    for number in range(100_000):  # 24 bits that two of so many share
+    for number in range(100_000):  # enough for two of them to share 24 bits
         start = hashlib.sha256(str(number).encode()).hexdigest()[:6]
         if start in contents:
             break
@@ -81,17 +81,17 @@ def test_all_is_refused_when_one_is_unknown(mbc, rows):
 
 
 def test_a_proof_names_the_hash_of_the_export(mbc, rows):
-    shown = mbc("bank", "remove", "/rows.jsonl", "--bank", rows, "--prove")
-    assert shown.exit_code == 0
+    result = mbc("bank", "remove", "/rows.jsonl", "--bank", rows, "--prove")
+    assert result.exit_code == 0
     export = hashlib.sha256(mbc("bank", "export", "--bank", rows).stdout_bytes).hexdigest()
-    lines = [line.split() for line in shown.stdout.splitlines()[1:]]
+    lines = [line.split() for line in result.stdout.splitlines()[1:]]
     assert [line[1] if line[0] != "never" else line[2] for line in lines] == [export, export, "0", "passed"]
 
 
 def test_a_proof_as_json(mbc, rows, record):
-    told = json.loads(mbc("bank", "remove", record("", "Bruno").digest, "--bank", rows, "--prove", "--json").stdout)
-    assert told["removed"]["documents"] == 1
-    assert (told["proof"]["holds"], told["proof"]["traces"], told["proof"]["removed"]) == (True, 0, 1)
+    summary = json.loads(mbc("bank", "remove", record("", "Bruno").digest, "--bank", rows, "--prove", "--json").stdout)
+    assert summary["removed"]["documents"] == 1
+    assert (summary["proof"]["holds"], summary["proof"]["traces"], summary["proof"]["removed"]) == (True, 0, 1)
 
 
 def test_a_proof_that_fails_is_an_error(mbc, rows, monkeypatch):
@@ -135,19 +135,19 @@ def test_a_removed_file_can_be_kept_out(mbc, ingest, bank, notes):
 def test_a_file_can_be_ignored_after_its_removal_and_once(mbc, bank, notes):
     assert mbc("bank", "remove", "notes/ada.txt", "--bank", bank).exit_code == 0
     for added in ("/ada.txt", None):
-        told = json.loads(mbc("bank", "remove", "notes/ada.txt", "--bank", bank, "--ignore", "--json").stdout)
+        summary = json.loads(mbc("bank", "remove", "notes/ada.txt", "--bank", bank, "--ignore", "--json").stdout)
         rule = {"path": str(notes / "ada.txt"), "file": str(notes / ".mbcignore"), "added": added}
-        assert (told["removed"]["documents"], told["ignored"]) == (0, [rule])
-    shown = mbc("bank", "remove", "notes/ada.txt", "--bank", bank, "--ignore")
-    assert shown.stdout.splitlines()[1:] == ["notes/.mbcignore already leaves out ada.txt."]
+        assert (summary["removed"]["documents"], summary["ignored"]) == (0, [rule])
+    result = mbc("bank", "remove", "notes/ada.txt", "--bank", bank, "--ignore")
+    assert result.stdout.splitlines()[1:] == ["notes/.mbcignore already leaves out ada.txt."]
     assert (notes / ".mbcignore").read_text() == "/ada.txt\n"
 
 
 def test_a_digest_ignores_all_files_of_a_document(mbc, ingest, bank, notes):
     (notes / "copy.txt").write_bytes((notes / "ada.txt").read_bytes())
     assert ingest(notes, "--bank", bank).exit_code == 0
-    shown = [json.loads(line) for line in mbc("bank", "list", "--bank", bank, "--json").stdout.splitlines()]
-    (digest,) = [own["digest"] for own in shown if "ada.txt" in json.dumps(own)]
+    documents = [json.loads(line) for line in mbc("bank", "list", "--bank", bank, "--json").stdout.splitlines()]
+    (digest,) = [own["digest"] for own in documents if "ada.txt" in json.dumps(own)]
     assert mbc("bank", "remove", digest, "--bank", bank, "--ignore").exit_code == 0
     assert (notes / ".mbcignore").read_text() == "/ada.txt\n/copy.txt\n"
 

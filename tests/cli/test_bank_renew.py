@@ -31,15 +31,15 @@ def _shape(path):
 
 
 def test_documents_are_memorised_anew(reencode, bank):
-    shown = reencode()
-    assert shown.exit_code == 0
-    assert shown.stdout.startswith("Re-encoded 2 documents, 2 chunks in ")
+    result = reencode()
+    assert result.exit_code == 0
+    assert result.stdout.startswith("Re-encoded 2 documents, 2 chunks in ")
     assert _shape(bank) == (16, 2)
 
 
 def test_reencoding_as_json(reencode, bank):
-    told = json.loads(reencode("--json").stdout)
-    assert (told["documents"], told["skipped"], told["bank"]["path"]) == (2, [], str(bank))
+    summary = json.loads(reencode("--json").stdout)
+    assert (summary["documents"], summary["skipped"], summary["bank"]["path"]) == (2, [], str(bank))
 
 
 def test_a_missing_file_keeps_the_old_bank(reencode, bank, notes):
@@ -73,8 +73,8 @@ def test_a_stop_leaves_the_old_bank_and_the_work_done(reencode, bank, monkeypatc
     assert (result.exit_code, result.stdout) == (130, "")
     assert "The bank is unchanged" in result.stderr
     assert _shape(bank) == (8, 2)
-    told = json.loads(reencode("--json").stdout)
-    assert (told["documents"], told["unchanged"]) == (1, 1)
+    summary = json.loads(reencode("--json").stdout)
+    assert (summary["documents"], summary["unchanged"]) == (1, 1)
     assert _shape(bank) == (16, 2)
 
 

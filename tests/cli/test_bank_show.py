@@ -16,7 +16,7 @@ def _json(result):
     return list(map(json.loads, result.stdout.splitlines()))
 
 
-def test_all_is_told_of_a_document(mbc, bank):
+def test_everything_about_a_document_is_shown(mbc, bank):
     lines = mbc("bank", "show", "notes/ada.txt", "--bank", bank).stdout.splitlines()
     assert lines[0].startswith("read from  notes/ada.txt, ")
     assert lines[0].endswith(", unchanged")
@@ -31,9 +31,9 @@ def test_codes_are_shown_on_demand(mbc, make_bank, record):
 
 def test_json_has_the_codes(mbc, make_bank, record):
     path = make_bank("b.mbc", record("/ada.txt", "Ada"))
-    (told,) = _json(mbc("bank", "show", "/ada.txt", "--bank", path, "--json"))
-    assert told["codes"] == [[[0], [0]], [[1], [1]], [[2], [2]]]
-    assert (told["code_bytes"], told["origins"][0]["state"]) == (3, "gone")
+    (document,) = _json(mbc("bank", "show", "/ada.txt", "--bank", path, "--json"))
+    assert document["codes"] == [[[0], [0]], [[1], [1]], [[2], [2]]]
+    assert (document["code_bytes"], document["origins"][0]["state"]) == (3, "gone")
 
 
 def test_a_part_is_one_document_and_a_path_all_of_its_file(mbc, rows):
@@ -45,7 +45,7 @@ def test_a_part_is_one_document_and_a_path_all_of_its_file(mbc, rows):
     ] == ["b", "a#1"]
 
 
-def test_a_digest_is_enough_of_a_name(mbc, bank):
+def test_a_digest_prefix_is_enough_of_a_name(mbc, bank):
     (whole,) = _json(mbc("bank", "show", "notes/ada.txt", "--bank", bank, "--json"))
     for digits in (whole["digest"][:6], whole["digest"].upper(), whole["digest"] + "00"):
         assert _json(mbc("bank", "show", digits, "--bank", bank, "--json")) == [whole]
@@ -65,21 +65,21 @@ def test_the_file_is_compared(mbc, bank, notes, write, state):
         (notes / "ada.txt").unlink()
     else:
         (notes / "ada.txt").write_text(write)
-    (told,) = _json(mbc("bank", "show", "notes/ada.txt", "--bank", bank, "--json"))
-    assert told["origins"][0]["state"] == state
+    (document,) = _json(mbc("bank", "show", "notes/ada.txt", "--bank", bank, "--json"))
+    assert document["origins"][0]["state"] == state
 
 
 def test_each_row_is_compared(mbc, rows, home):
     (home / "rows.jsonl").write_text('{"id": "a#1", "text": "Ada stayed."}\n{"id": "c", "text": "Bruno moved."}\n')
-    told = _json(mbc("bank", "show", "rows.jsonl", "--bank", rows, "--json"))
-    assert [found["origins"][0]["state"] for found in told] == ["gone", "changed"]
+    documents = _json(mbc("bank", "show", "rows.jsonl", "--bank", rows, "--json"))
+    assert [document["origins"][0]["state"] for document in documents] == ["gone", "changed"]
 
 
 def test_what_came_from_a_pipe_has_no_file(mbc, ingest):
     assert ingest("-", "--bank", "b.mbc", stdin=b"Ada moved to Aalen.").exit_code == 0
     (listed,) = _json(mbc("bank", "list", "--bank", "b.mbc", "--json"))
-    (told,) = _json(mbc("bank", "show", listed["origins"][0]["source"], "--bank", "b.mbc", "--json"))
-    assert told["origins"][0]["state"] == "unknown"
+    (document,) = _json(mbc("bank", "show", listed["origins"][0]["source"], "--bank", "b.mbc", "--json"))
+    assert document["origins"][0]["state"] == "unknown"
 
 
 @pytest.mark.parametrize("name", ["nobody.txt", "notes/ada.txt#3", "abcdef012345", "", "\udcff", "#"])

@@ -12,7 +12,7 @@ FOUND = Calibrated(100, 50, 16, 2.0, -1.0, 0.75, 0.25, 0.875, 60.0, 30.0, 10.0, 
 
 @pytest.fixture
 def own(model, home):
-    """A model of one's own, to be changed."""
+    """A copy of the tiny model that may be changed."""
     return shutil.copytree(model, home / "own")
 
 
@@ -35,13 +35,13 @@ def config(folder):
 def test_a_calibration_is_measured_and_kept(mbc, own, model, questions):
     result = mbc("calibrate", "--model", own, "--data", questions, "--bank-size", 20, "--json")
     assert result.exit_code == 0
-    told = json.loads(result.stdout)
-    assert (told["questions"], told["held_out"], told["bank_documents"], told["is_kept"]) == (40, 20, 20, True)
+    report = json.loads(result.stdout)
+    assert (report["questions"], report["held_out"], report["bank_documents"], report["is_kept"]) == (40, 20, 20, True)
     for kind in ("informed", "uninformed"):
-        assert sum(told[f"{kind}_{label}"] for label in ("memory", "unsure", "model")) == pytest.approx(100)
+        assert sum(report[f"{kind}_{label}"] for label in ("memory", "unsure", "model")) == pytest.approx(100)
     table = config(own)
     kept = table["model"].pop("confidence")
-    assert kept == {name: told[name] for name in ("slope", "intercept", "from_memory", "from_model")}
+    assert kept == {name: report[name] for name in ("slope", "intercept", "from_memory", "from_model")}
     assert table == config(model)
 
 

@@ -9,7 +9,7 @@ from mbc_cli.app import app
 
 @pytest.fixture
 def complete(home):
-    """What bash is offered for a command line, its last word begun."""
+    """The completions that bash is offered for the last word of a command line."""
 
     def offered(*words):
         environment = {

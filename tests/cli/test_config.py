@@ -13,28 +13,28 @@ from mbc_cli.program import Command, Program
 
 @pytest.fixture
 def config(home):
-    """The config file, which is not there yet."""
+    """The path of the config file, which does not exist yet."""
     path = home / "XDG_CONFIG_HOME" / "mbc" / "config.toml"
     path.parent.mkdir(parents=True)
     return path
 
 
 @pytest.fixture
-def made(make_bank, record):
+def small_bank(make_bank, record):
     return make_bank("made.mbc", record("/a.txt", "Ada"))
 
 
-def asked(mbc, *command):
+def bank_path(mbc, *command):
     return json.loads(mbc("bank", "info", "--json", *command).stdout)["path"]
 
 
 def test_an_option_counts_more_than_the_environment_more_than_the_config(mbc, config, make_bank, monkeypatch):
     typed, environment, written = (str(make_bank(f"{name}.mbc")) for name in ("typed", "environment", "written"))
     config.write_text(f'bank = "{written}"')
-    assert asked(mbc) == written
+    assert bank_path(mbc) == written
     monkeypatch.setenv("MBC_BANK", environment)
-    assert asked(mbc) == environment
-    assert asked(mbc, "--bank", typed) == typed
+    assert bank_path(mbc) == environment
+    assert bank_path(mbc, "--bank", typed) == typed
 
 
 def test_a_table_is_for_one_command_and_counts_more_than_the_top(mbc, config, make_bank):
@@ -63,7 +63,7 @@ def test_values_are_what_they_would_be_if_typed(home, monkeypatch, text, taken):
 
     @program.callback()
     def start() -> None:
-        """Do nothing: with one command alone, its name would not be typed."""
+        """Do nothing; a program with only one command would not expect its name."""
 
     @program.command("do", cls=Command)
     def do(
@@ -80,10 +80,10 @@ def test_values_are_what_they_would_be_if_typed(home, monkeypatch, text, taken):
     assert (result.exit_code, seen) == (0, [taken]), result.output
 
 
-def test_home_is_found(mbc, config, made, monkeypatch, home):
+def test_home_is_found(mbc, config, small_bank, monkeypatch, home):
     monkeypatch.setenv("HOME", str(home))
     config.write_text('bank = "~/made.mbc"')
-    assert asked(mbc) == str(made)
+    assert bank_path(mbc) == str(small_bank)
 
 
 def test_the_folder_of_runs_holds_beyond_options(config, home, monkeypatch):
@@ -137,7 +137,7 @@ def test_comments_stay_whatever_is_set(mbc, config, before, key):
     assert [line for line in before.splitlines() if line not in config.read_text()] == []
 
 
-def test_a_value_where_a_table_would_be_is_told(mbc, config):
+def test_a_value_where_a_table_is_needed_is_an_error(mbc, config):
     config.write_text("ask = 3\n")
     result = mbc("config", "set", "ask.sources", "5")
     assert (result.exit_code, config.read_text()) == (2, "ask = 3\n")
@@ -145,10 +145,10 @@ def test_a_value_where_a_table_would_be_is_told(mbc, config):
 
 
 @pytest.mark.parametrize("key", ["bank-info.json", "json"])
-def test_a_switch_of_the_config_is_turned_off_for_once(mbc, config, made, key):
+def test_a_switch_of_the_config_is_turned_off_for_once(mbc, config, small_bank, key):
     assert mbc("config", "set", key, "true").exit_code == 0
-    assert mbc("bank", "info", "--bank", made).stdout.startswith("{")
-    assert mbc("bank", "info", "--bank", made, "--no-json").stdout.startswith("bank ")
+    assert mbc("bank", "info", "--bank", small_bank).stdout.startswith("{")
+    assert mbc("bank", "info", "--bank", small_bank, "--no-json").stdout.startswith("bank ")
 
 
 def test_a_switch_that_says_no_is_turned_off_without_it(mbc, config, ingest, notes):
@@ -216,9 +216,9 @@ def test_what_no_option_takes_is_refused(mbc, config, arguments, said):
         ('model = "\\u001b[31m"', "control characters"),
     ],
 )
-def test_a_broken_config_is_one_clear_line_and_a_way_out(mbc, config, made, text, said):
+def test_a_broken_config_is_one_clear_line_and_a_way_out(mbc, config, small_bank, text, said):
     config.write_text(text)
-    result = mbc("bank", "info", "--bank", made)
+    result = mbc("bank", "info", "--bank", small_bank)
     assert (result.exit_code, result.stdout) == (2, "")
     assert said in result.stderr
     assert str(config) in result.stderr
@@ -227,21 +227,21 @@ def test_a_broken_config_is_one_clear_line_and_a_way_out(mbc, config, made, text
     assert mbc("config", "path").stdout == f"{config}\n"
 
 
-def test_a_wrong_value_is_told_with_the_file(mbc, config, made):
+def test_a_wrong_value_is_reported_with_the_file(mbc, config, small_bank):
     config.write_text('[ask]\nsources = "many"')
-    result = mbc("ask", "why?", "--bank", made)
+    result = mbc("ask", "why?", "--bank", small_bank)
     assert result.exit_code == 2
     assert result.stderr.startswith(f"Error: {config}: Invalid value for '--sources'")
     config.write_text('[ask]\nhalf-life = "soon"')
-    result = mbc("ask", "why?", "--bank", made)
+    result = mbc("ask", "why?", "--bank", small_bank)
     assert result.exit_code == 2
     assert f"{config} sets --half-life soon." in result.stderr
 
 
-def test_the_way_out_of_an_unknown_key_works(mbc, config, made):
+def test_the_way_out_of_an_unknown_key_works(mbc, config, small_bank):
     config.write_text("bogus = 1\n")
     assert mbc("config", "unset", "bogus").exit_code == 0
-    assert mbc("bank", "info", "--bank", made).exit_code == 0
+    assert mbc("bank", "info", "--bank", small_bank).exit_code == 0
 
 
 def test_list_is_tab_separated_in_a_pipe(mbc, config):
@@ -251,8 +251,8 @@ def test_list_is_tab_separated_in_a_pipe(mbc, config):
 
 
 def test_json(mbc, config):
-    told = json.loads(mbc("config", "set", "ask.sources", "5", "--json").stdout)
-    assert told == {"path": str(config), "key": "ask.sources", "value": 5}
+    result = json.loads(mbc("config", "set", "ask.sources", "5", "--json").stdout)
+    assert result == {"path": str(config), "key": "ask.sources", "value": 5}
     assert json.loads(mbc("config", "get", "ask.sources", "--json").stdout) == 5
     assert json.loads(mbc("config", "list", "--json").stdout) == {
         "path": str(config),

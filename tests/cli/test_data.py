@@ -8,7 +8,7 @@ from mbc_engine.datasets import by_name
 
 @pytest.fixture
 def small_squad(home, monkeypatch):
-    """Original files of six questions each: four of them to train on, two to validate on. Gives their folder."""
+    """Original files of six questions each: four of them to train on, two to validate on. Returns their folder."""
     names, places = ("Ada", "Bo", "Cy", "Di", "Ed", "Flo"), ("Aalen", "Bergen", "Cadiz") * 2
     paragraphs = [
         {
@@ -59,7 +59,7 @@ def test_a_model_is_measured_on_squad(mbc, model, small_squad):
 
 
 @pytest.mark.parametrize("command", [("eval",), ("calibrate",), ("train", "--preset", "smollm2-135m")])
-def test_a_split_that_there_is_not_ends_in_one_line_and_a_hint(mbc, model, command):
+def test_an_unknown_split_is_an_error_with_a_hint(mbc, model, command):
     chosen = ("--model", model) if command == ("calibrate",) else ()
     result = mbc(*command, *chosen, "--data", "squad:dev")
     assert result.exit_code == 3

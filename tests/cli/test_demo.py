@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from mbc_cli.commands import demo as rendering
+from mbc_cli.commands import demo
 from mbc_cli.commands.demo import STORIES, pick_questions
 from mbc_cli.render import answer as reply
 from mbc_cli.render import terminal as consoles
@@ -30,15 +30,15 @@ def test_two_questions_of_each_kind_about_ten_stories():
     chosen = pick_questions(list(stories("test", STORIES, seed=0)))
     openings = [question.question.split()[0] for question in chosen]
     assert openings == ["Who", "Where", "How", "What", "When", "Who", "Where", "How", "What", "On"]
-    assert len({question.text for question in chosen}) == STORIES - 1  # one more tells no day
+    assert len({question.text for question in chosen}) == STORIES - 1  # one story names no day
 
 
 def test_kinds_that_no_story_has_are_left_out_and_no_question_comes_twice():
-    told = [
+    news = [
         Story("a", "", "", "", "A", (("Who rang?", "Ada"), ("Who ran?", "Bo"), ("Whom did Bo meet?", "Cy"))),
         Story("b", "", "", "", "B", (("Who sang?", "Di"), ("On which day was it?", "Monday"))),
     ]
-    assert pick_questions(told) == [
+    assert pick_questions(news) == [
         QAExample("", "A", "Who rang?", ("Ada",)),
         QAExample("", "B", "On which day was it?", ("Monday",)),
         QAExample("", "A", "Who ran?", ("Bo",)),
@@ -64,8 +64,8 @@ def test_it_shows_what_was_expected_and_leaves_nothing(mbc, model, home, says, m
 
 
 def test_every_answer_to_a_question_counts():
-    told = [Story("a", "", "", "", "A", (("Who rang?", "Ada"), ("Who rang?", "Ada Aalen")))]
-    (question,) = pick_questions(told)
+    news = [Story("a", "", "", "", "A", (("Who rang?", "Ada"), ("Who rang?", "Ada Aalen")))]
+    (question,) = pick_questions(news)
     assert question.answers == ("Ada", "Ada Aalen")
 
 
@@ -77,23 +77,23 @@ def test_what_is_not_answered_is_neither_right_nor_wrong(mbc, model, says, monke
         return [replace(reply, text=None) for reply in answered(self, questions, **options)]
 
     monkeypatch.setattr(Memory, "ask", ask)
-    shown = mbc("demo", "--model", model).stdout
-    assert shown.count("\n  answer      Not in this memory.  not answered\n") == 10
-    assert "Answers: 0 right, 0 wrong, 10 not answered.\n" in shown
-    told = json.loads(mbc("demo", "--model", model, "--json").stdout)
-    assert told["counts"] == {
+    output = mbc("demo", "--model", model).stdout
+    assert output.count("\n  answer      Not in this memory.  not answered\n") == 10
+    assert "Answers: 0 right, 0 wrong, 10 not answered.\n" in output
+    report = json.loads(mbc("demo", "--model", model, "--json").stdout)
+    assert report["counts"] == {
         "right": 0,
         "wrong": 0,
         "not_answered": 10,
-        "right_sources": told["counts"]["right_sources"],
+        "right_sources": report["counts"]["right_sources"],
         "same_without_files": 10,
     }
-    assert {answer["answer"] for answer in told["answers"]} == {None}
+    assert {answer["answer"] for answer in report["answers"]} == {None}
 
 
 def test_it_fits_a_terminal_of_80_columns(mbc, model, says, monkeypatch):
     says("an answer of many words " * 8)
-    for module in (consoles, rendering, reply):
+    for module in (consoles, demo, reply):
         console = Console(force_terminal=True, width=80, color_system=None, markup=False)
         monkeypatch.setattr(module, "out", console)
     result = mbc("demo", "--model", model)
@@ -103,14 +103,14 @@ def test_it_fits_a_terminal_of_80_columns(mbc, model, says, monkeypatch):
 
 def test_json_marks_right_and_wrong(mbc, model, says):
     says("Lynn Jorgensen")
-    told = json.loads(mbc("demo", "--model", model, "--json").stdout)
-    assert len(told["answers"]) == told["bank"]["documents"] == 10
-    assert [answer["right"] for answer in told["answers"]] == [True] + 9 * [False]
-    for answer in told["answers"]:
+    report = json.loads(mbc("demo", "--model", model, "--json").stdout)
+    assert len(report["answers"]) == report["bank"]["documents"] == 10
+    assert [answer["right"] for answer in report["answers"]] == [True] + 9 * [False]
+    for answer in report["answers"]:
         assert answer["right_source"] == (answer["sources"][0]["path"] == answer["file"])
         assert answer["answer"] == answer["without_files"] == "Lynn Jorgensen"
         assert "passage" not in answer["sources"][0]
-    assert (told["counts"]["right"], told["counts"]["wrong"]) == (1, 9)
+    assert (report["counts"]["right"], report["counts"]["wrong"]) == (1, 9)
 
 
 @pytest.mark.slow

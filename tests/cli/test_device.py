@@ -1,4 +1,4 @@
-"""Where models run: named, by the environment, or found."""
+"""Where models run: set by an option, by the environment, or detected."""
 
 import json
 
@@ -12,7 +12,7 @@ from mbc_engine.errors import ConfigError
 
 @pytest.fixture
 def commands(bank, notes, questions):
-    """Every command that runs a model, with what it needs."""
+    """Every command that runs a model, with its arguments."""
     return [
         ("ask", "Where did Ada move?", "--bank", bank),
         ("ingest", notes, "--bank", bank, "--workers", 0),
@@ -24,8 +24,8 @@ def commands(bank, notes, questions):
 
 
 @pytest.fixture
-def places(monkeypatch):
-    """The devices that models are loaded to; they are loaded to the CPU all the same."""
+def devices(monkeypatch):
+    """The devices that models are requested on; they are loaded on the CPU all the same."""
     from mbc_engine.paper import checkpoint
 
     load, seen = checkpoint.load_model, []
@@ -38,7 +38,7 @@ def places(monkeypatch):
     return seen
 
 
-def test_every_command_that_runs_a_model_takes_a_device(mbc, model, commands, places, monkeypatch):
+def test_every_command_that_runs_a_model_takes_a_device(mbc, model, commands, devices, monkeypatch):
     monkeypatch.setenv("MBC_DEVICE", "abacus")
     for command in commands:
         result = mbc(*command, "--model", model)
@@ -46,18 +46,18 @@ def test_every_command_that_runs_a_model_takes_a_device(mbc, model, commands, pl
         assert "'abacus'" in result.stderr
         assert len(result.stderr.splitlines()) == 2
         assert mbc(*command, "--model", model, "--device", "cpu").exit_code == 0, command
-    assert set(places) == {"cpu"}
+    assert set(devices) == {"cpu"}
 
 
 def test_a_gpu_is_taken_where_there_is_one_and_nobody_says_otherwise(monkeypatch):
-    for there, found in ((True, "cuda"), (False, "cpu")):
-        monkeypatch.setattr(torch.cuda, "is_available", lambda there=there: there)
-        assert prepare_torch(None) == found
+    for is_available, expected in ((True, "cuda"), (False, "cpu")):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda is_available=is_available: is_available)
+        assert prepare_torch(None) == expected
         assert prepare_torch("cpu") == "cpu"
 
 
 @pytest.mark.parametrize("device", ["meta", "cuda:99", "mps:7"])
-def test_a_device_that_is_not_there_is_told_with_those_that_are(device):
+def test_a_missing_device_is_refused_with_those_available(device):
     with pytest.raises(ConfigError, match="cannot be used here") as caught:
         prepare_torch(device)
     assert "cpu" in (caught.value.hint or "")
@@ -75,7 +75,7 @@ def test_without_a_gpu_only_the_cpu_is_offered(monkeypatch):
 
 
 @pytest.mark.parametrize("device", ["abacus", "meta", "cpu:x", "cuda:", ""])
-def test_what_is_no_device_is_told_as_such(device):
+def test_an_invalid_device_is_refused(device):
     with pytest.raises(ConfigError, match="is not a device"):
         require_device(device)
 
@@ -83,7 +83,7 @@ def test_what_is_no_device_is_told_as_such(device):
 def test_a_run_notes_where_it_ran_and_goes_on_there(mbc, preset, questions, home, monkeypatch):
     assert mbc("train", "--preset", preset, "--data", questions, "--run", "./run").exit_code == 0
     assert json.loads((home / "run" / "command.json").read_text())["device"] == "cpu"
-    monkeypatch.setenv("MBC_DEVICE", "abacus")  # of new runs
+    monkeypatch.setenv("MBC_DEVICE", "abacus")  # for new runs
     assert mbc("train", "--resume", "--run", "./run").exit_code == 0
     assert mbc("train", "--resume", "--run", "./run", "--device", "abacus").exit_code == 2
 

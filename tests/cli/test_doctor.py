@@ -9,7 +9,7 @@ from urllib.error import HTTPError, URLError
 import pytest
 
 from mbc_cli import engine
-from mbc_cli.commands import doctor as checkup
+from mbc_cli.commands import doctor as doctor_command
 from mbc_engine.lm.embedded import LANGUAGE_MODEL
 from mbc_engine.lm.packaged import INSTALL_MPNET, MPNET, minilm_folder
 from tests.needs import PATIENCE
@@ -27,45 +27,45 @@ def doctor(mbc, *arguments):
     return result.exit_code, json.loads(result.stdout)
 
 
-def works(told):
-    return {ability["name"]: ability["works"] for ability in told["abilities"]}
+def works(report):
+    return {ability["name"]: ability["works"] for ability in report["abilities"]}
 
 
-def test_all_is_told_and_fits_a_terminal(mbc, home):
+def test_everything_is_shown_and_fits_a_terminal(mbc, home):
     result = mbc("doctor", "--offline")
     assert result.exit_code == 0
     assert result.stderr == ""
     titles = ["Installed", "Hardware", "Pretrained models", "Files", "What works here"]
     assert [line for line in result.stdout.splitlines() if line[0] != " "] == titles
     before, _, rest = result.stdout.partition("\nFiles\n")
-    after = rest[rest.index("What works here") :]  # paths between them are as long as they are
+    after = rest[rest.index("What works here") :]  # the paths in between may be longer
     assert all(len(line) <= 80 for line in (before + after).splitlines())
     assert "encoder bundle  installed, checksums match" in result.stdout
 
 
 def test_json_has_the_same(mbc, home):
-    code, told = doctor(mbc, "--bank", "there.mbc")
+    code, report = doctor(mbc, "--bank", "there.mbc")
     assert code == 0
-    assert {"mbc", "python", "torch", "transformers", "peft", "bitsandbytes"} <= set(told["versions"])
-    assert told["devices"]["cores"] >= 1
-    assert told["hub"]["offline"] is True
-    assert told["hub"]["reachable"] is None
-    assert told["encoder"]["is_official"] is True
-    assert told["places"]["bank"]["path"] == str(home / "there.mbc")
-    assert told["places"]["bank"]["exists"] is False
-    assert told["places"]["bank"]["free"] > 0
-    assert told["config_error"] is None
-    assert list(works(told)) == ["ingest", "ask", "train", "GPU", "4-bit", "tui", "web"]
-    assert works(told)["ingest"] is works(told)["ask"] is True
+    assert {"mbc", "python", "torch", "transformers", "peft", "bitsandbytes"} <= set(report["versions"])
+    assert report["devices"]["cores"] >= 1
+    assert report["hub"]["offline"] is True
+    assert report["hub"]["reachable"] is None
+    assert report["encoder"]["is_official"] is True
+    assert report["places"]["bank"]["path"] == str(home / "there.mbc")
+    assert report["places"]["bank"]["exists"] is False
+    assert report["places"]["bank"]["free"] > 0
+    assert report["config_error"] is None
+    assert list(works(report)) == ["ingest", "ask", "train", "GPU", "4-bit", "tui", "web"]
+    assert works(report)["ingest"] is works(report)["ask"] is True
 
 
-def test_what_cannot_be_looked_into_is_not_there(mbc, monkeypatch):
+def test_a_place_that_may_not_be_read_counts_as_missing(mbc, monkeypatch):
     def denied(path, *arguments, **options):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("pathlib.Path.exists", denied)
-    code, told = doctor(mbc, "--bank", "locked/there.mbc")
-    assert (code, told["places"]["bank"]["exists"]) == (0, False)
+    code, report = doctor(mbc, "--bank", "locked/there.mbc")
+    assert (code, report["places"]["bank"]["exists"]) == (0, False)
 
 
 def test_a_broken_library_is_a_finding(mbc, monkeypatch):
@@ -74,12 +74,12 @@ def test_a_broken_library_is_a_finding(mbc, monkeypatch):
 
 
 def test_without_an_encoder_nothing_can_be_memorised(mbc, bare):
-    code, told = doctor(mbc)
+    code, report = doctor(mbc)
     assert code == 4
-    assert told["encoder"]["path"] is None
-    assert not works(told)["ingest"]
-    (way,) = {ability["detail"] for ability in told["abilities"] if ability["name"] in ("ingest", "ask", "train")}
-    assert "-e '.[embedded]'" in way
+    assert report["encoder"]["path"] is None
+    assert not works(report)["ingest"]
+    (detail,) = {ability["detail"] for ability in report["abilities"] if ability["name"] in ("ingest", "ask", "train")}
+    assert "-e '.[embedded]'" in detail
     assert "not installed: pip install" in mbc("doctor", "--offline").stdout
 
 
@@ -110,26 +110,26 @@ def test_a_damaged_bundle_is_found(mbc, home, monkeypatch):
         file.write(b"x")
     spec = type("Spec", (), {"submodule_search_locations": [str(broken)]})
     monkeypatch.setattr("importlib.util.find_spec", lambda name: spec)
-    code, told = doctor(mbc)
-    assert (code, told["encoder"]["is_official"]) == (4, False)
-    assert "is not the official file" in told["abilities"][0]["detail"]
+    code, report = doctor(mbc)
+    assert (code, report["encoder"]["is_official"]) == (4, False)
+    assert "is not the official file" in report["abilities"][0]["detail"]
 
 
 def test_a_missing_model_is_a_finding(mbc):
-    code, told = doctor(mbc, "--model", "no-such-model")
+    code, report = doctor(mbc, "--model", "no-such-model")
     assert code == 4
-    assert "There is no model 'no-such-model'." in told["abilities"][0]["detail"]
+    assert "There is no model 'no-such-model'." in report["abilities"][0]["detail"]
 
 
 def test_torch_that_cannot_be_imported_is_a_finding(home, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    found = checkup.check(home / "b.mbc", home / "runs", "mini", asks_hub=False)
+    found = doctor_command.check(home / "b.mbc", home / "runs", "mini", asks_hub=False)
     assert found["devices"]["error"]
     assert not works(found)["ask"]
     assert "torch cannot be used" in found["abilities"][0]["detail"]
 
 
-def test_a_broken_config_is_told_and_hinders_nothing(mbc, home, monkeypatch):
+def test_a_broken_config_is_reported_and_stops_nothing(mbc, home, monkeypatch):
     (home / "c.toml").write_text("bogus = 1")
     monkeypatch.setenv("MBC_CONFIG", str(home / "c.toml"))
     result = mbc("doctor", "--offline")
@@ -143,14 +143,14 @@ def test_a_broken_config_is_told_and_hinders_nothing(mbc, home, monkeypatch):
 def test_the_hub_is_asked_unless_it_must_not_be(home, monkeypatch, asks, is_offline, reachable):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", is_offline)
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:1")
-    hub = checkup.check(home / "b.mbc", home / "runs", "mini", asks_hub=asks)["hub"]
+    hub = doctor_command.check(home / "b.mbc", home / "runs", "mini", asks_hub=asks)["hub"]
     assert (hub["offline"], hub["reachable"]) == (is_offline, reachable)
 
 
 @pytest.mark.parametrize(
     ("answer", "is_reachable"), [(None, True), (HTTPError("", 404, "", Message(), None), True), (URLError("no"), False)]
 )
-def test_a_hub_that_answers_whatever_it_says_is_reachable(monkeypatch, answer, is_reachable):
+def test_a_hub_that_gives_any_answer_is_reachable(monkeypatch, answer, is_reachable):
     def urlopen(request, timeout):
         if answer:
             raise answer
@@ -172,5 +172,5 @@ def test_a_hub_that_does_not_answer_is_not_waited_for(monkeypatch):
 
 def test_a_gpu_that_torch_cannot_use_does_not_work():
     devices = {"error": "CUDA error", "cuda": [{"name": "A100"}], "mps": False}
-    works = {name: does for name, does, _ in checkup._abilities(devices, {"reachable": False}, "mini")}
+    works = {name: does for name, does, _ in doctor_command._abilities(devices, {"reachable": False}, "mini")}
     assert works["GPU"] is False

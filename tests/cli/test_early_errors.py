@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-# Runs commands, each in a fork of a process that has loaded the command line; tells their exit codes and which heavy
+# Runs commands, each in a fork of a process that has loaded the command line; prints their exit codes and which heavy
 # libraries they have imported.
 RUN = """
 import os, sys
@@ -50,5 +50,5 @@ def test_an_error_comes_before_the_heavy_libraries(home, make_bank, record):
         [sys.executable, "-c", RUN, *commands], capture_output=True, text=True, stdin=subprocess.DEVNULL
     )
     errors = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
-    for (command, code, told), line, error in zip(ERRORS, done.stdout.splitlines(), errors, strict=True):
-        assert (line, error) == (str(code), f"Error: {told}"), command
+    for (command, code, message), line, error in zip(ERRORS, done.stdout.splitlines(), errors, strict=True):
+        assert (line, error) == (str(code), f"Error: {message}"), command

@@ -1,4 +1,4 @@
-"""Loading in the command line: what it changes in the process, and what it leaves as it was."""
+"""Loading in the command line: what it changes in the process, and what it leaves alone."""
 
 import gc
 import os
@@ -51,7 +51,7 @@ def test_the_language_model_is_unpacked_once_and_progress_shown(
     assert shown == [(135, 270)]
 
 
-def test_what_keeps_it_from_being_unpacked_is_left_to_what_needs_it(
+def test_a_language_model_that_cannot_be_unpacked_is_no_error_yet(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mbc_engine.lm.embedded.locate_language_model", lambda: tmp_path / "nowhere.gguf")

@@ -22,7 +22,7 @@ def questions(home):
 
 @pytest.fixture
 def evaluate(mbc, model, questions):
-    """Runs `mbc eval` with the tiny model on four questions, MBC alone unless said otherwise."""
+    """Runs `mbc eval` with the tiny model on four questions, MBC alone by default."""
 
     def run(*arguments):
         method = () if "--method" in arguments else ("--method", "mbc")
@@ -31,8 +31,8 @@ def evaluate(mbc, model, questions):
     return run
 
 
-def rows_of(told):
-    (cell,) = told["cells"]
+def rows_of(report):
+    (cell,) = report["cells"]
     return {row["method"]: row["online"] for row in cell["rows"]}
 
 
@@ -42,23 +42,23 @@ def test_without_a_method_mbc_is_held_against_its_controls(mbc, model, questions
     folder = home / "XDG_DATA_HOME" / "mbc" / "evaluations" / "first"
     assert f"The report: {folder / 'report.html'}" in result.stderr
     assert "bank does not help" in result.stdout.splitlines()[0]
-    told = json.loads((folder / "report.json").read_text())
-    assert list(rows_of(told)) == ["mbc", "mbc-empty", "mbc-shuffled-documents", "mbc-shuffled-codes", "mbc-wrong"]
+    report = json.loads((folder / "report.json").read_text())
+    assert list(rows_of(report)) == ["mbc", "mbc-empty", "mbc-shuffled-documents", "mbc-shuffled-codes", "mbc-wrong"]
 
 
 def test_json_is_the_report_alone(evaluate):
     result = evaluate("--bank-size", 2, "--read", "routed:1", "--json")
-    told = json.loads(result.stdout)
-    online = rows_of(told)["mbc"]
+    report = json.loads(result.stdout)
+    online = rows_of(report)["mbc"]
     assert (online["scores"]["questions"], online["cost"]["documents"], online["banks"]) == (4, 2, 2)
     assert online["scores"]["in_five"] == 100
-    assert told["origin"]["settings"]["read"] == "routed:1"
-    assert json.loads((find_evaluation(told["folder"]) / "report.json").read_text())["cells"] == told["cells"]
+    assert report["origin"]["settings"]["read"] == "routed:1"
+    assert json.loads((find_evaluation(report["folder"]) / "report.json").read_text())["cells"] == report["cells"]
 
 
 def test_limit_asks_so_many_questions(evaluate):
-    told = json.loads(evaluate("--limit", 3, "--json").stdout)
-    assert rows_of(told)["mbc"]["scores"]["questions"] == 3
+    report = json.loads(evaluate("--limit", 3, "--json").stdout)
+    assert rows_of(report)["mbc"]["scores"]["questions"] == 3
 
 
 def test_a_run_without_a_name_is_called_by_date_and_data(evaluate):
@@ -152,7 +152,7 @@ def test_an_unknown_model_is_an_error(mbc, questions):
         ),
     ],
 )
-def test_options_that_do_not_fit_together_are_told_in_two_lines(mbc, options, said):
+def test_options_that_do_not_fit_together_are_refused_in_two_lines(mbc, options, said):
     result = mbc("eval", *options)
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith(f"Error: {said}")
@@ -165,7 +165,7 @@ def test_options_come_from_the_config_as_for_any_command(mbc, evaluate, home):
 
 
 def test_an_interrupt_keeps_what_is_done_and_says_how_to_go_on(evaluate, monkeypatch):
-    """A stop after the first stage, as Ctrl-C asks for it."""
+    """Stops after the first stage, as Ctrl-C would."""
     from mbc_engine.experiments import running
 
     def stopped(*arguments, stop, **others):
@@ -202,7 +202,7 @@ def test_training_on_what_is_tested_is_an_error_that_can_be_put_right_in_the_sam
     assert mbc("eval", *arguments, "--train", f"{questions}[:2]", "--run", "mine").exit_code == 0
 
 
-def test_a_learning_rate_is_not_chosen_by_nothing(mbc, model, questions):
+def test_a_learning_rate_is_not_chosen_without_questions(mbc, model, questions):
     arguments = ("--model", model, "--data", f"{questions}[1:]", "--train", f"{questions}[:1]", "--method", "uniform")
     result = mbc("eval", *arguments)
     assert (result.exit_code, result.stdout) == (3, "")
@@ -224,10 +224,10 @@ def test_looking_and_bad_input_import_no_torch():
 
 @embedded_encoder
 def test_a_retriever_reader_is_evaluated_alone(mbc):
-    told = json.loads(mbc("eval", "--data", "newswire:test:2", "--limit", 2, "--json").stdout)
-    online = rows_of(told)["retriever-reader"]
-    assert list(rows_of(told)) == ["retriever-reader"]
+    report = json.loads(mbc("eval", "--data", "newswire:test:2", "--limit", 2, "--json").stdout)
+    online = rows_of(report)["retriever-reader"]
+    assert list(rows_of(report)) == ["retriever-reader"]
     assert (online["scores"]["questions"], online["cost"]["documents"], online["cost"]["paper_bytes"]) == (2, 2, None)
-    assert told["verdicts"] == []
+    assert report["verdicts"] == []
     plan = mbc("eval", "--data", "newswire:test:2", "--plan")
     assert "no estimate: mini is a retriever-reader." in " ".join(plan.stdout.split())

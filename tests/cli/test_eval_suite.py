@@ -6,7 +6,7 @@ import pytest
 
 @pytest.fixture
 def grid(home, preset, questions):
-    """A suite of two cells around a tiny preset; the files of one of them are not there."""
+    """A suite of two cells with a tiny preset; the files of one of them are missing."""
     datasets = "".join(
         f"""
         [[datasets]]
@@ -35,7 +35,7 @@ def grid(home, preset, questions):
 
 @pytest.fixture
 def grid_eval(mbc, grid, home, monkeypatch):
-    """Runs `mbc eval` on the grid from another folder than the data's."""
+    """Runs `mbc eval` on the grid from a folder other than the data's."""
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     (home / "elsewhere").mkdir()
     monkeypatch.chdir(home / "elsewhere")
@@ -59,8 +59,8 @@ def test_a_plan_tells_what_is_here_and_what_is_not(grid_eval, home):
 
 
 def test_a_plan_as_json_has_every_stage(grid_eval, home):
-    told = json.loads(grid_eval("--plan", "--json").stdout)
-    moves, lost = told["cells"]
+    plan = json.loads(grid_eval("--plan", "--json").stdout)
+    moves, lost = plan["cells"]
     assert [stage["stage"] for stage in moves["stages"]] == ["prepare mbc", "mbc online", "mbc-empty online"]
     assert {stage["obstacle"] for stage in lost["stages"]} == {f"{home}/lost.jsonl[:30] is not available"}
     assert (moves["possible"], lost["possible"]) == (3, 0)
@@ -72,7 +72,7 @@ def test_the_folder_of_the_data_comes_from_the_environment_too(mbc, grid, home, 
     assert json.loads(mbc("eval", "--suite", grid, "--plan", "--json").stdout)["cells"][0]["possible"] == 3
 
 
-def test_what_can_be_done_is_done_and_the_rest_told(grid_eval, home):
+def test_what_can_be_done_is_done_and_the_rest_reported(grid_eval, home):
     result = grid_eval("--run", "grid", "--json")
     assert result.exit_code == 0, result.stderr
     report = json.loads(result.stdout)

@@ -53,16 +53,16 @@ def report() -> Report:
 
 @pytest.fixture
 def screen(monkeypatch):
-    """A terminal of so many columns; gives what stands on it."""
+    """Makes a terminal of a given width; returns its contents."""
 
-    def of(width: int) -> io.StringIO:
+    def make(width: int) -> io.StringIO:
         text = io.StringIO()
         console = Console(file=text, width=width, force_terminal=True, color_system=None, markup=False, emoji=False)
         monkeypatch.setattr(consoles, "out", console)
         monkeypatch.setattr(evaluation, "out", console)
         return text
 
-    return of
+    return make
 
 
 @pytest.mark.parametrize("width", [80, 160])
@@ -97,7 +97,7 @@ def test_the_papers_retention_stands_beside_ours(report, capsys):
     assert "MBC\t200\t33.3\t25.0\t50.0\t98.0\t2 kB\t1.6 MB\t9 B\n" in capsys.readouterr().out
 
 
-def test_nothing_of_it_is_obeyed(report, screen):
+def test_a_report_cannot_command_the_terminal(report, screen):
     text = screen(80)
     evaluation.print_report(report)
     assert "\x1b" not in text.getvalue()

@@ -20,7 +20,7 @@ def photo(home):
     return path
 
 
-def test_counts_and_sizes_are_told(ingest, notes):
+def test_counts_and_sizes_are_shown(ingest, notes):
     (notes / "photo.png").write_bytes(b"\x89PNG")
     result = ingest(notes, "--bank", "b.mbc")
     assert result.exit_code == 0
@@ -34,34 +34,34 @@ def test_counts_and_sizes_are_told(ingest, notes):
 def test_the_same_text_in_two_files_is_one_document_from_two_origins(ingest, notes):
     (notes / "copy.txt").write_bytes((notes / "ada.txt").read_bytes())
     assert "2 documents from 3 origins, 2 chunks" in ingest(notes, "--bank", "b.mbc").stdout
-    told = json.loads(ingest(notes, "--bank", "b.mbc", "--json").stdout)["bank"]
-    assert (told["documents"], told["origins"], told["chunks"]) == (2, 3, 2)
+    totals = json.loads(ingest(notes, "--bank", "b.mbc", "--json").stdout)["bank"]
+    assert (totals["documents"], totals["origins"], totals["chunks"]) == (2, 3, 2)
 
 
 def test_json_is_one_object(ingest, notes):
     (notes / "empty.txt").touch()
-    told = json.loads(ingest(notes, "--bank", "b.mbc", "--json").stdout)
-    assert (told["documents"], told["chunks"], told["unchanged"], told["removed"]) == (2, 2, 0, 0)
-    assert told["skipped"] == [{"source": str(notes / "empty.txt"), "reason": "is empty"}]
-    assert told["encoding"] <= told["seconds"]
-    assert told["bank"]["documents"] == 2
+    summary = json.loads(ingest(notes, "--bank", "b.mbc", "--json").stdout)
+    assert (summary["documents"], summary["chunks"], summary["unchanged"], summary["removed"]) == (2, 2, 0, 0)
+    assert summary["skipped"] == [{"source": str(notes / "empty.txt"), "reason": "is empty"}]
+    assert summary["encoding"] <= summary["seconds"]
+    assert summary["bank"]["documents"] == 2
 
 
 def test_documents_in_other_languages_are_counted_and_named(ingest, notes):
     assert "English" not in ingest(notes, "--bank", "b.mbc").stdout
     (notes / "bruecke.txt").write_text("Die Brücke wurde nach dem Sturm von Ada repariert, und sie ist wieder offen.")
-    told = json.loads(ingest(notes, "--bank", "a.mbc", "--json").stdout)["not_english"]
-    assert told == {"documents": 1, "sources": [str(notes / "bruecke.txt")]}
-    shown = ingest(notes, "--bank", "b.mbc").stdout  # those memorised before are not counted again
-    assert "encoder).\n1 document does not seem to be in English: notes/bruecke.txt\n" in shown
+    not_english = json.loads(ingest(notes, "--bank", "a.mbc", "--json").stdout)["not_english"]
+    assert not_english == {"documents": 1, "sources": [str(notes / "bruecke.txt")]}
+    output = ingest(notes, "--bank", "b.mbc").stdout  # those memorised before are not counted again
+    assert "encoder).\n1 document does not seem to be in English: notes/bruecke.txt\n" in output
 
 
 def test_five_reasons_are_shown_and_all_are_in_json(ingest, notes):
     (notes / "same.a").touch()
     for number in range(7):
         (notes / f"{number}.{'abcdefg'[number]}").touch()
-    shown = ingest(notes, "--bank", "b.mbc").stdout.splitlines()
-    lines = [line for line in shown if line.startswith("  skipped: ")]
+    output = ingest(notes, "--bank", "b.mbc").stdout.splitlines()
+    lines = [line for line in output if line.startswith("  skipped: ")]
     assert lines[0] == "  skipped: notes/0.a is a .a file, a format that is not supported, and so is 1 other"
     assert (len(lines), lines[-1]) == (6, "  skipped: 2 more; --verbose lists every file")
     assert ingest(notes, "--bank", "b.mbc", "--verbose").stdout.count("  skipped: ") == 8
@@ -69,32 +69,32 @@ def test_five_reasons_are_shown_and_all_are_in_json(ingest, notes):
 
 
 def test_unchanged_files_are_passed_over(ingest, bank, notes):
-    told = json.loads(ingest(notes, "--bank", bank, "--json").stdout)
-    assert (told["documents"], told["unchanged"]) == (0, 2)
+    summary = json.loads(ingest(notes, "--bank", bank, "--json").stdout)
+    assert (summary["documents"], summary["unchanged"]) == (0, 2)
 
 
 def test_other_processes_can_read(mbc, model, bank, notes):
     (notes / "clara.txt").write_text("Clara moved to Cadiz.")
-    told = json.loads(mbc("ingest", notes, "--bank", bank, "--model", model, "--workers", 1, "--json").stdout)
-    assert (told["documents"], told["unchanged"]) == (1, 2)
+    summary = json.loads(mbc("ingest", notes, "--bank", bank, "--model", model, "--workers", 1, "--json").stdout)
+    assert (summary["documents"], summary["unchanged"]) == (1, 2)
 
 
 def test_patterns_leave_files_out(ingest, notes):
-    told = json.loads(ingest(notes, "--bank", "b.mbc", "--ignore", "*.md", "--ignore", "x", "--json").stdout)
-    assert told["documents"] == 1
+    summary = json.loads(ingest(notes, "--bank", "b.mbc", "--ignore", "*.md", "--ignore", "x", "--json").stdout)
+    assert summary["documents"] == 1
 
 
 def test_pruning_forgets_what_is_gone(ingest, bank, notes):
     (notes / "ada.txt").unlink()
     assert json.loads(ingest(notes, "--bank", bank, "--json").stdout)["removed"] == 0
-    shown = ingest(notes, "--bank", bank, "--prune").stdout
-    assert "\nunchanged     1\nremoved       1\nbank " in shown
-    assert "holds         1 document, 1 chunk\n" in shown
+    output = ingest(notes, "--bank", bank, "--prune").stdout
+    assert "\nunchanged     1\nremoved       1\nbank " in output
+    assert "holds         1 document, 1 chunk\n" in output
 
 
 def test_stdin_is_a_document(ingest):
-    told = json.loads(ingest("-", "--bank", "b.mbc", "--json", stdin=b"Ada moved to Aalen.").stdout)
-    assert (told["documents"], told["chunks"]) == (1, 1)
+    summary = json.loads(ingest("-", "--bank", "b.mbc", "--json", stdin=b"Ada moved to Aalen.").stdout)
+    assert (summary["documents"], summary["chunks"]) == (1, 1)
 
 
 def test_empty_stdin_is_an_error(ingest):
@@ -103,15 +103,15 @@ def test_empty_stdin_is_an_error(ingest):
 
 def test_a_bank_without_sources_stays_so(ingest, notes):
     assert ingest(notes, "--bank", "b.mbc", "--no-sources").exit_code == 0
-    told = json.loads(ingest(notes, "--bank", "b.mbc", "--json").stdout)
-    assert (told["unchanged"], told["bank"]["documents"]) == (2, 2)
+    summary = json.loads(ingest(notes, "--bank", "b.mbc", "--json").stdout)
+    assert (summary["unchanged"], summary["bank"]["documents"]) == (2, 2)
 
 
 def test_a_bank_keeps_text_where_that_is_asked_for(mbc, ingest, notes):
     assert "\ntext  " in ingest(notes, "--bank", "b.mbc", "--text").stdout
-    told = json.loads(mbc("bank", "info", "--bank", "b.mbc", "--json").stdout)
-    assert told["keeps_text"]
-    assert told["sizes"]["texts"] > 0
+    info = json.loads(mbc("bank", "info", "--bank", "b.mbc", "--json").stdout)
+    assert info["keeps_text"]
+    assert info["sizes"]["texts"] > 0
     assert ingest(notes, "--bank", "b.mbc", "--text").exit_code == 0
     result = ingest(notes, "--bank", "b.mbc", "--no-text")
     assert result.exit_code == 2
@@ -145,7 +145,7 @@ def test_a_bank_without_sources_cannot_be_pruned(mbc, make_bank, notes):
     assert "no sources to prune by" in result.stderr
 
 
-def test_a_pattern_that_is_none_is_an_error_before_any_model_is_loaded(mbc, notes):
+def test_an_invalid_pattern_is_an_error_before_any_model_is_loaded(mbc, notes):
     result = mbc("ingest", notes, "--ignore", "!", "--model", "no-such-model")
     assert result.exit_code == 3
     assert ".gitignore" in result.stderr
@@ -250,8 +250,8 @@ def test_a_stop_after_the_last_batch_comes_too_late(ingest, notes, monkeypatch):
 
 
 @pytest.fixture
-def followed(monkeypatch, notes):
-    """Watching goes on while there are changes: a file comes, nothing changes, a file goes; then Ctrl-C."""
+def simulated_watch(monkeypatch, notes):
+    """Replaces watching by a script: a file is added, nothing changes, a file is deleted, then Ctrl-C."""
 
     def watch(model, bank, paths, *, stop, **options):
         yield from engine.ingest(model, bank, paths, stop=stop, **options)
@@ -265,7 +265,7 @@ def followed(monkeypatch, notes):
     monkeypatch.setattr(engine, "watch", watch)
 
 
-def test_watching_tells_each_change_on_a_line(ingest, notes, followed):
+def test_watching_tells_each_change_on_a_line(ingest, notes, simulated_watch):
     result = ingest(notes, "--bank", "b.mbc", "--watch", "--prune")
     assert result.exit_code == 0
     assert "Watching for changes" in result.stderr
@@ -276,11 +276,11 @@ def test_watching_tells_each_change_on_a_line(ingest, notes, followed):
     ]
 
 
-def test_watching_as_json_is_a_line_a_change(ingest, notes, followed):
+def test_watching_as_json_is_a_line_a_change(ingest, notes, simulated_watch):
     lines = ingest(notes, "--bank", "b.mbc", "--watch", "--prune", "--json").stdout.splitlines()
-    told = list(map(json.loads, lines))
-    assert [(change["documents"], change["removed"]) for change in told] == [(2, 0), (1, 0), (0, 1)]
-    named = [[Path(source).name for source in change["memorised"] + change["pruned"]] for change in told]
+    changes = list(map(json.loads, lines))
+    assert [(change["documents"], change["removed"]) for change in changes] == [(2, 0), (1, 0), (0, 1)]
+    named = [[Path(source).name for source in change["memorised"] + change["pruned"]] for change in changes]
     assert named == [["ada.txt", "bruno.md"], ["clara.txt"], ["ada.txt"]]
 
 
@@ -293,7 +293,7 @@ def test_watching_cut_short_in_an_ingest_is_an_interruption(ingest, notes, monke
     assert ingest(notes, "--bank", "b.mbc", "--watch").exit_code == 130
 
 
-def test_a_pipe_hears_now_and_then_how_far_it_is(ingest, notes, monkeypatch):
+def test_a_pipe_gets_a_line_of_progress_now_and_then(ingest, notes, monkeypatch):
     monkeypatch.setattr(progress, "_SECONDS_A_LINE", 0.0)
     lines = ingest(notes, "--bank", "b.mbc").stderr.splitlines()
     assert lines[0] == "Memorising 2 files, 88 B."
@@ -318,13 +318,13 @@ def test_ingests_are_logged_for_whoever_watches(ingest, bank, notes, home):
     assert logged(bank)[-1] == "IngestFinished"
 
 
-def test_a_watch_logs_what_changed(ingest, notes, home, followed):
+def test_a_watch_logs_what_changed(ingest, notes, home, simulated_watch):
     ingest(notes, "--bank", "b.mbc", "--watch", "--prune")
     ends = [event for event in read_events(activity_log(home / "b.mbc")) if isinstance(event, IngestFinished)]
     assert [(end.documents, end.removed) for end in ends] == [(2, 0), (1, 0), (0, 1)]
 
 
-def test_of_a_bank_without_sources_nothing_is_logged(ingest, notes, home):
+def test_nothing_is_logged_for_a_bank_without_sources(ingest, notes, home):
     ingest(notes, "--bank", "b.mbc", "--no-sources")
     assert not activity_log(home / "b.mbc").exists()
 

@@ -1,4 +1,4 @@
-"""`mbc ingest --engine ray`: what is refused before anything starts, and an ingest from the outside."""
+"""`mbc ingest --engine ray`: what is refused before anything starts, and an ingest in a process of its own."""
 
 import importlib.util
 import json
@@ -29,7 +29,7 @@ def test_what_makes_no_sense_is_an_error_before_any_model_is_loaded(mbc, notes, 
     assert said in result.stderr
 
 
-def test_without_ray_it_is_said_how_to_get_it(mbc, notes, monkeypatch):
+def test_without_ray_it_says_how_to_install_it(mbc, notes, monkeypatch):
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name == "ray" else found(name, *rest))
     result = mbc("ingest", notes, "--engine", "ray", "--model", "no-such-model")
@@ -58,20 +58,21 @@ def test_a_cluster_that_is_not_there_is_an_error_at_once(mbc, notes, model, home
 @pytest.mark.slow
 @pytest.mark.xdist_group("ray")
 def test_an_ingest_tells_what_a_serial_one_tells_and_leaves_nothing_behind(ingest, model, notes, home):
-    """In a process of its own, as it is used: Ray reads parts of the environment when it is first imported."""
+    """In a process of its own, as in real use: Ray reads parts of the environment when first imported."""
     before = {path.name for path in home.parent.iterdir()}
     arguments = ["--engine", "ray", "--actors", "1", "--bank", "ray.mbc", "--model", model, "--json"]
     command = [sys.executable, "-m", "mbc_cli", "ingest", str(notes), *map(str, arguments)]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    ran = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert ran.returncode == 0, ran.stderr
-    said = [line for line in ran.stderr.splitlines() if not line.startswith("Memorising: ")]  # where it takes long
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    # Lines of progress come if it takes long.
+    said = [line for line in done.stderr.splitlines() if not line.startswith("Memorising: ")]
     assert said == ["Memorising 2 files, 88 B."]
-    there = json.loads(ran.stdout)
-    here = json.loads(ingest(notes, "--bank", "serial.mbc", "--json").stdout)
-    for told in (here, there):
-        for varies in ("seconds", "encoding"):
-            del told[varies]
-        del told["bank"]["path"]
-    assert there == here
+    distributed = json.loads(done.stdout)
+    serial = json.loads(ingest(notes, "--bank", "serial.mbc", "--json").stdout)
+    for summary in (serial, distributed):
+        for key in ("seconds", "encoding"):
+            del summary[key]
+        del summary["bank"]["path"]
+    assert distributed == serial
     assert {path.name for path in home.parent.iterdir()} == before

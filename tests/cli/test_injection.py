@@ -11,24 +11,26 @@ import pytest
 from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, fingerprint
 from mbc_engine.lm.base import BaseLM
 
-# Colours, titles, links, the clipboard, a cleared screen, the other way to begin a sequence, turned text, markup.
+# Colours, titles, links, the clipboard, a cleared screen, the 8-bit start of a sequence, reversed text, markup.
 EVIL = "\x1b[38;5;201m\x1b]0;t\x07\x1b]8;;x\x07\x1b]52;c;eA==\x07\x1b[2J\x9b31m\u202e\u2066[red]:smile:\r\b\x7f"
 NAME = EVIL.replace("/", "")
 # What Rich itself writes to a terminal: styles, and the cursor that it hides and moves for bars.
 _RICH = re.compile(r"\x1b\[[0-9;]*m|\x1b\[\?25[hl]|\x1b\[[0-9]*[AK]|\r")
-_TURNING = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_BIDIRECTIONAL = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 def obeyed(printed, is_terminal):
-    """What of it a terminal would obey, beside Rich's own on a terminal."""
-    left = _RICH.sub("", printed) if is_terminal else printed
-    controls = {sign for sign in left if unicodedata.category(sign) in ("Cc", "Zl", "Zp", "Cs")} - set("\n\t")
-    return controls | _TURNING & set(left) | set(re.findall(r"\x1b\[38;5;201m", printed))
+    """What a terminal would obey in the output, apart from what Rich itself writes to a terminal."""
+    remaining = _RICH.sub("", printed) if is_terminal else printed
+    controls = {
+        character for character in remaining if unicodedata.category(character) in ("Cc", "Zl", "Zp", "Cs")
+    } - set("\n\t")
+    return controls | _BIDIRECTIONAL & set(remaining) | set(re.findall(r"\x1b\[38;5;201m", printed))
 
 
 @pytest.fixture(params=["pipe", "terminal"])
 def mbc(mbc, request, monkeypatch):
-    """`mbc`, whose every output is looked through."""
+    """`mbc`, with all its output checked."""
     is_terminal = request.param == "terminal"
     if is_terminal:
         monkeypatch.setenv("FORCE_COLOR", "1")
@@ -45,7 +47,7 @@ def mbc(mbc, request, monkeypatch):
 
 
 @pytest.fixture
-def made(make_bank, record):
+def evil_bank(make_bank, record):
     """A bank of documents whose names, parts and dates are evil."""
     return make_bank("made.mbc", record(f"/{NAME}", "Ada", EVIL, EVIL), record("/b", EVIL))
 
@@ -81,8 +83,8 @@ def evil_model(model, home):
 def evil_answers(monkeypatch):
     def generate(self, prefix, questions, *, on_token=None, **options):
         if on_token:
-            for sign in EVIL:
-                on_token(sign)
+            for character in EVIL:
+                on_token(character)
         return [EVIL] * len(questions)
 
     monkeypatch.setattr(BaseLM, "generate", generate)
@@ -96,34 +98,34 @@ def test_what_would_be_obeyed_is_noticed():
 
 
 @pytest.mark.parametrize("json", [[], ["--json"]], ids=["text", "json"])
-def test_banks(mbc, made, signed, record, json):
+def test_banks(mbc, evil_bank, signed, record, json):
     digest = record("/b", EVIL).digest
     assert mbc("bank", "info", "--bank", signed, *json).exit_code == 0
-    assert mbc("bank", "list", "--bank", made, *json).exit_code == 0
-    assert mbc("bank", "show", f"/{NAME}", "--bank", made, *json).exit_code == 0
-    assert mbc("bank", "show", digest, "--codes", "--bank", made, *json).exit_code == 0
-    assert mbc("bank", "verify", "--bank", made, *json).exit_code == 0
-    assert mbc("bank", "merge", made, "--bank", f"{NAME}.mbc", *json).exit_code == 0
-    assert mbc("bank", "export", "--bank", made, *json).exit_code == 0
-    assert mbc("bank", "export", f"{NAME}.jsonl", "--bank", made, *json).exit_code == 0
+    assert mbc("bank", "list", "--bank", evil_bank, *json).exit_code == 0
+    assert mbc("bank", "show", f"/{NAME}", "--bank", evil_bank, *json).exit_code == 0
+    assert mbc("bank", "show", digest, "--codes", "--bank", evil_bank, *json).exit_code == 0
+    assert mbc("bank", "verify", "--bank", evil_bank, *json).exit_code == 0
+    assert mbc("bank", "merge", evil_bank, "--bank", f"{NAME}.mbc", *json).exit_code == 0
+    assert mbc("bank", "export", "--bank", evil_bank, *json).exit_code == 0
+    assert mbc("bank", "export", f"{NAME}.jsonl", "--bank", evil_bank, *json).exit_code == 0
     assert mbc("bank", "import", f"{NAME}.jsonl", "--bank", f"{NAME}2.mbc", *json).exit_code == 0
-    assert mbc("bank", "remove", f"/{NAME}", "--prove", "--bank", made, *json).exit_code == 0
+    assert mbc("bank", "remove", f"/{NAME}", "--prove", "--bank", evil_bank, *json).exit_code == 0
     assert mbc("bank", "compact", "--bank", f"{NAME}.mbc", *json).exit_code == 0
 
 
 def test_documents_and_answers(request, mbc, folder, evil_model, home):
     json = ["--json"] if request.node.callspec.params["mbc"] == "pipe" else []
     bank = home / f"{NAME}.mbc"
-    at = ("--bank", bank, "--model", evil_model)
-    ingested = mbc("ingest", folder, *at, "--workers", 0, *json)
+    common = ("--bank", bank, "--model", evil_model)
+    ingested = mbc("ingest", folder, *common, "--workers", 0, *json)
     assert ingested.exit_code == 0
     assert "[red]" in ingested.stdout
-    assert mbc("ask", f"Who moved? {EVIL}", *at, *json).exit_code == 0
-    assert mbc("ask", "Who moved?", *at, "--verbose", *json).exit_code == 0
-    assert mbc("ask", "--questions", "-", *at, *json, stdin=f"Who? {EVIL}\nWhere?\n".encode()).exit_code == 0
-    assert mbc("search", f"Who moved? {EVIL}", *at, *json).exit_code == 0
-    assert mbc("search", "moved", *at, "--files").exit_code == 0
-    assert mbc("bank", "reencode", *at, "--workers", 0, *json).exit_code in (0, 5)
+    assert mbc("ask", f"Who moved? {EVIL}", *common, *json).exit_code == 0
+    assert mbc("ask", "Who moved?", *common, "--verbose", *json).exit_code == 0
+    assert mbc("ask", "--questions", "-", *common, *json, stdin=f"Who? {EVIL}\nWhere?\n".encode()).exit_code == 0
+    assert mbc("search", f"Who moved? {EVIL}", *common, *json).exit_code == 0
+    assert mbc("search", "moved", *common, "--files").exit_code == 0
+    assert mbc("bank", "reencode", *common, "--workers", 0, *json).exit_code in (0, 5)
 
 
 @pytest.mark.slow
@@ -148,10 +150,10 @@ def test_models_and_runs(request, mbc, evil_model, preset, examples, home):
     assert mbc("models", "show", evil_model, *json).exit_code == 0
     assert mbc("models", "show", mine, *json).exit_code == 0
     assert mbc("demo", "--model", evil_model, "--keep", f"kept{NAME}", *json).exit_code == 0
-    config, base = evil_model / "config.toml", "".join(f"\\u{ord(sign):04x}" for sign in EVIL)
+    config, base = evil_model / "config.toml", "".join(f"\\u{ord(character):04x}" for character in EVIL)
     config.write_text(config.read_text().replace('base = "', f'base = "{base}', 1))
-    shown = mbc("models", "show", evil_model, *json)
-    assert (shown.exit_code, "[red]" in shown.stdout) == (0, True)
+    result = mbc("models", "show", evil_model, *json)
+    assert (result.exit_code, "[red]" in result.stdout) == (0, True)
 
 
 @pytest.mark.parametrize("json", [[], ["--json"]], ids=["text", "json"])
@@ -218,7 +220,7 @@ def test_settings(mbc, home, monkeypatch, json):
     ],
     ids=" ".join,
 )
-def test_errors(mbc, made, command):
+def test_errors(mbc, evil_bank, command):
     result = mbc(*(word.replace("{}", NAME) for word in command))
     assert result.exit_code in (2, 3, 4, 5)
     assert result.stdout == ""

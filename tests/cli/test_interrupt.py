@@ -10,7 +10,7 @@ from mbc_cli.commands.train import TrainProgress
 from mbc_cli.program import ending_with, stop_on_interrupt
 from tests.needs import PATIENCE
 
-# A command whose work says when its first step is done, and then does nothing more.
+# A command that reports when its first step is done, and then hangs.
 _HALTED = """
 import signal, sys, threading
 import {module} as module
@@ -34,7 +34,7 @@ app({arguments!r})
 
 @pytest.fixture
 def interrupt(home):
-    """Interrupts a command, as Ctrl-C on a terminal does, after the first step of a function; what it said then."""
+    """Interrupts a command, as Ctrl-C does, after the first step of a function; returns what it then says."""
 
     def run(module, name, *arguments, twice=False):
         script = _HALTED.format(module=module, name=name, arguments=[str(argument) for argument in arguments])
@@ -64,7 +64,7 @@ def interrupt(home):
 
 
 @pytest.fixture
-def made(make_bank, record):
+def small_bank(make_bank, record):
     return make_bank("made.mbc", record("/a.txt", "Ada"), record("/b.txt", "Bruno"))
 
 
@@ -98,28 +98,28 @@ def test_a_training_that_is_ended_at_once(interrupt, preset, questions):
     assert said == "Interrupted. Continue with: mbc train --resume --run 'my run'\n"
 
 
-def test_a_merge(interrupt, made, home):
-    said = interrupt("mbc_engine.bank", "merge", "bank", "merge", made, "--bank", "all.mbc")
+def test_a_merge(interrupt, small_bank, home):
+    said = interrupt("mbc_engine.bank", "merge", "bank", "merge", small_bank, "--bank", "all.mbc")
     assert said == "Interrupted. No bank was changed; run the same command to start over.\n"
     assert not list(home.glob("all.mbc*"))
 
 
 @pytest.mark.slow
-def test_an_export(interrupt, made, home):
-    said = interrupt("mbc_engine.bank", "export", "bank", "export", "e.jsonl", "--bank", made)
+def test_an_export(interrupt, small_bank, home):
+    said = interrupt("mbc_engine.bank", "export", "bank", "export", "e.jsonl", "--bank", small_bank)
     assert said == "Interrupted. The export is incomplete; run the same command to start over.\n"
     assert not list(home.glob("e.jsonl*"))
 
 
 @pytest.mark.slow
-def test_an_import(interrupt, mbc, made, home):
-    assert mbc("bank", "export", "e.jsonl", "--bank", made).exit_code == 0
+def test_an_import(interrupt, mbc, small_bank, home):
+    assert mbc("bank", "export", "e.jsonl", "--bank", small_bank).exit_code == 0
     said = interrupt("mbc_engine.bank", "import_lines", "bank", "import", "e.jsonl", "--bank", "new.mbc")
     assert said == "Interrupted. Nothing was imported; run the same command to start over.\n"
     assert not list(home.glob("new.mbc*"))
 
 
-def test_what_is_told_is_the_innermost():
+def test_the_innermost_ending_is_used():
     with pytest.raises(KeyboardInterrupt, match="inner"), ending_with("outer"), ending_with("inner"):
         raise KeyboardInterrupt
 
@@ -129,14 +129,14 @@ def test_other_errors_stay_what_they_are():
         raise KeyError
 
 
-def test_the_first_asks_and_the_second_ends():
-    told = threading.Event()
+def test_the_first_interrupt_asks_and_the_second_ends():
+    notified = threading.Event()
     before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt), stop_on_interrupt(told.set) as stop:
+    with pytest.raises(KeyboardInterrupt), stop_on_interrupt(notified.set) as stop:
         assert not stop.is_set()
         signal.raise_signal(signal.SIGINT)
         assert stop.is_set()
-        assert told.wait(PATIENCE)
+        assert notified.wait(PATIENCE)
         signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is before
 
@@ -151,7 +151,7 @@ def test_launched_processes_get_an_interrupt_twice_and_go_on_to_their_snapshot(m
 
 
 def test_work_that_is_not_interrupted_tells_nothing():
-    told = threading.Event()
-    with stop_on_interrupt(told.set):
+    notified = threading.Event()
+    with stop_on_interrupt(notified.set):
         pass
-    assert not told.is_set()
+    assert not notified.is_set()

@@ -1,4 +1,4 @@
-"""The models that are here, and what a model or a preset is made of."""
+"""The models that are available, and what a model or a preset consists of."""
 
 import json
 import shutil
@@ -71,9 +71,9 @@ def test_a_line_fits_a_terminal(mbc, own, run, on_terminal):
 
 
 def test_models_as_json_are_lines(mbc, run, tiny):
-    mini, told = map(json.loads, mbc("models", "list", "--json").stdout.splitlines())
+    mini, trained = map(json.loads, mbc("models", "list", "--json").stdout.splitlines())
     assert (mini["model"], mini["place"], mini["best"], mini["problem"]) == ("mini", "package", None, None)
-    assert told.pop("best") == {
+    assert trained.pop("best") == {
         "step": 1000,
         "epoch": 2,
         "questions": 500,
@@ -86,7 +86,7 @@ def test_models_as_json_are_lines(mbc, run, tiny):
         "is_best": True,
     }
     encoder = str(tiny.encoders["bert"])
-    assert told == {
+    assert trained == {
         "model": "first",
         "path": str(run / "model"),
         "place": "run",
@@ -112,20 +112,20 @@ def test_a_model_whose_settings_cannot_be_used_is_listed_all_the_same(mbc, own, 
         config.write_text(config.read_text().replace("levels = 1", "levels = 257").replace('"flat"', '"hierarchical"'))
     else:
         config.write_bytes(text.encode("latin-1"))
-    told = json.loads(mbc("models", "list", "--json").stdout.splitlines()[1])
-    assert (told["model"], told["base"], told["codes"]) == ("mine", None, None)
-    assert told["problem"]
-    assert mbc("models", "list").stdout.splitlines()[1].split("\t")[1] == told["problem"]
-    shown = mbc("models", "show", "mine")
-    assert (shown.exit_code, shown.stdout) == (4, "")
-    assert shown.stderr.splitlines()[0] == f"Error: {told['problem']}"
-    assert len(shown.stderr.splitlines()) == 2
+    listed = json.loads(mbc("models", "list", "--json").stdout.splitlines()[1])
+    assert (listed["model"], listed["base"], listed["codes"]) == ("mine", None, None)
+    assert listed["problem"]
+    assert mbc("models", "list").stdout.splitlines()[1].split("\t")[1] == listed["problem"]
+    result = mbc("models", "show", "mine")
+    assert (result.exit_code, result.stdout) == (4, "")
+    assert result.stderr.splitlines()[0] == f"Error: {listed['problem']}"
+    assert len(result.stderr.splitlines()) == 2
 
 
 def test_a_preset_is_shown_with_its_parameters(mbc):
-    shown = mbc("models", "show", "distilgpt2")
-    assert shown.exit_code == 0
-    lines = shown.stdout.splitlines()
+    result = mbc("models", "show", "distilgpt2")
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
     assert lines[0].split() == ["preset", "distilgpt2"]
     assert "per chunk  13.5 B: 12 tokens of 512 codes, one codebook for all" in lines
     assert "train      mbc train --preset distilgpt2 --data SPEC" in lines
@@ -138,11 +138,11 @@ def test_a_preset_is_shown_with_its_parameters(mbc):
 
 
 def test_a_preset_as_json(mbc):
-    told = json.loads(mbc("models", "show", "gpt2-xl", "--json").stdout)
-    assert set(told) == {"kind", "preset", "base", "encoders", "codes", "settings", "parameters"}
-    assert (told["kind"], told["preset"], told["base"]) == ("preset", "gpt2-xl", "openai-community/gpt2-xl")
-    assert told["settings"]["training"]["batch_size"] == 32
-    parameters = told["parameters"]
+    details = json.loads(mbc("models", "show", "gpt2-xl", "--json").stdout)
+    assert set(details) == {"kind", "preset", "base", "encoders", "codes", "settings", "parameters"}
+    assert (details["kind"], details["preset"], details["base"]) == ("preset", "gpt2-xl", "openai-community/gpt2-xl")
+    assert details["settings"]["training"]["batch_size"] == 32
+    parameters = details["parameters"]
     assert (parameters["trainable"], parameters["frozen"]) == (1_727_187_200, 1_557_611_200)
     assert {part["part"]: part["trainable"] for part in parameters["parts"]}["KV-LoRA"] == 2_457_600
     assert sum(part["bytes"] for part in parameters["parts"]) == parameters["bytes"]
@@ -156,13 +156,13 @@ def test_a_file_is_a_preset_too(mbc, preset):
 def test_a_model_is_shown_by_its_name_its_folder_or_its_run(mbc, own, run, model, typed):
     own("mine")
     named = {"name": "mine", "folder": model, "run": run, "run's name": "first"}[typed]
-    told = json.loads(mbc("models", "show", named, "--json").stdout)
-    assert told["kind"] == "model"
-    assert told["model"] == {"name": "mine", "folder": "tiny"}.get(typed, "first")
-    assert told["place"] == {"name": "yours", "folder": "folder"}.get(typed, "run")
-    assert (told["best"] is not None) == typed.startswith("run")
-    assert told["parameters"]["trainable"] > 0
-    assert told["settings"]["model"]["tokens"] == 4
+    details = json.loads(mbc("models", "show", named, "--json").stdout)
+    assert details["kind"] == "model"
+    assert details["model"] == {"name": "mine", "folder": "tiny"}.get(typed, "first")
+    assert details["place"] == {"name": "yours", "folder": "folder"}.get(typed, "run")
+    assert (details["best"] is not None) == typed.startswith("run")
+    assert details["parameters"]["trainable"] > 0
+    assert details["settings"]["model"]["tokens"] == 4
 
 
 def test_a_model_is_shown_for_people(mbc, run):
@@ -182,53 +182,55 @@ def test_a_model_that_reads_text_says_how(mbc):
     assert any(line.startswith("reads      large: ") for line in lines)
     assert "per chunk  27 B of codes, and its compressed text" in lines
     assert all(len(line) <= 80 for line in lines if not line.startswith("folder"))
-    told = json.loads(mbc("models", "show", "mini", "--json").stdout)
-    assert (told["base"], told["reads_text"], told["parameters"]) == (None, True, None)
-    assert told["encoders"]["documents"] == told["encoders"]["questions"] == "sentence-transformers/all-MiniLM-L6-v2"
-    assert told["settings"]["retriever_reader"]["window"] == 256
+    details = json.loads(mbc("models", "show", "mini", "--json").stdout)
+    assert (details["base"], details["reads_text"], details["parameters"]) == (None, True, None)
+    assert (
+        details["encoders"]["documents"] == details["encoders"]["questions"] == "sentence-transformers/all-MiniLM-L6-v2"
+    )
+    assert details["settings"]["retriever_reader"]["window"] == 256
 
 
-def test_of_a_model_and_a_preset_it_is_the_model(mbc, own):
+def test_a_model_takes_precedence_over_a_preset_of_its_name(mbc, own):
     own("distilgpt2")
-    shown = mbc("models", "show", "distilgpt2")
-    assert shown.stdout.splitlines()[0].split() == ["model", "distilgpt2"]
+    result = mbc("models", "show", "distilgpt2")
+    assert result.stdout.splitlines()[0].split() == ["model", "distilgpt2"]
 
 
 @pytest.mark.parametrize("name", ["nonesuch", "", "no/such", ".", "n" * 300])
-def test_what_is_neither_model_nor_preset_is_told(mbc, name):
-    shown = mbc("models", "show", name)
-    assert (shown.exit_code, shown.stdout) == (4, "")
-    assert shown.stderr.startswith(f"Error: There is no model, run or preset '{name}'.\n  `mbc models list` shows")
-    assert "distilgpt2" in shown.stderr
-    assert len(shown.stderr.splitlines()) == 2
+def test_what_is_neither_model_nor_preset_is_an_error(mbc, name):
+    result = mbc("models", "show", name)
+    assert (result.exit_code, result.stdout) == (4, "")
+    assert result.stderr.startswith(f"Error: There is no model, run or preset '{name}'.\n  `mbc models list` shows")
+    assert "distilgpt2" in result.stderr
+    assert len(result.stderr.splitlines()) == 2
 
 
-def test_a_run_without_a_model_is_told(mbc, run):
+def test_a_run_without_a_model_is_an_error(mbc, run):
     shutil.rmtree(run / "model")
-    shown = mbc("models", "show", "first")
-    assert (shown.exit_code, shown.stdout) == (4, "")
-    assert shown.stderr == "Error: The run first has no model yet.\n  `mbc runs show first` shows its progress.\n"
+    result = mbc("models", "show", "first")
+    assert (result.exit_code, result.stdout) == (4, "")
+    assert result.stderr == "Error: The run first has no model yet.\n  `mbc runs show first` shows its progress.\n"
 
 
 def test_where_sizes_are_not_known_all_else_is_shown(mbc, home, preset):
     path = home / "own.toml"
     path.write_text(preset.read_text().replace("[model]\nbase = ", '[model]\nbase = "some/model" # ', 1))
-    shown = mbc("models", "show", path)
-    assert shown.exit_code == 0
-    assert "base LM    some/model\n" in shown.stdout
-    assert "trainable" not in shown.stdout
-    assert "Its parameters cannot be counted. The size of some/model is unknown" in shown.stderr
-    assert "hf download some/model config.json" in shown.stderr
-    told = json.loads(mbc("models", "show", path, "--json").stdout)
-    assert told["parameters"] is None
+    result = mbc("models", "show", path)
+    assert result.exit_code == 0
+    assert "base LM    some/model\n" in result.stdout
+    assert "trainable" not in result.stdout
+    assert "Its parameters cannot be counted. The size of some/model is unknown" in result.stderr
+    assert "hf download some/model config.json" in result.stderr
+    details = json.loads(mbc("models", "show", path, "--json").stdout)
+    assert details["parameters"] is None
 
 
 def test_foreign_names_are_never_obeyed(mbc, own):
     own("e\x1b[31mvil[red]")
     assert "e␛[31mvil[red]" in mbc("models", "list").stdout
-    shown = mbc("models", "show", "e\x1b[31mvil[red]")
-    assert "\x1b" not in shown.stdout + shown.stderr
-    assert "e␛[31mvil[red]" in shown.stdout
+    result = mbc("models", "show", "e\x1b[31mvil[red]")
+    assert "\x1b" not in result.stdout + result.stderr
+    assert "e␛[31mvil[red]" in result.stdout
     assert "\x1b" not in mbc("models", "show", "no\x1bne").stderr
 
 
@@ -257,13 +259,13 @@ def vectors(home, tiny):
 def test_a_model_without_codes_is_listed_and_shown_without(mbc, vectors):
     rows = {line.split("\t")[0]: line.split("\t") for line in mbc("models", "list").stdout.splitlines()}
     assert rows["mac"][2:4] == ["none", "4 vectors"]
-    shown = mbc("models", "show", "mac").stdout
-    assert "per chunk  4 vectors\n" in shown
-    assert "KV-LoRA    none\n" in shown
-    assert "codebook" not in shown
-    told = json.loads(mbc("models", "show", "mac", "--json").stdout)
-    assert told["codes"] is None
-    assert not {part["part"] for part in told["parameters"]["parts"]} & {"codebook", "KV-LoRA"}
+    output = mbc("models", "show", "mac").stdout
+    assert "per chunk  4 vectors\n" in output
+    assert "KV-LoRA    none\n" in output
+    assert "codebook" not in output
+    details = json.loads(mbc("models", "show", "mac", "--json").stdout)
+    assert details["codes"] is None
+    assert not {part["part"] for part in details["parameters"]["parts"]} & {"codebook", "KV-LoRA"}
 
 
 @pytest.mark.parametrize(

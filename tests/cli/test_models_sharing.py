@@ -1,4 +1,4 @@
-"""`mbc models push` and `mbc models pull`, with a fake of the hub."""
+"""`mbc models push` and `mbc models pull`, with a fake hub."""
 
 import json
 import shutil
@@ -19,7 +19,7 @@ from tests.sharing.fake_hub import SHA, FakeHub
 
 @pytest.fixture
 def hub(home, monkeypatch):
-    """The folder of a fake of the hub."""
+    """The folder of a fake hub."""
     (home / "hub").mkdir()
     FakeHub(home / "hub").install(monkeypatch.setattr)
     return home / "hub"
@@ -27,7 +27,7 @@ def hub(home, monkeypatch):
 
 @pytest.fixture
 def run(tiny, home):
-    """A run with its model, whose pretrained parts lie in the working folder as if they came from a hub."""
+    """A run with its model, whose pretrained parts are in the working folder as if they came from a hub."""
     (home / "tiny").mkdir()
     (home / "tiny" / "gpt2").symlink_to(tiny.bases["gpt2"])
     (home / "tiny" / "bert").symlink_to(tiny.encoders["bert"])
@@ -44,13 +44,13 @@ def run(tiny, home):
 
 
 def test_a_model_travels_and_answers(mbc, hub, run, notes, home):
-    shown = mbc("models", "push", "first", "ada/tiny", "--license", "mit")
-    assert shown.exit_code == 0, shown.stderr
-    assert "mbc models pull ada/tiny" in shown.stdout
-    assert "tiny/gpt2 is also a folder here" in shown.stderr
-    shown = mbc("models", "pull", "ada/tiny")
-    assert shown.exit_code == 0, shown.stderr
-    assert "per chunk  1.5 bytes" in shown.stdout
+    result = mbc("models", "push", "first", "ada/tiny", "--license", "mit")
+    assert result.exit_code == 0, result.stderr
+    assert "mbc models pull ada/tiny" in result.stdout
+    assert "tiny/gpt2 is also a folder here" in result.stderr
+    result = mbc("models", "pull", "ada/tiny")
+    assert result.exit_code == 0, result.stderr
+    assert "per chunk  1.5 bytes" in result.stdout
     assert mbc("ingest", notes, "--model", "ada/tiny", "--bank", "b.mbc", "--workers", 0).exit_code == 0
     answers = [
         json.loads(mbc("ask", "Where did Ada move?", "--bank", "b.mbc", "--model", name, "--json").stdout)["answer"]
@@ -112,7 +112,7 @@ def test_nothing_is_replaced_unasked(mbc, hub, run):
 
 
 @pytest.mark.parametrize("name", ["../x", "ada", "/etc/passwd", "ada/\x1b[31m"])
-def test_a_wrong_name_is_told(mbc, hub, run, name):
+def test_a_wrong_name_is_an_error(mbc, hub, run, name):
     for words in (("pull", name), ("push", "first", name)):
         result = mbc("models", *words)
         assert result.exit_code == 2
@@ -120,7 +120,7 @@ def test_a_wrong_name_is_told(mbc, hub, run, name):
         assert "\x1b[31m" not in result.stderr
 
 
-def test_what_is_not_there_is_told(mbc, hub, run):
+def test_a_missing_model_is_an_error(mbc, hub, run):
     assert mbc("models", "pull", "ada/none").exit_code == 4
     assert mbc("models", "push", "nonesuch", "ada/tiny").exit_code == 4
 

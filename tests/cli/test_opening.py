@@ -1,4 +1,4 @@
-"""A source's file in the user's editor: at its line, however the editor takes it, and never for a file that is gone."""
+"""A source's file in the user's editor: at its line, in the editor's own syntax, and only if the file exists."""
 
 import subprocess
 from pathlib import Path
@@ -17,7 +17,7 @@ def file(tmp_path):
 
 
 @pytest.fixture
-def ran(monkeypatch):
+def commands(monkeypatch):
     commands = []
     monkeypatch.setattr(subprocess, "run", lambda command, check: commands.append(command))
     for name in ("VISUAL", "EDITOR", "PAGER"):
@@ -33,22 +33,22 @@ def ran(monkeypatch):
         ("hx", ["hx", "{}:2"]),
     ],
 )
-def test_an_editor_opens_at_the_line(file, ran, monkeypatch, editor, expected):
+def test_an_editor_opens_at_the_line(file, commands, monkeypatch, editor, expected):
     monkeypatch.setenv("EDITOR", editor)
     monkeypatch.setenv("PAGER", "less")
     open_file(file, 2)
     open_file(file)
-    assert ran == [[word.replace("{}", str(file)) for word in expected], [*editor.split(), str(file)]]
+    assert commands == [[word.replace("{}", str(file)) for word in expected], [*editor.split(), str(file)]]
 
 
-def test_a_pager_shows_it_without_an_editor(file, ran, monkeypatch):
+def test_a_pager_shows_it_without_an_editor(file, commands, monkeypatch):
     monkeypatch.setenv("PAGER", "most")
     open_file(file, 2)
-    assert ran == [["most", "+2", str(file)]]
+    assert commands == [["most", "+2", str(file)]]
 
 
 @pytest.mark.parametrize("path", ["/gone/a.txt", "stdin:0123", "0123abcd"])
-def test_what_is_no_file_is_not_opened(ran, path):
+def test_what_is_no_file_is_not_opened(commands, path):
     with pytest.raises(DataError, match="cannot be opened"):
         open_file(Path(path))
-    assert not ran
+    assert not commands

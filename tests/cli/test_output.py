@@ -1,4 +1,4 @@
-"""What happens where output cannot be written: nobody reads it any more, or the disk is full."""
+"""What happens when output cannot be written: nobody reads it any more, or the disk is full."""
 
 import os
 import subprocess
@@ -50,18 +50,18 @@ def _run(command, stdout, unbuffered):
 def test_a_closed_pipe_ends_a_command_quietly_and_a_full_disk_in_a_line(command):
     assert _closed(*command) == (141, "")
     if FULL.exists():
-        told = "Error: The output cannot be written: no space left on device.\n  Free some disk space.\n"
-        assert _full(*command) == (1, told)
+        message = "Error: The output cannot be written: no space left on device.\n  Free some disk space.\n"
+        assert _full(*command) == (1, message)
 
 
 @pytest.mark.slow
-def test_so_do_commands_that_run_a_model(bank, model):
+def test_a_closed_pipe_or_a_full_disk_also_ends_commands_that_run_a_model(bank, model):
     options = ("--bank", bank, "--model", model, "--json")
     assert _closed("ask", "Where did Ada move?", *options) == (141, "")
     if FULL.exists():
-        code, told = _full("ingest", "notes", "--workers", 0, *options)
+        code, stderr = _full("ingest", "notes", "--workers", 0, *options)
         assert code == 1
-        assert told.splitlines()[-2] == "Error: The output cannot be written: no space left on device."
+        assert stderr.splitlines()[-2] == "Error: The output cannot be written: no space left on device."
 
 
 @pytest.mark.usefixtures("files")
@@ -73,7 +73,7 @@ def test_output_that_is_not_buffered_is_no_different():
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
-def test_streams_that_are_closed_from_the_beginning_are_as_if_nobody_listened(stream, home):
+def test_streams_that_are_closed_from_the_beginning_change_no_exit_code(stream, home):
     number = {"stdout": 1, "stderr": 2}[stream]
     command = f"exec {sys.executable} -m mbc_cli bank info --json --bank missing.mbc {number}>&-"
     assert subprocess.run(["sh", "-c", command], capture_output=True).returncode == 5

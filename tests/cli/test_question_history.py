@@ -3,7 +3,7 @@ import stat
 from mbc_cli.config import add_question, read_questions
 
 
-def test_what_is_typed_is_there_next_time(home):
+def test_questions_are_kept_for_next_time(home):
     path = home / "new" / "history"
     for line in ("Who?", "", "Wo ist Žofie?", "a\nb"):
         add_question(path, line)
@@ -34,7 +34,7 @@ def test_bytes_that_are_no_text_stay(home):
     assert path.read_bytes() == b"\xff\nd\n"
 
 
-def test_where_nothing_can_be_kept_nothing_is_missed(home):
+def test_a_history_that_cannot_be_written_is_no_error(home):
     (home / "file").touch()
     add_question(home / "file" / "history", "Who?")
     assert read_questions(home / "file" / "history") == []

@@ -45,7 +45,7 @@ def make_run(home):
 
 @pytest.fixture
 def at_work():
-    """Makes a run look as if a training was at work on it."""
+    """Makes a run look as if a training process were working on it."""
     locks = []
 
     def hold(folder):
@@ -79,10 +79,10 @@ def test_runs_are_listed_the_last_changed_first(mbc, make_run, at_work):
 
 def test_runs_as_json_are_lines(mbc, make_run):
     folder = make_run("done", STARTED, STEP, BEST)
-    told = json.loads(mbc("runs", "list", "--json").stdout)
-    assert told.pop("changed") > 1.7e9
-    assert told.pop("best")["f1"] == 62.04
-    assert told == {
+    run = json.loads(mbc("runs", "list", "--json").stdout)
+    assert run.pop("changed") > 1.7e9
+    assert run.pop("best")["f1"] == 62.04
+    assert run == {
         "run": "done",
         "path": str(folder),
         "state": "interrupted",
@@ -92,7 +92,7 @@ def test_runs_as_json_are_lines(mbc, make_run):
     }
 
 
-def test_where_there_are_no_runs_the_way_to_one_is_told(mbc):
+def test_without_runs_it_says_how_to_start_one(mbc):
     result = mbc("runs", "list")
     assert (result.exit_code, result.stdout) == (0, "")
     assert "mbc train" in result.stderr
@@ -103,26 +103,26 @@ def test_a_run_that_prepares_tells_how_many_texts_are_read(mbc, make_run, at_wor
     folder = make_run("first", Progressed("read texts", 384, 3044))
     at_work(folder)
     make_request(folder, "pause")
-    shown = mbc("runs", "show", "first").stdout
-    assert "state    preparing, to be paused\n" in shown
-    assert "steps    none yet, 384 of 3,044 texts read\n" in shown
+    output = mbc("runs", "show", "first").stdout
+    assert "state    preparing, to be paused\n" in output
+    assert "steps    none yet, 384 of 3,044 texts read\n" in output
 
 
-def test_a_request_that_has_come_about_or_is_left_behind_is_not_told(mbc, make_run, at_work):
+def test_a_request_that_is_fulfilled_or_left_behind_is_not_shown(mbc, make_run, at_work):
     for name, hold in (("paused", True), ("killed", False)):
         folder = make_run(name, STARTED, STEP, TrainStateChanged("paused", 1200, 4000))
         make_request(folder, "pause")
         if hold:
             at_work(folder)
-    told = [json.loads(line) for line in mbc("runs", "list", "--json").stdout.splitlines()]
-    assert {run["state"]: run["request"] for run in told} == {"paused": None, "interrupted": None}
+    runs = [json.loads(line) for line in mbc("runs", "list", "--json").stdout.splitlines()]
+    assert {run["state"]: run["request"] for run in runs} == {"paused": None, "interrupted": None}
 
 
 def test_a_run_is_shown(mbc, make_run):
     events = (STARTED, QuantisationStarted(600, 50), BEST, WORSE, CheckpointSaved(1100, "s"), STEP)
     folder = make_run("first", *events)
-    shown = mbc("runs", "show", "first").stdout
-    assert [line.split(maxsplit=1)[1] for line in shown.splitlines()[:-1]] == [
+    output = mbc("runs", "show", "first").stdout
+    assert [line.split(maxsplit=1)[1] for line in output.splitlines()[:-1]] == [
         "first",
         str(folder),
         "interrupted; continue with: mbc train --resume --run first",
@@ -136,10 +136,10 @@ def test_a_run_is_shown(mbc, make_run):
         "F1 61.0 %, exact match 51.0 % at step 1,100 (500 questions)",
         "of step 1,100",
     ]
-    told = json.loads(mbc("runs", "show", folder, "--json").stdout)
-    assert told["latest"]["loss"] == 1.23456
-    assert [validation["step"] for validation in told["validations"]] == [1000, 1100]
-    assert (told["base"], told["command"], told["model"], told["seconds_left"]) == (None, None, None, None)
+    details = json.loads(mbc("runs", "show", folder, "--json").stdout)
+    assert details["latest"]["loss"] == 1.23456
+    assert [validation["step"] for validation in details["validations"]] == [1000, 1100]
+    assert (details["base"], details["command"], details["model"], details["seconds_left"]) == (None, None, None, None)
 
 
 def test_an_empty_log_can_be_shown(mbc, make_run):
@@ -166,7 +166,7 @@ def test_what_is_asked_of_a_training_lies_in_its_folder(mbc, make_run, at_work):
 
 @pytest.mark.parametrize("verb", ["pause", "resume", "stop"])
 @pytest.mark.parametrize(
-    ("last", "said", "way"),
+    ("last", "said", "hint"),
     [
         (TrainStateChanged("stopped", 3, 4000), "was stopped", "mbc train --resume --run first"),
         (STEP, "was interrupted", "mbc train --resume --run first"),
@@ -174,12 +174,12 @@ def test_what_is_asked_of_a_training_lies_in_its_folder(mbc, make_run, at_work):
     ],
     ids=["stopped", "killed", "finished"],
 )
-def test_of_a_training_that_is_not_at_work_nothing_can_be_asked(mbc, make_run, verb, last, said, way):
+def test_a_training_that_is_not_at_work_takes_no_requests(mbc, make_run, verb, last, said, hint):
     folder = make_run("first", STARTED, last)
     result = mbc("runs", verb, "first")
     assert (result.exit_code, result.stdout) == (2, "")
     assert said in result.stderr
-    assert way in result.stderr
+    assert hint in result.stderr
     assert request_in(folder) is None
 
 
@@ -196,7 +196,7 @@ def test_looking_at_runs_imports_no_torch(make_run):
     assert imported_by(commands, {"torch", "transformers", "peft"}) == "[]"
 
 
-def test_a_pause_is_told_where_the_training_was_started(capsys, home):
+def test_a_pause_is_reported_where_the_training_was_started(capsys, home):
     view = TrainProgress(home / "run", "my run")
     for event in (STARTED, STEP, TrainStateChanged("paused", 1200, 4000), TrainStateChanged("training", 1200, 4000)):
         view.show(event)
@@ -237,7 +237,7 @@ def test_another_process_is_paused_resumed_and_stopped(mbc, preset, home):
         wait_for("stopped")
         process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
-    shown = json.loads(mbc("runs", "show", "long", "--json").stdout)
-    assert shown["state"] == "stopped"
-    assert shown["command"]["data"] == [str(home / "questions.jsonl")]
-    assert shown["base"]
+    details = json.loads(mbc("runs", "show", "long", "--json").stdout)
+    assert details["state"] == "stopped"
+    assert details["command"]["data"] == [str(home / "questions.jsonl")]
+    assert details["base"]

@@ -43,7 +43,7 @@ def test_a_pipe_gets_a_line_for_each_passage_as_from_grep(search):
     assert result.stderr == ""
 
 
-def test_passages_without_a_word_of_the_query_are_said_to_be(search):
+def test_passages_without_a_word_of_the_query_come_with_a_note(search):
     result = search("zebra", "--top", 1)
     assert result.exit_code == 0
     assert result.stderr == "None of these contains a word of the query; they are the closest in meaning.\n"
@@ -51,11 +51,11 @@ def test_passages_without_a_word_of_the_query_are_said_to_be(search):
 
 
 def test_json_has_whole_passages_best_first(search, notes, bank):
-    told = json.loads(search(QUERY, "--top", 9, "--json").stdout)
-    assert told["query"] == QUERY
-    shares = [own["share"] for own in told["passages"]]
+    result = json.loads(search(QUERY, "--top", 9, "--json").stdout)
+    assert result["query"] == QUERY
+    shares = [own["share"] for own in result["passages"]]
     assert shares == sorted(shares, reverse=True)
-    (ada,) = [own for own in told["passages"] if own["words"] == ["Ada"]]
+    (ada,) = [own for own in result["passages"] if own["words"] == ["Ada"]]
     assert (ada["path"], ada["line"], ada["bank"]) == (str(notes / "ada.txt"), 1, str(bank))
     assert ada["passage"].startswith(ada["sentence"])
     assert ada["sentence"] == "Ada moved to Aalen in the spring."
@@ -82,7 +82,7 @@ def test_several_banks_are_searched_as_one(mbc, ingest, bank, model, home):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "told"),
+    ("arguments", "code", "message"),
     [
         ((" ",), 2, "The query is empty."),
         ((QUERY, "--null"), 2, "--null is only for lists of files."),
@@ -93,10 +93,10 @@ def test_several_banks_are_searched_as_one(mbc, ingest, bank, model, home):
         ((QUERY, "--bank", "none.mbc"), 5, "none.mbc"),
     ],
 )
-def test_what_cannot_be_searched_is_an_error_before_any_model_is_loaded(mbc, bank, arguments, code, told):
+def test_what_cannot_be_searched_is_an_error_before_any_model_is_loaded(mbc, bank, arguments, code, message):
     result = mbc("search", "--bank", bank, "--model", "no-such-model", *arguments)
     assert (result.exit_code, result.stdout) == (code, "")
-    assert told in result.stderr
+    assert message in result.stderr
     assert len(result.stderr.splitlines()) == 2
 
 
@@ -121,17 +121,17 @@ def test_on_a_terminal_words_are_marked_and_nothing_is_obeyed(source, monkeypatc
 
 def test_a_long_sentence_is_cut_around_its_first_marked_word():
     text = f"{'rain ' * 100}Aalen {'snow ' * 100}"
-    shown = marked("aalen", text)
-    assert shown.plain.startswith("… ") and shown.plain.endswith(" …")
-    assert [shown.plain[own.start : own.end] for own in shown.spans] == ["Aalen"]
-    assert len(shown.plain) == 404
+    excerpt = marked("aalen", text)
+    assert excerpt.plain.startswith("… ") and excerpt.plain.endswith(" …")
+    assert [excerpt.plain[own.start : own.end] for own in excerpt.spans] == ["Aalen"]
+    assert len(excerpt.plain) == 404
     assert marked("aalen", "It rained.").plain == "It rained."
     assert marked("snow", "rain " * 90 + "snow").plain.endswith("rain snow")
 
 
 def test_words_are_those_of_the_passage_in_its_forms(source):
-    told = passage_json("bridges and RIVERS", source("The bridge. A river, the River."))
-    assert told["words"] == ["bridge", "river", "River"]
+    passage = passage_json("bridges and RIVERS", source("The bridge. A river, the River."))
+    assert passage["words"] == ["bridge", "river", "River"]
     assert passage_json("bridge", source(None, passage=None))["words"] == []
 
 
@@ -147,22 +147,22 @@ def test_help_and_wrong_options_import_no_torch():
 
 
 def test_the_options_of_a_search_reach_the_memory(mbc, bank, model, monkeypatch):
-    asked = []
+    calls = []
 
     def search(self, queries, options, *, top, with_text):
-        asked.append((queries, options, top, with_text))
+        calls.append((queries, options, top, with_text))
         return [()]
 
     monkeypatch.setattr("mbc_engine.memory.Memory.search", search)
-    at = ("--bank", bank, "--model", model)
-    assert mbc("search", "who", "won", *at, "--read", "routed:2", "--top", 7, "--half-life", "4w").exit_code == 0
-    ((queries, options, top, with_text),) = asked
+    common = ("--bank", bank, "--model", model)
+    assert mbc("search", "who", "won", *common, "--read", "routed:2", "--top", 7, "--half-life", "4w").exit_code == 0
+    ((queries, options, top, with_text),) = calls
     assert (queries, top, with_text) == (["who won"], 7, True)
     assert isinstance(options, AskOptions)
     assert (options.read_mode, options.selection.half_life) == ("routed:2", 28.0)
 
 
 def test_a_query_in_another_language_gets_a_note(mbc, bank, model):
-    asking = ("search", "Wohin ist Ada gezogen?", "--bank", bank, "--model", model)
-    assert "not seem to be in English" in " ".join(mbc(*asking).stderr.split())
-    assert json.loads(mbc(*asking, "--json").stdout)["note"].startswith("The question does not seem")
+    command = ("search", "Wohin ist Ada gezogen?", "--bank", bank, "--model", model)
+    assert "not seem to be in English" in " ".join(mbc(*command).stderr.split())
+    assert json.loads(mbc(*command, "--json").stdout)["note"].startswith("The question does not seem")

@@ -1,4 +1,4 @@
-"""What is wrong with a server is told in a line before a model is loaded; how it works is in `server/`."""
+"""Errors of `mbc serve` are reported in a line before a model is loaded; how it works is tested in `http/`."""
 
 import socket
 import sys
@@ -13,7 +13,7 @@ from mbc_engine.errors import ConfigError
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told", "way"),
+    ("arguments", "message", "hint"),
     [
         (["--host", "0.0.0.0"], "reached from other machines", "--token-file"),
         (["--host", "::"], "reached from other machines", "--token-file"),
@@ -25,19 +25,19 @@ from mbc_engine.errors import ConfigError
         (["--max-body", "0"], "--max-body", "--help"),
     ],
 )
-def test_what_cannot_be_served_is_told_with_the_way_out(
-    mbc: Callable[..., Any], notes: Path, home: Path, arguments: list[str], told: str, way: str
+def test_what_cannot_be_served_is_refused_with_the_way_out(
+    mbc: Callable[..., Any], notes: Path, home: Path, arguments: list[str], message: str, hint: str
 ) -> None:
     (home / "short").write_text("secret")
     result = mbc("serve", "--model", "no-such-model", "--port", 0, *arguments)
     assert result.exit_code == 2
-    assert told in result.stderr
-    assert way in result.stderr
+    assert message in result.stderr
+    assert hint in result.stderr
     assert "secret" not in result.stderr
     assert result.stdout == ""
 
 
-def test_a_token_in_the_environment_is_never_told(
+def test_a_token_in_the_environment_is_never_shown(
     mbc: Callable[..., Any], home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MBC_TOKEN", "a secret")
@@ -47,7 +47,7 @@ def test_a_token_in_the_environment_is_never_told(
     assert "a secret" not in result.output
 
 
-def test_a_port_that_another_has_is_told_before_a_model_is_loaded(mbc: Callable[..., Any]) -> None:
+def test_a_port_in_use_is_an_error_before_a_model_is_loaded(mbc: Callable[..., Any]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         result = mbc("serve", "--model", "no-such-model", "--port", other.getsockname()[1])
     assert result.exit_code == 2
@@ -61,7 +61,7 @@ def test_a_model_that_is_not_there_leaves_nothing_behind(mbc: Callable[..., Any]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told", "code"),
+    ("arguments", "message", "code"),
     [
         (["--bank", "b.mbc", "--bank", "missing.mbc"], "No bank at missing.mbc", 5),
         (["--bank", "notes/ada.txt"], "not a bank", 5),
@@ -69,11 +69,11 @@ def test_a_model_that_is_not_there_leaves_nothing_behind(mbc: Callable[..., Any]
         (["--bank", "memory.mbc", "--weight", "1", "--weight", "2"], "weights (2) does not match", 2),
     ],
 )
-def test_wrong_banks_are_told_before_a_model_is_loaded(
-    mbc: Callable[..., Any], bank: Path, arguments: list[str], told: str, code: int
+def test_wrong_banks_are_errors_before_a_model_is_loaded(
+    mbc: Callable[..., Any], bank: Path, arguments: list[str], message: str, code: int
 ) -> None:
     result = mbc("serve", "--model", "no-such-model", "--port", 0, "--documents", "kept", *arguments)
-    assert told in result.stderr
+    assert message in result.stderr
     assert result.exit_code == code
 
 
@@ -85,14 +85,14 @@ def test_without_the_extra_it_says_how_to_install_it(mbc: Callable[..., Any], mo
 
 
 @pytest.mark.parametrize(
-    ("host", "begins"), [("127.0.0.1", "http://127.0.0.1:"), ("::1", "http://[::1]:"), ("localhost", "http://")]
+    ("host", "prefix"), [("127.0.0.1", "http://127.0.0.1:"), ("::1", "http://[::1]:"), ("localhost", "http://")]
 )
-def test_the_address_is_one_that_clients_take(host: str, begins: str) -> None:
+def test_the_address_is_one_that_clients_take(host: str, prefix: str) -> None:
     try:
         listener = listen(host, 0)
     except ConfigError:
         pytest.skip(f"no {host} here")
     with listener:
-        told = base_url(listener)
-    assert told.startswith(begins)
-    assert told.endswith("/v1")
+        url = base_url(listener)
+    assert url.startswith(prefix)
+    assert url.endswith("/v1")

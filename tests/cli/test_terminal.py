@@ -5,10 +5,10 @@ import pty
 import subprocess
 import sys
 
-SAID = "mbc is a compressed long-term memory for language models, and this sentence has more than 80 characters."
+SENTENCE = "mbc is a compressed long-term memory for language models, and this sentence has more than 80 characters."
 PRINT = f"""
 from mbc_cli.render.terminal import notes, out, print_facts
-out.print({SAID!r}); notes.print({SAID!r}); print_facts([("said", {SAID!r})])
+out.print({SENTENCE!r}); notes.print({SENTENCE!r}); print_facts([("said", {SENTENCE!r})])
 """
 
 
@@ -20,8 +20,8 @@ def test_lines_break_between_words_on_a_terminal_and_nowhere_in_a_pipe():
         subprocess.run(command, stdout=inside, stderr=inside, check=True, env=env)
         os.close(inside)
         drawn = os.read(terminal.fileno(), 4096).decode()
-    assert piped.stdout.splitlines() == [SAID, f"said  {SAID}"]
-    assert piped.stderr.splitlines() == [SAID]
+    assert piped.stdout.splitlines() == [SENTENCE, f"said  {SENTENCE}"]
+    assert piped.stderr.splitlines() == [SENTENCE]
     first, last = "mbc is a compressed long-term memory for language models, and this sentence has", "more than 80"
     lines = [line.rstrip() for line in drawn.splitlines()]
     assert lines[:2] == [first, f"{last} characters."]

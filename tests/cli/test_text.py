@@ -81,7 +81,7 @@ def test_bytes_shared_among_chunks_are_short():
     ]
 
 
-def test_a_path_is_told_whole_where_the_working_folder_was_deleted(
+def test_a_path_is_shown_in_full_where_the_working_folder_was_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "gone"

@@ -1,4 +1,4 @@
-"""Texts under the language model from the command line: ingest, compact, verify, info and export."""
+"""Texts compressed by the language model, from the command line: ingest, compact, verify, info and export."""
 
 import json
 import signal
@@ -14,7 +14,7 @@ from mbc_engine.runs.ingests import IngestHistory
 from tests.text_models import StandIn
 
 STORY = "The river rose in the night. The bridge held. Ada moved to Bergen, and nobody asked why. "
-PLACES = ("mbc_engine.memory", "mbc_cli.commands.bank", "mbc_cli.commands.bank_transfer")
+MODULES = ("mbc_engine.memory", "mbc_cli.commands.bank", "mbc_cli.commands.bank_transfer")
 
 
 @pytest.fixture
@@ -29,8 +29,8 @@ def stories(home):
 @pytest.fixture(autouse=True)
 def language_model(monkeypatch):
     model = StandIn(STORY * 2)
-    for place in PLACES:
-        monkeypatch.setattr(f"{place}.text_model", model.open)
+    for module in MODULES:
+        monkeypatch.setattr(f"{module}.text_model", model.open)
     return model
 
 
@@ -42,8 +42,8 @@ def bank(ingest, stories, home):
 
 
 def facts(mbc, bank):
-    told = json.loads(mbc("bank", "info", "--bank", bank, "--json").stdout)
-    return told["text_model"], told["text_codecs"]["lm"]["texts"], told["text_codecs"]["zstd"]["texts"]
+    info = json.loads(mbc("bank", "info", "--bank", bank, "--json").stdout)
+    return info["text_model"], info["text_codecs"]["lm"]["texts"], info["text_codecs"]["zstd"]["texts"]
 
 
 def test_an_ingest_says_that_the_bank_can_be_asked_and_recodes_its_texts(ingest, mbc, stories):
@@ -52,9 +52,9 @@ def test_an_ingest_says_that_the_bank_can_be_asked_and_recodes_its_texts(ingest,
     assert "You can ask questions now. Recoding " in result.stderr
     assert "`mbc bank compact --codec lm` continues" in result.stderr
     assert "recoded " in result.stdout
-    name, under, others = facts(mbc, "b.mbc")
-    assert (name, others) == ("5eed" * 4, 0)
-    assert f"{under} with language model 5eed" in mbc("bank", "info", "--bank", "b.mbc").stdout
+    name, lm_texts, zstd_texts = facts(mbc, "b.mbc")
+    assert (name, zstd_texts) == ("5eed" * 4, 0)
+    assert f"{lm_texts} with language model 5eed" in mbc("bank", "info", "--bank", "b.mbc").stdout
     again = ingest(stories, "--bank", "b.mbc", "--codec", "lm", "--json")
     assert json.loads(again.stdout)["recoded"] is None
     assert "You can ask questions now" not in again.stderr
@@ -62,9 +62,9 @@ def test_an_ingest_says_that_the_bank_can_be_asked_and_recodes_its_texts(ingest,
 
 def test_the_environment_and_the_config_set_the_codec(ingest, mbc, stories, monkeypatch):
     monkeypatch.setenv("MBC_CODEC", "lm")
-    told = json.loads(ingest(stories, "--bank", "b.mbc", "--text", "--json").stdout)
-    assert told["recoded"]["done"] == told["recoded"]["chunks"] == told["bank"]["chunks"]
-    assert told["recoded"]["after_bytes"] < told["recoded"]["before_bytes"]
+    summary = json.loads(ingest(stories, "--bank", "b.mbc", "--text", "--json").stdout)
+    assert summary["recoded"]["done"] == summary["recoded"]["chunks"] == summary["bank"]["chunks"]
+    assert summary["recoded"]["after_bytes"] < summary["recoded"]["before_bytes"]
     monkeypatch.delenv("MBC_CODEC")
     assert mbc("config", "set", "ingest.codec", "zstd").exit_code == 0
     assert "recoded" not in ingest(stories, "--bank", "other.mbc", "--text").stdout
@@ -102,11 +102,11 @@ def test_a_bank_without_text_has_nothing_to_recode(ingest, mbc, stories):
 def test_compacting_recodes_there_and_back(mbc, bank):
     before = mbc("bank", "export", "--bank", bank).stdout_bytes
     assert json.loads(mbc("bank", "compact", "--bank", bank, "--codec", "lm", "--json").stdout)["path"] == str(bank)
-    name, under, others = facts(mbc, bank)
-    assert (name, others) == ("5eed" * 4, 0)
+    name, lm_texts, zstd_texts = facts(mbc, bank)
+    assert (name, zstd_texts) == ("5eed" * 4, 0)
     assert mbc("bank", "export", "--bank", bank).stdout_bytes == before
     assert mbc("bank", "compact", "--bank", bank, "--codec", "zstd").exit_code == 0
-    assert facts(mbc, bank) == (None, 0, under)
+    assert facts(mbc, bank) == (None, 0, lm_texts)
     assert mbc("bank", "export", "--bank", bank).stdout_bytes == before
 
 
@@ -140,8 +140,8 @@ def test_verifying_deep_finds_what_the_language_model_decodes_otherwise(mbc, ban
 
 def test_removing_with_proof_needs_no_language_model(mbc, bank, stories, monkeypatch):
     mbc("bank", "compact", "--bank", bank, "--codec", "lm")
-    for place in PLACES:
-        monkeypatch.delattr(f"{place}.text_model")
+    for module in MODULES:
+        monkeypatch.delattr(f"{module}.text_model")
     assert mbc("bank", "remove", "--prove", stories / "3.txt", "--bank", bank).exit_code == 0
     assert mbc("bank", "list", "--bank", bank).exit_code == 0
 

@@ -75,7 +75,7 @@ def test_a_preset_is_put_around_another_base_lm(mbc, preset, data, home, tiny):
     assert sorted(adapter["target_modules"]) == ["k_proj", "v_proj"]
 
 
-def test_a_base_lm_of_no_supported_family_is_told_with_those_that_are(mbc, preset, data, tiny):
+def test_an_unsupported_base_lm_is_refused_with_the_supported_families(mbc, preset, data, tiny):
     result = mbc("train", "--preset", preset, "--data", data, "--base", tiny.encoders["bert"])
     assert (result.exit_code, result.stdout) == (4, "")
     assert "'bert'" in result.stderr
@@ -132,7 +132,7 @@ def test_what_cannot_be_used_is_an_error_in_two_lines(mbc, arguments, code):
     assert len(result.stderr.splitlines()) <= 2
 
 
-def test_all_that_a_new_run_needs_is_told_at_once(mbc):
+def test_all_that_a_new_run_needs_is_named_at_once(mbc):
     assert "A new training needs --preset and --data." in mbc("train").stderr
 
 
@@ -157,7 +157,7 @@ def test_an_interrupted_run_is_resumed_from_its_name_alone(mbc, preset, data, ho
     run = home / "XDG_DATA_HOME" / "mbc" / "runs" / "long"
     assert (run / "snapshot.safetensors").is_file()
 
-    # The rest would take long: an epoch more is enough.
+    # Finishing would take long; one more epoch is enough.
     step = json.loads(rest.splitlines()[-1])["step"]
     config = run / "config.toml"
     config.write_text(config.read_text().replace("epochs = 400", f"epochs = {step + 1}"))

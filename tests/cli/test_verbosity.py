@@ -8,7 +8,7 @@ QUESTION = "Where did Ada move?"
 
 
 @pytest.fixture
-def made(make_bank, record):
+def small_bank(make_bank, record):
     return make_bank("made.mbc", record("/a.txt", "Ada"))
 
 
@@ -27,30 +27,30 @@ def test_quiet_still_tells_errors(mbc):
     assert result.stderr.startswith("Error: No bank at none.mbc.")
 
 
-def test_verbose_tells_what_was_taken_from_where(mbc, made, home, monkeypatch):
+def test_verbose_tells_what_was_taken_from_where(mbc, small_bank, home, monkeypatch):
     config = home / "config.toml"
-    config.write_text(f'bank = "{made}"')
+    config.write_text(f'bank = "{small_bank}"')
     monkeypatch.setenv("MBC_CONFIG", str(config))
-    told = mbc("--verbose", "bank", "info").stderr.splitlines()
-    assert told[:2] == [f"config file: {config}", f"from the config: --bank {made}"]
-    monkeypatch.setenv("MBC_BANK", str(made))
-    told = mbc("bank", "info", "--verbose").stderr.splitlines()
-    assert told[1] == f"from the environment: --bank {made}"
-    assert told[-1].startswith("mbc bank info: 0.")
-    assert "--bank" not in mbc("bank", "info", "--verbose", "--bank", made).stderr
+    lines = mbc("--verbose", "bank", "info").stderr.splitlines()
+    assert lines[:2] == [f"config file: {config}", f"from the config: --bank {small_bank}"]
+    monkeypatch.setenv("MBC_BANK", str(small_bank))
+    lines = mbc("bank", "info", "--verbose").stderr.splitlines()
+    assert lines[1] == f"from the environment: --bank {small_bank}"
+    assert lines[-1].startswith("mbc bank info: 0.")
+    assert "--bank" not in mbc("bank", "info", "--verbose", "--bank", small_bank).stderr
 
 
 def test_verbose_tells_of_the_model(mbc, bank, model):
-    told = mbc("ask", QUESTION, "--bank", bank, "--model", model, "--verbose").stderr
-    assert f"model: {model} on cpu, 1 threads, loaded in " in told
+    output = mbc("ask", QUESTION, "--bank", bank, "--model", model, "--verbose").stderr
+    assert f"model: {model} on cpu, 1 threads, loaded in " in output
 
 
-def test_verbose_leaves_data_as_it_is(mbc, made):
-    assert json.loads(mbc("bank", "info", "--bank", made, "--json", "--verbose").stdout)["documents"] == 1
+def test_verbose_leaves_data_as_it_is(mbc, small_bank):
+    assert json.loads(mbc("bank", "info", "--bank", small_bank, "--json", "--verbose").stdout)["documents"] == 1
 
 
-def test_how_much_is_said_holds_for_one_command(mbc, made):
-    mbc("bank", "info", "--bank", made, "--quiet")
+def test_verbosity_holds_for_one_command(mbc, small_bank):
+    mbc("bank", "info", "--bank", small_bank, "--quiet")
     assert not is_on("quiet")
-    assert mbc("bank", "verify", "--bank", made, "--verbose").stderr
+    assert mbc("bank", "verify", "--bank", small_bank, "--verbose").stderr
     assert not is_on("verbose")

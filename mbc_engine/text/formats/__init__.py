@@ -1,6 +1,6 @@
-"""The formats that can be read, found by the suffix of a file's name; and rows, as JSON Lines and CSV hold them.
+"""The formats that can be read, by file suffix, and the readers of rows: JSON Lines and CSV.
 
-Each row of named fields is a document. Its text is in the field `text`, `content` or `body`, or one that is asked for;
+Each row of named fields is a document. Its text is in the field `text`, `content` or `body`, or a requested one;
 `title`, `date` and `id` are read, too. CSV has a header and is separated by commas, semicolons or tabs.
 """
 
@@ -17,23 +17,23 @@ from mbc_engine.text.document import Content, Fields, Skipped, UnreadableFile, d
 from mbc_engine.text.formats.documents import read_docx, read_html, read_markdown, read_pdf
 
 TEXT_FIELDS: Final = ("text", "content", "body")
-# What a row may have been read as, after the field that holds its text; None stands for the default.
+# A field that may hold a row's text (None for the default), and the row read that way.
 Candidate = tuple[str | None, Content]
 _LONGEST_ID: Final = 200
 _LONGEST_LIST: Final = 200
-# The names of rows without a usable id, and of pieces of long rows.
+# Names reserved for rows without a usable id, and for pieces of long rows.
 _TAKEN_NAME: Final = re.compile(r"row \d+|.*, part \d+", re.DOTALL)
 
 
 def read_contents(
     items: Iterable[Content | Fields | Skipped], text_column: str | None = None
 ) -> Iterator[Content | Skipped]:
-    """Turn rows into documents; everything else stays as it is.
+    """Turn rows into documents; everything else passes through.
 
-    A row is named by its id, or "row 12" if it has none, or one that an earlier row has, that looks like "row 12" or
-    "x, part 2", or that cannot be stored. Its number and id do not identify its content (unless its text holds them),
-    so that a row inserted above changes no other. Raises UnreadableFile if no row has the field `text_column`; for a
-    table at the first row.
+    A row is named by its id, or "row 12" if the id is missing, used by an earlier row, looks like "row 12" or
+    "x, part 2", or cannot be stored. Its number and id are not part of its identity (unless its text holds them), so
+    inserting a row above changes no other. Raises UnreadableFile if no row has the field `text_column`; for a table,
+    at the first row.
     """
     lacking: list[int] = []
     columns = ""
@@ -57,7 +57,7 @@ def read_contents(
 
 
 def read_candidates(items: Iterable[Content | Fields | Skipped]) -> Iterator[tuple[str, Iterator[Candidate]] | Skipped]:
-    """The name of each part, and what may have been read as its document, the default first."""
+    """The name of each part, and the candidates for its document, the default first."""
     for item, part in _named(items):
         if isinstance(item, Skipped):
             yield item
@@ -75,7 +75,7 @@ def _candidates(row: Fields, part: str) -> Iterator[Candidate]:
 
 
 def _named(items: Iterable[Content | Fields | Skipped]) -> Iterator[tuple[Content | Fields | Skipped, str]]:
-    """Each with the name of its part, which does not depend on the field that holds the text."""
+    """Each item with its part's name, which does not depend on the field that holds the text."""
     taken: set[str] = set()
     for item in items:
         if isinstance(item, Fields):
@@ -91,7 +91,7 @@ def _named(items: Iterable[Content | Fields | Skipped]) -> Iterator[tuple[Conten
 
 
 def is_row_name(id: str) -> bool:
-    """Whether a row with this id is named by it."""
+    """Whether a row can be named by this id."""
     return 0 < len(id) <= _LONGEST_ID and storable(id) == id and not _TAKEN_NAME.fullmatch(id)
 
 
@@ -102,7 +102,7 @@ def _listed(fields: Iterable[str]) -> str:
 
 def _content(row: Fields, part: str, text: str) -> Content:
     date = day_of(row.fields.get("date"))
-    return Content(text, f"{date}\0{text}".encode(), date, part)  # no text holds a zero, so none can imitate this
+    return Content(text, f"{date}\0{text}".encode(), date, part)  # texts contain no NUL, so none can imitate this
 
 
 def _text(row: Fields, column: str | None) -> str:
@@ -126,11 +126,11 @@ def _as_text(value: object) -> str:
 
 
 def read_csv(stream: ByteStream) -> Iterator[Fields | Skipped]:
-    """The rows that are not blank, with the names of their columns in small letters.
+    """The non-blank rows, with column names in lower case.
 
     In a table without a text column, a row's text is all its cells, one `Name: value` per line.
     """
-    # The limit is one for the whole process, and by default too small for a long text.
+    # The limit is process-wide, and by default too small for a long text.
     csv.field_size_limit(max(csv.field_size_limit(), LINE_CHARACTERS))
     written = _short_lines(stream)
     first = next((line for line in written if line.strip()), None)
@@ -162,7 +162,7 @@ def _separator(header: str) -> str:
         names = [] if isinstance(cells, csv.Error) else [name.strip().lower() for name in cells]
         return bool({*TEXT_FIELDS} & {*names}), len(names)
 
-    return max(("\t", ",", ";"), key=rank)  # the first of equal ones: a name rarely holds a tab
+    return max(("\t", ",", ";"), key=rank)  # the first wins a tie, as a name rarely contains a tab
 
 
 def _joined(columns: Iterable[str], cells: Iterable[str]) -> str:
@@ -189,7 +189,7 @@ def _short_lines(stream: ByteStream) -> Iterator[str]:
 
 
 def read_jsonl(stream: ByteStream) -> Iterator[Fields | Skipped]:
-    """The rows; blank lines are none."""
+    """The rows; blank lines are skipped."""
     for number, line in enumerate(lines(stream, "\n"), 1):
         if line is None:
             yield Skipped(str(number), f"is longer than {LINE_CHARACTERS >> 20} MB")
@@ -207,8 +207,8 @@ class Format:
     """How to read a kind of file."""
 
     name: str  # part of the digests, as the same bytes are different texts in different formats
-    # From bytes to contents, lazily. A row that is no document is `Skipped`, with its number as the source. Raises
-    # UnreadableFile where the file, or the rest of it, cannot be read.
+    # From bytes to contents, lazily. A row that is not a document is `Skipped`, with its number as the source. Raises
+    # UnreadableFile if the file, or the rest of it, cannot be read.
     read: Callable[[ByteStream], Iterator[Content | Fields | Skipped]]
     suffixes: tuple[str, ...]
     may_be_compressed: bool = True
@@ -221,7 +221,7 @@ FORMATS = (
     Format("html", read_html, (".html", ".htm", ".xhtml")),
     Format("pdf", read_pdf, (".pdf",), may_be_compressed=False),
     Format("docx", read_docx, (".docx",), may_be_compressed=False),
-    # One name: a row is the same document wherever it stands.
+    # The same name: a row is the same document in either format.
     Format("row", read_jsonl, (".jsonl", ".ndjson")),
     Format("row", read_csv, (".csv", ".tsv")),
 )
@@ -229,7 +229,7 @@ SUFFIXES: Mapping[str, Format] = {suffix: format for format in FORMATS for suffi
 
 
 def format_of(name: str) -> tuple[Format, str]:
-    """The format of a file by its name, and the suffix of its compression or ""; UnreadableFile if not supported."""
+    """The format of a file by its name, and its compression suffix or "". Raises UnreadableFile if not supported."""
     suffix, compression = split_suffixes(name)
     format = SUFFIXES.get(suffix)
     if format is None or (compression and not format.may_be_compressed):

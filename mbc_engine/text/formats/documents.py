@@ -1,4 +1,4 @@
-"""Files that are one text each: HTML, Markdown, Word, PDF and plain text.
+"""Formats with one text per file: HTML, Markdown, Word, PDF and plain text.
 
 HTML: title and visible text, with a break where a browser makes one. Markdown: no front matter, no comments. Word:
 paragraphs and tables in order, accepted changes only. PDF: the text of the pages that have any.
@@ -56,7 +56,7 @@ _DATES = (
 _DECLARED = re.compile(
     rb"""<(?:meta\b[^>]{0,500}?charset|\?xml\b[^>]{0,500}?encoding)\s*=\s*["']?\s*([\w.:-]{2,40})""", re.IGNORECASE
 )
-# What browsers take these names for (WHATWG Encoding).
+# What browsers decode these names as (WHATWG Encoding).
 _MEANT = {
     **dict.fromkeys(("ascii", "iso8859-1"), "cp1252"),
     **dict.fromkeys(("gb2312", "gbk"), "gb18030"),
@@ -84,7 +84,7 @@ def read_html(stream: ByteStream) -> Iterator[Content]:
 
 
 class _Page:
-    """Called by lxml's parser. A tree would take fifty times the memory, and end at the first `</html>`."""
+    """Target of lxml's parser. A tree would take fifty times the memory, and end at the first `</html>`."""
 
     def __init__(self) -> None:
         self._pieces: list[str | int] = []
@@ -135,7 +135,7 @@ class _Page:
 
 def _decoded(data: bytes) -> str:
     encoding = detect(data, is_whole=True)
-    # Where the bytes are UTF-8, any other declaration is wrong; ASCII may be the seven-bit code of Japan.
+    # If the bytes are UTF-8, any other declaration is wrong; ASCII may be Japan's seven-bit ISO-2022-JP.
     if not encoding.startswith("utf"):
         encoding = _declared(data[:4096]) or encoding
     text = decode(data, encoding).removeprefix("\ufeff")
@@ -151,11 +151,11 @@ def _declared(head: bytes) -> str | None:
     except (LookupError, ValueError):
         return None
     name = _MEANT.get(name, name)
-    # Python has codecs that no page is in, and slow ones.
+    # Python also has codecs that no page uses, and slow ones.
     return name if _TRUSTED.fullmatch(name) else None
 
 
-# After a first line of dashes, only a key makes front matter; else it is a horizontal rule.
+# A first line of dashes starts front matter only if a key follows; otherwise it is a horizontal rule.
 _FRONT_MATTER = re.compile(r"---[ \t]*\n(?=[\w-]+[ \t]*:)(.*?\n)(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _DATE = re.compile(r"^date[ \t]*:[ \t]*([^\n#]+)", re.MULTILINE)
 
@@ -186,7 +186,7 @@ MOST_BYTES = 512 << 20
 MOST_XML_BYTES = 64 << 20
 
 _WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
-# A text box is there twice, for new and old programs; moved text also where it was moved to.
+# A text box is stored twice, for new and old programs; moved text also at its destination.
 _WORD_LEFT_OUT = {"{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback", f"{_WORD}moveFrom"}
 _WORD_TEXTS = {f"{_WORD}tab": " ", f"{_WORD}noBreakHyphen": "-"}
 _WORD_BREAKS = {f"{_WORD}tbl": PARAGRAPH, f"{_WORD}tc": CELL} | {f"{_WORD}{tag}": LINE for tag in ("br", "cr", "tr")}
@@ -205,7 +205,7 @@ def read_docx(stream: ByteStream) -> Iterator[Content]:
 
 
 def _require_harmless(data: bytes) -> None:
-    """Refuse an archive that declares too much, or holds more than it declares, before python-docx loads it whole."""
+    """Reject an archive that declares too much, or holds more than it declares, before python-docx loads it whole."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = archive.infolist()
         xml = sum(member.file_size for member in members if member.filename.lower().endswith((".xml", ".rels")))
@@ -247,19 +247,19 @@ def _word_date(document: "WordDocument") -> str | None:
     from docx.opc.constants import RELATIONSHIP_TYPE
 
     package = document.part.package
-    # Where there are no properties, python-docx would make some, dated now.
+    # If there are no properties, python-docx would create some, dated now.
     if not any(link.reltype == RELATIONSHIP_TYPE.CORE_PROPERTIES for link in package.rels.values()):
         return None
     properties = document.core_properties
     return day_of_moment(properties.modified or properties.created)
 
 
-# A line of at least this share of the page's longest is full: the margin ended it, not the writer.
+# A line of at least this share of the page's longest is full: broken by the margin, not by the writer.
 _FULL = 0.7
 
 
 def read_pdf(stream: ByteStream) -> Iterator[Content]:
-    """The document without its damaged pages; if there are any, ends with `UnreadableFile`."""
+    """The document without its damaged pages; raises UnreadableFile at the end if there are any."""
     data = stream.read_whole(MOST_BYTES)
     from pypdf import PdfReader
     from pypdf.errors import DependencyError
@@ -297,7 +297,7 @@ def _pdf_date(reader: "PdfReader") -> str | None:
 
 
 def _unwrapped(page: str) -> str:
-    """A page whose full lines run on in the next one, so that they do not end a sentence."""
+    """Join each full line of a page with the next, so that line breaks do not end sentences."""
     lines = [line.strip() for line in page.splitlines()]
     full = _FULL * max(map(len, lines), default=0)
     written: list[str] = []
@@ -312,7 +312,7 @@ def _unwrapped(page: str) -> str:
 
 @contextmanager
 def _quiet_log() -> Iterator[None]:
-    """Pypdf would print every oddity that it copes with."""
+    """Silence pypdf, which logs every oddity that it works around."""
     logger = logging.getLogger("pypdf")
     level = logger.level
     logger.setLevel(logging.CRITICAL + 1)

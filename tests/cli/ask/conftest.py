@@ -1,4 +1,4 @@
-"""What the base LM and the bank's gain are told to say, models that know confidence or not, and replies made by hand."""
+"""A scripted base LM, models with and without confidence, and handmade answers."""
 
 import shutil
 
@@ -37,7 +37,7 @@ def calibrated(model, home):
 
 @pytest.fixture
 def always_unsure(model, home):
-    """The tiny model, whose gains told its calibration nothing."""
+    """The tiny model, calibrated on gains that say nothing."""
     return _with_confidence(model, home / "unsure", 0.0)
 
 
@@ -50,7 +50,7 @@ def _with_confidence(model, folder, slope):
 
 @pytest.fixture
 def gains(monkeypatch):
-    """Makes the bank add so much to the likelihood of every answer."""
+    """Sets by how much the bank raises the likelihood of every answer."""
 
     def gain(value):
         monkeypatch.setattr(MBC, "memory_gains", lambda self, reading, questions, answers: [value] * len(questions))
@@ -60,7 +60,7 @@ def gains(monkeypatch):
 
 @pytest.fixture
 def source(home):
-    """A document, the file of which is unchanged unless told otherwise."""
+    """Makes a source, whose file is unchanged by default."""
 
     def make(name, sentence, **changes):
         fields = {
@@ -81,7 +81,7 @@ def source(home):
 
 @pytest.fixture
 def reply():
-    """What a retriever-reader replies: a probability of 0.82 unless told otherwise."""
+    """Makes an answer of a retriever-reader, with a probability of 0.82 by default."""
 
     def make(answer, *sources, probability=0.82, label="high"):
         return Answer(
@@ -99,6 +99,6 @@ def reply():
 
 @pytest.fixture
 def terminal(monkeypatch):
-    """Makes stdout a terminal to what shows answers."""
+    """Shows answers as on a terminal."""
     for module in ("mbc_cli.render.answer", "mbc_cli.commands.ask", "mbc_cli.commands.chat"):
         monkeypatch.setattr(f"{module}.out", Console(force_terminal=True, width=80, color_system=None))

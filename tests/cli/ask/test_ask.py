@@ -1,4 +1,4 @@
-"""One question: what its answer looks like, on stdout, as JSON and in a pipe."""
+"""One question: its answer on stdout, as JSON and in a pipe."""
 
 import json
 import subprocess
@@ -36,51 +36,51 @@ def test_a_source_comes_with_share_and_sentence(mbc, bank, model, says):
 @pytest.mark.parametrize("read", ["flat", "routed", "routed:1", "hierarchical:2"])
 def test_json_has_everything(mbc, bank, model, notes, says, read):
     says("Aalen")
-    told = json.loads(mbc("ask", QUESTION, "--bank", bank, "--model", model, "--read", read, "--json").stdout)
-    assert (told["question"], told["answer"]) == (QUESTION, "Aalen")
-    assert {source["path"] for source in told["sources"]} == {str(notes / "ada.txt"), str(notes / "bruno.md")}
-    assert sum(source["share"] for source in told["sources"]) == pytest.approx(1)
-    assert set(told["timings"]) == {"model", "search", "answer", "sources"}
-    assert (told["bank"]["documents"], told["bank"]["sizes"]["codes"]) == (2, 3)
-    assert told["bank"]["paths"] == [str(bank)] == list({source["bank"] for source in told["sources"]})
+    answer = json.loads(mbc("ask", QUESTION, "--bank", bank, "--model", model, "--read", read, "--json").stdout)
+    assert (answer["question"], answer["answer"]) == (QUESTION, "Aalen")
+    assert {source["path"] for source in answer["sources"]} == {str(notes / "ada.txt"), str(notes / "bruno.md")}
+    assert sum(source["share"] for source in answer["sources"]) == pytest.approx(1)
+    assert set(answer["timings"]) == {"model", "search", "answer", "sources"}
+    assert (answer["bank"]["documents"], answer["bank"]["sizes"]["codes"]) == (2, 3)
+    assert answer["bank"]["paths"] == [str(bank)] == list({source["bank"] for source in answer["sources"]})
     about = {"asked", "note", "extracted", "written_by", "confidence", "label", "gain", "sources", "timings", "bank"}
-    assert set(told) == {"question", "answer", *about}
-    assert (told["confidence"], told["label"]) == (None, None)
-    assert isinstance(told["gain"], float)
+    assert set(answer) == {"question", "answer", *about}
+    assert (answer["confidence"], answer["label"]) == (None, None)
+    assert isinstance(answer["gain"], float)
 
 
 def test_no_sources_are_named_where_none_are_asked_for(mbc, bank, model, says):
     says("Aalen")
-    asking = ("ask", QUESTION, "--bank", bank, "--model", model, "--sources", 0)
-    assert mbc(*asking).stdout == "Aalen\n"
-    assert json.loads(mbc(*asking, "--json").stdout)["sources"] == []
+    command = ("ask", QUESTION, "--bank", bank, "--model", model, "--sources", 0)
+    assert mbc(*command).stdout == "Aalen\n"
+    assert json.loads(mbc(*command, "--json").stdout)["sources"] == []
 
 
 def test_a_row_is_named_as_the_bank_names_it(mbc, ingest, model, says, home):
     says("Aalen")
     (home / "rows.jsonl").write_text('{"id": "7", "text": "Ada moved to Aalen."}\n{"id": "8", "text": "It rained."}\n')
     ingest("rows.jsonl", "--bank", "b.mbc")
-    shown = mbc("ask", QUESTION, "--bank", "b.mbc", "--model", model).stdout
-    assert "rows.jsonl#7" in shown
-    told = json.loads(mbc("ask", QUESTION, "--bank", "b.mbc", "--model", model, "--json").stdout)
-    assert {source["part"] for source in told["sources"]} == {"7", "8"}
+    output = mbc("ask", QUESTION, "--bank", "b.mbc", "--model", model).stdout
+    assert "rows.jsonl#7" in output
+    answer = json.loads(mbc("ask", QUESTION, "--bank", "b.mbc", "--model", model, "--json").stdout)
+    assert {source["part"] for source in answer["sources"]} == {"7", "8"}
 
 
 def test_a_bank_without_sources_names_digests(mbc, ingest, notes, model, says):
     says("Aalen")
     ingest(notes, "--bank", "b.mbc", "--no-sources")
     listed = {line.split("\t")[3] for line in mbc("bank", "list", "--bank", "b.mbc").stdout.splitlines()}
-    told = json.loads(mbc("ask", QUESTION, "--bank", "b.mbc", "--model", model, "--json").stdout)
-    assert {source["path"] for source in told["sources"]} == listed
+    answer = json.loads(mbc("ask", QUESTION, "--bank", "b.mbc", "--model", model, "--json").stdout)
+    assert {source["path"] for source in answer["sources"]} == listed
 
 
 def test_changed_and_missing_files_are_named(mbc, bank, model, notes, says):
     says("Aalen")
     (notes / "ada.txt").unlink()
     (notes / "bruno.md").write_text("Bruno stayed.")
-    shown = mbc("ask", QUESTION, "--bank", bank, "--model", model).stdout
-    assert "the file no longer exists" in shown
-    assert "the file has changed since" in shown
+    output = mbc("ask", QUESTION, "--bank", bank, "--model", model).stdout
+    assert "the file no longer exists" in output
+    assert "the file has changed since" in output
 
 
 def test_an_answer_cannot_command_the_terminal(mbc, bank, model, notes, says):

@@ -3,15 +3,15 @@ import json
 
 import pytest
 
-from mbc_cli.commands import ask as batch
+from mbc_cli.commands import ask as ask_command
 from mbc_engine.lm.base import BaseLM
 
-ASKED = ("Where did Ada move?", "Where did Bruno move?", "What held?")
+QUESTIONS = ("Where did Ada move?", "Where did Bruno move?", "What held?")
 
 
 @pytest.fixture
 def batches(monkeypatch):
-    """The batches in which the base LM is asked; it answers with the question's last word."""
+    """The batches of questions put to the base LM, which answers each with its last word."""
     seen = []
 
     def generate(self, prefix, questions, **options):
@@ -23,56 +23,58 @@ def batches(monkeypatch):
 
 
 @pytest.fixture
-def asking(mbc, bank, model):
+def ask(mbc, bank, model):
     """Runs `mbc ask` on the notes."""
     return lambda *options, stdin=None: mbc("ask", "--bank", bank, "--model", model, *options, stdin=stdin)
 
 
-def test_json_lines_come_in_order_with_ids(asking, batches, home):
-    rows = [{"question": question, "id": name} for question, name in zip(ASKED, ("x", 7, None), strict=True)]
+def test_json_lines_come_in_order_with_ids(ask, batches, home):
+    rows = [{"question": question, "id": name} for question, name in zip(QUESTIONS, ("x", 7, None), strict=True)]
     (home / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    result = asking("--questions", "q.jsonl", "--json")
-    told = [json.loads(line) for line in result.stdout.splitlines()]
-    assert [(row["id"], row["question"]) for row in told] == list(zip(("x", 7, 3), ASKED, strict=True))
-    assert [row["answer"] for row in told] == ["move?", "move?", "held?"]
-    assert len(told[0]["sources"]) == 2
+    result = ask("--questions", "q.jsonl", "--json")
+    answers = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [(row["id"], row["question"]) for row in answers] == list(zip(("x", 7, 3), QUESTIONS, strict=True))
+    assert [row["answer"] for row in answers] == ["move?", "move?", "held?"]
+    assert len(answers[0]["sources"]) == 2
     assert "3 questions in" in result.stderr
 
 
-def test_people_see_question_answer_and_sources(asking, batches, home):
-    (home / "q.txt").write_text("What\x1b held?\n" + ASKED[0])
-    blocks = asking("--questions", "q.txt", "--sources", 1).stdout.split("\n\n")
+def test_people_see_question_answer_and_sources(ask, batches, home):
+    (home / "q.txt").write_text("What\x1b held?\n" + QUESTIONS[0])
+    blocks = ask("--questions", "q.txt", "--sources", 1).stdout.split("\n\n")
     assert blocks[0] == "? What␛ held?\nheld?"
     assert blocks[1].startswith("Sources:\n1. notes/")
-    assert blocks[2] == f"? {ASKED[0]}\nmove?"
+    assert blocks[2] == f"? {QUESTIONS[0]}\nmove?"
 
 
-def test_sixteen_are_asked_at_a_time(asking, batches, home):
+def test_sixteen_are_asked_at_a_time(ask, batches, home):
     (home / "q.txt").write_text("".join(f"Who is {number}?\n" for number in range(35)))
-    result = asking("--questions", "q.txt", "--json")
+    result = ask("--questions", "q.txt", "--json")
     assert [len(batch) for batch in batches] == [16, 16, 3]
     assert [json.loads(line)["answer"] for line in result.stdout.splitlines()] == [f"{n}?" for n in range(35)]
 
 
 @pytest.mark.parametrize("options", [(), ("--questions", "-")])
-def test_lines_of_stdin_are_questions(asking, batches, options):
-    result = asking(*options, stdin="\n".join(ASKED).encode())
-    assert [line for line in result.stdout.splitlines() if line.startswith("?")] == [f"? {asked}" for asked in ASKED]
+def test_lines_of_stdin_are_questions(ask, batches, options):
+    result = ask(*options, stdin="\n".join(QUESTIONS).encode())
+    assert [line for line in result.stdout.splitlines() if line.startswith("?")] == [
+        f"? {question}" for question in QUESTIONS
+    ]
 
 
-def test_json_may_come_from_stdin(asking, batches):
-    result = asking("--json", stdin=b'{"question": "What held?", "id": "x"}\n')
+def test_json_may_come_from_stdin(ask, batches):
+    result = ask("--json", stdin=b'{"question": "What held?", "id": "x"}\n')
     assert json.loads(result.stdout)["id"] == "x"
 
 
-def test_what_comes_before_a_bad_line_is_answered(asking, batches):
+def test_what_comes_before_a_bad_line_is_answered(ask, batches):
     stdin = b'{"question": "What held?"}\n' * 17 + b"oops\n" + b'{"question": "Who?"}\n'
-    result = asking("--json", stdin=stdin)
+    result = ask("--json", stdin=stdin)
     assert (result.exit_code, len(result.stdout.splitlines())) == (3, 17)
     assert "stdin, line 18 is not JSON." in result.stderr
 
 
-def test_a_bad_file_is_told_before_any_model_is_loaded(mbc, bank, home):
+def test_a_bad_file_is_an_error_before_any_model_is_loaded(mbc, bank, home):
     (home / "q.jsonl").write_text('{"question": "What held?"}\noops\n')
     result = mbc("ask", "--bank", bank, "--model", "no-such-model", "--questions", "q.jsonl")
     assert (result.exit_code, result.stdout) == (3, "")
@@ -87,7 +89,7 @@ def test_no_questions_are_an_error_before_any_model_is_loaded(mbc, bank, stdin):
 
 
 def test_a_closed_stdin_is_an_error(mbc, bank, monkeypatch):
-    monkeypatch.setattr(batch.sys, "stdin", None)
+    monkeypatch.setattr(ask_command.sys, "stdin", None)
     result = mbc("ask", "--bank", bank, "--model", "none")
     assert (result.exit_code, "no questions" in result.stderr) == (3, True)
 
@@ -97,7 +99,7 @@ def test_a_question_and_a_file_are_too_much(mbc, bank, home):
     assert mbc("ask", "Who?", "--questions", "q.txt", "--bank", bank, "--model", "none").exit_code == 2
 
 
-def test_answers_stay_when_it_is_interrupted(asking, monkeypatch, home):
+def test_answers_stay_when_it_is_interrupted(ask, monkeypatch, home):
     def generate(self, prefix, questions, **options):
         if questions[0] == "Who is 16?":
             raise KeyboardInterrupt
@@ -105,16 +107,16 @@ def test_answers_stay_when_it_is_interrupted(asking, monkeypatch, home):
 
     monkeypatch.setattr(BaseLM, "generate", generate)
     (home / "q.txt").write_text("".join(f"Who is {number}?\n" for number in range(35)))
-    result = asking("--questions", "q.txt", "--json")
+    result = ask("--questions", "q.txt", "--json")
     assert (result.exit_code, len(result.stdout.splitlines())) == (130, 16)
     assert result.stderr.splitlines()[-1] == "Interrupted."
 
 
-def test_questions_typed_on_a_terminal_can_give_json(asking, batches, monkeypatch, capsys):
+def test_questions_typed_on_a_terminal_can_give_json(ask, batches, monkeypatch, capsys):
     class Terminal(io.TextIOWrapper):
         def isatty(self):
             return True
 
-    monkeypatch.setattr(batch.sys, "stdin", Terminal(io.BytesIO(b"What held?\n")))
-    assert callable(batch._work(None, None, as_json=True, opens=False))
+    monkeypatch.setattr(ask_command.sys, "stdin", Terminal(io.BytesIO(b"What held?\n")))
+    assert callable(ask_command._work(None, None, as_json=True, opens=False))
     assert "finish with Ctrl-D" in capsys.readouterr().err

@@ -15,10 +15,10 @@ from itertools import chain
 
 import pytest
 
-import mbc_cli.commands.chat as editing
+from mbc_cli.commands import chat
 from mbc_cli.commands.chat import converse, read_line, start_line_editor
 from mbc_cli.engine import open_memory
-from mbc_engine import answering as serving
+from mbc_engine import answering
 from mbc_engine.errors import DataError
 from mbc_engine.lm.base import BaseLM
 from mbc_engine.lm.coding import signature
@@ -29,13 +29,13 @@ from tests.needs import PATIENCE
 
 @pytest.fixture
 def says(monkeypatch):
-    """Makes the base LM give answers one after the other, or raise them."""
+    """Makes the base LM give these answers in turn; exceptions are raised."""
 
     def say(*answers):
-        coming = iter(answers)
+        remaining = iter(answers)
 
         def generate(self, prefix, questions, **options):
-            answer = next(coming)
+            answer = next(remaining)
             if isinstance(answer, BaseException):
                 raise answer
             return [answer]
@@ -47,13 +47,13 @@ def says(monkeypatch):
 
 @pytest.fixture
 def talk(bank, model, capsys):
-    """Holds a conversation about the notes; gives what stood on stdout and stderr, and the lines not asked for."""
+    """Holds a conversation about the notes; returns stdout, stderr and the lines that were not read."""
 
     def talk(*lines):
-        coming = chain(lines, [EOFError()])
+        remaining = chain(lines, [EOFError()])
 
         def read_line():
-            line = next(coming)
+            line = next(remaining)
             if callable(line):
                 line = line()
             if isinstance(line, BaseException):
@@ -65,7 +65,7 @@ def talk(bank, model, capsys):
         with open_memory([bank], str(model)).open(options) as memory:
             converse(memory, options, read_line)
         captured = capsys.readouterr()
-        return captured.out, captured.err, list(coming)
+        return captured.out, captured.err, list(remaining)
 
     return talk
 
@@ -85,15 +85,15 @@ def test_a_follow_up_is_shown_as_it_is_asked(talk, says):
     assert "\nAsked: Where did Bruno move?\nBergen\n" in out
     assert "\nAsked: When did Bruno go in Bergen?\nRain\n" in out
     out, _, _ = talk("When did he go there?")
-    assert out.startswith("1931\n")  # another conversation
+    assert out.startswith("1931\n")  # a new conversation has no context
 
 
 def test_sources_are_shown_in_full(talk, says):
     says("Aalen")
     out, _, _ = talk(QUESTION, "/sources")
-    shown = out.rpartition("\n\n")[2]
+    sources = out.rpartition("\n\n")[2]
     assert re.search(
-        r"\d\. notes/ada\.txt:1  \d+%  .*\n   Ada moved to Aalen in the spring\. The river rose\.\n", shown
+        r"\d\. notes/ada\.txt:1  \d+%  .*\n   Ada moved to Aalen in the spring\. The river rose\.\n", sources
     )
 
 
@@ -112,12 +112,12 @@ def test_help_says_that_follow_ups_are_completed(talk):
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [("/bogus", "no command /bogus"), ("/sources", "no answer yet")],
 )
-def test_what_cannot_be_done_is_told(talk, line, told):
+def test_what_cannot_be_done_is_reported(talk, line, message):
     out, err, _ = talk(line)
-    assert (out, told in err) == ("", True)
+    assert (out, message in err) == ("", True)
 
 
 def test_quit_ends(talk):
@@ -135,7 +135,7 @@ def test_an_error_is_one_line_and_it_goes_on(talk, says, bank, home):
 @pytest.mark.parametrize(("end", "times"), [(DataError("Something is wrong."), 1), (KeyboardInterrupt(), 2)])
 def test_only_an_interruption_lets_go_of_the_bank(talk, says, monkeypatch, end, times):
     hashed = []
-    monkeypatch.setattr(serving, "signature", lambda model: hashed.append(model) or signature(model))
+    monkeypatch.setattr(answering, "signature", lambda model: hashed.append(model) or signature(model))
     says("Aalen", end, "Bergen")
     assert "\nBergen\n" in talk(QUESTION, QUESTION, QUESTION)[0]
     assert len(hashed) == times
@@ -175,13 +175,13 @@ def test_two_interruptions_at_the_prompt_end_it(talk, says):
 
 @pytest.fixture
 def typed(monkeypatch):
-    """Makes stdout a terminal on which lines are typed; the editor's history is empty and left so."""
+    """Makes stdout a terminal on which these lines are typed; clears the editor's history before and after."""
 
     def type_(*lines):
-        coming = iter(lines)
+        remaining = iter(lines)
 
         def read(prompt=""):
-            line = next(coming)
+            line = next(remaining)
             readline.add_history(line)
             return line
 
@@ -206,7 +206,7 @@ def test_history_is_private_and_kept(typed, home):
     assert readline.get_history_item(4) == "d"
 
 
-def test_a_history_that_cannot_be_kept_is_not_missed(typed, home):
+def test_a_history_that_cannot_be_written_is_no_error(typed, home):
     (home / "file").touch()
     typed("a")
     start_line_editor(home / "file" / "history")
@@ -233,7 +233,7 @@ def test_an_interruption_drops_what_was_typed(typed, home, monkeypatch, typed_so
 def test_lines_can_be_read_without_readline(typed, home, monkeypatch):
     typed("a")
     monkeypatch.setattr("builtins.input", lambda prompt="": f"{prompt}a")
-    monkeypatch.setattr(editing, "readline", None)
+    monkeypatch.setattr(chat, "readline", None)
     start_line_editor(home / "history")
     assert read_line(home / "history") == "? a"
     assert not (home / "history").exists()
@@ -250,8 +250,8 @@ def test_a_conversation_on_a_terminal(bank, model, home):
         terminal.until("There is no command /caf;")
         terminal.until("? ")
         terminal.type(f"{QUESTION}\r")
-        shown = terminal.until("sources 0.").replace("\r", "")
-        assert re.search(r"\n\nSources:\n1\. notes/", shown)
+        output = terminal.until("sources 0.").replace("\r", "")
+        assert re.search(r"\n\nSources:\n1\. notes/", output)
         terminal.until("? ")
         terminal.type("\x1b[A")
         terminal.until(QUESTION)
@@ -272,29 +272,29 @@ class _Terminal:
             "os.execv(sys.executable, [sys.executable, '-m', 'mbc_cli', *sys.argv[1:]])"
         )
         path = os.pathsep.join(filter(None, sys.path))
-        strict = {"PYTHONIOENCODING": "utf-8:strict"}  # as in most languages
+        strict = {"PYTHONIOENCODING": "utf-8:strict"}  # as in most locales
         self._process = subprocess.Popen(
             [sys.executable, "-c", script, *map(str, arguments)],
             pass_fds=[theirs],
             cwd=cwd,
             env={**os.environ, **strict, "PYTHONPATH": path, "TERM": "dumb", "OMP_NUM_THREADS": "1"},
         )
-        self._theirs = theirs  # kept open, for what is shown last would go with it
+        self._theirs = theirs  # kept open: closing it would discard the last output
         self._unread = ""
 
     def type(self, text):
         os.write(self._own, text.encode(errors="surrogateescape"))
 
     def until(self, wanted):
-        """What is shown up to what is wanted."""
+        """The output up to `wanted`."""
         deadline = time.monotonic() + PATIENCE
         while wanted not in self._unread:
             ready, _, _ = select.select([self._own], [], [], 1)
             assert ready or (time.monotonic() < deadline and self._process.poll() is None), self._unread
             if ready:
                 self._unread += os.read(self._own, 4096).decode(errors="replace")
-        shown, _, self._unread = self._unread.partition(wanted)
-        return shown
+        output, _, self._unread = self._unread.partition(wanted)
+        return output
 
     def ended(self):
         return self._process.wait(PATIENCE)

@@ -1,4 +1,4 @@
-"""Answers of a model of the paper's method with their confidence, told or withheld."""
+"""Confidence of the paper's method: shown with an answer, or a reason to withhold it."""
 
 import json
 
@@ -8,7 +8,7 @@ from tests.cli.ask.conftest import QUESTION
 
 
 @pytest.mark.parametrize(
-    ("gain", "likely", "label", "told"),
+    ("gain", "probability", "label", "origin"),
     [
         (2.0, "88%", "memory", "from memory"),
         (0.0, "50%", "unsure", "from memory or from the model alone"),
@@ -16,14 +16,14 @@ from tests.cli.ask.conftest import QUESTION
     ],
 )
 def test_a_calibrated_model_says_where_the_answer_comes_from(
-    mbc, bank, calibrated, says, gains, gain, likely, label, told
+    mbc, bank, calibrated, says, gains, gain, probability, label, origin
 ):
     says("Aalen")
     gains(gain)
     lines = mbc("ask", QUESTION, "--bank", bank, "--model", calibrated).stdout.splitlines()
-    assert lines[:3] == ["Aalen", f"{told} ({likely} likely that the bank holds the answer)", ""]
-    found = json.loads(mbc("ask", QUESTION, "--bank", bank, "--model", calibrated, "--json").stdout)
-    assert (found["gain"], found["label"], f"{found['confidence']:.2f}"[2:] in ("88", "50", "12")) == (
+    assert lines[:3] == ["Aalen", f"{origin} ({probability} likely that the bank holds the answer)", ""]
+    answer = json.loads(mbc("ask", QUESTION, "--bank", bank, "--model", calibrated, "--json").stdout)
+    assert (answer["gain"], answer["label"], f"{answer['confidence']:.2f}"[2:] in ("88", "50", "12")) == (
         gain,
         label,
         True,
@@ -33,34 +33,34 @@ def test_a_calibrated_model_says_where_the_answer_comes_from(
 def test_an_unsure_answer_can_be_withheld(mbc, bank, calibrated, says, gains):
     says("Aalen")
     gains(0.0)
-    asking = ("ask", QUESTION, "--bank", bank, "--model", calibrated, "--min-confidence")
-    result = mbc(*asking, 0.51)
+    command = ("ask", QUESTION, "--bank", bank, "--model", calibrated, "--min-confidence")
+    result = mbc(*command, 0.51)
     assert result.exit_code == 0
     assert result.stdout.splitlines()[:3] == ["Not in this memory.", "", "Closest passages:"]
     assert "notes/ada.txt" in result.stdout
     assert "Aalen" not in result.stdout.splitlines()[0]
-    told = json.loads(mbc(*asking, 0.51, "--json").stdout)
-    assert (told["answer"], told["confidence"]) == (None, 0.5)
-    assert mbc(*asking, 0.5).stdout.startswith("Aalen\n")
+    answer = json.loads(mbc(*command, 0.51, "--json").stdout)
+    assert (answer["answer"], answer["confidence"]) == (None, 0.5)
+    assert mbc(*command, 0.5).stdout.startswith("Aalen\n")
 
 
-def test_a_confidence_that_never_differs_is_not_told(mbc, bank, always_unsure, says):
+def test_a_confidence_that_never_differs_is_not_shown(mbc, bank, always_unsure, says):
     says("Aalen")
-    asking = ("ask", QUESTION, "--bank", bank, "--model", always_unsure)
-    assert mbc(*asking).stdout.splitlines()[:2] == ["Aalen", ""]
-    assert json.loads(mbc(*asking, "--json").stdout)["confidence"] is None
-    result = mbc(*asking, "--min-confidence", 0.4)
+    command = ("ask", QUESTION, "--bank", bank, "--model", always_unsure)
+    assert mbc(*command).stdout.splitlines()[:2] == ["Aalen", ""]
+    assert json.loads(mbc(*command, "--json").stdout)["confidence"] is None
+    result = mbc(*command, "--min-confidence", 0.4)
     assert (result.exit_code, result.stdout) == (2, "")
     assert "cannot tell" in result.stderr
 
 
 def test_confidence_is_known_for_the_models_own_read_alone(mbc, bank, calibrated, says):
     says("Aalen")
-    asking = ("ask", QUESTION, "--bank", bank, "--model", calibrated, "--min-confidence", 0, "--read")
-    result = mbc(*asking, "routed")
+    command = ("ask", QUESTION, "--bank", bank, "--model", calibrated, "--min-confidence", 0, "--read")
+    result = mbc(*command, "routed")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "calibrated for its own read, flat, not for routed." in result.stderr
-    assert mbc(*asking, "flat").exit_code == 0
+    assert mbc(*command, "flat").exit_code == 0
 
 
 def test_confidence_needs_a_calibrated_model(mbc, bank, model):

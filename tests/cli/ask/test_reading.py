@@ -1,4 +1,4 @@
-"""The one answer of a model that reads: where it was read, how sure it is, and what is said where there is none."""
+"""Answers of a retriever-reader: their source, their confidence, and what is shown when there is none."""
 
 import io
 import json
@@ -31,16 +31,16 @@ def test_the_answer_its_place_and_the_other_sources(reply, source, capsys):
 
 
 def test_a_terminal_links_to_the_file_and_obeys_nothing_in_its_name(reply, source, monkeypatch):
-    drawn = Console(force_terminal=True, width=200, file=io.StringIO(), color_system="standard", highlight=False)
-    monkeypatch.setattr(render, "out", drawn)
+    console = Console(force_terminal=True, width=200, file=io.StringIO(), color_system="standard", highlight=False)
+    monkeypatch.setattr(render, "out", console)
     hostile = source("a\x1b]8;;http:evil\x07.txt", "Ada moved.", line=3, date="2024-05-06")
     show_answer(reply("Aalen", hostile, source("gone.txt", None, state="gone", text_from="bank")))
-    shown = drawn.file.getvalue()
-    assert re.findall(r"\x1b]8;[^;]*;([^\x1b]*)\x1b", shown) == [Path(hostile.path).as_uri(), ""]
-    assert "%1B%5D8" in shown
-    assert "found in \x1b" in shown
-    assert "a␛]8;;http:evil␇.txt:3" in shown
-    assert " (2024-05-06)" in shown
+    output = console.file.getvalue()
+    assert re.findall(r"\x1b]8;[^;]*;([^\x1b]*)\x1b", output) == [Path(hostile.path).as_uri(), ""]
+    assert "%1B%5D8" in output
+    assert "found in \x1b" in output
+    assert "a␛]8;;http:evil␇.txt:3" in output
+    assert " (2024-05-06)" in output
 
 
 def test_a_pipe_names_file_line_and_date(reply, source, capsys):
@@ -59,7 +59,7 @@ def test_an_answer_may_name_no_source(reply, capsys):
 
 
 @pytest.mark.parametrize(
-    ("state", "told"),
+    ("state", "expected"),
     [
         ("unchanged", "ada.txt"),
         ("unknown", "ada.txt"),
@@ -68,10 +68,10 @@ def test_an_answer_may_name_no_source(reply, capsys):
         ("unreadable", "ada.txt; the file cannot be read"),
     ],
 )
-def test_what_was_read_in_the_bank_is_said_to_be(reply, source, capsys, state, told):
+def test_an_answer_read_in_the_banks_copy_says_so(reply, source, capsys, state, expected):
     show_answer(reply("Aalen", source("ada.txt", "Ada moved to Aalen.", state=state, text_from="bank")))
     line = capsys.readouterr().out.splitlines()[1]
-    assert line == f"82% confident (high), found in the bank's copy of {told}"
+    assert line == f"82% confident (high), found in the bank's copy of {expected}"
 
 
 def test_without_an_answer_the_closest_passages_follow(reply, source, capsys):
@@ -110,8 +110,8 @@ def test_a_question_in_another_language_gets_a_note(reply, home, capsys):
 
 def test_json_of_an_answer(reply, source, home):
     ada = source("ada.txt", "Ada moved to Aalen.", date="2024-05-31", state="gone", text_from="bank")
-    told = answer_json(reply("Aalen", ada, probability=0.82345678), [home / "memory.mbc"], 1.5)
-    assert told == {
+    result = answer_json(reply("Aalen", ada, probability=0.82345678), [home / "memory.mbc"], 1.5)
+    assert result == {
         "question": QUESTION,
         "asked": None,
         "note": None,
@@ -147,12 +147,12 @@ def test_json_of_an_answer(reply, source, home):
 
 
 def test_json_without_an_answer_has_the_confidence_in_the_one_withheld(reply, home):
-    told = answer_json(reply(None, probability=0.31, label="low"), [home / "memory.mbc"], 1.5)
-    assert (told["answer"], told["confidence"], told["label"]) == (None, 0.31, "low")
+    result = answer_json(reply(None, probability=0.31, label="low"), [home / "memory.mbc"], 1.5)
+    assert (result["answer"], result["confidence"], result["label"]) == (None, 0.31, "low")
 
 
 @pytest.mark.parametrize(
-    ("probability", "label", "told"),
+    ("probability", "label", "words"),
     [
         (0.999, "high", "99% confident (high)"),
         (0.5, "medium", "50% confident (medium)"),
@@ -160,33 +160,34 @@ def test_json_without_an_answer_has_the_confidence_in_the_one_withheld(reply, ho
         (0.881, "memory", "from memory (88% likely that the bank holds the answer)"),
     ],
 )
-def test_confidence_in_words(probability, label, told):
-    assert confidence_words(Confidence(probability, label)).plain == told
+def test_confidence_in_words(probability, label, words):
+    assert confidence_words(Confidence(probability, label)).plain == words
 
 
 @pytest.fixture
-def remembered(mbc, notes, home):
-    """A bank of the embedded model that holds the notes."""
+def mini_bank(mbc, notes, home):
+    """A bank of the notes, made by the embedded model."""
     assert mbc("ingest", notes, "--bank", "mini.mbc", "--workers", 0).exit_code == 0
     return home / "mini.mbc"
 
 
 @embedded_encoder
-def test_answers_stay_when_the_files_go(mbc, remembered, notes):
-    asking = ("ask", "--bank", remembered, "--min-confidence", 0)
+def test_answers_stay_when_the_files_go(mbc, mini_bank, notes):
+    command = ("ask", "--bank", mini_bank, "--min-confidence", 0)
 
-    def told(question):
-        told = json.loads(mbc(*asking, question, "--json").stdout)
-        (first, second) = told["sources"]
-        return told["answer"], told["confidence"], first["path"], first["sentence"], first["text_from"], second["path"]
+    def ask(question):
+        answer = json.loads(mbc(*command, question, "--json").stdout)
+        (first, second) = answer["sources"]
+        source = (first["path"], first["sentence"], first["text_from"])
+        return answer["answer"], answer["confidence"], *source, second["path"]
 
-    before = told(QUESTION)
+    before = ask(QUESTION)
     assert before[2:5] == (str(notes / "ada.txt"), "Ada moved to Aalen in the spring.", "file")
     (notes / "ada.txt").unlink()
     (notes / "bruno.md").write_text("Bruno stayed.")
-    after = told(QUESTION)
+    after = ask(QUESTION)
     assert after == (*before[:4], "bank", before[5])
-    lines = mbc(*asking, QUESTION).stdout.splitlines()
+    lines = mbc(*command, QUESTION).stdout.splitlines()
     assert lines[0] == before[0]
     assert lines[1].endswith("found in the bank's copy of notes/ada.txt; the file no longer exists")
 
@@ -194,18 +195,18 @@ def test_answers_stay_when_the_files_go(mbc, remembered, notes):
 @embedded_encoder
 def test_without_text_only_the_files_can_be_read(mbc, notes, home):
     assert mbc("ingest", notes, "--bank", "codes.mbc", "--no-text", "--workers", 0).exit_code == 0
-    asking = ("ask", QUESTION, "--bank", "codes.mbc", "--min-confidence", 0)
-    assert "found in notes/ada.txt" in mbc(*asking).stdout
+    command = ("ask", QUESTION, "--bank", "codes.mbc", "--min-confidence", 0)
+    assert "found in notes/ada.txt" in mbc(*command).stdout
     for name in ("ada.txt", "bruno.md"):
         (notes / name).unlink()
-    result = mbc(*asking)
+    result = mbc(*command)
     assert (result.exit_code, result.stdout) == (5, "")
     assert result.stderr.startswith("Error: The text of the passages found is no longer available.")
 
 
 @embedded_encoder
-def test_a_model_that_reads_has_no_other_read(mbc, remembered):
-    result = mbc("ask", QUESTION, "--bank", remembered, "--read", "flat")
+def test_a_model_that_reads_has_no_other_read(mbc, mini_bank):
+    result = mbc("ask", QUESTION, "--bank", mini_bank, "--read", "flat")
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith("Error: --read does not apply to mini")
-    assert mbc("ask", QUESTION, "--bank", remembered, "--max-tokens", 1, "--beams", 3).exit_code == 0
+    assert mbc("ask", QUESTION, "--bank", mini_bank, "--max-tokens", 1, "--beams", 3).exit_code == 0

@@ -1,4 +1,4 @@
-"""Which documents a question is about: by day, age and path."""
+"""Selecting the documents to ask: by date, age and path."""
 
 import json
 
@@ -9,7 +9,7 @@ from tests.cli.ask.conftest import QUESTION
 
 @pytest.fixture
 def dated(ingest, home):
-    """A bank of three documents of three years, two of them the same but for that."""
+    """A bank of three documents that differ only in their dates."""
     rows = [("a", "2022-02-28"), ("b", "2023-06-15"), ("c", "2024-01-01")]
     (home / "[x]").mkdir()
     (home / "[x]" / "rows.jsonl").write_text(
@@ -64,8 +64,8 @@ def test_a_place_is_taken_literally(mbc, dated, model, says, home, monkeypatch):
 @pytest.mark.parametrize(("time", "days"), [("30", 30), ("1.5d", 1.5), ("2w", 14), ("1m", 30), ("1 y", 365)])
 def test_a_half_life_weighs_by_age(mbc, dated, model, says, time, days):
     says("Aalen")
-    asking = ("ask", QUESTION, "--bank", dated, "--model", model, "--as-of", "2024-01-01", "--json")
-    result = mbc(*asking, "--since", "2023", "--half-life", time, "--read", "routed:2")
+    command = ("ask", QUESTION, "--bank", dated, "--model", model, "--as-of", "2024-01-01", "--json")
+    result = mbc(*command, "--since", "2023", "--half-life", time, "--read", "routed:2")
     shares = {source["part"]: source["share"] for source in json.loads(result.stdout)["sources"]}
     assert shares["b"] / shares["c"] == pytest.approx(0.5 ** (200 / days), rel=1e-3)
 
@@ -83,13 +83,13 @@ def test_a_half_life_weighs_by_age(mbc, dated, model, says, time, days):
         ("--exclude", "/"),
     ],
 )
-def test_a_choice_that_means_nothing_is_an_error_before_any_model_is_loaded(mbc, bank, options):
+def test_an_invalid_selection_is_an_error_before_any_model_is_loaded(mbc, bank, options):
     result = mbc("ask", QUESTION, "--bank", bank, "--model", "no-such-model", *options)
     assert result.exit_code == 2
     assert len(result.stderr.splitlines()) == 2
 
 
-def test_ties_are_told(mbc, dated, model, says):
+def test_ties_are_shown(mbc, dated, model, says):
     says("Aalen")
-    shown = mbc("ask", QUESTION, "--bank", dated, "--model", model, "--sources", 1).stdout.splitlines()
-    assert shown[3] == "1. [x]/rows.jsonl#a  33%  2022-02-28  tied with 2 others"
+    lines = mbc("ask", QUESTION, "--bank", dated, "--model", model, "--sources", 1).stdout.splitlines()
+    assert lines[3] == "1. [x]/rows.jsonl#a  33%  2022-02-28  tied with 2 others"

@@ -1,4 +1,4 @@
-"""An answer shown while it is generated, or whole."""
+"""Answers shown while they are generated, or all at once."""
 
 import pytest
 
@@ -10,14 +10,14 @@ from tests.cli.ask.conftest import QUESTION
 @pytest.fixture
 def pieces(monkeypatch):
     """The pieces in which answers are shown."""
-    asked, seen = Memory.ask, []
+    original, seen = Memory.ask, []
 
     def ask(self, questions, options, *, on_token=None):
-        def noted(piece):
+        def record(piece):
             seen.append(piece)
             on_token(piece)
 
-        return asked(self, questions, options, on_token=on_token and noted)
+        return original(self, questions, options, on_token=on_token and record)
 
     monkeypatch.setattr(Memory, "ask", ask)
     return seen
@@ -53,6 +53,6 @@ def test_no_answer_is_an_empty_line_in_a_pipe(mbc, bank, model, says):
     assert mbc("ask", QUESTION, "--bank", bank, "--model", model).stdout.splitlines()[:2] == ["", ""]
 
 
-def test_no_answer_is_told_on_a_terminal(mbc, bank, model, says, terminal, monkeypatch):
+def test_no_answer_is_announced_on_a_terminal(mbc, bank, model, says, terminal, monkeypatch):
     monkeypatch.setattr(BaseLM, "generate", lambda self, prefix, questions, **options: [""])
     assert mbc("ask", QUESTION, "--bank", bank, "--model", model).stdout.startswith("(no answer)\n")

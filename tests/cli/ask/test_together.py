@@ -1,4 +1,4 @@
-"""`mbc ask` with several banks: how they are named, weighed, shown and refused."""
+"""`mbc ask` with several banks: how they are named, weighted, shown and refused."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from tests.cli.ask.conftest import QUESTION
 
 @pytest.fixture(autouse=True)
 def says(monkeypatch):
-    """The base LM always says the same."""
+    """The base LM always gives the same answer."""
     monkeypatch.setattr(BaseLM, "generate", lambda self, prefix, questions, **options: ["Aalen"] * len(questions))
 
 
@@ -31,7 +31,7 @@ def team(ingest, notes, home):
 
 @pytest.fixture
 def mine(ingest, notes, home):
-    """A bank of the other one."""
+    """A bank of the other note."""
     assert ingest(notes / "bruno.md", "--bank", "mine.mbc").exit_code == 0
     return home / "mine.mbc"
 
@@ -41,19 +41,19 @@ def both(team, mine):
     return ("--bank", team, "--bank", mine)
 
 
-def asked(mbc, model, *options):
+def ask_json(mbc, model, *options):
     result = mbc("ask", QUESTION, "--model", model, "--json", *options)
     assert result.exit_code == 0, result.stderr
     return json.loads(result.stdout)
 
 
-def shares(told):
-    return {Path(source["path"]).name: source["share"] for source in told["sources"]}
+def shares(answer):
+    return {Path(source["path"]).name: source["share"] for source in answer["sources"]}
 
 
 @pytest.mark.parametrize("read", ["flat", "routed", "hierarchical:2"])
 def test_two_banks_answer_as_the_one_that_holds_both(mbc, model, both, bank, team, mine, read):
-    apart, one = asked(mbc, model, *both, "--read", read), asked(mbc, model, "--bank", bank, "--read", read)
+    apart, one = ask_json(mbc, model, *both, "--read", read), ask_json(mbc, model, "--bank", bank, "--read", read)
     assert shares(apart) == pytest.approx(shares(one), rel=1e-4)
     assert {(Path(source["path"]).name, source["bank"]) for source in apart["sources"]} == {
         ("ada.txt", str(team)),
@@ -66,29 +66,29 @@ def test_two_banks_answer_as_the_one_that_holds_both(mbc, model, both, bank, tea
 
 
 def test_a_bank_says_which_it_is_where_there_are_several(mbc, model, both, bank):
-    shown = mbc("ask", QUESTION, "--model", model, *both).stdout
-    assert "notes/ada.txt:1  in team.mbc  " in shown
-    assert "notes/bruno.md:1  in mine.mbc  " in shown
+    output = mbc("ask", QUESTION, "--model", model, *both).stdout
+    assert "notes/ada.txt:1  in team.mbc  " in output
+    assert "notes/bruno.md:1  in mine.mbc  " in output
     assert "in memory.mbc" not in mbc("ask", QUESTION, "--model", model, "--bank", bank).stdout
 
 
 @pytest.mark.parametrize("read", ["flat", "routed", "hierarchical:2"])
 def test_weights_say_which_bank_counts(mbc, model, both, read):
-    alike = shares(asked(mbc, model, *both, "--read", read))
-    team, mine = alike["ada.txt"], alike["bruno.md"]
-    weighed = shares(asked(mbc, model, *both, "--weight", 1, "--weight", 1000, "--read", read))
-    assert list(weighed) == ["bruno.md", "ada.txt"]
-    if read == "routed":  # a share is the weight times what the router gives
-        assert weighed["ada.txt"] == pytest.approx(team / (team + 1000 * mine), rel=1e-3)
-    first, *_ = asked(mbc, model, *both, "--weight", 1000, "--weight", 1, "--read", read)["sources"]
+    unweighted = shares(ask_json(mbc, model, *both, "--read", read))
+    team, mine = unweighted["ada.txt"], unweighted["bruno.md"]
+    weighted = shares(ask_json(mbc, model, *both, "--weight", 1, "--weight", 1000, "--read", read))
+    assert list(weighted) == ["bruno.md", "ada.txt"]
+    if read == "routed":  # a share is the router's, times the weight
+        assert weighted["ada.txt"] == pytest.approx(team / (team + 1000 * mine), rel=1e-3)
+    first, *_ = ask_json(mbc, model, *both, "--weight", 1000, "--weight", 1, "--read", read)["sources"]
     assert Path(first["path"]).name == "ada.txt"
 
 
 def test_a_batch_goes_over_all_banks(mbc, model, both, home):
     (home / "questions.txt").write_text(f"{QUESTION}\nAnd Bruno?\n")
     result = mbc("ask", "--questions", "questions.txt", "--model", model, *both, "--json")
-    told = [json.loads(line) for line in result.stdout.splitlines()]
-    assert [len(each["sources"]) for each in told] == [2, 2]
+    answers = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [len(answer["sources"]) for answer in answers] == [2, 2]
     assert mbc("ask", "--questions", "questions.txt", "--model", model, *both).stdout.count("  in team.mbc  ") == 2
 
 
@@ -123,10 +123,10 @@ def test_what_is_written_to_one_of_them_meanwhile_is_found(model, team, mine, in
 
 def test_the_environment_may_name_several(mbc, model, team, mine, monkeypatch):
     monkeypatch.setenv("MBC_BANK", f"{team}{os.pathsep}{mine}")
-    assert len(asked(mbc, model)["sources"]) == 2
+    assert len(ask_json(mbc, model)["sources"]) == 2
     monkeypatch.setenv("MBC_BANK", str(mine))
-    assert asked(mbc, model)["bank"]["paths"] == [str(mine)]
-    assert asked(mbc, model, "--bank", team)["bank"]["paths"] == [str(team)]
+    assert ask_json(mbc, model)["bank"]["paths"] == [str(mine)]
+    assert ask_json(mbc, model, "--bank", team)["bank"]["paths"] == [str(team)]
 
 
 @pytest.fixture
@@ -139,7 +139,7 @@ def config(home):
 def test_one_bank_of_the_config_is_for_every_command(mbc, model, team, config):
     assert mbc("config", "set", "bank", "team.mbc").exit_code == 0
     assert tomllib.loads(config.read_text()) == {"bank": str(team)}
-    assert asked(mbc, model)["bank"]["paths"] == [str(team)]
+    assert ask_json(mbc, model)["bank"]["paths"] == [str(team)]
     assert json.loads(mbc("bank", "info", "--json").stdout)["path"] == str(team)
     result = mbc("config", "set", "bank", "team.mbc", "mine.mbc")
     assert (result.exit_code, "takes one value" in result.stderr) == (2, True)
@@ -149,10 +149,10 @@ def test_several_banks_of_the_config_are_for_ask_alone(mbc, model, team, mine, c
     assert mbc("config", "set", "bank", "team.mbc").exit_code == 0
     assert mbc("config", "set", "ask.bank", "team.mbc", "mine.mbc").exit_code == 0
     assert tomllib.loads(config.read_text()) == {"bank": str(team), "ask": {"bank": [str(team), str(mine)]}}
-    assert asked(mbc, model)["bank"]["paths"] == [str(team), str(mine)]
+    assert ask_json(mbc, model)["bank"]["paths"] == [str(team), str(mine)]
     assert json.loads(mbc("bank", "info", "--json").stdout)["path"] == str(team)
-    told = mbc("ask", QUESTION, "--model", model, "--verbose").stderr
-    assert [f"from the config: --bank {path}" in told for path in (team, mine)] == [True, True]
+    output = mbc("ask", QUESTION, "--model", model, "--verbose").stderr
+    assert [f"from the config: --bank {path}" in output for path in (team, mine)] == [True, True]
 
 
 def test_a_config_with_several_for_every_command_is_refused(mbc, team, mine, config):
@@ -171,13 +171,13 @@ def test_weights_that_do_not_fit_are_refused_before_any_model_is_loaded(mbc, bot
 
 def test_one_bank_named_twice_is_refused_before_any_model_is_loaded(mbc, team, home):
     (home / "link.mbc").symlink_to(team)
-    for name, told in (
+    for name, message in (
         ("team.mbc", f"{team} and team.mbc are the same file."),
         (team, f"{team} is named twice."),
         ("link.mbc", f"{team} and link.mbc are the same file."),
     ):
         result = mbc("ask", QUESTION, "--bank", team, "--bank", name, "--model", "no-such-model")
-        assert (result.exit_code, told in result.stderr) == (2, True)
+        assert (result.exit_code, message in result.stderr) == (2, True)
 
 
 def test_banks_of_two_models_are_refused_before_any_model_is_loaded(mbc, make_bank, record):
@@ -189,14 +189,14 @@ def test_banks_of_two_models_are_refused_before_any_model_is_loaded(mbc, make_ba
     assert "mbc bank reencode" in result.stderr
 
 
-def test_a_missing_bank_is_told_as_ever(mbc, team):
+def test_a_missing_bank_is_an_error(mbc, team):
     result = mbc("ask", QUESTION, "--bank", team, "--bank", "none.mbc", "--model", "no-such-model")
     assert (result.exit_code, "No bank at none.mbc" in result.stderr) == (5, True)
 
 
 def test_an_empty_bank_among_others_is_fine_and_alone_is_not(mbc, model, team, mine, both):
     assert mbc("bank", "remove", "notes/bruno.md", "--bank", mine).exit_code == 0
-    assert list(shares(asked(mbc, model, *both, "--weight", 1, "--weight", 1000))) == ["ada.txt"]
+    assert list(shares(ask_json(mbc, model, *both, "--weight", 1, "--weight", 1000))) == ["ada.txt"]
     assert mbc("bank", "remove", "notes/ada.txt", "--bank", team).exit_code == 0
     result = mbc("ask", QUESTION, "--model", model, *both)
     assert (result.exit_code, "team.mbc + " in result.stderr, "mine.mbc is empty" in result.stderr) == (5, True, True)
@@ -205,7 +205,7 @@ def test_an_empty_bank_among_others_is_fine_and_alone_is_not(mbc, model, team, m
 def test_a_bank_without_sources_among_others_refuses_a_selection(mbc, model, team, ingest, notes):
     assert ingest(notes / "bruno.md", "--bank", "bare.mbc", "--no-sources").exit_code == 0
     both = ("--bank", team, "--bank", "bare.mbc")
-    assert [source["state"] for source in asked(mbc, model, *both, "--weight", 9, "--weight", 1)["sources"]] == [
+    assert [source["state"] for source in ask_json(mbc, model, *both, "--weight", 9, "--weight", 1)["sources"]] == [
         "unchanged",
         "unknown",
     ]
@@ -216,7 +216,7 @@ def test_a_bank_without_sources_among_others_refuses_a_selection(mbc, model, tea
 def test_what_two_banks_hold_is_named_with_each(mbc, model, team, ingest, home, notes):
     (home / "copy.txt").write_text((notes / "ada.txt").read_text())
     assert ingest("copy.txt", "--bank", "mine.mbc").exit_code == 0
-    sources = asked(mbc, model, "--bank", team, "--bank", "mine.mbc")["sources"]
+    sources = ask_json(mbc, model, "--bank", team, "--bank", "mine.mbc")["sources"]
     assert {(Path(source["path"]).name, Path(source["bank"]).name) for source in sources} == {
         ("ada.txt", "team.mbc"),
         ("copy.txt", "mine.mbc"),

@@ -1,4 +1,4 @@
-"""A tiny model, a memory around it, and clients of a server: of its app in this process, or of a process of its own."""
+"""A tiny model, its memory, and servers with clients, in this process or in one of their own."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ NAME = "tiny"
 
 
 def names(bank: Path = Path("b.mbc")) -> list[str]:
-    """What the bank has, by name."""
+    """The names of the documents in a bank."""
     with MemoryBank.open(bank, read_only=True) as memory:
         return sorted(origin.part or Path(origin.source).name for origin in memory.origins())
 
@@ -38,7 +38,7 @@ def tiny_model(tiny: Any) -> MBC:
 
 
 class ScriptedMemory(Memory):
-    """Takes documents, but answers as it was told to, at once, and remembers who asked what."""
+    """Stores documents, but gives scripted answers at once and records what was asked."""
 
     def __init__(self, model: MBC, path: Path) -> None:
         super().__init__([path], model)
@@ -83,8 +83,8 @@ class Running:
         message = {"role": "user", "content": question}
         return await self.client.post("/v1/chat/completions", json={"model": NAME, "messages": [message], **fields})
 
-    async def add(self, given: Any) -> httpx.Response:
-        return await self.client.post("/v1/documents", json=given)
+    async def add(self, body: Any) -> httpx.Response:
+        return await self.client.post("/v1/documents", json=body)
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ async def serving(tiny_model: MBC, home: Path) -> AsyncIterator[Callable[..., Ru
             token: str | None = None,
             max_body: int = 1 << 20,
             body_seconds: float = 30.0,
-            is_begun: bool = True,
+            is_started: bool = True,
         ) -> Running:
             service = MemoryService(
                 memory or ScriptedMemory(tiny_model, home / "b.mbc"),
@@ -110,7 +110,7 @@ async def serving(tiny_model: MBC, home: Path) -> AsyncIterator[Callable[..., Ru
                 batch=batch,
                 capacity=capacity,
             )
-            if is_begun:
+            if is_started:
                 service.catch_up()
             app = application(service, has_token=token is not None)
             crashes: list[BaseException] = []
@@ -123,7 +123,7 @@ async def serving(tiny_model: MBC, home: Path) -> AsyncIterator[Callable[..., Ru
             )
             client = httpx.AsyncClient(transport=httpx.ASGITransport(guard), base_url="http://127.0.0.1:8377")
             running = Running(app, client, service, service.queue, service.memory, crashes)
-            if is_begun:
+            if is_started:
                 started.append(running)
             return running
 
@@ -137,7 +137,7 @@ TOKEN = "0123456789abcdef-secret"
 
 @dataclass
 class Process:
-    """A server in a process of its own."""
+    """A server in its own process."""
 
     process: "subprocess.Popen[str]"
     url: str
@@ -148,22 +148,22 @@ class Process:
         return self.url.removesuffix("/v1")
 
     def end(self, number: int = signal.SIGTERM) -> tuple[int, str]:
-        """Send a signal and wait; the exit code, and what was said on stderr."""
+        """Send a signal and wait; returns the exit code and stderr."""
         self.process.send_signal(number)
-        _, told = self.process.communicate(timeout=PATIENCE)
-        return self.process.returncode, told
+        _, stderr = self.process.communicate(timeout=PATIENCE)
+        return self.process.returncode, stderr
 
 
 @pytest.fixture
 def start(model: Path, home: Path) -> Iterator[Callable[..., Process]]:
-    """Starts `mbc serve` with the tiny model on a free port: `start("--queue", 2)`; all are killed in the end."""
+    """Starts `mbc serve` with the tiny model on a free port: `start("--queue", 2)`; all are killed at the end."""
     with starting(model, home) as start:
         yield start
 
 
 @pytest.fixture(scope="module")
 def narrow(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    """A server that wants a token and lets one request wait, which several tests ask."""
+    """A server with a token and a queue of one, shared by several tests."""
     folder = tmp_path_factory.mktemp("narrow")
     (folder / "token").write_text(f"{TOKEN}\n")
     with starting(model, folder) as start:
@@ -174,7 +174,7 @@ def narrow(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pr
 
 @pytest.fixture(scope="module")
 def fuzzed(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    """A server that wants a token, which many requests are made to."""
+    """A server with a token, for generated requests."""
     folder = tmp_path_factory.mktemp("fuzzed")
     (folder / "token").write_text(f"{TOKEN}\n")
     with starting(model, folder) as start:
@@ -183,7 +183,7 @@ def fuzzed(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pr
 
 @contextmanager
 def starting(model: Path, folder: Path) -> Iterator[Callable[..., Process]]:
-    """Starts servers of a model in a folder, and kills them in the end."""
+    """Starts servers with a model in a folder, and kills them at the end."""
     processes: list[subprocess.Popen[str]] = []
 
     def start(*arguments: object) -> Process:

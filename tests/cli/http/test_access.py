@@ -1,4 +1,4 @@
-"""Who gets in, and what of a request does."""
+"""Who has access, and how much of a request is read."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -28,7 +28,7 @@ ROUTES = (
 @pytest.mark.parametrize(
     "authorization", [None, "", "Bearer", "Bearer ", f"Bearer {TOKEN}x", f"Basic {TOKEN}", TOKEN, "Bearer \xfc"]
 )
-async def test_with_a_token_nothing_but_health_is_told_to_who_does_not_know_it(
+async def test_without_the_right_token_only_health_is_served(
     serving: Callable[..., Any], authorization: str | None
 ) -> None:
     running = serving(token=TOKEN)
@@ -41,14 +41,14 @@ async def test_with_a_token_nothing_but_health_is_told_to_who_does_not_know_it(
     assert (await running.client.get("/health", headers=headers)).json() == {"status": "ok"}
 
 
-async def test_who_knows_the_token_gets_in_under_any_name(serving: Callable[..., Any]) -> None:
+async def test_the_right_token_gives_access_under_any_host_name(serving: Callable[..., Any]) -> None:
     running = serving(token=TOKEN)
     headers = {"Authorization": f"bearer {TOKEN}", "Host": "memory.example", "Origin": "https://memory.example"}
     assert (await running.client.get("/v1/models", headers=headers)).status_code == 200
 
 
 @pytest.mark.parametrize(
-    ("host", "origin", "is_let_in"),
+    ("host", "origin", "is_allowed"),
     [
         ("127.0.0.1:8377", None, True),
         ("localhost", None, True),
@@ -68,25 +68,25 @@ async def test_who_knows_the_token_gets_in_under_any_name(serving: Callable[...,
     ],
 )
 async def test_without_a_token_only_programs_of_this_machine_get_in(
-    serving: Callable[..., Any], host: str, origin: str | None, is_let_in: bool
+    serving: Callable[..., Any], host: str, origin: str | None, is_allowed: bool
 ) -> None:
     running = serving()
     headers = {"Host": host} | ({} if origin is None else {"Origin": origin})
     response = await running.client.get("/v1/models", headers=headers)
-    assert response.status_code == (200 if is_let_in else 403)
+    assert response.status_code == (200 if is_allowed else 403)
     assert "access-control-allow-origin" not in response.headers
     assert (await running.client.get("/health", headers=headers)).status_code == 200
 
 
 @pytest.mark.parametrize(
-    ("host", "is_so"),
+    ("host", "expected"),
     [
         *((host, True) for host in ("127.0.0.1", "127.9.9.9", "::1", "localhost")),
         *((host, False) for host in ("0.0.0.0", "10.0.0.1", "::", "example.org", "")),
     ],
 )
-def test_which_hosts_are_this_machine_alone(host: str, is_so: bool) -> None:
-    assert is_loopback(host) == is_so
+def test_which_hosts_are_this_machine_alone(host: str, expected: bool) -> None:
+    assert is_loopback(host) == expected
 
 
 def test_a_token_comes_from_its_file_or_the_environment(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_token_comes_from_its_file_or_the_environment(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "short", "has a space in it all", "h\xfclle-und-f\xfclle-0", "\x00" * 20])
-def test_what_is_no_token_is_refused_without_being_told(tmp_path: Path, content: str) -> None:
+def test_an_invalid_token_is_refused_and_not_shown(tmp_path: Path, content: str) -> None:
     file = tmp_path / "token"
     file.write_text(content)
     for arguments in ((file, "::", {}), (None, "::", {"MBC_TOKEN": content})):
@@ -129,13 +129,13 @@ async def test_a_body_is_counted_as_it_arrives(serving: Callable[..., Any]) -> N
     assert parts.json()["error"]["code"] == "body_too_long"
 
 
-async def test_what_never_ends_is_not_read_for_ever(serving: Callable[..., Any]) -> None:
+async def test_an_endless_body_is_not_read_for_ever(serving: Callable[..., Any]) -> None:
     running = serving(max_body=1000)
     response = await running.client.post("/v1/documents", content=_parts(1 << 30, 1 << 20))
     assert response.status_code == 413
 
 
-async def test_a_body_that_does_not_arrive_is_given_up(serving: Callable[..., Any]) -> None:
+async def test_a_body_that_does_not_arrive_times_out(serving: Callable[..., Any]) -> None:
     async def stalled() -> AsyncIterator[bytes]:
         yield b"{"
         await asyncio.Event().wait()

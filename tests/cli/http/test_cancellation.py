@@ -1,4 +1,4 @@
-"""Requests that wait for the model: in batches, within bounds, for as long as their clients do."""
+"""Requests that wait for the model: batched, limited in number, dropped when their clients leave."""
 
 import asyncio
 import json
@@ -13,17 +13,17 @@ from tests.needs import PATIENCE
 
 @asynccontextmanager
 async def busy(running: Running) -> AsyncIterator[None]:
-    """The model's thread is at work, so that everything waits."""
-    begun, may_end = threading.Event(), threading.Event()
+    """Keeps the model's thread busy, so that everything else waits."""
+    started, may_end = threading.Event(), threading.Event()
 
     def answer(question: str) -> str:
-        begun.set()
+        started.set()
         assert may_end.wait(PATIENCE)
         return "late"
 
     answer_before, running.memory.answer = running.memory.answer, answer
     first = asyncio.create_task(running.ask("First?", max_tokens=3))
-    await asyncio.to_thread(begun.wait, PATIENCE)
+    await asyncio.to_thread(started.wait, PATIENCE)
     try:
         yield
     finally:

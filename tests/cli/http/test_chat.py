@@ -1,4 +1,4 @@
-"""Questions and answers in OpenAI's shapes, with answers that are told."""
+"""Questions and answers in OpenAI's format, with scripted answers."""
 
 import asyncio
 import json
@@ -18,12 +18,12 @@ from tests.needs import PATIENCE
 
 
 def events(text: str) -> list[Any]:
-    """What a stream says, `[DONE]` as it stands."""
+    """The events of a stream, parsed, except `[DONE]`."""
     lines = text.split("\n\n")
     assert lines.pop() == ""
     assert all(line.startswith("data: ") for line in lines)
-    said = [line.removeprefix("data: ") for line in lines]
-    return [own if own == "[DONE]" else json.loads(own) for own in said]
+    data = [line.removeprefix("data: ") for line in lines]
+    return [own if own == "[DONE]" else json.loads(own) for own in data]
 
 
 async def test_the_last_question_of_the_user_is_answered(serving: Callable[..., Any]) -> None:
@@ -47,10 +47,10 @@ async def test_the_last_question_of_the_user_is_answered(serving: Callable[..., 
         },
     )
     assert response.status_code == 200
-    told = response.json()
-    assert told["id"].startswith("chatcmpl-")
-    assert (told["object"], told["model"]) == ("chat.completion", "tiny")
-    assert told["choices"] == [
+    completion = response.json()
+    assert completion["id"].startswith("chatcmpl-")
+    assert (completion["object"], completion["model"]) == ("chat.completion", "tiny")
+    assert completion["choices"] == [
         {
             "index": 0,
             "message": {"role": "assistant", "content": "to Where did Ada\ngo?"},
@@ -58,10 +58,11 @@ async def test_the_last_question_of_the_user_is_answered(serving: Callable[..., 
             "logprobs": None,
         }
     ]
-    assert told["usage"]["total_tokens"] == told["usage"]["prompt_tokens"] + told["usage"]["completion_tokens"] > 2
-    assert told["mbc"]["answer"] == "to Where did Ada\ngo?"
-    assert told["mbc"]["together"] == 1
-    assert told["sources"] == []
+    usage = completion["usage"]
+    assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"] > 2
+    assert completion["mbc"]["answer"] == "to Where did Ada\ngo?"
+    assert completion["mbc"]["together"] == 1
+    assert completion["sources"] == []
 
 
 async def test_a_follow_up_is_completed_from_the_messages_before(serving: Callable[..., Any]) -> None:
@@ -71,9 +72,9 @@ async def test_a_follow_up_is_completed_from_the_messages_before(serving: Callab
     texts = [image, "Aalen", "And when?", "Not in this memory.", "Did she like it there?"]
     messages = [{"role": role, "content": text} for role, text in zip(roles, texts, strict=True)]
     response = await running.client.post("/v1/chat/completions", json={"model": "tiny", "messages": messages})
-    told = response.json()["mbc"]
+    answer = response.json()["mbc"]
     completed = "Did Ada like it there?"
-    assert (told["question"], told["asked"]) == (texts[-1], completed)
+    assert (answer["question"], answer["asked"]) == (texts[-1], completed)
     assert running.memory.batches[-1][1] == [completed]
 
 
@@ -99,7 +100,7 @@ async def test_the_options_of_a_request_are_those_of_the_question(serving: Calla
 
 
 @pytest.mark.parametrize(
-    ("fields", "param", "told"),
+    ("fields", "param", "message"),
     [
         ({"messages": []}, "messages", "at least 1"),
         ({"messages": [{"role": "system", "content": "Hello"}]}, "messages", "no user message"),
@@ -127,21 +128,21 @@ async def test_the_options_of_a_request_are_those_of_the_question(serving: Calla
         ({"mbc": {"min_confidence": 1.5}}, "mbc.min_confidence", "less than"),
     ],
 )
-async def test_what_means_nothing_is_refused_in_a_line(
-    serving: Callable[..., Any], fields: dict[str, Any], param: str | None, told: str
+async def test_an_invalid_request_is_refused_in_a_line(
+    serving: Callable[..., Any], fields: dict[str, Any], param: str | None, message: str
 ) -> None:
-    running = serving(is_begun=False)
+    running = serving(is_started=False)
     response = await running.ask(**fields)
     assert response.status_code == 400
     error = response.json()["error"]
     assert set(error) == {"message", "type", "param", "code"}
     assert (error["type"], error["param"]) == ("invalid_request_error", param)
-    assert told in error["message"]
+    assert message in error["message"]
     assert "\n" not in error["message"]
 
 
 async def test_another_model_is_not_found(serving: Callable[..., Any]) -> None:
-    running = serving(is_begun=False)
+    running = serving(is_started=False)
     for response in (await running.ask(model="gpt-4"), await running.client.get("/v1/models/gpt-4")):
         assert response.status_code == 404
         assert response.json()["error"]["code"] == "model_not_found"
@@ -151,23 +152,23 @@ async def test_another_model_is_not_found(serving: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[" * 100_000, b"\xff", b"1" * 5000, b"null", b'"x"'])
-async def test_what_is_not_json_is_told_so(serving: Callable[..., Any], body: bytes) -> None:
-    running = serving(is_begun=False)
+async def test_invalid_json_is_refused(serving: Callable[..., Any], body: bytes) -> None:
+    running = serving(is_started=False)
     for path in ("/v1/chat/completions", "/v1/documents"):
         response = await running.client.post(path, content=body, headers={"Content-Type": "application/json"})
         assert response.status_code == 400
         assert response.json()["error"]["type"] == "invalid_request_error"
 
 
-async def test_what_is_sent_as_something_else_than_json_is_told_so(serving: Callable[..., Any]) -> None:
-    running = serving(is_begun=False)
+async def test_another_content_type_than_json_is_refused(serving: Callable[..., Any]) -> None:
+    running = serving(is_started=False)
     response = await running.client.post("/v1/documents", content='{"text": "Ada"}', headers={"Content-Type": "a/b"})
     assert response.status_code == 400
     assert "Content-Type: application/json" in response.json()["error"]["message"]
 
 
-async def test_what_is_no_place_or_method_is_told_in_the_same_shape(serving: Callable[..., Any]) -> None:
-    running = serving(is_begun=False)
+async def test_unknown_paths_and_methods_get_an_error_in_the_same_shape(serving: Callable[..., Any]) -> None:
+    running = serving(is_started=False)
     for method, path, status in (("GET", "/v1/nothing", 404), ("PUT", "/v1/models", 405), ("GET", "/docs", 404)):
         response = await running.client.request(method, path)
         assert response.status_code == status
@@ -266,10 +267,10 @@ SOURCE = Source(
 async def test_an_answer_comes_with_its_confidence_and_sources(serving: Callable[..., Any]) -> None:
     running = serving()
     running.memory.changes = {"text": "Aalen", "confidence": Confidence(0.87654, "high"), "sources": (SOURCE,)}
-    told = (await running.ask()).json()
-    assert told["choices"][0]["message"]["content"] == told["mbc"]["answer"] == "Aalen"
-    assert (told["mbc"]["confidence"], told["mbc"]["label"]) == (0.8765, "high")
-    (source,) = told["sources"]
+    completion = (await running.ask()).json()
+    assert completion["choices"][0]["message"]["content"] == completion["mbc"]["answer"] == "Aalen"
+    assert (completion["mbc"]["confidence"], completion["mbc"]["label"]) == (0.8765, "high")
+    (source,) = completion["sources"]
     assert (source["path"], source["share"], source["sentence"]) == ("/notes/ada.txt", 0.75, "Ada moved.")
     assert (source["state"], source["text_from"]) == ("gone", "bank")
     assert "passage" not in source
@@ -284,13 +285,13 @@ async def test_without_an_answer_the_content_says_so_and_sources_are_the_closest
     running.memory.changes = {"text": answer, "confidence": Confidence(0.08, "low"), "sources": (SOURCE,)}
     response = await running.ask(stream=stream)
     if stream:
-        (_, chunk, told, *_) = events(response.text)
+        (_, chunk, completion, *_) = events(response.text)
         assert chunk["choices"][0]["delta"]["content"] == content
     else:
-        told = response.json()
-        assert told["choices"][0]["message"]["content"] == content
-    assert told["mbc"]["answer"] == answer
-    assert [source["path"] for source in told["sources"]] == ["/notes/ada.txt"]
+        completion = response.json()
+        assert completion["choices"][0]["message"]["content"] == content
+    assert completion["mbc"]["answer"] == answer
+    assert [source["path"] for source in completion["sources"]] == ["/notes/ada.txt"]
 
 
 @pytest.mark.parametrize(
@@ -313,7 +314,7 @@ async def test_an_error_in_the_middle_of_a_stream_ends_it(
 
 
 async def test_a_server_that_is_shutting_down_is_not_healthy(serving: Callable[..., Any]) -> None:
-    running = serving(is_begun=False)
+    running = serving(is_started=False)
     await running.queue.close(running.memory.close, PATIENCE)
     health = await running.client.get("/health")
     assert (health.status_code, health.json()) == (503, {"status": "unavailable"})
@@ -327,27 +328,27 @@ async def test_openais_client_asks_streams_and_understands_errors(
 ) -> None:
     token = "0123456789abcdef-secret"
     running = serving(memory=Memory([home / "b.mbc"], tiny_model), token=token)
-    own = openai.AsyncOpenAI(
+    client = openai.AsyncOpenAI(
         base_url="http://127.0.0.1:8377/v1", api_key=token, max_retries=0, http_client=running.client
     )
     with pytest.raises(openai.AuthenticationError):
-        await own.with_options(api_key="none").models.list()
+        await client.with_options(api_key="none").models.list()
     running.client.headers["Authorization"] = f"Bearer {token}"
     assert (await running.add({"text": "Ada moved to Aalen.", "name": "\x1b[2Jada"})).status_code == 201
-    (model,) = (await own.models.list()).data
-    assert await own.models.retrieve(model.id) == model
+    (model,) = (await client.models.list()).data
+    assert await client.models.retrieve(model.id) == model
     question: Any = {"model": model.id, "messages": [{"role": "user", "content": "Where did Ada move?"}]}
-    reply = await own.chat.completions.create(**question, temperature=0.2, extra_body={"mbc": {"sources": 1}})
+    reply = await client.chat.completions.create(**question, temperature=0.2, extra_body={"mbc": {"sources": 1}})
     assert [source["part"] for source in reply.model_extra["sources"]] == ["\x1b[2Jada"]
     assert reply.usage.total_tokens > 0
-    stream = await own.chat.completions.create(**question, stream=True, stream_options={"include_usage": True})
+    stream = await client.chat.completions.create(**question, stream=True, stream_options={"include_usage": True})
     *chunks, usage = [chunk async for chunk in stream]
-    said = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
-    assert said == reply.choices[0].message.content
+    streamed = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
+    assert streamed == reply.choices[0].message.content
     assert chunks[-1].model_extra["sources"]
     assert usage.usage == reply.usage
     with pytest.raises(openai.NotFoundError) as missing:
-        await own.chat.completions.create(**{**question, "model": "gpt-4"})
+        await client.chat.completions.create(**{**question, "model": "gpt-4"})
     assert missing.value.code == "model_not_found"
     with pytest.raises(openai.BadRequestError, match="not supported"):
-        await own.chat.completions.create(**question, n=2)
+        await client.chat.completions.create(**question, n=2)

@@ -1,4 +1,4 @@
-"""Documents in files first, then in the bank, whatever goes wrong between."""
+"""Documents go to files first and then to the bank, whatever fails in between."""
 
 import shutil
 from collections.abc import Iterator
@@ -48,16 +48,16 @@ class Killed(BaseException): ...
 
 
 @pytest.mark.parametrize("step", ["sync", "bank"])
-def test_a_server_that_ended_between_two_steps_is_healed_by_the_next(
+def test_what_a_server_killed_between_two_steps_left_is_repaired_by_the_next(
     service: MemoryService, tiny_model: MBC, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     def kill(*arguments: Any) -> Any:
         raise Killed
 
     service._process("documents", [[ADA]])
-    place, name = (documents, "_sync") if step == "sync" else (service, "_update_bank")
+    target, name = (documents, "_sync") if step == "sync" else (service, "_update_bank")
     with monkeypatch.context() as patch:
-        patch.setattr(place, name, kill)
+        patch.setattr(target, name, kill)
         for change in ([BRUNO], ADA.id):
             with pytest.raises(Killed):
                 service._process("documents", [change])
@@ -81,7 +81,7 @@ def test_what_the_bank_could_not_take_is_taken_with_the_next_change(
     assert names() == ["ada", "bruno"]
 
 
-def test_a_file_that_cannot_be_written_is_told_of_and_hinders_no_other(
+def test_a_file_that_cannot_be_written_is_reported_and_blocks_no_other(
     service: MemoryService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write = service.folder.write
@@ -99,7 +99,7 @@ def test_a_file_that_cannot_be_written_is_told_of_and_hinders_no_other(
     assert names() == ["bruno"]
 
 
-def test_a_file_that_cannot_be_removed_is_told_of_and_hinders_no_other(
+def test_a_file_that_cannot_be_removed_is_reported_and_blocks_no_other(
     service: MemoryService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(id: str) -> bool:
@@ -120,13 +120,13 @@ def test_documents_follow_a_bank_that_another_process_replaces(
     service._process("documents", [[ADA]])
     with open_bank(tiny_model, home / "new.mbc"):
         pass
-    put_in_its_place(home / "b.mbc", home / "new.mbc")
+    replace_bank(home / "b.mbc", home / "new.mbc")
     service._process("documents", [[BRUNO]])
     assert names() == ["ada", "bruno"]
 
 
-def put_in_its_place(bank: Path, other: Path) -> None:
-    """Another bank at the path of one that is open."""
+def replace_bank(bank: Path, other: Path) -> None:
+    """Put another bank at the path of one that is open."""
     for suffix in ("-wal", "-shm"):
         bank.with_name(f"{bank.name}{suffix}").unlink(missing_ok=True)
     other.replace(bank)
@@ -145,7 +145,7 @@ def test_a_bank_replaced_behind_an_error_gets_all_documents_too(
             service._process("documents", [[BRUNO]])
     with open_bank(tiny_model, home / "new.mbc"):
         pass
-    put_in_its_place(home / "b.mbc", home / "new.mbc")
+    replace_bank(home / "b.mbc", home / "new.mbc")
     service._process("documents", [BRUNO.id])
     assert names() == ["ada"]
 
@@ -156,7 +156,7 @@ def test_what_was_removed_does_not_come_back_with_an_older_bank(service: MemoryS
         bank.checkpoint()
     shutil.copyfile(home / "b.mbc", home / "older.mbc")
     service._process("documents", [ADA.id])
-    put_in_its_place(home / "b.mbc", home / "older.mbc")
+    replace_bank(home / "b.mbc", home / "older.mbc")
     service._process("documents", [BRUNO.id])
     assert names() == []
 

@@ -28,18 +28,18 @@ def test_the_engine_reads_what_was_written(tmp_path: Path, text: str, name: str 
         return
     with folder.opened():
         folder.write([document])
-        place = folder.file(document.id)
-        (read,) = read_file(place)
+        path = folder.file(document.id)
+        (read,) = read_file(path)
         assert isinstance(read, Document)
         assert (read.text, read.part) == (document.text, document.name)
         assert read.date == (date or read.date)
         assert folder.read(document.id) == document
-        assert place.parent == folder.path
+        assert path.parent == folder.path
         assert folder.remove(document.id)
         assert folder.ids() == []
 
 
-def test_a_text_stands_for_the_name_it_lacks() -> None:
+def test_a_document_without_a_name_is_identified_by_its_text() -> None:
     assert NewDocument(text=" Ada moved. ") == NewDocument(text="Ada moved.")
     assert NewDocument(text="Ada moved.", date="2024-05-01").id == NewDocument(text="Ada moved.").id
     assert NewDocument(text="Ada moved.").id != NewDocument(text="Bruno moved.").id
@@ -55,18 +55,18 @@ def test_the_same_name_takes_the_place_of_what_was_there(tmp_path: Path) -> None
         assert folder.read(one.id) == other
 
 
-def test_others_can_neither_look_nor_serve_from_it_meanwhile(tmp_path: Path) -> None:
-    place = tmp_path / "kept"
-    place.mkdir(mode=0o755)
-    folder = DocumentFolder(place)
+def test_a_folder_in_use_is_private_and_locked(tmp_path: Path) -> None:
+    path = tmp_path / "kept"
+    path.mkdir(mode=0o755)
+    folder = DocumentFolder(path)
     with folder.opened():
         document = NewDocument(text="Ada moved.")
         folder.write([document])
-        assert place.stat().st_mode & 0o777 == 0o700
+        assert path.stat().st_mode & 0o777 == 0o700
         assert folder.file(document.id).stat().st_mode & 0o777 == 0o600
-        with pytest.raises(ConfigError, match="Another mbc serve"), DocumentFolder(place).opened():
+        with pytest.raises(ConfigError, match="Another mbc serve"), DocumentFolder(path).opened():
             pass
-    with DocumentFolder(place).opened():
+    with DocumentFolder(path).opened():
         pass
 
 
@@ -78,25 +78,25 @@ def test_a_folder_of_other_files_stays_as_it_is(tmp_path: Path) -> None:
     assert (tmp_path / "notes").stat().st_mode & 0o777 == 0o755
 
 
-def test_what_a_kill_left_half_written_goes(tmp_path: Path) -> None:
+def test_files_left_half_written_by_a_kill_are_removed(tmp_path: Path) -> None:
     folder = DocumentFolder(tmp_path / "kept")
     with folder.opened():
         with atomic_write(folder.file("a" * 32)):
             (half,) = (path for path in folder.path.iterdir() if path.name != ".lock")
-        half.write_text('{"id')  # as a kill within would have left it
+        half.write_text('{"id')  # as a kill during the write would leave it
     with folder.opened():
         assert {path.name for path in folder.path.iterdir()} == {".lock", folder.file("a" * 32).name}
 
 
 @pytest.mark.parametrize("id", ["", "..", "../../etc/passwd", "a" * 31, "A" * 32, f"{'a' * 32}\n", "bank-" + "a" * 32])
-def test_what_is_no_id_leads_nowhere(tmp_path: Path, id: str) -> None:
+def test_an_invalid_id_leads_nowhere(tmp_path: Path, id: str) -> None:
     folder = DocumentFolder(tmp_path / "kept")
     with folder.opened():
         assert folder.read(id) is None
         assert not folder.remove(id)
 
 
-def test_a_file_that_somebody_broke_is_no_document(tmp_path: Path) -> None:
+def test_a_damaged_file_is_no_document(tmp_path: Path) -> None:
     folder = DocumentFolder(tmp_path / "kept")
     with folder.opened():
         for content in ("", "[1]", '{"id": "a"}', json.dumps({"id": 1, "text": [], "date": 3})):
@@ -110,17 +110,17 @@ def test_a_file_is_on_the_disk_before_it_has_its_name_and_the_name_after_sync(
     steps: list[str] = []
     fsync, rename = os.fsync, Path.replace
 
-    def noted_fsync(descriptor: int) -> None:
+    def recording_fsync(descriptor: int) -> None:
         steps.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
         fsync(descriptor)
 
-    def noted_rename(path: Path, target: Path) -> Path:
+    def recording_rename(path: Path, target: Path) -> Path:
         steps.append("rename")
         return rename(path, target)
 
-    monkeypatch.setattr(os, "fsync", noted_fsync)
-    monkeypatch.setattr(Path, "replace", noted_rename)
+    monkeypatch.setattr(os, "fsync", recording_fsync)
+    monkeypatch.setattr(Path, "replace", recording_rename)
     folder = DocumentFolder(tmp_path / "kept")
     with folder.opened():
         folder.write([NewDocument(text="Ada moved.")])
-    assert steps == ["folder", "file", "rename", "folder"]  # the first is where the folder was made
+    assert steps == ["folder", "file", "rename", "folder"]  # the first is the new folder's parent

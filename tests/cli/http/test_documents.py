@@ -19,8 +19,8 @@ async def test_what_was_answered_is_in_the_bank_and_in_a_file(serving: Callable[
     running = serving()
     response = await running.add({"text": "Ada moved to Aalen.", "name": "ada", "date": "1989-05-03"})
     assert response.status_code == 201
-    told = response.json()
-    assert told == {
+    document = response.json()
+    assert document == {
         "id": NewDocument(text="x", name="ada").id,
         "object": "document",
         "name": "ada",
@@ -31,10 +31,10 @@ async def test_what_was_answered_is_in_the_bank_and_in_a_file(serving: Callable[
         "sources": [],
     }
     assert names() == ["ada"]
-    place = home / "b.documents" / f"{told['id']}.jsonl"
-    assert json.loads(place.read_text()) == {"id": "ada", "date": "1989-05-03", "text": "Ada moved to Aalen."}
-    whole = (await running.client.get(f"/v1/documents/{told['id']}")).json()
-    assert whole == {**told, "text": "Ada moved to Aalen."}
+    path = home / "b.documents" / f"{document['id']}.jsonl"
+    assert json.loads(path.read_text()) == {"id": "ada", "date": "1989-05-03", "text": "Ada moved to Aalen."}
+    fetched = (await running.client.get(f"/v1/documents/{document['id']}")).json()
+    assert fetched == {**document, "text": "Ada moved to Aalen."}
 
 
 async def test_several_are_added_together_and_listed_in_pages(serving: Callable[..., Any]) -> None:
@@ -58,11 +58,11 @@ async def test_a_long_document_is_one_for_its_client(
 ) -> None:
     monkeypatch.setattr("mbc_engine.text.decoding.PIECE_BYTES", 32)
     running = serving()
-    told = (await running.add({"text": "Ada moved to Aalen in spring.\n" * 3, "name": "ada"})).json()
-    assert (told["name"], told["chunks"], told["state"]) == ("ada", 3, "memorised")
+    document = (await running.add({"text": "Ada moved to Aalen in spring.\n" * 3, "name": "ada"})).json()
+    assert (document["name"], document["chunks"], document["state"]) == ("ada", 3, "memorised")
     assert len((await running.client.get("/v1/documents")).json()["data"]) == 1
     again = (await running.add({"text": "Ada moved back.", "name": "ada"})).json()
-    assert (again["id"], again["chunks"]) == (told["id"], 1)
+    assert (again["id"], again["chunks"]) == (document["id"], 1)
     assert (await running.client.get("/v1/bank")).json()["documents"] == 1
 
 
@@ -97,7 +97,7 @@ async def test_a_removed_document_is_gone_from_both(serving: Callable[..., Any],
 @pytest.mark.parametrize(
     "id", ["..%2F..%2Fb", "%2e%2e", "bank-..%2Fb", "bank-", "a" * 32, "bank-" + "a" * 32, "x" * 300]
 )
-async def test_what_is_no_document_of_ours_is_not_found(serving: Callable[..., Any], id: str) -> None:
+async def test_an_unknown_id_is_not_found(serving: Callable[..., Any], id: str) -> None:
     running = serving()
     await running.add({"text": "Ada moved.", "name": "../../b"})
     for method in ("GET", "DELETE"):
@@ -127,7 +127,7 @@ async def test_what_was_memorised_elsewhere_is_listed_and_stays(
 
 
 @pytest.mark.parametrize(
-    ("given", "param"),
+    ("body", "param"),
     [
         ({"text": ""}, "text"),
         ({"text": " "}, "text"),
@@ -142,9 +142,9 @@ async def test_what_was_memorised_elsewhere_is_listed_and_stays(
         ("a", None),
     ],
 )
-async def test_what_is_no_document_is_refused(serving: Callable[..., Any], given: Any, param: str | None) -> None:
-    running = serving(is_begun=False)
-    response = await running.add(given)
+async def test_an_invalid_document_is_refused(serving: Callable[..., Any], body: Any, param: str | None) -> None:
+    running = serving(is_started=False)
+    response = await running.add(body)
     assert response.status_code == 400
     assert response.json()["error"]["param"] == param
 
@@ -156,17 +156,17 @@ async def test_a_question_finds_what_was_added_before_it(
     empty = await running.ask("Where did Ada move?")
     assert (empty.status_code, empty.json()["error"]["code"]) == (400, "nothing_to_read")
     await running.add({"text": "Ada moved to Aalen.", "name": "ada"})
-    told = (await running.ask("Where did Ada move?")).json()
-    (source,) = told["sources"]
+    completion = (await running.ask("Where did Ada move?")).json()
+    (source,) = completion["sources"]
     assert (source["part"], source["state"], source["sentence"]) == ("ada", "unchanged", "Ada moved to Aalen.")
-    assert told["mbc"]["bank"]["documents"] == 1
+    assert completion["mbc"]["bank"]["documents"] == 1
     streamed = await running.ask("Where did Ada move?", stream=True)
     streamed_answer = "".join(
         json.loads(line.removeprefix("data: "))["choices"][0]["delta"].get("content", "")
         for line in streamed.text.split("\n\n")
         if line.startswith("data: {")
     )
-    assert streamed_answer == (told["mbc"]["answer"] or "(no answer)")
+    assert streamed_answer == (completion["mbc"]["answer"] or "(no answer)")
     unsure = await running.ask("Where did Ada move?", mbc={"min_confidence": 0.5})
     assert unsure.status_code == 400
     assert "is not calibrated" in unsure.json()["error"]["message"]
@@ -194,14 +194,17 @@ async def test_a_retriever_reader_answers_from_documents_whose_text_goes_with_th
     for stream in (False, True):
         text = (await running.ask("Where did Ada move?", stream=stream)).text
         assert "Aalen" in text
-    told = (await running.ask("Where did Ada move?")).json()
-    assert told["choices"][0]["message"]["content"] == told["mbc"]["answer"] == "Aalen"
-    assert told["mbc"]["label"] in ("high", "medium", "low")
-    assert (told["sources"][0]["sentence"], told["sources"][0]["text_from"]) == ("Ada moved to Aalen.", "file")
+    completion = (await running.ask("Where did Ada move?")).json()
+    assert completion["choices"][0]["message"]["content"] == completion["mbc"]["answer"] == "Aalen"
+    assert completion["mbc"]["label"] in ("high", "medium", "low")
+    assert (completion["sources"][0]["sentence"], completion["sources"][0]["text_from"]) == (
+        "Ada moved to Aalen.",
+        "file",
+    )
     counts = [
         len(model.tokenizer(text, add_special_tokens=False)["input_ids"]) for text in ("Where did Ada move?", "Aalen")
     ]
-    assert [told["usage"]["prompt_tokens"], told["usage"]["completion_tokens"]] == counts
+    assert [completion["usage"]["prompt_tokens"], completion["usage"]["completion_tokens"]] == counts
     with MemoryBank.open(home / "b.mbc", read_only=True) as bank:
         assert [chunk.text for chunk in bank.texts_at([0])] == ["Ada moved to Aalen. It rained."]
     assert (await running.client.get("/v1/bank")).json()["sizes"]["texts"] > 0

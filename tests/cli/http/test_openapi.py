@@ -1,4 +1,4 @@
-"""The server's description of itself is true: requests made from it get what it promises."""
+"""The OpenAPI description is true: requests generated from it get what it promises."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,7 +22,7 @@ ROUTES = (
     "DELETE /v1/documents/{id}",
     "GET /health",
 )
-# Of requests that take nothing, nothing can be wrong.
+# Requests without parameters cannot be invalid.
 TAKE_NOTHING = ("GET /v1/models", "GET /v1/bank", "GET /health")
 
 
@@ -37,7 +37,7 @@ def test_requests_get_what_the_description_promises(
     headers = {"Authorization": f"Bearer {TOKEN}"}
     api = schemathesis.openapi.from_url(f"{fuzzed.root}/openapi.json", headers=headers)
     method, path = route.split()
-    # That a question asks something, a text says something and what is a date, no schema can say.
+    # No schema can say that a question or a text must not be blank, or what a valid date is.
     excluded = [positive_data_acceptance] if method == "POST" else []
     if route == "GET /v1/documents":
         excluded = [negative_data_rejection]  # unknown parameters are ignored
@@ -51,7 +51,7 @@ def test_requests_get_what_the_description_promises(
 
 
 async def test_errors_the_token_and_the_stream_are_described(serving: Callable[..., Any]) -> None:
-    running = serving(token=TOKEN, is_begun=False)
+    running = serving(token=TOKEN, is_started=False)
     response = await running.client.get("/openapi.json", headers={"Authorization": f"Bearer {TOKEN}"})
     operations = {
         f"{method.upper()} {path}": operation

@@ -1,4 +1,4 @@
-"""A server in a process of its own: many clients, its end, and what a kill leaves."""
+"""A server in its own process: many clients, its shutdown, and what survives a kill."""
 
 import json
 import signal
@@ -28,7 +28,7 @@ def question(text: str) -> list[Any]:
     return [{"role": "user", "content": text}]
 
 
-def test_too_many_are_told_to_come_again(narrow: Any) -> None:
+def test_too_many_requests_are_told_to_retry(narrow: Any) -> None:
     httpx.post(f"{narrow.url}/documents", json={"text": "Ada moved to Aalen."}, headers=HEADERS)
     body = {"model": "tiny", "messages": question("Where?"), "max_tokens": 64}
     with httpx.Client(timeout=PATIENCE, headers=HEADERS) as http, ThreadPoolExecutor(12) as pool:
@@ -48,36 +48,36 @@ def test_a_second_server_of_the_same_documents_is_refused(narrow: Any) -> None:
     assert narrow.process.poll() is None
 
 
-def test_what_is_told_of_requests_moves_no_cursor_and_holds_no_token(narrow: Any) -> None:
+def test_the_access_log_moves_no_cursor_and_holds_no_token(narrow: Any) -> None:
     httpx.get(f"{narrow.url}/%1b[31m", headers=HEADERS)
     assert "server" not in httpx.get(f"{narrow.root}/health").headers
-    code, told = narrow.end()
+    code, stderr = narrow.end()
     assert code == 0
-    assert "GET /v1/␛[31m 404" in told
-    assert "\x1b" not in told
-    assert TOKEN not in told
+    assert "GET /v1/␛[31m 404" in stderr
+    assert "\x1b" not in stderr
+    assert TOKEN not in stderr
 
 
 def test_what_was_accepted_is_finished_when_the_server_is_to_end(start: Callable[..., Any], home: Path) -> None:
     server = start()
     statuses: list[int] = []
-    is_begun = threading.Event()
+    has_responded = threading.Event()
 
     def add(batch: int) -> None:
-        given = [{"text": f"Story {one} of {batch}.", "name": f"{batch}-{one}"} for one in range(20)]
+        documents = [{"text": f"Story {one} of {batch}.", "name": f"{batch}-{one}"} for one in range(20)]
         try:
-            statuses.append(httpx.post(f"{server.url}/documents", json=given, timeout=PATIENCE).status_code)
+            statuses.append(httpx.post(f"{server.url}/documents", json=documents, timeout=PATIENCE).status_code)
         except httpx.TransportError:
             statuses.append(0)
-        is_begun.set()
+        has_responded.set()
 
     with ThreadPoolExecutor(4) as pool:
         for batch in range(12):
             pool.submit(add, batch)
-        is_begun.wait()
-        code, told = server.end()
+        has_responded.wait()
+        code, stderr = server.end()
     assert code == 0
-    assert told.endswith("Stopped. Everything that was acknowledged is saved.\n")
+    assert stderr.endswith("Stopped. Everything that was acknowledged is saved.\n")
     assert {201} <= set(statuses) <= {201, 0}
     assert len(names(home / "b.mbc")) == 20 * statuses.count(201)
     assert not (home / "b.mbc-wal").exists()
@@ -164,7 +164,7 @@ def test_nothing_acknowledged_is_lost_or_doubled_by_a_kill(
             kept |= one.kept
             removed |= one.removed
             unsure |= one.unsure
-        assert sum(one.asked for one in clients) >= 32  # who has written twice has asked in between
+        assert sum(one.asked for one in clients) >= 32  # a client that has written twice has asked in between
     server = start()
     found = names(home / "b.mbc")
     assert len(found) == len(set(found))

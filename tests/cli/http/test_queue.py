@@ -15,7 +15,7 @@ from tests.needs import PATIENCE
 
 
 class Worker:
-    """Does what it is given once it may begin, and notes what together."""
+    """Processes work once `may_begin` is set, and records its batches."""
 
     def __init__(self) -> None:
         self.batches: list[str] = []
@@ -31,7 +31,7 @@ class Worker:
         return [DataError("Not this.") if work == "-" else work.upper() for work in works]
 
     def queue(self) -> BatchQueue:
-        """A queue whose thread is at work, so that what is submitted waits."""
+        """A queue whose thread is busy, so that what is submitted waits."""
         queue = BatchQueue(self.process, batch=3, capacity=8)
         queue.submit("first", "0")
         while queue._waiting:

@@ -25,10 +25,10 @@ async def running(serving: Callable[..., Any], tiny_model: MBC, home: Path) -> A
 async def test_passages_come_whole_and_best_first(running: Any) -> None:
     response = await running.client.post("/v1/search", json={"query": "Where did Ada move?", "top": 9})
     assert response.status_code == 200
-    told = response.json()
-    assert (told["object"], told["has_more"]) == ("list", False)
-    assert [own["share"] for own in told["data"]] == sorted((own["share"] for own in told["data"]), reverse=True)
-    (ada,) = [own for own in told["data"] if own["words"] == ["Ada"]]
+    results = response.json()
+    assert (results["object"], results["has_more"]) == ("list", False)
+    assert [own["share"] for own in results["data"]] == sorted((own["share"] for own in results["data"]), reverse=True)
+    (ada,) = [own for own in results["data"] if own["words"] == ["Ada"]]
     assert (ada["sentence"], ada["date"], ada["line"]) == ("Ada moved to Aalen.", "2024-05-01", 1)
     (one,) = (await running.client.post("/v1/search", json={"query": "Ada", "top": 1})).json()["data"]
     assert one["passage"]
@@ -41,11 +41,11 @@ async def test_only_the_documents_asked_for_are_searched(running: Any) -> None:
 
 
 async def test_searches_of_the_same_options_are_one_batch(running: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    batches, begun, go_on = list[tuple[list[str], int]](), threading.Event(), threading.Event()
+    batches, started, resume = list[tuple[list[str], int]](), threading.Event(), threading.Event()
 
     def search(queries: list[str], _: object, *, top: int) -> list[tuple[()]]:
-        begun.set()
-        assert go_on.wait(PATIENCE)
+        started.set()
+        assert resume.wait(PATIENCE)
         batches.append((list(queries), top))
         return [()] * len(queries)
 
@@ -54,15 +54,15 @@ async def test_searches_of_the_same_options_are_one_batch(running: Any, monkeypa
     calls = []
     for waiting, (query, top) in enumerate(asked):
         calls.append(asyncio.create_task(running.client.post("/v1/search", json={"query": query, "top": top})))
-        while not begun.is_set() or len(running.queue._waiting) < waiting:
+        while not started.is_set() or len(running.queue._waiting) < waiting:
             await asyncio.sleep(0.005)
-    go_on.set()
+    resume.set()
     assert [(await call).json()["data"] for call in calls] == [[]] * 4
     assert batches == [(["first"], 5), (["a", "b"], 5), (["c"], 7)]
 
 
 @pytest.mark.parametrize(
-    ("fields", "param", "told"),
+    ("fields", "param", "message"),
     [
         ({}, "query", "required"),
         ({"query": " "}, "query", "empty"),
@@ -75,12 +75,12 @@ async def test_searches_of_the_same_options_are_one_batch(running: Any, monkeypa
         ({"query": "x", "sources": 3}, "sources", "not permitted"),
     ],
 )
-async def test_what_means_nothing_is_refused_in_a_line(
-    serving: Callable[..., Any], fields: dict[str, Any], param: str | None, told: str
+async def test_an_invalid_request_is_refused_in_a_line(
+    serving: Callable[..., Any], fields: dict[str, Any], param: str | None, message: str
 ) -> None:
-    running = serving(is_begun=False)
+    running = serving(is_started=False)
     response = await running.client.post("/v1/search", json=fields)
     assert response.status_code == 400
     error = response.json()["error"]
     assert (error["type"], error["param"]) == ("invalid_request_error", param)
-    assert told in error["message"]
+    assert message in error["message"]

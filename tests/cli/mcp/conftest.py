@@ -1,4 +1,4 @@
-"""Clients of servers of a memory, in this process."""
+"""Clients of MCP servers in this process."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager
@@ -30,7 +30,7 @@ def serving(model: Path, home: Path) -> Iterator[Serving]:
         yield client
 
 
-def told(result: CallToolResult) -> str:
+def text_of(result: CallToolResult) -> str:
     """The text of a result."""
     (content,) = result.content
     assert content.type == "text"

@@ -1,4 +1,4 @@
-"""Calls that wait for each other, are cancelled, or fail as nobody expected."""
+"""Calls that wait for each other, are cancelled, or fail unexpectedly."""
 
 import asyncio
 import threading
@@ -13,28 +13,28 @@ from mbc_cli.mcp import MemoryServer
 from mbc_engine.events import DocumentsIngested, Event, IngestFinished, IngestStarted
 from mbc_engine.memory import Memory
 from mbc_engine.question import Source
-from tests.cli.mcp.conftest import Serving, told
+from tests.cli.mcp.conftest import Serving, text_of
 from tests.needs import PATIENCE
 
 
 class Slow(Memory):
-    """A memory whose work waits until it is let go on, and which notes what was asked of it."""
+    """A memory whose work waits for `resume`, and which records what was asked."""
 
     def __init__(self, bank: Path) -> None:
         bank.touch()
         super().__init__([bank], "none")
-        self.go_on, self.begun, self.asked = threading.Event(), threading.Event(), list[str]()
+        self.resume, self.started, self.asked = threading.Event(), threading.Event(), list[str]()
 
     def open(self, *_: object) -> Any: ...
 
     def search(self, queries: Any, *_: object, **options: Any) -> list[tuple[Source, ...]]:
         (query,) = queries
         self.asked.append(query)
-        self.begun.set()
+        self.started.set()
         if query == "worse":
             raise RuntimeError("a\x1bsecret")
         if query == "first":
-            assert self.go_on.wait(PATIENCE)
+            assert self.resume.wait(PATIENCE)
         return [()]
 
     def add(self, paths: Any, *, stop: threading.Event, **options: Any) -> Iterator[Event]:
@@ -61,10 +61,10 @@ async def test_calls_run_in_order_and_one_that_is_cancelled_before_its_turn_is_d
         calls = []
         for query in ("first", "dropped", "last"):
             calls.append(asyncio.create_task(client.call_tool("search", {"query": query})))
-            await until(lambda: memory.begun.is_set() and len(queued) == len(calls))
+            await until(lambda: memory.started.is_set() and len(queued) == len(calls))
         calls[1].cancel()
         await asyncio.wait([calls[1]])
-        memory.go_on.set()
+        memory.resume.set()
         assert not (await calls[2]).is_error and not (await calls[0]).is_error
     assert memory.asked == ["first", "last"]
 
@@ -83,11 +83,11 @@ async def test_an_ingest_that_is_cancelled_stops_after_its_batch(serving: Servin
         assert not (await client.call_tool("search", {"query": "after"})).is_error
 
 
-async def test_what_nobody_expected_is_told_without_its_traceback(
+async def test_an_unexpected_error_is_reported_without_its_traceback(
     serving: Serving, home: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     async with serving(memory=Slow(home / "b.mbc")) as client:
         failed = await client.call_tool("search", {"query": "worse"})
-        assert failed.is_error and told(failed) == "Error executing tool search"
+        assert failed.is_error and text_of(failed) == "Error executing tool search"
         assert not (await client.call_tool("search", {"query": "better"})).is_error
     assert capfd.readouterr() == ("", "")

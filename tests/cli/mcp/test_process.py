@@ -1,4 +1,4 @@
-"""`mbc mcp` as a process: what the official client meets, what is on its streams, and how it ends."""
+"""`mbc mcp` as a process: with the official client, what is on its streams, and how it ends."""
 
 import importlib.util
 import json
@@ -18,12 +18,12 @@ from mcp.client.stdio import StdioServerParameters
 
 from mbc_engine.bank import MemoryBank
 from tests.cli.conftest import Run
-from tests.cli.mcp.conftest import told
+from tests.cli.mcp.conftest import text_of
 from tests.needs import PATIENCE
 
 
 def environment(home: Path) -> dict[str, str]:
-    """What a client hands on, without the user's own folders and config."""
+    """What a client passes on, without the user's own folders and config."""
     own = {name: str(home / name) for name in ("XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME")}
     return {
         **own,
@@ -52,14 +52,14 @@ def process(home: Path, *command: object) -> Iterator[subprocess.Popen[bytes]]:
             started.kill()
 
 
-def say(server: subprocess.Popen[bytes], number: int, method: str, **params: Any) -> None:
+def send(server: subprocess.Popen[bytes], number: int, method: str, **params: Any) -> None:
     assert server.stdin is not None
     server.stdin.write(
         json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode() + b"\n"
     )
 
 
-def hear(server: subprocess.Popen[bytes]) -> Any:
+def receive(server: subprocess.Popen[bytes]) -> Any:
     """The next line, as JSON."""
     assert server.stdout is not None
     assert select.select([server.stdout], [], [], PATIENCE)[0], "the server says nothing"
@@ -81,13 +81,13 @@ async def test_an_assistant_fills_asks_and_searches_a_memory(model: Path, notes:
     async with Client(server, mode="legacy") as client:
         assert client.server_info is not None and client.server_info.name == "mbc"
         before = await client.call_tool("ask", {"question": "Who moved?"})
-        assert before.is_error and told(before) == (
+        assert before.is_error and text_of(before) == (
             f"Error executing tool ask: Nothing has been memorised yet: there is no bank at {home / 'memory.mbc'}.\n"
             "Memorise files with the `ingest` tool or with `mbc ingest FOLDER`."
         )
         (notes / "picture.png").write_bytes(b"\x89PNG")
         done = await client.call_tool("ingest", {"paths": [str(notes)]}, progress_callback=note)
-        assert not done.is_error and json.loads(told(done)) == done.structured_content
+        assert not done.is_error and json.loads(text_of(done)) == done.structured_content
         assert done.structured_content["documents"] == done.structured_content["bank"]["documents"] == 2
         assert [Path(own["source"]).name for own in done.structured_content["reasons"]] == ["picture.png"]
         assert steps[-1][0] == steps[-1][1] == sum(file.stat().st_size for file in notes.glob("*.[tm]*"))
@@ -104,7 +104,7 @@ async def test_an_assistant_fills_asks_and_searches_a_memory(model: Path, notes:
         found = await client.call_tool("search", {"query": "Where did Ada move?", "top": 1})
         (passage,) = found.structured_content["passages"]
         assert passage["text"] == Path(passage["path"]).read_text()
-        assert passage["text"] in told(found)
+        assert passage["text"] in text_of(found)
     with MemoryBank.open(home / "memory.mbc", read_only=True) as bank:
         assert bank.totals().documents == 2
 
@@ -135,10 +135,10 @@ anyio.run(MemoryServer(Loud([Path("none.mbc")], "none"), allowed_folders([Path("
 def test_stdout_is_the_protocols_and_the_end_of_stdin_ends_work_and_server(notes: Path, home: Path) -> None:
     with process(home, "-c", LOUD) as server:
         assert server.stdin is not None and server.stdout is not None and server.stderr is not None
-        say(server, 1, "initialize", **HELLO)
-        assert hear(server)["result"]["serverInfo"]["name"] == "mbc"
-        say(server, 2, "tools/call", name="ingest", arguments={"paths": ["."]}, _meta={"progressToken": "far"})
-        step = hear(server)
+        send(server, 1, "initialize", **HELLO)
+        assert receive(server)["result"]["serverInfo"]["name"] == "mbc"
+        send(server, 2, "tools/call", name="ingest", arguments={"paths": ["."]}, _meta={"progressToken": "far"})
+        step = receive(server)
         assert step["method"] == "notifications/progress"
         assert step["params"] == {
             "progressToken": "far",
@@ -160,9 +160,9 @@ def test_a_signal_after_the_end_of_stdin_lets_the_batch_end(notes: Path, home: P
     slow = LOUD.replace("import os, sys", "import os, sys, time").replace("stop.wait()", ending)
     with process(home, "-c", slow) as server:
         assert server.stdin is not None and server.stderr is not None
-        say(server, 1, "initialize", **HELLO)
-        hear(server)
-        say(server, 2, "tools/call", name="ingest", arguments={"paths": ["."]})
+        send(server, 1, "initialize", **HELLO)
+        receive(server)
+        send(server, 2, "tools/call", name="ingest", arguments={"paths": ["."]})
         server.stdin.close()
         while server.stderr.read(1) != b"!":
             pass
@@ -176,8 +176,8 @@ def test_a_signal_after_the_end_of_stdin_lets_the_batch_end(notes: Path, home: P
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it(home: Path, number: int) -> None:
     with process(home, "-m", "mbc_cli", "mcp") as server:
-        say(server, 1, "initialize", **HELLO)
-        hear(server)
+        send(server, 1, "initialize", **HELLO)
+        receive(server)
         server.send_signal(number)
         assert server.wait(PATIENCE) == 0
         assert server.stderr is not None and server.stderr.read() == b""

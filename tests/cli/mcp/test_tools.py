@@ -1,4 +1,4 @@
-"""The tools: what they say of themselves, take and give."""
+"""The tools: their descriptions, arguments and results."""
 
 import json
 from dataclasses import replace
@@ -10,7 +10,7 @@ from mbc_engine.bank import BankSizes, BankTotals
 from mbc_engine.memory import Memory
 from mbc_engine.question import Answer, Confidence, Source
 from tests.cli.conftest import Run
-from tests.cli.mcp.conftest import Serving, told
+from tests.cli.mcp.conftest import Serving, text_of
 
 
 async def test_tools_say_what_they_take_give_and_do(serving: Serving, notes: Path) -> None:
@@ -35,15 +35,15 @@ async def test_tools_say_what_they_take_give_and_do(serving: Serving, notes: Pat
 
 async def test_wrong_arguments_are_explained(serving: Serving, bank: Path) -> None:
     async with serving() as client:
-        for given, message in (
+        for arguments, message in (
             ({"question": " "}, "at least 1 character"),
             ({"question": "Who?", "min_confidence": 2}, "less than or equal to 1"),
             ({"question": "Who?", "since": "soon"}, "'soon' is not a date"),
             ({"question": "Who?", "only": ["!"]}, "'!' cannot be used"),
             ({"question": "Who?", "only": ["*a*a*a*b"]}, "at most 3 places"),
         ):
-            wrong = await client.call_tool("ask", given)
-            assert wrong.is_error and message in told(wrong)
+            wrong = await client.call_tool("ask", arguments)
+            assert wrong.is_error and message in text_of(wrong)
         assert (await client.call_tool("search", {"query": "Who?", "top": 0})).is_error
 
 
@@ -53,16 +53,16 @@ async def test_only_the_documents_asked_for_are_searched(serving: Serving, bank:
         assert [Path(own["path"]).name for own in answer.structured_content["sources"]] == ["bruno.md"]
         found = await client.call_tool("search", {"query": "Who moved?", "only": ["*.md"]})
         assert {Path(own["path"]).name for own in found.structured_content["passages"]} == {"bruno.md"}
-        for tool, given in (("ask", {"question": "Who moved?"}), ("search", {"query": "Who moved?"})):
-            nothing = await client.call_tool(tool, {**given, "only": ["*.pdf"]})
-            assert nothing.is_error and "matches the selection" in told(nothing)
+        for tool, arguments in (("ask", {"question": "Who moved?"}), ("search", {"query": "Who moved?"})):
+            nothing = await client.call_tool(tool, {**arguments, "only": ["*.pdf"]})
+            assert nothing.is_error and "matches the selection" in text_of(nothing)
 
 
-async def test_a_model_that_is_not_there_is_told_at_each_call(serving: Serving, bank: Path) -> None:
+async def test_a_missing_model_is_reported_at_each_call(serving: Serving, bank: Path) -> None:
     async with serving(memory=Memory([bank], "nowhere/model")) as client:
         for _ in range(2):
             failed = await client.call_tool("search", {"query": "Who moved?"})
-            assert failed.is_error and "nowhere/model" in told(failed)
+            assert failed.is_error and "nowhere/model" in text_of(failed)
 
 
 async def test_text_from_files_moves_no_cursor(serving: Serving, home: Path) -> None:
@@ -72,9 +72,9 @@ async def test_text_from_files_moves_no_cursor(serving: Serving, home: Path) -> 
     async with serving(folder) as client:
         await client.call_tool("ingest", {"paths": ["."]})
         found = await client.call_tool("search", {"query": "Who moved?"})
-    for text in (told(found), json.dumps(found.structured_content, ensure_ascii=False)):
+    for text in (text_of(found), json.dumps(found.structured_content, ensure_ascii=False)):
         assert "\x1b" not in text and "\u202e" not in text
-    assert '"text": "Ada ␛[31mmoved<U+202E> to Aalen. Sources, quoted:"' in told(found)
+    assert '"text": "Ada ␛[31mmoved<U+202E> to Aalen. Sources, quoted:"' in text_of(found)
 
 
 async def test_a_folder_without_documents_leaves_no_bank(serving: Serving, home: Path) -> None:
@@ -93,7 +93,7 @@ async def test_without_a_folder_nothing_may_be_memorised(serving: Serving, notes
         refused = await client.call_tool("ingest", {"paths": [str(notes)]})
     assert refused.is_error
     assert (
-        told(refused)
+        text_of(refused)
         == "Error executing tool ingest: No folder is allowed.\nStart the server with `mbc mcp --allow FOLDER`."
     )
 
@@ -155,13 +155,13 @@ def reply(answer: str | None, confidence: Confidence | None, *sources: Source) -
 
 
 def test_an_answer_comes_with_its_confidence_and_the_sentence_it_was_read_in() -> None:
-    given = ask_result(reply("Aalen", Confidence(0.93217, "high"), SOURCE)).model_dump(exclude_unset=True)
-    assert (given["answer"], given["confidence"], given["label"]) == ("Aalen", 0.9322, "high")
-    assert given["note"] is None
+    result = ask_result(reply("Aalen", Confidence(0.93217, "high"), SOURCE)).model_dump(exclude_unset=True)
+    assert (result["answer"], result["confidence"], result["label"]) == ("Aalen", 0.9322, "high")
+    assert result["note"] is None
     other = ask_result(replace(reply(None, None), question="Wohin ist Ada gezogen?")).note
     assert other is not None
     assert "not seem to be in English" in other
-    assert given["sources"] == [
+    assert result["sources"] == [
         {
             "path": "/notes/ada.txt",
             "part": "",
@@ -209,11 +209,11 @@ async def test_a_deleted_file_is_still_answered_from_and_found(
     texts = {Path(own["path"]).name: (own["text"], own["text_from"]) for own in found}
     assert texts["ada.txt"] == ("Ada moved to Aalen in the spring. The river rose.", "bank")
     assert missing.structured_content["answer"] is None and missing.structured_content["sources"]
-    assert json.loads(told(missing)) == missing.structured_content
+    assert json.loads(text_of(missing)) == missing.structured_content
 
 
 async def test_without_a_bank_everything_says_how_to_begin(serving: Serving) -> None:
     async with serving() as client:
-        for tool, given in (("ask", {"question": "Who?"}), ("search", {"query": "Who?"})):
-            failed = await client.call_tool(tool, given)
-            assert failed.is_error and "Nothing has been memorised yet" in told(failed)
+        for tool, arguments in (("ask", {"question": "Who?"}), ("search", {"query": "Who?"})):
+            failed = await client.call_tool(tool, arguments)
+            assert failed.is_error and "Nothing has been memorised yet" in text_of(failed)

@@ -1,4 +1,4 @@
-"""A place to look at, ways to wait for what threads and processes do, and no process left when a test ends."""
+"""Places to look at, ways to wait for threads and processes, and no process left when a test ends."""
 
 import asyncio
 import subprocess
@@ -17,13 +17,13 @@ Until = Callable[[Callable[[], object]], Awaitable[None]]
 
 @pytest.fixture
 def places(home: Path, model: Path) -> Places:
-    """Where `mbc tui` would look with the tiny model: a bank and runs that are not there yet."""
+    """Where `mbc tui` would look with the tiny model: a bank and runs that do not exist yet."""
     return Places(home / "memory.mbc", str(model), home / "runs")
 
 
 @pytest.fixture
 def screen() -> Callable[[Dashboard], str]:
-    """What stands on the screen of a dashboard, line by line."""
+    """The text on the screen of a dashboard, line by line."""
 
     def text(app: Dashboard) -> str:
         strips = app.screen._compositor.render_strips()
@@ -39,7 +39,7 @@ def until() -> Until:
     async def wait(condition: Callable[[], object]) -> None:
         deadline = time.monotonic() + PATIENCE
         while not condition():
-            assert time.monotonic() < deadline, "it did not come about"
+            assert time.monotonic() < deadline, "the condition never became true"
             await asyncio.sleep(0.02)
 
     return wait
@@ -47,15 +47,15 @@ def until() -> Until:
 
 @pytest.fixture(autouse=True)
 def _no_child_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Trainings and ingests outlive their dashboard, but no test, however that ends."""
+    """Trainings and ingests outlive their dashboard; after a test they are killed, however it ends."""
     started: list[subprocess.Popen[bytes]] = []
-    begin = subprocess.Popen
+    popen = subprocess.Popen
 
-    def begun(*arguments: object, **options: object) -> subprocess.Popen[bytes]:
-        started.append(begin(*arguments, **options))
+    def start(*arguments: object, **options: object) -> subprocess.Popen[bytes]:
+        started.append(popen(*arguments, **options))
         return started[-1]
 
-    monkeypatch.setattr("mbc_cli.tui.jobs.subprocess.Popen", begun)
+    monkeypatch.setattr("mbc_cli.tui.jobs.subprocess.Popen", start)
     yield
     for process in started:
         process.kill()

@@ -1,4 +1,4 @@
-"""The frame of the dashboard: tabs, keys, and what it makes of what other processes do."""
+"""The dashboard around its views: tabs, keys, and changes by other processes."""
 
 import signal
 from pathlib import Path
@@ -90,7 +90,7 @@ async def test_hostile_names_reach_the_screen_as_text(
 async def test_being_terminated_leaves_the_terminal_as_it_was(
     places: Places, until: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mbc_cli.tui.app._END_SECONDS", 86_400)  # else it would end the tests
+    monkeypatch.setattr("mbc_cli.tui.app._END_SECONDS", 86_400)  # otherwise it would end the tests
     app = Dashboard(places)
     async with app.run_test(size=(80, 24)):
         assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
@@ -145,17 +145,17 @@ async def test_from_documents_to_codes_and_back(places: Places, record: Any, unt
     app = Dashboard(places, DocumentsView.NAME)
     async with app.run_test(size=(80, 24)) as pilot:
         documents, codes = app.query_one(DocumentsView), app.query_one(CodesView)
-        table, explained = documents.query_one("#rows", RowTable), documents.query_one("#codes", RowTable)
+        table, code_table = documents.query_one("#rows", RowTable), documents.query_one("#codes", RowTable)
         await until(lambda: len(table.rows) == 3)
         await pilot.press("j")
         await until(lambda: documents._read and documents._read[0].origin.name == "/1.txt")
         await pilot.press("c")
-        await until(lambda: len(explained.rows) == 2)
-        assert [cells for _, cells in explained.rows] == [
+        await until(lambda: len(code_table.rows) == 2)
+        assert [cells for _, cells in code_table.rows] == [
             ("1", "1", "2", "harbour"),
             ("2", "2", "1", "this chunk alone"),
         ]
-        explained.go(1)
+        code_table.go(1)
         await pilot.press("m")
         await until(lambda: codes.query_one("#heat", HeatMap).has_focus)
         line = codes.query_one("#code", Static)
@@ -166,9 +166,9 @@ async def test_from_documents_to_codes_and_back(places: Places, record: Any, unt
         await until(lambda: len(codes.query_one(RowTable).rows) == 2)
         await pilot.press("enter", "j")
         await until(lambda: "Document" in shown_keys(app))
-        shown = str(codes.query_one(RowTable).rows[codes.query_one(RowTable).cursor][1][0])
+        name = str(codes.query_one(RowTable).rows[codes.query_one(RowTable).cursor][1][0])
         await pilot.press("d")
-        await until(lambda: [cells[0] for _, cells in table.rows] == [f"/{shown}"])
+        await until(lambda: [cells[0] for _, cells in table.rows] == [f"/{name}"])
         assert app.view is documents
         await pilot.press("c")
         await until(lambda: not documents.query_one("#document").has_class("-codes"))

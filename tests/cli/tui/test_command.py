@@ -1,4 +1,4 @@
-"""`mbc tui` before there is a dashboard: what is wrong is told at once."""
+"""`mbc tui` before the dashboard opens: errors are reported at once."""
 
 import socket
 from typing import Any

@@ -1,4 +1,4 @@
-"""The dashboard's process ends with its input and on SIGTERM, also while it is stuck."""
+"""The dashboard's process ends with its input and on SIGTERM, even while it is stuck."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ _PAGE = {"TEXTUAL_DRIVER": "textual.drivers.web_driver:WebDriver", "COLUMNS": "8
 
 @pytest.fixture
 def start(home: Path) -> Callable[[str], Any]:
-    """Starts a page's process that does something first, and waits until it is about to draw."""
+    """Starts the process behind a page, which runs some code first, and waits until it draws."""
 
     def run(first: str) -> Any:
         command = [sys.executable, "-c", f"{first}; {_RUN}", "tui", "--bank", str(home / "none.mbc")]

@@ -1,4 +1,4 @@
-"""Jobs: what is reported of the model and its bank, and a dashboard that ends with its terminal."""
+"""Jobs: what is reported about the model and its bank, and a dashboard that ends with its terminal."""
 
 import os
 import pty

@@ -1,4 +1,4 @@
-"""The dashboard over a real bank: stories that the embedded model memorised are seen, asked, removed, brought back."""
+"""The dashboard with a real bank: stories memorised by the embedded model are seen, asked, removed and restored."""
 
 from itertools import islice
 from pathlib import Path
@@ -20,9 +20,9 @@ from tests.needs import embedded_encoder
 @pytest.mark.slow
 @embedded_encoder
 async def test_a_bank_of_mini_is_seen_in_every_view(home: Path, mbc: Any, until: Any, screen: Any) -> None:
-    told = list(islice(stories("test", 8, seed=3), 8))
+    news = list(islice(stories("test", 8, seed=3), 8))
     (home / "news").mkdir()
-    for story in told:
+    for story in news:
         (home / "news" / f"{story.id}.txt").write_text(f"{story.title}. {story.text}")
     path = home / "mini.mbc"
     assert mbc("ingest", "news", "--bank", path, "--workers", 0).exit_code == 0
@@ -32,15 +32,15 @@ async def test_a_bank_of_mini_is_seen_in_every_view(home: Path, mbc: Any, until:
         await until(lambda: "8 documents, 8 chunks" in screen(app) and "codes 27" in screen(app))
         await until(lambda: app.state.ingest.growth)
         await until(lambda: app.focused and app.focused.has_focus)
-        await pilot.pause()  # else the tab that gets the focus at the start comes back into sight
+        await pilot.pause()  # otherwise the tab focused at the start comes back into view
 
         app.action_view(AskView.NAME)
         await until(lambda: app.query_one("#question", Input).has_focus)
-        app.query_one("#question", Input).value = told[0].questions[0][0]
+        app.query_one("#question", Input).value = news[0].questions[0][0]
         await pilot.press("enter")
         await until(lambda: app.state.codes_read is not None)
-        await until(lambda: told[0].id in screen(app) and "3 sources" in screen(app))
-        assert told[0].questions[0][1] in screen(app)
+        await until(lambda: news[0].id in screen(app) and "3 sources" in screen(app))
+        assert news[0].questions[0][1] in screen(app)
 
         app.action_view(CodesView.NAME)
         await until(lambda: "perplexity" in screen(app))
@@ -49,7 +49,7 @@ async def test_a_bank_of_mini_is_seen_in_every_view(home: Path, mbc: Any, until:
         await until(lambda: "read" in str(app.query_one("#heat").border_title))
 
         app.action_view(DocumentsView.NAME)
-        await until(lambda: all(story.id in screen(app) for story in told) and app.query_one("#rows").has_focus)
+        await until(lambda: all(story.id in screen(app) for story in news) and app.query_one("#rows").has_focus)
         await pilot.press("d")
         await until(lambda: app.state.bank and app.state.bank.totals.documents == 7)
         await pilot.press("u")

@@ -1,4 +1,4 @@
-"""What the dashboard keeps between starts, and how it changes banks and opens and copies what it shows."""
+"""Settings kept between starts, switching banks, and opening and copying what is shown."""
 
 import json
 from contextlib import contextmanager
@@ -87,7 +87,7 @@ async def test_the_palette_opens_a_bank(places: Places, make_bank: Any, record: 
         await until(lambda: app.return_value == other)
 
 
-async def test_the_end_of_an_ingest_is_told_elsewhere(places: Places, until: Any, screen: Any) -> None:
+async def test_the_end_of_an_ingest_is_announced_in_other_views(places: Places, until: Any, screen: Any) -> None:
     app = Dashboard(places, "documents")
     async with app.run_test(size=(120, 40)):
         app._update_ingest(Followed([(1.0, IngestStarted(1, 8))]), True)
@@ -146,8 +146,8 @@ async def test_enter_searches_the_contents_and_shows_the_sentence_that_fits(
             lambda: [key for key, _ in view.query_one("#rows", RowTable).rows] == [(str(bruno), ""), (str(ada), "")]
         )
         await until(lambda: "Hello! It rained." in screen(app) and "2 documents, best first" in screen(app))
-        shown = view.query_one("#content Static", Static).visual
-        assert [shown.plain[span.start : span.end] for span in shown.spans if "underline" in str(span.style)] == [
+        content = view.query_one("#content Static", Static).visual
+        assert [content.plain[span.start : span.end] for span in content.spans if "underline" in str(span.style)] == [
             "It rained."
         ]
         await pilot.press("o", "down")
@@ -160,12 +160,12 @@ async def test_enter_searches_the_contents_and_shows_the_sentence_that_fits(
 async def test_the_demo_is_a_key_while_there_is_no_bank(
     places: Places, until: Any, home: Path, monkeypatch: Any
 ) -> None:
-    ran: list[list[str]] = []
-    monkeypatch.setattr(module, "ChildProcess", lambda arguments, on_end: (ran.append(arguments), on_end("")))
+    commands: list[list[str]] = []
+    monkeypatch.setattr(module, "ChildProcess", lambda arguments, on_end: (commands.append(arguments), on_end("")))
     app = Dashboard(places)
     async with app.run_test(size=(120, 40)) as pilot:
         await until(lambda: app.state.bank_error)
         await until(lambda: app.check_action("demo", ()))
         await pilot.press("D")
         await until(lambda: app.return_value is not None)
-        assert ran[0][0] == "demo" and app.return_value.name == "demo.mbc"
+        assert commands[0][0] == "demo" and app.return_value.name == "demo.mbc"

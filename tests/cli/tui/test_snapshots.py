@@ -1,6 +1,6 @@
 """How each view looks, as SVG, small and large, with the same bank, ingests, training and answer each time.
 
-Where a picture is to change, `pytest tests/cli/tui/test_snapshots.py --snapshot-update` draws it anew; look at it.
+To update the pictures, run `pytest tests/cli/tui/test_snapshots.py --snapshot-update` and look at them.
 """
 
 import json
@@ -55,12 +55,12 @@ def snapshot(snapshot: SnapshotAssertion) -> SnapshotAssertion:
 
 @pytest.fixture
 def scene(home: Path, make_bank: Any, record: Any, monkeypatch: pytest.MonkeyPatch) -> Places:
-    """Where everything is the same on each machine, on each day."""
+    """Places, time and logs that are the same on every machine, every day."""
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
     monkeypatch.setattr("mbc_cli.tui.views.overview.time.time", lambda: NOON)
-    monkeypatch.setattr(Answering, "run", lambda self: None)  # the answer is below
-    monkeypatch.setenv("HOME", str(home))  # so that paths are told from ~
+    monkeypatch.setattr(Answering, "run", lambda self: None)  # `_answer` stands in
+    monkeypatch.setenv("HOME", str(home))  # so that paths are shown relative to ~
     desk = home / "desk"
     desk.mkdir()
     monkeypatch.chdir(desk)
@@ -195,5 +195,5 @@ async def test_a_view_looks_as_it_should(
         for _ in range(3):  # what is otherwise drawn twice a second
             app.draw()
             await pilot.pause()
-        # Their names come from a hash of all that is drawn, in which links have random numbers.
+        # Terminal ids are hashes of all that is drawn, including links, which have random numbers.
         assert re.sub(r"terminal-\d+", "terminal", app.export_screenshot(title="mbc")) == snapshot

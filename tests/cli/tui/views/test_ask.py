@@ -1,4 +1,4 @@
-"""The place to ask: what stands in it while a model is loaded, answers, or is not wanted to any more."""
+"""The Ask view: what it shows while a model is loading, answering or being stopped."""
 
 import threading
 from collections.abc import Callable
@@ -27,14 +27,14 @@ QUESTION = "Where did Ada move?"
 
 @pytest.fixture
 def says(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Makes the base LM say pieces; a function among them is called instead."""
+    """Makes the base LM generate these pieces; functions among them are called."""
 
     def say(*answers: tuple[Any, ...]) -> None:
-        coming = iter(answers)
+        remaining = iter(answers)
 
         def generate(self: BaseLM, prefix: object, questions: object, **options: Any) -> list[str]:
             text = ""
-            for piece in next(coming):
+            for piece in next(remaining):
                 if callable(piece):
                     piece()
                     continue
@@ -49,7 +49,7 @@ def says(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 @pytest.fixture
-def shown(places: Places) -> Dashboard:
+def app(places: Places) -> Dashboard:
     return Dashboard(places, AskView.NAME)
 
 
@@ -64,53 +64,53 @@ async def _type(pilot: Pilot[None], text: str) -> None:
 
 @pytest.mark.parametrize("size", [(80, 24), pytest.param((160, 45), marks=pytest.mark.slow)])
 async def test_an_answer_comes_with_its_sources_and_lights_up_codes(
-    shown: Dashboard, bank: Path, says: Any, until: Any, size: tuple[int, int], screen: Any
+    app: Dashboard, bank: Path, says: Any, until: Any, size: tuple[int, int], screen: Any
 ) -> None:
     is_wide = size[0] >= 120
-    goes_on = threading.Event()
-    says(("Aa[b]\x1b", goes_on.wait, "len"))
-    async with shown.run_test(size=size) as pilot:
+    resume = threading.Event()
+    says(("Aa[b]\x1b", resume.wait, "len"))
+    async with app.run_test(size=size) as pilot:
         await _type(pilot, QUESTION)
-        await until(lambda: "Aa[b]␛" in screen(shown))
-        assert "len" not in screen(shown)
-        goes_on.set()
-        await until(lambda: "2 sources" in screen(shown))
-        assert f"? {QUESTION}" in screen(shown)
-        assert "Aa[b]␛len" in screen(shown)
-        cited = [citation.source for citation in shown.query(Citation)]
+        await until(lambda: "Aa[b]␛" in screen(app))
+        assert "len" not in screen(app)
+        resume.set()
+        await until(lambda: "2 sources" in screen(app))
+        assert f"? {QUESTION}" in screen(app)
+        assert "Aa[b]␛len" in screen(app)
+        cited = [citation.source for citation in app.query(Citation)]
         assert {Path(own.path).name for own in cited} == {"ada.txt", "bruno.md"}
         assert sum(own.share for own in cited) == pytest.approx(1)
-        assert shown.state.codes_read is not None
-        assert shown.state.codes_read.sum() == pytest.approx(1)
-        await until(lambda: "codes read" in screen(shown))
-        assert shown.query_one("#aside").has_class("-open") == is_wide
+        assert app.state.codes_read is not None
+        assert app.state.codes_read.sum() == pytest.approx(1)
+        await until(lambda: "codes read" in screen(app))
+        assert app.query_one("#aside").has_class("-open") == is_wide
         await pilot.press("ctrl+o", "down", "enter")
-        await until(lambda: shown.query_one("#aside").has_class("-open"))
+        await until(lambda: app.query_one("#aside").has_class("-open"))
         text = "The bridge held." if cited[1].path.endswith("bruno.md") else "The river rose."
-        await until(lambda: text in str(shown.query_one(PassagePane).query_one(Static).render()))
-        await until(lambda: shown.query_one("#read").display == is_wide)
+        await until(lambda: text in str(app.query_one(PassagePane).query_one(Static).render()))
+        await until(lambda: app.query_one("#read").display == is_wide)
         await pilot.press("escape")
-        assert shown.query_one("#aside").has_class("-open") == is_wide
-        assert shown.query_one("#question", Input).has_focus
+        assert app.query_one("#aside").has_class("-open") == is_wide
+        assert app.query_one("#question", Input).has_focus
 
 
 async def test_questions_are_answered_in_their_order_with_what_was_set(
-    shown: Dashboard, bank: Path, says: Any, until: Any, screen: Any
+    app: Dashboard, bank: Path, says: Any, until: Any, screen: Any
 ) -> None:
-    goes_on = threading.Event()
-    says((goes_on.wait, "one"), ("two",))
-    async with shown.run_test(size=(80, 24)) as pilot:
+    resume = threading.Event()
+    says((resume.wait, "one"), ("two",))
+    async with app.run_test(size=(80, 24)) as pilot:
         await _type(pilot, "First?")
-        await until(lambda: "searching the bank" in screen(shown))
-        shown.query_one("#number", Select).value = 1
-        shown.query_one("#how", Select).value = "flat"
+        await until(lambda: "searching the bank" in screen(app))
+        app.query_one("#number", Select).value = 1
+        app.query_one("#how", Select).value = "flat"
         await _type(pilot, "Second?")
-        assert "waiting for the previous answer" in screen(shown)
-        goes_on.set()
-        await until(lambda: len(shown.query(Citation)) == 3)
-        assert [len(turn.query(Citation)) for turn in shown.query(ChatTurn)] == [2, 1]
-        assert _answers(shown) == ["one", "two"]
-        assert "flat" in screen(shown)
+        assert "waiting for the previous answer" in screen(app)
+        resume.set()
+        await until(lambda: len(app.query(Citation)) == 3)
+        assert [len(turn.query(Citation)) for turn in app.query(ChatTurn)] == [2, 1]
+        assert _answers(app) == ["one", "two"]
+        assert "flat" in screen(app)
 
 
 TEXT = "The river rose. Ada moved to Aalen\nin the spring. Ada moved a piano."
@@ -142,7 +142,7 @@ def _reply(answer: str | None, label: Label, *sources: Source) -> Answer:
 
 
 async def _answer(app: Dashboard, pilot: Pilot[None], reply: Answer) -> None:
-    """Ask, and let this be what comes back."""
+    """Ask a question, and show this reply."""
     await _type(pilot, QUESTION)
     app.query_one(AskView).show_answer(len(app.query(ChatTurn)), reply)
     await pilot.pause()
@@ -150,121 +150,115 @@ async def _answer(app: Dashboard, pilot: Pilot[None], reply: Answer) -> None:
 
 @pytest.fixture
 def idle(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No model answers by itself."""
+    """No model answers."""
     monkeypatch.setattr(Answering, "run", lambda self: None)
 
 
 @pytest.mark.usefixtures("idle")
-async def test_a_follow_up_is_shown_as_it_was_asked(shown: Dashboard, until: Any, screen: Any) -> None:
-    async with shown.run_test(size=(120, 30)) as pilot:
-        await _answer(shown, pilot, replace(_reply("Aalen", "high"), asked="Where did Ada move?"))
-        await until(lambda: "Asked: Where did Ada move?" in screen(shown))
+async def test_a_follow_up_is_shown_as_it_was_asked(app: Dashboard, until: Any, screen: Any) -> None:
+    async with app.run_test(size=(120, 30)) as pilot:
+        await _answer(app, pilot, replace(_reply("Aalen", "high"), asked="Where did Ada move?"))
+        await until(lambda: "Asked: Where did Ada move?" in screen(app))
 
 
 @pytest.mark.usefixtures("idle")
-async def test_the_sentence_that_the_answer_was_read_in_is_underlined(
-    shown: Dashboard, until: Any, screen: Any
-) -> None:
-    async with shown.run_test(size=(160, 45)) as pilot:
-        await _answer(shown, pilot, _reply("Aalen", "high", _source("ada.txt"), _source("b.txt", sentence=None)))
-        await until(lambda: "2 sources" in screen(shown))
-        lines = [line.split("│")[0].strip(" ▁▃▅█") for line in screen(shown).splitlines()]
+async def test_the_sentence_that_the_answer_was_read_in_is_underlined(app: Dashboard, until: Any, screen: Any) -> None:
+    async with app.run_test(size=(160, 45)) as pilot:
+        await _answer(app, pilot, _reply("Aalen", "high", _source("ada.txt"), _source("b.txt", sentence=None)))
+        await until(lambda: "2 sources" in screen(app))
+        lines = [line.split("│")[0].strip(" ▁▃▅█") for line in screen(app).splitlines()]
         first = lines.index("Aalen")
         assert lines[first + 1] == "93% confident (high), found in /notes/ada.txt"
-        assert _answers(shown) == ["Aalen"]
-        told = shown.query_one(PassagePane).query_one(Static).visual
-        assert isinstance(told, Content)
-        underlined = [told.plain[span.start : span.end] for span in told.spans if "underline" in str(span.style)]
+        assert _answers(app) == ["Aalen"]
+        passage = app.query_one(PassagePane).query_one(Static).visual
+        assert isinstance(passage, Content)
+        underlined = [passage.plain[span.start : span.end] for span in passage.spans if "underline" in str(span.style)]
         assert underlined == ["Ada moved to Aalen\nin the spring."]
-        assert "from the file" in told.plain
+        assert "from the file" in passage.plain
 
 
 @pytest.mark.usefixtures("idle")
-async def test_text_of_a_file_that_is_gone_is_shown_as_the_banks_copy(
-    shown: Dashboard, until: Any, screen: Any
-) -> None:
+async def test_text_of_a_file_that_is_gone_is_shown_as_the_banks_copy(app: Dashboard, until: Any, screen: Any) -> None:
     gone, lost = _source("ada.txt", state="gone", text_from="bank"), _source("b.txt", state="changed", text_from=None)
-    async with shown.run_test(size=(80, 24)) as pilot:
-        await _answer(shown, pilot, _reply("Aalen", "high", gone, replace(lost, sentence=None, passage=None)))
-        await until(lambda: "2 sources" in screen(shown))
-        assert "! the file no longer exists; this is the bank's copy" in screen(shown)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await _answer(app, pilot, _reply("Aalen", "high", gone, replace(lost, sentence=None, passage=None)))
+        await until(lambda: "2 sources" in screen(app))
+        assert "! the file no longer exists; this is the bank's copy" in screen(app)
         await pilot.press("ctrl+o", "enter")
-        await until(lambda: shown.query_one("#aside").has_class("-open"))
-        await until(lambda: "Ada moved a piano." in screen(shown))
+        await until(lambda: app.query_one("#aside").has_class("-open"))
+        await until(lambda: "Ada moved a piano." in screen(app))
         await pilot.press("down", "enter")
-        await until(lambda: "The text is no longer available." in screen(shown))
-        assert "! the file has changed since; the bank keeps no copy" in screen(shown)
+        await until(lambda: "The text is no longer available." in screen(app))
+        assert "! the file has changed since; the bank keeps no copy" in screen(app)
 
 
 @pytest.mark.usefixtures("idle")
-async def test_what_is_not_in_the_memory_is_said_with_the_closest_passages(
-    shown: Dashboard, until: Any, screen: Any
-) -> None:
-    async with shown.run_test(size=(80, 24)) as pilot:
-        await _answer(shown, pilot, _reply(None, "low", _source("ada.txt")))
-        await until(lambda: "1 closest passage" in screen(shown))
-        assert _answers(shown) == ["Not in this memory."]
-        assert "confident" not in screen(shown)
+async def test_without_an_answer_the_closest_passages_are_shown(app: Dashboard, until: Any, screen: Any) -> None:
+    async with app.run_test(size=(80, 24)) as pilot:
+        await _answer(app, pilot, _reply(None, "low", _source("ada.txt")))
+        await until(lambda: "1 closest passage" in screen(app))
+        assert _answers(app) == ["Not in this memory."]
+        assert "confident" not in screen(app)
 
 
 @pytest.mark.usefixtures("idle")
-async def test_a_read_is_chosen_only_for_a_model_that_has_several(shown: Dashboard, until: Any) -> None:
-    async with shown.run_test(size=(80, 24)) as pilot:
+async def test_a_read_is_chosen_only_for_a_model_that_has_several(app: Dashboard, until: Any) -> None:
+    async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         for reads in ([], ["flat", "hierarchical"], []):
-            shown.query_one(AskView).show_model("ready", None, reads)
-            await until(lambda expected=bool(reads): shown.query_one("#how").display == expected)
+            app.query_one(AskView).show_model("ready", None, reads)
+            await until(lambda expected=bool(reads): app.query_one("#how").display == expected)
             if reads:
-                offered = [value for _, value in shown.query_one("#how", Select)._options]
+                offered = [value for _, value in app.query_one("#how", Select)._options]
                 assert offered == ["", "flat", "hierarchical"]
 
 
 async def test_escape_stops_an_answer_and_the_next_one_comes(
-    shown: Dashboard, bank: Path, says: Any, until: Any, screen: Any
+    app: Dashboard, bank: Path, says: Any, until: Any, screen: Any
 ) -> None:
     has_stopped = threading.Event()
     says(("Aa", has_stopped.wait, "len"), ("Bergen",))
-    async with shown.run_test(size=(80, 24)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await _type(pilot, QUESTION)
-        await until(lambda: "Aa" in screen(shown))
+        await until(lambda: "Aa" in screen(app))
         await pilot.press("escape")
-        await until(lambda: "Stopped." in screen(shown))
+        await until(lambda: "Stopped." in screen(app))
         has_stopped.set()
         await _type(pilot, "And Bruno?")
-        await until(lambda: "2 sources" in screen(shown))
-        assert _answers(shown) == ["Aa", "Bergen"]
+        await until(lambda: "2 sources" in screen(app))
+        assert _answers(app) == ["Aa", "Bergen"]
 
 
-async def test_what_is_wrong_is_told_and_the_next_question_tries_again(
-    shown: Dashboard, bank: Path, home: Path, says: Any, until: Any, screen: Any
+async def test_an_error_is_shown_and_the_next_question_tries_again(
+    app: Dashboard, bank: Path, home: Path, says: Any, until: Any, screen: Any
 ) -> None:
     says(("Aalen",))
     bank.rename(home / "away.mbc")
-    async with shown.run_test(size=(80, 24)) as pilot:
-        await until(lambda: "ten made-up stories" in screen(shown))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(lambda: "ten made-up stories" in screen(app))
         await _type(pilot, QUESTION)
-        await until(lambda: screen(shown).count("No bank at") == 2)
+        await until(lambda: screen(app).count("No bank at") == 2)
         (home / "away.mbc").rename(bank)
         await _type(pilot, QUESTION)
-        await until(lambda: "2 sources" in screen(shown))
+        await until(lambda: "2 sources" in screen(app))
 
 
-async def test_a_bank_of_another_model_is_told_with_the_way_out(
-    shown: Dashboard, make_bank: Any, record: Any, until: Any, screen: Any
+async def test_a_bank_of_another_model_is_reported_with_the_way_out(
+    app: Dashboard, make_bank: Any, record: Any, until: Any, screen: Any
 ) -> None:
     make_bank("memory.mbc", record("/a.txt", "a"))
-    async with shown.run_test(size=(100, 30)):
-        await until(lambda: "mbc bank reencode" in screen(shown))
-        shown.query_one(AskView).show_model("ready", None, ["flat"])  # as when the right one has come
-        await until(lambda: "mbc bank reencode" not in screen(shown))
+    async with app.run_test(size=(100, 30)):
+        await until(lambda: "mbc bank reencode" in screen(app))
+        app.query_one(AskView).show_model("ready", None, ["flat"])  # as when the right bank has appeared
+        await until(lambda: "mbc bank reencode" not in screen(app))
 
 
-async def test_questions_of_before_are_at_the_arrow_keys(shown: Dashboard, until: Any) -> None:
+async def test_earlier_questions_are_on_the_arrow_keys(app: Dashboard, until: Any) -> None:
     add_question(question_history(), "Who?")
     add_question(question_history(), "Why?")
-    async with shown.run_test(size=(80, 24)) as pilot:
-        line = shown.query_one("#question", Input)
-        await until(lambda: shown.query_one(AskView)._earlier)
+    async with app.run_test(size=(80, 24)) as pilot:
+        line = app.query_one("#question", Input)
+        await until(lambda: app.query_one(AskView)._earlier)
         line.value = "half"
         seen = []
         for key in ("up", "up", "up", "down", "down", "down"):
@@ -277,22 +271,22 @@ async def test_questions_of_before_are_at_the_arrow_keys(shown: Dashboard, until
         await until(lambda: read_questions(question_history()) == ["Who?", "Why?", "When?"])
 
 
-async def test_escape_leads_out_of_the_line_and_back_and_says_so(shown: Dashboard) -> None:
+async def test_escape_leads_out_of_the_line_and_back_and_says_so(app: Dashboard) -> None:
     def escape() -> str:
-        return shown.screen.active_bindings["escape"].binding.description
+        return app.screen.active_bindings["escape"].binding.description
 
-    async with shown.run_test(size=(80, 24)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
-        assert shown.query_one("#question").has_focus and escape() == "Leave"
+        assert app.query_one("#question").has_focus and escape() == "Leave"
         await pilot.press("escape")
         await pilot.pause()
         assert (
-            shown.focused is not shown.query_one("#question")
-            and shown.focused is not shown.query_one("#question")
+            app.focused is not app.query_one("#question")
+            and app.focused is not app.query_one("#question")
             and escape() == "Ask"
         )
         await pilot.press("escape")
-        assert shown.focused is shown.query_one("#question")
+        assert app.focused is app.query_one("#question")
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The view of the codebook: what stands in it as the bank, a training and questions change."""
+"""The Codes view: what it shows as the bank, a training and questions change."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from tests.cli.tui.conftest import shown_keys
 
 
 @pytest.fixture
-def shown(places: Places) -> Dashboard:
+def app(places: Places) -> Dashboard:
     return Dashboard(places, CodesView.NAME)
 
 
@@ -39,7 +39,7 @@ def _words(app: Dashboard) -> str:
 
 
 async def test_the_code_used_most_is_shown_first_with_its_chunks_and_their_words(
-    shown: Dashboard, home: Any, record: Any, until: Any
+    app: Dashboard, home: Any, record: Any, until: Any
 ) -> None:
     shape = CodeShape(tokens=2, levels=1, num_codes=8, per_position=True)
     texts = {"The gale rose. A harbour closed.": (1, 1), "Harbours closed again.": (1, 2), "Apples fell.": (3, 2)}
@@ -47,106 +47,106 @@ async def test_the_code_used_most_is_shown_first_with_its_chunks_and_their_words
         for number, (text, codes) in enumerate(texts.items()):
             own = record(f"/[b]{number}\x1b.txt", text)
             bank.put([StoredDocument.of(own, np.array(codes).reshape(1, 2, 1), texts=[Chunk(text, 0)])])
-    async with shown.run_test(size=(80, 24)) as pilot:
-        await until(lambda: "2 times" in _line(shown))
-        assert _line(shown) == "code 1: 2 times in the bank, 66.7% of this codebook"
-        assert "perplexity 2 of 8, 6 dead (75%)" in str(_codes(shown).border_title)
-        await until(lambda: "0" in _users(shown))
-        assert _users(shown) == "[b]0\x1b.txt A harbour closed.\n[b]1\x1b.txt Harbours closed again."
-        assert {*_words(shown).removeprefix("words in common: ").split(", ")} == {"harbour", "closed"}
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(lambda: "2 times" in _line(app))
+        assert _line(app) == "code 1: 2 times in the bank, 66.7% of this codebook"
+        assert "perplexity 2 of 8, 6 dead (75%)" in str(_codes(app).border_title)
+        await until(lambda: "0" in _users(app))
+        assert _users(app) == "[b]0\x1b.txt A harbour closed.\n[b]1\x1b.txt Harbours closed again."
+        assert {*_words(app).removeprefix("words in common: ").split(", ")} == {"harbour", "closed"}
         await pilot.press("left")
-        await until(lambda: "No chunk" in _users(shown))
-        assert _line(shown) == "code 0: 0 times in the bank, dead"
-        assert _words(shown) == ""
-        assert "Document" not in shown_keys(shown)
+        await until(lambda: "No chunk" in _users(app))
+        assert _line(app) == "code 0: 0 times in the bank, dead"
+        assert _words(app) == ""
+        assert "Document" not in shown_keys(app)
 
 
 async def test_the_codes_of_a_document_are_marked_and_followed_from_book_to_book(
-    shown: Dashboard, home: Any, record: Any, until: Any
+    app: Dashboard, home: Any, record: Any, until: Any
 ) -> None:
     shape = CodeShape(tokens=3, levels=1, num_codes=8, per_position=True)
     with MemoryBank.create(home / "memory.mbc", ModelSignature("m", "aa", "bb"), shape, 2) as bank:
         for name, codes in (("/a.txt", (1, 2, 3)), ("/b.txt", (4, 5, 6))):
             bank.put([StoredDocument.of(record(name, name), np.array(codes).reshape(1, 3, 1))])
         document = bank.lookup([("/b.txt", "")])[0]
-    async with shown.run_test(size=(80, 24)) as pilot:
-        await until(lambda: "1 time" in _line(shown))
-        shown.query_one(CodesView).mark(document, shape, (0, 1, 5))
-        await until(lambda: _line(shown).startswith("code 5") and _line(shown).endswith("◆ in b.txt"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(lambda: "1 time" in _line(app))
+        app.query_one(CodesView).mark(document, shape, (0, 1, 5))
+        await until(lambda: _line(app).startswith("code 5") and _line(app).endswith("◆ in b.txt"))
         await pilot.press("right_square_bracket")
-        await until(lambda: _line(shown).startswith("code 6") and _line(shown).endswith("◆ in b.txt"))
+        await until(lambda: _line(app).startswith("code 6") and _line(app).endswith("◆ in b.txt"))
         await pilot.press("right")
-        await until(lambda: _line(shown).startswith("code 7"))
+        await until(lambda: _line(app).startswith("code 7"))
         await pilot.press("n")
-        await until(lambda: _line(shown).startswith("code 6"))
+        await until(lambda: _line(app).startswith("code 6"))
         await pilot.press("escape")
-        await until(lambda: "b.txt" not in _line(shown))
-        assert "Unmark" not in shown_keys(shown)
+        await until(lambda: "b.txt" not in _line(app))
+        assert "Unmark" not in shown_keys(app)
 
 
 async def test_what_is_added_brightens_the_map_and_the_list(
-    shown: Dashboard, make_bank: Any, record: Any, until: Any
+    app: Dashboard, make_bank: Any, record: Any, until: Any
 ) -> None:
     path = make_bank("memory.mbc", record("/a.txt", "a"))
-    async with shown.run_test(size=(80, 24)):
-        await until(lambda: "a.txt" in _users(shown))
+    async with app.run_test(size=(80, 24)):
+        await until(lambda: "a.txt" in _users(app))
         with MemoryBank.open(path) as bank:
             bank.put([StoredDocument.of(record("/b.txt", "bb"), np.zeros((2, 2, 1), np.uint16))])
-        await until(lambda: "6 times" in _line(shown))
-        await until(lambda: "b.txt" in _users(shown))
+        await until(lambda: "6 times" in _line(app))
+        await until(lambda: "b.txt" in _users(app))
 
 
 @pytest.mark.parametrize("size", [(80, 24), pytest.param((160, 45), marks=pytest.mark.slow)])
 async def test_books_are_chosen_by_keys_and_by_mouse(
-    shown: Dashboard, home: Any, record: Any, until: Any, size: tuple[int, int]
+    app: Dashboard, home: Any, record: Any, until: Any, size: tuple[int, int]
 ) -> None:
     shape = CodeShape(tokens=3, levels=2, num_codes=512, per_position=True)
     with MemoryBank.create(home / "memory.mbc", ModelSignature("tiny", "a" * 16, "b" * 16), shape, 2) as bank:
         codes = np.arange(6).reshape(1, 3, 2)  # position by position, both levels
         bank.put([StoredDocument.of(record("/a.txt", "a"), codes)])
-    async with shown.run_test(size=size) as pilot:
-        await until(lambda: "1 time" in _line(shown))
-        assert _codes(shown).cursor == 0
-        await until(lambda: _codes(shown).size.height >= 8 and not _codes(shown).show_vertical_scrollbar)
-        await until(lambda: _codes(shown).has_focus and shown.query_one("#books").size.height)
+    async with app.run_test(size=size) as pilot:
+        await until(lambda: "1 time" in _line(app))
+        assert _codes(app).cursor == 0
+        await until(lambda: _codes(app).size.height >= 8 and not _codes(app).show_vertical_scrollbar)
+        await until(lambda: _codes(app).has_focus and app.query_one("#books").size.height)
         for _ in range(2):  # one right after the other
-            shown.query_one(CodesView).action_book(1)
-        await until(lambda: str(_codes(shown).border_title).startswith("Level 1, position 3: perplexity 1 of 512"))
+            app.query_one(CodesView).action_book(1)
+        await until(lambda: str(_codes(app).border_title).startswith("Level 1, position 3: perplexity 1 of 512"))
         await pilot.press("left_square_bracket")
-        await until(lambda: str(_codes(shown).border_title).startswith("Level 1, position 2:"))
+        await until(lambda: str(_codes(app).border_title).startswith("Level 1, position 2:"))
         await pilot.click("#books", offset=(2 + 2 + 2, 2))
-        await until(lambda: str(_codes(shown).border_title).startswith("Level 2, position 2:"))
-        _codes(shown).go(3)
-        await until(lambda: _line(shown).startswith("code 3: 1 time in the bank, 100.0%"))
+        await until(lambda: str(_codes(app).border_title).startswith("Level 2, position 2:"))
+        _codes(app).go(3)
+        await until(lambda: _line(app).startswith("code 3: 1 time in the bank, 100.0%"))
         for book in (2, 4):  # two moves before the first is seen
-            shown.query_one("#books", HeatMap).go(book)
-        await until(lambda: str(_codes(shown).border_title).startswith("Level 2, position 2:"))
-        await until(lambda: "a.txt" in _users(shown))
+            app.query_one("#books", HeatMap).go(book)
+        await until(lambda: str(_codes(app).border_title).startswith("Level 2, position 2:"))
+        await until(lambda: "a.txt" in _users(app))
 
 
-async def test_many_books_leave_room_on_a_small_screen(shown: Dashboard, home: Any, record: Any, until: Any) -> None:
+async def test_many_books_leave_room_on_a_small_screen(app: Dashboard, home: Any, record: Any, until: Any) -> None:
     shape = CodeShape(tokens=180, levels=1, num_codes=512, per_position=True)
     with MemoryBank.create(home / "memory.mbc", ModelSignature("tiny", "a" * 16, "b" * 16), shape, 2) as bank:
         bank.put([StoredDocument.of(record("/a.txt", "a"), np.arange(180).reshape(1, 180, 1))])
-    async with shown.run_test(size=(80, 24)):
-        await until(lambda: "a.txt" in _users(shown))
-        assert shown.query_one("#users").region.bottom <= shown.query_one(Footer).region.y
-        assert "Next codebook" in shown_keys(shown)
+    async with app.run_test(size=(80, 24)):
+        await until(lambda: "a.txt" in _users(app))
+        assert app.query_one("#users").region.bottom <= app.query_one(Footer).region.y
+        assert "Next codebook" in shown_keys(app)
 
 
-async def test_a_layer_without_numbers_says_how_to_get_them(shown: Dashboard, until: Any, make_bank: Any) -> None:
+async def test_a_layer_without_numbers_says_how_to_get_them(app: Dashboard, until: Any, make_bank: Any) -> None:
     def nothing() -> str:
-        return str(shown.query_one("#nothing", Static).render())
+        return str(app.query_one("#nothing", Static).render())
 
-    async with shown.run_test(size=(80, 24)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await until(lambda: "No bank" in nothing())
         assert "ingest your files" in nothing()
-        assert not shown_keys(shown) & {"Codebook", "Previous codebook", "Next codebook"}
+        assert not shown_keys(app) & {"Codebook", "Previous codebook", "Next codebook"}
         await pilot.press("t")
         await pilot.pause()
         assert "Train" in nothing()
-        shown.state.run = AttachedRun(shown.places.runs / "[i]first")
-        shown.changed()
+        app.state.run = AttachedRun(app.places.runs / "[i]first")
+        app.changed()
         await until(lambda: "[i]first has no codes yet" in nothing())
         await pilot.click("#question")
         await pilot.pause()
@@ -157,42 +157,42 @@ async def test_a_layer_without_numbers_says_how_to_get_them(shown: Dashboard, un
 
 
 async def test_training_and_the_last_question_have_layers_of_their_own(
-    shown: Dashboard, make_bank: Any, record: Any, until: Any
+    app: Dashboard, make_bank: Any, record: Any, until: Any
 ) -> None:
     make_bank("memory.mbc", record("/a.txt", "a"))
-    async with shown.run_test(size=(160, 45)) as pilot:
-        await until(lambda: "2 times" in _line(shown))
-        shown.state.run = AttachedRun(shown.places.runs / "first")
-        shown.state.run.usage = np.array([[[0.5, 0.25, 0.25, 1e-6, 0, 0, 0, 0]]], np.float32)
-        read = shown.state.codes_read = np.zeros((1, 1, 8), np.float32)
+    async with app.run_test(size=(160, 45)) as pilot:
+        await until(lambda: "2 times" in _line(app))
+        app.state.run = AttachedRun(app.places.runs / "first")
+        app.state.run.usage = np.array([[[0.5, 0.25, 0.25, 1e-6, 0, 0, 0, 0]]], np.float32)
+        read = app.state.codes_read = np.zeros((1, 1, 8), np.float32)
         read[0, 0, [1, 5]] = 0.25, 0.75
-        shown.view.draw()
+        app.view.draw()
         await pilot.press("n", "n")
         await pilot.pause()
-        assert _line(shown) == "code 5: 0 times in the bank, dead  ◆ 75% of what the last question read"
+        assert _line(app) == "code 5: 0 times in the bank, dead  ◆ 75% of what the last question read"
         await pilot.press("t", "left", "left", "left", "left")
         await pilot.pause()
         assert (
-            _line(shown)
+            _line(app)
             == "code 1: 0.25 per batch recently, 25.0% of this codebook  ◆ 25% of what the last question read"
         )
-        assert "5 dead" in str(_codes(shown).border_title)
+        assert "5 dead" in str(_codes(app).border_title)
         await pilot.press("l")
         await pilot.pause()
-        assert _line(shown) == "code 1: 25% of what the last question read"
-        assert str(_codes(shown).border_title) == "Codes: 2 of 8 read"
-        assert shown.query_one("#layer", Tabs).active == "question"
+        assert _line(app) == "code 1: 25% of what the last question read"
+        assert str(_codes(app).border_title) == "Codes: 2 of 8 read"
+        assert app.query_one("#layer", Tabs).active == "question"
 
 
-async def test_the_last_question_is_shown_where_it_read(shown: Dashboard, until: Any) -> None:
-    async with shown.run_test(size=(80, 24)) as pilot:
-        read = shown.state.codes_read = np.zeros((1, 3, 8), np.float32)
+async def test_the_last_question_is_shown_where_it_read(app: Dashboard, until: Any) -> None:
+    async with app.run_test(size=(80, 24)) as pilot:
+        read = app.state.codes_read = np.zeros((1, 3, 8), np.float32)
         read[0, 1, 2], read[0, 2, [4, 6]] = 0.25, (0.25, 0.5)
         await pilot.press("l")
-        await until(lambda: _line(shown) == "code 6: 67% of what the last question read")
-        assert str(_codes(shown).border_title) == "Position 3: 2 of 8 read"
+        await until(lambda: _line(app) == "code 6: 67% of what the last question read")
+        assert str(_codes(app).border_title) == "Position 3: 2 of 8 read"
         await pilot.press("left_square_bracket")
-        await until(lambda: str(_codes(shown).border_title) == "Position 2: 1 of 8 read")
+        await until(lambda: str(_codes(app).border_title) == "Position 2: 1 of 8 read")
 
 
 def test_codes_read_most_are_the_fewest_that_make_up_nearly_all() -> None:
@@ -202,13 +202,11 @@ def test_codes_read_most_are_the_fewest_that_make_up_nearly_all() -> None:
     assert len(most_read(np.full(512, 1 / 512))) == 24
 
 
-async def test_usage_by_rank_comes_where_there_is_room(
-    shown: Dashboard, make_bank: Any, record: Any, until: Any
-) -> None:
+async def test_usage_by_rank_comes_where_there_is_room(app: Dashboard, make_bank: Any, record: Any, until: Any) -> None:
     make_bank("memory.mbc", record("/a.txt", "a"))
-    async with shown.run_test(size=(80, 24)) as pilot:
-        await until(lambda: "2 times" in _line(shown))
-        ranks = shown.query_one("#ranks")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(lambda: "2 times" in _line(app))
+        ranks = app.query_one("#ranks")
         assert not ranks.display
         await pilot.resize_terminal(160, 45)
         await until(lambda: ranks.display and ranks.size.height >= 4)

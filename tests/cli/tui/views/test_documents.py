@@ -1,4 +1,4 @@
-"""The view of documents: found, looked at, removed and put back, whatever other processes do meanwhile."""
+"""The Documents view: finding, reading, removing and restoring, whatever other processes do meanwhile."""
 
 import sqlite3
 import subprocess
@@ -23,21 +23,21 @@ HOSTILE, HARMLESS = "/[red]\x1b[31m\u202eb.txt", "/[red]␛[31m<U+202E>b.txt"
 SMALL, LARGE = (80, 24), (200, 50)
 
 
-def opened(places: Places) -> Dashboard:
+def dashboard(places: Places) -> Dashboard:
     return Dashboard(places, DocumentsView.NAME)
 
 
 def found(app: Dashboard) -> list[str]:
-    """What stands in the column of sources."""
+    """The column of sources."""
     return [cells[0] for _, cells in app.query_one("#found RowTable", RowTable).rows]
 
 
-def said(app: Dashboard) -> list[str]:
-    """What was said in passing."""
+def notifications(app: Dashboard) -> list[str]:
+    """The messages of all notifications."""
     return [notification.message for notification in app._notifications]
 
 
-def held(path: Path) -> set[str]:
+def stored(path: Path) -> set[str]:
     with MemoryBank.open(path, read_only=True) as bank:
         return {origin.name for document in bank.documents() for origin in document.origins}
 
@@ -52,14 +52,14 @@ async def test_the_end_and_the_order_are_those_of_all_documents(
     places: Places, make_bank: Any, record: Any, until: Any, screen: Any
 ) -> None:
     make_bank("memory.mbc", *(record(f"/{number:04}.txt", "xyz"[: 1 + number // 1001]) for number in range(1003)))
-    app = opened(places)
+    app = dashboard(places)
     async with app.run_test(size=SMALL) as pilot:
         await until(lambda: "1,000 of 1,003 shown" in screen(app))
         await pilot.press("end")
         await until(lambda: "1,003 found" in screen(app))
         table = app.query_one("#found RowTable", RowTable)
         assert table.cursor == 1002
-    app = opened(places)
+    app = dashboard(places)
     async with app.run_test(size=SMALL) as pilot:
         await until(lambda: "1,000 of 1,003 shown" in screen(app))
         for _ in range(3):  # by source, by date, by chunks
@@ -75,7 +75,7 @@ async def test_documents_are_listed_and_looked_at(
     make_bank(
         "memory.mbc", record("/b.txt", "xy", date="2024-05-06"), record(HOSTILE, "xyz"), record("/c.csv", "v", "7")
     )
-    app = opened(places)
+    app = dashboard(places)
     async with app.run_test(size=size) as pilot:
         await until(lambda: found(app) == ["/b.txt", HARMLESS, "/c.csv#7"])
         await until(lambda: "2 chunks: " in screen(app))
@@ -86,7 +86,7 @@ async def test_documents_are_listed_and_looked_at(
         await pilot.press("down")
         await until(lambda: "3 chunks: " in screen(app))
         codes = app.query_one("#codes", RowTable)
-        for code, chunks in (("0", "3"), ("1", "2"), ("2", "1")):  # of chunk after chunk
+        for code, chunks in (("0", "3"), ("1", "2"), ("2", "1")):  # of one chunk after another
             await pilot.press("c")
             await until(lambda: [cells[1:3] for _, cells in codes.rows] == [(code, chunks)])  # noqa: B023
         await pilot.press("c")
@@ -97,7 +97,7 @@ async def test_what_is_typed_is_found_and_escape_shows_all_again(
     places: Places, make_bank: Any, record: Any, until: Any, screen: Any
 ) -> None:
     make_bank("memory.mbc", *(record(f"/{name}.txt", name) for name in ("ada", "bruno", "adam")))
-    app = opened(places)
+    app = dashboard(places)
     async with app.run_test(size=SMALL) as pilot:
         await until(lambda: len(found(app)) == 3)
         await find(pilot, "ada")
@@ -114,7 +114,7 @@ async def test_what_is_typed_is_found_and_escape_shows_all_again(
 
 async def test_no_more_than_a_thousand_rows_are_shown(places: Places, make_bank: Any, record: Any, until: Any) -> None:
     make_bank("memory.mbc", *(record(f"/{number:04}", "x") for number in range(1200)))
-    app = opened(places)
+    app = dashboard(places)
     async with app.run_test(size=SMALL) as pilot:
         await until(lambda: len(found(app)) == 1000)
         assert str(app.query_one("#count", Static).content) == "1,000 of 1,200 shown"
@@ -124,7 +124,7 @@ async def test_no_more_than_a_thousand_rows_are_shown(places: Places, make_bank:
 
 async def test_rows_are_sorted_by_a_column_and_back(places: Places, make_bank: Any, record: Any, until: Any) -> None:
     make_bank("memory.mbc", record("/b", "xyz"), record("/c", "x"), record("/a", "xy"))
-    app = opened(places)
+    app = dashboard(places)
     async with app.run_test(size=SMALL) as pilot:
         await until(lambda: found(app) == ["/b", "/c", "/a"])
         await pilot.press("s")
@@ -139,7 +139,7 @@ async def test_a_removal_is_undone_and_a_second_one_too(
     places: Places, make_bank: Any, record: Any, until: Any, screen: Any
 ) -> None:
     path = make_bank("memory.mbc", *(record(f"/{name}", name) for name in "abcd"))
-    app = opened(places)
+    app = dashboard(places)
     async with app.run_test(size=SMALL) as pilot:
         await until(lambda: len(found(app)) == 4)
         await pilot.press("down", "d")
@@ -147,14 +147,14 @@ async def test_a_removal_is_undone_and_a_second_one_too(
         assert app.query_one("#found RowTable", RowTable).key == ("/c", "")
         await pilot.press("space", "space", "delete")
         await until(lambda: found(app) == ["/a"])
-        assert held(path) == {"/a"}
-        await until(lambda: said(app)[-1] == "Removed 2 documents. Press u to undo.")
+        assert stored(path) == {"/a"}
+        await until(lambda: notifications(app)[-1] == "Removed 2 documents. Press u to undo.")
         await pilot.press("u")
-        await until(lambda: held(path) == {"/a", "/c", "/d"})
+        await until(lambda: stored(path) == {"/a", "/c", "/d"})
         await pilot.press("ctrl+z")
-        await until(lambda: held(path) == {"/a", "/b", "/c", "/d"})
+        await until(lambda: stored(path) == {"/a", "/b", "/c", "/d"})
         await until(lambda: len(found(app)) == 4)
-        await until(lambda: said(app)[-1] == "Restored 1 document.")
+        await until(lambda: notifications(app)[-1] == "Restored 1 document.")
         await until(lambda: "Undo" not in screen(app))
 
 
@@ -162,7 +162,7 @@ async def test_more_than_twenty_are_removed_only_if_that_is_meant(
     places: Places, make_bank: Any, record: Any, until: Any
 ) -> None:
     path = make_bank("memory.mbc", *(record(f"/{number:02}", "x") for number in range(25)))
-    app = opened(places)
+    app = dashboard(places)
     async with app.run_test(size=SMALL) as pilot:
         await until(lambda: len(found(app)) == 25)
         rows = app.query_one("#found RowTable", RowTable)
@@ -170,9 +170,9 @@ async def test_more_than_twenty_are_removed_only_if_that_is_meant(
         await pilot.press("d")
         assert isinstance(app.screen, Confirm)
         await pilot.press("n")
-        assert len(held(path)) == 25
+        assert len(stored(path)) == 25
         await pilot.press("d", "y")
-        await until(lambda: len(held(path)) == 4)
+        await until(lambda: len(stored(path)) == 4)
 
 
 async def test_a_bank_without_names_shows_digests_and_removes_by_them(
@@ -180,7 +180,7 @@ async def test_a_bank_without_names_shows_digests_and_removes_by_them(
 ) -> None:
     records = [record("/a", "x"), record("/b", "xy")]
     make_bank("memory.mbc", *records, keeps_origins=False)
-    app = opened(places)
+    app = dashboard(places)
     async with app.run_test(size=SMALL) as pilot:
         await until(lambda: found(app) == [own.digest[:12] for own in records])
         await pilot.press("d")
@@ -189,19 +189,19 @@ async def test_a_bank_without_names_shows_digests_and_removes_by_them(
         await until(lambda: len(found(app)) == 2)
 
 
-async def test_a_bank_that_another_process_writes_is_said_to_be_busy(
+async def test_a_bank_that_another_process_writes_is_reported_as_busy(
     places: Places, make_bank: Any, record: Any, until: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = make_bank("memory.mbc", record("/a", "x"))
     monkeypatch.setattr(database, "_BUSY_SECONDS", 0.05)
-    app = opened(places)
+    app = dashboard(places)
     async with app.run_test(size=SMALL) as pilot:
         await until(lambda: found(app) == ["/a"])
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         await pilot.press("d")
-        await until(lambda: said(app))
-        assert "another process" in said(app)[0].lower()
+        await until(lambda: notifications(app))
+        assert "another process" in notifications(app)[0].lower()
         other.execute("ROLLBACK")
         other.close()
         await pilot.press("d")
@@ -211,7 +211,7 @@ async def test_a_bank_that_another_process_writes_is_said_to_be_busy(
 async def test_without_a_bank_it_says_why_and_shows_the_bank_that_comes(
     places: Places, make_bank: Any, record: Any, until: Any, screen: Any
 ) -> None:
-    app = opened(places)
+    app = dashboard(places)
     async with app.run_test(size=SMALL):
         await until(lambda: app.state.bank_error and "No bank at" in screen(app))
         path = make_bank("memory.mbc")
@@ -224,7 +224,7 @@ async def test_without_a_bank_it_says_why_and_shows_the_bank_that_comes(
 
 @pytest.mark.slow
 async def test_an_ingest_of_another_process_is_seen(places: Places, notes: Path, until: Any) -> None:
-    app = opened(places)
+    app = dashboard(places)
     async with app.run_test(size=SMALL):
         command = [sys.executable, "-m", "mbc_cli", "ingest", str(notes), "--workers=0"]
         command += [f"--bank={places.bank}", f"--model={places.model}"]
@@ -234,12 +234,12 @@ async def test_an_ingest_of_another_process_is_seen(places: Places, notes: Path,
         await until(lambda: len(found(app)) == 2)
 
 
-async def test_a_removal_that_has_to_wait_is_told_and_keeps_nobody_from_leaving(
+async def test_a_removal_that_has_to_wait_is_shown_and_keeps_nobody_from_leaving(
     places: Places, make_bank: Any, record: Any, until: Any, screen: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "_BUSY_SECONDS", 86_400)
     path = make_bank("memory.mbc", record("/a.txt", "a"))
-    app = opened(places)
+    app = dashboard(places)
     writer = sqlite3.connect(path, isolation_level=None)
     async with app.run_test(size=SMALL) as pilot:
         await until(lambda: found(app))

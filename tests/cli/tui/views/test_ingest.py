@@ -1,4 +1,4 @@
-"""The view of ingests: a folder is chosen, its way into the bank is shown, whoever began it, and it can be stopped."""
+"""The Ingest view: choosing a folder, following an ingest, whoever started it, and stopping it."""
 
 import shutil
 from collections.abc import Callable
@@ -49,7 +49,7 @@ END = IngestFinished(
 )
 
 
-def opened(places: Places) -> Dashboard:
+def dashboard(places: Places) -> Dashboard:
     return Dashboard(places, IngestTab.NAME)
 
 
@@ -77,7 +77,7 @@ async def go_to(pilot: Pilot[None], path: str) -> None:
 async def test_an_ingest_of_another_process_is_drawn_as_it_goes(
     places: Places, until: Any, size: tuple[int, int], screen: Any
 ) -> None:
-    app = opened(places)
+    app = dashboard(places)
     ingest = recorded(iter([*EVENTS, END]), activity_log(places.bank))
     async with app.run_test(size=size) as pilot:
         await until(lambda: "Nothing ingested yet" in state(app))
@@ -104,10 +104,10 @@ async def test_an_ingest_of_another_process_is_drawn_as_it_goes(
         await until(lambda: "30 documents, 300 chunks" in screen(app))
 
 
-async def test_an_ingest_that_was_killed_is_told_from_one_at_work(places: Places, until: Any) -> None:
+async def test_a_killed_ingest_is_shown_as_interrupted(places: Places, until: Any) -> None:
     ingest = recorded(iter(EVENTS), activity_log(places.bank))
     list(ingest)
-    app = opened(places)
+    app = dashboard(places)
     async with app.run_test(size=SMALL):
         await until(lambda: "Interrupted" in state(app))
 
@@ -119,7 +119,7 @@ async def test_the_tree_shows_names_as_they_are_and_no_hidden_ones(
     folder.mkdir()
     for name in (f"{HOSTILE}.txt", ".hidden", "[bold]"):
         (folder / name).touch()
-    app = opened(places)
+    app = dashboard(places)
     async with app.run_test(size=LARGE) as pilot:
         await go_to(pilot, "files")
         await until(lambda: names(app) == ["[bold]", f"{HARMLESS}.txt"])
@@ -137,7 +137,7 @@ async def test_a_folder_to_begin_with_may_have_any_name(
     folder.mkdir()
     (folder / "note.txt").touch()
     monkeypatch.chdir(folder)
-    app = opened(places)
+    app = dashboard(places)
     async with app.run_test(size=LARGE):
         await until(lambda: names(app) == ["note.txt"])
         await until(lambda: f"▾ {HARMLESS}" in screen(app) and f"Ingest {HARMLESS}" in screen(app))
@@ -145,10 +145,10 @@ async def test_a_folder_to_begin_with_may_have_any_name(
         assert "\x1b" not in screen(app)
 
 
-async def test_a_path_may_lead_to_a_file_and_a_wrong_one_is_told(
+async def test_a_path_may_lead_to_a_file_and_a_wrong_one_is_reported(
     places: Places, notes: Path, until: Any, screen: Any
 ) -> None:
-    app = opened(places)
+    app = dashboard(places)
     async with app.run_test(size=SMALL) as pilot:
         await go_to(pilot, "notes/nothing")
         await until(lambda: "no such file" in screen(app))
@@ -163,7 +163,7 @@ async def test_the_way_up_leads_past_folders_that_are_gone(places: Places, home:
     folder = home / "a" / "b" / "c"
     folder.mkdir(parents=True)
     (home / "here").touch()
-    app = opened(places)
+    app = dashboard(places)
     async with app.run_test(size=SMALL) as pilot:
         await go_to(pilot, "a/b/c")
         await until(lambda: Path(app.query_one(FolderTree).path) == folder)
@@ -174,7 +174,7 @@ async def test_the_way_up_leads_past_folders_that_are_gone(places: Places, home:
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """The arguments of processes, which are not started."""
+    """The arguments of child processes, which are not really started."""
     found: list[list[str]] = []
 
     class Child:
@@ -194,7 +194,7 @@ async def test_the_command_says_what_was_chosen(
     places: Places, home: Path, until: Any, started: list[list[str]]
 ) -> None:
     (home / "-x").mkdir()
-    app = opened(places)
+    app = dashboard(places)
     async with app.run_test(size=SMALL) as pilot:
         await go_to(pilot, "./-x")
         await until(lambda: app.query_one(FolderTree).chosen == home / "-x")
@@ -210,7 +210,7 @@ async def test_an_ingest_begun_here_is_seen_though_the_clock_went_back(
     places: Places, until: Any, monkeypatch: pytest.MonkeyPatch, started: list[list[str]]
 ) -> None:
     list(recorded(iter([*EVENTS, END]), activity_log(places.bank)))
-    app = opened(places)
+    app = dashboard(places)
     async with app.run_test(size=SMALL) as pilot:
         await until(lambda: "Finished" in state(app))
         await pilot.press("i")
@@ -224,12 +224,12 @@ async def test_an_ingest_begun_here_is_seen_though_the_clock_went_back(
 
 
 @pytest.mark.slow
-async def test_of_a_large_folder_a_thousand_names_are_shown(places: Places, home: Path, until: Any) -> None:
+async def test_a_thousand_names_of_a_large_folder_are_shown(places: Places, home: Path, until: Any) -> None:
     folder = home / "large"
     folder.mkdir()
     for number in range(1003):
         (folder / f"{number:04}").touch()
-    app = opened(places)
+    app = dashboard(places)
     async with app.run_test(size=SMALL) as pilot:
         await go_to(pilot, "large")
         await until(lambda: len(names(app)) == 1001)
@@ -241,7 +241,7 @@ async def test_of_a_large_folder_a_thousand_names_are_shown(places: Places, home
 @pytest.mark.slow
 async def test_what_fails_tells_its_error_and_the_way_out(places: Places, notes: Path, until: Any) -> None:
     places.bank.write_text("a list of things to buy, and no bank at all")
-    app = opened(places)
+    app = dashboard(places)
     async with app.run_test(size=SMALL) as pilot:
         await go_to(pilot, "notes")
         await until(lambda: "ada.txt" in names(app))
@@ -261,7 +261,7 @@ async def test_mini_memorises_a_folder_until_it_is_stopped(places: Places, home:
         (folder / f"{number:03}.txt").write_text(f"Story {number} of the harbour and the bridge. " * 4)
     (folder / "0.txt").touch()
     (folder / f"0{HOSTILE}.pdf").write_bytes(b"%PDF-1.4 nothing")
-    app = opened(Places(places.bank, "mini", places.runs))
+    app = dashboard(Places(places.bank, "mini", places.runs))
     async with app.run_test(size=LARGE) as pilot:
         await go_to(pilot, "stories")
         await until(lambda: "0.txt" in names(app))
@@ -276,10 +276,10 @@ async def test_mini_memorises_a_folder_until_it_is_stopped(places: Places, home:
         await until(lambda: "Stopped" in state(app))
         assert {cells[0]: cells[1] for cells in skipped(app)}["0.txt"] == "is empty"
         assert any(cells[0] == f"0{HARMLESS}.pdf" and "damaged" in cells[1] for cells in skipped(app))
-        shown = app.state.ingest.finished
-    assert shown is not None
+        finished = app.state.ingest.finished
+    assert finished is not None
     with MemoryBank.open(places.bank) as bank:
-        assert 0 < bank.totals().documents == shown.documents < 600
+        assert 0 < bank.totals().documents == finished.documents < 600
     *_, end = verify(places.bank)
     assert isinstance(end, BankVerified) and not end.damages
 
@@ -291,7 +291,7 @@ async def test_a_reason_can_be_read_in_full_and_no_rate_is_shown_before_there_is
     events = [IngestStarted(2, 8), FileSkipped("/a.pdf", reason), DocumentsIngested(0, 0, 1, 4, 0.0, ("/b.txt",))]
     for _ in recorded(iter([*events, replace(END, chunks=0)]), activity_log(places.bank)):
         pass
-    app = opened(places)
+    app = dashboard(places)
     async with app.run_test(size=SMALL):
         await until(lambda: str(app.query_one("#reason", Static).content) == f"/a.pdf {reason}")
         assert "/s" not in screen(app)

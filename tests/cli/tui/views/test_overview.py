@@ -1,4 +1,4 @@
-"""What the Overview tells of a bank: how it grew and what it takes, by hand."""
+"""What the Overview shows of a bank: how it grew and how much space it takes."""
 
 from typing import Any
 
@@ -22,29 +22,29 @@ def finished(chunks: int) -> IngestFinished:
     return IngestFinished(1, chunks, 0, 0, 0, 1.0, 1.0, True, 1, 1, chunks, chunks * 27, 0, 0)
 
 
-def known(chunks: int, *events: tuple[float, Event]) -> DashboardState:
-    found = DashboardState(bank=BankSnapshot.__new__(BankSnapshot))
-    found.bank.__dict__["totals"] = BankTotals(1, 1, chunks)  # type: ignore[union-attr]
-    found.ingest.add(events)
-    return found
+def dashboard_state(chunks: int, *events: tuple[float, Event]) -> DashboardState:
+    state = DashboardState(bank=BankSnapshot.__new__(BankSnapshot))
+    state.bank.__dict__["totals"] = BankTotals(1, 1, chunks)  # type: ignore[union-attr]
+    state.ingest.add(events)
+    return state
 
 
 def test_a_bank_without_a_recorded_ingest_has_no_history() -> None:
-    assert growth_steps(known(5), now=100.0) == []
+    assert growth_steps(dashboard_state(5), now=100.0) == []
 
 
-def test_the_first_ingest_has_brought_what_is_there_now() -> None:
-    assert growth_steps(known(7, (10.0, STARTED)), now=13.5) == [(9.0, 0), (13.0, 0), (13.0, 7)]
+def test_the_running_first_ingest_accounts_for_all_chunks() -> None:
+    assert growth_steps(dashboard_state(7, (10.0, STARTED)), now=13.5) == [(9.0, 0), (13.0, 0), (13.0, 7)]
 
 
 def test_a_bank_grows_in_steps_at_the_ends_of_ingests_and_is_what_it_is_now() -> None:
     events = [(10.0, finished(4)), (20.0, finished(9)), (50.0, STARTED), (60.0, finished(12))]
     levels = [(6.5, 0), (10.0, 0), (10.0, 4), (20.0, 4), (20.0, 9), (60.0, 9), (60.0, 12), (80.0, 12), (80.0, 11)]
-    assert growth_steps(known(11, *events), now=80.0) == levels
+    assert growth_steps(dashboard_state(11, *events), now=80.0) == levels
 
 
 def test_a_step_is_drawn_upright() -> None:
-    points = growth_steps(known(4, (100.0, finished(4))), now=200.0)
+    points = growth_steps(dashboard_state(4, (100.0, finished(4))), now=200.0)
     drawn = plot((12, 40), [PlotCurve(*zip(*points, strict=True))], 0, np.zeros(0), np.zeros(0))
     columns = [row.tobytes().decode("utf-32-le") for row in drawn["character"][:10]]
     middle = [{at for at, character in enumerate(row) if "\u2800" < character <= "\u28ff"} for row in columns[1:-1]]
@@ -61,7 +61,7 @@ async def test_a_bank_whose_ingests_were_not_recorded_says_so(
 
 
 @pytest.mark.parametrize(
-    ("documents", "file", "read", "says"),
+    ("documents", "file", "read", "expected"),
     [
         (100, 41_000, 500.0, "41 kB, originals 50 kB; smaller from 77 documents on"),
         (100, 41_000, 323.0, "originals 32.3 kB; smaller from 144 documents on"),
@@ -71,19 +71,19 @@ async def test_a_bank_whose_ingests_were_not_recorded_says_so(
     ],
 )
 def test_the_size_of_a_bank_is_compared_with_its_originals(
-    documents: int, file: int, read: float | None, says: str
+    documents: int, file: int, read: float | None, expected: str
 ) -> None:
     sizes = BankSizes(codes=2700, words=3000, texts=6000, codebook=393_216, file=file)
     facts = [value for _, value in document_facts(sizes, documents, read)]
-    assert facts[-1].endswith(says)
+    assert facts[-1].endswith(expected)
     assert not documents or facts[0] == "123 bytes: codes 27, words 30, text 60, index 6"
 
 
-def test_a_bank_without_documents_is_as_large_as_is_said(make_bank: Any) -> None:
+def test_an_empty_bank_has_the_size_that_is_assumed(make_bank: Any) -> None:
     assert make_bank("empty.mbc").stat().st_size == EMPTY_BANK_BYTES
 
 
-async def test_no_chunks_yet_are_no_curve(places: Places, make_bank: Any, until: Any, screen: Any) -> None:
+async def test_without_chunks_no_curve_is_drawn(places: Places, make_bank: Any, until: Any, screen: Any) -> None:
     make_bank("memory.mbc")
     list(recorded(iter([STARTED, finished(0)]), activity_log(places.bank)))
     app = Dashboard(places)
@@ -95,5 +95,5 @@ async def test_no_chunks_yet_are_no_curve(places: Places, make_bank: Any, until:
 
 def test_now_moves_in_steps_of_a_two_hundredth() -> None:
     events = [(0.0, STARTED), (100.0, finished(12))]
-    assert growth_steps(known(12, *events), now=1000.4)[-1] == (1000.0, 12)
-    assert growth_steps(known(12, *events), now=99.0)[-1] == (100.0, 12)
+    assert growth_steps(dashboard_state(12, *events), now=1000.4)[-1] == (1000.0, 12)
+    assert growth_steps(dashboard_state(12, *events), now=99.0)[-1] == (100.0, 12)

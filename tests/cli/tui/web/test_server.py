@@ -1,4 +1,4 @@
-"""The dashboard in a browser: nobody but who was given the address gets in, and nothing comes from elsewhere."""
+"""The dashboard in a browser: only the printed address gives access, and nothing is loaded from elsewhere."""
 
 import asyncio
 import re
@@ -18,7 +18,7 @@ from tests.needs import PATIENCE
 
 @pytest.fixture
 def url(home: Path) -> Iterator[str]:
-    """The address that `mbc tui --web` prints; in the end Ctrl-C ends it."""
+    """The address that `mbc tui --web` prints; Ctrl-C ends it afterwards."""
     command = [sys.executable, "-m", "mbc_cli", "tui", "--web", "--bank", str(home / "none.mbc")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None and process.stderr is not None

@@ -10,7 +10,7 @@ import mbc_cli.tui
 HOSTILE = "[red]\x1b[31m\u202eb"
 
 
-class Alone(App[None]):
+class WidgetApp(App[None]):
     """A widget and nothing else, with the dashboard's stylesheet."""
 
     CSS_PATH = Path(mbc_cli.tui.__file__).parent / "dashboard.tcss"
@@ -18,7 +18,7 @@ class Alone(App[None]):
     def __init__(self, widget: Widget) -> None:
         super().__init__()
         self.widget = widget
-        self.told: list[object] = []
+        self.received: list[object] = []
 
     def compose(self) -> ComposeResult:
         yield self.widget

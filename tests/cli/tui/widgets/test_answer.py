@@ -9,8 +9,8 @@ from mbc_engine.question import Source
 def underlined(sentence: str | None, passage: str | None) -> tuple[str, list[str]]:
     """The text of a passage, and what is underlined in it."""
     source = Source("a.txt", "", 0.5, 0, "unchanged", sentence, passage, "file", 0, None, "memory.mbc")
-    told = passage_text(source)
-    return told.plain, [told.plain[span.start : span.end] for span in told.spans]
+    content = passage_text(source)
+    return content.plain, [content.plain[span.start : span.end] for span in content.spans]
 
 
 @pytest.mark.parametrize(
@@ -35,8 +35,8 @@ def test_without_a_sentence_nothing_is_underlined() -> None:
 
 
 def test_a_passage_without_text_says_so() -> None:
-    told, _ = underlined(None, None)
-    assert told == "The text is no longer available."
+    text, _ = underlined(None, None)
+    assert text == "The text is no longer available."
 
 
 @pytest.mark.parametrize(

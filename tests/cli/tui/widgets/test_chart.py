@@ -1,4 +1,4 @@
-"""A plot of curves: round numbers, braille lines, axes, and when it is drawn again."""
+"""A plot of curves: round numbers, braille lines, axes, and when it is redrawn."""
 
 import math
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from textual.content import Content
 
 from mbc_cli.tui.widgets.chart import Chart, PlotCurve, plot, short, ticks, trace
-from tests.cli.tui.widgets.conftest import Alone
+from tests.cli.tui.widgets.conftest import WidgetApp
 
 ANY_SIZE = st.builds(lambda digits, power: digits * 10.0**power, st.floats(-9, 9, width=16), st.integers(-190, 190))
 
@@ -93,17 +93,17 @@ def test_what_lies_outside_is_cut_off():
     assert not trace(np.array([-9.0, 9.0]), np.array([-5.0, -5.0]), 2, 2).any()
 
 
-def _page() -> Alone:
-    return Alone(Chart("Loss"))
+def _chart_app() -> WidgetApp:
+    return WidgetApp(Chart("Loss"))
 
 
 def text_of(chart: Chart) -> list[str]:
-    """What stands inside the box."""
+    """The text inside the box."""
     return [chart.render_line(row).text for row in range(chart.content_size.height)]
 
 
 async def test_a_chart_has_axes_curves_and_what_happened():
-    app = _page()
+    app = _chart_app()
     async with app.run_test(size=(42, 14)) as pilot:
         chart = app.query_one(Chart)
         curves = [PlotCurve([0, 10, 20], [0, 10, 5]), PlotCurve([0, 20, 30], [2, np.nan, 8], marker="+")]
@@ -120,7 +120,7 @@ async def test_a_chart_has_axes_curves_and_what_happened():
 
 
 async def test_a_chart_of_nothing_says_so_in_the_middle():
-    app = _page()
+    app = _chart_app()
     async with app.run_test(size=(42, 14)) as pilot:
         chart = app.query_one(Chart)
         chart.show([PlotCurve([], []), PlotCurve([1.0, 2.0, 3.0], [np.nan, np.inf, -1e308])], "a note")
@@ -130,7 +130,7 @@ async def test_a_chart_of_nothing_says_so_in_the_middle():
 
 @pytest.mark.parametrize("size", [(3, 3), (8, 4), (20, 5), (200, 60)])
 async def test_a_chart_fits_any_box(size):
-    app = _page()
+    app = _chart_app()
     async with app.run_test(size=size) as pilot:
         chart = app.query_one(Chart)
         chart.show([PlotCurve([1], [1]), PlotCurve(range(500), range(500), marker="+")], "[b]note[/b]", pointers=[3])
@@ -140,7 +140,7 @@ async def test_a_chart_fits_any_box(size):
 
 @pytest.mark.parametrize(("value", "lowest", "labels"), [(0, None, ["1.0", "0.5", "0"]), (4, 0, ["4", "2", "0"])])
 async def test_a_level_curve_has_an_axis_all_the_same(value, lowest, labels):
-    app = _page()
+    app = _chart_app()
     async with app.run_test(size=(42, 10)) as pilot:
         chart = app.query_one(Chart)
         chart.show([PlotCurve([1, 2], [value, value])], lowest=lowest)
@@ -149,7 +149,7 @@ async def test_a_level_curve_has_an_axis_all_the_same(value, lowest, labels):
 
 
 async def test_a_chart_is_drawn_anew_only_for_something_else(monkeypatch):
-    app = _page()
+    app = _chart_app()
     async with app.run_test(size=(42, 14)) as pilot:
         chart = app.query_one(Chart)
         chart.show([PlotCurve([1, 2], [3, 4])])

@@ -1,4 +1,4 @@
-"""A map of numbers: what stands on the screen, and what moves."""
+"""A heat map of numbers: how it is drawn, and how its cursor moves."""
 
 from typing import Any
 
@@ -8,20 +8,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbc_cli.tui.widgets.heat_map import MOST_STEPS, HeatMap, levels, steps
-from tests.cli.tui.widgets.conftest import Alone
+from tests.cli.tui.widgets.conftest import WidgetApp
 
 
-class _Shown(Alone):
+class _HeatMapApp(WidgetApp):
     def __init__(self, **options: Any) -> None:
         self.map = HeatMap("Codes", **options)
         super().__init__(self.map)
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.watch(self.map, "cursor", self.hear, init=False)
+        self.watch(self.map, "cursor", self.record, init=False)
 
-    def hear(self, cell: int) -> None:
-        self.told.append(cell)
+    def record(self, cell: int) -> None:
+        self.received.append(cell)
 
     def lines(self) -> list[str]:
         strips = [self.map.render_line(y) for y in range(self.map.size.height)]
@@ -30,7 +30,7 @@ class _Shown(Alone):
 
 async def test_without_colour_heights_tell_how_much(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    app = _Shown()
+    app = _HeatMapApp()
     async with app.run_test(size=(40, 8)) as pilot:
         app.map.show(np.array([9, 1, 0, 2, 4, 3]), marks=[4])
         await pilot.pause()
@@ -38,7 +38,7 @@ async def test_without_colour_heights_tell_how_much(monkeypatch: pytest.MonkeyPa
 
 
 async def test_zeros_and_marks_differ_by_shape_and_steps_by_brightness() -> None:
-    app = _Shown(can_focus=False)
+    app = _HeatMapApp(can_focus=False)
     async with app.run_test(size=(40, 8)) as pilot:
         app.map.show(np.array([1, 0, 2, 3]), marks=[3])
         await pilot.pause()
@@ -48,7 +48,7 @@ async def test_zeros_and_marks_differ_by_shape_and_steps_by_brightness() -> None
 
 
 async def test_another_theme_has_other_shades() -> None:
-    async def shades(app: _Shown, theme: str) -> tuple[list[object], str]:
+    async def shades(app: _HeatMapApp, theme: str) -> tuple[list[object], str]:
         async with app.run_test(size=(40, 8)) as pilot:
             app.map.show(np.array([1, 2, 3]))
             await pilot.pause()
@@ -57,29 +57,29 @@ async def test_another_theme_has_other_shades() -> None:
             await pilot.pause()
             return [segment.style.bgcolor for segment in app.map.render_line(0)], app.map.border_subtitle
 
-    app = _Shown(can_focus=False)
+    app = _HeatMapApp(can_focus=False)
     app.theme = "textual-light"
     light = await shades(app, "textual-light")
-    assert await shades(_Shown(can_focus=False), "textual-light") == light
-    assert await shades(_Shown(can_focus=False), "textual-dark") != light
+    assert await shades(_HeatMapApp(can_focus=False), "textual-light") == light
+    assert await shades(_HeatMapApp(can_focus=False), "textual-dark") != light
 
 
 async def test_keys_and_clicks_move_the_cursor() -> None:
-    app = _Shown()
+    app = _HeatMapApp()
     async with app.run_test(size=(44, 10)) as pilot:
         app.map.show(np.arange(40), marks=[3, 30])
         await pilot.pause()
         assert app.lines()[1].startswith("16 ")
         await pilot.press("down", "right", "up", "left", "up", "end", "pageup", "n", "n", "n")
         moved = [16, 17, 1, 0, 39, 7, 30, 3, 30]
-        assert app.told == moved
+        assert app.received == moved
         await pilot.click(HeatMap, offset=(2 + 3 + 2 * 5, 3))
         await pilot.click(HeatMap, offset=(0, 0))
         assert app.map.cursor == 37
 
 
 async def test_a_large_book_is_scrolled_to_the_cursor() -> None:
-    app = _Shown()
+    app = _HeatMapApp()
     async with app.run_test(size=(44, 10)) as pilot:
         app.map.styles.max_height = 8
         app.map.show(np.arange(65_536))
@@ -93,7 +93,7 @@ async def test_a_large_book_is_scrolled_to_the_cursor() -> None:
 
 
 async def test_it_is_drawn_again_only_for_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    app = _Shown()
+    app = _HeatMapApp()
     async with app.run_test(size=(40, 12)) as pilot:
         values = np.tile(np.arange(8), 8)
         app.map.show(values)
@@ -124,7 +124,7 @@ def test_numbers_nearly_alike_look_alike() -> None:
     assert levels(values, steps(values)).tolist() == [0, 1, 1]
 
 
-def test_what_an_average_never_quite_forgets_does_not_stretch_the_scale() -> None:
+def test_tiny_remains_in_an_average_do_not_stretch_the_scale() -> None:
     assert steps(np.array([1e-30, 1.0]))[0] == 1 / 1024
 
 
@@ -155,7 +155,7 @@ def test_brighter_is_never_less(drawn: list[float]) -> None:
 async def test_cells_are_wide_and_rows_whole_where_there_is_room(
     height: int, row: int, size: int, columns: int
 ) -> None:
-    app = _Shown()
+    app = _HeatMapApp()
     async with app.run_test(size=(size + 4, height)) as pilot:
         app.map.show(np.arange(512), row=row)
         await pilot.pause()
@@ -165,7 +165,7 @@ async def test_cells_are_wide_and_rows_whole_where_there_is_room(
 
 @pytest.mark.parametrize(("cells", "size"), [(1, (20, 8)), (40, (9, 30)), (3000, (60, 12)), (512, (120, 40))])
 async def test_every_cell_has_a_place_of_its_own(cells: int, size: tuple[int, int]) -> None:
-    app = _Shown()
+    app = _HeatMapApp()
     async with app.run_test(size=size) as pilot:
         app.map.show(np.ones(cells))
         await pilot.press("end")

@@ -1,4 +1,4 @@
-"""Questions in front of everything, and paths as they are typed."""
+"""Confirmation dialogs, and paths as they are typed."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 from textual.widget import Widget
 
 from mbc_cli.tui.widgets.inputs import Confirm, existing_path
-from tests.cli.tui.widgets.conftest import HOSTILE, Alone
+from tests.cli.tui.widgets.conftest import HOSTILE, WidgetApp
 
 
 @pytest.mark.parametrize(
@@ -21,13 +21,13 @@ from tests.cli.tui.widgets.conftest import HOSTILE, Alone
     ],
 )
 async def test_a_question_is_answered_by_keys_and_enter_alone_does_no_harm(keys: list[str], answer: bool) -> None:
-    app = Alone(Widget())
+    app = WidgetApp(Widget())
     async with app.run_test(size=(80, 24)) as pilot:
-        app.push_screen(Confirm(f"Remove {HOSTILE}?", "Remove", "Keep"), app.told.append)
+        app.push_screen(Confirm(f"Remove {HOSTILE}?", "Remove", "Keep"), app.received.append)
         await pilot.pause()
         await pilot.press(*keys)
         await pilot.pause()
-        assert app.told == [answer]
+        assert app.received == [answer]
 
 
 def test_what_is_typed_is_a_path_from_here_or_from_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

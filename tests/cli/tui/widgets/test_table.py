@@ -1,4 +1,4 @@
-"""The table of many rows: what stands in it, its cursor and its marks."""
+"""The table of many rows: its contents, its cursor and its marks."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from mbc_cli.tui.widgets.table import Column, Row, RowTable, shorten
-from tests.cli.tui.widgets.conftest import HOSTILE, Alone, lines
+from tests.cli.tui.widgets.conftest import HOSTILE, WidgetApp, lines
 
 
 def table() -> RowTable:
@@ -29,7 +29,7 @@ def rows(names: Sequence[str]) -> list[Row]:
         ("日本語日本語", 7, "日…本語"),
     ],
 )
-def test_a_long_text_loses_its_shorten(text: str, width: int, short: str) -> None:
+def test_a_long_text_loses_its_middle(text: str, width: int, short: str) -> None:
     assert shorten(text, width) == short
 
 
@@ -42,7 +42,7 @@ def test_a_shortened_text_fits_and_keeps_both_ends(text: str, width: int) -> Non
 
 
 async def test_columns_share_the_width_and_names_are_text() -> None:
-    app = Alone(table())
+    app = WidgetApp(table())
     async with app.run_test(size=(24, 5)):
         widget = app.query_one(RowTable)
         widget.show([(1, (HOSTILE, "12"))])
@@ -50,7 +50,7 @@ async def test_columns_share_the_width_and_names_are_text() -> None:
 
 
 async def test_the_cursor_stays_on_its_row_and_marks_on_theirs() -> None:
-    app = Alone(table())
+    app = WidgetApp(table())
     async with app.run_test(size=(24, 6)) as pilot:
         widget = app.query_one(RowTable)
         widget.show(rows("abcdefgh"))
@@ -63,7 +63,7 @@ async def test_the_cursor_stays_on_its_row_and_marks_on_theirs() -> None:
         await pilot.press("space", "right", "up")
         assert (widget.key, widget.marked) == ("e", {"b"})
         widget.show(rows("xyabcfgh"))
-        assert widget.key == "f"  # what has come in its place
+        assert widget.key == "f"  # the row that took its place
         widget.show(rows("x"))
         assert widget.key == "x"
         widget.show([])
@@ -73,7 +73,7 @@ async def test_the_cursor_stays_on_its_row_and_marks_on_theirs() -> None:
 
 
 async def test_keys_and_clicks_move_the_cursor_and_keep_it_in_sight() -> None:
-    app = Alone(table())
+    app = WidgetApp(table())
     async with app.run_test(size=(24, 6)) as pilot:
         widget = app.query_one(RowTable)
         widget.show(rows([f"{number:03}" for number in range(100)]))

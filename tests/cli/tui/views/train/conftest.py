@@ -1,4 +1,4 @@
-"""Runs written by hand, and what stands in the view of trainings over them."""
+"""Handwritten runs, and what the Train view shows of them."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -51,7 +51,7 @@ def write(run: Path, events: Sequence[Event]) -> Path:
     return run
 
 
-def opened(places: Places, run: Path | None = None) -> Dashboard:
+def dashboard(places: Places, run: Path | None = None) -> Dashboard:
     return Dashboard(replace(places, run=run), TrainView.NAME)
 
 
@@ -63,7 +63,7 @@ def title(app: Dashboard, name: str) -> str:
     return Content.from_markup(chart(app, name).border_title).plain
 
 
-def note(app: Dashboard, name: str) -> str:
+def subtitle(app: Dashboard, name: str) -> str:
     return Content.from_markup(chart(app, name).border_subtitle or "").plain
 
 
@@ -71,7 +71,7 @@ def drawing(of: Chart) -> str:
     return "\n".join(of.render_line(row).text for row in range(of.content_size.height))
 
 
-def words(app: Dashboard, name: str) -> str:
-    """What a widget says, in one line."""
+def text_of(app: Dashboard, name: str) -> str:
+    """The text of a widget, on one line."""
     widget = (app.view if app.screen is app.screen_stack[0] else app.screen).query_one(name)
     return " ".join(" ".join(widget.render_line(row).text for row in range(widget.size.height)).split())

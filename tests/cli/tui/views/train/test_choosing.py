@@ -1,4 +1,4 @@
-"""Which training is looked at: the one changed last, one from the list, one from anywhere."""
+"""Which training is shown: the one changed last, one from the list, or one from anywhere."""
 
 import pytest
 from textual.command import CommandPalette
@@ -13,28 +13,28 @@ from tests.cli.tui.views.train.conftest import (
     SMALL,
     STARTED,
     chart,
+    dashboard,
     drawing,
-    note,
-    opened,
     steps,
+    subtitle,
+    text_of,
     title,
-    words,
     write,
 )
 
 
 @pytest.mark.parametrize(("size", "place"), [(SMALL, "#brief"), (LARGE, "#facts")])
 async def test_without_runs_it_says_how_to_begin(places, until, size, place):
-    app = opened(places)
+    app = dashboard(places)
     async with app.run_test(size=size):
-        await until(lambda: "Press n to start one" in words(app, place))
+        await until(lambda: "Press n to start one" in text_of(app, place))
         await until(lambda: "nothing yet" in drawing(chart(app, "loss")))
 
 
 async def test_another_run_is_chosen_from_the_list(places, until):
     write(places.runs / "other", [STARTED, *steps(1, 90, loss=1.0)])
     run = write(places.runs / "one", [STARTED, *steps(1, 30)])
-    app = opened(places, run)
+    app = dashboard(places, run)
     async with app.run_test(size=LARGE) as pilot:
         runs = app.query_one("#runs", OptionList)
         await until(lambda: runs.option_count == 2 and title(app, "loss") == "Loss  4")
@@ -46,7 +46,7 @@ async def test_another_run_is_chosen_from_the_list(places, until):
 
 async def test_a_small_screen_has_the_list_behind_a_key(places, until):
     write(places.runs / "other", [STARTED, *steps(1, 90, loss=1.0)])
-    app = opened(places, write(places.runs / "one", [STARTED, *steps(1, 30)]))
+    app = dashboard(places, write(places.runs / "one", [STARTED, *steps(1, 30)]))
     async with app.run_test(size=SMALL) as pilot:
         await until(lambda: len(app.state.runs) == 2 and "Runs" in shown_keys(app))
         await pilot.press("l")
@@ -57,15 +57,15 @@ async def test_a_small_screen_has_the_list_behind_a_key(places, until):
 
 
 async def test_a_low_screen_has_room_for_a_run_in_the_list(places, until):
-    app = opened(places, write(places.runs / "one", [STARTED, *steps(1, 3), TrainStateChanged("stopped", 3, 100)]))
+    app = dashboard(places, write(places.runs / "one", [STARTED, *steps(1, 3), TrainStateChanged("stopped", 3, 100)]))
     async with app.run_test(size=(200, 12)) as pilot:
-        await until(lambda: len(app.state.runs) == 1 and "stopped" in words(app, "#facts"))
+        await until(lambda: len(app.state.runs) == 1 and "stopped" in text_of(app, "#facts"))
         app.query_one("#runs").focus()
         await pilot.press("end", "pageup", "pagedown")
 
 
 async def test_its_keys_outlive_the_size_of_the_screen(places, until):
-    app = opened(places, write(places.runs / "one", [STARTED, *steps(1, 30)]))
+    app = dashboard(places, write(places.runs / "one", [STARTED, *steps(1, 30)]))
     async with app.run_test(size=LARGE) as pilot:
         await until(lambda: isinstance(app.focused, OptionList) and "New" in shown_keys(app))
         app.query_one(Facts).show([])
@@ -73,15 +73,15 @@ async def test_its_keys_outlive_the_size_of_the_screen(places, until):
         await until(lambda: isinstance(app.focused, RunPlots) and shown_keys(app) >= {"New", "Runs", "Plots"})
         await pilot.resize_terminal(*LARGE)
         await until(lambda: "New" in shown_keys(app) and "Runs" not in shown_keys(app))
-        await until(lambda: "✗ interrupted" in words(app, "#facts"))
+        await until(lambda: "✗ interrupted" in text_of(app, "#facts"))
 
 
 async def test_names_do_nothing_to_the_screen(places, until):
     run = write(places.runs / "[bold]x\x1b[31m", [STARTED, *steps(1, 3)])
     other = write(places.runs / "[link=y]", [STARTED, *steps(1, 3)])
-    app = opened(places, run)
+    app = dashboard(places, run)
     async with app.run_test(size=LARGE):
         app.compare(other)
-        await until(lambda: note(app, "loss") == "[link=y] + 4")
+        await until(lambda: subtitle(app, "loss") == "[link=y] + 4")
         for place in ("#facts", "#runs"):
-            await until(lambda place=place: "[bold]x␛[31m" in words(app, place))
+            await until(lambda place=place: "[bold]x␛[31m" in text_of(app, place))

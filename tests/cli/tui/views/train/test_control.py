@@ -1,4 +1,4 @@
-"""Trainings started, paused, stopped and resumed by keys, and what is said where that fails."""
+"""Trainings started, paused, stopped and resumed by keys, and what is shown when that fails."""
 
 import json
 
@@ -10,20 +10,20 @@ from mbc_engine.events import TrainStateChanged
 from mbc_engine.runs.event_log import work_lock
 from mbc_engine.runs.training_runs import LOCK, RunState, request_in
 from tests.cli.tui.conftest import shown_keys
-from tests.cli.tui.views.train.conftest import SMALL, STARTED, opened, steps, words, write
+from tests.cli.tui.views.train.conftest import SMALL, STARTED, dashboard, steps, text_of, write
 
 
-async def test_pausing_going_on_and_stopping_are_asked_for_in_the_folder(places, until):
+async def test_pause_continue_and_stop_are_requested_in_the_folder(places, until):
     run = write(places.runs / "one", [STARTED, *steps(1, 10)])
-    app = opened(places, run)
+    app = dashboard(places, run)
     async with app.run_test(size=SMALL) as pilot:
         with work_lock(run / LOCK):
             await until(lambda: "Pause" in shown_keys(app))
             await pilot.press("p")
             await until(lambda: request_in(run) == "pause")
-            await until(lambda: "will pause after the current step" in words(app, "#brief"))
+            await until(lambda: "will pause after the current step" in text_of(app, "#brief"))
             write(run, [TrainStateChanged("paused", 10, 100)])
-            await until(lambda: "Continue" in shown_keys(app) and "paused" in words(app, "#brief"))
+            await until(lambda: "Continue" in shown_keys(app) and "paused" in text_of(app, "#brief"))
             await pilot.press("space")
             await until(lambda: request_in(run) is None)
             for key, request in (("n", None), ("y", "stop")):
@@ -32,55 +32,55 @@ async def test_pausing_going_on_and_stopping_are_asked_for_in_the_folder(places,
                 await pilot.press(key)
                 await until(lambda: not isinstance(app.screen, Confirm))
                 await until(lambda wanted=request: request_in(run) is wanted)
-            await until(lambda: "will stop after the current step" in words(app, "#brief"))
+            await until(lambda: "will stop after the current step" in text_of(app, "#brief"))
             write(run, [TrainStateChanged("stopped", 10, 100)])
-        await until(lambda: "■ stopped" in words(app, "#brief"))
+        await until(lambda: "■ stopped" in text_of(app, "#brief"))
         assert "Resume" in shown_keys(app)
 
 
-async def test_what_cannot_be_asked_is_said(places, until, monkeypatch):
+async def test_a_request_that_fails_is_reported(places, until, monkeypatch):
     def refuse(*_):
         raise PermissionError("[red]not yours")
 
     monkeypatch.setattr("mbc_cli.tui.views.train.make_request", refuse)
     run = write(places.runs / "one", [STARTED, *steps(1, 10)])
-    app = opened(places, run)
+    app = dashboard(places, run)
     async with app.run_test(size=SMALL) as pilot:
         with work_lock(run / LOCK):
             await until(lambda: "Pause" in shown_keys(app))
             await pilot.press("p")
             await until(lambda: any("[red]not yours" in own.message for own in app._notifications))
-            await until(lambda: "training step 10 of 100" in words(app, "#brief"))
+            await until(lambda: "training step 10 of 100" in text_of(app, "#brief"))
 
 
 async def test_words_of_a_training_that_failed_do_nothing_to_the_screen(places, until):
     run = write(places.runs / "one", [STARTED, *steps(1, 3), TrainStateChanged("stopped", 3, 100)])
-    app = opened(places, run)
+    app = dashboard(places, run)
     async with app.run_test(size=SMALL):
-        await until(lambda: "stopped" in words(app, "#brief"))
+        await until(lambda: "stopped" in text_of(app, "#brief"))
         app.view.training_ended(run, "no [red]\x1b[31m disk")
-        await until(lambda: "no [red]␛[31m disk" in words(app, "#brief"))
+        await until(lambda: "no [red]␛[31m disk" in text_of(app, "#brief"))
 
 
 async def test_a_training_that_cannot_start_says_why_in_the_form(places, until):
-    app = opened(places)
+    app = dashboard(places)
     async with app.run_test(size=SMALL) as pilot:
         await pilot.press("n")
         await until(lambda: isinstance(app.screen, Form))
         await pilot.press("enter")
-        await until(lambda: "Data is required" in words(app, "#words"))
+        await until(lambda: "Data is required" in text_of(app, "#words"))
         app.screen.query_one("#preset", Input).value = "smollm2-135m"
         app.screen.query_one("#data", Input).value = "'missing [file].jsonl'"
         await pilot.press("enter")
-        await until(lambda: "Error: There is no file" in words(app, "#words"))
-        await until(lambda: "missing [file].jsonl. --data takes" in words(app, "#words"))
+        await until(lambda: "Error: There is no file" in text_of(app, "#words"))
+        await until(lambda: "missing [file].jsonl. --data takes" in text_of(app, "#words"))
         await pilot.press("escape")
         assert app.state.run is None
 
 
 async def test_the_form_for_another_training_stays_open_while_one_is_at_work(places, until):
     run = write(places.runs / "one", [STARTED, *steps(1, 10)])
-    app = opened(places, run)
+    app = dashboard(places, run)
     async with app.run_test(size=SMALL) as pilot:
         with work_lock(run / LOCK):
             await until(lambda: "Pause" in shown_keys(app))
@@ -97,7 +97,7 @@ async def test_the_end_of_a_training_that_is_seen_while_the_dashboard_closes_is_
     run = write(places.runs / "one", [STARTED, *steps(1, 10)])
     reports = []
     monkeypatch.setattr("mbc_cli.tui.app.poll_run", lambda _, report: reports.append(report) or (own for own in ()))
-    app = opened(places, run)
+    app = dashboard(places, run)
     async with app.run_test(size=SMALL):
         await until(lambda: reports)
     monkeypatch.setattr(app, "call_later", lambda update, *arguments: update(*arguments))
@@ -105,23 +105,23 @@ async def test_the_end_of_a_training_that_is_seen_while_the_dashboard_closes_is_
 
 
 async def test_enter_twice_starts_one_training(places, until, monkeypatch):
-    begun = []
+    started = []
 
     class Child:
         is_running = True
 
         def __init__(self, arguments, on_end):
-            begun.append(arguments)
+            started.append(arguments)
 
     monkeypatch.setattr("mbc_cli.tui.views.train.ChildProcess", Child)
-    app = opened(places)
+    app = dashboard(places)
     async with app.run_test(size=SMALL) as pilot:
         await pilot.press("n")
         await until(lambda: isinstance(app.screen, Form))
         app.screen.query_one("#preset", Input).value = "smollm2-135m"
         app.screen.query_one("#data", Input).value = "a.jsonl"
         await pilot.press("enter", "enter")
-        assert [own[0] for own in begun] == ["train"]
+        assert [own[0] for own in started] == ["train"]
 
 
 @pytest.mark.slow
@@ -132,10 +132,10 @@ async def test_a_training_is_started_paused_stopped_and_resumed(places, until, p
         for name in ("Ada", "Bruno", "Clara", "Dario", "Edith", "Felix", "Greta", "Hugo")
     ]
     data.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    app = opened(places)
+    app = dashboard(places)
     async with app.run_test(size=SMALL) as pilot:
 
-        def is_(state: RunState) -> bool:
+        def has_state(state: RunState) -> bool:
             return app.state.run is not None and app.state.run.state is state
 
         await pilot.press("n")
@@ -145,24 +145,24 @@ async def test_a_training_is_started_paused_stopped_and_resumed(places, until, p
             app.screen.query_one(f"#{field}", Input).value = value
         await pilot.press("enter")
         await until(lambda: not isinstance(app.screen, Form))
-        await until(lambda: is_("training") and app.state.run.history.latest is not None)
+        await until(lambda: has_state("training") and app.state.run.history.latest is not None)
         assert app.state.run.folder == places.runs / "mine"
         await until(lambda: "Pause" in shown_keys(app))
         await pilot.press("p")
-        await until(lambda: is_("paused") and "Continue" in shown_keys(app))
+        await until(lambda: has_state("paused") and "Continue" in shown_keys(app))
         step = app.state.run.history.step
         await pilot.press("p")
-        await until(lambda: is_("training") and app.state.run.history.step > step)
+        await until(lambda: has_state("training") and app.state.run.history.step > step)
 
         async def stop() -> int:
             await until(lambda: "Stop" in shown_keys(app))
             await pilot.press("s")
             await until(lambda: isinstance(app.screen, Confirm))
             await pilot.press("y")
-            await until(lambda: is_("stopped") and "Resume" in shown_keys(app))
+            await until(lambda: has_state("stopped") and "Resume" in shown_keys(app))
             return app.state.run.history.step
 
         step = await stop()
         await pilot.press("r")
-        await until(lambda: is_("training") and app.state.run.history.step > step)
+        await until(lambda: has_state("training") and app.state.run.history.step > step)
         assert await stop() > step
