@@ -1,13 +1,13 @@
-"""How fast whole answers are, with a key/value cache and without one.
+"""Speed of whole answers, with and without a key/value cache.
 
     python benchmarks/answer.py [--threads 1] [--repeats 3] [--llama]
 
-A whole answer is what lies between a question's text and its answer's: encoding, the read, the prefix, 16 tokens. The
-way without a cache is that of the released code, which puts the whole sequence through the base LM for each token; it
-is spared the logits of all but the last position. Both read the same memory and must say the same texts. The tokens
-that end an answer are forbidden to both, so that each says exactly 16.
+A whole answer goes from the question's text to the answer's: encoding, the read, the prefix, and 16 tokens. Without a
+cache, as in the released code, the whole sequence goes through the base LM for each token, but here only the last
+position's logits are computed. Both ways read the same memory and must give the same texts. The tokens that end an
+answer are forbidden, so that every answer has exactly 16.
 
-Models have the presets' shapes, float32 and random weights, whose speed is that of trained ones.
+Models have the presets' shapes and random float32 weights, which are as fast as trained ones.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from mbc_engine.paper.memories import CodeMemory
 TOKENS = 16
 DOCUMENTS = 1000
 BATCHES = 1, 16
-# Wide enough that random models say something else for each question.
+# Large enough that a random model answers each question differently.
 _SPREAD = (("initializer_range", 0.1),)
 MODELS = (
     Shape("SmolLM2-135M's shape", "smollm2-135m", "t5", base=_SPREAD, encoder=(("vocab_size", 32128),)),
@@ -45,15 +45,15 @@ LLAMA = Shape(
 
 
 @dataclass(frozen=True)
-class Answering:
-    """How fast a model answers.
+class AnswerSpeed:
+    """A model's speed.
 
     Attributes:
         model: its name.
         device: where it ran.
-        batch: questions at once.
-        cached: seconds an answer with a key/value cache.
-        uncached: seconds an answer without.
+        batch: questions per batch.
+        cached: seconds per answer with a key/value cache.
+        uncached: seconds per answer without.
     """
 
     model: str
@@ -64,17 +64,17 @@ class Answering:
 
     @property
     def cached_rate(self) -> float:
-        """Tokens a second with a cache."""
+        """Tokens per second with a cache."""
         return TOKENS / self.cached
 
     @property
     def uncached_rate(self) -> float:
-        """Tokens a second without."""
+        """Tokens per second without."""
         return TOKENS / self.uncached
 
     @property
     def ratio(self) -> float:
-        """How many times faster an answer is with a cache."""
+        """Speed-up from the cache."""
         return self.uncached / self.cached
 
 
@@ -85,7 +85,7 @@ class UncachedLM(BaseLM):
     def generate(
         self, prefix: KVPrefix, questions: Sequence[str], *, max_new_tokens: int = TOKENS, **options: Any
     ) -> list[str]:
-        """Greedy answers; each token takes a forward pass over everything before it."""
+        """Greedy answers, with a forward pass over the whole sequence for each token."""
         given = self.tokenizer(
             list(questions), add_special_tokens=False, padding=True, padding_side="left", return_tensors="pt"
         ).to(self.model.device)
@@ -106,7 +106,7 @@ class UncachedLM(BaseLM):
 
 
 class EndlessHead(nn.Module):
-    """An output head that never says some tokens."""
+    """An output head that never emits the forbidden tokens."""
 
     def __init__(self, head: nn.Module, forbidden: list[int]) -> None:
         super().__init__()
@@ -126,16 +126,16 @@ def make_endless(base: BaseLM) -> None:
     base.model.set_output_embeddings(EndlessHead(base.model.get_output_embeddings(), ends))
 
 
-def timed(model: MBC, base: BaseLM, questions: list[str], memory: CodeMemory) -> tuple[float, list[str]]:
-    """Seconds for a batch of answers through a base LM, and the answers."""
+def time_batch(model: MBC, base: BaseLM, questions: list[str], memory: CodeMemory) -> tuple[float, list[str]]:
+    """Seconds to answer a batch with a base LM, and the answers."""
     model.base = base
     began = time.perf_counter()
     answers = model.answer(questions, memory, max_new_tokens=TOKENS)
     return time.perf_counter() - began, [text for text, _ in answers]
 
 
-def measure_model(shape: Shape, device: str, repeats: int) -> list[Answering]:
-    """Both ways on one model, in turns; the fastest run of each counts, since other programs only add to it."""
+def measure_model(shape: Shape, device: str, repeats: int) -> list[AnswerSpeed]:
+    """Alternate both ways on one model; the fastest run of each counts, since other programs only slow runs down."""
     model = random_model(shape, device)
     base = model.base
     words = base.model.config.vocab_size - len(base.tokenizer)
@@ -151,23 +151,23 @@ def measure_model(shape: Shape, device: str, repeats: int) -> list[Answering]:
     for batch in BATCHES:
         turns = []
         for _ in range(1 + repeats):  # the first warms up
-            ours = timed(model, base, questions[:batch], memory)
-            theirs = timed(model, uncached, questions[:batch], memory)
+            ours = time_batch(model, base, questions[:batch], memory)
+            theirs = time_batch(model, uncached, questions[:batch], memory)
             assert ours[1] == theirs[1], (ours[1], theirs[1])
             assert len(set(ours[1])) > batch // 2, "The answers are too much alike to compare."
             turns.append((ours[0] / batch, theirs[0] / batch))
         cached, plain = (min(times) for times in zip(*turns[1:], strict=True))
-        found.append(Answering(shape.title, device, batch, cached, plain))
+        found.append(AnswerSpeed(shape.title, device, batch, cached, plain))
     return found
 
 
-def measure(*, threads: int = 1, repeats: int = 3, llama: bool = False) -> list[Answering]:
-    """All figures.
+def measure(*, threads: int = 1, repeats: int = 3, llama: bool = False) -> list[AnswerSpeed]:
+    """Measure all models.
 
     Args:
-        threads: torch's, for what runs on the CPU.
-        repeats: runs of each, after one that does not count.
-        llama: LLaMA-2-7B's shape as well, on the GPU.
+        threads: torch's threads on the CPU.
+        repeats: timed runs of each way, after one warm-up.
+        llama: also measure LLaMA-2-7B's shape, on the GPU.
     """
     torch.set_num_threads(threads)
     found = [row for shape in MODELS for row in measure_model(shape, "cpu", repeats)]
@@ -175,7 +175,6 @@ def measure(*, threads: int = 1, repeats: int = 3, llama: bool = False) -> list[
 
 
 def main() -> None:
-    """Print all figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=1, help="torch's threads on the CPU")
     parser.add_argument("--repeats", type=int, default=3, help="runs of each, of which the fastest counts")

@@ -1,10 +1,9 @@
-"""What the dashboard costs: how soon it shows what changes, and how much of a core watching a training takes.
+"""Cost of the dashboard: how soon it shows changes, and how much CPU it uses while watching a training run.
 
     python benchmarks/dashboard.py [--events 100000] [--seconds 15]
 
-Starts the real `mbc tui` in a pseudo-terminal, at 80x24 and at 200x50, on a training run with a long log. Needs Linux:
-how much of a core a process takes is read from /proc. Other programs that use the cores at the same time spoil the
-figures. Prints JSON.
+Starts the real `mbc tui` in a pseudo-terminal, at 80x24 and at 200x50, on a training run with a long log. Linux only:
+CPU use is read from /proc. Other programs running at the same time distort the figures. Prints JSON.
 """
 
 import argparse
@@ -38,12 +37,12 @@ SIZES = ((80, 24), (200, 50))
 RATE = 50
 SETTLE = 4.0
 CHANGES = 20
-# What colours text and moves the cursor.
+# Colours and cursor movements.
 ESCAPES = re.compile(rb"\x1b(\[[0-9;?<>=]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|.)")
 
 
 def step(number: int, loss: float) -> TrainStep:
-    """A step as a training logs it."""
+    """A training step as it is logged."""
     return TrainStep(
         step=number,
         epoch=number // 10_000,
@@ -63,7 +62,7 @@ def step(number: int, loss: float) -> TrainStep:
 
 
 def write_run(run: Path, events: int, last_loss: float) -> None:
-    """A run whose training is under way after so many steps, with resets and validations."""
+    """Write a run in progress, with steps, resets and validations."""
     run.mkdir(parents=True)
     log = EventLog(run / EVENTS)
     log.append(TrainStarted(0, events * 2, 5000, 1000, 3_000_000))
@@ -76,7 +75,7 @@ def write_run(run: Path, events: int, last_loss: float) -> None:
 
 
 class Terminal:
-    """A dashboard in a pseudo-terminal, and all it has written.
+    """A dashboard in a pseudo-terminal, with all its output.
 
     Args:
         arguments: what follows `mbc`.
@@ -98,11 +97,11 @@ class Terminal:
 
     @property
     def position(self) -> int:
-        """How much it has written so far."""
+        """Bytes written so far."""
         return len(self._written)
 
     def seconds_until(self, text: str, since: float, position: int = 0, patience: float = 60.0) -> float:
-        """How long after a time it was that a text was written behind a position."""
+        """Seconds from `since` until `text` appears in the output after `position`."""
         with self._grown:
             while text.encode() not in ESCAPES.sub(b"", self._written[position:]):
                 if not self._grown.wait(timeout=patience):
@@ -114,14 +113,13 @@ class Terminal:
         os.write(self._ours, text.encode())
 
     def load(self, seconds: float) -> float:
-        """The share of a core it takes in the next seconds, in percent."""
+        """CPU use over the next seconds, in percent of a core."""
         before, began = self._ticks(), time.monotonic()
         time.sleep(seconds)
         used = (self._ticks() - before) / os.sysconf("SC_CLK_TCK")
         return round(100 * used / (time.monotonic() - began), 2)
 
     def close(self) -> None:
-        """End it."""
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(timeout=20)
         os.close(self._ours)
@@ -142,13 +140,13 @@ class Terminal:
 
 
 @contextmanager
-def written(run: Path, start: int) -> Iterator[None]:
-    """Lets a run grow by `RATE` steps a second."""
-    log, is_over = EventLog(run / EVENTS), threading.Event()
+def growing_run(run: Path, start: int) -> Iterator[None]:
+    """Append `RATE` steps per second to a run."""
+    log, stop = EventLog(run / EVENTS), threading.Event()
 
     def write() -> None:
         number, due = start, time.monotonic()
-        while not is_over.wait(max(0.0, due - time.monotonic())):
+        while not stop.wait(max(0.0, due - time.monotonic())):
             number, due = number + 1, due + 1 / RATE
             log.append(step(number, 1.0 + number % 23 / 40))
 
@@ -157,17 +155,17 @@ def written(run: Path, start: int) -> Iterator[None]:
     try:
         yield
     finally:
-        is_over.set()
+        stop.set()
         writer.join()
         log.close()
 
 
 def measure(columns: int, rows: int, events: int, seconds: float) -> dict[str, float]:
-    """Watch a run in a terminal of a size.
+    """Watch a run in a terminal of this size.
 
     Returns:
-        `open_seconds` from the start of the process until the plots show the last of so many events; `idle_percent` of
-        a core while nothing happens; `busy_percent` while the run writes 50 events a second.
+        `open_seconds` from process start until the plots show the last event; `idle_percent` of a core
+        while nothing happens; `busy_percent` while the run writes 50 events per second.
     """
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder, "runs", "long")
@@ -179,7 +177,7 @@ def measure(columns: int, rows: int, events: int, seconds: float) -> dict[str, f
                 opened = terminal.seconds_until("0.765", terminal.began)
                 time.sleep(SETTLE)
                 idle = terminal.load(seconds)
-                with written(run, events):
+                with growing_run(run, events):
                     time.sleep(SETTLE)
                     busy = terminal.load(seconds)
             finally:
@@ -188,7 +186,7 @@ def measure(columns: int, rows: int, events: int, seconds: float) -> dict[str, f
 
 
 def seconds_to_attach(columns: int, rows: int, events: int) -> float:
-    """How long it takes an open dashboard, from Enter, to show the last of so many events of a run typed into it."""
+    """Seconds from Enter until an open dashboard shows the last event of the run whose path was typed."""
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder, "elsewhere", "long")
         write_run(run, events, last_loss=0.7654)
@@ -208,18 +206,18 @@ def seconds_to_attach(columns: int, rows: int, events: int) -> float:
 
 
 def seconds_to_see(changes: int) -> list[float]:
-    """How long it takes until the Overview shows what this process adds to its bank, for some additions."""
+    """Seconds until the Overview shows each document that this process adds to its bank."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "watched.mbc")
         shape = CodeShape(tokens=12, levels=1, num_codes=512, per_position=False)
-        books = np.zeros((1, 1, 512, 4), np.float32)
+        codebooks = np.zeros((1, 1, 512, 4), np.float32)
         taken = []
-        with MemoryBank.create(path, ModelSignature("watched", "a" * 16, fingerprint(books)), shape, 4) as bank:
+        with MemoryBank.create(path, ModelSignature("watched", "a" * 16, fingerprint(codebooks)), shape, 4) as bank:
             terminal = Terminal(["tui", "--bank", str(path), "--runs", folder], *SIZES[0])
             try:
                 terminal.seconds_until("0 documents", terminal.began)
                 for number in range(1, changes + 1):
-                    time.sleep(1 + number / changes)  # anywhere between two looks
+                    time.sleep(1 + number / changes)  # anywhere between two polls
                     position, began = terminal.position, time.monotonic()
                     digest, origin = f"{number:016x}".ljust(64, "0"), Origin(f"/{number}.txt", "", None)
                     bank.put([StoredDocument(digest, 1, 1, (origin,), np.zeros((1, 12, 1), np.int64))])
@@ -231,7 +229,6 @@ def seconds_to_see(changes: int) -> list[float]:
 
 
 def main() -> None:
-    """Print the figures for both sizes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--events", type=int, default=100_000, help="steps in the log that is opened")
     parser.add_argument("--seconds", type=float, default=15.0, help="how long to watch")

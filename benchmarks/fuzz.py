@@ -1,12 +1,12 @@
-"""Damaged and hostile files for the document readers and the bank, for as long as one likes.
+"""Fuzzes the document readers and the bank with damaged and hostile files, for as long as you like.
 
     python benchmarks/fuzz.py --seconds 1200 --seed 0 [--format pdf] [--keep findings]
 
-A process reads one file after another, each made from the seed and its number alone: a sound file of
-`fuzz_samples.py` whose bytes, words or members are changed, cut, spliced and repeated, or a hostile one. What may come of
-it are documents, a reason why there are none, or an error of ours. Everything else is a finding: another exception, a
-crash, more processor time or memory than a reader may take, words on the terminal, a text or reason that cannot be stored
-or printed, the content of another file. The first of each kind is made smaller and kept in a folder.
+A process reads one file after another, each determined by the seed and its number: a valid file from `fuzz_samples.py`
+whose bytes, tokens or members are changed, cut, spliced or repeated, or a hostile one. Allowed outcomes are documents,
+a reason why there are none, or one of our own errors. Everything else is a finding: another exception, a crash, more
+CPU time or memory than a reader may use, output on the terminal, a text or reason that cannot be stored or printed, the
+content of another file. The first of each kind is minimised and saved in a folder.
 """
 
 import argparse
@@ -32,23 +32,23 @@ from fuzz_targets import CANARY, READ, REFUSED, Finding, Target, targets
 
 SECONDS: Final = 30
 MEMORY: Final = 2 << 30
-# Beyond this, in which memory that is asked for and never used counts too, nothing is had.
+# Hard limit on the address space, where memory that is allocated but never used counts too.
 _ADDRESSES: Final = 8 << 30
-# How often a finding is read again to make it smaller.
+# Attempts to minimise a finding.
 _TRIES: Final = 300
 _TRIES_OF_SLOW: Final = 12
 
 
 @dataclass
 class Tally:
-    """How many files came to what, and the first of each finding: its number, and what is left of it."""
+    """Number of files by outcome, and the first of each finding: its number and minimised content."""
 
     outcomes: Counter[str] = field(default_factory=Counter)
     findings: dict[str, tuple[int, bytes]] = field(default_factory=dict)
 
 
-class Board:
-    """What a process tells, for others to read when it has ended, however: how many files came to what, and the last."""
+class SharedStatus:
+    """Shared memory that survives a crash of the process: outcome counts, the last file and its finding."""
 
     _LAYOUT: Final = struct.Struct("<qqq200s")
 
@@ -57,18 +57,18 @@ class Board:
         self._write(number, 0, 0, "")
 
     def begin(self, number: int) -> None:
-        """This file is next."""
-        _, read, refused, _ = self.told()
+        """Record which file is next."""
+        _, read, refused, _ = self.state()
         self._write(number, read, refused, "")
 
-    def end(self, came: str) -> None:
-        """The file came to this."""
-        number, read, refused, _ = self.told()
-        is_fine = came in (READ, REFUSED)
-        self._write(number, read + (came == READ), refused + (came == REFUSED), "" if is_fine else came)
+    def end(self, outcome: str) -> None:
+        """Record the file's outcome."""
+        number, read, refused, _ = self.state()
+        is_fine = outcome in (READ, REFUSED)
+        self._write(number, read + (outcome == READ), refused + (outcome == REFUSED), "" if is_fine else outcome)
 
-    def told(self) -> tuple[int, int, int, str]:
-        """The last file's number, how many were read, how many refused, and the finding or ""."""
+    def state(self) -> tuple[int, int, int, str]:
+        """Number of the last file, how many were read, how many refused, and the finding or ""."""
         number, read, refused, finding = self._LAYOUT.unpack(self._shared[:])
         return number, read, refused, finding.rstrip(b"\0").decode("utf-8", "replace")
 
@@ -76,30 +76,32 @@ class Board:
         self._shared[:] = self._LAYOUT.pack(number, read, refused, finding.encode())
 
 
-def fuzz(target: Target, seed: int, folder: Path, seconds: float = float("inf"), most: int | None = None) -> Tally:
-    """Read files for so many seconds, or so many of them; a process that made or met a finding is followed by another."""
+def fuzz(target: Target, seed: int, folder: Path, seconds: float = float("inf"), max_files: int | None = None) -> Tally:
+    """Read files for `seconds`, or `max_files` of them; each finding ends a process, and a new one continues."""
     tally, first, end = Tally(), 0, time.monotonic() + seconds
 
     def file(number: int) -> bytes:
         return target.make(Random(f"{seed} {target.name} {number}"))
 
-    while time.monotonic() < end and (most is None or first < most):
-        board = Board(first)
-        numbers = takewhile(lambda _: time.monotonic() < end, count(first) if most is None else range(first, most))
+    while time.monotonic() < end and (max_files is None or first < max_files):
+        status = SharedStatus(first)
+        numbers = takewhile(
+            lambda _: time.monotonic() < end, count(first) if max_files is None else range(first, max_files)
+        )
         files = ((number, file(number)) for number in numbers)
-        died = _in_a_process(lambda files=files, board=board: _read(target, files, folder, board))
-        number, read, refused, finding = board.told()
+        crash = _in_a_process(lambda files=files, status=status: _read(target, files, folder, status))
+        number, read, refused, finding = status.state()
         tally.outcomes.update({READ: read, REFUSED: refused})
-        if not (finding := died or finding):
+        if not (finding := crash or finding):
             break
         tally.outcomes["findings"] += 1
         if finding not in tally.findings:
-            tally.findings[finding] = number, _smaller(target, file(number), finding, folder)
+            tally.findings[finding] = number, _minimise(target, file(number), finding, folder)
         first = number + 1
     return tally
 
 
-def _read(target: Target, files: Iterable[tuple[int, bytes]], folder: Path, board: Board) -> None:
+def _read(target: Target, files: Iterable[tuple[int, bytes]], folder: Path, status: SharedStatus) -> None:
     """Read files up to the first finding."""
     resource.setrlimit(resource.RLIMIT_AS, (_ADDRESSES, _ADDRESSES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -109,27 +111,27 @@ def _read(target: Target, files: Iterable[tuple[int, bytes]], folder: Path, boar
         os.dup2(terminal, stream)
     path = folder / f"a.{target.name}"
     for number, data in files:
-        board.begin(number)
-        path.unlink(missing_ok=True)  # SQLite knows files by their i-nodes
+        status.begin(number)
+        path.unlink(missing_ok=True)  # a new inode, by which SQLite identifies files
         path.write_bytes(data)
         signal.setitimer(signal.ITIMER_PROF, SECONDS)
-        came = _came(target, path)
+        outcome = _outcome(target, path)
         signal.setitimer(signal.ITIMER_PROF, 0)
         if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10 > MEMORY:
-            came = f"more than {MEMORY >> 30} GiB"
+            outcome = f"more than {MEMORY >> 30} GiB"
         if os.fstat(terminal).st_size:
-            came = "words on the terminal"
-        board.end(came)
-        if came not in (READ, REFUSED):
+            outcome = "words on the terminal"
+        status.end(outcome)
+        if outcome not in (READ, REFUSED):
             return
 
 
-def _came(target: Target, path: Path) -> str:
+def _outcome(target: Target, path: Path) -> str:
     try:
         return target.read(path)
     except Finding as finding:
         return str(finding)
-    except Exception as error:  # noqa: BLE001 - which of them is what is to be told
+    except Exception as error:  # noqa: BLE001 - every type is a finding of its own
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "mbc_engine" in frame.filename]
         return (
             f"{type(error).__name__} in {Path(frames[-1].filename).name}:{frames[-1].name}" if frames else repr(error)
@@ -137,28 +139,28 @@ def _came(target: Target, path: Path) -> str:
 
 
 def _in_a_process(work: Callable[[], None]) -> str:
-    """What ended a process that does this before its time, or ""."""
+    """Run in a forked process; returns why it died, or ""."""
     child = os.fork()
     if child == 0:
         try:
             work()
-        except BaseException:  # noqa: BLE001 - a fork's end is not to run what its parent does in its own
+        except BaseException:  # noqa: BLE001 - a fork must not run its parent's cleanup
             os._exit(1)
         os._exit(0)
-    _, status = os.waitpid(child, 0)
-    if os.WIFSIGNALED(status):
-        name = signal.Signals(os.WTERMSIG(status)).name
+    _, wait_status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(wait_status):
+        name = signal.Signals(os.WTERMSIG(wait_status)).name
         return f"more than {SECONDS} s" if name == "SIGPROF" else name
-    return "the process failed" if os.WEXITSTATUS(status) else ""
+    return "the process failed" if os.WEXITSTATUS(wait_status) else ""
 
 
-def _smaller(target: Target, data: bytes, finding: str, folder: Path) -> bytes:
-    """What is left of a file when everything is taken from it without which it comes to the same."""
+def _minimise(target: Target, data: bytes, finding: str, folder: Path) -> bytes:
+    """Minimise a file: remove whatever the finding does not depend on."""
 
     def is_same(some: bytes) -> bool:
-        board = Board(0)
-        died = _in_a_process(lambda: _read(target, [(0, some)], folder, board))
-        return (died or board.told()[-1]) == finding
+        status = SharedStatus(0)
+        crash = _in_a_process(lambda: _read(target, [(0, some)], folder, status))
+        return (crash or status.state()[-1]) == finding
 
     tries = _TRIES_OF_SLOW if finding.startswith("more than") else _TRIES
     step = max(1, len(data) // 2)

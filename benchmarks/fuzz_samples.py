@@ -1,4 +1,4 @@
-"""What benchmarks/fuzz.py damages: sound files of every format, hostile ones, and words that mean something in them."""
+"""Input for benchmarks/fuzz.py: valid files of every format, hostile ones, and tokens that are meaningful in them."""
 
 import csv
 import gzip
@@ -50,25 +50,25 @@ _DEEP: Final = 100_000
 _BOMB_BYTES: Final = 48 << 20
 
 
-def prose(chance: Random) -> str:
+def prose(rng: Random) -> str:
     """Words and line ends."""
     ends = (" ", " ", " ", "\n", "\r\n", "\r", "\n\n", "\t", "\x85", "\x0c")
-    return "".join(chance.choice(WORDS) + chance.choice(ends) for _ in range(chance.choice((1, 5, 50, 400))))
+    return "".join(rng.choice(WORDS) + rng.choice(ends) for _ in range(rng.choice((1, 5, 50, 400))))
 
 
-def text(chance: Random) -> bytes:
-    """In one encoding or another."""
-    return prose(chance).encode(chance.choice(_ENCODINGS), "replace")
+def text(rng: Random) -> bytes:
+    """Text in a random encoding."""
+    return prose(rng).encode(rng.choice(_ENCODINGS), "replace")
 
 
-def markdown(chance: Random) -> bytes:
-    """With or without front matter and comments."""
-    parts = ["---\ntitle: t\ndate: 2024-05-01\n---\n"] * chance.randrange(2)
-    parts += [f"<!-- {prose(chance)} -->", f"# {prose(chance)}", prose(chance)]
+def markdown(rng: Random) -> bytes:
+    """Markdown with comments, and with or without front matter."""
+    parts = ["---\ntitle: t\ndate: 2024-05-01\n---\n"] * rng.randrange(2)
+    parts += [f"<!-- {prose(rng)} -->", f"# {prose(rng)}", prose(rng)]
     return "\n".join(parts).encode()
 
 
-def html(chance: Random) -> bytes:
+def html(rng: Random) -> bytes:
     """A tree of random elements, with dates, entities and a declared encoding."""
     names = (
         "p",
@@ -88,19 +88,19 @@ def html(chance: Random) -> bytes:
     )
 
     def element(depth: int) -> str:
-        if depth > 4 or chance.random() < 0.3:
-            return escape(prose(chance))
-        name = chance.choice(names)
-        inner = "".join(element(depth + 1) for _ in range(chance.randrange(3)))
-        return f'<{name} datetime="2024-05-01" class=x>{inner}' + f"</{name}>" * chance.randrange(3)
+        if depth > 4 or rng.random() < 0.3:
+            return escape(prose(rng))
+        name = rng.choice(names)
+        inner = "".join(element(depth + 1) for _ in range(rng.randrange(3)))
+        return f'<{name} datetime="2024-05-01" class=x>{inner}' + f"</{name}>" * rng.randrange(3)
 
-    charset = chance.choice(("utf-8", "koi8-r", "utf-16", "zip", "rot13", "undefined", "iso-2022-jp", "\udcff"))
+    charset = rng.choice(("utf-8", "koi8-r", "utf-16", "zip", "rot13", "undefined", "iso-2022-jp", "\udcff"))
     head = f'<meta charset="{charset}"><meta name=date content="1 May 2024">&eacute;&#xD800;&#0;&bad;<!-- c --><![CDATA[d]]>'
     return f"<!DOCTYPE html>{head}{element(0)}".encode("utf-8", "replace")
 
 
-def jsonl(chance: Random) -> bytes:
-    """Rows of every kind of value."""
+def jsonl(rng: Random) -> bytes:
+    """Rows with values of every type."""
     values = (
         "a text",
         "\ud800",
@@ -117,32 +117,30 @@ def jsonl(chance: Random) -> bytes:
         "2024-05-01",
     )
     keys = ("text", "content", "body", "title", "date", "id", "other")
-    rows = [{key: chance.choice(values) for key in chance.sample(keys, 4)} for _ in range(chance.randrange(1, 9))]
-    return "\n".join(json.dumps(row, ensure_ascii=chance.random() < 0.5) for row in rows).encode(
-        "utf-8", "surrogatepass"
-    )
+    rows = [{key: rng.choice(values) for key in rng.sample(keys, 4)} for _ in range(rng.randrange(1, 9))]
+    return "\n".join(json.dumps(row, ensure_ascii=rng.random() < 0.5) for row in rows).encode("utf-8", "surrogatepass")
 
 
-def rows(chance: Random) -> bytes:
-    """CSV in one dialect or another."""
+def rows(rng: Random) -> bytes:
+    """CSV in a random dialect and encoding."""
     file = io.StringIO()
-    dialect = {"delimiter": chance.choice(",;\t"), "quoting": chance.choice((csv.QUOTE_ALL, csv.QUOTE_MINIMAL))}
-    writer = csv.writer(file, lineterminator=chance.choice(("\n", "\r\n", "\r")), **dialect)
+    dialect = {"delimiter": rng.choice(",;\t"), "quoting": rng.choice((csv.QUOTE_ALL, csv.QUOTE_MINIMAL))}
+    writer = csv.writer(file, lineterminator=rng.choice(("\n", "\r\n", "\r")), **dialect)
     writer.writerow(("Id", "TEXT", "date"))
-    writer.writerows((number, prose(chance), "2024-05-01") for number in range(chance.randrange(6)))
-    return file.getvalue().encode(chance.choice(_ENCODINGS), "replace")
+    writer.writerows((number, prose(rng), "2024-05-01") for number in range(rng.randrange(6)))
+    return file.getvalue().encode(rng.choice(_ENCODINGS), "replace")
 
 
-def docx(chance: Random) -> bytes:
+def docx(rng: Random) -> bytes:
     """Paragraphs, a table and properties."""
-    return _docx(chance.randrange(20))
+    return _docx(rng.randrange(20))
 
 
 @lru_cache  # making one takes longer than reading it
 def _docx(seed: int) -> bytes:
-    chance, document = Random(seed), WordDocument()
+    rng, document = Random(seed), WordDocument()
     for _ in range(seed % 4):
-        document.add_paragraph("".join(sign for sign in prose(chance) if sign.isprintable()))
+        document.add_paragraph("".join(sign for sign in prose(rng) if sign.isprintable()))
     document.add_table(2, 2).cell(0, 0).text = "cell"
     file = io.BytesIO()
     document.save(file)
@@ -172,13 +170,13 @@ _PAINT: Final = (
 )  # fmt: skip
 
 
-def pdf(chance: Random) -> bytes:
-    """Written by hand, so that its objects can be damaged where they stand; sometimes by pypdf, compressed or locked."""
+def pdf(rng: Random) -> bytes:
+    """Handwritten, so that objects can be damaged in place; sometimes written by pypdf, compressed or encrypted."""
     content = " ".join(
-        ["BT /F1 12 Tf (Zo\\353 moved) Tj", *(chance.choice(_PAINT) for _ in range(chance.randrange(30))), "ET"]
+        ["BT /F1 12 Tf (Zo\\353 moved) Tj", *(rng.choice(_PAINT) for _ in range(rng.randrange(30))), "ET"]
     ).encode()
-    if chance.random() < 0.3:
-        return _packed_pdf(content, chance)
+    if rng.random() < 0.3:
+        return _packed_pdf(content, rng)
     form = b"BT /F1 9 Tf (form) Tj ET /X0 Do"
     objects = [
         b"<< /Type /Catalog /Pages 2 0 R /Outlines 2 0 R >>",
@@ -186,7 +184,7 @@ def pdf(chance: Random) -> bytes:
         b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R /Rotate 90 >>",
         _stream(b"", content),
         b"<< /Type /Page /Parent 2 0 R /Contents [4 0 R 4 0 R] /Annots [3 0 R] >>",
-        b"<< %s >>" % chance.choice(_FONTS),
+        b"<< %s >>" % rng.choice(_FONTS),
         _stream(b"/Type /XObject /Subtype /Form /BBox [0 0 9 9] /Resources << /XObject << /X0 7 0 R >> >>", form),
         _stream(b"", _CMAP.encode()),
         b"<< /CreationDate (D:20240501120000+02'00') /Title (T) >>",
@@ -206,7 +204,7 @@ def _stream(words: bytes, data: bytes) -> bytes:
     return b"<< %s /Length %d >>\nstream\n%s\nendstream" % (words, len(data), data)
 
 
-def _packed_pdf(content: bytes, chance: Random) -> bytes:
+def _packed_pdf(content: bytes, rng: Random) -> bytes:
     writer = PdfWriter()
     stream = DecodedStreamObject()
     stream.set_data(content)
@@ -218,7 +216,7 @@ def _packed_pdf(content: bytes, chance: Random) -> bytes:
         {NameObject("/Font"): DictionaryObject({NameObject("/F1"): fonts})}
     )
     writer.add_metadata({"/CreationDate": "D:20240501"})
-    if chance.random() < 0.5:
+    if rng.random() < 0.5:
         writer.encrypt("", algorithm="RC4-128")
     file = io.BytesIO()
     writer.write(file)
@@ -226,7 +224,6 @@ def _packed_pdf(content: bytes, chance: Random) -> bytes:
 
 
 def zipped(members: dict[str, bytes]) -> bytes:
-    """An archive."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in members.items():
@@ -235,13 +232,13 @@ def zipped(members: dict[str, bytes]) -> bytes:
 
 
 def members_of(data: bytes) -> dict[str, bytes]:
-    """The files in a sound archive."""
+    """The files in a valid archive, by name."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
 def _word(body: bytes, before: bytes = b"") -> bytes:
-    """A Word document of this XML."""
+    """A Word document with this XML body."""
     spaces = b'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
     members = members_of(docx(Random(0)))
     members["word/document.xml"] = b"%s<w:document %s><w:body>%s</w:body></w:document>" % (before, spaces, body)
@@ -249,16 +246,16 @@ def _word(body: bytes, before: bytes = b"") -> bytes:
 
 
 def _entities(canary: Path) -> bytes:
-    """Declarations of entities that grow without end, or stand for another file."""
+    """Declarations of entities that expand exponentially, or that include another file."""
     grown = "".join(f'<!ENTITY e{number} "{f"&e{number - 1};" * 20}">' for number in range(1, 12))
     return f'<?xml version="1.0"?><!DOCTYPE r [<!ENTITY e0 "ha">{grown}<!ENTITY f SYSTEM "file://{canary}">]>'.encode()
 
 
 def hostile(canary: Path) -> dict[str, list[Callable[[], bytes]]]:
-    """Files made to do harm, by format.
+    """Hostile files by format.
 
     Args:
-        canary: a file whose content no document may show.
+        canary: a file whose content must not appear in any document.
     """
     paragraph = b"<w:p><w:r><w:t>%s</w:t></w:r></w:p>"
     large = b"The river rose.\n" * (_BOMB_BYTES // 16)

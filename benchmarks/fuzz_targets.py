@@ -1,4 +1,4 @@
-"""What benchmarks/fuzz.py makes files for, and what may come of them: formats of documents, banks and their exports."""
+"""Fuzz targets for benchmarks/fuzz.py, with the outcomes they allow: document formats, banks and their exports."""
 
 import re
 import tempfile
@@ -19,28 +19,28 @@ from mbc_engine.text import Document, Skipped, read_file
 CANARY: Final = "what no document may show"
 READ: Final = "read"
 REFUSED: Final = "refused"
-_LONGEST: Final = 2 << 20
-_STRETCHES: Final = (1, 4, 30, 500)
-# What is lost at an end leaves little else to go wrong.
-_CHANGES: Final = (*(0, 1, 2, 3, 6, 7, 8) * 4, 4, 5)
-_SIGNS: Final = tuple(bytes((byte,)) for byte in b"\0\xff\x1b<>/()[]{}\"'\\\n")
+_MAX_BYTES: Final = 2 << 20
+_LENGTHS: Final = (1, 4, 30, 500)
+# Truncation (4 and 5) is rarer, since it leaves little else to go wrong.
+_MUTATIONS: Final = (*(0, 1, 2, 3, 6, 7, 8) * 4, 4, 5)
+_SPECIAL_BYTES: Final = tuple(bytes((byte,)) for byte in b"\0\xff\x1b<>/()[]{}\"'\\\n")
 _NUMBER: Final = re.compile(rb"-?\d+")
-# How seldom a file is one of those made to do harm, which take long.
-_ONE_IN: Final = 400
+# One file in this many is hostile; those are slow to read.
+_ONE_HOSTILE_IN: Final = 400
 
 
 class Finding(Exception):
-    """What must not come of a file."""
+    """An outcome that is not allowed."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """What is fuzzed.
+    """Something to fuzz.
 
     Attributes:
-        name: as the suffix of a file has it.
-        make: a file from chance alone.
-        read: what is to be done with it; READ or REFUSED. Anything but a `Finding` that it raises is one too.
+        name: the suffix of its files.
+        make: generates a file from a random source.
+        read: processes a file; returns READ or REFUSED. Any exception it raises is a finding, not only `Finding`.
     """
 
     name: str
@@ -48,70 +48,70 @@ class Target:
     read: Callable[[Path], str]
 
 
-def mutated(data: bytes, chance: Random, tokens: tuple[bytes, ...], other: Callable[[], bytes]) -> bytes:
-    """Changed at one place to many: bits, bytes, words, numbers, stretches lost or repeated, ends cut off or exchanged.
+def mutate(data: bytes, rng: Random, tokens: tuple[bytes, ...], other: Callable[[], bytes]) -> bytes:
+    """Mutate data in one or more places: bits, bytes, tokens, numbers, ranges deleted or repeated, the end cut off.
 
     Args:
-        data: what is changed.
-        chance: decides what and where.
-        tokens: words that mean something in such data.
-        other: makes data of the same kind, the end of which may follow the beginning of this.
+        data: what to mutate.
+        rng: decides what changes and where.
+        tokens: byte strings that are meaningful in such data.
+        other: generates data of the same kind, whose end may replace the end of this.
     """
-    for _ in range(chance.choice((1, 1, 2, 5, 20))):
-        place = chance.randrange(len(data) + 1)
+    for _ in range(rng.choice((1, 1, 2, 5, 20))):
+        place = rng.randrange(len(data) + 1)
         before, after = data[:place], data[place:]
-        match chance.choice(_CHANGES):
+        match rng.choice(_MUTATIONS):
             case 0:
-                data = before + bytes(byte ^ 1 << chance.randrange(8) for byte in after[:1]) + after[1:]
+                data = before + bytes(byte ^ 1 << rng.randrange(8) for byte in after[:1]) + after[1:]
             case 1:
-                data = before + chance.choice((*_SIGNS, bytes((chance.randrange(256),)))) + after[1:]
+                data = before + rng.choice((*_SPECIAL_BYTES, bytes((rng.randrange(256),)))) + after[1:]
             case 2:
-                data = before + after[chance.choice(_STRETCHES) :]
+                data = before + after[rng.choice(_LENGTHS) :]
             case 3:
-                data = before + after[: chance.choice(_STRETCHES)] * chance.choice((1, 2, 1000)) + after
+                data = before + after[: rng.choice(_LENGTHS)] * rng.choice((1, 2, 1000)) + after
             case 4:
                 data = before
             case 5:
                 rest = other()
-                data = before + rest[chance.randrange(len(rest) + 1) :]
+                data = before + rest[rng.randrange(len(rest) + 1) :]
             case 6 | 7:
-                data = before + chance.choice(tokens) + after[chance.choice((0, 0, 3)) :]
+                data = before + rng.choice(tokens) + after[rng.choice((0, 0, 3)) :]
             case 8:
-                data = before + _NUMBER.sub(lambda _: chance.choice(NUMBERS), after, count=1)
-        data = data[:_LONGEST]
+                data = before + _NUMBER.sub(lambda _: rng.choice(NUMBERS), after, count=1)
+        data = data[:_MAX_BYTES]
     return data
 
 
-def document(name: str, compression: str, harm: list[Callable[[], bytes]]) -> Callable[[Random], bytes]:
-    """What makes files of a format."""
+def document(name: str, compression: str, hostile_files: list[Callable[[], bytes]]) -> Callable[[Random], bytes]:
+    """A generator of files of one format."""
     sample, pack = SAMPLES[name], COMPRESSIONS.get(compression, bytes)
 
-    def inner(chance: Random) -> bytes:
-        if chance.randrange(_ONE_IN) == 0:
-            return chance.choice(harm)()
-        sound = sample(chance)
-        if chance.random() < 0.05:
-            return sound
-        if name == "docx" and chance.random() < 0.7:
-            members = members_of(sound)
-            member = chance.choice([*members, *["word/document.xml"] * len(members)])
-            members[member] = mutated(members[member], chance, TOKENS[name], lambda: members["docProps/core.xml"])
+    def inner(rng: Random) -> bytes:
+        if rng.randrange(_ONE_HOSTILE_IN) == 0:
+            return rng.choice(hostile_files)()
+        valid = sample(rng)
+        if rng.random() < 0.05:
+            return valid
+        if name == "docx" and rng.random() < 0.7:
+            members = members_of(valid)
+            member = rng.choice([*members, *["word/document.xml"] * len(members)])
+            members[member] = mutate(members[member], rng, TOKENS[name], lambda: members["docProps/core.xml"])
             return zipped(members)
-        return mutated(sound, chance, TOKENS[name], lambda: sample(chance))
+        return mutate(valid, rng, TOKENS[name], lambda: sample(rng))
 
-    def make(chance: Random) -> bytes:
+    def make(rng: Random) -> bytes:
         if not compression:
-            return inner(chance)
-        if chance.random() < 0.5:
-            return pack(inner(chance))
-        return mutated(pack(sample(chance)), chance, TOKENS[name], lambda: pack(sample(chance)))
+            return inner(rng)
+        if rng.random() < 0.5:
+            return pack(inner(rng))
+        return mutate(pack(sample(rng)), rng, TOKENS[name], lambda: pack(sample(rng)))
 
     return make
 
 
 @lru_cache(maxsize=1)
-def _sound_bank() -> tuple[bytes, bytes]:
-    """A bank's file and its export."""
+def _valid_bank() -> tuple[bytes, bytes]:
+    """A valid bank's file and its export."""
     generator = np.random.default_rng(0)
     shape = CodeShape(3, 2, 5, per_position=True)
     items = [
@@ -132,18 +132,18 @@ def _sound_bank() -> tuple[bytes, bytes]:
         return path.read_bytes(), lines
 
 
-def _bank_file(chance: Random) -> bytes:
-    data, _ = _sound_bank()
-    return mutated(data, chance, (b"\0" * 100, b"\xff" * 8, b"SQLite format 3\0"), lambda: data)
+def _bank_file(rng: Random) -> bytes:
+    data, _ = _valid_bank()
+    return mutate(data, rng, (b"\0" * 100, b"\xff" * 8, b"SQLite format 3\0"), lambda: data)
 
 
-def _bank_export(chance: Random) -> bytes:
-    _, lines = _sound_bank()
-    return mutated(lines, chance, (b"null", b"[", b"{}", b'"', b"\n", b"-1", b'"codes":', b"\\ud800"), lambda: lines)
+def _bank_export(rng: Random) -> bytes:
+    _, lines = _valid_bank()
+    return mutate(lines, rng, (b"null", b"[", b"{}", b'"', b"\n", b"-1", b'"codes":', b"\\ud800"), lambda: lines)
 
 
 def read_documents(path: Path) -> str:
-    """Read all documents of a file; raises Finding where one is not what a document is."""
+    """Read all documents of a file; raises Finding if one is invalid."""
     documents = 0
     for item in read_file(path):
         match item:
@@ -163,7 +163,7 @@ def read_documents(path: Path) -> str:
 
 
 def read_bank(path: Path) -> str:
-    """Open a bank, check it, export it."""
+    """Verify a bank and export it."""
     for file in path.parent.glob(f"{path.name}-*"):
         file.unlink()
     try:
@@ -177,7 +177,7 @@ def read_bank(path: Path) -> str:
 
 
 def read_export(path: Path) -> str:
-    """Import a bank's lines."""
+    """Import a bank from its export."""
     target = path.with_suffix(".mbc")
     for file in path.parent.glob(f"{target.name}*"):
         file.unlink()
@@ -190,13 +190,16 @@ def read_export(path: Path) -> str:
 
 
 def targets(canary: Path) -> list[Target]:
-    """All of them."""
-    harm = hostile(canary)
+    hostile_files = hostile(canary)
     plain = [(name, "") for name in SAMPLES]
     packed = [("text", ".gz"), ("html", ".gz"), ("jsonl", ".xz"), ("csv", ".xz"), ("markdown", ".gz")]
     return [
         *(
-            Target(f"{SUFFIXES[name]}{compression}".strip("."), document(name, compression, harm[name]), read_documents)
+            Target(
+                f"{SUFFIXES[name]}{compression}".strip("."),
+                document(name, compression, hostile_files[name]),
+                read_documents,
+            )
             for name, compression in plain + packed
         ),
         Target("mbc", _bank_file, read_bank),

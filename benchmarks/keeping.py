@@ -1,4 +1,4 @@
-"""What was measured for docs/performance.md, kept step by step with where and when that was."""
+"""Saves the measurements of docs/performance.md step by step, with their machine, versions and date."""
 
 import importlib.metadata
 import json
@@ -16,7 +16,7 @@ Result = Any
 
 
 def conditions() -> dict[str, Any]:
-    """Where and with what something is measured."""
+    """Machine, versions, date and load of a measurement."""
     return {
         "machine": machine(),
         "versions": versions(),
@@ -26,21 +26,21 @@ def conditions() -> dict[str, Any]:
 
 
 def machine() -> str:
-    """The machine in words."""
+    """A description of the machine."""
     size = memory()
     held = "" if size is None else f", {size / 2**30:.0f} GiB of memory"
     return f"{processor()}, {os.cpu_count()} cores{held}{graphics()}, {platform.system()} {platform.machine()}"
 
 
 def graphics() -> str:
-    """The GPU, where there is one."""
+    """The GPU, if there is one."""
     import torch
 
     return f", {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
 
 
 def versions() -> str:
-    """Python and the packages that matter."""
+    """Versions of Python and the relevant packages."""
     found = [f"Python {platform.python_version()}"]
     for package in ("mbc", *PACKAGES):
         try:
@@ -50,8 +50,8 @@ def versions() -> str:
     return ", ".join(found)
 
 
-class Kept:
-    """What a section measured, kept in a file after each step."""
+class SavedResults:
+    """The results of a section, saved to a file after each step."""
 
     def __init__(self, folder: Path, section: str) -> None:
         self._path = folder / f"{section}.json"
@@ -62,9 +62,9 @@ class Kept:
         """Results by step."""
         return {name: own["result"] for name, own in self.steps.items()}
 
-    def keep(self, step: str, result: Result, seconds: float, under: dict[str, Any]) -> None:
+    def save(self, step: str, result: Result, seconds: float, environment: dict[str, Any]) -> None:
         """Add a step."""
-        self.steps[step] = under | {"seconds": seconds, "result": result}
+        self.steps[step] = environment | {"seconds": seconds, "result": result}
         self._path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = self._path.with_suffix(".part")
         unfinished.write_text(json.dumps(self.steps, indent=1))

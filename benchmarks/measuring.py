@@ -1,4 +1,4 @@
-"""How a piece of work is measured: its seconds, the memory it takes, and in a process of its own."""
+"""How a piece of work is measured: its time, its memory, and in a new process."""
 
 import ctypes
 import json
@@ -11,21 +11,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 
-def seconds_of(work: Callable[[], Made]) -> tuple[Made, float]:
+def seconds_of(work: Callable[[], Result]) -> tuple[Result, float]:
     """A result and the seconds it took."""
     began = time.perf_counter()
     result = work()
     return result, time.perf_counter() - began
 
 
-def growth_of(work: Callable[[], Made]) -> tuple[Made, int, float]:
-    """A result, the bytes by which the process grew at most on the way to it, and the seconds it took."""
+def growth_of(work: Callable[[], Result]) -> tuple[Result, int, float]:
+    """A result, the peak memory growth of the process in bytes, and the seconds it took."""
     library = ctypes.CDLL(None)
     if hasattr(library, "malloc_trim"):
-        library.malloc_trim(0)  # what earlier work left unused would be taken first, and not be seen
+        library.malloc_trim(0)  # memory freed by earlier work would be reused without being counted
     before = _resident("VmRSS")
     forget_peak = Path("/proc/self/clear_refs")
     if forget_peak.exists():
@@ -35,9 +35,9 @@ def growth_of(work: Callable[[], Made]) -> tuple[Made, int, float]:
 
 
 def _resident(field: str) -> int:
-    """Bytes of this process in memory, now (VmRSS) or at most (VmHWM)."""
+    """Resident memory of this process in bytes, current (VmRSS) or peak (VmHWM)."""
     status = Path("/proc/self/status")
-    if not status.exists():  # not Linux: only the most is known, and where the unit is bytes, it is macOS
+    if not status.exists():  # not Linux: only the peak is known, on macOS in bytes
         most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return most if sys.platform == "darwin" else 1024 * most
     (line,) = (line for line in status.read_text().splitlines() if line.startswith(f"{field}:"))
@@ -45,10 +45,10 @@ def _resident(field: str) -> int:
 
 
 def in_a_new_process(module: str, function: str, *arguments: object, one_thread: bool = True) -> Any:
-    """What a function of a module of this folder returns, called in a process of its own; through JSON.
+    """Call a function of a module in this folder in a new process; returns its result, passed as JSON.
 
     Raises:
-        subprocess.CalledProcessError: it failed; why is on stderr.
+        subprocess.CalledProcessError: it failed; the reason is on stderr.
     """
     code = (
         f"import json, sys; sys.path.insert(0, {str(Path(__file__).parent.resolve())!r}); import {module}; "

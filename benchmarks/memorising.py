@@ -1,14 +1,14 @@
-"""How many documents a second are memorised, and what share of the machine's matrix products that is.
+"""Documents memorised per second, and as a share of the machine's peak matrix throughput.
 
     python benchmarks/memorising.py [--shape distilgpt2] [--device cuda] [--precision bf16] [--documents 96]
 
-Memorising is what `MBC.memorise` does: tokenise, the amortizer's encoder, its T queries through the decoder, heads,
-and the nearest codes. Writing them to a bank is left out; it takes microseconds a document. The naive way is that of
-`naive.py`. Both take turns over the same texts, must come to the same codes, and after each turn the peak is taken: a
-product of two square matrices in the same precision with the same threads, of many the fastest.
+Memorising is what `MBC.memorise` does: tokenising, the amortizer's encoder, its T queries through the decoder, heads,
+and the nearest codes. Writing them to a bank is left out; it takes microseconds per document. The naive way is that of
+`naive.py`. Both alternate over the same texts and must find the same codes. Peak throughput is measured after each run:
+the fastest of many products of two square matrices, in the same precision with the same threads.
 
-The work counted is that of the documents' own tokens, each document by itself, by torch's own counter: what goes into
-padding counts for nothing, and nor does what is no product of matrices.
+Only matrix products over the documents' own tokens count, each document by itself, by torch's own counter; padding and
+other operations do not.
 """
 
 import argparse
@@ -29,20 +29,20 @@ from mbc_engine.paper.mbc import MBC
 
 DOCUMENTS: Final = 96
 ROUNDS: Final = 3
-# Width of the matrices that show the peak, and how often they are multiplied.
+# Width of the matrices multiplied to find the peak, and how often.
 _WIDTH: Final = {"cpu": 2048, "cuda": 8192}
 _PRODUCTS: Final = 10
-# A document's operations are a square function of its tokens, which three lengths tell.
+# A document's FLOPs are a quadratic function of its tokens, so three lengths determine it.
 _COUNTED: Final = (32, 64, 128)
 
 Result = dict[str, Any]
 
 
-def work(model: MBC, counts: list[int]) -> float:
-    """Floating-point operations to memorise documents of so many tokens, those of matrix products alone."""
+def count_flops(model: MBC, counts: list[int]) -> float:
+    """Floating-point operations of the matrix products needed to memorise documents with these token counts."""
     pretrained = model.documents.amortizer.pretrained
     usual = pretrained.config._attn_implementation  # noqa: SLF001  # it has no public name
-    pretrained.set_attn_implementation("eager")  # whose products the counter knows
+    pretrained.set_attn_implementation("eager")  # its products are counted
     found = []
     for tokens in _COUNTED:
         ids = torch.ones(1, tokens, dtype=torch.int64, device=pretrained.device)
@@ -53,8 +53,8 @@ def work(model: MBC, counts: list[int]) -> float:
     return float(np.polyval(np.polyfit(_COUNTED, found, 2), counts).sum())
 
 
-def peak(device: str, dtype: torch.dtype) -> float:
-    """Floating-point operations a second of the fastest of some large products."""
+def measure_peak(device: str, dtype: torch.dtype) -> float:
+    """Floating-point operations per second of the fastest of several large matrix products."""
     one, other = (torch.randn(_WIDTH[device], _WIDTH[device], device=device, dtype=dtype) for _ in range(2))
     return 2 * _WIDTH[device] ** 3 / min(_seconds(lambda: one @ other, device) for _ in range(_PRODUCTS))
 
@@ -67,17 +67,17 @@ def measure(
     rounds: int = ROUNDS,
     texts: str = str(SQUAD),
 ) -> Result:
-    """Both ways in turns; medians.
+    """Alternate both ways; medians.
 
     Raises:
-        ValueError: they come to different codes, in float32.
+        ValueError: more than 1% of their float32 codes differ.
     """
-    known = SHAPES[shape]
-    model = random_model(known, device)
-    found = examples(Path(texts), known.config.model.documents.window, model.documents.tokenizer)
+    model_shape = SHAPES[shape]
+    model = random_model(model_shape, device)
+    found = examples(Path(texts), model_shape.config.model.documents.window, model.documents.tokenizer)
     chosen = [example.text for example in found[:: max(1, len(found) // documents)][:documents]]
     counts = [len(ids) for ids in model.documents.tokenizer(chosen)["input_ids"]]
-    model.codebook.fit(model.documents(chosen[:64]))  # codes that are far from each other
+    model.codebook.fit(model.documents(chosen[:64]))  # codes far apart from each other
     ways: dict[str, Callable[[], np.ndarray]] = {
         "ours": lambda: model.memorise(chosen),
         "naive": lambda: naive.memorise(model, chosen),
@@ -93,11 +93,11 @@ def measure(
         for way, memorise in ways.items():
             with torch.autocast(device, torch.bfloat16, enabled=is_low):
                 taken[way].append(_seconds(memorise, device))
-            peaks.append(peak(device, torch.bfloat16 if is_low else torch.float32))
+            peaks.append(measure_peak(device, torch.bfloat16 if is_low else torch.float32))
     seconds = {way: statistics.median(own) for way, own in taken.items()}
-    operations, most = work(model, counts), statistics.median(peaks)
+    operations, most = count_flops(model, counts), statistics.median(peaks)
     return {
-        "title": known.title,
+        "title": model_shape.title,
         "device": device,
         "precision": precision,
         "threads": torch.get_num_threads(),
@@ -123,7 +123,6 @@ def _seconds(run: Callable[[], object], device: str) -> float:
 
 
 def main() -> None:
-    """Print the figures as JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", choices=SHAPES, default="distilgpt2")
     parser.add_argument("--device", choices=_WIDTH, default="cpu")

@@ -1,17 +1,17 @@
-"""The straightforward way to train and to memorise, with what the released code does of needless work, and no more.
+"""The straightforward way to train and to memorise, with the redundant work of the released code and no more.
 
-What it does, and so do these classes:
-- Every text has one width. A document has 1,022 tokens (GPT-2's 1,024 less the prefix's two), for the amortizer's T5
-  and for the base LM alike; a question has 104 for its T5; a question and its answer together 128 for the base LM.
-  Shorter ones are padded, and no two batches differ.
-- The base LM's head makes logits of every position, padding included; the loss then picks the answer's.
-- In each pass the base LM reads three times more, for nothing but figures in a log: documents without a prefix,
-  questions and answers without, and documents under it.
+Like the released code:
+- All texts are padded to a fixed width. Documents have 1,022 tokens (GPT-2's 1,024 minus the prefix's two), for both
+  the amortizer's T5 and the base LM; questions have 104 for their T5; a question and its answer together 128 for the
+  base LM.
+- The base LM's head computes logits at every position, padding included; the loss then picks the answer's.
+- Each pass runs the base LM three more times, only for logged figures: on documents without a prefix, on questions and
+  answers without one, and on documents with it.
 
-Everything else is ours: the same weights, codebook, losses, padding masks and attention kernels, a document with two
-questions in a batch encoded once, the logits of documents a few rows at a time, since those of a batch would not fit
-into most machines. So the naive way has the same loss but for rounding, as the benchmarks check, and is rather faster
-here than it was published.
+Everything else is ours: the same weights, codebook, losses, padding masks and attention kernels; a document with two
+questions in a batch is encoded once; the logits of documents are computed a few rows at a time, as a whole batch's
+would not fit into most machines' memory. So the naive way has the same loss up to rounding, as the benchmarks check,
+and is somewhat faster here than in the released code.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,15 +31,15 @@ from mbc_engine.training.objective import Losses, Objective
 
 DOCUMENT: Final = 1022
 QUESTION: Final = 104
-ASKED: Final = 128
-# Documents whose logits are made at once.
+QUESTION_AND_ANSWER: Final = 128
+# Documents whose logits are computed at once.
 ROWS: Final = 2
-# What the released code encodes at once for its bank.
+# Documents that the released code encodes at once for its bank.
 BATCH: Final = 16
 
 
 class PaddedStates:
-    """Token states of texts that are all padded to one width."""
+    """Token states of texts padded to a fixed width."""
 
     def __init__(self, encoder: TextEncoder, texts: Sequence[str], width: int) -> None:
         self._encoder, self._texts, self._width = encoder, texts, width
@@ -57,20 +57,20 @@ def padded(encoder: TextEncoder, texts: Sequence[str], width: int) -> tuple[Tens
 
 
 class WideTexts(BaseTexts):
-    """Questions and their answers padded to one width."""
+    """Questions and their answers padded to a fixed width."""
 
     def asked(self, *texts: Any, **windows: Any) -> Targets:
         asked = super().asked(*texts, **windows)
-        missing = (ASKED - asked.ids.shape[1], 0)
+        missing = (QUESTION_AND_ANSWER - asked.ids.shape[1], 0)
         return Targets(functional.pad(asked.ids, missing), functional.pad(asked.mask, missing), asked.target_mask)
 
 
 class NaiveLM(BaseLM):
-    """A base LM that computes the loss as the released code does, and its three figures.
+    """A base LM that computes the loss, and three figures for the log, as the released code does.
 
     Attributes:
-        documents: what is read for the figures.
-        figures: the last ones, in nats.
+        documents: the texts that the figures are computed from.
+        figures: the latest ones, in nats.
     """
 
     documents: Sequence[str] = ()
@@ -81,8 +81,8 @@ class NaiveLM(BaseLM):
         self.texts = WideTexts(model, tokenizer)
 
     def loss(self, prefix: KVPrefix, texts: Targets) -> Tensor:
-        """The mean loss of the targets, from logits of everything."""
-        answers = functional.pad(texts.target_mask, (ASKED - texts.target_mask.shape[1], 0))
+        """The mean loss of the targets, from the logits of every position."""
+        answers = functional.pad(texts.target_mask, (QUESTION_AND_ANSWER - texts.target_mask.shape[1], 0))
         labels = texts.ids.masked_fill(answers == 0, -100)
         loss = self._loss(prefix, texts.ids, texts.mask, labels)
         with torch.no_grad():
@@ -104,7 +104,7 @@ class NaiveLM(BaseLM):
         return ids, mask
 
     def _by_rows(self, prefix: KVPrefix | None, ids: Tensor, mask: Tensor, labels: Tensor) -> Tensor:
-        """The mean loss of a few rows at a time; rows weigh alike, for it is a figure alone."""
+        """The mean loss, computed a few rows at a time and averaged evenly, as it is only a figure for the log."""
         losses = []
         for start in range(0, len(ids), ROWS):
             part = slice(start, start + ROWS)
@@ -126,10 +126,9 @@ class NaiveLM(BaseLM):
 
 
 class NaiveObjective(Objective):
-    """The objective, read by a base LM that has to know the documents."""
+    """The objective, for a `NaiveLM`, which needs the batch's documents."""
 
     def forward(self, batch: Batch, chance: torch.Generator) -> Losses:
-        """As ever; the model's base LM is a `NaiveLM`."""
         base: Any = self.model.base
         own = (batch.documents[place] for place in batch.own)
         base.documents = [self.data.documents[index] for index in own]

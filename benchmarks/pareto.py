@@ -1,12 +1,12 @@
-"""Bytes a chunk against right answers: the table in docs/mini.md and its plot, docs/plots/pareto.
+"""Bytes per chunk against right answers: the table in docs/mini.md and its plot, docs/plots/pareto.
 
-    python benchmarks/pareto.py --data ../shared/data              # measure, then write; with the extra report
-    python benchmarks/pareto.py --data ../shared/data --written    # write from what was measured
+    python benchmarks/pareto.py --data ../shared/data              # measure, then write; needs the extra `report`
+    python benchmarks/pareto.py --data ../shared/data --written    # write from saved figures
 
-Measured are answers to the questions of `squad_val` about its 402 paragraphs: from the text in a bank, which every codec
-gives back byte for byte, and with chunks found by MiniLM's vectors in place of codes. `--quality` takes the first from
-what `quality.py` measured (`build/quality/squad.json`); `--questions 600` asks fewer. The language model codes a sample of
-the chunks. The paper's rows are its own figures, of another part of SQuAD and other readers.
+Measures answers to the questions of `squad_val` about its 402 paragraphs: from the text in a bank, which every codec
+restores byte for byte, and from chunks found by MiniLM's vectors instead of codes. `--quality` takes the former from
+the results of `quality.py` (`build/quality/squad.json`); `--questions 600` asks fewer. The language model codes a
+sample of the chunks. The paper's rows are its published figures, on another part of SQuAD and with other readers.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import plots
 import torch
-from wording import measured, table, write_section
+from wording import load_or_measure, table, write_section
 
 from mbc_engine import (
     Memory,
@@ -55,7 +55,7 @@ PUBLISHED: Final = {"distilgpt2": "DistilGPT2", "llama2-7b": "LLaMA-2-7B"}
 
 @dataclass(frozen=True)
 class Row:
-    """What a chunk takes in one way, and the answers in percent; None where it is only found."""
+    """A chunk's size in one representation, and the scores of answers in percent; None if only used for finding."""
 
     title: str
     size: float
@@ -65,20 +65,20 @@ class Row:
     source: str
 
 
-def measure(data: Path, most: int, sample: int, quality: Path | None) -> Figures:
+def measure(data: Path, max_questions: int, sample: int, quality: Path | None) -> Figures:
     """Sizes and scores, for `rows`."""
     model = load_model("mini")
     assert isinstance(model, RetrieverReader)
     every = load_examples(str(data / "qa" / "squad_val.jsonl.xz"))
     texts = list(dict.fromkeys(one.text for one in every))
-    examples = random.Random(0).sample(every, min(most, len(every)))
+    examples = random.Random(0).sample(every, min(max_questions, len(every)))
     chunks = [model.chunker.chunks(text) for text in texts]
     flat = [chunk for own in chunks for chunk in own]
     found: Figures = {"date": f"{datetime.now(UTC):%Y-%m-%d}", "chunks": len(flat), "paragraphs": len(texts)}
-    found["options"] = (f" --questions {most}" if most < len(every) else "") + (
+    found["options"] = (f" --questions {max_questions}" if max_questions < len(every) else "") + (
         f" --quality {quality}" if quality else ""
     )
-    with filled(model, chunks) as bank:
+    with temporary_bank(model, chunks) as bank:
         found["bytes"] = {"plain": plain_bytes(flat) / len(flat), **bytes_a_chunk(bank)}
         if quality is None:
             memory = Memory(bank, model)
@@ -88,14 +88,14 @@ def measure(data: Path, most: int, sample: int, quality: Path | None) -> Figures
             means = {name: 100 * statistics.mean(row[f"{name}, shortest"] for row in own) for name in ("EM", "F1")}
             found["text"] = means | {"questions": len(own)}
     found["vectors"] = scores(examples, by_vectors(model, [chunk.text for chunk in flat]))
-    if share := coded(model, random.Random(0).sample(flat, min(sample, len(flat)))):
+    if share := lm_ratio(model, random.Random(0).sample(flat, min(sample, len(flat)))):
         found["bytes"] |= {"lm": share * found["bytes"]["plain"], "sample": sample}
     return found
 
 
 @contextmanager
-def filled(model: RetrieverReader, documents: Sequence[Sequence[Chunk]]) -> Iterator[MemoryBank]:
-    """A bank of documents without files."""
+def temporary_bank(model: RetrieverReader, documents: Sequence[Sequence[Chunk]]) -> Iterator[MemoryBank]:
+    """A temporary bank of documents without files."""
     with tempfile.TemporaryDirectory() as folder, open_bank(model, Path(folder, "bank.mbc")) as bank:
         codes, first, stored = model.memorise([chunk.text for own in documents for chunk in own]), 0, []
         for number, own in enumerate(documents):
@@ -109,7 +109,7 @@ def filled(model: RetrieverReader, documents: Sequence[Sequence[Chunk]]) -> Iter
 
 
 def bytes_a_chunk(bank: MemoryBank) -> Figures:
-    """What a bank says of itself: codes of all kinds, and text."""
+    """Bytes per chunk in a bank: addresses, codes of all kinds, and text."""
     sizes, chunks = asdict(bank.sizes()), bank.totals().chunks
     texts = sizes["texts"]
     return {
@@ -123,9 +123,9 @@ def plain_bytes(chunks: Sequence[Chunk]) -> int:
     return sum(len(chunk.text.encode()) for chunk in chunks)
 
 
-def coded(model: RetrieverReader, chunks: Sequence[Chunk]) -> float | None:
-    """Bytes under the language model for a byte of text, once it has been decoded; None where it is not installed."""
-    with filled(model, [[chunk] for chunk in chunks]) as bank:
+def lm_ratio(model: RetrieverReader, chunks: Sequence[Chunk]) -> float | None:
+    """Bytes per byte of text under the language model, checked by decoding; None if it is not installed."""
+    with temporary_bank(model, [[chunk] for chunk in chunks]) as bank:
         try:
             for _ in bank.recode_texts(text_model, to_lm=True):
                 pass
@@ -137,7 +137,7 @@ def coded(model: RetrieverReader, chunks: Sequence[Chunk]) -> float | None:
 
 
 def by_vectors(model: RetrieverReader, texts: Sequence[str]) -> Any:
-    """Answers questions in the chunks that MiniLM's float32 vectors find."""
+    """A function that answers questions from the chunks that MiniLM's float32 vectors find."""
     vectors = model.sentence_vectors(texts)
     scale = model.address.log_scale.detach().exp()
 
@@ -155,7 +155,7 @@ def by_vectors(model: RetrieverReader, texts: Sequence[str]) -> Any:
 
 
 def scores(examples: Sequence[QAExample], answer: Any) -> Figures:
-    """EM and F1 in percent against the shortest gold answer, as the paper has them."""
+    """EM and F1 in percent against the shortest gold answer, as in the paper."""
     order = sorted(examples, key=lambda one: len(one.question))
     matches = []
     for start in range(0, len(order), BATCH):
@@ -186,7 +186,7 @@ def rows(found: Figures) -> list[Row]:
     return sorted(every, key=lambda row: row.size)
 
 
-def written(found: Figures) -> Iterator[str]:
+def render_section(found: Figures) -> Iterator[str]:
     """The section of the page."""
     yield (
         "The size of a chunk (codes, words and text, without the index of documents) against the quality of answers from "
@@ -221,7 +221,7 @@ def percent(value: float | None) -> str:
 
 
 def draw(found: Figures) -> None:
-    """The plot: a point a row that answers."""
+    """Draw the plot, with one point per row that has answers."""
     plt = plots.plt
     with plt.rc_context(plots.STYLE):
         figure, axes = plt.subplots(figsize=(7.2, 4.2), layout="constrained")
@@ -230,8 +230,8 @@ def draw(found: Figures) -> None:
             colour = plots.COLOURS["flat" if is_ours else "dense"]
             for row in own:
                 place = row.size, row.exact_match or 0.0
-                filled = colour if row.files == "no" else "none"
-                axes.scatter(*place, color=colour, facecolor=filled, label=label if row == own[0] else None)
+                temporary_bank = colour if row.files == "no" else "none"
+                axes.scatter(*place, color=colour, facecolor=temporary_bank, label=label if row == own[0] else None)
                 title = row.title.replace("`", "")
                 axes.annotate(title, place, (4, 4), textcoords="offset points", fontsize=7, rotation=35)
         axes.set(
@@ -247,7 +247,6 @@ def draw(found: Figures) -> None:
 
 
 def main() -> None:
-    """Measure, unless that is done; write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="the development data")
     parser.add_argument("--out", type=Path, default=Path("build/pareto.json"), help="measured figures (%(default)s)")
@@ -258,12 +257,12 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2, help="torch's threads")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    found = measured(
+    found = load_or_measure(
         args.out, None if args.written else lambda: measure(args.data, args.questions, args.sample, args.quality)
     )
-    write_section(PAGE, BEGIN, END, written(found))
+    write_section(PAGE, BEGIN, END, render_section(found))
     draw(found)
-    print(*written(found), sep="\n")
+    print(*render_section(found), sep="\n")
 
 
 if __name__ == "__main__":

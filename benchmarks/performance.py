@@ -1,12 +1,12 @@
-"""Measures everything that docs/performance.md says, and writes it, tables, plots and prose.
+"""Measures everything in docs/performance.md and writes the page: tables, plots and prose.
 
-    pip install -c constraints.txt -e '.[embedded,bench]'
+    pip install -c constraints.txt -e '.[embedded,report]'
     python benchmarks/performance.py                       # everything, on an otherwise idle machine
-    python benchmarks/performance.py --only read startup   # some sections; the others stay as they were
-    python benchmarks/performance.py --only                # none: write the page from what is kept and was written
+    python benchmarks/performance.py --only read startup   # some sections; the others stay as they are
+    python benchmarks/performance.py --only                # none: rewrite the page from saved results
 
-What was measured is kept in the folder, step by step, with the machine it was measured on: an interrupted run goes on
-where it was. `--again` measures the sections anew. Each step is a process of its own.
+Results are saved in the folder step by step, with the machine they were measured on, so an interrupted run resumes
+where it stopped. `--again` measures the sections again. Each step runs in a new process.
 """
 
 import argparse
@@ -19,39 +19,39 @@ from pathlib import Path
 from typing import Any, Final
 
 import read
-from keeping import Kept, conditions
+from keeping import SavedResults, conditions
 from measuring import in_a_new_process
 from sections import SECTIONS, Section
-from wording import in_time, wrapped
+from wording import format_seconds, wrap
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 HINT: Final = "pip install -c constraints.txt -e '.[report]'"
 
 
 def measure(section: Section, args: argparse.Namespace) -> None:
-    """Take the steps of a section that are not kept yet."""
-    kept = Kept(args.folder, section.name)
+    """Run the steps of a section that have no saved result."""
+    saved = SavedResults(args.folder, section.name)
     if args.again:
-        kept.steps.clear()
+        saved.steps.clear()
     for step in section.steps(args):
-        if step.name in kept.steps:
+        if step.name in saved.steps:
             continue
         print(f"{section.name}: {step.name} ...", end=" ", flush=True)
-        under, began = conditions(), time.perf_counter()
+        environment, began = conditions(), time.perf_counter()
         result = in_a_new_process(step.module, step.function, *step.arguments, one_thread=step.one_thread)
         seconds = time.perf_counter() - began
-        kept.keep(step.name, result, seconds, under)
+        saved.save(step.name, result, seconds, environment)
         print(f"{seconds:.0f} s", flush=True)
 
 
 def sections_of(text: str) -> dict[str, list[str]]:
-    """The lines of a page by the titles of its sections."""
+    """The lines of a page by section title."""
     _, *sections = text.split("\n## ")
     return {lines[0]: lines[1:] for lines in map(str.splitlines, sections)}
 
 
 def page(args: argparse.Namespace, before: Mapping[str, list[str]]) -> Iterator[str]:
-    """docs/performance.md from what is kept; sections of which nothing is kept stay as they were."""
+    """docs/performance.md from saved results; sections without any stay as they were."""
     yield "# How fast, how large"
     yield ""
     yield (
@@ -59,26 +59,26 @@ def page(args: argparse.Namespace, before: Mapping[str, list[str]]) -> Iterator[
         "`mini` answers in [mini.md](mini.md). Do not compare times across processors, which each section names."
     )
     for section in SECTIONS.values():
-        kept = Kept(args.folder, section.name)
+        saved = SavedResults(args.folder, section.name)
         wanted = [step.name for step in section.steps(args)]
-        steps = {name: kept.steps[name] for name in wanted if name in kept.steps}
+        steps = {name: saved.steps[name] for name in wanted if name in saved.steps}
         if not steps and section.title in before:
             yield from ["", f"## {section.title}", *before[section.title]]
             continue
-        if section.is_asked_for and not steps:
+        if section.is_optional and not steps:
             continue
         yield from ["", f"## {section.title}", ""]
         if not steps:
             yield f"Not measured yet: `{command_of(section, args)}`."
             continue
-        yield from section.written({name: own["result"] for name, own in steps.items()})
-        yield from under_what(section, steps, args)
+        yield from section.render({name: own["result"] for name, own in steps.items()})
+        yield from render_conditions(section, steps, args)
         if len(steps) < len(wanted):
             yield f"- **{len(wanted) - len(steps)} of {len(wanted)} steps are still to be measured.**"
 
 
-def under_what(section: Section, steps: dict[str, dict[str, Any]], args: argparse.Namespace) -> Iterator[str]:
-    """The conditions of a section, below its figures."""
+def render_conditions(section: Section, steps: dict[str, dict[str, Any]], args: argparse.Namespace) -> Iterator[str]:
+    """The conditions of a section, shown below its figures."""
     dates = sorted({own["date"] for own in steps.values()})
     threads = "one thread" if all(step.one_thread for step in section.steps(args)) else "threads as torch chooses"
     loads = [own["load"] for own in steps.values() if own["load"] is not None]
@@ -87,11 +87,11 @@ def under_what(section: Section, steps: dict[str, dict[str, Any]], args: argpars
     for machine_and_versions in sorted({(own["machine"], own["versions"]) for own in steps.values()}):
         yield from (f"- {fact}." for fact in machine_and_versions)
     noise = f" Load average as steps began: {min(loads):.1f} to {max(loads):.1f}, ours included." if loads else ""
-    yield f"- Seed: {section.seed}. {in_time(sum(own['seconds'] for own in steps.values()))} in all.{noise}"
+    yield f"- Seed: {section.seed}. {format_seconds(sum(own['seconds'] for own in steps.values()))} in all.{noise}"
 
 
 def command_of(section: Section, args: argparse.Namespace) -> str:
-    """What measures a section."""
+    """The command that measures a section."""
     command = f"python benchmarks/performance.py --only {section.name}"
     if section.name in ("read", "scan") and args.largest != read.SIZES[-1]:
         command += f" --largest {args.largest}"
@@ -99,21 +99,21 @@ def command_of(section: Section, args: argparse.Namespace) -> str:
 
 
 def draw(args: argparse.Namespace) -> None:
-    """All plots of what is kept, or a word about why not."""
+    """Draw all plots from saved results, or say why not."""
     if importlib.util.find_spec("matplotlib") is None:
         print(f"There is no matplotlib, and no plot is drawn: {HINT}", file=sys.stderr)
         return
     for section in SECTIONS.values():
         wanted = {step.name for step in section.steps(args)}
-        results = {name: own for name, own in Kept(args.folder, section.name).results.items() if name in wanted}
+        results = {name: own for name, own in SavedResults(args.folder, section.name).results.items() if name in wanted}
         if section.plots and results:
             section.plots(results, args.output / "plots")
 
 
 def main() -> None:
-    """Measure what is not kept, then write the page and the plots."""
+    """Measure what is missing, then write the page and the plots."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    usual = [name for name, section in SECTIONS.items() if not section.is_asked_for]
+    usual = [name for name, section in SECTIONS.items() if not section.is_optional]
     parser.add_argument(
         "--only", nargs="*", choices=SECTIONS, default=usual, metavar="SECTION", help=", ".join(SECTIONS)
     )
@@ -135,7 +135,7 @@ def main() -> None:
     args.output.mkdir(parents=True, exist_ok=True)
     path = args.output / "performance.md"
     before = sections_of(path.read_text()) if path.exists() else {}
-    path.write_text(wrapped(page(args, before)))
+    path.write_text(wrap(page(args, before)))
     print(path)
     if failed:
         sys.exit(f"These sections are not complete: {', '.join(failed)}.")

@@ -1,6 +1,6 @@
-"""The plots of docs/performance.md, each as PNG and as SVG, drawn from measured figures. Needs matplotlib.
+"""The plots of docs/performance.md, each as PNG and SVG, drawn from measured figures. Needs matplotlib.
 
-Called by performance.py; a series has one colour in all plots.
+Called by performance.py; a series has the same colour in all plots.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ STYLE: Final[dict[Any, Any]] = {
 
 
 def save(figure: Figure, folder: Path, name: str) -> None:
-    """Write both files."""
+    """Write the figure as PNG and SVG."""
     folder.mkdir(parents=True, exist_ok=True)
     figure.savefig(folder / f"{name}.png", dpi=144, metadata={"Software": None})
     figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
@@ -43,11 +43,11 @@ def save(figure: Figure, folder: Path, name: str) -> None:
 
 
 def by_documents(panels: Mapping[str, Panel], what: str, folder: Path, name: str) -> None:
-    """A figure over the number of documents, both axes logarithmic, a panel a shape.
+    """A figure over the number of documents, on logarithmic axes, with one panel per shape.
 
     Args:
-        panels: by title, the series.
-        what: the vertical axis.
+        panels: series by title.
+        what: label of the vertical axis.
         folder, name: of the files.
     """
     with plt.rc_context(STYLE):
@@ -65,11 +65,11 @@ def by_documents(panels: Mapping[str, Panel], what: str, folder: Path, name: str
 
 
 def bars(panels: Mapping[str, Mapping[str, Mapping[str, float]]], what: str, folder: Path, name: str) -> None:
-    """A figure of bars in groups, a panel with an axis of its own for each model.
+    """A figure of grouped bars, with one panel per model, each with its own axis.
 
     Args:
-        panels: by title, by group, the series.
-        what: the vertical axis.
+        panels: series by title and group.
+        what: label of the vertical axis.
         folder, name: of the files.
     """
     with plt.rc_context(STYLE):

@@ -1,26 +1,27 @@
-"""How well `mini` finds, reads and abstains, and how fast it is, for the tables and plot of docs/mini.md and README.md.
+"""Measures how well `mini` finds, reads and abstains, and how fast it is, for docs/mini.md and README.md.
 
-    python benchmarks/quality.py --data ../shared/data                       # what is not measured yet, then write
-    python benchmarks/quality.py --data ../shared/data --only squad speed    # these again, then write
-    python benchmarks/quality.py --data ../shared/data --written             # write from what was measured
+    python benchmarks/quality.py --data ../shared/data                       # measure what is missing, then write
+    python benchmarks/quality.py --data ../shared/data --only squad speed    # measure these again, then write
+    python benchmarks/quality.py --data ../shared/data --written             # write from saved figures
 
-It needs the extra `dev`. Each part is a file in `--out`, measured again if it is named by `--only`, or if the model's
-files, `--questions` or `--seed` changed; so after an interruption the part in progress starts again, and no other. With
-`--questions 40` at most so many are asked of each kind, and the tables are printed; `--written` still writes them.
+Needs the extra `dev`. Each part is a file in `--out`, measured again if `--only` names it or if the model's files,
+`--questions` or `--seed` changed; after an interruption only the part in progress starts over. `--questions 40` asks at
+most 40 of each kind and prints the tables; `--written` still writes them.
 
-- squad: all questions of `squad_val`, with its 402 paragraphs in a bank, beside codes alone and BM25.
+- squad: all questions of `squad_val`, with its 402 paragraphs in a bank, compared with codes alone and BM25.
 - given: the same questions, with only the right paragraph selected.
-- many: 6,400 questions of `squad_val` and `squad_train_part` among 7,846 paragraphs: those of both and of Wikipedia. They
-  are found for all, and read for the first 500.
-- wikinews: 130 questions as a person would type them over 43 articles; 30 have no answer there. The wrong answers are
-  listed in `wikinews-wrong.json`, to be read.
+- many: 6,400 questions of `squad_val` and `squad_train_part` over 7,846 paragraphs of both and of Wikipedia. Finding is
+  measured on all of them, reading on the first 500.
+- wikinews: 130 questions as a person would type them, over 43 articles; 30 have no answer there. Wrong answers are
+  listed in `wikinews-wrong.json` for inspection.
 - missing: 300 questions without the paragraph that answers them, and without the sentence.
 - forms: 300 questions without question mark or articles, in capitals, in lower case; always answered.
-- speed: single questions, one after another, with their files there. On an otherwise idle machine, like the next.
-- newswire: size and speed with 19,043 articles of Reuters, and the scan of a million chunks, copies of theirs. Codes
-  are drawn at random, which weigh and take as much as the true ones.
-- writing: answers written by a chat LM (`--base`), beside the extracted ones; only if it is named. `writing.txt` has the
-  first 30, to be read.
+- speed: single questions, one after another, with their files available. Like the next part, needs an otherwise idle
+  machine.
+- newswire: size and speed with 19,043 Reuters articles, and a scan of a million chunks, copies of theirs. Codes are
+  random, which changes neither size nor speed.
+- writing: answers written by a chat LM (`--base`), compared with the extracted ones; only if named. The first 30 are in
+  `writing.txt` for inspection.
 """
 
 import argparse
@@ -47,7 +48,7 @@ from measuring import seconds_of
 from quality_written import ALL
 from rich.progress import track
 from text_codec import bytes_of
-from wording import measured
+from wording import load_or_measure
 
 from mbc_engine import (
     AskOptions,
@@ -68,7 +69,7 @@ Row = dict[str, Any]
 
 BATCH: Final = 32
 SOURCES: Final = 5
-TOP: Final = 32  # chunks that are sure to be of five documents
+TOP: Final = 32  # enough chunks to cover five documents
 ASKED_OF_MANY, READ_OF_MANY, PARAGRAPHS_OF_MANY = 6400, 500, 7846
 ALTERED, TIMED, WRITTEN = 300, 50, 150  # questions
 MILLION: Final = 1_000_000
@@ -82,14 +83,14 @@ FORMS: Final[Mapping[str, Callable[[str], str]]] = {
 
 
 class Question(NamedTuple):
-    """A question, the answers that count as right, and the name of the file that has them; None if none has."""
+    """A question, its gold answers, and the name of the file that contains them, or None if none does."""
 
     question: str
     golds: tuple[str, ...]
     source: str | None
 
 
-class Asked(NamedTuple):
+class QASet(NamedTuple):
     """Documents by file name, questions about them, and a memory of the documents."""
 
     texts: dict[str, str]
@@ -99,23 +100,23 @@ class Asked(NamedTuple):
 
 @dataclass
 class Setup:
-    """What the parts share: the model, the data, and two sets of questions with their banks, made when they are needed."""
+    """What the parts share: the model, the data, and two sets of questions with their banks, created on first use."""
 
     model: RetrieverReader
     data: Path
     folder: Path
-    most: int = ALL
+    limit: int = ALL
     seed: int = 0
     chunks: int = MILLION
     base: str | None = None
     out: Path = Path()
 
-    def sample(self, questions: Sequence[Question], most: int = ALL) -> list[Question]:
-        most = min(most, self.most)
-        return list(questions) if len(questions) <= most else random.Random(self.seed).sample(questions, most)
+    def sample(self, questions: Sequence[Question], limit: int = ALL) -> list[Question]:
+        limit = min(limit, self.limit)
+        return list(questions) if len(questions) <= limit else random.Random(self.seed).sample(questions, limit)
 
     def remember(self, name: str, texts: Mapping[str, str], *, keeps_text: bool = True) -> Memory:
-        """A memory of texts in files of these names."""
+        """A memory of texts, written to files with these names."""
         folder, memory = self.folder / name, Memory(self.folder / f"{name}.mbc", self.model)
         folder.mkdir()
         for file, text in texts.items():
@@ -128,18 +129,18 @@ class Setup:
         return [one for name in names for one in load_examples(str(self.data / "qa" / f"{name}.jsonl.xz"))]
 
     @cached_property
-    def squad(self) -> Asked:
+    def squad(self) -> QASet:
         texts, questions = by_file(self.examples("squad_val"))
-        return Asked(texts, questions, self.remember("squad", texts))
+        return QASet(texts, questions, self.remember("squad", texts))
 
     @cached_property
-    def wikinews(self) -> Asked:
+    def wikinews(self) -> QASet:
         lines = (self.data / "qa" / "wikinews_questions.jsonl").read_text(encoding="utf-8").splitlines()
         rows = map(json.loads, lines)
         questions = [Question(row["question"], tuple(row["answers"]), row["file"]) for row in rows]
         files = sorted((self.data / "news" / "wikinews").iterdir())
         texts = {file.name: file.read_text(encoding="utf-8") for file in files}
-        return Asked(texts, questions, self.remember("wikinews", texts))
+        return QASet(texts, questions, self.remember("wikinews", texts))
 
 
 def by_file(examples: Sequence[QAExample]) -> tuple[dict[str, str], list[Question]]:
@@ -150,13 +151,13 @@ def by_file(examples: Sequence[QAExample]) -> tuple[dict[str, str], list[Questio
 
 
 def batches(questions: Sequence[Question], what: str) -> Iterator[list[int]]:
-    """Places of questions of about one length, while a bar shows how far it is."""
+    """Indices of questions of similar length, with a progress bar."""
     order = sorted(range(len(questions)), key=lambda place: len(questions[place].question))
     yield from track([order[start : start + BATCH] for start in range(0, len(order), BATCH)], what)
 
 
 def ask(memory: Memory, questions: Sequence[Question], what: str, **options: Any) -> list[Row]:
-    """A row a question, in their order, asked in batches."""
+    """One row per question, in order, asked in batches."""
     rows: list[Row] = [{} for _ in questions]
     for places in batches(questions, what):
         for place, row in zip(places, replies(memory, [questions[place] for place in places], **options), strict=True):
@@ -165,7 +166,7 @@ def ask(memory: Memory, questions: Sequence[Question], what: str, **options: Any
 
 
 def replies(memory: Memory, questions: Sequence[Question], **options: Any) -> list[Row]:
-    """The answers, even if they are withheld by default, with their scores, and the ranks of the right sources."""
+    """Answers, including those withheld by default, with their scores and the ranks of the right sources."""
     usual = memory.ask([one.question for one in questions], sources=SOURCES, **options)
     withheld = [one.question for one, own in zip(questions, usual, strict=True) if own.text is None]
     likeliest = iter(memory.ask(withheld, **options | {"min_confidence": 0}) if withheld else [])
@@ -187,7 +188,7 @@ def rank_of(name: str | None, names: Sequence[str]) -> int | None:
 
 
 def scores(text: str, golds: Sequence[str]) -> Row:
-    """EM and F1 against the best gold answer, and the shortest; of a question without answer, 0."""
+    """EM and F1 against the best gold answer, and against the shortest; 0 for a question without an answer."""
     own = {kind: compare(text, golds, kind) if golds else None for kind in ("any", "shortest")}
     return {
         f"{measure}, {kind}": float(getattr(match, field)) if match else 0.0
@@ -197,7 +198,7 @@ def scores(text: str, golds: Sequence[str]) -> Row:
 
 
 def find(memory: Memory, model: RetrieverReader, questions: Sequence[Question], what: str) -> list[int | None]:
-    """The rank of each question's source among five, before anything is read."""
+    """The rank of each question's source among the first five, before reading."""
     ranks: list[int | None] = [None] * len(questions)
     with MemoryBank.open(memory.paths[0], read_only=True) as bank, bank.snapshot():
         scope = model.scope(bank)
@@ -211,7 +212,7 @@ def find(memory: Memory, model: RetrieverReader, questions: Sequence[Question], 
 
 
 def bm25(texts: Mapping[str, str], questions: Sequence[Question]) -> list[int | None]:
-    """The same by BM25 on the full texts, with stems and without stop words (Robertson and Zaragoza, 2009)."""
+    """The same by BM25 over the full texts, with stemming and without stop words (Robertson and Zaragoza, 2009)."""
     options = {"stopwords": "en", "stemmer": Stemmer.Stemmer("english"), "return_ids": False, "show_progress": False}
     index, names = bm25s.BM25(), list(texts)
     index.index(bm25s.tokenize(list(texts.values()), **options), show_progress=False)
@@ -223,7 +224,7 @@ def bm25(texts: Mapping[str, str], questions: Sequence[Question]) -> list[int | 
     return ranks
 
 
-def joined(rows: Sequence[Row], **columns: Sequence[Any]) -> list[Row]:
+def with_columns(rows: Sequence[Row], **columns: Sequence[Any]) -> list[Row]:
     return [row | {name: column[place] for name, column in columns.items()} for place, row in enumerate(rows)]
 
 
@@ -235,7 +236,7 @@ def squad(setup: Setup) -> Row:
     rows = ask(memory, questions, "squad: answered")
     return {
         "documents": len(texts),
-        "rows": joined(rows, found=found, codes=codes, bm25=bm25(texts, questions)),
+        "rows": with_columns(rows, found=found, codes=codes, bm25=bm25(texts, questions)),
     }
 
 
@@ -274,14 +275,14 @@ def many(setup: Setup) -> Row:
 def wikinews(setup: Setup) -> Row:
     texts, questions, memory = setup.wikinews
     questions = setup.sample(questions)
-    rows = joined(ask(memory, questions, "wikinews: answered"), bm25=bm25(texts, questions))
+    rows = with_columns(ask(memory, questions, "wikinews: answered"), bm25=bm25(texts, questions))
     wrong = [row for row in rows if (row["is_given"] and not row["EM, any"]) or (row["golds"] and not row["is_given"])]
     (setup.out / "wikinews-wrong.json").write_text(json.dumps(wrong, indent=1) + "\n", encoding="utf-8")
     return {"documents": len(texts), "rows": rows}
 
 
 def missing(setup: Setup) -> Row:
-    """A question each of some paragraphs, asked without the paragraph; then of a bank without these sentences."""
+    """Ask one question per paragraph without that paragraph, then without the sentences that answer it."""
     texts, questions, memory = setup.squad
     shuffled = random.Random(setup.seed).sample(questions, len(questions))
     one_each = {question.source: question for question in shuffled}.values()
@@ -300,7 +301,7 @@ def missing(setup: Setup) -> Row:
 
 
 def without_answer(text: str, golds: Sequence[str]) -> str:
-    """A paragraph without the sentences that have one of these answers."""
+    """A paragraph without the sentences that contain one of these answers."""
     sentences = [text[start:end] for start, end in split_sentences(text)]
     return " ".join(sentence for sentence in sentences if not any(gold in sentence for gold in golds))
 
@@ -321,18 +322,18 @@ def forms(setup: Setup) -> Row:
         form: [normalize(row["answer"]) == own for row, own in zip(rows, usual, strict=True)]
         for form, rows in found.items()
     }
-    return {"rows": {form: joined(rows, same=same[form]) for form, rows in found.items()}}
+    return {"rows": {form: with_columns(rows, same=same[form]) for form, rows in found.items()}}
 
 
 def speed(setup: Setup) -> Row:
     return {
-        name: each_timed(lambda text, own=own: own.memory.ask([text]), setup.sample(own.questions, TIMED))
+        name: time_each(lambda text, own=own: own.memory.ask([text]), setup.sample(own.questions, TIMED))
         for name, own in (("squad", setup.squad), ("wikinews", setup.wikinews))
     }
 
 
-def each_timed(answer: Callable[[str], object], questions: Sequence[Question]) -> list[float]:
-    """Seconds of each question, the first of which is asked once before."""
+def time_each(answer: Callable[[str], object], questions: Sequence[Question]) -> list[float]:
+    """Seconds per question, after asking the first one as a warm-up."""
     answer(questions[0].question)
     return [seconds_of(lambda text=one.question: answer(text))[1] for one in questions]
 
@@ -341,7 +342,7 @@ def newswire(setup: Setup) -> Row:
     questions = setup.sample(setup.squad.questions, TIMED)
     with lzma.open(setup.data / "news" / "reuters21578.jsonl.xz", "rt", encoding="utf-8") as file:
         articles = [f"{row['title']}\n\n{row['text']}" for row in map(json.loads, file)]
-    articles = articles[: 10 * setup.most]
+    articles = articles[: 10 * setup.limit]
     with open_bank(setup.model, setup.folder / "newswire.mbc") as bank:
         bank.put(list(documents(setup.model, articles)))
         bank.compact()
@@ -352,13 +353,13 @@ def newswire(setup: Setup) -> Row:
             "bytes": bytes_of(bank),
             "files": sum(len(text.encode()) for text in articles) / bank.totals().chunks,
             "smaller from": smaller_from(setup),
-            "seconds": each_timed(lambda text: memory.ask([text]), questions),
+            "seconds": time_each(lambda text: memory.ask([text]), questions),
         }
         return found | scan(setup, bank, questions[:20])
 
 
 def documents(model: RetrieverReader, texts: Iterable[str]) -> Iterator[StoredDocument]:
-    """Texts with codes drawn at random."""
+    """Texts with random codes."""
     shape, random_codes = model.code_shape, np.random.default_rng(0)
     for number, text in enumerate(texts):
         if chunks := model.chunker.chunks(text):
@@ -376,7 +377,7 @@ def scan(setup: Setup, bank: MemoryBank, questions: Sequence[Question]) -> Row:
                 many.put([copy_of(own, number) for own in some])
         with many.snapshot():
             scope = setup.model.scope(many)
-            seconds = each_timed(lambda text: setup.model.find([text], scope, top=TOP), questions)
+            seconds = time_each(lambda text: setup.model.find([text], scope, top=TOP), questions)
         return {"scanned": many.totals().chunks, "scan": seconds}
 
 
@@ -390,7 +391,7 @@ def digest_of(text: str) -> str:
 
 
 def smaller_from(setup: Setup) -> int | None:
-    """From how many paragraphs on a bank is smaller than their files."""
+    """The number of paragraphs from which a bank is smaller than their files."""
     file_bytes, smallest = 0, None
     with open_bank(setup.model, setup.folder / "growing.mbc") as bank:
         for number, document in enumerate(documents(setup.model, setup.squad.texts.values()), 1):
@@ -426,7 +427,7 @@ def writing(setup: Setup) -> Row:
 
 
 def is_in(answer: str, text: str) -> bool:
-    """Whether an answer stands in a text, word for word after SQuAD's normalisation."""
+    """Whether a text contains an answer, word for word after SQuAD's normalisation."""
     return f" {normalize(answer)} " in f" {normalize(text)} "
 
 
@@ -437,7 +438,7 @@ ONLY_IF_NAMED: Final = {"writing"}
 
 
 def fingerprint(folder: Path) -> str:
-    """Of all files of a model."""
+    """A hash of all files of a model."""
     digest = hashlib.sha256()
     for file in sorted(path for path in folder.rglob("*") if path.is_file()):
         digest.update(file.read_bytes())
@@ -445,7 +446,7 @@ def fingerprint(folder: Path) -> str:
 
 
 def measure(args: argparse.Namespace, names: Sequence[str]) -> None:
-    """Measure the parts that are named, or else those that are not there as they would be now."""
+    """Measure the named parts, or else those that are missing or out of date."""
     model = load_model(args.model)
     assert isinstance(model, RetrieverReader)
     assert model.folder is not None
@@ -457,8 +458,8 @@ def measure(args: argparse.Namespace, names: Sequence[str]) -> None:
             path = args.out / f"{name}.json"
             if names or not path.exists() or json.loads(path.read_text(encoding="utf-8"))["key"] != key:
                 found, seconds = seconds_of(lambda part=PARTS[name]: part(setup))
-                under = {"key": key, "threads": args.threads, "took": seconds, **conditions()}
-                measured(path, lambda: under | found)  # noqa: B023  # called at once
+                environment = {"key": key, "threads": args.threads, "took": seconds, **conditions()}
+                load_or_measure(path, lambda: environment | found)  # noqa: B023  # called at once
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The tables and the plot made of what quality.py measured, and the pages that they are written into."""
+"""The tables and the plot of what quality.py measured, and the pages they are written to."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,18 +14,18 @@ from mbc_engine.evaluation.statistics import interval
 
 Row = dict[str, Any]
 Parts = Mapping[str, Any]
-Value = str | Callable[[Row], Any]  # a column, or what is made of a row
+Value = str | Callable[[Row], Any]  # a column, or a function of a row
 
 DOCS: Final = Path(__file__).resolve().parents[1] / "docs"
 END: Final = "<!-- end of what it writes -->"
 ALL: Final = 10_000  # questions at most
 BINS: Final = 10
-WANTED: Final = 0.8  # the share of answerable questions that should be answered
+ANSWER_RATE: Final = 0.8  # the share of answerable questions that should be answered
 SCORES: Final = tuple(f"{measure}, {golds}" for golds in ("any", "shortest") for measure in ("EM", "F1"))
 
 
 def write(parts: Parts) -> None:
-    """Write the tables into their pages, and the plot."""
+    """Write the tables to their pages, and draw the plot."""
     begin = "<!-- {} written by python benchmarks/quality.py -->"
     for page, name, lines in (
         (DOCS / "mini.md", "targets,", targets(parts)),
@@ -46,21 +46,21 @@ def share(rows: Sequence[Row], value: Value) -> str:
     return f"{100 * mean(value_of(row, value) for row in rows):.1f}" if rows else ""
 
 
-def precise(rows: Sequence[Row], value: Value) -> str:
-    """The same and half the width of its 95% interval, of questions drawn with all others about their documents."""
+def with_interval(rows: Sequence[Row], value: Value) -> str:
+    """The same with half the width of its 95% interval, from resampling documents with all their questions."""
     if not rows:
         return ""
     own = interval([value_of(row, value) for row in rows], [row["source"] or row["question"] for row in rows])
     return f"{100 * own.value:.1f} ± {50 * (own.high - own.low):.1f}"
 
 
-def found(rows: Sequence[Row], column: str, shown: Callable[[Sequence[Row], Value], str] = precise) -> str:
+def found(rows: Sequence[Row], column: str, shown: Callable[[Sequence[Row], Value], str] = with_interval) -> str:
     """How often the right document is first / among five."""
     return f"{shown(rows, lambda row: row[column] == 0)} / {shown(rows, lambda row: row[column] is not None)}"
 
 
 def milliseconds(seconds: Sequence[float]) -> str:
-    """Their median."""
+    """The median."""
     return f"{1000 * median(seconds):,.0f} ms"
 
 
@@ -69,13 +69,13 @@ def is_right(row: Row) -> bool:
 
 
 def by_answerable(parts: Parts) -> tuple[list[Row], list[Row]]:
-    """The typed questions with an answer, and without."""
+    """The typed questions with an answer, and those without."""
     rows = parts["wikinews"]["rows"]
     return [row for row in rows if row["golds"]], [row for row in rows if not row["golds"]]
 
 
 def targets(parts: Parts, *, goals: bool = True) -> Iterator[str]:
-    """What matters most, beside BM25 and, with `goals`, what it should be."""
+    """The main figures, next to BM25's and, with `goals`, to their targets."""
     squad, many, newswire = parts["squad"], parts["many"], parts["newswire"]
     typed, others = by_answerable(parts)
     given = parts["given"]["rows"]
@@ -174,7 +174,7 @@ def reading_table(parts: Parts) -> Iterator[str]:
     yield from table(
         ["%, every question answered", *(f"{own} gold" for own in SCORES)],
         [
-            [title, *(precise(rows, own) for own in SCORES)]
+            [title, *(with_interval(rows, own) for own in SCORES)]
             for title, rows in (
                 ("the right paragraph given", given),
                 (f"{squad['documents']} paragraphs in the bank", squad["rows"]),
@@ -203,12 +203,12 @@ def typed_table(parts: Parts) -> Iterator[str]:
         ("right, if every question is answered", typed, "EM, any"),
         (f"answered, of {len(others)} without an answer", others, "is_given"),
     ]
-    yield from table(["", "%"], [[title, precise(rows, value)] for title, rows, value in values])
+    yield from table(["", "%"], [[title, with_interval(rows, value)] for title, rows, value in values])
 
 
 def confidence_table(parts: Parts) -> Iterator[str]:
     squad, missing = parts["squad"]["rows"], parts["missing"]
-    sure, right = probabilities(squad)
+    confidences, correct = probabilities(squad)
     yield "### Confidence"
     yield ""
     yield (
@@ -216,17 +216,17 @@ def confidence_table(parts: Parts) -> Iterator[str]:
         f"{len(missing['paragraph'])} are still answered where the right paragraph is missing, or has lost the sentences "
         "with the answer."
     )
-    least = float(np.quantile(sure, 1 - WANTED))
+    least = float(np.quantile(confidences, 1 - ANSWER_RATE))
     ways: list[tuple[str, Callable[[Row], bool]]] = [
         ("by default", lambda row: row["is_given"]),
-        (f"from a confidence of {least:.2f}, which answers {WANTED:.0%}", lambda row: row["probability"] >= least),
+        (f"from a confidence of {least:.2f}, which answers {ANSWER_RATE:.0%}", lambda row: row["probability"] >= least),
     ]
     rows = [
         [
             title,
-            precise(squad, is_answered),
-            precise([row for row in squad if is_answered(row)], "EM, any"),
-            *(precise(missing[own], is_answered) for own in ("paragraph", "sentence")),
+            with_interval(squad, is_answered),
+            with_interval([row for row in squad if is_answered(row)], "EM, any"),
+            *(with_interval(missing[own], is_answered) for own in ("paragraph", "sentence")),
         ]
         for title, is_answered in ways
     ]
@@ -238,10 +238,11 @@ def confidence_table(parts: Parts) -> Iterator[str]:
         "sentence missing: answered",
     ]
     yield from table(head, rows)
-    area = area_under_curve(sure, right)
+    area = area_under_curve(confidences, correct)
     yield (
-        f"Expected calibration error (ECE) {100 * calibration_error(sure, right):.1f}%, in {BINS} bins of equal width. AUC, "
-        f"how often a right answer gets more confidence than a wrong one: {'none' if area is None else f'{area:.3f}'}."
+        f"Expected calibration error (ECE) {100 * calibration_error(confidences, correct):.1f}%, in {BINS} bins of "
+        "equal width. AUC, how often a right answer gets more confidence than a wrong one: "
+        f"{'none' if area is None else f'{area:.3f}'}."
     )
     yield from plot("confidence", "Confidence against the share that is right; precision against the share answered")
 
@@ -251,31 +252,31 @@ def probabilities(rows: Sequence[Row]) -> tuple[NDArray[np.float64], NDArray[np.
     return np.array([row["probability"] for row in rows]), np.array([row["EM, any"] == 1 for row in rows])
 
 
-def bins(sure: NDArray[np.float64]) -> list[NDArray[np.int64]]:
-    """The places of answers by their confidence, in bins of equal width."""
-    numbers = np.minimum((sure * BINS).astype(int), BINS - 1)
+def bins(confidences: NDArray[np.float64]) -> list[NDArray[np.int64]]:
+    """Indices of answers by confidence, in bins of equal width."""
+    numbers = np.minimum((confidences * BINS).astype(int), BINS - 1)
     return [np.flatnonzero(numbers == number) for number in range(BINS)]
 
 
-def calibration_error(sure: NDArray[np.float64], right: NDArray[np.bool_]) -> float:
-    """By how much a bin's mean confidence is off the share that is right in it, the mean over all answers."""
-    return sum(abs(float(sure[own].sum() - right[own].sum())) for own in bins(sure)) / len(sure)
+def calibration_error(confidences: NDArray[np.float64], correct: NDArray[np.bool_]) -> float:
+    """The gap between a bin's mean confidence and its share of right answers, averaged over all answers."""
+    return sum(abs(float(confidences[own].sum() - correct[own].sum())) for own in bins(confidences)) / len(confidences)
 
 
-def area_under_curve(sure: NDArray[np.float64], right: NDArray[np.bool_]) -> float | None:
-    """How often a right answer has more confidence than a wrong one; equal ones count half."""
-    if right.all() or not right.any():
+def area_under_curve(confidences: NDArray[np.float64], correct: NDArray[np.bool_]) -> float | None:
+    """How often a right answer has more confidence than a wrong one; ties count half."""
+    if correct.all() or not correct.any():
         return None
-    yes, no = sure[right][:, None], sure[~right][None]
+    yes, no = confidences[correct][:, None], confidences[~correct][None]
     return float((yes > no).mean() + 0.5 * (yes == no).mean())
 
 
 def precision_curve(
-    sure: NDArray[np.float64], right: NDArray[np.bool_]
+    confidences: NDArray[np.float64], correct: NDArray[np.bool_]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The shares answered, the surest first, and how many of these are right."""
-    answered = np.arange(1, len(sure) + 1)
-    return answered / len(sure), np.cumsum(right[np.argsort(-sure, kind="stable")]) / answered
+    """The shares answered, most confident first, and the share of these that is right."""
+    answered = np.arange(1, len(confidences) + 1)
+    return answered / len(confidences), np.cumsum(correct[np.argsort(-confidences, kind="stable")]) / answered
 
 
 def forms_table(forms: Mapping[str, Sequence[Row]]) -> Iterator[str]:
@@ -285,7 +286,7 @@ def forms_table(forms: Mapping[str, Sequence[Row]]) -> Iterator[str]:
     yield f"{count} questions written differently, every one answered."
     yield from table(
         ["%", "the same answer", "EM, any gold"],
-        [[form, precise(rows, "same"), precise(rows, "EM, any")] for form, rows in forms.items()],
+        [[form, with_interval(rows, "same"), with_interval(rows, "EM, any")] for form, rows in forms.items()],
     )
 
 
@@ -332,14 +333,14 @@ def writing_table(found: Parts) -> Iterator[str]:
 
 
 def draw(rows: Sequence[Row]) -> None:
-    """The plot: reliability, and precision by how many are answered."""
-    sure, right = probabilities(rows)
+    """Draw the reliability diagram, and precision against the share answered."""
+    confidences, correct = probabilities(rows)
     plt, colour = plots.plt, plots.COLOURS["flat"]
     with plt.rc_context(plots.STYLE):
         figure, (reliable, precision) = plt.subplots(1, 2, figsize=(7.2, 3.4), layout="constrained")
-        own = [places for places in bins(sure) if len(places)]
-        middles = [100 * float(sure[places].mean()) for places in own]
-        values = [interval(right[places], [rows[place]["source"] for place in places]) for places in own]
+        own = [places for places in bins(confidences) if len(places)]
+        middles = [100 * float(confidences[places].mean()) for places in own]
+        values = [interval(correct[places], [rows[place]["source"] for place in places]) for places in own]
         heights = [100 * value.value for value in values]
         errors = [
             [100 * (value.value - value.low) for value in values],
@@ -352,7 +353,7 @@ def draw(rows: Sequence[Row]) -> None:
         reliable.set(
             xlabel="confidence, %", ylabel="right, % (with the number of answers)", xlim=(0, 100), ylim=(0, 100)
         )
-        answered, shares = precision_curve(sure, right)
+        answered, shares = precision_curve(confidences, correct)
         precision.plot(100 * answered, 100 * shares, color=colour)
         if given := [row["EM, any"] for row in rows if row["is_given"]]:
             default = 100 * len(given) / len(rows), 100 * mean(given)

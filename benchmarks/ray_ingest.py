@@ -1,12 +1,12 @@
-"""How many chunks a second an ingest on Ray memorises, by one actor and by two, against one process.
+"""Chunks per second that an ingest on Ray memorises, with one actor and with two, against a single process.
 
     python benchmarks/ray_ingest.py [--model mini] [--chunks 480] [--json]
 
-The same files of newswire stories go into a new bank each time, with one thread of torch for whatever encodes: by
-`ingest` in this process, and on a cluster of this machine by one actor and by two. All banks must be the same, byte by
-byte of their exports. *Rate* is that from the first commit to the last, when everything has started; *whole* is the
-time from the beginning to the end with the start of the actors and their models, but not that of Ray. *Efficiency* is
-the rate over that of one process times the actors: two need two cores that nobody else uses.
+The same files of newswire stories go into a new bank each time, with one torch thread per encoder: by `ingest` in this
+process, and on a cluster on this machine with one actor and with two. The banks' exports must be identical, byte for
+byte. *Rate* is measured from the first commit to the last, once everything has started; *whole* is the total time,
+including the start of the actors and their models, but not of Ray. *Efficiency* is the rate over that of one process
+times the number of actors: two need two cores that nothing else uses.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from typing import Any, Final
 import torch
 from keeping import conditions
 from shapes import DATA
-from wording import in_time, table
+from wording import format_seconds, table
 
 from mbc_engine import MBC, ingest, load_model, open_bank
 from mbc_engine.bank import MemoryBank, export
@@ -36,7 +36,7 @@ Result = dict[str, Any]
 
 
 def write_stories(folder: Path, model: MBC, chunks: int) -> None:
-    """Files of as many stories as make so many chunks."""
+    """Write one file per story, for `chunks` chunks in all."""
     with lzma.open(STORIES, "rt") as rows:
         for row in map(json.loads, rows):
             text = f"{row['title']}. {row['text']}"
@@ -46,8 +46,8 @@ def write_stories(folder: Path, model: MBC, chunks: int) -> None:
                 return
 
 
-def followed(events: Iterable[Event]) -> Result:
-    """How an ingest went."""
+def track_ingest(events: Iterable[Event]) -> Result:
+    """An ingest's total time, chunks and rate."""
     began, commits = time.perf_counter(), []
     for event in events:
         if isinstance(event, DocumentsIngested) and event.chunks > (commits[-1][1] if commits else 0):
@@ -57,7 +57,7 @@ def followed(events: Iterable[Event]) -> Result:
 
 
 def measure(name: str, chunks: int, folder: Path) -> dict[str, Result]:
-    """Each way after the other.
+    """Measure each way in turn.
 
     Raises:
         ValueError: two banks differ.
@@ -69,20 +69,20 @@ def measure(name: str, chunks: int, folder: Path) -> dict[str, Result]:
     write_stories(news, model, chunks)
     results, exports = {}, set()
 
-    def done(way: str, bank: MemoryBank, events: Iterator[Event]) -> None:
+    def run_ingest(way: str, bank: MemoryBank, events: Iterator[Event]) -> None:
         print(f"{way} ...", file=sys.stderr, flush=True)
-        results[way] = followed(events)
+        results[way] = track_ingest(events)
         exports.add(b"".join(export(bank)))
 
     with open_bank(model, folder / "serial.mbc") as bank:
-        done("one process", bank, ingest(model, bank, [news]))
+        run_ingest("one process", bank, ingest(model, bank, [news]))
     began = time.perf_counter()
     with connected():
         start = time.perf_counter() - began
         for number in (1, 2):
             way = f"{number} actor{'s' if number > 1 else ''}"
             with open_bank(model, folder / f"{number}.mbc") as bank:
-                done(way, bank, ingest(model, bank, [news], actors=Actors(number=number, chunks=32)))
+                run_ingest(way, bank, ingest(model, bank, [news], actors=Actors(number=number, chunks=32)))
             results[way] |= {
                 "start": start,
                 "efficiency": results[way]["rate"] / results["one process"]["rate"] / number,
@@ -93,30 +93,29 @@ def measure(name: str, chunks: int, folder: Path) -> dict[str, Result]:
 
 
 def main() -> None:
-    """Print a table, or JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="mini")
     parser.add_argument("--chunks", type=int, default=CHUNKS)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    under = conditions()
+    environment = conditions()
     with tempfile.TemporaryDirectory() as folder:
         results = measure(args.model, args.chunks, Path(folder))
     if args.json:
-        print(json.dumps(under | {"ways": results}, indent=1))
+        print(json.dumps(environment | {"ways": results}, indent=1))
         return
     rows = [
         [
             way,
             f"{own['rate']:.1f}",
-            in_time(own["whole"]),
+            format_seconds(own["whole"]),
             f"{own['efficiency']:.0%}" if "efficiency" in own else "",
         ]
         for way, own in results.items()
     ]
     print("\n".join(table(["way", "chunks/s", "whole", "efficiency"], rows)))
-    print(f"{results['one process']['chunks']} chunks; Ray started in {in_time(results['1 actor']['start'])}.")
-    print(f"{under['machine']}; {under['versions']}; load {under['load']}; {under['date']}.")
+    print(f"{results['one process']['chunks']} chunks; Ray started in {format_seconds(results['1 actor']['start'])}.")
+    print(f"{environment['machine']}; {environment['versions']}; load {environment['load']}; {environment['date']}.")
 
 
 if __name__ == "__main__":

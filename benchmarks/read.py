@@ -1,13 +1,13 @@
-"""What one question costs: the whole bank's vectors, as the released code reads them, against the bank's codes.
+"""The cost of one question: reading all of a bank's vectors, as the released code does, against reading its codes.
 
     python benchmarks/read.py [--largest 10000000] [--only flat routed] [--shapes distilgpt2]
 
-`dense` is the published way: look up the vectors of all codes, project keys and values of all of them in each block of
-the aggregator, attend. The others are ours, from a bank file: `flat` (the same result, from the bank's counts and the
+`dense` is the published way: look up the vectors of all codes, project them to keys and values in each block of the
+aggregator, attend. The others are ours, from a bank file: `flat` (the same result, from the bank's counts and the
 codebook's cached keys and values), `sources` (the scan that finds the flat read's documents), `hierarchical:256`,
-`routed`, and `scan` (the routed read's scores alone). Parts have the paper's shapes and random weights: a read takes as
-long whatever they say. Every figure is of a process of its own, one question at a time, on one thread, with files in
-the page cache. Banks are made once, and kept in the folder; those of ten million documents take minutes to make.
+`routed`, and `scan` (the routed read's scores alone). Parts have the paper's shapes and random weights, which do not
+change the time. Every figure comes from a new process, one question at a time, on one thread, with files in the page
+cache. Banks are created once and kept in the folder; those of ten million documents take minutes.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from mbc_engine.paper.memories import BankMemory, Router
 from mbc_engine.paper.reads import Reader, Reading, read
 
 FOLDER: Final = Path("build/performance")
-WIDTHS: Final = {"distilgpt2": 768, "llama2-7b": 4096, "smollm2-135m": 576}  # D, by the preset that has the rest
+WIDTHS: Final = {"distilgpt2": 768, "llama2-7b": 4096, "smollm2-135m": 576}  # D, by preset, which has the rest
 SHAPES: Final = ("distilgpt2", "llama2-7b")
 SEED: Final = 0
 
@@ -42,8 +42,8 @@ SIZES: Final = (200, 1_000, 1_665, 20_000, 100_000, 1_000_000, 10_000_000)
 SCAN_SIZES: Final = (1_000_000, 10_000_000)
 HIERARCHICAL: Final = "hierarchical:256"
 
-MEMORY_GB: Final = 14.0  # what a dense read may take
-SLICE: Final = 16_384  # rows projected at a time where all at once would take more than that
+MEMORY_GB: Final = 14.0  # limit for a dense read
+SLICE: Final = 16_384  # rows projected at a time if all at once would exceed it
 
 Result = dict[str, Any]
 Ask = Callable[[], Any]
@@ -52,19 +52,19 @@ Cell = tuple[str, str, int]  # shape, mode, documents
 
 @dataclass(frozen=True)
 class Parts:
-    """What reads need, of one shape, with random weights."""
+    """What reads need, for one shape, with random weights."""
 
-    book: Codebook
+    codebook: Codebook
     aggregator: Aggregator
     reader: Reader
     question: Tensor
 
 
-def form_of(name: str) -> banks.Form:
-    """The kind of bank that a shape's model writes: a chunk a document, no sources."""
+def bank_layout(name: str) -> banks.BankLayout:
+    """The bank of a shape's model: one chunk per document, no sources."""
     own = load_preset(name).model
     shape = CodeShape(own.tokens, own.codebook.levels, own.codebook.codes, own.codebook.per_position)
-    return banks.Form(name, shape, WIDTHS[name], chunks_per_document=1, keeps_origins=False)
+    return banks.BankLayout(name, shape, WIDTHS[name], chunks_per_document=1, keeps_origins=False)
 
 
 def make_parts(name: str) -> Parts:
@@ -72,65 +72,65 @@ def make_parts(name: str) -> Parts:
     torch.manual_seed(SEED)
     settings = load_preset(name).model
     own, dim = settings.aggregator, WIDTHS[name]
-    book = Codebook(
+    codebook = Codebook(
         settings.codebook.codes,
         dim,
         settings.tokens,
         levels=settings.codebook.levels,
         per_position=settings.codebook.per_position,
     )
-    book.books.normal_()
+    codebook.books.normal_()
     aggregator = Aggregator(dim, blocks=own.blocks, heads=own.heads, head_dim=own.head_dim, hidden=min(dim, own.hidden))
-    reader = Reader(aggregator, book, Router(dim), settings.routed_documents, settings.group_documents)
-    return Parts(book, aggregator, reader, torch.randn(1, settings.tokens, dim))
+    reader = Reader(aggregator, codebook, Router(dim), settings.routed_documents, settings.group_documents)
+    return Parts(codebook, aggregator, reader, torch.randn(1, settings.tokens, dim))
 
 
 def make_bank(name: str, documents: int, path: str) -> None:
-    """Make a bank under another name first: one whose making is interrupted is not taken for whole."""
+    """Create a bank under a temporary name first, so that an interrupted run leaves no incomplete one."""
     unfinished = Path(f"{path}.part")
     delete(unfinished)
-    banks.filled(unfinished, form_of(name), documents)
+    banks.fill_bank(unfinished, bank_layout(name), documents)
     unfinished.replace(path)
 
 
 def bank_of(name: str, documents: int, folder: Path) -> Path:
-    """The bank of a shape with so many documents, made when it is not there yet."""
+    """The bank of a shape and a number of documents, created if missing."""
     path = folder / "banks" / f"{name}-{documents}.mbc"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        in_a_new_process("read", "make_bank", name, documents, str(path))  # its memory is not the read's
+        in_a_new_process("read", "make_bank", name, documents, str(path))  # keeps its memory out of the measurement
     return path
 
 
 def small_bank(name: str) -> MemoryBank:
-    """Some documents that are read once before anything is measured."""
-    form = form_of(name)
-    books = np.zeros((form.shape.levels, form.shape.positions, form.shape.num_codes, form.dim), np.float32)
-    bank = MemoryBank.create(None, banks.signature(books), form.shape, form.dim, keeps_origins=False)
-    bank.put(next(banks.batches(form, 300, 300)))
+    """A bank of some documents for a warm-up read."""
+    layout = bank_layout(name)
+    codebooks = np.zeros((layout.shape.levels, layout.shape.positions, layout.shape.num_codes, layout.dim), np.float32)
+    bank = MemoryBank.create(None, banks.signature(codebooks), layout.shape, layout.dim, keeps_origins=False)
+    bank.put(next(banks.batches(layout, 300, 300)))
     return bank
 
 
 def dense(parts: Parts, bank: MemoryBank, *, in_slices: bool = False) -> Callable[[], Tensor]:
-    """The published read: the vectors of all codes, and in each block the keys and values of all of them."""
+    """The published read: the vectors of all codes, and in each block their keys and values."""
     codes = torch.from_numpy(np.concatenate([codes for codes, _ in bank.blocks()])[..., 0].astype(np.int64))
 
     def ask() -> Tensor:
-        rows = functional.embedding(codes, parts.book.books[0, 0]).flatten(0, 1).unsqueeze(0)
+        rows = functional.embedding(codes, parts.codebook.books[0, 0]).flatten(0, 1).unsqueeze(0)
         queries = parts.question
         for block in parts.aggregator.blocks:
             assert isinstance(block, AttentionBlock)
             attention = block.attention
             projected = project_in_slices(attention, rows) if in_slices else attention.project(rows)
             queries, _ = block(queries, projected, None)
-            del projected  # a block's keys and values go before the next one's come
+            del projected  # freed before the next block's are computed
         return queries
 
     return ask
 
 
 def project_in_slices(attention: CrossAttention, rows: Tensor) -> KeyValue:
-    """The same keys and values without a normalised copy of all rows beside them."""
+    """The same keys and values, without a normalised copy of all rows in memory."""
     shape = (1, rows.shape[1], attention.heads, attention.head_dim)
     key, value = torch.empty(shape), torch.empty(shape)
     for start in range(0, rows.shape[1], SLICE):
@@ -141,37 +141,37 @@ def project_in_slices(attention: CrossAttention, rows: Tensor) -> KeyValue:
 
 
 def dense_needs(name: str, documents: int) -> tuple[int, int]:
-    """Bytes that a dense read takes at least, all rows at once and in slices."""
+    """Minimum bytes of a dense read, with all rows at once and in slices."""
     settings = load_preset(name).model
     own, rows = settings.aggregator, documents * settings.tokens
     vectors, keys = 4 * rows * WIDTHS[name], 4 * rows * own.heads * own.head_dim
-    scores = 3 * 4 * rows * own.heads * settings.tokens  # as products, as scaled ones, as weights
-    attending = vectors + 3 * keys + scores  # the product wants the keys in another order, once more
+    scores = 3 * 4 * rows * own.heads * settings.tokens  # products, scaled products, weights
+    attending = vectors + 3 * keys + scores  # the product needs a reordered copy of the keys
     return max(attending, 2 * vectors + 2 * keys), attending
 
 
-def reading_of(mode: str, parts: Parts, bank: MemoryBank) -> Reading:
-    """What `model.read` does once it has the question's vectors."""
-    return read(mode, parts.reader, parts.question, BankMemory(bank, parts.book))
+def run_read(mode: str, parts: Parts, bank: MemoryBank) -> Reading:
+    """What `model.read` does after encoding the question."""
+    return read(mode, parts.reader, parts.question, BankMemory(bank, parts.codebook))
 
 
-def asking(mode: str) -> Callable[[Parts, MemoryBank], Ask]:
-    """A read of ours, without the sources unless the mode finds them on its way."""
+def make_read(mode: str) -> Callable[[Parts, MemoryBank], Ask]:
+    """One of our reads, without sources unless the mode finds them anyway."""
 
     def prepared(parts: Parts, bank: MemoryBank) -> Ask:
         def ask() -> Tensor:
             with bank.snapshot():
-                return reading_of(mode, parts, bank).modulation
+                return run_read(mode, parts, bank).modulation
 
         return ask
 
     return prepared
 
 
-def finding_sources(parts: Parts, bank: MemoryBank) -> Ask:
-    """What the flat read leaves for later."""
+def make_source_scan(parts: Parts, bank: MemoryBank) -> Ask:
+    """The scan for sources that the flat read defers."""
     with bank.snapshot():
-        reading = reading_of("flat", parts, bank)
+        reading = run_read("flat", parts, bank)
 
     def ask() -> None:
         with bank.snapshot():
@@ -180,13 +180,13 @@ def finding_sources(parts: Parts, bank: MemoryBank) -> Ask:
     return ask
 
 
-def scanning(parts: Parts, bank: MemoryBank) -> Ask:
-    """The score of every document, ranked by nobody."""
+def make_score_scan(parts: Parts, bank: MemoryBank) -> Ask:
+    """The score of every document, without ranking."""
 
     def ask() -> None:
         assert parts.reader.router is not None
         with bank.snapshot():
-            for _ in BankMemory(bank, parts.book).scores(parts.reader.router, parts.question):
+            for _ in BankMemory(bank, parts.codebook).scores(parts.reader.router, parts.question):
                 pass
 
     return ask
@@ -194,20 +194,20 @@ def scanning(parts: Parts, bank: MemoryBank) -> Ask:
 
 MODES: Final[dict[str, Callable[[Parts, MemoryBank], Ask]]] = {
     "dense": dense,
-    "flat": asking("flat"),
-    "sources": finding_sources,
-    HIERARCHICAL: asking(HIERARCHICAL),
-    "routed": asking("routed"),
-    "scan": scanning,
+    "flat": make_read("flat"),
+    "sources": make_source_scan,
+    HIERARCHICAL: make_read(HIERARCHICAL),
+    "routed": make_read("routed"),
+    "scan": make_score_scan,
 }
 
 
-def timed(ask: Ask, first: float, *, seconds: float = 4.0, most: int = 101) -> list[float]:
-    """Seconds of single runs after the first, at least three; what takes a minute is not repeated."""
+def time_runs(ask: Ask, first: float, *, seconds: float = 4.0, max_runs: int = 101) -> list[float]:
+    """Seconds of single runs after the first, at least three; a run of over a minute is not repeated."""
     if first > 60:
         return [first]
     times: list[float] = []
-    while len(times) < 3 or (sum(times) < seconds and len(times) < most):
+    while len(times) < 3 or (sum(times) < seconds and len(times) < max_runs):
         times.append(seconds_of(ask)[1])
     return times
 
@@ -217,9 +217,9 @@ def measure(name: str, mode: str, documents: int, folder: str, memory_gb: float 
     """Measure one cell in this process.
 
     Returns:
-        `seconds` (the median of `runs`), `least`, `grown` (bytes of memory); of a dense read also `in_slices`, and
-        `difference`, the largest from the flat read, and `change`, the largest that the read makes to the question.
-        Or `skipped`, a reason.
+        `seconds` (the median of `runs`), `least`, `grown` (bytes of memory); for a dense read also `in_slices`,
+        `difference` (the largest from the flat read) and `change` (the largest that the read makes to the question). Or
+        `skipped`, a reason.
     """
     torch.set_num_threads(1)
     path = bank_of(name, documents, Path(folder))
@@ -232,15 +232,15 @@ def measure(name: str, mode: str, documents: int, folder: str, memory_gb: float 
     with MemoryBank.open(path, read_only=True) as bank:
         parts = make_parts(name)
         with small_bank(name) as small:
-            MODES[mode](parts, small)()  # what torch and numpy take on first use is not the read's
+            MODES[mode](parts, small)()  # keeps one-time allocations of torch and numpy out of the measurement
         ask = dense(parts, bank, in_slices=in_slices) if mode == "dense" else MODES[mode](parts, bank)
         result, grown, first = growth_of(ask)
-        times = timed(ask, first)
+        times = time_runs(ask, first)
         found = {"seconds": statistics.median(times), "least": min(times), "runs": len(times), "grown": grown}
         if mode != "dense":
             return found
         with bank.snapshot():
-            difference = (reading_of("flat", parts, bank).modulation - result).abs().max()
+            difference = (run_read("flat", parts, bank).modulation - result).abs().max()
     return found | {
         "in_slices": in_slices,
         "difference": float(difference),
@@ -252,7 +252,7 @@ def measure(name: str, mode: str, documents: int, folder: str, memory_gb: float 
 def measure_growth(name: str, folder: str, sizes: Sequence[int] = GROWTH) -> Result:
     """How much longer the flat read of a large bank takes than that of a small one.
 
-    The two take turns in one process, so that whatever else the machine does meets both.
+    The two alternate in one process, so that other load on the machine affects both.
 
     Returns:
         `small`, `large`: median seconds; `ratio`; `sizes`; `runs`.
@@ -293,7 +293,7 @@ def scan_plan(largest: int = SCAN_SIZES[-1]) -> list[Cell]:
 
 
 def lines_of(cells: Iterable[tuple[Cell, Result]]) -> Iterator[str]:
-    """A line for each cell, and the ratio to the dense read of what was measured before at the same size."""
+    """One line per cell; for a dense read with its ratio to the flat read of the same size, if measured before."""
     seconds: dict[Cell, float] = {}
     for (name, mode, size), found in cells:
         line = f"  {name:11} {mode:17} {size:>10,}"
@@ -313,7 +313,6 @@ def lines_of(cells: Iterable[tuple[Cell, Result]]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Print all figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where banks are kept (default %(default)s)")
     parser.add_argument("--largest", type=int, default=SIZES[-1], help="documents of the largest bank")

@@ -1,4 +1,4 @@
-"""What docs/performance.md says of reads and of the routed scan, with its plots."""
+"""The sections of docs/performance.md on reads and on the routed scan, with their plots."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -6,9 +6,9 @@ from typing import Final
 
 import read
 from keeping import Result
-from wording import LEAST_GROWTH, in_bytes, in_time, plot, table, times
+from wording import MIN_GROWTH, format_bytes, format_ratio, format_seconds, plot, table
 
-WANTED_GROWTH: Final = 1.2
+GOAL_GROWTH: Final = 1.2
 TITLES: Final = {
     "distilgpt2": "DistilGPT2's shape",
     "llama2-7b": "LLaMA-2-7B's shape",
@@ -17,12 +17,12 @@ TITLES: Final = {
 
 
 def cells_of(found: dict[str, Result], name: str) -> dict[tuple[str, int], Result]:
-    """The cells of a shape by read and documents."""
+    """A shape's cells by read mode and documents."""
     split = {tuple(step.split()): result for step, result in found.items()}
     return {(key[1], int(key[2])): own for key, own in split.items() if key[0] == name and len(key) == 3}
 
 
-def read_written(found: dict[str, Result]) -> Iterator[str]:
+def render_reads(found: dict[str, Result]) -> Iterator[str]:
     """The section on reads."""
     yield (
         "One question, already encoded, against a bank of N documents of one chunk. *Dense* is what the published "
@@ -38,41 +38,41 @@ def read_written(found: dict[str, Result]) -> Iterator[str]:
     for name in read.SHAPES:
         cells = cells_of(found, name)
         if cells:
-            yield from shape_written(name, cells, found.get(f"{name} growth"))
+            yield from render_shape(name, cells, found.get(f"{name} growth"))
     yield from plot("read-time", "Time of a question over documents in the bank")
     yield from plot("read-memory", "Memory of a question over documents in the bank")
 
 
-def shape_written(name: str, cells: dict[tuple[str, int], Result], grown: Result | None) -> Iterator[str]:
-    """A shape's tables and what follows from them."""
+def render_shape(name: str, cells: dict[tuple[str, int], Result], grown: Result | None) -> Iterator[str]:
+    """A shape's tables, with remarks."""
     yield from ["", f"### {TITLES[name]}"]
     modes = ["dense", "flat", "sources", read.HIERARCHICAL, "routed"]
     sizes = sorted({size for _, size in cells})
     titles = ["dense", "flat", "dense / flat", "sources of flat", read.HIERARCHICAL, "routed"]
 
-    def shown(mode: str, size: int, figure: str, form: Callable[[float], str]) -> str:
+    def shown(mode: str, size: int, figure: str, formatter: Callable[[float], str]) -> str:
         own = cells.get((mode, size), {})
-        return form(own[figure]) if figure in own else "skipped" if "skipped" in own else ""
+        return formatter(own[figure]) if figure in own else "skipped" if "skipped" in own else ""
 
     rows = []
     for size in sizes:
-        row = [shown(mode, size, "seconds", in_time) for mode in modes]
+        row = [shown(mode, size, "seconds", format_seconds) for mode in modes]
         ratio = ""
         if row[0] not in ("", "skipped") and row[1]:
-            ratio = times(cells["dense", size]["seconds"] / cells["flat", size]["seconds"])
+            ratio = format_ratio(cells["dense", size]["seconds"] / cells["flat", size]["seconds"])
         rows.append([f"{size:,}", *row[:2], ratio, *row[2:]])
     yield from ["", "Time:"]
     yield from table(["N", *titles], rows, words=0)
     yield "Memory:"
-    rows = [[f"{size:,}", *(shown(mode, size, "grown", in_bytes) for mode in modes)] for size in sizes]
+    rows = [[f"{size:,}", *(shown(mode, size, "grown", format_bytes) for mode in modes)] for size in sizes]
     yield from table(["N", *modes], rows, words=0)
-    yield from dense_written(cells)
+    yield from render_dense_remarks(cells)
     if grown:
-        yield from ["", growth_written(grown, cells)]
+        yield from ["", growth_sentence(grown, cells)]
 
 
-def dense_written(cells: dict[tuple[str, int], Result]) -> Iterator[str]:
-    """What there is to say about the dense reads of a shape."""
+def render_dense_remarks(cells: dict[tuple[str, int], Result]) -> Iterator[str]:
+    """Remarks on the dense reads of a shape."""
     dense = {size: own for (mode, size), own in cells.items() if mode == "dense"}
     read_whole = [own for own in dense.values() if "difference" in own]
     if read_whole:
@@ -93,23 +93,23 @@ def dense_written(cells: dict[tuple[str, int], Result]) -> Iterator[str]:
             yield f"The dense read of {size:,} documents was skipped: {own['skipped']}."
 
 
-def growth_written(grown: Result, cells: dict[tuple[str, int], Result]) -> str:
-    """Whether the flat read grows with the bank."""
+def growth_sentence(grown: Result, cells: dict[tuple[str, int], Result]) -> str:
+    """Whether the time of the flat read grows with the bank."""
     small, large = grown["sizes"]
-    within = "within" if grown["ratio"] <= WANTED_GROWTH else "**more than**"
+    within = "within" if grown["ratio"] <= GOAL_GROWTH else "**more than**"
     text = (
-        f"In turns in one process, the flat read of {large:,} documents took {in_time(grown['large'])}, that of "
-        f"{small:,} {in_time(grown['small'])} ({grown['runs']} runs each): {grown['ratio']:.2f} times, {within} "
-        f"the goal of {WANTED_GROWTH}."
+        f"In turns in one process, the flat read of {large:,} documents took {format_seconds(grown['large'])}, that of "
+        f"{small:,} {format_seconds(grown['small'])} ({grown['runs']} runs each): {grown['ratio']:.2f} times, {within} "
+        f"the goal of {GOAL_GROWTH}."
     )
     scan = cells.get(("sources", large))
     if scan:
-        text += f" Naming its sources took {in_time(scan['seconds'])} more."
+        text += f" Naming its sources took {format_seconds(scan['seconds'])} more."
     return text
 
 
 def read_plots(found: dict[str, Result], folder: Path) -> None:
-    """Time and memory over documents."""
+    """Plot time and memory over documents."""
     import plots
 
     series = {"dense": "dense", "flat": "flat", read.HIERARCHICAL: read.HIERARCHICAL, "routed": "routed"}
@@ -142,12 +142,12 @@ def read_plots(found: dict[str, Result], folder: Path) -> None:
     plots.by_documents(seconds, "seconds a question", folder, "read-time")
     megabytes = {
         title: {label: [(size, grown / 1e6) for size, grown in points] for label, points in panel.items()}
-        for title, panel in panels("grown", LEAST_GROWTH).items()
+        for title, panel in panels("grown", MIN_GROWTH).items()
     }
     plots.by_documents(megabytes, "MB more; 1 stands for less, too", folder, "read-memory")
 
 
-def scan_written(found: dict[str, Result]) -> Iterator[str]:
+def render_scan(found: dict[str, Result]) -> Iterator[str]:
     """The section on the scan."""
     yield (
         "A routed read scores every chunk: the bank's packed bits are unpacked block by block, and each code is a "
@@ -155,10 +155,10 @@ def scan_written(found: dict[str, Result]) -> Iterator[str]:
     )
     rows = []
     for name in ("distilgpt2", "smollm2-135m"):
-        shape = read.form_of(name).shape
+        shape = read.bank_layout(name).shape
         kind = "two residual levels" if name == "smollm2-135m" else "the paper's"
         title = f"{kind}, {shape.bits_per_chunk / 8:g} bytes"
         for (_, size), own in sorted(cells_of(found, name).items()):
             a_million = f"{1e9 * own['seconds'] / size:,.0f} ms"
-            rows.append([title, f"{size:,}", in_time(own["seconds"]), a_million, in_bytes(own["grown"])])
+            rows.append([title, f"{size:,}", format_seconds(own["seconds"]), a_million, format_bytes(own["grown"])])
     yield from table(["codes", "chunks", "time", "a million", "memory"], rows)

@@ -1,9 +1,9 @@
-"""What mini's search of a million chunks takes, stage by stage: the first in a new process, and later ones.
+"""Time of mini's search in a million chunks, stage by stage: the first in a new process, and later ones.
 
     python benchmarks/performance.py --only search
 
-A chunk a document, with sources and text: the hardest case. Codes are random, and the same few thousand texts come again
-and again, so that a word has about as many chunks as in a bank of news.
+One chunk per document, with sources and text: the hardest case. Codes are random, and a few thousand texts repeat, so
+that a word occurs in about as many chunks as in a bank of news.
 """
 
 import statistics
@@ -19,7 +19,7 @@ from mbc_engine import load_model
 from mbc_engine.bank import MemoryBank, Selection, delete
 from mbc_engine.mini.model import RetrieverReader
 
-FORM: Final = banks.Form("mini", banks.MINI, banks.MINI_DIM, 1, keeps_origins=True, keeps_text=True)
+LAYOUT: Final = banks.BankLayout("mini", banks.MINI, banks.MINI_DIM, 1, keeps_origins=True, keeps_text=True)
 CHUNKS: Final = 1 << 20
 QUESTION: Final = "Who was appointed to lead the harbour authority after the storm?"
 TOP: Final = 64  # documents that a search ranks
@@ -36,16 +36,16 @@ SELECTIONS: Final = {
 
 
 def make_bank(path: str) -> None:
-    """Make the bank under another name first: one whose making is interrupted is not taken for whole."""
+    """Create the bank under a temporary name first, so that an interrupted run leaves no incomplete one."""
     unfinished = Path(f"{path}.part")
     delete(unfinished)
-    banks.filled(unfinished, FORM, CHUNKS)
+    banks.fill_bank(unfinished, LAYOUT, CHUNKS)
     unfinished.replace(path)
 
 
 @torch.no_grad()
-def in_stages(path: str) -> dict[str, list[float]]:
-    """Seconds by stage, of one search after another in this process."""
+def time_stages(path: str) -> dict[str, list[float]]:
+    """Seconds by stage, for one search after another in this process."""
     torch.set_num_threads(1)
     model = load_model("mini")
     assert isinstance(model, RetrieverReader)
@@ -70,12 +70,12 @@ def in_stages(path: str) -> dict[str, list[float]]:
 
 
 def measure(folder: str) -> dict[str, dict[str, float]]:
-    """Medians over processes of each stage, the first time and later; of all stages together as `all of it`."""
+    """Medians over processes for each stage, the first time and later; `all of it` is the sum of the stages."""
     path = Path(folder) / "banks" / f"mini-{CHUNKS}.mbc"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         in_a_new_process("search", "make_bank", str(path))
-    runs = [in_a_new_process("search", "in_stages", str(path)) for _ in range(PROCESSES)]
+    runs = [in_a_new_process("search", "time_stages", str(path)) for _ in range(PROCESSES)]
     for own in runs:
         own["all of it"] = [sum(seconds) for seconds in zip(*(own[stage] for stage in STAGES), strict=True)]
     return {

@@ -1,4 +1,4 @@
-"""The sections of docs/performance.md: what is measured for each, and the text, tables and plots made of that."""
+"""The sections of docs/performance.md: what each measures, and its text, tables and plots."""
 
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -9,16 +9,16 @@ from typing import Final
 import read
 import search
 from keeping import Result
-from read_written import read_plots, read_written, scan_written
-from throughput import memorising_written, training_written
-from wording import in_time, plot, table
+from read_written import read_plots, render_reads, render_scan
+from throughput import render_memorising, render_training
+from wording import format_seconds, plot, table
 
 
 @dataclass(frozen=True)
 class Step:
-    """A call to a function of a module of this folder; its name is what its result is kept under.
+    """A call to a function of a module in this folder; its result is saved under `name`.
 
-    `one_thread` is False for what is to run as it does for a user.
+    `one_thread` is False for what should run as it does for a user.
     """
 
     name: str
@@ -30,29 +30,29 @@ class Step:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page.
+    """A section of the page.
 
     Attributes:
-        name: of the section and of its file in the folder.
+        name: of the section and its file in the folder.
         title: its heading.
         steps: what is measured.
-        written: its text, of the results by step.
-        plots: its plots, of the results by step.
-        seed: what its random numbers start from, in words.
-        is_asked_for: it is measured only when `--only` names it.
+        render: its text, from the results by step.
+        plots: its plots, from the results by step.
+        seed: its random seeds, in words.
+        is_optional: measured only if `--only` names it.
     """
 
     name: str
     title: str
     steps: Callable[[argparse.Namespace], list[Step]]
-    written: Callable[[dict[str, Result]], Iterator[str]]
+    render: Callable[[dict[str, Result]], Iterator[str]]
     plots: Callable[[dict[str, Result], Path], None] | None = None
     seed: str = "0"
-    is_asked_for: bool = False
+    is_optional: bool = False
 
 
 def cell_steps(cells: Iterable[read.Cell], args: argparse.Namespace) -> list[Step]:
-    """A step for each cell."""
+    """One step per cell."""
     more = (str(args.folder), args.memory)
     return [Step(" ".join(map(str, cell)), "read", "measure", (*cell, *more)) for cell in cells]
 
@@ -71,7 +71,7 @@ def scan_steps(args: argparse.Namespace) -> list[Step]:
     return cell_steps(read.scan_plan(args.largest), args)
 
 
-def search_written(found: dict[str, Result]) -> Iterator[str]:
+def render_search(found: dict[str, Result]) -> Iterator[str]:
     """The section on mini's search."""
     (own,) = found.values()
     yield (
@@ -80,26 +80,25 @@ def search_written(found: dict[str, Result]) -> Iterator[str]:
         "checksums are compared and libraries allocate. *Later*: of a process that opens the bank anew."
     )
     stages = [*search.STAGES, "all of it"]
-    rows = [[name, *(in_time(own[name][when]) for when in ("first", "later"))] for name in stages]
+    rows = [[name, *(format_seconds(own[name][when]) for when in ("first", "later"))] for name in stages]
     yield from table(["", "first", "later"], rows)
     yield (
-        f"The scan alone takes {in_time(own[f'{search.SCAN}, each of {search.SEVERAL} questions']['later'])} a question "
-        f"when {search.SEVERAL} are asked at once. Weighing all documents takes "
-        + " and ".join(f"{in_time(own[name]['later'])} for {name}" for name in search.SELECTIONS)
+        f"The scan alone takes {format_seconds(own[f'{search.SCAN}, each of {search.SEVERAL} questions']['later'])} a "
+        f"question when {search.SEVERAL} are asked at once. Weighing all documents takes "
+        + " and ".join(f"{format_seconds(own[name]['later'])} for {name}" for name in search.SELECTIONS)
         + " more, once for each selection."
     )
 
 
 def answers(llama: bool = False) -> list[Result]:
-    """The figures of answer.py as plain values; with `llama` that shape alone, on a GPU."""
+    """The figures of answer.py as plain values; with `llama` only that shape's, on a GPU."""
     import answer
 
-    on_gpu = ("LLaMA-2-7B's shape", answer.llama2_7b, "cuda", 3)
-    found = answer.measure_model(*on_gpu) if llama else answer.measure()
+    found = answer.measure_model(answer.LLAMA, "cuda", 3) if llama else answer.measure()
     return [vars(row) | {"tokens": answer.TOKENS, "documents": answer.DOCUMENTS} for row in found]
 
 
-def answers_written(found: dict[str, Result]) -> Iterator[str]:
+def render_answers(found: dict[str, Result]) -> Iterator[str]:
     """A section on answers."""
     rows = [own for several in found.values() for own in several]
     yield (
@@ -119,7 +118,7 @@ def answers_written(found: dict[str, Result]) -> Iterator[str]:
                 *(
                     figure
                     for way in ("cached", "uncached")
-                    for figure in (in_time(own[way]), f"{own['tokens'] / own[way]:,.1f}")
+                    for figure in (format_seconds(own[way]), f"{own['tokens'] / own[way]:,.1f}")
                 ),
                 f"{own['uncached'] / own['cached']:.1f}",
             ]
@@ -131,12 +130,12 @@ def answers_written(found: dict[str, Result]) -> Iterator[str]:
 
 
 def plot_of(rows: Sequence[Result]) -> str:
-    """The name of the plot of answers, by where they were made."""
+    """The name of the plot of answers, by device."""
     return "answers" if rows[0]["device"] == "cpu" else f"answers-{rows[0]['device']}"
 
 
 def answers_plots(found: dict[str, Result], folder: Path) -> None:
-    """Time of an answer, a panel a model."""
+    """Plot the time of an answer, with one panel per model."""
     import plots
 
     rows = [own for several in found.values() for own in several]
@@ -147,7 +146,7 @@ def answers_plots(found: dict[str, Result], folder: Path) -> None:
     plots.bars(panels, "ms an answer", folder, plot_of(rows))
 
 
-def startup_written(found: dict[str, Result]) -> Iterator[str]:
+def render_startup(found: dict[str, Result]) -> Iterator[str]:
     """The section on a new process."""
     (own,) = found.values()
     yield (
@@ -157,7 +156,7 @@ def startup_written(found: dict[str, Result]) -> Iterator[str]:
     rows = {"`mbc ask`, all of it": own["command"]} | own["stages"] | {"a later answer": own["later_answer"]}
     yield from table(
         ["", "least", "median"],
-        [[name, in_time(value["min"]), in_time(value["median"])] for name, value in rows.items()],
+        [[name, format_seconds(value["min"]), format_seconds(value["median"])] for name, value in rows.items()],
     )
 
 
@@ -169,13 +168,12 @@ def training_steps(
     ways: tuple[str, ...] = ("ours", "naive"),
     accumulate: int | None = None,
 ) -> list[Step]:
-    """Training a shape."""
     arguments = (shape, device, precision, 3, ways, accumulate)
     return [Step(f"{shape} {precision}", "training", "measure", arguments, one_thread=False)]
 
 
 def memorising_steps(*measured: tuple[str, str, str]) -> list[Step]:
-    """Memorising with shapes, on devices, in precisions."""
+    """One step per (shape, device, precision)."""
     return [
         Step(f"{shape} {precision}", "memorising", "measure", (shape, device, precision), one_thread=False)
         for shape, device, precision in measured
@@ -189,7 +187,7 @@ SECTIONS: Final = {
             "read",
             "What a question costs",
             read_steps,
-            read_written,
+            render_reads,
             read_plots,
             seed="0 (weights, question, codes), 1 (codebook)",
         ),
@@ -197,64 +195,64 @@ SECTIONS: Final = {
             "search",
             "Mini's search",
             lambda args: [Step("search", "search", "measure", (str(args.folder),))],
-            search_written,
+            render_search,
             seed="0 (codes), 1 (codebook)",
         ),
-        Section("scan", "The routed scan", scan_steps, scan_written, seed="0 (question, codes), 1 (codebook)"),
+        Section("scan", "The routed scan", scan_steps, render_scan, seed="0 (question, codes), 1 (codebook)"),
         Section(
             "answer",
             "Whole answers",
             lambda _: [Step("cpu", "sections", "answers")],
-            answers_written,
+            render_answers,
             answers_plots,
         ),
         Section(
             "answer-gpu",
             "Whole answers on a GPU",
             lambda _: [Step("gpu", "sections", "answers", (True,))],
-            answers_written,
+            render_answers,
             answers_plots,
-            is_asked_for=True,
+            is_optional=True,
         ),
         Section(
             "startup",
             "The first answer of a new process",
             lambda _: [Step("startup", "startup", "measure", one_thread=False)],
-            startup_written,
+            render_startup,
             seed="3 (generated news)",
         ),
         Section(
             "training",
             "A step of training",
             lambda _: training_steps("distilgpt2", "cpu", "float32", accumulate=8),
-            training_written,
+            render_training,
         ),
         Section(
             "training-gpu",
             "A step of training on a GPU",
             lambda _: training_steps("distilgpt2", "cuda", "bf16"),
-            training_written,
-            is_asked_for=True,
+            render_training,
+            is_optional=True,
         ),
         Section(
             "training-llama",
             "A step of training LLaMA-2-7B's shape on a GPU",
             lambda _: training_steps("llama2-7b", "cuda", "bf16", ways=("ours",)),
-            training_written,
-            is_asked_for=True,
+            render_training,
+            is_optional=True,
         ),
         Section(
             "memorising",
             "Memorising",
             lambda _: memorising_steps(("distilgpt2", "cpu", "float32")),
-            memorising_written,
+            render_memorising,
         ),
         Section(
             "memorising-gpu",
             "Memorising on a GPU",
             lambda _: memorising_steps(("distilgpt2", "cuda", "bf16"), ("llama2-7b", "cuda", "bf16")),
-            memorising_written,
-            is_asked_for=True,
+            render_memorising,
+            is_optional=True,
         ),
     )
 }

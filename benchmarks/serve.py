@@ -1,11 +1,11 @@
-"""How many clients `mbc serve` bears: requests a second and latencies, of batches and of one request at a time.
+"""Requests per second and latencies of `mbc serve` with many clients, in batches and one request at a time.
 
     python benchmarks/serve.py [--seconds 20] [--clients 1 8 32] [--json FILE]
 
-Starts the real server with the embedded model on a bank of made-up news, twice: taking up to 16 waiting requests
-together, and one at a time. Each client sends four questions and a document in turn, the next when the last is
-answered. Clients and server share the machine; other programs that use its cores at the same time spoil the figures.
-Prints a table.
+Starts the real server with the embedded model on a bank of generated news, twice: with batches of up to 16 waiting
+requests, and with one request at a time. Clients send four questions per document, each request as soon as the last is
+answered. Clients and server share the machine; other programs running at the same time distort the figures. Prints a
+table.
 """
 
 import argparse
@@ -36,8 +36,8 @@ QUESTIONS_A_DOCUMENT: Final = 4
 
 
 @contextmanager
-def served(folder: Path, batch: int) -> Iterator[str]:
-    """A server of mini with an empty bank; its address."""
+def running_server(folder: Path, batch: int) -> Iterator[str]:
+    """Run a server of mini with an empty bank; yields its address."""
     command = [sys.executable, "-m", "mbc_cli", "serve", "--quiet", "--port", "0", "--batch", str(batch)]
     process = subprocess.Popen(
         [*command, "--bank", str(folder / f"{batch}.mbc")], stdout=subprocess.PIPE, text=True, env=os.environ
@@ -52,9 +52,9 @@ def served(folder: Path, batch: int) -> Iterator[str]:
 
 
 async def load(url: str, clients: int, seconds: float, stories: list[Any], numbers: "count[int]") -> dict[str, Any]:
-    """What some clients get in a time."""
-    taken: defaultdict[str, list[float]] = defaultdict(list)
-    together: list[int] = []
+    """Requests per second, batch size and latencies for some clients over some seconds."""
+    latencies: defaultdict[str, list[float]] = defaultdict(list)
+    batch_sizes: list[int] = []
     until = time.perf_counter() + seconds
 
     async def ask(http: httpx.AsyncClient, number: int) -> httpx.Response:
@@ -73,9 +73,9 @@ async def load(url: str, clients: int, seconds: float, stories: list[Any], numbe
             began = time.perf_counter()
             response = await send(http, number)
             response.raise_for_status()
-            taken[kind].append(time.perf_counter() - began)
+            latencies[kind].append(time.perf_counter() - began)
             if kind == "question":
-                together.append(response.json()["mbc"]["together"])
+                batch_sizes.append(response.json()["mbc"]["together"])
 
     async with httpx.AsyncClient(timeout=120, limits=httpx.Limits(max_connections=clients)) as http:
         began = time.perf_counter()
@@ -83,29 +83,28 @@ async def load(url: str, clients: int, seconds: float, stories: list[Any], numbe
         spent = time.perf_counter() - began
     return {
         "clients": clients,
-        "requests_per_second": sum(map(len, taken.values())) / spent,
-        "together": mean(together),
+        "requests_per_second": sum(map(len, latencies.values())) / spent,
+        "together": mean(batch_sizes),
         **{
             kind: {"requests": len(own), "median": float(np.median(own)), "p99": float(np.quantile(own, 0.99))}
-            for kind, own in taken.items()
+            for kind, own in latencies.items()
         },
     }
 
 
 def measure(folder: Path, batch: int, clients: list[int], seconds: float) -> list[dict[str, Any]]:
-    """What a server that takes so many requests together gives to ever more clients."""
+    """Start one server with this batch size and load it with each number of clients."""
     stories = load_examples(f"newswire:test:{STORIES}")
     numbers = count(1)
-    with served(folder, batch) as url, httpx.Client(timeout=300) as http:
+    with running_server(folder, batch) as url, httpx.Client(timeout=300) as http:
         texts = [{"text": story.text, "name": story.id} for story in stories]
         for start in range(0, len(texts), 64):
             http.post(f"{url}/documents", json=texts[start : start + 64]).raise_for_status()
-        asyncio.run(load(url, 1, 2.0, stories, numbers))  # the first answers load what is loaded when it is needed
+        asyncio.run(load(url, 1, 2.0, stories, numbers))  # warm-up: the first answers load what is loaded lazily
         return [{"batch": batch, **asyncio.run(load(url, own, seconds, stories, numbers))} for own in clients]
 
 
 def main() -> None:
-    """Measure, print and perhaps keep."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=20, help="for each number of clients")
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32])
@@ -119,8 +118,8 @@ def main() -> None:
     print("|---:" * 8 + "|")
     for row in found:
         cells = [f"{1000 * row[kind][name]:,.0f} ms" for kind in ("question", "document") for name in ("median", "p99")]
-        told = f"{row['requests_per_second']:.1f} | {row['together']:.1f} | {' | '.join(cells)}"
-        print(f"| {row['batch']} | {row['clients']} | {told} |")
+        figures = f"{row['requests_per_second']:.1f} | {row['together']:.1f} | {' | '.join(cells)}"
+        print(f"| {row['batch']} | {row['clients']} | {figures} |")
     if arguments.json:
         arguments.json.write_text(json.dumps(found, indent=2) + "\n")
 

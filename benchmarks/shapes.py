@@ -1,7 +1,7 @@
-"""Models of published sizes with random weights, whose speed is that of trained ones, around real tokenizers.
+"""Models of published sizes around real tokenizers, with random weights, which are as fast as trained ones.
 
-Weights are made on the device they are used on and in the precision they are held in, packed ones layer by layer: a
-7B model in 4 bits never exists in any other.
+Weights are created on their device and in their precision, packed ones layer by layer: a 7B model in 4 bits never
+exists in any other precision.
 """
 
 from collections.abc import Sequence
@@ -41,10 +41,10 @@ class Shape:
 
     Attributes:
         title: in words.
-        preset: what has its settings.
+        preset: the source of its settings.
         tokenizer: of its base LM, a folder of `TOKENIZERS`.
         overrides: of the preset's settings, `section.key=value`.
-        base, encoder: what the configs of its pretrained parts have otherwise.
+        base, encoder: overrides of its pretrained parts' configs.
     """
 
     title: str
@@ -56,16 +56,15 @@ class Shape:
 
     @property
     def config(self) -> Config:
-        """Its settings."""
         return load_preset(self.preset, list(self.overrides))
 
 
 _NF4: Final = ("model.base_weights=nf4",)
-# T5's tokenizer has as many words as LLaMA's, and makes as many of a text.
+# T5's tokenizer has as many tokens as LLaMA's and splits a text into as many.
 SHAPES: Final = {
     "distilgpt2": Shape("DistilGPT2's shape", "distilgpt2", "gpt2"),
     "llama2-7b": Shape("LLaMA-2-7B's shape, NF4", "llama2-7b", "t5", _NF4),
-    # These two try the others out in no time.
+    # Tiny versions of these two, to try things out.
     "tiny-gpt2": Shape(
         "tiny, like DistilGPT2",
         "distilgpt2",
@@ -103,7 +102,7 @@ def tokenizer_of(name: str) -> PreTrainedTokenizerBase:
 
 
 def random_model(shape: Shape, device: str) -> MBC:
-    """A model of a shape, every part of it made on the device."""
+    """A model of a shape, created entirely on the device."""
     torch.manual_seed(0)
     settings = shape.config.model
     dtype = base_dtype(settings.base_weights, torch.device(device))
@@ -130,7 +129,7 @@ def _lm(config: PretrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
 
 
 def _packed_lm(config: PretrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
-    """A base LM with the linear layers of its blocks in 4 bits, as `mbc_engine.lm.pretrained` holds them."""
+    """A base LM with its blocks' linear layers in 4 bits, as in `mbc_engine.lm.pretrained`."""
     device = torch.get_default_device()
     with torch.device("meta"):
         model = _lm(config, dtype)
@@ -143,7 +142,7 @@ def _packed_lm(config: PretrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
             if value.is_meta:
                 made = torch.empty(value.shape, dtype=dtype, device=device).normal_(std=config.initializer_range)
                 setattr(module, key, nn.Parameter(made if value.dim() > 1 else made.fill_(1)))
-    # What RoPE turns by follows from the config, and is no weight.
+    # RoPE's frequencies are not weights: they follow from the config.
     model.model.rotary_emb = type(model.model.rotary_emb)(config)
     model.is_loaded_in_4bit = True  # type: ignore[assignment]
     steady_packed_layers(model, dtype, str(config.model_type))
@@ -163,7 +162,7 @@ def _packed(layer: nn.Linear, dtype: torch.dtype, device: torch.device) -> nn.Mo
 
 
 def examples(path: Path, window: int, tokenizer: PreTrainedTokenizerBase) -> list[QAExample]:
-    """A question about each distinct text of a file that fits a window in tokens, in the file's order."""
+    """One question about each distinct text of a file that fits a window in tokens, in the file's order."""
     by_text = {example.text: example for example in reversed(load_examples(str(path)))}
     found = list(reversed(by_text.values()))
     counts = [len(ids) for ids in tokenizer([example.text for example in found], verbose=False)["input_ids"]]

@@ -2,8 +2,8 @@
 
     python benchmarks/startup.py [--runs 5]
 
-Every run is a process of its own, in which each part of `mbc ask` is timed where it happens; the whole command is timed
-beside it. Files are in the page cache. Other programs that use the cores at the same time spoil the figures.
+Every run is a new process that times each part of `mbc ask`; the whole command is timed separately. Files are in the
+page cache. Other programs running at the same time distort the figures.
 """
 
 import argparse
@@ -31,17 +31,17 @@ def make_bank(folder: str) -> list[str]:
     from mbc_engine import ingest, load_model, open_bank
     from mbc_engine.datasets.newswire import stories
 
-    told = list(islice(stories("test", DOCUMENTS, seed=3), DOCUMENTS))
-    for story in told:
+    news = list(islice(stories("test", DOCUMENTS, seed=3), DOCUMENTS))
+    for story in news:
         Path(folder, f"{story.id}.txt").write_text(f"{story.title}. {story.text}")
     model = load_model(MODEL)
     with open_bank(model, Path(folder, "bank.mbc")) as bank:
         list(ingest(model, bank, sorted(Path(folder).glob("*.txt"))))
-    return [story.questions[0][0] for story in told]
+    return [story.questions[0][0] for story in news]
 
 
 class Stages:
-    """Seconds by part; a part that runs inside another is not counted twice.
+    """Seconds by stage; a stage that runs inside another is not counted twice.
 
     Args:
         began: when the process was started, in seconds since the epoch.
@@ -52,13 +52,13 @@ class Stages:
         self._last = began
 
     def end(self, stage: str) -> None:
-        """Everything since the last stage ended was `stage`."""
+        """Count the time since the last stage ended as `stage`."""
         now = time.time()
         self.seconds[stage] = self.seconds.get(stage, 0.0) + now - self._last
         self._last = now
 
     def within(self, stage: str, around: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, timed as `stage` where it is called; what came before it was part of `around`."""
+        """The function, its calls timed as `stage`; the time before a call counts as `around`."""
 
         def timed(*arguments: Any, **options: Any) -> Any:
             self.end(around)
@@ -70,14 +70,14 @@ class Stages:
 
 
 def ask_in_stages(began: float, bank: str, questions: list[str]) -> tuple[dict[str, float], list[float], float]:
-    """Do what `mbc ask` does; returns the seconds of its parts, those of each later answer, and when it was done."""
+    """Do what `mbc ask` does; returns the seconds of its stages and of each later answer, and the time it finished."""
     stages, rest = Stages(began), "rest of the model"
     import_module("mbc_cli.app")
     from mbc_cli.engine import load_model, loading
     from mbc_engine.bank import MemoryBank
 
     stages.end("python and command line")
-    with MemoryBank.open(Path(bank), read_only=True) as memory:
+    with MemoryBank.open(Path(bank), read_only=True) as memory_bank:
         stages.end("bank")
         with loading("the libraries"):
             import_module("torch")
@@ -91,14 +91,14 @@ def ask_in_stages(began: float, bank: str, questions: list[str]) -> tuple[dict[s
             retriever_reader.load_span_reader = load_reader
             model = load_model(MODEL)
             stages.end(rest)
-        recall = Memory(memory, model)
+        memory = Memory(memory_bank, model)
         stages.end("bank")
-        recall.ask(questions[:1])
+        memory.ask(questions[:1])
         stages.end("answer")
         later = []
         for question in questions[1:]:
             start = time.perf_counter()
-            recall.ask([question])
+            memory.ask([question])
             later.append(time.perf_counter() - start)
     return stages.seconds, later, time.time()
 
@@ -116,7 +116,7 @@ def ask_by_command(bank: Path, question: str) -> float:
 
 
 def spread(seconds: list[float]) -> dict[str, float]:
-    """The least and the median of some runs."""
+    """Minimum and median."""
     return {"min": min(seconds), "median": statistics.median(seconds)}
 
 
@@ -124,12 +124,12 @@ def measure(runs: int = 5, later: int = 20) -> dict[str, Any]:
     """Time the first answer in new processes, and later answers in the same ones.
 
     Args:
-        runs: how many processes.
-        later: how many other questions each is asked afterwards, one at a time.
+        runs: number of processes.
+        later: further questions that each is asked, one at a time.
 
     Returns:
-        `command`: the whole of `mbc ask`; `stages`: its parts by name, in order; `later_answer`: an answer when all is
-        loaded. All in seconds, each with `min` and `median`.
+        `command`: the whole of `mbc ask`; `stages`: its stages by name, in order; `later_answer`: an answer once
+        everything is loaded. All in seconds, each with `min` and `median`.
     """
     commands, stages, answers = [], [], []
     with tempfile.TemporaryDirectory() as folder:
@@ -151,7 +151,6 @@ def measure(runs: int = 5, later: int = 20) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Print all figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=5, help="processes to time")
     parser.add_argument("--json", action="store_true", help="print what `measure` returns")

@@ -1,12 +1,12 @@
-"""Text under the language model: bytes, and the time to code and decode it, for the section of docs/mini.md.
+"""Text under the language model: bytes, and the time to encode and decode it, for the section of docs/mini.md.
 
     python benchmarks/text_codec.py --data ../shared/data              # measure, then write; about ten minutes
-    python benchmarks/text_codec.py --data ../shared/data --written    # write from what was measured
+    python benchmarks/text_codec.py --data ../shared/data --written    # write from saved figures
 
 The 402 paragraphs of `squad_val` are ingested from files under zstd, recoded, and asked about: with their files, and
-without them, each question then with nothing decoded before. Beside the exact LM stands the naive one, transformers' in
-single precision, whose sums are another machine's only by luck: one pass over each of a few chunks, token by token
-after that. On an otherwise idle machine.
+without them, then with nothing decoded before each question. The exact LM is compared with the naive one, transformers'
+in single precision, whose sums match another machine's only by luck: in one pass over each of a few chunks, then token
+by token. Needs an otherwise idle machine.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import torch
 from pareto import END, PAGE
-from wording import measured, table, write_section
+from wording import load_or_measure, table, write_section
 
 from mbc_engine import Memory, MemoryBank, RetrieverReader, ingest, load_examples, load_model, open_bank
 from mbc_engine.lm.base import load_base
@@ -38,7 +38,7 @@ STEPS: Final = 40  # tokens that it decodes
 
 
 def measure(data: Path, paragraphs: int, asked: int, compared: int) -> Figures:
-    """Sizes and times, for `written`."""
+    """Sizes and times, for `render_section`."""
     model = load_model("mini")
     assert isinstance(model, RetrieverReader)
     examples = load_examples(str(data / "qa" / "squad_val.jsonl.xz"))
@@ -62,10 +62,10 @@ def measure(data: Path, paragraphs: int, asked: int, compared: int) -> Figures:
             memory = Memory(bank, model)
             memory.ask(questions[:1])
             with_files = [memory.ask([question], min_confidence=0)[0] for question in questions]
-            found["with files"] = several(memory, questions[:asked])
+            found["with files"] = time_each_cold(memory, questions[:asked])
             for file in files:
                 file.unlink()
-            found["without files"] = several(memory, questions[:asked])
+            found["without files"] = time_each_cold(memory, questions[:asked])
             without = [memory.ask([question], min_confidence=0)[0] for question in questions]
             pairs = zip(with_files, without, strict=True)
             found["same"] = sum((one.text, one.confidence) == (other.text, other.confidence) for one, other in pairs)
@@ -80,7 +80,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def bytes_of(bank: MemoryBank) -> Figures:
-    """A chunk's share of each part of the bank."""
+    """Bytes per chunk of each part of the bank."""
     bank.checkpoint()
     sizes, chunks = bank.sizes(), bank.totals().chunks
     return {
@@ -92,17 +92,17 @@ def bytes_of(bank: MemoryBank) -> Figures:
     }
 
 
-def several(memory: Memory, questions: Sequence[str]) -> list[float]:
-    """Seconds of questions, each with no text decoded before."""
+def time_each_cold(memory: Memory, questions: Sequence[str]) -> list[float]:
+    """Seconds per question, each with no text decoded before."""
     took = []
     for question in questions:
-        open_text_model()._latest.clear()  # noqa: SLF001 - there is no other way to forget them in one process
+        open_text_model()._latest.clear()  # noqa: SLF001 - the only way to clear the cache
         took.append(seconds(lambda question=question: memory.ask([question])))
     return took
 
 
 def naive(texts: Sequence[str]) -> Figures:
-    """Seconds that the LM in single precision takes for a chunk in one pass, and for a token after it; ours beside it."""
+    """Seconds per chunk in one pass and per token after it, for the LM in single precision and for ours."""
     base = load_base(LANGUAGE_MODEL)
     own = open_text_model()
     found: Figures = {"naive pass": [], "exact pass": [], "naive step": [], "exact step": []}
@@ -125,7 +125,7 @@ def naive(texts: Sequence[str]) -> Figures:
     return {name: statistics.median(values) for name, values in found.items()}
 
 
-def written(found: Figures) -> Iterator[str]:
+def render_section(found: Figures) -> Iterator[str]:
     """The section of the page."""
     parts = ("address", "words", "text", "index", "file")
     scale = found["chunks"] / found["paragraphs"]
@@ -138,15 +138,15 @@ def written(found: Figures) -> Iterator[str]:
     rows = [[f"`{codec}`", *(f"{found[codec][part]:.1f}" for part in parts)] for codec in ("zstd", "lm")]
     yield from table(["bytes a chunk", *parts], rows)
     rate = found["chunks"] / found["recoding"]
-    there, gone = statistics.median(found["with files"]), statistics.median(found["without files"])
+    with_files, without_files = statistics.median(found["with files"]), statistics.median(found["without files"])
     yield from table(
         ["", "time", "in single precision, by transformers"],
         [
             ["recoding, chunks a second", f"{rate:.1f}", ""],
             ["a chunk in one pass, coded", f"{found['exact pass']:.2f} s", f"{found['naive pass']:.2f} s"],
             ["a token decoded", f"{1000 * found['exact step']:.1f} ms", f"{1000 * found['naive step']:.1f} ms"],
-            ["a question, the files there, median", f"{there:.2f} s", ""],
-            ["a question, the files deleted, nothing decoded before, median", f"{gone:.2f} s", ""],
+            ["a question, the files there, median", f"{with_files:.2f} s", ""],
+            ["a question, the files deleted, nothing decoded before, median", f"{without_files:.2f} s", ""],
             ["the slowest of them", f"{max(found['without files']):.2f} s", ""],
         ],
     )
@@ -158,7 +158,6 @@ def written(found: Figures) -> Iterator[str]:
 
 
 def main() -> None:
-    """Measure, unless that is done; write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="the development data")
     parser.add_argument(
@@ -169,11 +168,11 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=40, help="questions that are timed")
     parser.add_argument("--compared", type=int, default=400, help="questions whose answers are compared")
     args = parser.parse_args()
-    found = measured(
+    found = load_or_measure(
         args.out, None if args.written else lambda: measure(args.data, args.paragraphs, args.questions, args.compared)
     )
-    write_section(PAGE, BEGIN, END, written(found))
-    print(*written(found), sep="\n")
+    write_section(PAGE, BEGIN, END, render_section(found))
+    print(*render_section(found), sep="\n")
 
 
 if __name__ == "__main__":

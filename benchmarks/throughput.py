@@ -1,17 +1,17 @@
-"""What docs/performance.md says of training and memorising."""
+"""The sections of docs/performance.md on training and memorising."""
 
 from collections.abc import Iterator
 from typing import Final
 
 from keeping import Result
-from wording import in_bytes, in_time, table, times
+from wording import format_bytes, format_ratio, format_seconds, table
 
-WANTED_TRAINING: Final = 8.0
-WANTED_MEMORISING: Final = 5.0
-WANTED_SHARE: Final = 0.5
+GOAL_TRAINING: Final = 8.0
+GOAL_MEMORISING: Final = 5.0
+GOAL_SHARE: Final = 0.5
 
 
-def training_written(found: dict[str, Result]) -> Iterator[str]:
+def render_training(found: dict[str, Result]) -> Iterator[str]:
     """A section on training."""
     yield (
         "Forward, backward, clipping and Adam over SQuAD's questions and paragraphs, with the preset's settings, "
@@ -24,8 +24,8 @@ def training_written(found: dict[str, Result]) -> Iterator[str]:
     rows = []
     for own in found.values():
         for way, passed in own["passes"].items():
-            ratio = times(own["rates"]["ours"] / own["rates"][way]) if way == "naive" else ""
-            taken = in_time(passed["seconds"]), in_time(own["step"]["seconds"])
+            ratio = format_ratio(own["rates"]["ours"] / own["rates"][way]) if way == "naive" else ""
+            taken = format_seconds(passed["seconds"]), format_seconds(own["step"]["seconds"])
             rows.append([own["title"], own["precision"], way, *taken, f"{own['rates'][way]:.3g}", ratio])
     yield from table(["model", "in", "way", "a pass", "a step", "examples/s", "ours is faster"], rows, words=3)
     for own in found.values():
@@ -38,13 +38,16 @@ def training_written(found: dict[str, Result]) -> Iterator[str]:
         for way, passed in own["passes"].items():
             if passed["bytes"]:
                 most = max(passed["bytes"], own["step"]["bytes"])
-                yield f"Memory of the GPU, {way}: {in_bytes(most)} at most."
+                yield f"Memory of the GPU, {way}: {format_bytes(most)} at most."
         if "naive" in own["rates"]:
             ratio = own["rates"]["ours"] / own["rates"]["naive"]
-            yield f"Our way is {times(ratio)} times as fast{_wanted(ratio, WANTED_TRAINING, times(WANTED_TRAINING))}."
+            yield (
+                f"Our way is {format_ratio(ratio)} times as fast"
+                f"{_against_goal(ratio, GOAL_TRAINING, format_ratio(GOAL_TRAINING))}."
+            )
 
 
-def memorising_written(found: dict[str, Result]) -> Iterator[str]:
+def render_memorising(found: dict[str, Result]) -> Iterator[str]:
     """A section on memorising."""
     yield (
         "SQuAD's paragraphs become codes: tokenising, the T5's encoder, its decoder's queries, heads, and the "
@@ -58,7 +61,7 @@ def memorising_written(found: dict[str, Result]) -> Iterator[str]:
             own["title"],
             own["precision"],
             *(f"{own['documents'] / own['seconds'][way]:,.1f}" for way in ("ours", "naive")),
-            times(own["seconds"]["naive"] / own["seconds"]["ours"]),
+            format_ratio(own["seconds"]["naive"] / own["seconds"]["ours"]),
             f"{own['peak'] / 1e9:,.0f} GFLOP/s",
             f"{own['share']:.0%}",
         ]
@@ -70,11 +73,11 @@ def memorising_written(found: dict[str, Result]) -> Iterator[str]:
         ratio = own["seconds"]["naive"] / own["seconds"]["ours"]
         yield (
             f"{own['title']}, {own['precision']}: {own['documents']} documents of {own['tokens']:.0f} tokens, "
-            f"{own['rounds']} rounds, {own['differ']:.1%} of the codes differ; {times(ratio)} times as fast"
-            f"{_wanted(ratio, WANTED_MEMORISING, times(WANTED_MEMORISING))}, {own['share']:.0%} of the peak"
-            f"{_wanted(own['share'], WANTED_SHARE, f'{WANTED_SHARE:.0%}')}."
+            f"{own['rounds']} rounds, {own['differ']:.1%} of the codes differ; {format_ratio(ratio)} times as fast"
+            f"{_against_goal(ratio, GOAL_MEMORISING, format_ratio(GOAL_MEMORISING))}, {own['share']:.0%} of the peak"
+            f"{_against_goal(own['share'], GOAL_SHARE, f'{GOAL_SHARE:.0%}')}."
         )
 
 
-def _wanted(value: float, least: float, words: str) -> str:
+def _against_goal(value: float, least: float, words: str) -> str:
     return f" (the goal: {words})" if value >= least else f", **less than** the goal of {words}"

@@ -1,9 +1,9 @@
-"""What it costs to ask two banks as one, beside one bank that holds what both do.
+"""The cost of asking two banks as one, against one bank that holds the same documents.
 
     python benchmarks/together.py [--documents 1000000] [--shape distilgpt2]
 
-The parts are those of `read.py`. The one bank, the two, and the two with weights take turns in one process, so that
-whatever else the machine does meets all of them; a chunk a document, one thread, files in the page cache.
+The parts are those of `read.py`. The one bank, the two, and the two with weights alternate in one process, so that
+other load on the machine affects all of them; one chunk per document, one thread, files in the page cache.
 """
 
 import argparse
@@ -25,18 +25,18 @@ WEIGHTS: Final = (1.0, 2.0)
 
 
 def halves_of(name: str, documents: int, folder: Path) -> list[Path]:
-    """The documents of `read.bank_of` in two banks, made when they are not there yet."""
+    """The documents of `read.bank_of` in two banks, created if missing."""
     paths = [folder / "banks" / f"{name}-{documents}-{number}-of-2.mbc" for number in (1, 2)]
     if all(path.exists() for path in paths):
         return paths
-    form, size = reads.form_of(name), min(50_000, documents // 2)
-    batches = banks.batches(form, documents, size)
+    layout, size = reads.bank_layout(name), min(50_000, documents // 2)
+    batches = banks.batches(layout, documents, size)
     with MemoryBank.open(reads.bank_of(name, documents, folder), read_only=True) as whole:
         signature = whole.header.signature
     for path in paths:
         unfinished = Path(f"{path}.part")
         delete(unfinished)
-        with MemoryBank.create(unfinished, signature, form.shape, form.dim, keeps_origins=False) as half:
+        with MemoryBank.create(unfinished, signature, layout.shape, layout.dim, keeps_origins=False) as half:
             while half.totals().chunks < documents // 2:
                 half.put(next(batches))
         unfinished.replace(path)
@@ -45,7 +45,7 @@ def halves_of(name: str, documents: int, folder: Path) -> list[Path]:
 
 @torch.no_grad()
 def measure(name: str, mode: str, documents: int, folder: str) -> reads.Result:
-    """Median seconds of a read of the one bank, of the two, and of the two with weights; and how far they agree."""
+    """Median seconds to read the one bank, the two, and the two with weights; and how much the results differ."""
     torch.set_num_threads(1)
     paths = halves_of(name, documents, Path(folder))
     with (
@@ -55,8 +55,8 @@ def measure(name: str, mode: str, documents: int, folder: str) -> reads.Result:
     ):
         parts = reads.make_parts(name)
         asks = [reads.MODES[mode](parts, each) for each in (one, two, weighted)]
-        most = 101 if mode == "flat" else 21
-        turns = [[seconds_of(ask)[1] for ask in asks] for _ in range(most)][most // 10 :]  # the first warm up
+        runs = 101 if mode == "flat" else 21
+        turns = [[seconds_of(ask)[1] for ask in asks] for _ in range(runs)][runs // 10 :]  # the first warm up
         results = [asks[0](), asks[1]()] if mode != "sources" else [torch.zeros(1)] * 2
     medians = [statistics.median(times) for times in zip(*turns, strict=True)]
     return {
@@ -69,7 +69,6 @@ def measure(name: str, mode: str, documents: int, folder: str) -> reads.Result:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print all figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=reads.FOLDER, help="where banks are kept (default %(default)s)")
     parser.add_argument("--documents", type=int, default=1_000_000, help="of both banks together (default %(default)s)")

@@ -1,11 +1,11 @@
-"""How fast a model trains: our step, and the naive way's (`naive.py`), in turns on the same model.
+"""Training speed: our step and the naive way's (`naive.py`), alternating on the same model.
 
     python benchmarks/training.py [--shape distilgpt2] [--device cuda] [--precision bf16] [--ways ours] [--accumulate 8]
 
-A pass is forward and backward over a share of the preset's batch, through the engine's own objective, with the usage
-of codes and their resets; a step is clipping and Adam, once for all passes of a batch. Both are timed each time, and
-examples a second follow for the preset's batch. The texts are SQuAD's: each pass takes as many questions as the
-preset's do, about as many documents. Before anything is timed, both ways have to come to the same loss.
+A pass is forward and backward over a share of the preset's batch, through the engine's own objective, including code
+usage and resets; a step is clipping and Adam, once for all passes of a batch. Both are timed each time, which gives the
+examples per second for the preset's batch. The texts are SQuAD's: each pass takes as many questions as the preset's,
+about as many documents. Before anything is timed, both ways must have the same loss.
 """
 
 import argparse
@@ -30,14 +30,14 @@ from mbc_engine.training.processes import processes_on
 OURS: Final = "ours"
 NAIVE: Final = "naive"
 ROUNDS: Final = 3
-# In float32 the sums of a padded text differ from those of the text alone by rounding; with weights in bf16 by more.
+# Padding a text changes its sums by rounding in float32, and by more with bf16 weights.
 CLOSE: Final = {torch.float32: 1e-3, torch.bfloat16: 5e-2}
 
 Result = dict[str, Any]
 
 
 class Trainee:
-    """A model, its optimiser, and the two ways to a loss."""
+    """A model, its optimiser, and the objectives of both ways."""
 
     def __init__(self, model: MBC, data: TrainingSet, settings: TrainingSettings, device: str) -> None:
         self.model, self.data, self.settings, self.device = model, data, settings, torch.device(device)
@@ -46,7 +46,7 @@ class Trainee:
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.bases = {OURS: model.base, NAIVE: NaiveLM(model.base.model, model.base.tokenizer)}
         for parameter in trained:
-            parameter.requires_grad_(True)  # a base LM is frozen when it is made, KV-LoRA in it and all
+            parameter.requires_grad_(True)  # creating a base LM freezes it, KV-LoRA included
         documents, questions = model.documents, model.questions
         processes = processes_on(device)
         self.objectives = {
@@ -68,29 +68,29 @@ class Trainee:
             ),
         }
         self.optimizer = torch.optim.Adam(trained, lr=settings.learning_rate)
-        self.chance = torch.Generator().manual_seed(0)
+        self.generator = torch.Generator().manual_seed(0)
 
     @torch.no_grad()
     def loss(self, way: str, chosen: list[int]) -> float:
-        """The loss of a batch, with nothing dropped."""
+        """The loss of a batch, without dropout."""
         self.model.eval().base = self.bases[way]
-        total: float = self.objectives[way](self.data.batch(chosen), self.chance).total.item()
+        total: float = self.objectives[way](self.data.batch(chosen), self.generator).total.item()
         return total
 
-    def passed(self, way: str, chosen: list[int]) -> Result:
-        """A pass: its `seconds` and, on a GPU, what memory it took at most."""
+    def run_pass(self, way: str, chosen: list[int]) -> Result:
+        """Run a pass: its `seconds` and, on a GPU, its peak memory in `bytes`."""
         self.model.base = self.bases[way]
         self.model.train()
         began = self._now()
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.precision == "bf16"):
-            losses = self.objectives[way](self.data.batch(chosen), self.chance)
+            losses = self.objectives[way](self.data.batch(chosen), self.generator)
         self.model.codebook.update_usage(losses.codes)
-        self.model.codebook.reset_dead(losses.residuals, self.chance)
+        self.model.codebook.reset_dead(losses.residuals, self.generator)
         (losses.total / self.settings.accumulate).backward()
         return {"seconds": self._now() - began, "bytes": self._peak()}
 
     def step(self) -> Result:
-        """Clip and let Adam step, as `passed`."""
+        """Clip and step Adam; returns the same as `run_pass`."""
         began = self._now()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip)
         self.optimizer.step()
@@ -103,7 +103,7 @@ class Trainee:
         return time.perf_counter()
 
     def _peak(self) -> int | None:
-        """The most memory since it was last asked for."""
+        """Peak memory in bytes since the last call; None on a CPU."""
         if self.device.type != "cuda":
             return None
         most = torch.cuda.max_memory_allocated()
@@ -120,22 +120,22 @@ def measure(
     accumulate: int | None = None,
     texts: str = str(SQUAD),
 ) -> Result:
-    """Passes and steps of each way, in turns; medians.
+    """Alternate passes and steps of each way; medians.
 
     Args:
-        shape, device, precision: what is measured.
+        shape, device, precision: what to measure.
         rounds: passes of each way.
         ways: one or both.
-        accumulate: passes to a batch, None for the preset's; the naive way needs a GB of memory an example.
+        accumulate: passes per batch, None for the preset's; the naive way needs a GB of memory per example.
         texts: a file of questions.
 
     Raises:
-        ValueError: the ways come to different losses.
+        ValueError: the ways' losses differ.
     """
-    known, config = SHAPES[shape], SHAPES[shape].config
+    model_shape, config = SHAPES[shape], SHAPES[shape].config
     other = {"precision": precision, "accumulate": accumulate or config.training.accumulate}
     settings = config.training.model_copy(update=other)
-    model = random_model(known, device)
+    model = random_model(model_shape, device)
     found = examples(Path(texts), config.model.documents.window, model.documents.tokenizer)
     size = settings.batch_size // settings.accumulate
     data = TrainingSet(found[:: max(1, len(found) // (size * rounds))][: size * rounds])
@@ -148,13 +148,13 @@ def measure(
     for turn in range(rounds):
         chosen = list(range(turn * size, (turn + 1) * size))
         for way in ways:
-            taken[way].append(trainee.passed(way, chosen))
+            taken[way].append(trainee.run_pass(way, chosen))
             steps.append(trainee.step())
     passes = {way: _median(own) for way, own in taken.items()}
     step = _median(steps)
     seconds = {way: settings.accumulate * own["seconds"] + step["seconds"] for way, own in passes.items()}
     return {
-        "title": known.title,
+        "title": model_shape.title,
         "device": device,
         "precision": precision,
         "threads": torch.get_num_threads(),
@@ -172,7 +172,7 @@ def measure(
 
 
 def _median(several: Sequence[Result]) -> Result:
-    """The median of the seconds, the most of the bytes."""
+    """Median seconds, maximum bytes."""
     return {
         "seconds": statistics.median(own["seconds"] for own in several),
         "bytes": max((own["bytes"] for own in several if own["bytes"] is not None), default=None),
@@ -180,7 +180,6 @@ def _median(several: Sequence[Result]) -> Result:
 
 
 def main() -> None:
-    """Print the figures as JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", choices=SHAPES, default="distilgpt2")
     parser.add_argument("--device", default="cpu")

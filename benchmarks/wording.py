@@ -1,4 +1,4 @@
-"""Figures in words, tables in Markdown, and the pages that they are written into."""
+"""Formats figures and Markdown tables, and writes them into pages."""
 
 import json
 import textwrap
@@ -8,28 +8,27 @@ from typing import Any, Final
 
 Table = list[list[str]]
 
-LEAST_GROWTH: Final = 1e6
+MIN_GROWTH: Final = 1e6
 
 
-def in_time(seconds: float) -> str:
-    """Three figures and a unit."""
+def format_seconds(seconds: float) -> str:
+    """Three significant digits and a unit."""
     return f"{seconds:,.3g} s" if seconds >= 1 else f"{1000 * seconds:.3g} ms"
 
 
-def in_bytes(number: float) -> str:
-    """Three figures and a unit; growth below a megabyte is a page here and there."""
-    if number < LEAST_GROWTH:
+def format_bytes(number: float) -> str:
+    """Three significant digits and a unit; growth below a megabyte is only a few pages."""
+    if number < MIN_GROWTH:
         return "< 1 MB"
     return f"{number / 1e9:.3g} GB" if number >= 1e9 else f"{number / 1e6:.3g} MB"
 
 
-def times(ratio: float) -> str:
-    """How many times."""
+def format_ratio(ratio: float) -> str:
     return f"{ratio:,.0f}" if ratio >= 10 else f"{ratio:.2f}"
 
 
 def table(head: Sequence[str], rows: Table, *, words: int = 1) -> Iterator[str]:
-    """A table in Markdown, the first columns words, the others figures."""
+    """A Markdown table; the first `words` columns are text, the others figures."""
     yield ""
     yield f"| {' | '.join(head)} |"
     yield f"|{'|'.join(['---'] * words + ['---:'] * (len(head) - words))}|"
@@ -39,14 +38,14 @@ def table(head: Sequence[str], rows: Table, *, words: int = 1) -> Iterator[str]:
 
 
 def plot(name: str, title: str) -> Iterator[str]:
-    """A plot that the page shows."""
+    """A plot, embedded in the page."""
     yield ""
     yield f"![{title}](plots/{name}.png)"
     yield ""
 
 
-def wrapped(lines: Iterable[str]) -> str:
-    """Paragraphs at the width of this project's pages; tables, lists and headings as they are; no two empty lines."""
+def wrap(lines: Iterable[str]) -> str:
+    """Wrap paragraphs to the width of the pages; keep tables, lists and headings, and collapse empty lines."""
     text: list[str] = []
     for line in lines:
         is_prose = not line.startswith(("|", "#", "!", "- "))
@@ -55,8 +54,8 @@ def wrapped(lines: Iterable[str]) -> str:
     return "\n".join(kept).rstrip() + "\n"
 
 
-def measured(out: Path, measure: Callable[[], dict[str, Any]] | None) -> dict[str, Any]:
-    """What is measured now and kept in the file `out`; with None, what is there already."""
+def load_or_measure(out: Path, measure: Callable[[], dict[str, Any]] | None) -> dict[str, Any]:
+    """Measure now and save to `out`; with None, load what was saved."""
     if measure is not None:
         found = measure()
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -65,7 +64,7 @@ def measured(out: Path, measure: Callable[[], dict[str, Any]] | None) -> dict[st
 
 
 def write_section(page: Path, begin: str, end: str, lines: Iterable[str]) -> None:
-    """Put lines in the place of those between two marks on a page."""
+    """Replace the lines between two markers on a page."""
     before, _, rest = page.read_text(encoding="utf-8").partition(begin)
     _, _, after = rest.partition(end)
-    page.write_text(f"{before}{begin}\n\n{wrapped(lines).strip()}\n\n{end}{after}", encoding="utf-8")
+    page.write_text(f"{before}{begin}\n\n{wrap(lines).strip()}\n\n{end}{after}", encoding="utf-8")

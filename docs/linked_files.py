@@ -1,7 +1,8 @@
-"""A hook of mkdocs: files that pages link to and that lie outside docs/ become part of the site.
+"""An mkdocs hook that adds files outside docs/ to the site if pages link to them.
 
-So a link such as `../CHANGELOG.md` works in the repository and on the site. Markdown becomes a page, anything else a
-file. Both keep their place in the repository: in mkdocs' terms their source is `../PATH`, and they are written to `PATH`.
+So a link such as `../CHANGELOG.md` works both in the repository and on the site. Markdown becomes a page, anything else
+a file. Both keep their path in the repository: in mkdocs' terms their source is `../PATH`, and they are written to
+`PATH`.
 """
 
 import posixpath
@@ -17,7 +18,7 @@ _OUTSIDE = "../"
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Bring in what pages link to, and what these pages link to in turn."""
+    """Add the files that pages link to, and those that the added pages link to in turn."""
     pages = list(files.documentation_pages())
     for page in pages:
         for path in _links(page):
@@ -30,7 +31,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, **_: object) -> str:
-    """Lead the links of pages from outside back into docs/, which mkdocs only knows as `/`."""
+    """Point links from outside pages back into docs/, which mkdocs only knows as `/`."""
     if not page.file.src_uri.startswith(_OUTSIDE):
         return markdown
     docs = _docs(config)
@@ -43,7 +44,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, **_: objec
 
 
 def _links(page: File) -> list[str]:
-    """Where the links of a page lead, relative to docs/."""
+    """The targets of a page's links, relative to docs/."""
     return [_resolved(page, link["path"]) for link in _LINK.finditer(page.content_string)]
 
 
@@ -52,7 +53,7 @@ def _is_outside(path: str, config: MkDocsConfig) -> bool:
 
 
 def _docs(config: MkDocsConfig) -> str:
-    """docs/ as pages from outside name it."""
+    """The path of docs/ as seen from outside pages."""
     return f"{_OUTSIDE}{Path(config.docs_dir).name}/"
 
 
@@ -61,7 +62,7 @@ def _resolved(page: File, path: str) -> str:
 
 
 def _brought_in(path: str, config: MkDocsConfig) -> File:
-    """The file at a path relative to docs/, written to its place in the repository."""
+    """The file at a path relative to docs/, written to its path in the repository."""
     place = (config.docs_dir, config.site_dir, config.use_directory_urls)
     target = File(path.removeprefix(_OUTSIDE), *place).dest_uri
     return File(path, *place, dest_uri=target, inclusion=InclusionLevel.INCLUDED)

@@ -1,4 +1,4 @@
-"""The commands as Markdown, from their own help: `python docs/reference.py` renews docs/commands.md."""
+"""Generates docs/commands.md from the commands' own help: `python docs/reference.py`."""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -1,6 +1,6 @@
 """`python docs/results.py RUN` puts the report of a run of `mbc eval --suite smollm2` into docs/results.md.
 
-What stands above the marker is written by hand.
+Everything above the marker is written by hand.
 """
 
 import re

@@ -1,9 +1,9 @@
-"""Draws the screenshots of docs/dashboard.md: real ingests, two real trainings, and the dashboard over them.
+"""Draws the screenshots of docs/dashboard.md: the dashboard on real ingests and two real training runs.
 
-    python docs/dashboard/screenshots.py            some twenty minutes on two cores, most of them the trainings
-    python docs/dashboard/screenshots.py --keep DIR keeps what the pictures show, and takes it from there next time
+    python docs/dashboard/screenshots.py            about twenty minutes on two cores, mostly for the training
+    python docs/dashboard/screenshots.py --keep DIR keeps what the pictures show, and reuses it next time
 
-It needs the embedded encoder (the extra `embedded`).
+Needs the embedded encoder (the extra `embedded`).
 """
 
 import argparse
@@ -27,7 +27,7 @@ QUESTION = "Where did the Newell Collection open?"
 
 @dataclass(frozen=True)
 class Picture:
-    """A screenshot: of which view, how large, and which keys were pressed before."""
+    """A screenshot: its view, its size, and the keys pressed before it is taken."""
 
     name: str
     view: str
@@ -54,7 +54,6 @@ PICTURES = (
 
 
 def main() -> None:
-    """Draw what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--keep", type=Path, metavar="DIR", help="where to keep what is shown")
     parser.add_argument("--only", metavar="NAME", action="append", help="draw this picture alone; may be given again")
@@ -64,7 +63,7 @@ def main() -> None:
         home.mkdir(parents=True, exist_ok=True)
         for name in ("DATA", "STATE", "CONFIG", "CACHE"):
             os.environ[f"XDG_{name}_HOME"] = str(home / name.lower())
-        os.environ["HOME"] = str(home)  # so that no picture tells where it was drawn
+        os.environ["HOME"] = str(home)  # keeps real paths out of the pictures
         os.chdir(home)
         prepare(home)
         for picture in PICTURES:
@@ -73,7 +72,7 @@ def main() -> None:
 
 
 def prepare(home: Path) -> None:
-    """Stories memorised in four goes, and two trainings that differ in their learning rate."""
+    """Ingest stories in four goes, and train twice, with different learning rates."""
     if not (home / "news.mbc").exists():
         told = list(islice(stories("test", 400, seed=5), 400))
         for end in (60, 150, 320, 400):
@@ -83,7 +82,7 @@ def prepare(home: Path) -> None:
                 file.write_text(f"{story.title}\n\n{story.text}\n", encoding="utf-8")
             (home / "news" / "scan.pdf").write_bytes(b"%PDF-1.7 cut off")
             mbc("ingest", "news", "--bank", "news.mbc")
-            time.sleep(20)  # apart from each other on the axis of time
+            time.sleep(20)  # spreads the ingests out on the time axis
     for name, rate in (("careful", "1e-4"), ("bold", "3e-4")):
         if not (home / "runs" / name / "model").exists():
             settings = ("epochs=3", "batch_size=8", "accumulate=1", f"learning_rate={rate}")
@@ -97,7 +96,7 @@ def mbc(*arguments: str) -> None:
 
 
 async def draw(home: Path, picture: Picture) -> None:
-    """Open the dashboard, do what the picture is to show, and write it."""
+    """Open the dashboard, bring up what the picture is to show, and save it."""
     from mbc_cli.tui.app import Dashboard
     from mbc_cli.tui.state import Places
 
@@ -112,14 +111,14 @@ async def draw(home: Path, picture: Picture) -> None:
         await pilot.press(*picture.keys)
         await asyncio.sleep(2)
         svg = app.export_screenshot(title="mbc tui")
-    # The fonts would come from elsewhere; any monospaced one will do.
+    # The fonts would be loaded from the web; any monospaced one will do.
     svg = re.sub(r"@font-face\s*{.*?}", "", svg, flags=re.DOTALL)
     (HERE / f"{picture.name}.svg").write_text(svg, encoding="utf-8")
     print(HERE / f"{picture.name}.svg")
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Wait for something that another thread brings about."""
+    """Wait until another thread makes the condition true."""
     deadline = time.monotonic() + 120
     while not condition():
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""How many codes are in use along two short trainings that differ in the online reset alone (paper, section 4.4.4)."""
+"""Codes in use during two short training runs that differ only in the online reset (paper, section 4.4.4)."""
 
 import tempfile
 from pathlib import Path
@@ -15,7 +15,7 @@ from mbc_engine.datasets.newswire import examples, stories
 from mbc_engine.events import TrainStep
 from mbc_engine.lm.packaged import locate
 
-# The paper's codebook: one book of 512 codes, from the first step. A step's bank is its batch.
+# The paper's codebook: a single one of 512 codes, used from the first step. A step's bank is its batch.
 CHANGES: Final = (
     "model.codebook.levels=1",
     "model.codebook.per_position=false",
@@ -30,7 +30,7 @@ CHANGES: Final = (
 
 
 def draw() -> Figure:
-    """Train on the questions of a hundred stories, twice."""
+    """Train on the questions of a hundred stories, with and without the reset."""
     with tempfile.TemporaryDirectory() as folder:
         curves = {resets: perplexities(Path(folder), 100, CHANGES, resets=resets) for resets in (True, False)}
     figure, axes = plt.subplots(figsize=(8.6, 3.1), layout="constrained")
@@ -49,9 +49,9 @@ def draw() -> Figure:
 
 
 def perplexities(folder: Path, told: int, changes: tuple[str, ...], *, resets: bool) -> list[float]:
-    """The perplexity of code usage after each step of a training around an untrained base LM."""
+    """The perplexity of code usage after each training step, with an untrained base LM."""
     base = untrained_base(folder / "base", seed=0)
-    own = "model.prefix.value_scale=false"  # an untrained base LM has no values to meet
+    own = "model.prefix.value_scale=false"  # an untrained base LM has no values worth matching
     config = load_preset(
         "smollm2-135m", [own, *changes, f"model.base={base}", f"training.reset_codes={str(resets).lower()}"]
     )

@@ -1,9 +1,9 @@
-"""Draws the figures of docs/how-it-works.md out of what mbc's own code computes, and says what the page quotes.
+"""Draws the figures of docs/how-it-works.md with mbc's own code, and prints the numbers that the page quotes.
 
-    python docs/figures/draw.py                  all: some five minutes on two cores, most of them two trainings
-    python docs/figures/draw.py --only flat-read  one; may be given again
+    python docs/figures/draw.py                  all: about five minutes on two cores, mostly for two training runs
+    python docs/figures/draw.py --only flat-read  one; may be repeated
 
-Needs matplotlib (the extra `bench`) and the embedded encoder (`embedded`). Every seed is 0.
+Needs matplotlib (the extra `report`) and the embedded encoder (`embedded`). Every seed is 0.
 """
 
 import argparse
@@ -30,7 +30,6 @@ FIGURES: Final[dict[str, Callable[[], Figure]]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Draw what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=FIGURES, action="append", help="draw this figure alone; may be given again")
     parser.add_argument("--folder", type=Path, default=HERE, help="where to write (default: beside this file)")

@@ -1,4 +1,4 @@
-"""The flat read beside attention over every vector: how many rows each goes over, and by how much they differ."""
+"""The flat read against attention over every vector: how many rows each covers, and by how much they differ."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,9 +23,9 @@ class Compared:
     """Both reads of one memory.
 
     Attributes:
-        rows: of the codebook that occur in it, and its vectors.
-        difference: between the two modulations, the largest of all their numbers.
-        change: what the read makes of the question, likewise.
+        rows: number of codebook rows that occur in it, and number of its vectors.
+        difference: largest absolute difference between the two modulations.
+        change: largest absolute change that the read makes to the question.
     """
 
     rows: tuple[int, int]
@@ -34,7 +34,7 @@ class Compared:
 
 
 def draw(sizes: Sequence[int] = (1, 4, 16, 64, 256, 1024)) -> Figure:
-    """Memories of so many documents."""
+    """Compare both reads of memories of these sizes."""
     compared = [compare(size) for size in sizes]
     for size, own in zip(sizes, compared, strict=True):
         print(f"{size} documents: rows {own.rows}, difference {own.difference:.2g}, change {own.change:.2g}")
@@ -58,7 +58,7 @@ def draw(sizes: Sequence[int] = (1, 4, 16, 64, 256, 1024)) -> Figure:
 
 @torch.no_grad()
 def compare(documents: int) -> Compared:
-    """Read random codes with an untrained model of the paper's DistilGPT2 shape: what is shown holds for any weights."""
+    """Read random codes with an untrained model of the paper's DistilGPT2 shape; the result holds for any weights."""
     settings = load_preset("distilgpt2").model
     torch.manual_seed(0)
     aggregator = Aggregator(WIDTH, **settings.aggregator.model_dump())

@@ -1,4 +1,4 @@
-"""How the figures look: one light page of their own, which reads the same in a dark scheme, and text as text."""
+"""The style of the figures: a light page of their own, which also suits a dark scheme, and text kept as text."""
 
 import io
 import re
@@ -13,14 +13,14 @@ from matplotlib.figure import Figure
 
 INK, FAINT, PAGE = "#20262c", "#8a939b", "#fbfbf9"
 BLUE, ORANGE, RED = "#0178d4", "#d9822b", "#b2182b"
-# From the page to the blue, for amounts.
+# From the page colour to blue, for amounts.
 AMOUNTS: Final = mpl.colors.LinearSegmentedColormap.from_list("amounts", [PAGE, "#9fcbee", BLUE, "#00345a"])
 
 STYLE: Final[dict[Any, Any]] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "mbc",  # the same figures give the same bytes
     "font.size": 9,
-    "font.sans-serif": ["DejaVu Sans", "Verdana"],  # of one width, nearly
+    "font.sans-serif": ["DejaVu Sans", "Verdana"],  # of nearly the same width
     "font.monospace": ["DejaVu Sans Mono", "Menlo"],
     "text.color": INK,
     "axes.edgecolor": FAINT,

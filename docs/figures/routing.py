@@ -1,4 +1,4 @@
-"""How the stories of the demo score for its questions."""
+"""How the demo's stories score for its questions."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -8,7 +8,7 @@ from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 from told import Told, tell
 
-# Nats below the best one that still get a colour.
+# Range of the colour scale, in nats below the best score.
 _SHOWN = 12
 
 
@@ -36,7 +36,7 @@ def draw() -> Figure:
 
 
 def scores(told: Told) -> NDArray[np.float64]:
-    """By how much each story's score is behind the best one's, [questions, stories], 0 for the best."""
+    """How far each story's score is behind the best, [questions, stories], 0 for the best."""
     with told.bank.snapshot():
         questions = [own.question for own in told.questions]
         found = told.model.find(questions, told.model.scope(told.bank), top=len(told.stories))
@@ -48,5 +48,5 @@ def scores(told: Told) -> NDArray[np.float64]:
 
 
 def _short(text: str) -> str:
-    """A question on one line of a figure."""
+    """Shorten a question to one line of a figure."""
     return text if len(text) <= 54 else f"{text[:52]}…"

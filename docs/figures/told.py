@@ -1,4 +1,4 @@
-"""What figures are drawn from: mini, and the 16 stories and ten questions of `mbc demo`."""
+"""The data behind the figures: mini, and the 16 stories and ten questions of `mbc demo`."""
 
 import hashlib
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Told:
         model: mini.
         stories: what was memorised, in the bank's order.
         bank: their codes and text.
-        questions: some of what can be asked about them.
+        questions: some questions about them.
     """
 
     model: RetrieverReader
@@ -29,7 +29,7 @@ class Told:
 
 
 def tell(count: int = STORIES) -> Told:
-    """Memorise the first stories of the demo, at most all of them."""
+    """Memorise the first `count` stories of the demo."""
     model = load_model("mini")
     assert isinstance(model, RetrieverReader)
     told = list(stories("test", count, seed=0))

@@ -1,4 +1,4 @@
-"""A story's way in: its text, the codes that it is found by, and what both take in a bank."""
+"""A story's way into a bank: its text, the codes it is found by, and the bytes that both take."""
 
 import textwrap
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from told import Told, as_text, tell
 
 from mbc_engine.bank import pack
 
-# Letters of one width, so many to a line as fill it: each is 0.602 times as wide as high.
+# Monospaced letters, sized so that COLUMNS of them fill a line: each is 0.602 times as wide as it is high.
 WIDTH, EDGE, COLUMNS = 8.6, 0.015, 92
 LETTERS: Final[dict[str, Any]] = {"family": "monospace", "size": WIDTH * (1 - 2 * EDGE) * 72 / COLUMNS / 0.602}
 
@@ -26,9 +26,9 @@ class Kept:
 
     Attributes:
         codes: of its chunk, [tokens].
-        bits: of these, a column for each code from above, [bits, tokens].
-        code_bytes: what they take.
-        text_bytes: what its text takes, compressed.
+        bits: of these codes, one column per code, top to bottom, [bits, tokens].
+        code_bytes: size of the codes.
+        text_bytes: size of the compressed text.
         size: bytes of the text itself.
     """
 
@@ -52,7 +52,7 @@ def draw() -> Figure:
 
 
 def kept_of(told: Told) -> Kept:
-    """What the bank keeps of the only story that was told."""
+    """What the bank keeps of its only story."""
     shape, sizes = told.model.code_shape, told.bank.sizes()
     codes = told.bank.codes_at([0])
     data = np.frombuffer(pack(codes, shape), np.uint8)

@@ -1,8 +1,7 @@
-"""Screens as one SVG that plays them: CSS alone, no scripts, nothing from elsewhere, and a still for who wants no motion.
+"""Draws terminal screens as one animated SVG: CSS only, no scripts, no external resources, a still for reduced motion.
 
-Each line that is ever shown is drawn once, and used wherever it stands, for as long as it stands there. An animation of its
-own lets it be seen in that time. Without animations (`prefers-reduced-motion`, or a viewer that has none) the last screen
-is seen.
+Each distinct line is drawn once and reused wherever and whenever it appears; an animation shows each use for its time.
+Without animations (`prefers-reduced-motion`, or a viewer that has none) the last screen is shown.
 """
 
 from collections.abc import Iterator, Sequence
@@ -40,7 +39,7 @@ _BACKGROUND = "161b22"
 
 @dataclass(frozen=True)
 class _Span:
-    """A line in a row, from a moment until another one, in seconds."""
+    """A line in a row from one moment to another, in seconds."""
 
     row: int
     line: Line
@@ -53,9 +52,9 @@ def draw(frames: Sequence[Frame], seconds: float, size: tuple[int, int], title: 
 
     Args:
         frames: the screens, in order.
-        seconds: when it begins again.
+        seconds: length of the loop.
         size: of the terminal, in columns and rows.
-        title: what its bar says.
+        title: of the title bar.
     """
     spans = [span for row in range(size[1]) for span in _spans(frames, seconds, row) if span.line]
     lines = {line: f"l{number}" for number, line in enumerate(dict.fromkeys(span.line for span in spans))}
@@ -101,7 +100,7 @@ def _spans(frames: Sequence[Frame], seconds: float, row: int) -> Iterator[_Span]
 
 
 def _timing(name: str, start: float, end: float, seconds: float) -> str:
-    """Seen from start to end; what is there at the end, also where nothing is animated."""
+    """Visible from start to end; lines of the last screen are also visible without animation."""
     is_last = end == seconds
     steps = [f"{start / seconds:.3%}{{opacity:1}}"]
     if start:

@@ -1,11 +1,11 @@
-"""Records docs/recording/mbc.svg: real commands, typed into a real shell in a terminal of 80×24.
+"""Records docs/recording/mbc.svg: real commands, typed into a real shell in an 80×24 terminal.
 
     python docs/recording/record.py         a minute on two cores
 
-The shell's terminal is a pseudoterminal, of which every piece of output is kept with its time; `screens.py` knows what the
-screen then shows, and `drawing.py` draws it. The files are the stories of `mbc demo`. A command that takes longer than
-LONGEST is drawn at the pace that makes it last that long; the picture's title says so.
-It needs the embedded encoder (the extra `embedded`) and pyte (the extra `dev`).
+The shell runs in a pseudoterminal, and each piece of its output is recorded with its time; `screens.py` reconstructs
+the screens, and `drawing.py` draws them. The files are the stories of `mbc demo`. A command that takes longer than
+LONGEST is sped up to last that long; the picture's title says so. Needs the embedded encoder (the extra `embedded`) and
+pyte (the extra `dev`).
 """
 
 import os
@@ -26,7 +26,7 @@ from screens import Output, shown
 
 PICTURE = Path(__file__).parent / "mbc.svg"
 SIZE = (80, 24)
-# What is typed, and how many seconds are for reading what it prints.
+# Commands to type, and the seconds for reading their output.
 COMMANDS = (
     ("export MBC_BANK=news.mbc", 0.3),
     ("mbc ingest stories", 3.0),
@@ -37,12 +37,11 @@ COMMANDS = (
 LONGEST = 3.0
 BETWEEN_KEYS = 0.04
 _PATIENCE = 300.0
-# Shells mark their prompt in this way for terminals that want to know where it is; nothing is drawn of it.
+# The mark by which shells tell terminals where their prompt is (OSC 133); it is invisible.
 _PROMPT = b"\x1b]133;A\x07"
 
 
 def main() -> None:
-    """Record, draw, and say where the picture is."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         environment = {
@@ -70,10 +69,10 @@ class RecordedShell:
     """A shell in a terminal of its own.
 
     Attributes:
-        home: the folder that it begins in.
-        environment: all that it knows.
-        output: what its terminal was given.
-        at_work: from when until when commands ran.
+        home: its initial working directory.
+        environment: all of its environment.
+        output: the terminal's output.
+        at_work: start and end of each command.
     """
 
     home: Path
@@ -82,13 +81,13 @@ class RecordedShell:
     at_work: list[tuple[float, float]] = field(default_factory=list)
 
     def type(self, commands: Sequence[tuple[str, float]]) -> None:
-        """Type these, each once the one before has ended and been read.
+        """Type commands, each once the one before has ended and there was time to read its output.
 
         Args:
-            commands: each with the seconds to read what it prints.
+            commands: each with the seconds for reading its output.
 
         Raises:
-            TimeoutError: a command takes minutes.
+            TimeoutError: a command takes more than five minutes.
         """
         terminal, inside = pty.openpty()
         termios.tcsetwinsize(inside, SIZE[::-1])
@@ -118,7 +117,7 @@ class RecordedShell:
             self._read(terminal, BETWEEN_KEYS)
 
     def _read(self, terminal: int, seconds: float) -> None:
-        """Read for that long."""
+        """Record output for some seconds."""
         end = time.monotonic() + seconds
         with selectors.DefaultSelector() as streams:
             streams.register(terminal, selectors.EVENT_READ)

@@ -1,4 +1,4 @@
-"""What a terminal shows as output comes: a screen a moment, as runs of one style."""
+"""Reconstructs the screens of a terminal from its output, as runs of one style."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -6,15 +6,15 @@ from itertools import groupby
 
 import pyte
 
-# Changes that come within this many seconds are one screen: an eye hardly tells them apart.
+# Changes within this many seconds are one screen: the eye hardly sees them separately.
 _MOMENT = 0.07
-# pyte knows no faint text (SGR 2), but blinking text, of which we have none.
+# pyte doesn't support faint text (SGR 2), so it is mapped to blinking text, which we don't use.
 pyte.graphics.TEXT[2] = "+blink"
 
 
 @dataclass(frozen=True)
 class Output:
-    """A piece of what was written to a terminal, and when, in seconds."""
+    """A piece of terminal output, and when it was written, in seconds."""
 
     text: bytes
     at: float
@@ -32,7 +32,7 @@ class Style:
 
 @dataclass(frozen=True)
 class Run:
-    """Characters of one style, from a column on."""
+    """Characters of one style, starting at a column."""
 
     column: int
     text: str
@@ -44,7 +44,7 @@ Line = tuple[Run, ...]
 
 @dataclass(frozen=True)
 class Frame:
-    """A screen, line by line from the top, and from when on it is shown, in seconds."""
+    """A screen, line by line from the top, and when it appears, in seconds."""
 
     at: float
     lines: tuple[Line, ...]
@@ -56,14 +56,14 @@ def shown(
     """The screens that a terminal went through.
 
     Args:
-        output: what it was given, in order.
-        at_work: from when until when commands ran, in seconds.
-        size: its columns and rows.
-        longest: seconds that a command takes at most; one that took longer goes by faster, at an even pace.
+        output: what the terminal received, in order.
+        at_work: start and end of each command, in seconds.
+        size: in columns and rows.
+        longest: maximum seconds of a command; longer ones are sped up evenly.
     """
 
     def drawn(at: float) -> float:
-        """When something is shown that was written at a time."""
+        """When output written at this time is shown."""
         saved = (
             (min(at, end) - start) * (1 - longest / (end - start))
             for start, end in at_work
@@ -85,7 +85,7 @@ def shown(
 
 
 def _runs(screen: pyte.Screen, row: int) -> Iterator[Run]:
-    """The runs of a row, without spaces that show nothing at the ends of runs."""
+    """The runs of a row, without invisible spaces at their ends."""
     cells = screen.buffer[row]
     cursor = None if screen.cursor.hidden or screen.cursor.y != row else screen.cursor.x
 

@@ -1,11 +1,11 @@
-"""The addresses of `mini`: where chunks are found. No gradients: the encoder stays as it is, books come by k-means.
+"""The addresses of `mini`, by which chunks are found. No gradients: the encoder is frozen, codebooks come from k-means.
 
     python recipes/mini/address.py --data ../shared/data --out build/mini/address
 
 Reads Wikipedia paragraphs and the paragraphs and questions of QA training sets, computes their sentence vectors, which
-are kept in `--out` part by part, and writes `address.safetensors`. Run again, it goes on from the last part kept. Six
-articles of SQuAD's training set are held out: the settings were chosen on their questions.
-Runs unchanged on a GPU (`--device cuda`).
+are saved in `--out` part by part, and writes `address.safetensors`. A rerun resumes after the last saved part. Six
+articles of SQuAD's training set are held out: the settings were chosen on their questions. Runs unchanged on a GPU
+(`--device cuda`).
 """
 
 import lzma
@@ -37,7 +37,7 @@ HELD_OUT = (
     "Sino-Tibetan_relations_during_the_Ming_dynasty",
 )
 ARTICLES_IN_PART = 600
-OTHERS = 6000  # paragraphs beside those asked about
+OTHERS = 6000  # paragraphs that no question is about
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Asked:
 
 
 def asked(data: Path, name: str, wanted: Callable[[str], bool] | None = None) -> Asked:
-    """A QA set's paragraphs, each once, and questions; of all titles or those that are wanted."""
+    """A QA set's distinct paragraphs and its questions, of all titles or of the wanted ones."""
     rows = [row for row in qa_rows(data, name) if wanted is None or wanted(row["title"])]
     places = {text: place for place, text in enumerate(dict.fromkeys(row["text"] for row in rows))}
     return Asked(list(places), [row["question"].strip() for row in rows], [places[row["text"]] for row in rows])
@@ -63,21 +63,21 @@ def articles(data: Path, *files: int) -> list[str]:
 
 
 def paragraphs(article: str, chance: random.Random, most: int, longest: int) -> list[str]:
-    """At most so many neighbouring paragraphs of an article, of 300 to `longest` characters."""
+    """At most `most` neighbouring paragraphs of an article, of 300 to `longest` characters each."""
     suitable = [line for line in article.split("\n")[1:] if 300 <= len(line) <= longest]
     start = chance.randint(0, max(0, len(suitable) - most))
     return suitable[start : start + most]
 
 
 class Vectors:
-    """Sentence vectors, computed once and kept in a folder."""
+    """Sentence vectors, computed once and saved in a folder."""
 
     def __init__(self, folder: Path, device: str) -> None:
         self.folder, self.device = folder, device
         self._encoder: Encoder | None = None
 
     def of(self, name: str, texts: Callable[[], list[str]]) -> Tensor:
-        """The vectors kept under this name, or else those of the texts: [N, E], float32."""
+        """The vectors saved under this name, or else those of the texts: [N, E], float32."""
         path = self.folder / f"{name}.npy"
         if not path.exists():
             started = time.monotonic()
@@ -91,7 +91,7 @@ class Vectors:
 
     @torch.no_grad()
     def _compute(self, texts: list[str], tokens: int = 2560) -> Tensor:
-        """Batches of texts of one length, as many as come to so many tokens."""
+        """Encode texts in batches of similar length and up to `tokens` tokens."""
         if self._encoder is None:
             self._encoder = load_encoder(ENCODER, device=self.device)
         model, tokenizer = self._encoder.model.eval(), self._encoder.tokenizer
@@ -109,24 +109,24 @@ class Vectors:
 
 
 def ranks(scores: Tensor, about: Tensor) -> Tensor:
-    """How many documents come before the right one, [questions, documents] -> [questions]."""
+    """How many documents score higher than the right one, [questions, documents] -> [questions]."""
     return (scores > scores.gather(1, about.unsqueeze(1))).sum(1)
 
 
 def share(ranks: Tensor) -> str:
-    """Right one first / in the first five, in percent."""
+    """How often the right one is first / in the first five, in percent."""
     return " / ".join(f"{100 * (ranks < limit).float().mean():.1f}" for limit in (1, 5))
 
 
 def scores(address: Address, questions: Tensor, codes: Tensor, whitening: Tensor | None) -> Tensor:
-    """Questions' vectors and chunks' codes -> [questions, chunks], a look-up at a time."""
+    """Question vectors and chunk codes -> [questions, chunks], one look-up per position."""
     tables = address.tables(questions, whitening)
     return torch.stack([tables[:, place, codes[:, place]] for place in range(address.tokens)]).sum(0)
 
 
 @torch.no_grad()
 def measure(address: Address, documents: Tensor, questions: Tensor, about: Tensor, others: Tensor) -> None:
-    """Print how often the right document comes first and in five: by the float vectors, and by addresses."""
+    """Print how often the right document is first and in the first five, by float vectors and by addresses."""
     asking = address.of_questions(questions)
     for bank in (documents, torch.cat([documents, others])):
         codes = address.encode(address.of_documents(bank))
@@ -140,7 +140,7 @@ def measure(address: Address, documents: Tensor, questions: Tensor, about: Tenso
 
 @torch.no_grad()
 def fit_scale(address: Address, documents: Tensor, questions: Tensor, about: Tensor) -> None:
-    """Set the scale to the likeliest for these questions."""
+    """Set the scale to the one of maximum likelihood for these questions."""
     address.log_scale.zero_()
     codes = address.encode(address.of_documents(documents))
     plain = scores(address, address.of_questions(questions), codes, address.whitening(codes))

@@ -1,19 +1,19 @@
-"""The confidence of a reader of `mini`: a logistic regression that says how likely an answer is right, and the margin
-over "not here" from which answers are given.
+"""The confidence of a reader of `mini`: a logistic regression for the probability that an answer is right, and the
+minimum margin over "not here" for giving an answer.
 
     python recipes/mini/confidence.py --data ../shared/data --out build/mini/confidence --reader large
     python recipes/mini/confidence.py --data ../shared/data --out build/mini/confidence --reader large --write
 
-Asks two banks of articles that no reader learnt from: one has them whole, the other by paragraph. Every question is also
-asked with its paragraph taken out, which nothing in the bank then answers; in what is learnt these count a quarter.
-What the reader says of each answer is kept bank by bank in `--out`; run again, it goes on from there. `--write` puts the
-regression into mini's `config.toml`.
+Queries two banks of articles that no reader was trained on: one holds whole articles, the other paragraphs. Every
+question is also asked with its paragraph removed, so that nothing in the bank answers it; these weigh a quarter in the
+fit. The reader's results are saved in `--out` bank by bank; a rerun resumes from there. `--write` puts the regression
+into mini's `config.toml`.
 
-SQuAD's training set has one gold answer a question, where people give several. Of answers that share some words with
-one gold of SQuADShifts' reviews and posts, but are not it, 39% (F1 below 0.5) and 55% (from 0.5 on) were another
-annotator's, measured on 700 of its questions with three golds or more; so much they count here. One that shares no word
-counts as wrong, as does anything but the gold itself that is read in another paragraph.
-Nothing of `squad_val` is read.
+SQuAD's training set has one gold answer per question, where people give several. Of the answers that share words with
+one gold of SQuADShifts' reviews and posts, but are not equal to it, 39% (F1 below 0.5) and 55% (F1 of 0.5 or more) were
+another annotator's, measured on 700 of its questions with at least three golds; these are their targets here. An answer
+that shares no word is wrong, as is anything but the gold itself if it was read in another paragraph. Nothing of
+`squad_val` is read.
 """
 
 import random
@@ -40,11 +40,11 @@ from mbc_engine.text import Chunk
 
 QUESTIONS = 300
 BATCH = 8
-# What an answer that is not the gold counts, by its F1; see above.
+# Targets for answers that are not the gold, by F1; see above.
 SOME_WORDS, HALF = 0.39, 0.55
-# What a question without an answer in the bank counts beside one with an answer.
+# Weight of a question without an answer in the bank; one with an answer has 1.
 NONE_WEIGHT = 0.25
-# The least margin: of the questions without an answer in the bank, so many are answered nevertheless.
+# Sets the minimum margin: the share of questions without an answer in the bank that are still answered.
 FALSE_ANSWERS = 0.1
 
 
@@ -85,7 +85,7 @@ def banks(model: RetrieverReader, data: Path) -> Iterator[Asked]:
 
 
 def measured(model: RetrieverReader, asked: Asked) -> NDArray[np.float64]:
-    """Margin, votes, worth and weight of the answers to each question: [2 Q, 4]."""
+    """Margin, votes, target and weight of the answers to each question: [at most 2 Q, 4]."""
     bank = MemoryBank.create(None, signature(model), model.code_shape, model.codebooks.shape[-1], keeps_text=True)
     with bank:
         for number, chunks in enumerate(asked.documents):
@@ -125,14 +125,14 @@ def _answers(model: RetrieverReader, scope: Scope, asked: list[tuple[str, str, s
 
 
 def _without(hits: Sequence[Hit], chunks: set[int]) -> list[Hit]:
-    """What would have been found, had these chunks not been in the bank."""
+    """The hits that there would be without these chunks in the bank."""
     left = [hit for hit in hits if hit.chunk not in chunks]
     total = 1 - sum(hit.share for hit in hits if hit.chunk in chunks)
     return [replace(hit, share=min(1.0, hit.share / max(total, 1e-9))) for hit in left]
 
 
 def fitted(found: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Weights and intercept of a logistic regression towards soft targets, from what `measured` returns."""
+    """Weights and intercept of a logistic regression on soft targets, from what `measured` returns."""
     inputs, targets, weights = map(torch.from_numpy, (found[:, :-2], found[:, -2], found[:, -1]))
     line = torch.zeros(inputs.shape[1] + 1, dtype=torch.float64, requires_grad=True)
     optimizer = torch.optim.LBFGS([line], max_iter=500, line_search_fn="strong_wolfe", tolerance_grad=1e-10)
@@ -154,7 +154,7 @@ def probabilities(found: NDArray[np.float64], line: NDArray[np.float64]) -> NDAr
 
 
 def area(scores: NDArray[np.float64], is_right: NDArray[np.bool_]) -> float:
-    """Area under the receiver operating characteristic: how often a right answer has more than a wrong one."""
+    """Area under the ROC curve: how often a right answer scores higher than a wrong one."""
     ranks = np.empty(len(scores))
     ranks[np.argsort(scores, kind="stable")] = np.arange(1, len(scores) + 1)
     right, wrong = is_right.sum(), (~is_right).sum()
@@ -162,7 +162,7 @@ def area(scores: NDArray[np.float64], is_right: NDArray[np.bool_]) -> float:
 
 
 def report(found: NDArray[np.float64], said: NDArray[np.float64], least: float) -> str:
-    """How well probabilities distinguish answers, and how many a least margin lets through."""
+    """How well probabilities separate right answers from wrong ones, and how many pass the minimum margin."""
     there, given = found[:, -1] == 1, found[:, 0] >= least
     return (
         f"AUC {area(said[there], found[there, -2] == 1):.3f}, said {said[there].mean():.3f}, "

@@ -1,4 +1,4 @@
-"""The frozen encoder of `mini`, and the sentence vectors that it makes."""
+"""The frozen encoder of `mini` and its sentence vectors."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""Linear layers that learn by low-rank changes (LoRA, Hu et al. 2021), merged into one product at every forward pass."""
+"""Linear layers trained by low-rank changes (LoRA, Hu et al. 2021), merged into one product in every forward pass."""
 
 from typing import Any
 
@@ -9,13 +9,13 @@ from torch.nn import functional
 
 
 class LowRankLinear(nn.Module):
-    """A linear layer whose weight stays and whose change is `up @ down`; its bias is trained as a whole."""
+    """A linear layer with a frozen weight and the trained change `up @ down`; its bias is trained as a whole."""
 
     def __init__(self, linear: nn.Linear, rank: int) -> None:
-        """Start as `linear` is.
+        """Start out equal to `linear`.
 
         Args:
-            linear: the pretrained layer, whose weight this one holds from now on.
+            linear: the pretrained layer, whose weight is shared.
             rank: of the change.
         """
         super().__init__()
@@ -29,13 +29,13 @@ class LowRankLinear(nn.Module):
         self._merged: Tensor | None = None
 
     def train(self, mode: bool = True) -> "LowRankLinear":
-        """While it is not being trained, the merged weight is kept."""
+        """The merged weight is cached outside training."""
         super().train(mode)
         self._merged = None
         return self
 
     def forward(self, states: Tensor) -> Tensor:
-        """[..., in] to [..., out], computed as precisely as the states come."""
+        """[..., in] to [..., out], in the dtype of the states."""
         if self.training:
             output: Tensor = _Merged.apply(  # type: ignore[no-untyped-call]
                 states, self.weight, self.bias, self.down, self.up
@@ -48,7 +48,7 @@ class LowRankLinear(nn.Module):
 
 
 class _Merged(torch.autograd.Function):
-    """The product with the merged weight, whose gradient goes to the two factors alone."""
+    """The product with the merged weight, whose gradient goes to the two factors only."""
 
     @staticmethod
     def forward(ctx: Any, states: Tensor, weight: Tensor, bias: Tensor, down: Tensor, up: Tensor) -> Tensor:
@@ -72,7 +72,7 @@ def _merge(weight: Tensor, down: Tensor, up: Tensor) -> Tensor:
 
 
 def add_low_rank(model: nn.Module, rank: int) -> None:
-    """Make every linear layer of a model one that learns by a change of this rank; nothing else of it learns."""
+    """Freeze a model and replace each of its linear layers by a `LowRankLinear` of this rank."""
     model.requires_grad_(False)
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):

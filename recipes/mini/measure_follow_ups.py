@@ -1,9 +1,9 @@
-"""How well follow-up questions are answered alone, after the question before, and completed by `mbc_engine.conversation`.
+"""How well follow-ups are answered alone, after the previous question, and completed by `mbc_engine.conversation`.
 
     python recipes/mini/measure_follow_ups.py --data ../shared/data
 
-The conversations of `follow_ups.jsonl` are held about the Wikinews articles, each with the model's own answers. `asked`
-there is how a question is completed if the answers before were right; `tests/test_conversation.py` checks it.
+The conversations of `follow_ups.jsonl` are about the Wikinews articles, each with the model's own answers. `asked`
+there is the completed question if the previous answers were right; `tests/test_conversation.py` checks it.
 """
 
 import argparse
@@ -22,7 +22,7 @@ WAYS: Final = ("alone", "appended", "completed")
 
 
 def hold(memory: Memory, turns: list[dict[str, str]], way: str) -> list[Answer]:
-    """The answers to the follow-ups of a conversation, whatever their confidence; later ones build on what is shown."""
+    """Answers to follow-ups, whatever their confidence; later questions build on the answers that are shown."""
     answers: list[Answer] = []
     previous: Answer | None = None
     for turn in turns:

@@ -1,4 +1,4 @@
-"""What the stages share: options that mean the same in each, how a training begins, mini's settings and QA sets."""
+"""What the stages share: common options, their setup, mini's settings and QA sets."""
 
 import argparse
 import json
@@ -20,7 +20,7 @@ _SHARED: Final[dict[str, dict[str, Any]]] = {
 
 
 def stage_parser(story: str | None, *shared: str) -> argparse.ArgumentParser:
-    """A parser with the shared options of these names; `story` is what the module says of itself."""
+    """A parser with the shared options of these names; `story` is the module's docstring."""
     parser = argparse.ArgumentParser(description=story, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in shared:
         parser.add_argument(f"--{name}", **_SHARED[name])
@@ -28,7 +28,7 @@ def stage_parser(story: str | None, *shared: str) -> argparse.ArgumentParser:
 
 
 def begin(parser: argparse.ArgumentParser) -> argparse.Namespace:
-    """The options, once torch has its threads and its seed and the folder to write into is there."""
+    """Parse the options, set torch's threads and seed, and create the output folder."""
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)

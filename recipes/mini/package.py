@@ -1,9 +1,9 @@
-"""Put what was made for `mini` together and into the package, in half precision.
+"""Assembles the parts of `mini` and writes them into the package, in half precision.
 
     python recipes/mini/package.py --address build/mini/address/address.safetensors \\
         --readers build/mini/readers --out mbc_engine/models/mini
 
-Run `confidence.py` after it: how likely answers are right depends on all of these.
+Run `confidence.py` afterwards: the confidence depends on all of these parts.
 """
 
 import shutil
@@ -29,7 +29,7 @@ def main() -> None:
     for reader in settings.readers:
         weights = args.out / f"{reader.name}.safetensors"
         shutil.copy(args.readers / reader.name / "reader.safetensors", weights)
-        load_span_reader(weights, reader)  # what is packed can be opened
+        load_span_reader(weights, reader)  # checks that it loads
     total = sum(file.stat().st_size for file in args.out.rglob("*") if file.is_file())
     print(f"{args.out}: {total / 1e6:.1f} MB")
 

@@ -1,4 +1,4 @@
-"""The closed form of mini's addresses: means, a basis whose positions share the spread evenly, and k-means codebooks."""
+"""Closed-form fit of mini's addresses: means, a basis with variance shared evenly by positions, k-means codebooks."""
 
 import torch
 from torch import Tensor
@@ -9,7 +9,7 @@ from mbc_engine.paper.codebook import kmeans
 
 @torch.no_grad()
 def fit(address: Address, documents: Tensor, questions: Tensor, *, iterations: int = 20) -> None:
-    """Set means, basis, spread and codebooks by unit sentence vectors of documents [N, E] and questions [M, E].
+    """Fit means, basis, spread and codebooks to unit sentence vectors of documents [N, E] and questions [M, E].
 
     Raises:
         ValueError: there are fewer documents than codes in a codebook.
@@ -29,7 +29,7 @@ def fit(address: Address, documents: Tensor, questions: Tensor, *, iterations: i
 
 
 def _evenly(sizes: list[float], groups: int) -> list[int]:
-    """Indices of descending sizes, group by group, so that groups are equal in number and nearly in sum."""
+    """Indices of descending sizes, group by group; groups have equal numbers and nearly equal sums."""
     lowest = sizes[-1]
     members: list[list[int]] = [[] for _ in range(groups)]
     sums = [0.0] * groups

@@ -4,9 +4,9 @@
     python recipes/mini/reader.py --data ../shared/data --out build/mini/readers/small --reader small --threads 2 \\
         --learning-rate 1e-3 --share 0.78
 
-Learns from short sentences first, then from paragraphs of other domains, last from encyclopedias; a sixteenth of the
-articles is held out, for the figures it prints. Interrupted, it goes on from its last checkpoint when run again. Runs
-unchanged on a GPU (`--device cuda`). Nothing of a validation or test set is read.
+Trains on short sentences first, then on paragraphs of other domains, last on encyclopedias; a sixteenth of the articles
+is held out for the scores it prints. After an interruption, a rerun resumes from the last checkpoint. Runs unchanged on
+a GPU (`--device cuda`). Nothing of a validation or test set is read.
 """
 
 import argparse
@@ -57,7 +57,7 @@ CURRICULUM = (
 
 
 class Checkpoint:
-    """What is trained, Adam's moments and the step in one safetensors file, replaced at once.
+    """Trained tensors, Adam's moments and the step in one safetensors file, replaced atomically.
 
     Args:
         path: the file.
@@ -69,7 +69,7 @@ class Checkpoint:
         self.path, self.trained, self.optimizer = path, trained, optimizer
 
     def save(self, step: int) -> None:
-        """Keep everything as it is after so many steps."""
+        """Save the state after this step."""
         tensors = {f"model.{name}": value for name, value in self.trained.items()}
         for number, state in self.optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer.{number}.{name}": value for name, value in state.items()}
@@ -78,13 +78,13 @@ class Checkpoint:
         )
 
     def load(self) -> int | None:
-        """Put back what was kept, if anything was; returns the step to go on from."""
+        """Restore the saved state and return the step to resume from, or None if there is none."""
         if not self.path.exists():
             return None
         state: dict[int, dict[str, Tensor]] = {}
         with safe_open(self.path, framework="pt") as file, torch.no_grad():
             step = int(file.metadata()["step"])
-            for name in file.keys():  # noqa: SIM118  # no dict
+            for name in file.keys():  # noqa: SIM118  # not a dict
                 if name.startswith("model."):
                     self.trained[name.removeprefix("model.")].copy_(file.get_tensor(name))
                 else:
@@ -97,7 +97,7 @@ class Checkpoint:
 def span_loss(
     scores: tuple[Tensor, Tensor], golds: Sequence[Sequence[tuple[int, int]]], starts: Sequence[int]
 ) -> Tensor:
-    """Mean surprise at the right answer among all spans and "none"; all places of an answer are right together."""
+    """Mean negative log-likelihood of the right answer among all spans and "none", over all its occurrences."""
     spans, none = scores
     right = torch.zeros_like(spans, dtype=torch.bool)
     for row, (own, start) in enumerate(zip(golds, starts, strict=True)):
@@ -111,7 +111,7 @@ def span_loss(
 
 
 def learning_rate(step: int, steps: int, peak: float, warmup: int) -> float:
-    """Linear up, then linear down to nothing."""
+    """Linear warm-up, then linear decay to zero."""
     return peak * min((step + 1) / warmup, (steps - step) / (steps - warmup))
 
 
@@ -127,7 +127,7 @@ def figures(reader: SpanReader, rows: Sequence[Row]) -> tuple[float, float]:
 def prepare(
     args: argparse.Namespace, tokenizer: PreTrainedTokenizerBase, longest_answer: int
 ) -> tuple[list[list[Example]], list[Row]]:
-    """The batches in the order in which they are learnt from, and held-out questions."""
+    """The batches in training order, and held-out questions."""
     started = time.monotonic()
     names = sorted({name for stage in CURRICULUM for name in stage.sets})
     every = [row for name in names for row in read_rows(args.data, name)]
@@ -168,10 +168,10 @@ def prepare(
 def learn(
     reader: SpanReader, plan: Sequence[Sequence[Example]], held_out: Sequence[Row], args: argparse.Namespace
 ) -> None:
-    """Train from the last checkpoint on, saving as it goes.
+    """Train from the last checkpoint on, saving along the way.
 
-    A step takes as many batches as there are threads, each worked on by one: on a CPU this is faster than one batch at
-    a time with all threads, and slows down less where the machine has other work. Their gradients are summed in order.
+    A step takes as many batches as there are threads, one per thread: on a CPU this is faster than one batch at a time
+    with all threads, and suffers less from other load on the machine. Their gradients are summed in order.
     """
     trained = trained_parameters(reader)
     optimizer = torch.optim.AdamW(trained.values(), betas=(0.9, 0.98), weight_decay=0.01)
@@ -216,14 +216,14 @@ def trained_parameters(reader: SpanReader) -> dict[str, nn.Parameter]:
 
 
 def save(reader: SpanReader, path: Path) -> None:
-    """Write what `load_span_reader` opens: what was trained, in half precision."""
+    """Write the trained parameters in half precision, for `load_span_reader`."""
     tensors = {name: value.detach().half().cpu().contiguous() for name, value in trained_parameters(reader).items()}
     write_tensors(path, tensors, {"format": "span-reader-1"})
 
 
 @torch.no_grad()
 def start_from(reader: SpanReader, folder: Path) -> None:
-    """Give a reader the weights that `save` wrote to a folder."""
+    """Load the weights that `save` wrote to a folder."""
     state = load_file(folder / WEIGHTS)
     for name, value in trained_parameters(reader).items():
         value.copy_(state[name])
@@ -231,8 +231,7 @@ def start_from(reader: SpanReader, folder: Path) -> None:
 
 @torch.no_grad()
 def meet(reader: SpanReader, start: Path) -> None:
-    """Take the mean of these weights and those of where training started, which is better than either
-    (Wortsman et al. 2022)."""
+    """Average these weights with those training started from, which is better than either (Wortsman et al. 2022)."""
     ends = {name: value.clone() for name, value in trained_parameters(reader).items()}
     start_from(reader, start)
     for name, value in trained_parameters(reader).items():
@@ -255,11 +254,11 @@ def main() -> None:
     settings = reader_of(mini_settings(), args.reader)
 
     encoder = load_encoder(settings.encoder, device=args.device)
-    # Fused attention is slow to go back through on a CPU: 2,000 tokens a second in bfloat16, 2,800 with the plain one.
+    # The backward pass of fused attention is slow on a CPU: 2,000 tokens/s in bfloat16, 2,800 with eager attention.
     encoder.model.set_attn_implementation("eager")
     plan, held_out = prepare(args, encoder.tokenizer, settings.longest)
-    torch.set_num_threads(1)  # each batch has its own
-    encoder.model.register_module("pooler", None)  # no reader reads it
+    torch.set_num_threads(1)  # one thread per batch
+    encoder.model.register_module("pooler", None)  # unused
     add_low_rank(encoder.model, settings.rank)
     reader = SpanReader(encoder.model, encoder.tokenizer, window=settings.window, longest=settings.longest)
     if args.start:
@@ -268,7 +267,7 @@ def main() -> None:
         if isinstance(module, nn.Dropout):
             module.p = 0.0
         elif isinstance(module, nn.Embedding | nn.LayerNorm):
-            module.to(torch.bfloat16)  # what is trained, and the weights that it changes, stay as they are
+            module.to(torch.bfloat16)  # trained parameters, and the weights that they change, keep their precision
     learn(reader.to(args.device).train(), plan, held_out, args)
     if args.start:
         meet(reader, args.start)

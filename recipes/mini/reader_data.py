@@ -1,8 +1,8 @@
-"""What the reader of `mini` learns from: questions with a passage that holds the answer, or that seems to.
+"""Training data for the reader of `mini`: questions with a passage that holds the answer, or seems to.
 
-Rows of the QA sets become tokens once. A share of the questions cannot be answered from what they are read with: it is
-one of the passages whose sentence vectors are nearest to the question's, or the right one without the sentences that
-hold the answer. There the answer is "none". Everything is drawn by a seed.
+Rows of the QA sets are tokenised once. A share of the questions cannot be answered from their passage: it is one of
+those whose sentence vectors are nearest to the question's, or the right one without the sentences that hold the answer.
+Their target is "none". All sampling is seeded.
 """
 
 import hashlib
@@ -24,14 +24,14 @@ from mbc_engine.text.language import canonical_question
 
 Golds = tuple[tuple[int, int], ...]
 
-# One in so many titles of SQuAD, and paragraphs of the others, is kept for calibration.
+# One in this many titles of SQuAD, and paragraphs of the others, is held out for calibration.
 _HELD_OUT = 16
-# Passages without the answer's sentences need so many tokens, for the question to be asked of something.
+# Minimum tokens of a passage whose sentences with the answer were removed.
 _FEWEST_LEFT = 24
 _LONGEST_QUESTION = 64
-# How often a passage is as short as a note: one to three sentences.
+# Probability that a passage is as short as a note: one to three sentences.
 _SHORT, _MOST_SENTENCES = 0.25, 3
-# How often a question is typed with these, in turn: without articles, as key words, with a wrong letter.
+# Probabilities of a question without articles, as keywords, and with a letter missing.
 _NO_ARTICLES, _KEY_WORDS, _TYPO = 0.15, 0.12, 0.08
 _ARTICLES = re.compile(r"\b(?:an?|the) ", re.IGNORECASE)
 _FUNCTION_WORDS = frozenset(
@@ -45,7 +45,7 @@ _FUNCTION_WORDS = frozenset(
 
 @dataclass(frozen=True)
 class PassageWindow:
-    """Tokens of a passage, without special ones, and where each lies in it, (start, end) in characters."""
+    """Tokens of a passage, without special ones, and their (start, end) in characters."""
 
     ids: Sequence[int]
     offsets: Sequence[tuple[int, int]]
@@ -58,8 +58,8 @@ class Row:
     Attributes:
         source: the set.
         text: its paragraph.
-        question: in words.
-        answers: one or more; none where the text has no answer.
+        question: its text.
+        answers: one or more; empty if the text has no answer.
     """
 
     source: str
@@ -71,12 +71,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Example:
-    """A question with what it is read with.
+    """A question with the passage it is read with.
 
     Attributes:
         question: tokens.
         window: the passage, or a part of it.
-        golds: first and last token of each place where the answer stands; none where there is no answer.
+        golds: first and last token of each occurrence of the answer; empty if there is no answer.
     """
 
     question: Sequence[int]
@@ -85,7 +85,7 @@ class Example:
 
     @property
     def length(self) -> int:
-        """Tokens, special ones included."""
+        """Tokens, including special ones."""
         return len(self.question) + len(self.window.ids) + 3
 
 
@@ -94,8 +94,8 @@ class Stage:
     """A part of the curriculum.
 
     Attributes:
-        sets: names of QA sets, each as often as it is to be read.
-        longest: most tokens of a passage; longer ones are cut at random around the answer.
+        sets: names of QA sets, repeated for repeated reading.
+        longest: maximum tokens of a passage; longer ones are cut at random around the answer.
         share: of the questions of the sets.
     """
 
@@ -105,19 +105,19 @@ class Stage:
 
 
 def read_rows(data: Path, name: str) -> list[Row]:
-    """The questions of a set whose answer stands in the text, and those that have none."""
+    """The questions of a set whose answer occurs in the text, and those without an answer."""
     found = qa_rows(data, name)
     rows = [Row(name, row["title"], row["text"], row["question"], tuple(row["answers"])) for row in found]
     return [row for row in rows if not row.answers or (shortest(row).strip() and shortest(row) in row.text)]
 
 
 def shortest(row: Row) -> str:
-    """The answer that is learnt: the one that answers are measured against."""
+    """The answer to train on: the one that answers are scored against."""
     return min(row.answers, key=len)
 
 
 def as_typed(question: str, random: np.random.Generator) -> str:
-    """The canonical form of a question, or one that people type into a search box."""
+    """The canonical form of a question, or of one as people type it into a search box."""
     drawn = random.random()
     if drawn < _NO_ARTICLES:
         question = _ARTICLES.sub("", question)
@@ -134,13 +134,13 @@ def as_typed(question: str, random: np.random.Generator) -> str:
 
 
 def is_held_out(row: Row) -> bool:
-    """Whether a row is kept for calibration: all of an article, or of a paragraph, or none."""
+    """Whether a row is held out for calibration; articles and paragraphs are never split."""
     group = (row.title if row.source.startswith("squad") else "") or row.text
     return hashlib.sha256(group.encode()).digest()[0] % _HELD_OUT == 0
 
 
 class Tokens:
-    """Tokens of texts, each made once."""
+    """Tokens of texts, each tokenised once."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, rows: Sequence[Row]) -> None:
         self._tokenizer = tokenizer
@@ -151,12 +151,12 @@ class Tokens:
         self.windows = [PassageWindow(ids, offsets) for ids, offsets in pairs]
 
     def questions(self, several: Sequence[str]) -> list[Sequence[int]]:
-        """Questions, cut where they are very long."""
+        """Tokens of questions; very long ones are truncated."""
         ids = self._tokenizer(list(several), add_special_tokens=False, verbose=False)["input_ids"] if several else []
         return [own[:_LONGEST_QUESTION] for own in ids]
 
     def golds(self, row: Row) -> Golds:
-        """Where the answer stands, as tokens; as a word of its own if it does so anywhere."""
+        """Token spans of the answer's occurrences, only those on word boundaries if there are any."""
         if not row.answers:
             return ()
         answer, text = shortest(row), row.text
@@ -164,7 +164,7 @@ class Tokens:
         bounded = [place for place in places if not _inside_word(text, *place)]
         offsets = self.windows[self.numbers[text]].offsets
         starts = [start for start, _ in offsets]
-        # The last token that starts at or before a character is the one it belongs to.
+        # A character belongs to the last token that starts at or before it.
         return tuple((bisect_right(starts, a) - 1, bisect_right(starts, b - 1) - 1) for a, b in bounded or places)
 
 
@@ -174,7 +174,7 @@ def _inside_word(text: str, start: int, end: int) -> bool:
 
 
 def cut(window: PassageWindow, golds: Golds, longest: int, random: np.random.Generator) -> tuple[PassageWindow, Golds]:
-    """A random part of a passage, of at most `longest` tokens, around one of the places of the answer."""
+    """A random part of a passage, of at most `longest` tokens, around one occurrence of the answer."""
     extra = len(window.ids) - longest
     if extra <= 0:
         return window, golds
@@ -190,7 +190,7 @@ def cut(window: PassageWindow, golds: Golds, longest: int, random: np.random.Gen
 def some_sentences(
     text: str, window: PassageWindow, golds: Golds, random: np.random.Generator
 ) -> tuple[PassageWindow, Golds]:
-    """One to three neighbouring sentences of a passage, among them one of the places of the answer."""
+    """One to three neighbouring sentences of a passage, including one occurrence of the answer."""
     sentences = split_sentences(text)
     first, last = golds[random.integers(len(golds))] if golds else (random.integers(len(window.ids)),) * 2
     held = [
@@ -209,7 +209,7 @@ def some_sentences(
 
 
 def without_answer(row: Row, window: PassageWindow) -> PassageWindow | None:
-    """A passage without the sentences that an answer touches; None if another holds it too, or too little is left."""
+    """A passage without the sentences that overlap an answer; None if another holds it too, or too little is left."""
     golds = [answer.lower() for answer in row.answers]
     text = row.text.lower()
     places = [found.span() for answer in golds for found in re.finditer(re.escape(answer), text)]
@@ -232,7 +232,7 @@ def without_answer(row: Row, window: PassageWindow) -> PassageWindow | None:
 
 
 class WrongPassages:
-    """Passages that seem to answer a question and do not."""
+    """Passages that seem to answer a question but do not."""
 
     def __init__(
         self,
@@ -253,7 +253,7 @@ class WrongPassages:
             save_file({"passages": self._vectors}, cache)
 
     def near(self, rows: Sequence[Row], count: int = 8) -> list[list[int]]:
-        """For each question the nearest passages of its set that hold none of its answers, nearest first."""
+        """For each question, the nearest passages of its set that hold none of its answers, nearest first."""
         vectors = self._vectors_of([row.question for row in rows])
         found = []
         for row, vector in zip(rows, vectors, strict=True):
@@ -283,17 +283,17 @@ def examples(
 ) -> list[Example]:
     """Questions in a random order, a share of them with a passage that does not answer them.
 
-    Some are as people type them in haste: without articles, as key words, with a letter missing. A quarter of the
+    Some are as people type them in haste: without articles, as keywords, with a letter missing. A quarter of the
     passages are as short as a note.
 
     Args:
         rows: the questions.
         tokens: theirs.
-        wrong: where wrong passages come from.
-        longest: most tokens of a passage.
-        longest_answer: most tokens of an answer; questions that take longer ones are left out.
-        share: of the questions without an answer, half of them with the right passage less the answer's sentences.
-        seed: of all that is drawn.
+        wrong: the source of wrong passages.
+        longest: maximum tokens of a passage.
+        longest_answer: maximum tokens of an answer; questions with only longer ones are left out.
+        share: of questions without an answer, half of them with the right passage minus the answer's sentences.
+        seed: for all sampling.
     """
     random = np.random.default_rng(seed)
     drawn = random.random(len(rows))
@@ -327,7 +327,7 @@ def examples(
 
 
 def batches(items: Sequence[Example], most: int, seed: int) -> Iterator[list[Example]]:
-    """Examples of about one length together, at most so many tokens in a batch, padding included; in a random order."""
+    """Batches of examples of similar length, with at most `most` tokens including padding, in a random order."""
     random = np.random.default_rng(seed)
     for pool in (items[start : start + 2048] for start in range(0, len(items), 2048)):
         cuts: list[list[Example]] = [[]]

@@ -3,10 +3,10 @@
     python recipes/mini/text_dictionary.py --data ../shared/data
     python recipes/mini/text_dictionary.py --data ../shared/data --measure
 
-Cuts paragraphs of Wikipedia into pieces as long as chunks, shuffles them with a seed, and lets zstd choose the strings
+Cuts Wikipedia paragraphs into pieces as long as chunks, shuffles them with a seed, and lets zstd choose the strings
 that most of them share (`train_dictionary`, fast COVER). A bank can be read only with the dictionary it was written
-with: a new one needs a new codec in `mbc_engine/bank/text_codec.py` beside the old. `--measure` trains dictionaries of
-other sizes as well, and says what a chunk takes with each, in bytes and microseconds; nothing is written.
+with: a new one needs a new codec in `mbc_engine/bank/text_codec.py` alongside the old. `--measure` also trains
+dictionaries of other sizes and prints what a chunk takes with each, in bytes and microseconds; nothing is written.
 """
 
 import lzma
@@ -22,15 +22,15 @@ from zstandard import ZstdCompressionDict, ZstdCompressionParameters, ZstdCompre
 
 DICTIONARY: Final = Path(__file__).parents[2] / "mbc_engine" / "bank" / "text.dict"
 SHORTEST, LONGEST = 400, 1200
-# Of what was tried (k from 64 to 1000, d of 6 and 8) the smallest on Wikinews; all lie within two in a hundred.
+# The smallest on Wikinews of those tried (k from 64 to 1000, d of 6 and 8); all are within 2%.
 COVER: Final = {"k": 200, "d": 8, "f": 26, "accel": 1}
 SIZES: Final = (110 << 10, 256 << 10, 512 << 10, 1 << 20)
-# The magic number of zstd is left out of a text; its codec and checksum come in.
+# A stored text omits zstd's magic number (4 bytes) and adds its codec and checksum (5).
 MORE_BYTES: Final = 5 - 4
 
 
 def pieces(text: str) -> Iterator[str]:
-    """A text in pieces of some sentences each; what is too short for a piece of its own is left out."""
+    """Split a text into pieces of several sentences; what is too short for a piece is dropped."""
     for paragraph in text.split("\n"):
         rest = paragraph.strip()
         while len(rest) >= SHORTEST:
@@ -50,19 +50,19 @@ def samples(data: Path, seed: int) -> list[bytes]:
 
 
 def train(texts: list[bytes], size: int) -> bytes:
-    """A dictionary of some bytes."""
+    """A dictionary of `size` bytes."""
     return bytes(zstandard.train_dictionary(size, texts, level=19, **COVER).as_bytes())
 
 
 def unseen(data: Path) -> dict[str, list[bytes]]:
-    """Texts that no dictionary was made from."""
+    """Texts that no dictionary was trained on."""
     squad = dict.fromkeys(row["text"] for row in qa_rows(data, "squad_val"))
     news = [piece for path in sorted((data / "news" / "wikinews").glob("*.txt")) for piece in _wrapped(path)]
     return {"squad_val": [text.encode() for text in squad], "wikinews": [text.encode() for text in news]}
 
 
 def _wrapped(path: Path) -> Iterator[str]:
-    """Whole sentences of a news story, up to 1,000 characters of them together."""
+    """A news story in pieces of whole sentences, of up to 1,000 characters."""
     rest = path.read_text(encoding="utf-8").strip()
     while rest:
         end = len(rest) if len(rest) <= 1000 else rest.rfind(". ", SHORTEST, 1000) + 1 or 1000
@@ -71,7 +71,7 @@ def _wrapped(path: Path) -> Iterator[str]:
 
 
 def measure(name: str, dictionary: bytes, texts: dict[str, list[bytes]], level: int = 19) -> None:
-    """Print what the texts take with a dictionary."""
+    """Print the size and speed of texts with a dictionary."""
     loaded = ZstdCompressionDict(dictionary)
     parameters = ZstdCompressionParameters.from_level(
         level, source_size=1024, dict_size=len(dictionary), write_checksum=False, write_dict_id=False

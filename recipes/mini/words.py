@@ -1,15 +1,16 @@
-"""The words that chunks are found by: which are too common to count, in how many bytes, and what a shared word adds.
+"""The words that chunks are found by: which are too common to count, how many bytes they take, and what each adds.
 
     python recipes/mini/words.py --data ../shared/data --out build/mini/words            # the figures
     python recipes/mini/words.py --data ../shared/data --out build/mini/words --write    # and the list of common words
 
-Common are the most frequent words in paragraphs of Wikipedia, and those that questions use whatever they are about
-("kind", "date"): how much likelier a word is in a question about a paragraph that has it than in any other question, as
-a logarithm, is at least its inverse document frequency if it says as much as its rarity promises; of these it is less.
+Common words are the most frequent ones in Wikipedia paragraphs, and those that questions use whatever they are about
+("kind", "date"). A word that is as informative as it is rare is more likely in questions about paragraphs that have it
+than in other questions, by a log ratio of at least its inverse document frequency; for these words it is lower.
 
-The figures are of three banks of 400 paragraphs, one of neighbours, two of paragraphs from everywhere: with 1,024 to 16,384 numbers of words and several
-weights, how often the right paragraph is found first, or among five, and the bytes of a paragraph's words. Sentence
-vectors are computed once and kept in `--out`. Nothing of `squad_val` is read.
+The figures are of three banks of 400 paragraphs, one of neighbouring paragraphs and two of paragraphs from everywhere:
+with 1,024 to 16,384 word numbers and several weights, how often the right paragraph is first or in the first five, and
+the bytes of a paragraph's words. Sentence vectors are computed once and saved in `--out`. Nothing of `squad_val` is
+read.
 """
 
 import math
@@ -35,9 +36,9 @@ from mbc_engine.lm.coding import signature
 COMMON: Final = Path(__file__).parents[2] / "mbc_engine" / "bank" / "common_words.txt"
 PARAGRAPHS: Final = 20_000
 IN_A_BANK: Final = 400
-LONGER_THAN: Final = 200  # characters; what is shorter is often a heading or an entry of a list
+LONGER_THAN: Final = 200  # characters; shorter lines are often headings or list items
 MOST_FREQUENT: Final = 200
-# Words in so many questions are judged by them.
+# Minimum questions with a word to judge it by them.
 QUESTIONS: Final = 30
 SHARE: Final = 0.9
 SIZES: Final = (1024, 2048, 4096, 8192, 16384)
@@ -52,7 +53,7 @@ def common_words(data: Path, seed: int) -> list[str]:
 
 
 def vague_words(data: Path) -> set[str]:
-    """Words of questions that say little of which paragraph a question is about."""
+    """Words that say little about which paragraph a question is about."""
     every = qa_rows(data, "squad_realigned")
     words = {text: word_index.words_in(text) for text in {row["text"] for row in every}}
     holding = Counter(word for own in words.values() for word in own)
@@ -122,7 +123,7 @@ def code_scores(model: RetrieverReader, asked: Asked, path: Path) -> NDArray[np.
 
 
 def word_scores(asked: Asked) -> tuple[NDArray[np.float64], int]:
-    """What the words of each question add to each paragraph's score at a weight of 1, and the bytes of all words."""
+    """What each question's words add to each paragraph's score at a weight of 1, and the bytes of all words."""
     chunks = len(asked.paragraphs)
     data = word_index.write_words(word_index.words_of(asked.paragraphs), chunks)
     holding = word_index.WordIndex(data, chunks).find(range(word_index.WORDS))
@@ -134,7 +135,7 @@ def word_scores(asked: Asked) -> tuple[NDArray[np.float64], int]:
 
 
 def found(scores: NDArray[Any], asked: Asked) -> list[float]:
-    """How often the right paragraph is first, and among five, in percent."""
+    """How often the right paragraph is first, and in the first five, in percent."""
     right = np.array([about for _, _, about in asked.questions])
     ahead = (scores > scores[np.arange(len(right)), right][:, None]).sum(1)
     return [100 * float((ahead < most).mean()) for most in (1, 5)]

@@ -40,18 +40,18 @@ def test_every_format_is_a_target(tmp_path: Path) -> None:
 def test_damaged_files_are_read_or_refused(tmp_path: Path, rounds: Callable[..., int], name: str) -> None:
     (tmp_path / "canary").write_text(CANARY)
     (target,) = (target for target in targets(tmp_path / "canary") if target.name == name)
-    most = rounds(full=2000, reduced=40)
-    tally = fuzz.fuzz(target, 7, tmp_path, most=most)
+    max_files = rounds(full=2000, reduced=40)
+    tally = fuzz.fuzz(target, 7, tmp_path, max_files=max_files)
     assert tally.findings == {}
     assert tally.outcomes[READ]
-    assert tally.outcomes[READ] + tally.outcomes[REFUSED] == most
+    assert tally.outcomes[READ] + tally.outcomes[REFUSED] == max_files
 
 
 def bad(act: Callable[[], object], sign: bytes = b"!") -> Target:
     """A target some of whose files have a sign, over which its reader does something."""
 
-    def make(chance: Random) -> bytes:
-        return b"ab" if chance.random() < 0.7 else b"ab" + sign
+    def make(rng: Random) -> bytes:
+        return b"ab" if rng.random() < 0.7 else b"ab" + sign
 
     def read(path: Path) -> str:
         if sign in path.read_bytes():
@@ -100,7 +100,7 @@ def test_what_is_wrong_is_found_and_made_small(
     if act is work:
         monkeypatch.setattr(fuzz, "SECONDS", 0.05)
         monkeypatch.setattr(fuzz, "_TRIES_OF_SLOW", 2)
-    tally = fuzz.fuzz(bad(act), 0, tmp_path, most=8)
+    tally = fuzz.fuzz(bad(act), 0, tmp_path, max_files=8)
     assert list(tally.findings) == [finding]
     number, data = tally.findings[finding]
     assert b"!" in data

@@ -39,5 +39,5 @@ def test_without_the_language_model_there_is_no_row_of_it() -> None:
     import pareto
 
     sizes = {name: size for name, size in MEASURED["bytes"].items() if name not in ("lm", "sample")}
-    assert "`lm`" not in "\n".join(pareto.written(MEASURED | {"bytes": sizes}))
-    assert "`lm` from 40 of them" in "\n".join(pareto.written(MEASURED))
+    assert "`lm`" not in "\n".join(pareto.render_section(MEASURED | {"bytes": sizes}))
+    assert "`lm` from 40 of them" in "\n".join(pareto.render_section(MEASURED))

@@ -56,7 +56,7 @@ def test_each_part_is_measured_and_shown_in_tables(
 
     model = tiny.retriever_reader("Aalen", "Delft")
     (tmp_path / "banks").mkdir()
-    setup = quality.Setup(model, data, tmp_path / "banks", most=100, chunks=25, out=tmp_path)
+    setup = quality.Setup(model, data, tmp_path / "banks", limit=100, chunks=25, out=tmp_path)
     under = {
         "key": {"questions": 100, "seed": 0},
         "date": "2026-11-23",
