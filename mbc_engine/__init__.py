@@ -1,7 +1,7 @@
 """A compressed long-term memory for language models: train, ingest, ask.
 
 The names below are the public ones, with the classes of `mbc_engine.events` and `mbc_engine.errors`. They load on first
-use, so that importing the package costs nothing.
+use, so importing the package costs nothing.
 """
 
 from importlib import import_module

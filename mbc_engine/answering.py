@@ -1,4 +1,4 @@
-"""Answering questions from banks: the answer or none, how likely it is right, and the sources it comes from."""
+"""Answering questions from banks: the answer or None, how likely it is right, and its sources."""
 
 import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -34,9 +34,9 @@ Drafts = tuple["list[Draft]", float, float]  # and when searching and answering 
 
 @dataclass(frozen=True)
 class Draft:
-    """An answer before its sources are looked up: the best documents first, and by chunk the sentences that were read.
+    """An answer before its sources are looked up: documents, best first, and the sentences that were read, by chunk.
 
-    `extracted` is what was read, if `text` was written from it.
+    `extracted` is the extracted answer, if `text` was written from it.
     """
 
     text: str | None
@@ -49,9 +49,9 @@ class Draft:
 
 
 def answerer_of(model: "Model", bank: ReadableBank, writer: "Callable[[], Writer]") -> "Answerer":
-    """What answers from a bank, and writes with `writer` if asked to; its methods need a snapshot of the bank.
+    """The answerer for a model and a bank, which writes with `writer` if asked to; its methods need a bank snapshot.
 
-    Raises ModelMismatch if another model wrote it.
+    Raises ModelMismatch if another model wrote the bank.
     """
     bank.require(signature(model))
     return ReadingAnswerer(model, bank, writer) if isinstance(model, RetrieverReader) else PrefixAnswerer(model, bank)
@@ -60,7 +60,7 @@ def answerer_of(model: "Model", bank: ReadableBank, writer: "Callable[[], Writer
 def _searching(
     bank: ReadableBank, search: Callable[[Selection | None], _Searched]
 ) -> Callable[[Selection | None], _Searched]:
-    """Searches a bank, and keeps the result for all of it until the bank changes."""
+    """Wrap `search` to cache its result for the whole bank until the bank changes."""
     whole: list[tuple[Hashable, _Searched]] = []
 
     def searched(selection: Selection | None) -> _Searched:
@@ -85,7 +85,7 @@ def _searching(
 
 
 class ReadingAnswerer:
-    """A retriever-reader: the answer is read in the text of the best chunks, or written from it by a chat LM."""
+    """A retriever-reader: the answer is extracted from the text of the best chunks, or written from it by a chat LM."""
 
     def __init__(self, model: RetrieverReader, bank: ReadableBank, writer: "Callable[[], Writer]") -> None:
         self.model, self.bank, self._writer = model, bank, writer
@@ -147,7 +147,7 @@ class ReadingAnswerer:
 
 
 class PrefixAnswerer:
-    """A model of the paper's method: the base LM answers, steered by what was read of the codes."""
+    """A model of the paper's method: the base LM answers after a prefix made from the codes that were read."""
 
     def __init__(self, model: "MBC", bank: ReadableBank) -> None:
         self.model, self.bank, self._parts = model, bank, model.reader()

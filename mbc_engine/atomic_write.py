@@ -1,4 +1,4 @@
-"""Files that are replaced as a whole or not at all, and folders for their owner alone."""
+"""Atomic replacement of files, and folders that only their owner can access."""
 
 import errno
 import io
@@ -16,9 +16,9 @@ PRIVATE_FOLDER: Final = 0o700
 
 @contextmanager
 def atomic_write(path: Path, *, is_private: bool = False) -> Iterator[io.BufferedWriter]:
-    """A file that replaces the one at `path` when the block succeeds; otherwise nothing is left of it.
+    """A file that replaces the one at `path` when the block succeeds; otherwise it is deleted.
 
-    Permissions are kept; a new file is readable by its owner alone if `is_private`. Raises OSError.
+    Permissions are kept; a new file is readable only by its owner if `is_private`. Raises OSError.
     """
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "Not a file", str(path))
@@ -26,7 +26,7 @@ def atomic_write(path: Path, *, is_private: bool = False) -> Iterator[io.Buffere
     beside = path.with_name(f".{path.name}.{os.getpid()}.partial")
     mode = PRIVATE_FILE if is_private or before is not None else 0o666
     try:
-        # Only ever a new file: a link that somebody put there leads nowhere.
+        # Exclusive creation does not follow a link that somebody put there.
         with open(beside, "xb", opener=partial(os.open, mode=mode)) as file:
             if before is not None:
                 beside.chmod(before)
@@ -40,7 +40,7 @@ def atomic_write(path: Path, *, is_private: bool = False) -> Iterator[io.Buffere
 
 
 def make_private_folder(path: Path) -> None:
-    """Make a folder and its missing parents for the owner alone; existing ones keep their permissions."""
+    """Create a folder and its missing parents for the owner only; existing ones keep their permissions."""
     for folder in (*reversed(path.parents), path):
         if folder == path or not folder.exists():
             folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)

@@ -29,7 +29,7 @@ class _Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     def to_toml(self) -> str:
-        """The settings as TOML, every value written out; TOML has no null, so what is None is left out."""
+        """The settings as TOML, including defaults; None values are left out, as TOML has no null."""
         from tomlkit import dumps
 
         return dumps(self.model_dump(mode="json", exclude_none=True))
@@ -84,7 +84,7 @@ class LoraSettings(_Settings):
 
 
 class ConfidenceSettings(_Settings):
-    """How the gain of an answer is read: a line under a sigmoid, and two thresholds; `mbc calibrate` finds them."""
+    """How an answer's gain becomes a confidence: a logistic function and two thresholds, fitted by `mbc calibrate`."""
 
     slope: NonNegativeFloat = Field(allow_inf_nan=False, description="of the log-odds over the gain, per nat per token")
     intercept: float = Field(allow_inf_nan=False, description="of the log-odds, where the bank adds nothing")
@@ -99,7 +99,7 @@ class ConfidenceSettings(_Settings):
 
 
 class ModelSettings(_Settings):
-    """What a model is made of, and how its answers are judged."""
+    """A model's architecture, and the calibration of its answers."""
 
     base: str = Field(description="the frozen base LM: hub id or path")
     base_weights: BaseWeights = Field("float32", description="how the base LM's weights are held")
@@ -120,7 +120,7 @@ class ModelSettings(_Settings):
 
     @property
     def code_numbers(self) -> tuple[int, int, int, bool]:
-        """What the codes of a chunk look like, or would: what `CodeShape` is made of, in its order."""
+        """The shape a chunk's codes have, or would have: the arguments of `CodeShape`, in order."""
         book = self.codebook
         return self.tokens, book.levels, book.codes, book.per_position
 
@@ -152,7 +152,7 @@ class AddressSettings(_Settings):
 
 
 class AnswerConfidence(_Settings):
-    """How likely an answer is right: a logistic regression of what the search and the reader say of it."""
+    """How likely an answer is right: a logistic regression on features of the search and the reader."""
 
     weights: tuple[float, ...] = Field(description="of the features, see `mini/confidence.py`")
     intercept: float = 0.0
@@ -160,7 +160,7 @@ class AnswerConfidence(_Settings):
 
 
 class ReaderSettings(_Settings):
-    """A reader of `mini`: low-rank changes to an encoder, and a span head, in the file NAME.safetensors."""
+    """A reader of `mini`: low-rank updates of an encoder, and a span head, in the file NAME.safetensors."""
 
     name: str
     encoder: str = Field(description="hub id or path of the encoder that is changed")
@@ -173,7 +173,7 @@ class ReaderSettings(_Settings):
 
 
 class RetrieverReaderSettings(_Settings):
-    """A model such as `mini`: finds passages by address codes and words, and reads the answer in their text."""
+    """A model such as `mini`: finds passages by address codes and words, and extracts the answer from their text."""
 
     encoder: str = Field(description="hub id or path of the sentence encoder")
     window: PositiveInt = Field(256, description="longest chunk in tokens; longer documents are chunked")
@@ -185,12 +185,12 @@ class RetrieverReaderSettings(_Settings):
 
     @property
     def code_numbers(self) -> tuple[int, int, int, bool]:
-        """What the codes of a chunk look like: what `CodeShape` is made of, in its order."""
+        """The shape of a chunk's codes: the arguments of `CodeShape`, in order."""
         return self.address.tokens, 1, self.address.codes, True
 
 
 class LossSettings(_Settings):
-    """Weights of the losses beside the question loss, whose weight is 1."""
+    """Weights of the losses besides the question loss, whose weight is 1."""
 
     vq: NonNegativeFloat = Field(1.0, description="lambda of the codebook and commitment losses")
     routing: NonNegativeFloat = Field(0.0, description="a question's vectors pick its document in the batch")
@@ -244,14 +244,14 @@ class RetrieverReaderConfig(_Settings):
 
 
 def load_preset(name: str, overrides: list[str] | None = None) -> Config:
-    """A built-in preset by name, or a TOML file by path; a calibration, which is a model's, is left out.
+    """Load a built-in preset by name, or a TOML file by path, without its calibration, which belongs to one model.
 
     `overrides` are settings to change, such as `training.epochs=1`; the value is TOML, or else a string. Raises
-    ConfigError if there is no such preset, or a value cannot be used.
+    ConfigError if there is no such preset, or a value is invalid.
     """
     if name in preset_names():
         text = (files("mbc_engine") / "presets" / f"{name}.toml").read_text()
-    elif os.path.isfile(name):  # noqa: PTH113  # Path.is_file() fails where a name is too long
+    elif os.path.isfile(name):  # noqa: PTH113  # Path.is_file() fails if the name is too long
         try:
             text = Path(name).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
@@ -266,7 +266,7 @@ def load_preset(name: str, overrides: list[str] | None = None) -> Config:
 
 
 def parse_config(text: str, origin: str, overrides: list[str] | None = None) -> Config:
-    """As `parse_model_config`, of a model of the paper's method."""
+    """Like `parse_model_config`, but only for a model of the paper's method."""
     config = parse_model_config(text, origin, overrides)
     if isinstance(config, RetrieverReaderConfig):
         raise ConfigError(
@@ -277,7 +277,7 @@ def parse_config(text: str, origin: str, overrides: list[str] | None = None) -> 
 
 
 def parse_model_config(text: str, origin: str, overrides: list[str] | None = None) -> Config | RetrieverReaderConfig:
-    """Parse the TOML of a model of either kind. Raises ConfigError with the place and what is wrong there."""
+    """Parse the TOML of a model of either kind. Raises ConfigError naming the first invalid setting."""
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -294,7 +294,7 @@ def parse_model_config(text: str, origin: str, overrides: list[str] | None = Non
 
 
 def first_fault(error: ValidationError) -> str:
-    """The first setting that is wrong, by its dotted name, and what is wrong with it."""
+    """The dotted name of the first invalid setting, and what is wrong with it."""
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"])
     is_unknown = first["type"] == "extra_forbidden"
@@ -303,7 +303,7 @@ def first_fault(error: ValidationError) -> str:
 
 
 def _apply(table: dict[str, Any], override: str) -> None:
-    """Put one `a.b=value` into a nested table; the value is TOML, or else a string."""
+    """Set `a.b=value` in a nested table; the value is TOML, or else a string."""
     path, equals, text = override.partition("=")
     if not equals:
         raise ConfigError(

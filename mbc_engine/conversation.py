@@ -1,9 +1,9 @@
-"""Follow-up questions of a conversation, completed from the question before and its answer, by rules alone.
+"""Rule-based completion of follow-up questions in a conversation, from the previous question and its answer.
 
-A pronoun that nothing in its question explains is replaced by what it stands for, if the kind fits: a person for "she",
-a place for "there". A question without a verb of its own ("and when?", "what about Belgium?") takes the rest of the
-question before. Where the rules are in doubt, the words of that question are added, which is enough to find the passage.
-A question that stands on its own stays as it is.
+A pronoun without an antecedent in its question is replaced by what it refers to, if the kind fits: a person for "she",
+a place for "there". A question without a verb ("and when?", "what about Belgium?") takes the rest of the previous
+question. If the rules are unsure, the content words of that question are added, which is enough to find the passage. A
+standalone question is left unchanged.
 """
 
 import re
@@ -32,7 +32,7 @@ _OTHERS: Final = word_set(
     "precisely one ones other another all both each today now ago s t"
 )
 _FUNCTION: Final = _AUXILIARIES | _ASKING | _PREPOSITIONS | _CLAUSES | _POINTING | _OTHERS | frozenset(_PRONOUNS)
-# Common verbs; of others, those in -ed are known.
+# Common verbs; others are recognised only by their -ed.
 _VERBS: Final = word_set(
     "ask attend become begin believe belong born bring build buy call change choose come create die direct drive earn end "
     "find found get give go happen held join kill know last lead learn leave like live look lose lost make mean meet move "
@@ -51,7 +51,7 @@ _NOT_REFERRING: Final = re.compile(r"year|month|week|day|time|kind|type|sort")  
 _ORDINAL: Final = re.compile(r"\b(?:first|second|third|fourth|fifth|last|next|other|1st|2nd|3rd)\b", re.IGNORECASE)
 _JOINED: Final = re.compile(r"(?:(?:and|but|or|so|ok|okay)\b,? *)+", re.IGNORECASE)
 _ABOUT: Final = re.compile(r"(?:what|how) about +", re.IGNORECASE)
-# What follows an "it" that stands for nothing.
+# What follows an "it" that refers to nothing.
 _EMPTY: Final = re.compile(
     r"(?:true|possible|legal|illegal|important|necessary|safe|likely|common|raining|snowing|rain|snow)\b|"
     r"(?:takes?|took|means?|costs?|from)\b.*\bto\b|(?:make|difficult|easy|hard)\b|called \w"
@@ -64,7 +64,7 @@ Span = tuple[int, int]
 
 
 def rewritten(question: str, before: str, answer: str | None) -> str:
-    """The question as it can be asked alone, after the complete question `before` and its answer, if there was one."""
+    """The question as a standalone one, given the complete question `before` it and its answer, if there was one."""
     text = question.strip()
     joined = _JOINED.match(text)
     rest = text[joined.end() :] if joined else text
@@ -92,7 +92,7 @@ class _Past:
         self.names, self._start = _names(self.words), asking
         own = (answer or "").rstrip(" .").split()[:_LONGEST_ANSWER]
         self.answer = " ".join(own)
-        # The first of the longest: Fuad Basya, of Major general Fuad Basya.
+        # The longest name, the first of several: Fuad Basya in Major general Fuad Basya.
         names = [_said(own, span) for span in _names(own, is_start=False)]
         self.answer_name = max(names, key=lambda name: len(name.split()), default="")
 
@@ -102,9 +102,9 @@ class _Past:
 
     @property
     def phrases(self) -> list[Span]:
-        """What may be its subject or an object, in order: runs of words between verbs, prepositions and the like."""
+        """Possible subjects and objects, in order: runs of words between verbs, prepositions and the like."""
         bare, spans = [*map(_bare, self.words), ""], list[Span]()
-        start = self._start + bool(self._start and not self.has_auxiliary)  # after who or how many comes the verb
+        start = self._start + bool(self._start and not self.has_auxiliary)  # "who" or "how many" is followed by a verb
         has_verb = not self.has_auxiliary or bare[start] in _BEING
         for place in range(start, len(self.words)):
             is_verb = _is_verb(self.words[place]) or (bare[place - 1] == "to" and bare[place + 1] in _FUNCTION)
@@ -120,7 +120,7 @@ class _Past:
         return spans
 
     def meaning(self, kind: str) -> str:
-        """What a pronoun of this kind, "there" or "then" stands for; "" if that is in doubt."""
+        """What a pronoun of this kind, "there" or "then" refers to; "" if unsure."""
         if kind == "then":
             is_year = re.fullmatch(r"\d{4}", self.answer)
             return f"in {self.answer}" if is_year else self.answer if re.search(r"\d", self.answer) else ""
@@ -168,7 +168,7 @@ def _is_plural(phrase: str) -> bool:
 
 
 def _asking(words: Sequence[str]) -> int:
-    """How many words at the start say what is asked for: "In which city", "How many pages", "Who"."""
+    """The number of words in the opening question phrase: "In which city", "How many pages", "Who"."""
     start = int(bool(words) and _bare(words[0]) in _PREPOSITIONS)
     asked = _bare(words[start]) if start < len(words) else ""
     if asked not in _ASKING:
@@ -183,7 +183,7 @@ def _asking(words: Sequence[str]) -> int:
 
 
 def _names(words: Sequence[str], *, is_start: bool = True) -> list[Span]:
-    """Runs of capitalised words, with numbers after them; at the start of a question, "Did" and the like are none."""
+    """Runs of capitalised words, with numbers after them; "Did" and the like opening a question do not count."""
     spans: list[Span] = []
     for place, word in enumerate(words):
         inner, is_function = word.lstrip("#@\"'(“"), _bare(word) in _FUNCTION
@@ -199,7 +199,7 @@ def _names(words: Sequence[str], *, is_start: bool = True) -> list[Span]:
 
 
 def _referring(words: Sequence[str]) -> list[int]:
-    """The places of words that stand for something their question does not say, the first of each kind."""
+    """The indices of words that refer to something outside their question, the first of each kind."""
     found: dict[str, int] = {}
     bare = [*map(_bare, words), ""]
     for place, word in enumerate(bare[:-1]):
@@ -223,14 +223,14 @@ def _referring(words: Sequence[str]) -> list[int]:
 
 
 def _is_empty(bare: Sequence[str], place: int) -> bool:
-    """Whether a pronoun stands for nothing, or for what follows: is it true that; what time is it; why is it called X."""
+    """Whether a pronoun refers to nothing, or to what follows: is it true that; what time is it; why is it called X."""
     after = " ".join(bare[place + 1 :]).strip()
     is_clock = not after and bare[0] == "what" and bare[1] in ("time", "day", "date")
     return bool(bare[place] == "it" and (is_clock or _EMPTY.match(after)))
 
 
 def _is_explained(words: Sequence[str], place: int) -> bool:
-    """Whether a pronoun may stand for something in its question: an object never does for the subject of its clause."""
+    """Whether a pronoun may refer to something in its question: an object never refers to the subject of its clause."""
     bare, asked = [*map(_bare, words), ""], _asking(words)
     word, previous, after = bare[place], bare[place - 1], bare[place + 1]
     comma = next((n for n in range(place, len(words)) if words[n].endswith(",")), len(words))
@@ -249,7 +249,7 @@ def _is_explained(words: Sequence[str], place: int) -> bool:
 
 
 def _is_fragment(words: Sequence[str], *, is_joined: bool) -> bool:
-    """Whether a question has no verb of its own: when, how long, for whom, in 2019; after "and", a name as well."""
+    """Whether a question has no verb: when, how long, for whom, in 2019; after "and", also a name."""
     bare = list(map(_bare, words))
     if any(own in _AUXILIARIES or _is_verb(word) or "'s" in word for own, word in zip(bare, words, strict=True)):
         return False
@@ -299,7 +299,7 @@ def _completed(words: Sequence[str], past: _Past) -> str:
 
 
 def _swapped(words: Sequence[str], past: _Past) -> str:
-    """The question before with the names of a fragment in the place of its own."""
+    """The previous question with its names replaced by those of a fragment."""
     lead = int(_bare(words[0]) in _PREPOSITIONS)
     new, old = _names(words, is_start=False), past.names
     if not new or len(new) != len(old):

@@ -1,8 +1,8 @@
-"""The error tree. Every error a user can cause or meet is one of these, with one line of what and one of what to do."""
+"""The error hierarchy. Every error a user can cause or meet is one of these, saying what is wrong and what to do."""
 
 
 class MBCError(Exception):
-    """An error in the user's words: a line of what is wrong, and a hint at what to do next, or None."""
+    """An error in the user's words: a line saying what is wrong, and a hint on what to do next, or None."""
 
     exit_code = 1
 
@@ -41,8 +41,8 @@ class BankError(MBCError):
 
 
 class BankBusy(BankError):
-    """A bank that another process is writing, for longer than one waits."""
+    """A bank that another process is still writing after the timeout."""
 
 
 class NothingToRead(BankError):
-    """A bank that holds nothing, or nothing of what was asked for."""
+    """A bank that is empty, or has nothing that was selected."""

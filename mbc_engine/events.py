@@ -1,4 +1,4 @@
-"""What long work reports: small frozen records, yielded by generators of the engine and kept in logs (`mbc_engine.runs`)."""
+"""What long-running work reports: frozen records, yielded by the engine's generators and logged (`mbc_engine.runs`)."""
 
 from collections.abc import Callable, Generator
 from dataclasses import asdict, dataclass
@@ -23,7 +23,7 @@ class Event:
 
 
 class Progressed(Event):
-    """`done` of `total` items of some work are done; `total` is None if that is unknown."""
+    """`done` of `total` items of some work are done; `total` is None if unknown."""
 
     work: Literal[
         "read texts", "verify blocks", "decode texts", "copy documents", "take in documents", "answer questions"
@@ -43,9 +43,9 @@ class TrainStarted(Event):
 
 
 class TrainStep(Event):
-    """One optimiser step: mean losses, and the fraction that the router got right, None without one.
+    """One optimiser step: mean losses, and the router's accuracy, None without a router.
 
-    Figures of codes are 0 in a model without; `reset_codes` took vectors of the batch (paper, section 3.3).
+    Code statistics are 0 in a model without codes; `reset_codes` were reset to batch vectors (paper, section 3.3).
     """
 
     step: int
@@ -72,8 +72,8 @@ class QuantisationStarted(Event):
 
 
 class Validated(Event):
-    """Strict EM and token F1 in percent on the validation questions, and their loss in nats a token of the answer; the
-    bank held all their documents, or for `wrong_loss` as many that were trained on."""
+    """Strict EM and token F1 in percent on the validation questions, and their loss in nats per answer token; the bank
+    held all their documents or, for `wrong_loss`, as many training documents."""
 
     step: int
     epoch: int
@@ -111,7 +111,7 @@ class TrainFinished(Event):
 
 
 class IngestStarted(Event):
-    """`files` files were found, `size` bytes as they are on the disk; reading begins."""
+    """`files` files were found, `size` bytes on disk; reading begins."""
 
     files: int
     size: int
@@ -125,10 +125,9 @@ class FileSkipped(Event):
 
 
 class DocumentsIngested(Event):
-    """Progress of this ingest: documents committed, chunks encoded, and bytes of the files on disk dealt with.
+    """Progress of this ingest: documents committed, chunks encoded, and bytes on disk of the files processed.
 
-    `sources` are the documents and files dealt with since the last report, the latest of them; none for a bank that
-    keeps no names.
+    `sources` are the latest documents and files processed since the last report; none for a bank that keeps no names.
     """
 
     documents: int
@@ -142,10 +141,9 @@ class DocumentsIngested(Event):
 class IngestFinished(Event):
     """The ingest is over; `bank_...` and sizes in bytes are of the whole bank.
 
-    `removed` are parts that a changed file has lost and, in pruning, files that are gone. `encoding` is the part of
-    `seconds` that the model was at work. `is_complete` is False if it was stopped before. `not_english` counts memorised
-    documents that do not seem to be in English. Of sources, those memorised, removed and not in English, the first
-    are named.
+    `removed` are parts that changed files no longer have and, when pruning, files that are gone. `encoding` is the part
+    of `seconds` spent in the model. `is_complete` is False if it was stopped early. `not_english` counts memorised
+    documents that do not seem to be in English. Only the first memorised, removed and non-English sources are named.
     """
 
     documents: int
@@ -171,7 +169,7 @@ class IngestFinished(Event):
 
 
 class TextsRecoded(Event):
-    """Of `chunks` texts to recode, `done` are; those that would take more bytes keep their codec.
+    """`done` of `chunks` texts to recode are done; those that would take more bytes keep their codec.
 
     `problem` says why recoding cannot continue, such as a missing language model.
     """
@@ -186,7 +184,7 @@ class TextsRecoded(Event):
 
 
 class DamageFound(Event):
-    """Something in a bank file that does not add up: `where` it is, and `what` is wrong."""
+    """Damage in a bank file: `where` it is, and `what` is wrong."""
 
     where: str
     what: str
@@ -201,7 +199,7 @@ class BankVerified(Event):
 
 
 class StageStarted(Event):
-    """An experiment begins stage `number` of `total`: `prepare NAME` or `METHOD PROTOCOL`, in a cell (LM on dataset)."""
+    """An experiment begins stage `number` of `total`: `prepare NAME` or `METHOD PROTOCOL`, in a cell (LM, dataset)."""
 
     cell: str
     stage: str
@@ -210,7 +208,7 @@ class StageStarted(Event):
 
 
 class StageFinished(Event):
-    """A stage is done and its result kept; `was_kept` says that it had been already."""
+    """A stage is done and its result stored; `was_kept` if it already had been."""
 
     cell: str
     stage: str
@@ -219,7 +217,7 @@ class StageFinished(Event):
 
 
 class StageSkipped(Event):
-    """A stage cannot be done here, and why; `follows` is the stage whose result it lacks, if that is all."""
+    """A stage cannot be done here, and why; `follows` is the stage whose missing result is the reason, if it is one."""
 
     cell: str
     stage: str
@@ -246,7 +244,7 @@ class TuningValidated(Event):
 
 
 class RateTried(Event):
-    """A learning rate of the sweep on validation questions; figures in percent."""
+    """A learning rate of the sweep on validation questions; scores in percent."""
 
     rate: float
     exact_match: float
@@ -263,12 +261,11 @@ class ExperimentFinished(Event):
 
 
 class Calibrated(Event):
-    """How the gains of a model's answers are to be read, and how well that does on questions it was not fitted to.
+    """The `ConfidenceSettings` fitted to a model's answers, and how well they work on held-out questions.
 
-    `questions` were asked of a bank of `bank_documents` documents with theirs, and of one without it. The settings are
-    those of `ConfidenceSettings`. Of the `held_out` questions, `auc` is how often an informed answer gains more than an
-    uninformed one, in [0, 1]; the rates, in percent, are how often answers are called from memory, unsure, and from the
-    model alone.
+    `questions` were asked of a bank of `bank_documents` documents with their document (informed) and of one without it
+    (uninformed). On the `held_out` questions, `auc` is how often an informed answer gains more than an uninformed one,
+    in [0, 1]; the rates, in percent, are how often answers are called from memory, unsure, and from the model alone.
     """
 
     questions: int
@@ -288,7 +285,7 @@ class Calibrated(Event):
 
 
 def result_of(work: Generator[Event, None, _T], show: Callable[[Event], object] | None = None) -> _T:
-    """Do work that returns something, such as `evaluate`, to its end; `show` gets each event."""
+    """Run work such as `evaluate` to its end and return its result; `show` gets each event."""
     while True:
         try:
             event = next(work)

@@ -1,4 +1,4 @@
-"""Models of either kind, opened by name: the paper's method (`paper/`), or a retriever-reader such as `mini`."""
+"""Loading models of either kind: the paper's method (`paper/`), or a retriever-reader such as `mini`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -16,11 +16,11 @@ Model: TypeAlias = "MBC | RetrieverReader"
 
 
 def load_model(name: str | Path, *, device: str | torch.device = "cpu", reader: str | None = None) -> Model:
-    """Open a model, ready to ingest documents and answer questions.
+    """Load a model, ready to ingest documents and answer questions.
 
     Args:
         name: a model's folder, a run's folder, or the name of a model.
-        device: where it runs; pretrained weights are read straight to it.
+        device: where it runs; pretrained weights are loaded directly onto it.
         reader: which reader of a retriever-reader; None for the best one that is installed.
 
     Raises:
@@ -34,6 +34,6 @@ def load_model(name: str | Path, *, device: str | torch.device = "cpu", reader: 
         model = load(config, folder, device=device, reader=reader)
         model.name = name if isinstance(name, str) else folder.name
         return model
-    from mbc_engine.paper import checkpoint  # with transformers and peft, whose import takes seconds
+    from mbc_engine.paper import checkpoint  # imports transformers and peft, which takes seconds
 
     return checkpoint.load_model(name, device=device)

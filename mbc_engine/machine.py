@@ -26,7 +26,7 @@ def usable_cores() -> int:
 
 
 def memory() -> int | None:
-    """Bytes of memory; None where the system does not say, as on Windows."""
+    """Bytes of memory; None if the system does not report it, as on Windows."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
@@ -34,7 +34,7 @@ def memory() -> int | None:
 
 
 def return_free_memory() -> None:
-    """Give memory that was freed back to the system, where the C library keeps it for later, as glibc does."""
+    """Return freed memory to the system, where the C library keeps it for later, as glibc does."""
     with suppress(OSError, AttributeError, TypeError):  # Windows, or another library
         ctypes.CDLL(None).malloc_trim(0)
 
@@ -50,12 +50,12 @@ def is_main_process() -> bool:
 
 
 def installing(extra: str) -> str:
-    """The command that installs an extra, in mbc's folder: elsewhere the name is another project's."""
+    """The command that installs an extra, to be run in mbc's folder; elsewhere the name belongs to another project."""
     return f"pip install -c constraints.txt -e '.[{extra}]'"
 
 
 def package_folder(package: str) -> Path | None:
-    """The folder of an installed Python package, which is not imported; None if it is not installed."""
+    """The folder of a Python package, without importing it; None if it is not installed."""
     found = importlib.util.find_spec(package)
     return Path(found.submodule_search_locations[0]) if found and found.submodule_search_locations else None
 
@@ -71,7 +71,7 @@ def require_extra(extra: str, *packages: str, asked_by: str) -> None:
 
 
 class SlowDown:
-    """Says when work is due again that may take a `share` of the time and begins at least `least` seconds apart."""
+    """Limits repeated work to a `share` of the time, with starts at least `least` seconds apart."""
 
     def __init__(self, share: float, least: float) -> None:
         self._share, self._least, self._next = share, least, -float("inf")

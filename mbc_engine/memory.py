@@ -1,4 +1,4 @@
-"""Memory: a model and the bank, or banks, it remembers in. The one session of every front end."""
+"""Memory: a model with its bank or banks, the session that every front end uses."""
 
 import gc
 import time
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
 
 
 class Memory:
-    """Documents in, answers out; the model and the banks are opened when they are first needed.
+    """Documents in, answers out; the model and the banks are opened on first use.
 
-    Every call sees what other processes did to the banks meanwhile.
+    Every call sees what other processes have changed in the banks.
 
     Args:
         banks: files of one or more banks of one model, asked as one; documents go into the first, which is created if
             needed. Or an open bank, or `Banks`, which stay open.
-        model: the banks' own, or its name or folder, loaded to `device` by `load` or `mbc_engine.load_model`.
+        model: the banks' model, or its name or folder, loaded onto `device` by `load` or `mbc_engine.load_model`.
         base: the chat LM that writes answers if asked to, by hub id or path, loaded by `load_writer`; None for the
             embedded one.
         weights: how much the documents of each bank count; None for all alike.
         log: a file that keeps the events of `add` for other processes to follow.
         on_decoding: called with the number of texts that a language model is about to decode; returns a context
-            manager for the time that takes.
+            manager that is active meanwhile.
 
     Attributes:
         paths: of the banks; empty for open ones.
-        loading: seconds that loading the model took, and the chat LM if it was needed.
+        loading: seconds spent loading the model, and the chat LM if needed.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Memory:
 
     @cached_property
     def writer(self) -> "Writer":
-        """What writes answers, loaded when needed. Raises ModelError if it cannot be, or is no chat LM."""
+        """The chat LM that writes answers, loaded if needed. Raises ModelError if it cannot be, or is no chat LM."""
         began = time.perf_counter()
         if self._load_writer is not None:
             writer = self._load_writer(self._base, self._device)
@@ -100,15 +100,15 @@ class Memory:
         return writer
 
     def open(self, options: AskOptions | None = None) -> Self:
-        """Open everything that a question needs; problems with the banks are found before the model is loaded.
+        """Open everything a question needs; problems with the banks are found before the model is loaded.
 
         Raises BankError if there is no bank, ModelError if the model cannot be loaded, ModelMismatch if the banks are
-        not of one model, or not of this one, and ConfigError if a bank is named twice, weights do not fit, or the model
-        cannot be asked with these options.
+        not all of this model, and ConfigError if a bank is named twice, weights do not fit, or the model cannot be
+        asked with these options.
         """
         self._bank()
         if options is not None:
-            model = self.model  # first: what is wrong with its name is found without torch
+            model = self.model  # first: a wrong name is reported without importing torch
             from mbc_engine.answering import require_askable
 
             require_askable(model, options)
@@ -125,12 +125,12 @@ class Memory:
         on_token: Callable[[str], None] | None = None,
         **changes: Any,
     ) -> list[Answer]:
-        """Answer questions, all in one batch. Raises as `open`, and NothingToRead if nothing in the banks is selected.
+        """Answer questions, all in one batch. Raises what `open` raises, and NothingToRead if nothing is selected.
 
         Args:
             options: None for the defaults.
             **changes: single options, such as `sources=5`.
-            on_token: gets a generated or written answer in pieces as they become certain; for one question, greedy.
+            on_token: gets a generated or written answer in pieces as they become final; for one question, greedy.
         """
         options = replace(options or AskOptions(), **changes)
         began = time.perf_counter()
@@ -167,9 +167,10 @@ class Memory:
         on_completed: Callable[[str], object] = lambda _asked: None,
         **given: Any,
     ) -> Answer:
-        """Answer the next question of a conversation, as `ask` with what else is `given`.
+        """Answer the next question of a conversation; other arguments are passed to `ask`.
 
-        One that refers to the `previous` question or answer is completed; `on_completed` gets it before it is asked.
+        A question that refers to the `previous` one or its answer is completed first, and the result is passed to
+        `on_completed`.
         """
         asked = question
         if previous is not None:
@@ -188,10 +189,10 @@ class Memory:
         with_text: bool = True,
         **changes: Any,
     ) -> list[tuple[Source, ...]]:
-        """The best passages for each query, best first, with their shares and sentences; raises as `ask`.
+        """The best passages for each query, best first, with shares and sentences; raises the same errors as `ask`.
 
-        There may be several of one document, but a hierarchical read finds only the best of each. No reader is loaded.
-        Without `with_text`, there are no sentences, and passages only where no language model has to decode them.
+        A document may have several, except in a hierarchical read, which finds only its best. No reader is loaded.
+        Without `with_text`, there are no sentences, and passages only if no language model has to decode them.
         """
         with self._reading() as answerer, answerer.bank.snapshot():
             found = answerer.chunks(queries, replace(options or AskOptions(), **changes), top)
@@ -217,9 +218,9 @@ class Memory:
         codec: Literal["lm", "zstd"] = "zstd",
         **options: Any,
     ) -> "Iterator[Event]":
-        """Memorise files and folders, or a text from a stream; yields events of `mbc_engine.ingest`, takes its options.
+        """Memorise files and folders, or a text from a stream; events and options are those of `mbc_engine.ingest`.
 
-        With `watch`, changes of the files are memorised too, until `stop` is set, as by `mbc_engine.watch`.
+        With `watch`, changes to the files are memorised too, until `stop` is set, as in `mbc_engine.watch`.
         `keeps_origins` and `keeps_text` are for a new bank; None keeps text if the model reads it. With the codec `lm`,
         texts are recoded with the language model once all documents are stored, if it is installed.
 
@@ -234,11 +235,11 @@ class Memory:
                 events = (run.watch if watch else run.ingest)(self.model, bank, documents, **options)
             else:
                 events = run.ingest_stream(self.model, bank, documents, **options)
-            # Of a bank that is to know no names, nothing is kept.
+            # Nothing is logged for a bank that must not keep names.
             yield from recorded(events, self._log) if self._log and bank.header.keeps_origins else events
 
     def remove(self, sources: Collection[str]) -> int:
-        """Forget what was read from these files; returns how many documents were removed. Needs no model."""
+        """Remove what was read from these files; returns how many documents were removed. Needs no model."""
         given = self._given if isinstance(self._given, MemoryBank) else None
         with nullcontext(given) if given else MemoryBank.open(self._path_to_write()) as bank, bank.changing():
             return bank.remove({(source, part) for source in sources for part in bank.parts_of(source)})
@@ -250,7 +251,7 @@ class Memory:
             return banks.header, banks.totals(), banks.sizes()
 
     def can_stream(self, options: AskOptions) -> bool:
-        """Whether an answer can be streamed: it is generated greedily, and not withheld once it has begun."""
+        """Whether an answer can be streamed: it is generated greedily, and cannot be withheld once begun."""
         if options.write:
             return True
         from mbc_engine.mini.model import RetrieverReader
@@ -258,13 +259,13 @@ class Memory:
         return not isinstance(self.model, RetrieverReader) and options.beams == 1 and options.min_confidence is None
 
     def close(self) -> None:
-        """Let go of the banks, until the next call."""
+        """Close the banks until the next call."""
         if self._banks is not None:
             self._banks.close()
         self._banks = self._answerer = None
 
     def unload(self) -> None:
-        """Let go of the model and the writer too; the next call that needs them loads them again. One given stays."""
+        """Also unload the model and the writer, until a call needs them. A model given as an object stays."""
         self.close()
         self._model = self._name or self._model
         self.__dict__.pop("writer", None)
@@ -279,7 +280,7 @@ class Memory:
 
     @contextmanager
     def _writing(self, *, keeps_origins: bool, keeps_text: bool | None) -> Iterator[MemoryBank]:
-        """The bank that documents go into; a new one left empty is deleted."""
+        """The bank that documents go into; a new one is deleted if left empty."""
         if isinstance(self._given, MemoryBank):
             yield self._given
             return
@@ -294,7 +295,7 @@ class Memory:
                 finally:
                     is_empty = bank.totals().documents == 0
         finally:
-            # While another process has the bank open, which may be filling it, its log is still there.
+            # The WAL is still there while another process has the bank open, and may be filling it.
             if is_new and is_empty and not wal_of(path).exists():
                 delete(path)
 
@@ -336,12 +337,12 @@ class Memory:
     def _sources(
         self, questions: Sequence[str], drafts: "Sequence[Draft]", passages: Passages, most: int
     ) -> list[tuple[Source, ...]]:
-        """The sources of each answer, with the sentence that was read, or the one that fits best."""
+        """The sources of each answer, with the sentence that was read, or the best match."""
         hits = [(number, hit) for number, draft in enumerate(drafts) for hit in draft.ranked[:most]]
         found = passages.of((), beside=[hit for _, hit in hits])
         unread = [(number, hit.chunk) for number, hit in hits if hit.chunk not in drafts[number].sentences]
         wanted = [(questions[number], found[chunk].passage) for number, chunk in unread]
-        # An encoder takes longer than it is worth for sources that were not even read.
+        # For sources that were not even read, an encoder is not worth its time.
         fitting = dict(zip(unread, best_sentences(None, wanted), strict=True))
         sources: list[list[Source]] = [[] for _ in drafts]
         for number, hit in hits:

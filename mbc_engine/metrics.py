@@ -1,10 +1,10 @@
 """Exact match and token F1 as the paper defines them (section 4.2), and the released code's lenient match.
 
-Texts are normalised as by the official SQuAD scripts: lower case, then no ASCII punctuation, then no articles, then
-single spaces. Other punctuation (curly quotes, dashes) is text, and nothing is done about accents.
+Texts are normalised as in the official SQuAD scripts: lower case, then no ASCII punctuation, then no articles, then
+single spaces. Other punctuation (curly quotes, dashes) and accents are kept.
 
-Where nothing is left of both answers, F1 is 1, as by the script for SQuAD 2.0, so that EM never exceeds F1; the paper
-leaves that open, and the script for SQuAD 1.1 gives EM 1 and F1 0.
+If nothing is left of both answers, F1 is 1, as in the script for SQuAD 2.0, so that EM never exceeds F1; the paper
+does not say, and the script for SQuAD 1.1 gives EM 1 and F1 0.
 """
 
 import re
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-# What an answer is held against: the shortest gold answer (the paper), or the best of all (SQuAD).
+# What an answer is compared with: the shortest gold answer (the paper), or the best of all (SQuAD).
 Golds = Literal["shortest", "any"]
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -31,7 +31,7 @@ class Match:
 
 
 def compare(answer: str, answers: Sequence[str], golds: Golds = "shortest") -> Match:
-    """Compare an answer with the gold answers; "any" takes the best of all of them, for each measure by itself."""
+    """Compare an answer with the gold answers; "any" takes the best of all of them, separately for each measure."""
     words = normalize(answer).split()
     each = [normalize(gold).split() for gold in (answers if golds == "any" else [shortest(answers)])]
     return Match(
@@ -60,10 +60,10 @@ def _f1(words: list[str], expected: list[str]) -> float:
 
 @dataclass(frozen=True)
 class Scores:
-    """Figures of a set of questions, in percent, against the shortest gold answer.
+    """Scores on a set of questions, in percent, against the shortest gold answer.
 
-    `first_source` says how often the question's own document ranked first; `loss` is that of the gold answers' tokens,
-    in nats, and `wrong_loss` the same when the bank holds other documents; None if they were not computed.
+    `first_source` is how often the question's own document ranked first; `loss` is that of the gold answers' tokens, in
+    nats, `wrong_loss` the same with a bank of other documents; None if not computed.
     """
 
     questions: int

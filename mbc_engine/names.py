@@ -1,4 +1,4 @@
-"""What users name: models, runs, presets and ways to read a bank; and where these are found."""
+"""Names that users give (models, runs, presets, read modes), and where they are found."""
 
 import re
 from importlib.resources import files
@@ -10,26 +10,26 @@ import platformdirs
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.runs.training_runs import MODEL
 
-# The ways to read a bank, and what each reads; N is the number that may be given with its name.
+# The ways to read a bank, and what each reads; N is the number that may follow the name.
 READ_MODES: Final = {
     "flat": "all documents at once, as in the paper",
     "hierarchical": "groups of N documents, then the groups",
     "routed": "the N documents that fit best",
 }
 LEAST_NUMBERS: Final = {"hierarchical": 2, "routed": 1}
-# Each number is written in one way, so that reads are the same where their texts are.
+# Each number has only one spelling, so that read modes are equal exactly if their texts are.
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 
 
 class ReadMode(NamedTuple):
-    """A way to read a bank, and its number, or None for the model's own."""
+    """A way to read a bank, with its number, or None for the model's own."""
 
     name: str
     number: int | None
 
 
 def parse_read_mode(text: str) -> ReadMode:
-    """What NAME or NAME:NUMBER means. Raises ConfigError if there is no such read, or it does not take the number."""
+    """Parse NAME or NAME:NUMBER. Raises ConfigError if there is no such read mode, or it does not take the number."""
     name, colon, number = text.partition(":")
     if name not in READ_MODES or (colon and not _NUMBER.fullmatch(number)):
         raise ConfigError(
@@ -58,22 +58,22 @@ ADAPTER: Final = "adapter"
 
 
 def own_models() -> Path:
-    """Where the user's own models lie, as NAME, and those that were pulled, as OWNER/NAME."""
+    """The folder of the user's own models, as NAME, and of pulled ones, as OWNER/NAME."""
     return platformdirs.user_data_path("mbc") / "models"
 
 
 def own_runs() -> Path:
-    """Where the user's training runs are by default."""
+    """The default folder of the user's training runs."""
     return platformdirs.user_data_path("mbc") / "runs"
 
 
 def packaged_model(name: str) -> Path:
-    """Where a model of this package lies, whether there is one of this name or not."""
+    """The folder of a model of this package, which need not exist."""
     return Path(str(files("mbc_engine") / "models" / name))
 
 
 def is_model(folder: Path) -> bool:
-    """Whether a model's files lie in a folder."""
+    """Whether a folder has a model's files."""
     try:
         return (folder / CONFIG).is_file() and (folder / WEIGHTS).is_file()
     except OSError:  # no folder could have this name
@@ -81,7 +81,7 @@ def is_model(folder: Path) -> bool:
 
 
 def find_model(name: str) -> Path:
-    """A model's folder, from a path, a run's folder, a model's name or a run's name. Raises ModelError."""
+    """A model's folder, from a path, a run's folder, a model's name or a run's name. Raises ModelError if not found."""
     places = (Path(name), Path(name) / MODEL, own_models() / name, packaged_model(name), own_runs() / name / MODEL)
     for folder in places:
         if is_model(folder):

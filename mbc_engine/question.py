@@ -1,4 +1,4 @@
-"""A question's options, its answer, and the sources it leads to: files, whether they changed, and sentences. No torch."""
+"""A question's options, its answer, and the answer's sources: files, whether they changed, sentences. No torch."""
 
 import math
 import re
@@ -30,17 +30,17 @@ GENERATED_TOKENS, WRITTEN_TOKENS = 16, 48
 
 @dataclass(frozen=True)
 class AskOptions:
-    """How questions are to be answered; ConfigError if a value is out of range.
+    """How to answer questions; raises ConfigError if a value is out of range.
 
     Attributes:
-        read_mode: of a model of the paper's method, NAME or NAME:NUMBER; None for its own.
+        read_mode: for a model of the paper's method, NAME or NAME:NUMBER; None for its own.
         selection: which documents count, and how much; None for all.
         sources: documents to name for each answer; 0 saves a model of the paper's method a scan in flat reads.
         min_confidence: withhold answers below this probability; None for a retriever-reader's own threshold.
         with_codes: also return which codes were read.
         max_new_tokens: of an answer that an LM generates or writes; None for 16 or 48.
         beams: the width of beam search; 1 is greedy.
-        write: a chat LM writes a retriever-reader's answer from the passage it was found in, in a sentence.
+        write: have a chat LM write a retriever-reader's answer as a sentence, from the passage it was found in.
     """
 
     read_mode: str | None = None
@@ -67,8 +67,8 @@ class Confidence:
     """How far to trust an answer, calibrated on held-out questions.
 
     Attributes:
-        probability: of a retriever-reader, that the answer is right; otherwise that the bank held what was asked.
-        label: of a retriever-reader, high, medium or low; otherwise where the answer comes from.
+        probability: for a retriever-reader, that the answer is right; otherwise, that the bank held what was asked.
+        label: for a retriever-reader, high, medium or low; otherwise, where the answer comes from.
     """
 
     probability: float
@@ -80,17 +80,17 @@ class Answer:
     """An answer with its sources.
 
     Attributes:
-        text: the answer; None if it is not in this memory, as far as the model can say.
-        confidence: in the answer, withheld or not; None if the model is not calibrated, or not for this read.
+        text: the answer; None if the model judges that it is not in this memory.
+        confidence: in the answer, withheld or not; None if the model is not calibrated, or not for this read mode.
         sources: the document the answer was read in, then the others, best first.
         seconds: of the whole batch: to `search` the bank, to read or generate the `answer`, to look up `sources`.
         totals, sizes: of the banks, summed.
-        gain: what the bank adds to the log-likelihood of a token of the answer, in nats; None of a retriever-reader.
+        gain: what the bank adds to the answer's log-likelihood per token, in nats; None for a retriever-reader.
         codes: each code's share of the attention, [levels, positions, num_codes], summing to 1 per level; None unless
             asked for. A hierarchical read estimates it, see `paper/reads.py`.
-        extracted: the words of the passage that `confidence` is in, where `text` was written from it; else None.
+        extracted: the words of the passage that `confidence` refers to, if `text` was written from them; else None.
         written_by: the chat LM that wrote `text`, by hub id or path; None if it was not written.
-        asked: in a conversation, a follow-up question as it was completed; None if it stood alone.
+        asked: in a conversation, the follow-up question as completed; None if it was asked unchanged.
     """
 
     question: str
@@ -107,7 +107,7 @@ class Answer:
     asked: str | None = None
 
     def to(self, question: str) -> "Answer":
-        """The answer to a question that was asked as the one that this answers."""
+        """This answer for `question`, which was completed to the one it answers."""
         return self if question == self.question else replace(self, question=question, asked=self.question)
 
 
@@ -115,7 +115,7 @@ State = Literal["unchanged", "changed", "gone", "unreadable", "unknown"]
 
 
 class Files:
-    """Looks into files for what was memorised of them; parts that are looked for in order need a single reading."""
+    """Finds memorised parts in their files; parts that are looked up in order need only one pass over a file."""
 
     def __init__(self) -> None:
         self._seen: dict[str, set[str]] = {}
@@ -124,7 +124,7 @@ class Files:
         self._unreadable: set[str] = set()
 
     def look(self, origin: "Origin", digest: str) -> "tuple[State, Document | None]":
-        """The state of an origin, `unknown` if it never was a file, and the document if it still has this digest."""
+        """The state of an origin, `unknown` if it was never a file, and the document if it still has this digest."""
         if not Path(origin.source).is_absolute():
             return "unknown", None
         found = self._find(origin.source, origin.part, digest)
@@ -137,10 +137,10 @@ class Files:
         return ("gone" if origin.part else "changed"), None
 
     def _find(self, source: str, part: str, digest: str) -> Document | None:
-        """A part of a source as it is now: the document of this digest, where it can be read as that."""
+        """A part of a source as it is now, read as the document with this digest if possible."""
         if source in self._last and self._last[source].may_hold(part):
             return self._last[source].find(part, digest)
-        if self._seen.get(source, set()) & {part, named_whole(part)}:  # passed by already
+        if self._seen.get(source, set()) & {part, named_whole(part)}:  # already read past it
             return read_document(source, part, digest)
         items = self._unread.setdefault(source, reread_file(Path(source)))
         seen = self._seen.setdefault(source, set())
@@ -162,22 +162,22 @@ TextFrom = Literal["file", "bank"]
 
 @dataclass(frozen=True)
 class Source:
-    """A passage that a question leads to: a chunk of a document, and where it came from.
+    """A passage found for a question: a chunk of a document, and where it came from.
 
     Attributes:
         path: where it was read from; the document's digest in a bank without origins.
         part: which part of that, "" for all of it.
-        share: the probability that a search gives the document, or its share of the attention. In [0, 1].
+        share: the probability that the search gives the document, or its share of the attention, in [0, 1].
         ties: how many other documents of the bank have the same share.
         state: whether the file is still what was ingested; `unknown` in a bank without origins.
-        sentence: the one the answer was read in; of other sources, the one that fits the question best; None if none
-            was looked for.
-        passage: the chunk, exactly as it was ingested; None where neither the file nor the bank has it any more.
-        text_from: the file while it is unchanged, otherwise the bank; None without text, as `start`.
-        start: the character of the document's text that the chunk starts at.
+        sentence: the one the answer was read in; for other sources, the best match for the question; None if none was
+            looked for.
+        passage: the chunk, exactly as it was ingested; None if neither the file nor the bank still has it.
+        text_from: the file while it is unchanged, otherwise the bank; None without text, as is `start`.
+        start: the character offset of the chunk in the document's text.
         date: when it was written, ISO 8601, if known.
         bank: the name of the bank that holds it.
-        line: the line of the file that the sentence begins in, from 1; None unless the file has the passage as it is.
+        line: the line of the file that the sentence begins on, from 1; None unless the file has the passage verbatim.
     """
 
     path: str
@@ -194,7 +194,7 @@ class Source:
     line: int | None = None
 
     def span(self) -> tuple[int, int] | None:
-        """Where the sentence stands in the passage, which may have it on several lines."""
+        """Start and end of the sentence in the passage, where it may be on several lines."""
         words = (self.sentence or "").split()
         found = re.search(r"\s+".join(map(re.escape, words)), self.passage or "") if words else None
         return found and found.span()
@@ -213,15 +213,15 @@ def _first_line(file: Path, passage: str) -> int | None:
 
 
 def text_model(fingerprint: str = "") -> "TextCoder":
-    """The language model that texts are coded under, opened once. Raises ModelError without it, or if it is another."""
+    """The language model that compresses texts, opened once. Raises ModelError if it is missing or another one."""
     from mbc_engine.lm.text_model import open_text_model
 
     return open_text_model(fingerprint or None)
 
 
-# The least share of a source whose text a language model decodes.
+# The smallest share of a source for which a language model decodes text.
 _WORTH_DECODING: Final = 0.01
-# What is entered while so many texts are decoded, which may take seconds.
+# Returns the context to enter while so many texts are decoded, which may take seconds.
 OnDecoding = Callable[[int], AbstractContextManager[object]]
 
 
@@ -237,9 +237,9 @@ class Passages:
         self._first_lines: dict[int, int | None] = {}
 
     def of(self, chunks: "Iterable[int]", beside: "Iterable[Hit]" = ()) -> dict[int, Source]:
-        """The passages of chunks, by their indices in stored order, and of hits `beside` them.
+        """The passages of chunks, by their indices in stored order, and of the hits `beside` them.
 
-        A hit with a share under 1% has none where a language model would have to decode it.
+        A hit with a share under 1% gets none if a language model would have to decode it.
         """
         found = list(beside)
         worth = {*chunks, *(hit.chunk for hit in found if hit.share >= _WORTH_DECODING)}
@@ -263,7 +263,7 @@ class Passages:
         return {chunk: self._found[chunk] for chunk in wanted}
 
     def ranked(self, hit: "Hit", sentence: str | None) -> Source:
-        """The passage of a hit that was looked for, as one question ranks it."""
+        """The source of a hit that `of` has looked up, with its share and ties for one question."""
         source = replace(self._found[hit.chunk], share=hit.share, ties=hit.ties, sentence=sentence)
         span = source.span()
         if span is None or source.passage is None or source.text_from != "file":
@@ -274,7 +274,7 @@ class Passages:
         return replace(source, line=first and first + source.passage.count("\n", 0, span[0]))
 
     def _unchanged(self, stored: "StoredChunk", kept: "EncodedText | None") -> Chunk | None:
-        """The chunk as the file has it, where decoding it would take long or the bank keeps no text."""
+        """The chunk from its file, if decoding it would be slow or the bank keeps no text."""
         from mbc_engine.bank.text_codec import check_of
 
         if kept is not None and not kept.lm:
@@ -302,18 +302,18 @@ class Passages:
         source, text = self._place_of(stored)
         if kept is None:
             return source
-        # The codes are of the text in the bank, however the file would be cut today.
+        # The codes are of the text in the bank, however the file would be chunked today.
         is_in_file = text is not None and text.startswith(kept.text, kept.start)
         return replace(source, passage=kept.text, text_from="file" if is_in_file else "bank", start=kept.start)
 
     def _place_of(self, stored: "StoredChunk") -> tuple[Source, str | None]:
-        key = stored.bank, stored.document.digest  # what two banks hold was read in other places for each
+        key = stored.bank, stored.document.digest  # each bank has its own origins
         if key not in self._places:
             self._places[key] = self._place(stored)
         return self._places[key]
 
     def _place(self, stored: "StoredChunk") -> tuple[Source, str | None]:
-        """The first origin of a document that is unchanged, with its text, or else the first."""
+        """The first unchanged origin of a document, with its text, or else the first origin."""
         digest, first = stored.document.digest, None
         nowhere = Source(digest, "", 0.0, 0, "unknown", None, None, None, None, None, stored.bank)
         for origin in stored.document.origins:
@@ -326,10 +326,10 @@ class Passages:
 
 
 def best_sentences(encoder: "Model | None", wanted: "Sequence[tuple[str, str | None]]") -> list[str | None]:
-    """The sentence of each passage that fits its question best, or None.
+    """The sentence of each passage that best matches its question, or None.
 
-    It is the one that shares most with the question, words counting by how few sentences of the passage have them. Where
-    several do, which are compared in one batch, it is the one closest in meaning; without an encoder, the first.
+    It is the one with the most words in common, weighted by inverse document frequency over the passage's sentences.
+    Ties, which are compared in one batch, go to the one closest in meaning; without an encoder, to the first.
     """
     closest = [_closest(question, _sentences(passage)) if passage else [] for question, passage in wanted]
     if encoder is None:
@@ -347,7 +347,7 @@ def best_sentences(encoder: "Model | None", wanted: "Sequence[tuple[str, str | N
 
 
 def _closest(question: str, sentences: "Sequence[str]") -> list[str]:
-    """The sentences that share most with a question, by inverse document frequency."""
+    """The sentences with the most words in common with a question, weighted by inverse document frequency."""
     from mbc_engine.bank.words import stems_of
 
     asked = _asked(question)
@@ -363,7 +363,7 @@ _WORD: Final = re.compile(r"[\w\u0300-\u036f]+")
 
 
 def matches(query: str, text: str) -> list[tuple[int, int]]:
-    """Where a text has words of a query, in whatever form: the first character of each and the one after its last."""
+    """The words of a text that are in a query, in any inflected form, as (start, end) offsets."""
     from mbc_engine.bank.words import stems_of
 
     asked = _asked(query)
@@ -371,14 +371,14 @@ def matches(query: str, text: str) -> list[tuple[int, int]]:
 
 
 def _asked(question: str) -> set[str]:
-    """The stems of a question's words, without those that every text has unless there are no others."""
+    """The stems of a question's words, without function words unless there are no others."""
     from mbc_engine.bank.words import stems_of, words_in
 
     return stems_of(" ".join(words_in(question) - _FUNCTION_WORDS)) or stems_of(question)
 
 
 def sentence_around(passage: str, start: int, end: int) -> str:
-    """The sentence that some characters of a passage lie in, or the few, on one line."""
+    """The sentence or sentences around some characters of a passage, on one line."""
     around = (passage[first:last] for first, last in split_sentences(passage) if first < end and last > start)
     return " ".join(" ".join(around).split())
 

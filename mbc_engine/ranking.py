@@ -1,4 +1,4 @@
-"""The best documents of a bank that goes by block by block, and their shares of all of it; how much its chunks count."""
+"""The best documents of a bank that is scanned block by block, with their shares of the total, and chunk weights."""
 
 from array import array
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ Weights = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Hit:
-    """A document among the best, or a chunk, by the index of its best chunk in stored order.
+    """One of the best documents or chunks, by the index of its best chunk in stored order.
 
-    `share` of everything is in [0, 1]; `ties` are how many others have the same, in a hierarchical read at least.
-    `document` is its index, None where the search does not say.
+    `share` of the total is in [0, 1]; `ties` is how many others have the same share, in a hierarchical read at least.
+    `document` is its index, None if the search does not give it.
     """
 
     chunk: int
@@ -30,18 +30,18 @@ class Hit:
 class Ranking:
     """Keeps a question's best `top` documents while a bank is scanned block by block.
 
-    A document weighs as much as its chunks together; of equal ones, the first stays. Weights of zero are not ranked.
+    A document's weight is the sum of its chunks' weights; the first wins a tie. Weights of zero are not ranked.
     """
 
     def __init__(self, top: int) -> None:
         self._top, self._seen = top, 0
-        self._total = -np.inf  # the logarithm of what all chunks weigh
+        self._total = -np.inf  # the logarithm of the chunks' total weight
         self._scores: NDArray[np.float64] = np.empty(0)  # descending
         self._chunks = np.empty(0, np.int64)
-        self._left_out = 0  # documents that weigh as much as the last of those kept
+        self._left_out = 0  # documents left out that tie with the last one kept
 
     def add(self, log_scores: NDArray[np.float32], lengths: Lengths | None = None) -> None:
-        """Take logarithms of what the next chunks weigh, [chunks], and the chunks of each document (None: one)."""
+        """Add the log weights of the next chunks, [chunks]; `lengths` are the chunks of each document (None: one)."""
         first, self._seen = self._seen, self._seen + len(log_scores)
         peak = float(log_scores.max(initial=-np.inf))
         if peak == -np.inf:
@@ -67,7 +67,7 @@ class Ranking:
         every = np.concatenate([self._scores, scores])
         kept, ties = _first(every, self._top)
         last = every[kept[-1]]
-        # What either left out weighs as much as its own last, which may be the last of both.
+        # What either side left out ties with its own last, which may also be the last of both.
         if len(self._scores) and self._scores[-1] == last:
             ties += self._left_out
         if scores[-1] == last:
@@ -83,7 +83,7 @@ class Ranking:
 
 
 def _first(scores: NDArray[np.floating], top: int) -> tuple[NDArray[np.int64], int]:
-    """Indices of the `top` greatest, descending, of equal ones the first; and how many more equal the last of them."""
+    """Indices of the `top` greatest, descending, the first winning ties; and how many left out equal the last."""
     order = np.argsort(-scores, kind="stable")
     kept, left = order[:top], order[top:]
     return kept, int((scores[left] == scores[kept[-1:]]).sum())
@@ -92,22 +92,22 @@ def _first(scores: NDArray[np.floating], top: int) -> tuple[NDArray[np.int64], i
 def _log_sums(log_scores: NDArray[np.float32], starts: NDArray[np.int64], lengths: Lengths) -> NDArray[np.float32]:
     peaks = np.maximum.reduceat(log_scores, starts)
     base = np.where(np.isfinite(peaks), peaks, 0)
-    with np.errstate(divide="ignore"):  # the logarithm of nothing is what it should be
+    with np.errstate(divide="ignore"):  # -inf is right for a weight of 0
         return base + np.log(np.add.reduceat(np.exp(log_scores - np.repeat(base, lengths)), starts))
 
 
 def log_of(weights: NDArray[np.floating[Any]] | NDArray[np.integer[Any]]) -> NDArray[np.float32]:
-    """Logarithms, -inf of nothing."""
+    """Logarithms, -inf for 0."""
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(weights), np.float32)
 
 
 def chunk_weights(bank: ReadableBank, selection: Selection) -> Weights:
-    """How much each chunk counts beside the one that counts most."""
+    """The weight of each chunk relative to the largest."""
     logs = array("f")
     for own in bank.log_weights(selection):
         logs.frombytes(own.astype(np.float32).tobytes())
     weights = np.frombuffer(logs, np.float32)
-    # Reads go by ratios alone; all documents may be so old that none would count beside one of today.
+    # Only ratios matter in a read, and the weights of a bank of very old documents would underflow.
     weights -= weights.max(initial=np.finfo(np.float32).min)
     return np.exp(weights, out=weights)

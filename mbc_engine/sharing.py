@@ -1,4 +1,4 @@
-"""Sharing models on the hub: pulling one, and pushing one with a model card. Models are checked either way. No torch."""
+"""Sharing models on the hub: pulling, and pushing with a model card, each after a check of the model. No torch."""
 
 import os
 import re
@@ -31,7 +31,7 @@ _HUB_ID: Final = re.compile(f"{_PART}(?:/{_PART})?")
 
 _LOG_IN: Final = "Log in with `hf auth login`, or set HF_TOKEN."
 _NAMES: Final = "Names consist of letters, digits, dots, dashes and underscores, for example ada/notes-gpt2."
-# What the client raises when no answer comes; which HTTP library it uses differs between versions.
+# What the client raises if the hub does not answer; its HTTP library differs between versions.
 _HTTP_ERROR: Final[type[Exception]] = errors.HfHubHTTPError.__bases__[0]
 _NO_ANSWER: Final = (_HTTP_ERROR, errors.LocalEntryNotFoundError, ConnectionError, TimeoutError, gaierror)
 
@@ -54,8 +54,8 @@ def pull(
 ) -> Transfer:
     """Download a model into a folder of models, check it, then move it into place.
 
-    Only a model's files are downloaded; the next pull continues an interrupted one. Raises ConfigError if a name is not
-    valid or taken, ModelError if the model is not on the hub, cannot be downloaded, or is not sound.
+    Only a model's files are downloaded; the next pull resumes an interrupted one. Raises ConfigError if a name is
+    invalid or taken, ModelError if the model is not on the hub, cannot be downloaded, or fails the check.
     """
     _require_repository(repository)
     place = _free_place(models, name or repository, replaces=replaces)
@@ -95,9 +95,9 @@ def push(
 ) -> Transfer:
     """Share the model in a folder in one commit, with a model card, creating the repository if needed.
 
-    A card written by hand is kept, the one beside the model rather than the one on the hub; else `model_card` writes it.
-    Raises ConfigError if the name is not valid or taken, or the licence belongs into a card that is kept, and ModelError
-    if the model is not sound, names a path on this machine, or the hub refuses it.
+    A handwritten card is kept, the one next to the model rather than the one on the hub; otherwise `model_card` writes
+    it. Raises ConfigError if the name is invalid or taken, or a licence is given with a handwritten card, and
+    ModelError if the model fails the check, names a path on this machine, or the hub refuses it.
     """
     _require_repository(repository)
     config = check(folder, f"The model in {folder}", "Fix it before sharing; others could not use it either.")
@@ -150,7 +150,7 @@ def _free_place(models: Path, name: str, *, replaces: bool) -> Path:
 
 @contextmanager
 def _hub_errors(repository: str, revision: str | None = None) -> Iterator[None]:
-    """Raise the errors of the hub's client, the network and the file system as ModelError, in words."""
+    """Turn errors of the hub's client, the network and the file system into readable ModelErrors."""
     try:
         yield
     except (_HTTP_ERROR, OSError) as error:
@@ -227,15 +227,15 @@ def _training(history: RunHistory | None, command: str | None) -> str:
 
 
 def is_hub_id(text: str) -> bool:
-    """Whether a text has the form NAME or OWNER/NAME, which no absolute path and no way upwards has."""
+    """Whether a text has the form NAME or OWNER/NAME, which rules out absolute paths and `..`."""
     return len(text) <= 96 and _HUB_ID.fullmatch(text) is not None
 
 
 def check(folder: Path, what: str, hint: str) -> Config:
     """The config of the model in a folder, after checking its settings and files; `what` names it in errors.
 
-    Raises ModelError if something is missing, damaged or unsafe, or it is a retriever-reader. That the weights are
-    those of the config is checked when they are loaded.
+    Raises ModelError if something is missing, damaged or unsafe, or it is a retriever-reader. Whether the weights fit
+    the config is checked when they are loaded.
     """
     try:
         config = _parsed(folder / CONFIG)
@@ -278,7 +278,7 @@ def _check_settings(settings: ModelSettings) -> None:
 
 
 def _require_sound(path: Path) -> None:
-    """Only the header is read; safetensors makes sure that it agrees with the file's length."""
+    """Only the header is read; safetensors checks it against the file's length."""
     try:
         with safe_open(path, framework="np"):
             pass

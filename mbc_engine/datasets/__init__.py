@@ -1,1 +1,1 @@
-"""Questions about texts: files, and generated news."""
+"""Question-answering datasets: files and generated news."""

@@ -1,6 +1,6 @@
-"""Datasets by name: files of one's own, the datasets of the paper, and generated news.
+"""Datasets by name: your own files, the paper's SQuAD splits, and generated news stories.
 
-`[FROM:TO]` after any of them is a part of its documents.
+Appending `[FROM:TO]` selects a range of documents.
 """
 
 import re
@@ -14,14 +14,14 @@ from mbc_engine.errors import DataError
 from mbc_engine.machine import installing
 from mbc_engine.text.document import described
 
-# SQuAD v1.1 (Rajpurkar et al., 2016), from the hub or from its original files, in the splits of the paper. The hub's rows
-# are the original's questions in their order, so that one range of numbers names the same questions in both.
+# SQuAD v1.1 (Rajpurkar et al., 2016), from the hub or from its original files, in the paper's splits. The hub keeps the
+# order of the original files, so an index range selects the same questions from either.
 _SQUAD = "squad"
 HUB_ID = "rajpurkar/squad"
-# The two parts that it is published in, by the hub's names: the original file, and how many questions it has.
+# The two published parts by their hub names: original file and number of questions.
 ORIGINALS = {"train": ("train-v1.1.json", 87_599), "validation": ("dev-v1.1.json", 10_570)}
-# The part that a split is cut from, and its questions there; of the test split, paragraphs. The ranges are those of the
-# released code of CaMeLS, on which MAC and the paper build; base LMs of fine-tuning train on the questions before.
+# Each split's part and range of questions there (paragraphs for the test split). The ranges are those of the released
+# CaMeLS code, which MAC and the paper build on; base LMs for fine-tuning train on the questions before them.
 SPLITS = {
     "train": ("train", slice(42_118, 82_011)),
     "validation": ("train", slice(82_011, 87_599)),
@@ -35,10 +35,10 @@ _PART = re.compile(r"(?P<whole>.+)\[(?P<start>\d*):(?P<end>\d*)\]", re.DOTALL)
 def load_examples(source: str) -> list[QAExample]:
     """The questions of a dataset.
 
-    `source` is a .jsonl, .csv or .json file (SQuAD's layout), plain or packed; `squad:SPLIT[:FOLDER]` for the paper's
-    splits of SQuAD v1.1, from the hub or from the folder of its original files; or `newswire:SPLIT:STORIES[:SEED]` for
-    generated stories. `[FROM:TO]` after any of them takes the documents FROM to TO - 1 with all their questions,
-    counted from 0 in order of their first question.
+    `source` is a .jsonl, .csv or .json file (SQuAD's layout), optionally compressed; `squad:SPLIT[:FOLDER]` for the
+    paper's splits of SQuAD v1.1, from the hub or from a folder with its original files; or
+    `newswire:SPLIT:STORIES[:SEED]` for generated stories. Appending `[FROM:TO]` selects documents FROM to TO - 1,
+    numbered from 0 in order of their first question, with all their questions.
     Raises DataError if it is missing, of an unknown kind, lacks a column or holds no questions.
     """
     whole, part = _split_part(source)
@@ -55,7 +55,7 @@ def load_examples(source: str) -> list[QAExample]:
 
 
 def absolute(source: str, folder: Path | None = None) -> str:
-    """The same dataset by absolute paths; relative ones begin in `folder`, or in the working folder."""
+    """The source with an absolute path; a relative path is resolved against `folder`, or the working directory."""
     place = file_of(source)
     if place is None:
         return source
@@ -65,7 +65,7 @@ def absolute(source: str, folder: Path | None = None) -> str:
 
 
 def file_of(source: str) -> Path | None:
-    """The file or folder that a dataset is read from; None for those of the hub and generated ones."""
+    """The file or folder a dataset is read from; None if it comes from the hub or is generated."""
     whole, _ = _split_part(source)
     name = _name_of(whole)
     return Path(whole) if name is None else _parse_squad(whole)[1] if name == _SQUAD else None
@@ -77,7 +77,7 @@ def is_of_hub(source: str) -> bool:
 
 
 def own_validation(sources: Sequence[str]) -> str | None:
-    """What the paper validates on if it trains on `sources`: a part of SQuAD for `squad:train` alone."""
+    """The paper's validation set for training on `sources`: SQuAD's if they are just `squad:train`, else None."""
     if len(sources) != 1 or _name_of(sources[0]) != _SQUAD:
         return None
     split, folder = _parse_squad(_split_part(sources[0])[0])
@@ -111,7 +111,7 @@ def _newswire(source: str) -> list[QAExample]:
 
 
 def _parse_squad(source: str) -> tuple[str, Path | None]:
-    """The split of `squad:SPLIT[:FOLDER]`, and the folder of the original files; None is the hub."""
+    """The split of `squad:SPLIT[:FOLDER]`, and the folder of the original files, or None for the hub."""
     _, split, *folder = source.split(":", 2)
     if split not in SPLITS or folder == [""]:
         raise DataError(f"{source!r} is not squad:SPLIT[:FOLDER].", hint=f"The splits are {', '.join(SPLITS)}.")
@@ -134,7 +134,7 @@ def _squad(source: str) -> list[QAExample]:
 
 
 def cut_squad(split: str, examples: Sequence[QAExample]) -> list[QAExample]:
-    """The questions of a split, out of all those of the part that it is cut from."""
+    """The questions of a split, given all questions of the part it is taken from."""
     part = SPLITS[split][1]
     if split != "test":
         return list(examples[part])
@@ -152,7 +152,7 @@ def _hub_rows(part: str) -> list[Row]:
             f"SQuAD is downloaded with the package datasets, which does not work here: {described(error)}.",
             hint=f"{installing('hub')}, or give the folder of the original files: {_WITH_FOLDER}",
         ) from error
-    # What a connection that breaks raises, whichever package the hub's client makes it with.
+    # The base of the hub client's HTTP errors, whichever HTTP library it uses.
     broken_connection: type[Exception] = HfHubHTTPError.__bases__[0]
     try:
         rows: list[Row] = load_dataset(HUB_ID, split=part).to_list()

@@ -1,6 +1,6 @@
-"""Questions about documents, and the files they are read from: .jsonl, .csv and .json, plain or packed (.gz, .xz).
+"""Questions about documents, read from .jsonl, .csv and .json files, optionally compressed (.gz, .xz).
 
-The first of `LAYOUTS` whose columns are all there says which hold the document, the question and the answers.
+The first of `LAYOUTS` whose columns are all present says which hold the document, the question and the answers.
 """
 
 import csv
@@ -24,18 +24,17 @@ T = TypeVar("T")
 Row = Mapping[str, Any]
 
 _DAMAGE = (ValueError, lzma.LZMAError, zlib.error, EOFError)
-# By default 131,072, less than a long article; and one limit for the whole process.
+# The csv module's default of 131,072 is less than a long article. The limit is process-wide.
 _CELL_CHARACTERS = 16 << 20
 _WANTED = "--data takes a .jsonl, .csv or .json file, squad:train or newswire:train:1000."
 _HINT = "Rows have text, question, answers; or question, answer, ans_paragraph, as in ArchivalQA."
-# How much of a stranger's columns a message shows.
+# Limits on the column names listed in a message.
 _MOST_COLUMNS, _MOST_LETTERS = 12, 30
 
 
 @dataclass(frozen=True, slots=True)
 class QAExample:
-    """A question about a document's `text`, with every answer that counts as right; `id` is its dataset's, or its number
-    there."""
+    """A question about a document's `text`, with all accepted answers; `id` is the dataset's, else the row number."""
 
     id: str
     text: str
@@ -46,10 +45,10 @@ class QAExample:
 
 @dataclass(frozen=True)
 class Layout:
-    """The columns of a dataset's rows, beside `id` and `title`.
+    """The columns of a dataset's rows, besides `id` and `title`.
 
-    Answers are a list, one text, or either of them as `text` of an object, as the hub keeps SQuAD's; `separator` is what
-    separates several answers in one text.
+    Answers are a list or a string, possibly under the key `text` of an object, as in the hub's SQuAD; `separator`
+    splits a string into several answers.
     """
 
     text: str
@@ -62,8 +61,8 @@ class Layout:
         return self.text, self.question, self.answers
 
     def examples(self, rows: Iterable[Row], origin: str) -> Iterator[QAExample]:
-        """The questions of the rows, which errors call `origin`, without surrounding white space and blank answers."""
-        texts: dict[str, str] = {}  # many questions are about one long text: it is kept once
+        """Convert rows to examples; strips questions and answers, drops blank answers. Errors name `origin`."""
+        texts: dict[str, str] = {}  # many questions share one long text; keep a single copy
         for number, row in enumerate(rows, 1):
             try:
                 yield self._example(row, str(number), texts)
@@ -72,7 +71,7 @@ class Layout:
 
     def _example(self, row: Row, number: str, texts: dict[str, str]) -> QAExample:
         if not isinstance(row, Mapping):
-            raise ValueError("is not an object with columns")  # noqa: TRY004 - as all else that is wrong with a row
+            raise ValueError("is not an object with columns")  # noqa: TRY004 - as for any other faulty row
         if None in row:  # csv's key for cells beyond the header
             raise ValueError("has more cells than the header")
         given, title = row.get("id"), row.get("title")
@@ -116,7 +115,7 @@ def _answer(value: Any) -> str:
 
 
 SQUAD = Layout(text="context", question="question", answers="answers")
-# The table of StreamingQA as its users pass it on; ArchivalQA joined with its articles, by the answer's paragraph.
+# StreamingQA as commonly redistributed; SQuAD; ArchivalQA joined with its articles, by the answer's paragraph.
 LAYOUTS = (
     Layout(text="text", question="question", answers="answers", separator="\\"),
     SQUAD,
@@ -125,14 +124,14 @@ LAYOUTS = (
 
 
 def evenly_spaced(items: Sequence[T], most: int | None) -> list[T]:
-    """All items, or `most` of them in their order, spread over the whole."""
+    """All items, or `most` of them, evenly spaced and in order."""
     if most is None or most >= len(items):
         return list(items)
     return [items[index * len(items) // most] for index in range(most)]
 
 
 def read_examples(path: Path) -> list[QAExample]:
-    """The questions of a file; DataError if it is missing, of an unknown kind, damaged, or lacks a column."""
+    """Read a file's examples. Raises DataError if it is missing, of an unknown kind, damaged, or lacks a column."""
     try:
         if not path.is_file():
             raise DataError(f"There is no file {path}.", hint=_WANTED)

@@ -1,15 +1,15 @@
-"""Newswire: endless made-up news stories with questions, to train and test a memory on facts that no model knows.
+"""Newswire: generated news stories with questions, to train and test a memory on facts that no model knows.
 
-Everything that reads as English stands in two data files beside this module: `newswire_names.toml` (people and places)
-and `newswire_templates.toml` (word lists and one table per kind of event). A new kind of event is one new table there,
-whose templates are written so:
+All English text is in two data files next to this module: `newswire_names.toml` (people and places) and
+`newswire_templates.toml` (word lists and one table per kind of event). A new kind of event is a new table there, with
+templates in this syntax:
 
-    {fact}            a fact of the story; writing it also notes that the story mentions it
-    <person>          a draw: a name, or a word from a list of the template file
+    {fact}            a fact of the story, which is also recorded as mentioned
+    <person>          a random name, or a random word from a list in the template file
     <3-40>            a number in that range; `<1,200-98,000>` writes thousands with commas, `<1.5-9.9>` one decimal
     [won|took {it}]   one of the alternatives, which may be empty
 
-`a` is written throughout; `with_articles` turns it into `an` where English wants that.
+Templates always use `a`; `with_articles` turns it into `an` where needed.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ _A_BEFORE_VOWEL = re.compile(
     r"\b([Aa]) (?=[aioAIO](?!ne\b|ne-|nce)|[eE](?!u)|[uU](?!ni[^mn]|s[ae]|k)|hono|hour|\$?8|\$?1[18](?!\d))"
 )
 
-# strftime would ask the machine's locale.
+# strftime depends on the locale.
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
@@ -46,16 +46,16 @@ _MONTHS = (
 _FIRST_DAY = date(2001, 1, 1).toordinal()
 _LAST_DAY = date(2024, 12, 31).toordinal()
 _MAX_SENTENCES = 5
-_SHORT, _LONG = 50, 80  # words after which a story ends, drawn for each
-_APART = 256  # stories after which a person or organisation may come again, or a place in the same kind of event
+_SHORT, _LONG = 50, 80  # range of the word count after which a story ends
+_APART = 256  # stories before a person or organisation, or a place in the same kind of event, may reappear
 _MIN_QUESTIONS, _MAX_QUESTIONS = 3, 6
 
 
 @dataclass(frozen=True)
 class Story:
-    """A news story of two to five ASCII sentences, and three to six questions with answers that its text has literally.
+    """A news story of two to five ASCII sentences, and three to six questions whose answers occur verbatim in its text.
 
-    Every question names a person, place or organisation of the story, and not its answer. `date` is ISO 8601.
+    Every question names a person, place or organisation of the story, but never its answer. `date` is ISO 8601.
     """
 
     id: str
@@ -67,10 +67,10 @@ class Story:
 
 
 def stories(split: Split, count: int, seed: int = 0) -> Iterator[Story]:
-    """Write `count` stories; the same arguments give the same stories on every machine, fewer give a prefix.
+    """Generate `count` stories; the same arguments give the same stories on every machine, a smaller count a prefix.
 
-    The splits share no word of any name, so that nothing learned about the names of one helps in another. Another seed
-    gives other stories with the same names.
+    The splits share no word of any name, so nothing learned about names in one helps in another. A different seed gives
+    different stories with the same names.
     """
     world, topics = _World(names(split), random.Random(f"newswire/{split}/{seed}")), [*_event_kinds().values()]
     for number in range(count):
@@ -89,7 +89,7 @@ def examples(stories: Iterable[Story]) -> Iterator[QAExample]:
 def names(split: Split) -> Mapping[str, tuple[str, ...]]:
     """The names of a split: `first` names and `surname`s of one word, `place`s of one or two.
 
-    A name belongs where the hash of its word says: 70% train, 10% validation, 20% test.
+    Words are assigned to splits by hash: 70% train, 10% validation, 20% test.
     """
     source = _read("newswire_names.toml")
 
@@ -131,14 +131,14 @@ class _Recent:
 
 
 class _World:
-    """Everything random in a run of stories. No name comes again before most others came."""
+    """Everything random in a sequence of stories. No name is reused before most others of its kind have been."""
 
     def __init__(self, names: Mapping[str, Sequence[str]], rng: random.Random) -> None:
         self.chance = rng.random
         self.in_the_news = _Recent(_APART)
         self._names = names
         self._drawn = {kind: _Recent(len(words) * 3 // 5) for kind, words in names.items()}
-        self._drawn["person"] = _Recent(8 * _APART)  # no event draws eight
+        self._drawn["person"] = _Recent(8 * _APART)  # no event draws as many as eight
 
     def name(self, kind: str) -> str:
         name = ""
@@ -175,9 +175,9 @@ Template = Callable[[Scene], str]
 
 
 def parse(text: str, lists: Mapping[str, Sequence[str]]) -> Template:
-    """A template as a function that writes its text with the facts of a scene and fresh draws.
+    """Compile a template to a function that fills in a scene's facts and fresh random draws.
 
-    Raises ValueError for an unbalanced bracket, or a draw that names neither one of `lists`, a range nor a kind of name.
+    Raises ValueError if brackets are unbalanced, or a draw is neither one of `lists`, a range nor a kind of name.
     """
     tokens = [token for token in _TOKEN.split(text) if token]
     options, end = _options(tokens, 0, lists)
@@ -238,10 +238,11 @@ def _either(options: Sequence[Template]) -> Template:
 
 @dataclass(frozen=True)
 class _EventKind:
-    """How to cast and write one kind of event.
+    """How to generate one kind of event.
 
-    A recipe may use the facts before it. `named` are the facts with a name, and whether no story nearby may have it
-    (people, organisations) or only none of the same kind (places). A group of `body` gives one sentence at most.
+    A fact's template may use the facts before it. `named` maps each fact with a name to whether that name is unique
+    among nearby stories of all kinds (people, organisations) or only of this kind (places). Each group of `body` gives
+    at most one sentence.
     """
 
     name: str
@@ -282,7 +283,7 @@ def _event_kinds() -> dict[str, tuple[_EventKind, ...]]:
 
 
 def _story(kind: _EventKind, world: _World, story_id: str) -> Story:
-    """Cast the event, write it and ask about it, until no name was in the news lately and enough can be asked."""
+    """Generate facts, text and questions, retrying until no name was used recently and there are enough questions."""
     while True:
         published = date.fromordinal(world.between(_FIRST_DAY, _LAST_DAY))
         scene = Scene(world, _calendar(published, world))
@@ -348,7 +349,7 @@ def _questions(kind: _EventKind, scene: Scene, world: _World, text: str) -> tupl
 
 
 def _has_word(text: str, word: str) -> bool:
-    """Whether `word` is in the text by itself; a regex per answer would take as long as the story."""
+    """Whether `word` is a whole word of the text; a regex per answer would take as long as generating the story."""
     at = text.find(word)
     while at >= 0:
         end = at + len(word)

@@ -1,7 +1,7 @@
-"""Questions without answers, one a line: JSON Lines of `{"question": ..., "id": ...}`, or plain text.
+"""Questions without answers, one per line: JSON Lines of `{"question": ..., "id": ...}`, or plain text.
 
-A file is read whole before anything is asked of it; a stream as it arrives. Also holds back part of a dataset to
-validate on.
+A file is read completely before the first question is asked; a stream is read as it arrives. Also splits a dataset into
+training and validation examples.
 """
 
 import json
@@ -17,21 +17,21 @@ from mbc_engine.text.decoding import LINE_CHARACTERS, lines, open_bytes, split_s
 from mbc_engine.text.document import UnreadableFile, reason
 
 _HINT: Final = 'A JSON line looks like {"question": "Who won?", "id": 7}; only "question" is required.'
-# Whether files of this suffix are JSON; None is shown by the first line.
+# Whether files with this suffix are JSON; None: the first line decides.
 _IS_JSON: Final = {".jsonl": True, ".txt": False, "": None}
 _BLOCK_BYTES: Final = 1 << 16
 
 
 @dataclass(frozen=True)
 class Question:
-    """A question, never blank; its id is whatever JSON was given, else the number of the line."""
+    """A non-blank question; its id is the JSON value given, or else the line number."""
 
     id: Any
     text: str
 
 
 def load_questions(path: Path) -> list[Question]:
-    """The questions of a .jsonl or .txt file, plain or packed (.gz, .xz), or of a pipe."""
+    """The questions in a .jsonl or .txt file, optionally compressed (.gz, .xz), or from a pipe."""
     kind, compression = split_suffixes(path.name)
     if kind not in _IS_JSON:
         raise DataError(f"{path} is not a .jsonl or .txt file.", hint="Compressed files end in .gz or .xz.")
@@ -49,11 +49,13 @@ def load_questions(path: Path) -> list[Question]:
 
 
 def arriving_questions(stream: BinaryIO, name: str) -> Iterator[list[Question]]:
-    """The questions of a stream that has `read1`, those together that arrive together, up to the DataError of a bad line;
-    `name` is for messages."""
+    """Yield the questions of a stream that has `read1`, batched as they arrive; `name` is used in messages.
+
+    Raises DataError at a bad line, after yielding the questions before it.
+    """
     parser, block, rest = _Parser(name), b"-", b""
     while block:
-        block = stream.read1(_BLOCK_BYTES)  # type: ignore[attr-defined]  # BinaryIO knows less than its classes
+        block = stream.read1(_BLOCK_BYTES)  # type: ignore[attr-defined]  # not declared by BinaryIO
         *whole, rest = (rest + block).split(b"\n")
         questions: list[Question] = []
         try:
@@ -67,12 +69,12 @@ def arriving_questions(stream: BinaryIO, name: str) -> Iterator[list[Question]]:
 
 
 def no_questions(name: str) -> DataError:
-    """The error for a file that asks nothing."""
+    """The error for a file without questions."""
     return DataError(f"{name} holds no questions.", hint='Write one per line, as text or as {"question": "Who won?"}.')
 
 
 class _Parser:
-    """Turns lines into questions; if `is_json` is None, the first that is not blank shows it."""
+    """Turns lines into questions; if `is_json` is None, the first non-blank line decides."""
 
     def __init__(self, name: str, is_json: bool | None = None) -> None:
         self._name, self._is_json, self._number = name, is_json, 0
@@ -110,10 +112,10 @@ class _Parser:
 def hold_out(
     examples: Sequence[QAExample], share: float, *, most: int = 500
 ) -> tuple[list[QAExample], list[QAExample]]:
-    """Examples to train on, and to validate on: those about the last documents; each in order.
+    """Split examples into training and validation sets, both in order; validation takes the last documents.
 
-    `share`, in [0, 1], is of the documents: at least one, as long as one is left to train on. After `most` questions no
-    further document is held back.
+    `share`, in [0, 1], is the fraction of documents held out: at least one, but one is always left to train on. At most
+    `most` questions are held out, unless the first document held out has more.
     """
     questions = Counter(example.text for example in examples)
     documents = list(questions)

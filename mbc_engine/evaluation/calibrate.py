@@ -1,4 +1,4 @@
-"""Calibrate a model's confidence: ask questions of banks that hold their document, and of banks that do not."""
+"""Calibrate a model's confidence by asking questions of banks that hold their document and of banks that do not."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ from mbc_engine.paper.scoring import memorise_documents
 
 Gains = NDArray[np.float64]
 
-# The thresholds leave out one answer in twenty.
+# The thresholds are 5% and 95% quantiles, which need at least 20 answers.
 _FEWEST: Final = 20
 _BATCH: Final = 32
 
@@ -29,14 +29,15 @@ _BATCH: Final = 32
 def calibrate(
     model: MBC, examples: Sequence[QAExample], *, bank_documents: int = 64, questions: int | None = None
 ) -> Iterator[Event]:
-    """Ask every question twice, informed and uninformed, and fit `ConfidenceSettings`; last comes `Calibrated`.
+    """Fit `ConfidenceSettings` by asking every question with and without its document; the last event is `Calibrated`.
 
-    Documents are dealt out to banks of `bank_documents` in turn, as neighbours are often about one thing; those that
-    fill no bank are left out. A question is asked of the bank with its document, and of the next, by the model's own
-    read: the settings hold for no other. They are fitted to the questions on the first documents, about half; the rates
-    are of the others. `examples` are questions that the model was not trained on, `questions` the most to ask.
-    Raises DataError for too few documents or questions, MBCError if the read does not fit the model or gains are not
-    numbers.
+    Documents are assigned round-robin to banks of `bank_documents`, since neighbours often share a topic; those left
+    over are dropped. A question is asked of the bank with its document (informed) and of the next one (uninformed), in
+    the model's own read mode, the only one the settings hold for. They are fitted to about half the questions, those on
+    the first documents; the rates are measured on the others. `examples` are questions the model was not trained on, of
+    which at most `questions` are asked.
+    Raises DataError if there are too few documents or questions, MBCError if the read does not fit the model or gains
+    are not finite.
     """
     texts, asked, places = _dealt(examples, bank_documents, questions)
     reader, count, banks = model.reader(), len(asked), len(texts) // bank_documents
@@ -59,29 +60,29 @@ def calibrate(
 
 
 def require_enough(examples: Sequence[QAExample], *, bank_documents: int = 64, questions: int | None = None) -> None:
-    """DataError if `calibrate` would have too few documents or questions."""
+    """Raise DataError if `calibrate` would have too few documents or questions."""
     _dealt(examples, bank_documents, questions)
 
 
 def settings_of(event: Calibrated) -> ConfidenceSettings:
-    """What a calibration found, as the model's config keeps it."""
+    """The settings a calibration found, as stored in the model's config."""
     return ConfidenceSettings(**{name: getattr(event, name) for name in ConfidenceSettings.model_fields})
 
 
 def separation(informed: Gains, uninformed: Gains) -> float:
-    """The area under the ROC curve: how often one of the first exceeds one of the second, a tie being half."""
+    """The area under the ROC curve: how often an informed gain exceeds an uninformed one, ties counting half."""
     below, up_to = (np.searchsorted(np.sort(uninformed), informed, side) for side in ("left", "right"))
     return float((below + up_to).mean() / (2 * len(uninformed)))
 
 
 def require_writable(folder: Path) -> None:
-    """ModelError if `store` could not write."""
+    """Raise ModelError if `store` could not write to the folder."""
     if not os.access(_config_of(folder).parent, os.W_OK):
         raise _not_writable(folder, "permission denied")
 
 
 def store(settings: ConfidenceSettings, folder: Path) -> None:
-    """Put settings into the config of a model folder; all else in it stays, comments included."""
+    """Write settings into a model folder's config, keeping everything else, including comments."""
     path = _config_of(folder)
     try:
         table: Any = tomlkit.parse(path.read_text(encoding="utf-8"))
@@ -133,7 +134,7 @@ def _calibrated(
 
 
 def _config_of(folder: Path) -> Path:
-    return Path(os.path.realpath(folder / CONFIG))  # not a link to it, which would be replaced
+    return Path(os.path.realpath(folder / CONFIG))  # an atomic write would replace a symlink
 
 
 def _not_writable(folder: Path, reason: str) -> ModelError:

@@ -1,7 +1,7 @@
-"""The protocols: what a method takes in of a stream of documents, and when it is asked what.
+"""The protocols: which documents of a stream a method memorises, and when it is asked which questions.
 
-Online adaptation (paper, section 4.2): a method takes in all documents, then answers the questions about them.
-Retention (paper, section 4.4.3): how well the first documents are still known while others arrive.
+Online adaptation (paper, section 4.2): a method memorises all documents, then answers the questions about them.
+Retention (paper, section 4.4.3): how well the first documents are remembered as others arrive.
 Scaling: how quality, time and bytes depend on how many documents share a memory, on the same questions at every size.
 """
 
@@ -23,7 +23,7 @@ from mbc_engine.metrics import Golds
 
 @dataclass(frozen=True)
 class Stream:
-    """Documents in the order in which they arrive, all questions about them, and how many are asked at most."""
+    """Documents in order of arrival, all questions about them, and the most that are asked."""
 
     documents: tuple[str, ...]
     examples: tuple[QAExample, ...]
@@ -41,7 +41,7 @@ class Stream:
 
 
 def stream(examples: Sequence[QAExample], documents: int | None = 1665, questions: int | None = None) -> Stream:
-    """The first documents of a dataset, and the questions about them; a protocol asks at most `questions`, evenly spaced.
+    """The first documents of a dataset and the questions about them; protocols ask at most `questions`, evenly spaced.
 
     Raises DataError if there are no questions.
     """
@@ -56,9 +56,9 @@ _BATCH: Final = 32
 
 
 class _Session:
-    """Leads a method through a stream in batches, and times it. It has taken in the documents from `start` to `end`.
+    """Runs a method on a stream in batches, and times it. It has memorised the documents from `start` to `end`.
 
-    `documents` and `questions` are how many there will be in all, for events. The first batches of all are not timed.
+    `documents` and `questions` are the totals for events. An untimed warm-up comes first.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class _Session:
         self.start = self.end
 
     def adapt(self, end: int) -> Generator[Event, None, float]:
-        """Take in the next documents of the stream, up to place `end`; returns the seconds that the method took."""
+        """Memorise the next documents of the stream, up to index `end`; returns the seconds the method took."""
         seconds = 0.0
         while self.end < end:
             batch = self._stream.documents[self.end : min(end, self.end + self._batch_size)]
@@ -92,7 +92,7 @@ class _Session:
         return seconds
 
     def ask(self, examples: Sequence[QAExample]) -> Generator[Event, None, tuple[list[Prediction], float]]:
-        """Ask questions, those of about one length together; returns predictions in their order, and the seconds."""
+        """Ask questions, batched by length; returns predictions in the order of `examples`, and the seconds taken."""
         order = sorted(range(len(examples)), key=lambda number: len(examples[number].question))
         found, seconds = dict[int, Prediction](), 0.0
         for first in range(0, len(order), self._batch_size):
@@ -111,7 +111,7 @@ class _Session:
         return [found[number] for number in range(len(examples))], seconds
 
     def kept(self) -> tuple[int, int | None]:
-        # The paper counts a row for each question there is, asked or not.
+        # The paper counts a row for every question, asked or not.
         footprint = self._method.footprint()
         row, rows = footprint.paper_row, len(self._stream.about(self.start, self.end))
         return footprint.on_disk, None if row is None else footprint.paper_fixed + row * rows
@@ -121,7 +121,7 @@ class _Session:
 
 
 def _now() -> float:
-    """Seconds on a clock, once a GPU has finished what it was given."""
+    """The time in seconds, after pending GPU work has finished."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         torch.cuda.synchronize()
@@ -137,12 +137,12 @@ def online(
     batch_size: int = _BATCH,
     seed: int = 0,
 ) -> Generator[Event, None, Outcome]:
-    """Let a method take in the stream, and ask it the questions; it is reset before, not after.
+    """Have a method memorise the stream, then ask it the questions; it is reset before, not after.
 
-    Times are of whole batches, shared out among their documents and questions; what a method puts off until it is
-    asked counts as time to answer. With `bank_documents` the stream is cut into memories of as many documents, each
-    begun anew and asked about its own; a last, smaller one is left out unless it is the only one. Costs are then means
-    over the memories, and predictions are in their order. `seed` is of the intervals' draws.
+    Times are those of whole batches, averaged per document and question; work that a method defers until it is asked
+    counts as answering time. `bank_documents` splits the stream into memories of that many documents, each started
+    empty and asked about its own; a smaller last one is dropped unless it is the only one. Costs are then means over
+    the memories, and predictions are in their order. `seed` is for the bootstrap intervals.
     """
     size = min(bank_documents or len(stream.documents), len(stream.documents))
     banks = len(stream.documents) // size
@@ -183,13 +183,13 @@ def evaluate(
     golds: Golds = "shortest",
     seed: int = 0,
 ) -> Generator[Event, None, Outcome]:
-    """How well a method answers questions about documents that it takes in first; see `online`.
+    """Measure how well a method answers questions about documents it has memorised; see `online`.
 
         outcome = result_of(evaluate(RetrieveAndRead(load_model("mini")), load_examples("questions.jsonl")))
 
-    Methods are such as `RetrieveAndRead(model)`, or `MemoryMethod(model)` for a model of the paper's method. `documents`,
-    those of a memory (`bank_documents`) and `questions`, spread evenly, are the most; None takes all. The outcome has
-    scores in percent, seconds, bytes, and every answer. Raises DataError if there are no questions.
+    For a model of the paper's method, use `MemoryMethod(model)`. `documents`, `bank_documents` (per memory) and
+    `questions` (evenly spaced) are upper limits; None takes all. The outcome has scores in percent, seconds, bytes, and
+    every answer. Raises DataError if there are no questions.
     """
     taken = stream(examples, documents, questions)
     return online(method, taken, bank_documents=bank_documents, golds=golds, seed=seed)
@@ -205,9 +205,9 @@ def retention(
     golds: Golds = "shortest",
     seed: int = 0,
 ) -> Generator[Event, None, tuple[Measurement, ...]]:
-    """Ask the questions about the `first` documents after these, and again after each `step` of up to `further` others.
+    """Ask about the `first` documents once they are memorised, and again after every `step` of up to `further` others.
 
-    A shorter stream gives fewer steps; DataError if it ends before the first.
+    A shorter stream gives fewer steps; raises DataError if it ends before the first.
     """
     sizes = range(first, min(first + further, len(stream.documents)) + 1, step)
     if len(sizes) < 2:
@@ -240,11 +240,11 @@ def scaling(
     golds: Golds = "shortest",
     seed: int = 0,
 ) -> Generator[Event, None, tuple[Measurement, ...]]:
-    """Cut the stream into memories of a size, each asked about its own documents (see `online`), size by size.
+    """Split the stream into memories of each size in turn, each asked about its own documents (see `online`).
 
-    So only the number of other documents changes from size to size, but for those of a last, smaller memory, which is
-    left out. Sizes beyond the stream are left out; DataError if all are. Of a size in `known`, measured before by
-    `online`, nothing is asked again.
+    Only the number of other documents changes from size to size, except that a smaller last memory is dropped. Sizes
+    larger than the stream are skipped; raises DataError if all are. Sizes in `known`, already measured by `online`, are
+    not measured again.
     """
     measured = {one.cost.documents: one for one in known}
     filled = sorted({size for size in sizes if size <= len(stream.documents)})

@@ -1,4 +1,4 @@
-"""What the protocols find out, how answers are scored, and the folder in which an experiment keeps it all.
+"""The protocols' results, the scoring of answers, and the folder that stores an experiment.
 
 All shares are in percent.
 """
@@ -33,7 +33,8 @@ _SOURCES: Final = 5
 class Prediction:
     """A question, its gold `answers`, a method's answer and its scores; F1 is in [0, 1].
 
-    `document` is its document's place in the stream; `rank` that among the method's first five sources, from 0.
+    `document` is its document's index in the stream, `rank` that document's rank, from 0, among the method's first five
+    sources.
     """
 
     id: str
@@ -49,7 +50,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds, everything included, and bytes of a memory of `documents` documents, as stored and as the paper counts."""
+    """End-to-end seconds, and bytes of a memory of `documents` documents, as stored and as the paper counts them."""
 
     documents: int
     seconds_per_document: float
@@ -60,7 +61,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class QuestionScores:
-    """Scores of questions, and how often their own document ranked first, or in the first five, of the method's sources."""
+    """Scores on questions, and how often their document is the method's first source, or among its first five."""
 
     questions: int
     exact_match: Interval
@@ -72,8 +73,8 @@ class QuestionScores:
 
 @dataclass(frozen=True)
 class Measurement:
-    """Scores and costs of `banks` memories of `cost.documents` documents each; `retained` is F1 in percent of what it was
-    before further documents came, if it was asked before and not 0."""
+    """Scores and costs of `banks` memories of `cost.documents` documents each; `retained` is F1 in percent of its value
+    before further documents were added, None if that was not measured or 0."""
 
     scores: QuestionScores
     cost: Cost
@@ -102,7 +103,7 @@ class MethodResults:
 
 @dataclass(frozen=True)
 class CodeUsage:
-    """Perplexity of code usage after steps of training, with and without the online reset (paper, section 4.4.4)."""
+    """Perplexity of code usage by training step, with and without the online reset (paper, section 4.4.4)."""
 
     codes: int
     with_reset: tuple[tuple[int, float], ...]
@@ -110,7 +111,7 @@ class CodeUsage:
 
 
 def predict(example: QAExample, given: MethodAnswer, *, document: int, place: int, golds: Golds) -> Prediction:
-    """Score an answer; its example's document is number `document` of the stream and `place` of those taken in."""
+    """Score an answer; its document has index `document` in the stream and `place` among those memorised."""
     answer, sources = storable(given.text), (given.sources or ())[:_SOURCES]
     match = compare(answer, example.answers, golds)
     scores = match.exact_match, match.f1, match.lenient_match
@@ -133,7 +134,7 @@ def score(predictions: Sequence[Prediction], *, names_sources: bool, seed: int) 
 
 @dataclass(frozen=True)
 class PairedTest:
-    """The first against the second, by their names, on the questions that both were asked."""
+    """Method `first` against `second`, by name, on the questions both were asked."""
 
     first: str
     second: str
@@ -145,9 +146,9 @@ class PairedTest:
 def pair_all(
     tests: Sequence[tuple[tuple[str, Sequence[Prediction]], tuple[str, Sequence[Prediction]]]],
 ) -> list[PairedTest]:
-    """Several tests, each of a first and a second by name, but for those that share no question.
+    """Run paired tests of named methods, skipping pairs without a common question.
 
-    Those on the same questions share what is drawn.
+    Tests on the same questions share their random draws.
     """
     paired: dict[int, PairedTest] = {}
     groups: dict[tuple[int, ...], dict[int, list[tuple[Prediction, Prediction]]]] = {}
@@ -172,7 +173,7 @@ def pair_all(
 
 
 def by_question(predictions: Sequence[Prediction]) -> dict[tuple[str, str, int], Prediction]:
-    """Predictions by the question's id and words, and how often both came before."""
+    """Predictions by the question's id and text, and how often both occurred before."""
     before: Counter[tuple[str, str]] = Counter()
     known = {}
     for one in predictions:
@@ -184,7 +185,7 @@ def by_question(predictions: Sequence[Prediction]) -> dict[tuple[str, str, int],
 _PREPARED: Final = "prepared"
 _RESULTS: Final = "results"
 _LINE: Final = TypeAdapter(Prediction)
-# What a result's file holds.
+# The content of each kind of result file.
 _KINDS: Final[Mapping[str, TypeAdapter[Any]]] = {
     "rate": TypeAdapter(float),
     "online": TypeAdapter(Measurement),
@@ -197,7 +198,7 @@ _ENVIRONMENTS: Final = TypeAdapter(list[dict[str, Any]])
 
 
 class CellFolder:
-    """The results of a base LM on a dataset, each a file that is written whole or not at all."""
+    """The results of a base LM on a dataset, each in a file that is written atomically."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.name = path, path.name
@@ -238,7 +239,7 @@ class CellFolder:
         return [name for name in named if any(self.has(name, kind) for kind in _KINDS)]
 
     def require_same_questions(self, digest: str) -> None:
-        """Note by which questions everything in the cell is made, or make sure that they are still the same."""
+        """Record the digest of the cell's questions, or raise DataError if it differs from the recorded one."""
         path = self.path / "questions.json"
         before = _read(path, _DIGEST)
         if before is None:
@@ -311,9 +312,9 @@ class ExperimentFolder:
         *,
         check_moved: Callable[[], None] = lambda: None,
     ) -> None:
-        """Note what is done here, or make sure that it is what was begun; the environment is added if it is a new one.
+        """Record the settings, or raise ConfigError if work here began with others; add the environment if it is new.
 
-        Files of datasets may have moved to other folders, if `check_moved` raises nothing.
+        Dataset files may have moved to other folders, unless `check_moved` raises.
         """
         import tomlkit
 
@@ -328,7 +329,7 @@ class ExperimentFolder:
             if others and _folders(self.path):
                 wrong = f"{self.path} holds an evaluation with other settings: {', '.join(others)}."
                 raise ConfigError(wrong, hint="Use another folder, or the settings that it was begun with.")
-            if others:  # it failed before its first stage: there is nothing that could be mixed up
+            if others:  # it failed before its first stage, so no results can get mixed up
                 for path in (self.events, self._environments, self._settings):
                     path.unlink(missing_ok=True)
             elif before != now:
@@ -361,7 +362,7 @@ class ExperimentFolder:
 
 
 def _without_folders(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings in which the files of datasets have no folder."""
+    """The settings, with the paths of dataset files reduced to their names."""
 
     def bare(value: Any) -> Any:
         if isinstance(value, list):

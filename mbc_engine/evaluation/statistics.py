@@ -1,7 +1,7 @@
-"""How sure a mean over questions is: bootstrap intervals and paired permutation tests.
+"""Uncertainty of means over questions: bootstrap intervals and paired permutation tests.
 
-Questions about one document are not independent, so that documents are drawn, or flipped, with all their questions (the
-cluster bootstrap and the cluster sign-flip test).
+Questions about one document are not independent, so documents are resampled, or flipped, with all their questions
+(cluster bootstrap and cluster sign-flip test).
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 
-# Numbers drawn at a time; more would take memory and no less time.
+# Random numbers drawn at a time; more would take more memory and save no time.
 _DRAWN: Final = 1 << 20
 SIGNIFICANT: Final = 0.05
 
@@ -29,7 +29,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Difference:
-    """The means of two methods on the same questions, and the first less the second; `p` is the two-sided p-value of a
+    """The means of two methods on the same questions, and first minus second; `p` is the two-sided p-value of a
     sign-flip test over documents."""
 
     first: float
@@ -47,9 +47,9 @@ class Difference:
 
 
 def interval(values: ArrayLike, documents: Sequence[Any], *, resamples: int = 10_000, seed: int = 0) -> Interval:
-    """The mean over questions, with the percentile interval of means over documents drawn with replacement.
+    """The mean over questions, with a percentile bootstrap interval over documents.
 
-    `values` and `documents`, what a question is about, are [Q]. Of a single document the interval has no width.
+    `values` and `documents`, the document of each question, are [Q]. With a single document the interval has no width.
     """
     sums, counts = _by_document([values], documents)
     return _intervals(sums, counts, resamples, seed)[0]
@@ -58,9 +58,9 @@ def interval(values: ArrayLike, documents: Sequence[Any], *, resamples: int = 10
 def compare_pairs(
     pairs: Sequence[tuple[ArrayLike, ArrayLike]], documents: Sequence[Any], *, resamples: int = 10_000, seed: int = 0
 ) -> list[Difference]:
-    """Compare two methods on the same questions, for several pairs, which share what is drawn: that takes most time.
+    """Compare two methods on the same questions, for several pairs that share the random draws, which take most time.
 
-    Values and `documents` are [Q]. The test goes through all flips where these are no more than `resamples`.
+    Values and `documents` are [Q]. The test is exact where there are at most `resamples` sign flips.
     """
     if not pairs:
         return []
@@ -74,7 +74,7 @@ def compare_pairs(
 
 
 def _intervals(sums: Floats, counts: Floats, resamples: int, seed: int) -> list[Interval]:
-    """Of each column of the documents' sums, [documents, N]."""
+    """An interval for each column of the documents' sums, [documents, N]."""
     rng, documents = np.random.default_rng(seed), len(sums)
     means = []
     for rows in _parts(resamples, documents):
@@ -89,9 +89,9 @@ def _intervals(sums: Floats, counts: Floats, resamples: int, seed: int) -> list[
 
 
 def _sign_flip_p_values(sums: Floats, resamples: int, seed: int) -> list[float]:
-    """Of each column of the documents' sums of differences, [documents, N]; never 0 (Phipson and Smyth 2010)."""
+    """A p-value per column of the documents' summed differences, [documents, N]; never 0 (Phipson and Smyth 2010)."""
     totals = sums.sum(0)
-    # What differs in the last bits only is as large.
+    # Totals that differ only by rounding count as equal.
     least = np.abs(totals) - 1e-9 * np.abs(sums).sum(0)
     found = np.zeros(len(totals))
     rng = np.random.default_rng(seed)
@@ -107,7 +107,7 @@ def _sign_flip_p_values(sums: Floats, resamples: int, seed: int) -> list[float]:
 
 
 def _by_document(values: Sequence[ArrayLike], documents: Sequence[Any]) -> tuple[Floats, Floats]:
-    """Each document's sums of each of N kinds of values, [documents, N], and how many questions it has."""
+    """Each document's sum of each of N kinds of values, [documents, N], and its number of questions, [documents]."""
     _, owner = np.unique(np.asarray(documents), return_inverse=True)
     weights = [np.asarray(own, np.float64) for own in values]
     for own in weights:

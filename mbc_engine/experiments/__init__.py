@@ -1,1 +1,1 @@
-"""Whole experiments: train what methods need, put them through the protocols, keep the results."""
+"""Whole experiments: train what methods need, run the protocols, keep the results."""

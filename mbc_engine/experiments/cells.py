@@ -33,11 +33,11 @@ _HELD_BACK = 0.1
 
 @dataclass(frozen=True)
 class Stage:
-    """Work whose result is kept as a whole: something is prepared, a learning rate chosen, or a protocol run.
+    """Work whose result is stored as a whole: something is prepared, a learning rate chosen, or a protocol run.
 
-    `subject` is what is prepared, or the method; `needs` are earlier stages that it cannot do without. `memory` in bytes
-    and `hours` are estimates of `requirements.py`, None if unknown; `obstacle` is why it cannot be done here, and
-    `follows` the earlier stage that this comes from, if it is not its own.
+    `subject` is what is prepared, or the method; `needs` are the earlier stages it depends on. `memory` in bytes and
+    `hours` are estimates from `requirements.py`, None if unknown; `obstacle` is why it cannot be done here, and
+    `follows` the earlier stage whose obstacle causes this one, if any.
     """
 
     kind: Literal["prepare", "rate"] | Protocol
@@ -62,8 +62,8 @@ class Stage:
 class Cell:
     """A base LM on a dataset: the stages, the questions and the models.
 
-    `prepared` holds what is prepared, each in a folder of its name, `cache` states of frozen encoders, `rates` the
-    learning rates of fine-tuning methods, once they are chosen.
+    `prepared` has a folder for everything prepared, by name; `cache` holds states of frozen encoders, `rates` the
+    learning rates chosen for fine-tuning methods.
     """
 
     base: BaseSettings
@@ -73,7 +73,7 @@ class Cell:
     cache: Path = Path()
     device: str = "cpu"
     rates: dict[str, float] = field(default_factory=dict)
-    # Models are large: of those with a memory, one at a time is held.
+    # Models are large: only one model with a memory is held at a time.
     _held: dict[str, "MBC"] = field(default_factory=dict)
 
     @property
@@ -85,7 +85,7 @@ class Cell:
         return self.base.model is not None and is_retriever_reader(self.base.model)
 
     def stages(self) -> Iterator[Stage]:
-        """Everything that is to be done; what a stage needs comes before it."""
+        """All stages, each after those it needs."""
         methods, protocols = self.settings.of(self.base)
         kinds = [METHODS[name] for name in methods]
         wanted = dict.fromkeys(need for kind in kinds for need in kind.needs)
@@ -120,7 +120,7 @@ class Cell:
         return parse_config(path.read_text(encoding="utf-8"), str(path), list(changes))
 
     def config_of(self, name: str) -> Config:
-        """What is prepared under a name is trained by: mbc, mac, mbc-unquantised, and for code usage reset, no-reset."""
+        """The training config of mbc, mac, mbc-unquantised and, for code usage, reset and no-reset."""
         config = self.config(self.settings.code_usage_changes if name in ("reset", "no-reset") else ())
         variants = {"mac": mac_of, "mbc-unquantised": without_codes, "no-reset": without_reset}
         return variants[name](config) if name in variants else config
@@ -131,7 +131,7 @@ class Cell:
 
     @cached_property
     def train(self) -> list[QAExample]:
-        """What MBC, MAC, token weights and readers learn from; empty where there is nothing to learn from."""
+        """Training examples for MBC, MAC, token weights and readers; empty without training data."""
         return evenly_spaced(self._learned_from[0], self.dataset.most_train)
 
     @cached_property
@@ -215,7 +215,7 @@ class Cell:
         return token_weights.salient_spans() if name == "salient-spans" else token_weights.uniform
 
     def other_documents(self) -> list[str]:
-        """Documents that are not of the stream: those trained on, or generated news of a split whose stories differ."""
+        """Documents outside the stream: the training documents, or generated news from a split with other stories."""
         if self.train:
             return list(dict.fromkeys(example.text for example in self.train))
         known, found = self.test.documents, list[str]()
@@ -236,8 +236,7 @@ class Cell:
         return self._held[name]
 
     def base_lm(self, name: str = "", weights: Literal["float32", "bf16"] = "float32") -> "BaseLM":
-        """A base LM trained on questions, `questions` or `reader`; the published one where there is no name or nothing to
-        train on."""
+        """The base LM trained as `questions` or `reader`; the pretrained one without a name or training data."""
         from mbc_engine.lm.base import load_base
 
         path = str(self.prepared / name) if name and self.train else self.config().model.base
@@ -278,14 +277,14 @@ def cells(settings: ExperimentSettings) -> Iterator[Cell]:
 
 
 def without_codes(config: Config) -> Config:
-    """The same with documents as vectors: what the codes cost."""
+    """The same config with documents as vectors, to measure what quantisation costs."""
     model = config.model.model_copy(update={"quantised": False, "confidence": None})
     training = config.training.model_copy(update={"quantise_from": 0.0})
     return config.model_copy(update={"model": model, "training": training})
 
 
 def mac_of(config: Config) -> Config:
-    """MAC, the paper's strongest rival: the same model without codes and without KV-LoRA (paper, section 4.3.2)."""
+    """MAC, the paper's strongest baseline: the same model without codes and without KV-LoRA (paper, section 4.3.2)."""
     unquantised = without_codes(config)
     model = unquantised.model
     lora = model.lora.model_copy(update={"layers": 0})
@@ -293,5 +292,5 @@ def mac_of(config: Config) -> Config:
 
 
 def without_reset(config: Config) -> Config:
-    """The same without the online reset of dead codes (paper, sections 3.3 and 4.4.4)."""
+    """The same config without the online reset of dead codes (paper, sections 3.3 and 4.4.4)."""
     return config.model_copy(update={"training": config.training.model_copy(update={"reset_codes": False})})

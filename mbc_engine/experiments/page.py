@@ -1,6 +1,6 @@
 """A report as files: one self-contained HTML page, Markdown and JSON.
 
-Their templates are page.html and page.md; figures are drawn by matplotlib where it is installed.
+The templates are page.html and page.md; figures are drawn by matplotlib if it is installed.
 """
 
 import hashlib
@@ -46,7 +46,7 @@ _STYLE: Final = {
 
 
 def write_report(folder: ExperimentFolder) -> Path:
-    """Write what an experiment found out so far into its folder, in three forms; returns the page's path."""
+    """Write the report on an experiment's results so far into its folder, in three formats; returns the page's path."""
     report, results = read_report(folder)
     predictions = {
         cell: {name: done.predictions for name, done in own.items() if done.predictions}
@@ -66,14 +66,14 @@ def write_report(folder: ExperimentFolder) -> Path:
     return folder.report_html
 
 
-# Of each cell by its name: titles, names of files and images of its figures.
+# By cell name: title, file name and image of each figure.
 Figures = Mapping[str, Sequence[tuple[str, str, bytes]]]
 
 
 def page(
     report: Report, predictions: Mapping[str, Mapping[str, Sequence[Prediction]]], figures: Figures | None = None
 ) -> str:
-    """The page, with the predictions of each cell's methods to look through."""
+    """The HTML page, in which each cell's predictions can be browsed by method."""
     cells = []
     for cell in report.cells:
         drawn = (figures or {}).get(cell.name, ())
@@ -94,7 +94,7 @@ def page(
 
 
 def markdown(report: Report, figures: Figures) -> str:
-    """The whole report without questions; its figures are files in the folder `figures` beside it."""
+    """The report without the questions; its figures are files in the folder `figures` next to it."""
     cells = [(cell, tables_of(cell), figures.get(cell.name, ())) for cell in report.cells]
     return _rendered("page.md", report, cells).rstrip() + "\n"
 
@@ -115,17 +115,17 @@ def _rendered(name: str, report: Report, cells: Sequence[tuple[Any, ...]], **val
 
 
 def moment(date: str) -> str:
-    """An ISO 8601 date for people: `2026-02-03 14:05:06 UTC`."""
+    """An ISO 8601 date in readable form: `2026-02-03 14:05:06 UTC`."""
     return date.replace("T", " ").replace("+00:00", " UTC")
 
 
 def in_markdown(text: str) -> str:
-    """Text as a cell of a Markdown table or part of a paragraph, where none of it is markup."""
+    """Text escaped for a Markdown table cell or paragraph."""
     return _MARKDOWN.sub(r"\\\1", visible(text))
 
 
 def in_script(value: Any) -> str:
-    """A value as JSON that can stand in a script element: ASCII, with no character that HTML reads."""
+    """A value as JSON that is safe in a script element: ASCII, with HTML's special characters escaped."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False).translate(_IN_SCRIPT)
 
 
@@ -160,14 +160,14 @@ def _questions(cell: CellReport, predictions: Mapping[str, Sequence[Prediction]]
     }
 
 
-# The figures of a validation by what is added to the names of their curves.
+# Of each figure, by the suffix of a curve's name, the curve's index in the tuples of `Validations`.
 _VALIDATIONS: Final[Mapping[str, Mapping[str, int]]] = {
     "Validation during training: F1, %": {"": 1},
     "Validation during training: loss, nats": {"": 2, ", wrong bank": 3},
 }
 Series = tuple[str, dict[str, Any], Sequence[tuple[float, Interval | float]]]
 
-# Title, figure of a step, and its unit, which makes a logarithmic axis.
+# Title, value of a step, and unit; with a unit the axis is logarithmic.
 _FIGURES: Final[Mapping[str, Sequence[tuple[str, Callable[[Measurement], Interval | float | None], str]]]] = {
     "retention": (
         ("Retention: F1 of the first documents, % of the first step", lambda step: step.retained, ""),

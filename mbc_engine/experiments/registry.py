@@ -1,6 +1,6 @@
-"""The methods that can be evaluated (`methods.toml`), each made by `Cell.method`.
+"""The methods that can be evaluated (`methods.toml`), each created by `Cell.method`.
 
-Also what the paper reports of them, to stand beside what is measured here (`published.toml`).
+Also the results the paper reports for them, for comparison (`published.toml`).
 """
 
 import tomllib
@@ -24,14 +24,14 @@ class MethodKind:
 
     Attributes:
         needs: what has to be prepared; see `Cell.config_of` and `running.py`.
-        control_of: the method whose bank it takes away or spoils, if it is a control.
-        spoilt_bank: what that method is then asked with, as it follows "with".
+        control_of: the method whose bank it removes or corrupts, if it is a control.
+        spoilt_bank: the bank that method is then asked with, worded to follow "with".
         is_fine_tuned: whether it fine-tunes the base LM, with a learning rate chosen on validation questions.
-        adapts: whether its answers depend on the documents taken in, so that retention and scaling make sense.
+        adapts: whether its answers depend on the documents memorised, so that retention and scaling make sense.
         needs_training_data: whether it needs questions to train on even around a trained model.
         is_retriever_reader: whether it is one, such as mini; all others are built around a base LM.
-        is_ranked: whether it can lead a table, which neither controls nor those that know the right document do.
-        read: how its memory is read; None is the experiment's way, or the model's own.
+        is_ranked: whether it can lead a table; a control, or a method given the right document, cannot.
+        read: its read mode; None for the experiment's, or the model's own.
     """
 
     name: str
@@ -48,7 +48,7 @@ class MethodKind:
     read: str | None = None
 
     def by(self, read: str) -> "MethodKind":
-        """The same with a read of its own, in its name too; so is the method that it is a control of."""
+        """The same with a fixed read mode, which is added to its name and to that of the method it is a control of."""
         return replace(
             self,
             name=f"{self.name}-{read}",
@@ -69,12 +69,12 @@ METHODS: Mapping[str, MethodKind] = {kind.name: kind for kind in (*_KINDS, *_BY_
 
 
 def title_of(method: str) -> str:
-    """As tables show it; its name if it is another version's."""
+    """The title shown in tables; the name itself if this version has no such method."""
     return METHODS[method].title if method in METHODS else method
 
 
 def controls_of(method: str) -> tuple[str, ...]:
-    """What a method has to beat before its figures mean anything: its spoilt banks, and the LM without documents."""
+    """What a method must beat for its scores to mean anything: its corrupted banks, else the LM without documents."""
     kind = METHODS.get(method)
     if kind is None or kind.control_of is not None or kind.is_retriever_reader or method == "closed-book":
         return ()
@@ -84,14 +84,15 @@ def controls_of(method: str) -> tuple[str, ...]:
 
 @cache
 def published() -> dict[str, Any]:
-    """The paper's figures, as the file has them: by kind, base, dataset and method."""
+    """The paper's results, keyed as in the file: by kind, base, dataset and method."""
     return tomllib.loads(_FOLDER.joinpath("published.toml").read_text("utf-8"))
 
 
 def published_scores(base: str, dataset: str, method: str) -> dict[str, Any] | None:
     """The paper's `exact_match` and `f1` of a method (table 1), in percent, and its `retention` (table 3).
 
-    A step of retention has `documents`, `bank_bytes` then, and F1 of the first documents in percent of what it was.
+    A step of retention has `documents`, `bank_bytes`, and `retention`, the F1 of the first documents in percent of its
+    initial value.
     """
     answers, table = published()["answers"], published()["retention"]
     pair = answers.get(base, {}).get(dataset, {}).get(method)
@@ -106,6 +107,6 @@ def published_scores(base: str, dataset: str, method: str) -> dict[str, Any] | N
 
 
 def published_usage(base: str, dataset: str) -> dict[str, Any] | None:
-    """The paper's perplexity of code usage: a range, or from where on; and where it falls to without reset."""
+    """The paper's perplexity of code usage: a range or a lower bound, and what it falls to without reset."""
     found = published()["perplexity"].get(base) if dataset == "streamingqa" else None
     return found and {"with_reset": found["with-reset"], "without_reset": found["without-reset"][0]}

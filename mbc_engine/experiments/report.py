@@ -1,6 +1,6 @@
-"""A report: an experiment's results, tested, judged and ordered.
+"""A report: an experiment's results, with significance tests and verdicts.
 
-What a reader must not overlook comes first: whether each method beats its controls, and what its figures do not show.
+What readers must not overlook comes first: whether each method beats its controls, and what its scores do not show.
 """
 
 import json
@@ -22,19 +22,20 @@ from mbc_engine.runs.event_log import EventFollower, read_events
 from mbc_engine.runs.training_runs import EVENTS
 
 Judgement = Literal["worse", "no", "unchecked", "partly", "yes"]
-# Below this, one question is a percentage point or more.
+# Below this, one question is worth more than a percentage point.
 _FEW_QUESTIONS: Final = 100
 _READS: Final = ("", *(f"-{read}" for read in READ_MODES))
-_MOST_NAMED: Final = 4  # of a grid that has just begun there are hundreds of stages to do
+_MOST_NAMED: Final = 4  # a grid that has just begun has hundreds of stages left
 NOTHING: Final = "\N{EN DASH}"
-# What turns, hides or breaks text: controls (C0, DEL, C1), bidirectional marks, line separators, tags, lone surrogates.
+# Characters that reorder, hide or break text: controls (C0, DEL, C1), bidirectional marks, line separators, tags, lone
+# surrogates.
 _UNSEEN: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
     "\ud800-\udfff]"
 )
 
 
-# Of each training by its name: steps, then F1 in percent, loss and loss with a wrong bank of the validation questions.
+# By training name: step, then F1 in percent, loss and loss with a wrong bank on the validation questions.
 Validations = Mapping[str, Sequence[tuple[int, float, float | None, float | None]]]
 
 
@@ -57,7 +58,7 @@ class MethodReport:
         return self.online is not None and is_rival and not self.is_control
 
     def published_after(self, documents: int) -> dict[str, Any] | None:
-        """The paper's retention after so many documents, where as many first ones as ours are asked about."""
+        """The paper's retention after so many documents; None unless it asks about as many first documents as ours."""
         theirs = self.published["retention"] if self.published else []
         if not self.retention or not theirs or self.retention[0].cost.documents != theirs[0]["documents"]:
             return None
@@ -66,8 +67,8 @@ class MethodReport:
 
 @dataclass(frozen=True)
 class CellReport:
-    """A base LM on a dataset, with its tests; `leader` has the best EM, spoilt banks and the oracle aside; `asked` are
-    the methods that the experiment asks for here. `against_leader` has MBC against MAC too."""
+    """A base LM on a dataset, with its tests; `leader` has the best EM, controls and the oracle aside; `asked` are the
+    methods the experiment runs here. `against_leader` includes MBC against MAC."""
 
     name: str
     base: str
@@ -91,8 +92,8 @@ class CellReport:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a method beats several controls, or several methods one: `partly` is in F1 but not in EM, `unchecked` that
-    there are no answers of both."""
+    """Whether a method beats several controls, or several methods beat one: `partly` means in F1 but not in EM,
+    `unchecked` that there are no answers of both to compare."""
 
     cell: str
     methods: tuple[str, ...]
@@ -104,7 +105,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Report:
-    """An experiment's report; see `origin_of`. `missing` has cells, their stages without a result, and the reason."""
+    """An experiment's report; see `origin_of`. `missing` lists stages without a result, by cell, and the reason."""
 
     verdicts: tuple[Verdict, ...]
     cautions: tuple[str, ...]
@@ -117,7 +118,7 @@ Results = Mapping[str, MethodResults]
 
 
 def read_report(folder: ExperimentFolder) -> tuple[Report, dict[str, Results]]:
-    """The report of what an experiment found out so far, and what it is made of, by cell and method."""
+    """The report on an experiment's results so far, and these results by cell and method."""
     found = list(read_results(folder))
     built = []
     for cell, own in found:
@@ -138,7 +139,7 @@ def _validations(prepared: Path) -> Validations:
 
 
 def origin_of(folder: ExperimentFolder) -> dict[str, Any]:
-    """Where an experiment's figures come from."""
+    """How an experiment's results were produced."""
     settings, environments = folder.settings(), folder.environments()
     first = (environments or [{}])[0]
     return {
@@ -152,7 +153,7 @@ def origin_of(folder: ExperimentFolder) -> dict[str, Any]:
 
 
 def read_results(folder: ExperimentFolder) -> Iterator[tuple[Cell, Results]]:
-    """What each method did in each cell that has results."""
+    """The results of each cell that has any, by method."""
     there = folder.cells()
     for cell in cells(settings_in(folder.path)):
         if cell.name in there:
@@ -168,7 +169,7 @@ def cell_report(
     code_usage: CodeUsage | None = None,
     validations: Validations | None = None,
 ) -> CellReport:
-    """Test and order what the methods of a cell did; those `asked` for are tested against their controls."""
+    """Order and test the results of a cell's methods; those `asked` for are tested against their controls."""
     rows = []
     for name in {**dict.fromkeys(METHODS), **dict.fromkeys(results)}:
         kind, own = METHODS.get(name), results.get(name)
@@ -199,9 +200,9 @@ def cell_report(
 
 
 def _pairs(asked: Sequence[str]) -> list[tuple[str, str]]:
-    """Each method with those of its controls that were asked; with all where none was, so that this is said.
+    """Each method with those of its controls that were asked, or with all if none was, so that the report says so.
 
-    A memory should also be better than none.
+    A memory should also beat having none, the closed book.
     """
     pairs = []
     for name in METHODS:
@@ -221,12 +222,12 @@ def _tests(results: Results, names: Iterable[tuple[str, str]]) -> tuple[PairedTe
 def build_report(
     origin: dict[str, Any], cells: Sequence[CellReport], *, missing: Sequence[dict[str, str]] = ()
 ) -> Report:
-    """Judge what an experiment found out in its cells."""
+    """Derive the verdicts and cautions from an experiment's cells."""
     order = get_args(Judgement)
-    # With one cell its title says what all is about.
+    # A single cell need not be named.
     places = {cell.name: f"{cell.dataset} ({cell.base})" if len(cells) > 1 else "" for cell in cells}
     verdicts = [verdict for cell in cells for verdict in _verdicts(cell, places[cell.name])]
-    # What spoilt banks tell before the rest, and bad news before good.
+    # Comparisons with corrupted banks come first, and bad outcomes before good ones.
     verdicts.sort(key=lambda verdict: (not _spoilt_bank(verdict.controls[0]), order.index(verdict.outcome)))
     cautions = tuple(
         f"{place}: {caution}" if (place := places[cell.name]) else caution
@@ -248,7 +249,7 @@ _OF_BANKS: Final[Mapping[Judgement, str]] = {
     "partly": "helps in F1 but not in EM",
     "yes": "helps",
 }
-# Of one method, and of several, against a control.
+# For one method and for several, against a control.
 _OF_METHODS: Final[Mapping[Judgement, tuple[str, str]]] = {
     "worse": ("is worse than {}", "are worse than {}"),
     "no": ("does not beat {}", "do not beat {}"),
@@ -259,7 +260,7 @@ _OF_METHODS: Final[Mapping[Judgement, tuple[str, str]]] = {
 
 def _verdicts(cell: CellReport, place: str) -> Iterator[Verdict]:
     tests = {(test.first, test.second): test for test in cell.against_controls}
-    # A method's spoilt banks make a sentence, and so do the methods that have the same control.
+    # One sentence covers a method's corrupted banks, or the methods with the same control.
     groups: dict[tuple[str, Judgement], list[_Pair]] = {}
     for method, control in _pairs(cell.asked):
         row = cell.row(method)
@@ -371,7 +372,7 @@ def _missing(folder: ExperimentFolder) -> list[dict[str, str]]:
 
 
 def percent(value: float | None) -> str:
-    """`12.3`, or a dash where there is no figure."""
+    """`12.3`, or a dash for None."""
     return NOTHING if value is None else f"{value:z.1f}"
 
 
@@ -412,12 +413,12 @@ def size(count: int | None) -> str:
 
 
 def visible(text: str) -> str:
-    """The text with invisible characters made visible: ↵ for a line end, `<U+001B>` for ESC; tabs are spaces."""
+    """The text with invisible characters made visible: ↵ for a line end, `<U+001B>` for ESC; tabs become spaces."""
     return _UNSEEN.sub(lambda found: {"\n": "↵", "\t": " "}.get(found[0], f"<U+{ord(found[0]):04X}>"), text)
 
 
 def flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """Nested values as dotted names and text; lists of objects by their numbers."""
+    """Nested values flattened to dotted names and text; lists of objects are numbered."""
     if isinstance(value, list | tuple) and any(isinstance(item, Mapping) for item in value):
         value = {str(number): item for number, item in enumerate(value)}
     if isinstance(value, Mapping):

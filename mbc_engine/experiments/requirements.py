@@ -1,9 +1,9 @@
-"""What an experiment needs, cell by cell: datasets and models, which of them are available, least memory, and hours.
+"""What an experiment needs, cell by cell: datasets and models, their availability, minimum memory, and hours.
 
-No hub is asked for anything and no model loaded. Memory is that of weights, gradients and moments; activations come on
-top. Hours are floating-point operations over an assumed rate of the device: 2 a parameter and token forward, 6 where
-something learns (Kaplan et al. 2020), for texts of an assumed length. They tell hours from days: half or twice is
-possible. Files that are here are counted; for the paper's datasets, else, the paper's counts stand (section 4.1).
+Nothing is downloaded and no model is loaded. Memory is that of weights, gradients and moments; activations come on top.
+Hours are floating-point operations divided by an assumed speed of the device: 2 per parameter and token forward, 6 in
+training (Kaplan et al. 2020), for texts of an assumed length. They can be off by a factor of two. Questions in local
+files are counted; otherwise the paper's counts are used for its datasets (section 4.1).
 """
 
 import os
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 _SINGLE: Final = 4  # bytes of a float
 _MOMENTS: Final = {"adam": 2 * _SINGLE, "adafactor": 0}
-# Operations a second of a core, as answering SmolLM2-135M took them, and of a large GPU, assumed.
+# Operations per second of a core, measured when answering with SmolLM2-135M, and of a large GPU, assumed.
 _CORE, _GPU = 1e11, 1e14
-_BF16: Final = 5.0  # times as many where a core is made for bf16: training SmolLM2-135M took 4.5 to 5.5e11
-_DOCUMENT, _QUESTION = 256, 48  # tokens; an answer goes with its question
+_BF16: Final = 5.0  # times as many on cores with bf16 instructions: training SmolLM2-135M reached 4.5 to 5.5e11
+_DOCUMENT, _QUESTION = 256, 48  # tokens; a question includes its answer
 ASSUMED: Final = f"{_DOCUMENT} tokens a document and {_QUESTION} a question with its answer; half or twice is possible"
 _UNKNOWN_MEMORY: Final = 1 << 62
 _WEIGHTS: Final = ("model.safetensors", "model.safetensors.index.json")
@@ -38,8 +38,8 @@ _WEIGHTS: Final = ("model.safetensors", "model.safetensors.index.json")
 
 @dataclass(frozen=True)
 class Availability:
-    """A file, a dataset of the hub or a pretrained model that is needed; `status` follows "is", and `can_be_had` says
-    whether it is here or can be downloaded."""
+    """A required file, hub dataset or pretrained model; `status` is worded to follow "is", `can_be_had` says whether it
+    is here or can be downloaded."""
 
     name: str
     is_here: bool
@@ -49,8 +49,8 @@ class Availability:
 
 @dataclass(frozen=True)
 class Machine:
-    """What there is to compute on: a torch device, bytes of memory, and operations a second, which are assumed; those
-    of a training in bf16 are `bf16_gain` times as many."""
+    """Hardware to compute on: a torch device, bytes of memory, and assumed operations per second, `bf16_gain` times as
+    many when training in bf16."""
 
     device: str
     description: str
@@ -62,7 +62,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class CellRequirements:
-    """A cell: data, pretrained models, stages. `unknown` says why there are no estimates, if so."""
+    """What a cell needs: data, pretrained models, stages. `unknown` says why there are no estimates, if so."""
 
     cell: str
     data: tuple[Availability, ...]
@@ -85,7 +85,7 @@ class CellRequirements:
 
 
 def this_machine(device: str, *, has_hub: bool) -> Machine:
-    """The machine that this process runs on, with a torch device that can be used here."""
+    """The machine this process runs on; `device` is a torch device usable here."""
     if device.startswith("cuda"):
         import torch
 
@@ -97,13 +97,13 @@ def this_machine(device: str, *, has_hub: bool) -> Machine:
 
 
 def requirements(settings: ExperimentSettings, machine: Machine, *, max_hours: float = 100.0) -> list[CellRequirements]:
-    """What each cell needs, in order; a stage that is estimated to take more than `max_hours` has that obstacle."""
-    read: dict[str, Cell] = {}  # a cell keeps the questions it has read: one for each dataset
+    """What each cell needs, in order; a stage estimated to take more than `max_hours` has that obstacle."""
+    read: dict[str, Cell] = {}  # by dataset; a cell caches the questions it has read
     return [_of_cell(cell, read.setdefault(cell.dataset.name, cell), machine, max_hours) for cell in cells(settings)]
 
 
 def obstacles(needed: Iterable[CellRequirements]) -> dict[tuple[str, str], str]:
-    """Why stages cannot be done here, by cell and stage; not those that only follow from others."""
+    """Why stages cannot be done here, by cell and stage, leaving out those that only follow from others."""
     return {
         (cell.cell, stage.name): stage.obstacle
         for cell in needed
@@ -151,7 +151,7 @@ def _of_cell(cell: Cell, read: Cell, machine: Machine, max_hours: float) -> Cell
 
 
 def _memory(stage: Stage, config: Config, optimiser: str) -> int:
-    """The least bytes of memory that a stage takes: everything in float32, but for what a preset packs."""
+    """The minimum bytes of memory a stage takes: everything in float32, except weights that the preset packs."""
     table = _parameters(config.model)
     stored, base_parameters = table["all"].bytes, table["base LM"].trainable + table["base LM"].frozen
     tuned = base_parameters * (2 * _SINGLE + _MOMENTS[optimiser])
@@ -160,7 +160,7 @@ def _memory(stage: Stage, config: Config, optimiser: str) -> int:
             return 0
         case "prepare", "questions" | "reader":
             return tuned
-        case "prepare", "camels":  # weights, their gradient, and what becomes of both in an inner step
+        case "prepare", "camels":  # weights and gradients, before and after an inner step
             return 4 * _SINGLE * base_parameters
         case "prepare", _:
             return stored + table["all"].trainable * 3 * _SINGLE
@@ -181,10 +181,10 @@ def _operations(stage: Stage, cell: Cell, config: Config, counts: dict[str, int]
             forward = 3 * base * _QUESTION * _seen(settings.question_training, counts["base-train"])
         case "prepare", "reader":
             forward = 3 * base * (_DOCUMENT + _QUESTION) * _seen(settings.reading_training, counts["train"])
-        case "prepare", "camels":  # a step within each step
+        case "prepare", "camels":  # an inner step in every step
             own = settings.camels
             forward = 6 * base * _DOCUMENT * own.steps * own.inner_batches * own.inner_documents
-        case "prepare", name:  # states of frozen encoders are kept
+        case "prepare", name:  # states of frozen encoders are cached
             step = 3 * (encoder.trainable * (_DOCUMENT + _QUESTION) + base * _QUESTION)
             forward = cell.config_of(name).training.epochs * counts["train"] * step
         case _, name:
@@ -214,7 +214,7 @@ def _stream(kind: str, settings: ExperimentSettings, counts: dict[str, int]) -> 
     if kind == "rate":
         return len(settings.rates) * counts["swept documents"], len(settings.rates) * counts["swept questions"]
     if kind == "scaling":
-        asked = min(settings.bank_documents or documents, documents)  # by the online stage, and not again
+        asked = min(settings.bank_documents or documents, documents)  # already measured by the online stage
         sizes = sum(size <= documents and size != asked for size in settings.scaling)
         return sizes * documents, sizes * questions
     retained = range(own.first, min(own.first + own.further, documents) + 1, own.step)
@@ -224,7 +224,7 @@ def _stream(kind: str, settings: ExperimentSettings, counts: dict[str, int]) -> 
 
 
 def _counts(cell: Cell, data: Iterable[Availability]) -> dict[str, int] | None:
-    """Questions trained on, documents and questions of a sweep and of the stream; None where they cannot be counted."""
+    """Training questions, and documents and questions of a sweep and of the stream; None if they cannot be counted."""
     if all(one.is_here and not is_of_hub(one.name) for one in data):
         documents = len(cell.test.documents)
         return {

@@ -1,6 +1,6 @@
-"""Running an experiment: stage by stage, each kept when it is done, so that an interrupted one continues where it was.
+"""Running an experiment stage by stage, storing each finished stage so that an interrupted experiment can be resumed.
 
-Figures are hard to reproduce without knowing what computed them, so the environment is kept with them.
+The environment is stored with the results, which are hard to reproduce without it.
 """
 
 import platform
@@ -57,11 +57,11 @@ def run(
     obstacles: Mapping[tuple[str, str], str] | None = None,
     stop: threading.Event | None = None,
 ) -> Iterator[Event]:
-    """Do what is left of an experiment in `folder` (see `ExperimentFolder`), and write its report.
+    """Run the remaining stages of an experiment in `folder` (see `ExperimentFolder`), and write its report.
 
-    States of frozen encoders are kept in `cache`; `command` is what was typed, for the report. A stage that cannot be
-    done here is skipped, or its error raised if not `skips`; `obstacles` are reasons to skip without trying, by cell and
-    stage, see `requirements.py`. Setting `stop` ends it soon; run again, it continues.
+    States of frozen encoders are cached in `cache`; `command` is the command line, for the report. A stage that cannot
+    be done here is skipped, or its error raised if not `skips`; `obstacles` are reasons to skip without trying, by cell
+    and stage, see `requirements.py`. Setting `stop` ends the run soon; running again resumes it.
     """
     kept = ExperimentFolder(folder)
     with kept.at_work():
@@ -150,7 +150,7 @@ def _work(stage: Stage, cell: Cell, folder: CellFolder, stop: threading.Event) -
         case "prepare":
             for event in _preparation(name, cell, stop):
                 yield event
-                if isinstance(event, TrainStateChanged) and event.state == "stopped":  # asked for in its own folder
+                if isinstance(event, TrainStateChanged) and event.state == "stopped":  # as requested in its own folder
                     stop.set()
             if not stop.is_set():
                 folder.keep_prepared(name)
@@ -224,7 +224,7 @@ def _preparation(name: str, cell: Cell, stop: threading.Event) -> Iterator[Event
 
 
 def environment(seed: int, device: str = "cpu", command: str = "") -> dict[str, Any]:
-    """What runs an evaluation: versions, machine, seed, date (ISO 8601, UTC), command line."""
+    """The environment of an evaluation: versions, machine, seed, date (ISO 8601, UTC), command line."""
     torch, gpu = sys.modules.get("torch"), None if device == "cpu" else device
     if device.startswith("cuda"):
         from torch.cuda import get_device_name

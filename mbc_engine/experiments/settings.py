@@ -1,6 +1,6 @@
-"""Experiments written down: base LMs × datasets × methods × protocols, as a suite by name or a TOML file.
+"""Experiment settings: base LMs × datasets × methods × protocols, from a built-in suite or a TOML file.
 
-The files of a suite's datasets lie in a folder that whoever runs it names.
+The files of a suite's datasets are in a folder that the user gives.
 """
 
 import tomllib
@@ -96,7 +96,7 @@ class ExperimentSettings(BaseModel):
         return base.methods or self.methods, base.protocols or self.protocols
 
     def only(self, bases: Sequence[str]) -> "ExperimentSettings":
-        """The same with some of the base LMs, by name. Raises ConfigError if there is none of a name."""
+        """The same settings with only the named base LMs. Raises ConfigError if a name is unknown."""
         names = [base.name for base in self.bases]
         for name in bases:
             if name not in names:
@@ -110,7 +110,7 @@ def suite_names() -> list[str]:
 
 
 def load_suite(name: str, folder: Path | None = None) -> ExperimentSettings:
-    """A built-in suite or a TOML file, whose relative paths begin in `folder`, or in the working folder."""
+    """Load a built-in suite or a TOML file; relative paths are resolved against `folder`, or the working directory."""
     try:
         text = (_SUITES / f"{name}.toml" if name in suite_names() else Path(name)).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
@@ -123,7 +123,7 @@ def load_suite(name: str, folder: Path | None = None) -> ExperimentSettings:
 
 
 def settings_in(folder: Path) -> ExperimentSettings:
-    """The settings of the experiment that was begun in a folder."""
+    """The settings of the experiment in a folder."""
     return _validated(ExperimentFolder(folder).settings(), str(folder))
 
 
@@ -143,15 +143,15 @@ def _validated(table: dict[str, Any], origin: str) -> ExperimentSettings:
 
 
 def is_retriever_reader(model: str) -> bool:
-    """Whether a model is a retriever-reader such as mini; else it is one of the paper's method."""
+    """Whether a model is a retriever-reader such as mini, rather than one of the paper's method."""
     path = find_model(model) / CONFIG
     return isinstance(parse_model_config(path.read_text(encoding="utf-8"), str(path)), RetrieverReaderConfig)
 
 
 def require_usable(settings: ExperimentSettings, origin: str | None = None) -> None:
-    """Make sure that what an experiment names exists and fits together, before anything is read or loaded.
+    """Raise ConfigError unless what an experiment names exists and fits together, before any data or model is loaded.
 
-    `origin` is the file that the settings come from; None if they were typed.
+    `origin` is the file the settings come from; None if they come from the command line.
     """
     for wrong, hint in _faults(settings):
         raise ConfigError(f"{origin}: {wrong}." if origin else f"{wrong[0].upper()}{wrong[1:]}.", hint=hint)

@@ -1,4 +1,4 @@
-"""A report's figures as tables."""
+"""A report's results as tables."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ LENIENT: Final = (
 
 @dataclass(frozen=True)
 class Entry:
-    """A figure or name, a smaller note beside it, and what it is sorted by; None for text."""
+    """A value or name, a smaller note next to it, and its sort key; None for text."""
 
     text: str
     note: str = ""
@@ -40,9 +40,9 @@ class Entry:
 
 @dataclass(frozen=True)
 class Table:
-    """A table; `lines` have as many entries as `columns`, the first names the line.
+    """A table; `lines` have one entry per column, the first of which names the line.
 
-    `emphasis` are lines in bold, `muted` controls'; a detail is for those who ask for it; the note stands below.
+    `emphasis` are the lines in bold, `muted` those of controls; details are shown on request; the note goes below.
     """
 
     title: str
@@ -221,9 +221,13 @@ def _size(count: int | None) -> Entry:
 
 
 def backgrounds(origin: Mapping[str, Any]) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Environments and settings with their headings, as dotted names and values."""
+    """Environments and settings with their headings, as dotted names and values; of later environments, what differs
+    from the one before."""
+    before: list[tuple[str, str]] = []
     for number, environment in enumerate(origin["environments"], 1):
-        title = "Environment" if len(origin["environments"]) == 1 else f"Environment {number}"
-        yield title, list(flat(environment))
+        values = list(flat(environment))
+        title = "Environment" if number == 1 else f"Environment {number}: what differs"
+        yield title, [value for value in values if value not in before]
+        before = values
     if origin["settings"]:
         yield "Settings", list(flat(origin["settings"]))

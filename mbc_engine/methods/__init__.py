@@ -1,1 +1,1 @@
-"""Ways to make a language model answer about documents that it was not trained on."""
+"""Ways to make a language model answer questions about documents it was not trained on."""

@@ -1,14 +1,14 @@
 """CaMeLS: meta-learned weights of a document's tokens (Hu, Mitchell, Manning and Finn 2023, arXiv 2305.15076).
 
-A small weight model says how much each token of a document counts. It is trained so that after one weighted gradient
-step on documents the base LM answers their questions, and speaks elsewhere as before. The base LM is then fine-tuned
-under its weights.
+A small weight model predicts how much each token of a document counts. It is trained so that after one weighted
+gradient step on documents the base LM answers their questions, while its output on other text does not change. The base
+LM is then fine-tuned with its weights.
 
-A step adds up the outer gradients of a few inner batches of document-question-answer triples. As in the released code
-the base LM goes on from one inner batch to the next and is itself again for the next step. Two things differ: theirs
-makes a step on each document of an inner batch in turn and ours one on their sum, the same but for terms of α²; and
-theirs keeps the output in place on web text, as it was before the inner batch, ours on another document of the training
-set, as it was before the first inner batch.
+A step accumulates the outer gradients of a few inner batches of document-question-answer triples. As in the released
+code, the updated base LM is carried over from one inner batch to the next and restored for the next step. There are two
+differences: the released code takes a step on each document of an inner batch in turn and ours one on their sum, which
+is the same up to terms of α²; and its locality term compares the output on web text with that before the inner batch,
+ours the output on another training document with that before the first inner batch.
 """
 
 import copy
@@ -50,11 +50,11 @@ _BETA: Final = 3.0
 
 
 class WeightModel(nn.Module):
-    """A decoder, drawn at random, with a head of one non-negative number a token; all are 1 until it is trained."""
+    """A randomly initialised decoder with a head of one non-negative weight per token; all are 1 before training."""
 
     def __init__(self, config: PretrainedConfig) -> None:
         super().__init__()
-        # Plain attention is the fastest on a CPU at the length of a document.
+        # Eager attention is the fastest on a CPU at the length of a document.
         self.body = AutoModel.from_config(config, dtype=torch.float32, attn_implementation="eager").eval()
         self.body.get_input_embeddings().requires_grad_(False)
         self.hidden = nn.Linear(config.hidden_size, _HIDDEN)
@@ -74,7 +74,7 @@ def _inputs(texts: Targets) -> dict[str, Any]:
 
 
 def weight_model_for(base: BaseLM, *, seed: int = 0) -> WeightModel:
-    """An untrained weight model whose body is a copy of the base LM's first layers, its head drawn from a seed."""
+    """An untrained weight model: its body is a copy of the base LM's first layers, its head is drawn from a seed."""
     config = copy.deepcopy(base.model.config)
     config.num_hidden_layers = min(config.num_hidden_layers, _LAYERS)
     if getattr(config, "layer_types", None):
@@ -89,7 +89,7 @@ def weight_model_for(base: BaseLM, *, seed: int = 0) -> WeightModel:
 
 
 def load_weights(folder: Path, device: str | torch.device = "cpu") -> TokenWeights:
-    """The token weights of what `meta_train` left in a folder. Raises ModelError if it is not there, or damaged."""
+    """The token weights that `meta_train` saved in a folder. Raises ModelError if they are missing or damaged."""
     with load_errors(f"The weight model in {folder}", "Delete the folder and train it again."):
         model = WeightModel(AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False))
         with safe_open(folder / WEIGHTS, framework="pt") as file:
@@ -111,28 +111,28 @@ def learned_weights(model: WeightModel, given: Sequence[int]) -> TokenWeights:
     return weights
 
 
-# Documents to learn, questions to answer from them, and a text to leave alone.
+# Documents to learn, questions to answer from them, and a text for the locality term.
 InnerBatch: TypeAlias = tuple[Targets, Targets, Targets]
 
 
 def parameters_of(model: PreTrainedModel) -> dict[str, Tensor]:
-    """A model's own parameters by name, without gradient; tied ones come once."""
+    """A model's parameters by name, without gradients; tied ones appear once."""
     return {name: value.detach() for name, value in model.named_parameters()}
 
 
 def token_logits(model: PreTrainedModel, parameters: Mapping[str, Tensor], texts: Targets) -> Tensor:
-    """Logits of the target tokens under parameters, row after row, [N, V]."""
+    """Logits of the target tokens with the given parameters, row after row, [N, V]."""
     logits: Tensor = functional_call(model, dict(parameters), kwargs=_inputs(texts)).logits
     return logits[:, :-1][texts.target_mask[:, 1:]].float()
 
 
 def token_losses(model: PreTrainedModel, parameters: Mapping[str, Tensor], texts: Targets) -> Tensor:
-    """Negative log-likelihood of the target tokens under parameters, row after row, [N] in nats."""
+    """Negative log-likelihood of the target tokens with the given parameters, row after row, [N] in nats."""
     return functional.cross_entropy(token_logits(model, parameters, texts), texts.targets, reduction="none")
 
 
 def divergence(model: PreTrainedModel, parameters: Mapping[str, Tensor], texts: Targets) -> Tensor:
-    """Mean over tokens of KL(model as it is || model under parameters), a scalar in nats."""
+    """Mean over tokens of KL(model || model with the given parameters), a scalar in nats."""
     with torch.no_grad():
         before = token_logits(model, {}, texts).log_softmax(-1)
     after = token_logits(model, parameters, texts).log_softmax(-1)
@@ -148,14 +148,15 @@ def inner_step(
     rate: float,
     locality: float,
 ) -> tuple[dict[str, Tensor], float, Tensor]:
-    """Make a step of `rate` α on documents under `weights` [N] of their tokens, from `parameters` without gradient.
+    """Take a step of `rate` α on documents with token `weights` [N], from `parameters` without gradients.
 
-    `model` is the base LM as it was, which it stays; its attention has to be `eager`, others have no forward mode.
-    Returns the parameters after the step, the outer loss then, and its gradient by the weights, [N].
+    `model` is the original base LM, which is not changed; it needs `eager` attention, as others lack forward-mode
+    differentiation. Returns the updated parameters, their outer loss, and its gradient with respect to the weights,
+    [N].
     """
     documents, questions, elsewhere = batch
     mask = documents.target_mask
-    shares = (mask / mask.sum(1, keepdim=True))[mask]  # what a token counts in the mean over its text's
+    shares = (mask / mask.sum(1, keepdim=True))[mask]  # each token's share in the mean over its text
     tracked = _tracked(parameters)
     inner = (shares * weights.detach() * token_losses(model, tracked, documents)).sum()
     gradients = torch.autograd.grad(inner, list(tracked.values()))
@@ -168,7 +169,7 @@ def inner_step(
         outer = outer + locality * divergence(model, tracked, elsewhere)
     direction = dict(zip(tracked, torch.autograd.grad(outer, list(tracked.values())), strict=True))
     with torch.no_grad(), warnings.catch_warnings():
-        # Forward mode loads a part of torch that is deprecated by another.
+        # Forward mode imports a part of torch that is deprecated.
         warnings.filterwarnings("ignore", r"`torch\.jit", DeprecationWarning)
         slopes: Tensor = jvp(lambda moved: token_losses(model, moved, documents), (dict(parameters),), (direction,))[1]
     return updated, outer.item(), -rate * shares * slopes
@@ -181,9 +182,9 @@ def _tracked(parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def inner_batch(
     base: BaseLM, examples: Sequence[QAExample], number: int, count: int, *, window: int, seed: int
 ) -> InnerBatch:
-    """One of an endless sequence of inner batches of `count` examples; each example comes once in a round of all.
+    """Batch `number` of an endless sequence of inner batches of `count` examples; each example occurs once per round.
 
-    Of a document longer than the window a piece with the answer is taken.
+    Of a document longer than the window, a piece with the answer is taken.
     """
     window = min(window, base.context - 1)
 
@@ -221,10 +222,10 @@ def meta_train(
     snapshot_seconds: float = 60,
     stop: threading.Event | None = None,
 ) -> Iterator[Event]:
-    """Train a weight model for a float32 base LM on at most `window` tokens of a document; `load_weights` opens it.
+    """Train a weight model for a float32 base LM on at most `window` tokens of a document; `load_weights` loads it.
 
-    Setting `stop` ends it after the step in progress, with a snapshot; called again, it goes on to the same weights, to
-    the bit. Raises as `train_on_questions` does.
+    Setting `stop` ends it after the current step with a snapshot; called again, it resumes and gives bit-identical
+    weights. Raises the same errors as `train_on_questions`.
     """
     if not examples:
         raise DataError("There are no questions to train token weights on.", hint="Name a dataset that has some.")

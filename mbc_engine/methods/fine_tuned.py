@@ -20,21 +20,21 @@ Optimiser = Literal["adam", "adafactor"]
 def make_optimiser(name: Optimiser, parameters: Iterable[nn.Parameter], rate: float) -> torch.optim.Optimizer:
     """An optimiser with a constant learning rate.
 
-    Adafactor keeps rows and columns of its second moment in place of all of it. It takes the rate as it is, as in the
-    released code of CaMeLS, so that one sweep of rates fits both; torch's own would scale it by each weight's size.
+    Adafactor keeps its second moment factored into rows and columns. It uses the rate unscaled, as in the released code
+    of CaMeLS, so that one sweep of rates fits both optimisers; torch's own would scale it by each weight's size.
     """
     if name == "adafactor":
-        from transformers.optimization import Adafactor  # which brings much along
+        from transformers.optimization import Adafactor  # a slow import
 
         return Adafactor(parameters, lr=rate, scale_parameter=False, relative_step=False)
-    # Fused, a step on 82 million weights takes 0.12 s of a core, else 0.39 s.
+    # A fused step on 82 million weights takes 0.12 s on one core, an unfused one 0.39 s.
     return torch.optim.Adam(parameters, lr=rate, fused=True)
 
 
 class FineTuned(ClosedBook):
-    """A method that keeps documents in the weights of a base LM in float32, which are changed until the next `reset`.
+    """A method that keeps documents in the float32 weights of a base LM, which stay changed until the next `reset`.
 
-    `window` is the most tokens of a piece; one whose tokens all weigh nothing makes no step. Raises ModelError if the
+    `window` is the most tokens of a piece; one whose tokens all have weight 0 makes no step. Raises ModelError if the
     base LM cannot be tuned.
     """
 
@@ -44,7 +44,7 @@ class FineTuned(ClosedBook):
         super().__init__(base)
         self._weights, self._window = weights, window
         self._kind, self._rate = optimiser, rate
-        # Beside the host's memory a GPU's is small, and it is read only when the method is reset.
+        # On the host: GPU memory is scarcer, and these are rarely needed.
         self._initial = [value.detach().to("cpu", copy=True) for value in base.parameters()]
         self._optimiser = self._fresh_optimiser()
 
@@ -52,13 +52,13 @@ class FineTuned(ClosedBook):
     def reset(self) -> None:
         for value, initial in zip(self._base.parameters(), self._initial, strict=True):
             value.copy_(initial)
-        self._optimiser.zero_grad()  # of a step that was interrupted
+        self._optimiser.zero_grad()  # left by an interrupted step
         self._optimiser = self._fresh_optimiser()
 
     def adapt(self, documents: Sequence[str]) -> None:
         for document in documents:
             for piece in self._base.texts.pieces(document, self._window):
-                with torch.no_grad():  # the weights may be a model's
+                with torch.no_grad():  # the weights may come from a model
                     weights = self._weights(piece)
                 if not weights.any():
                     continue
@@ -67,7 +67,7 @@ class FineTuned(ClosedBook):
                 self._optimiser.zero_grad()
 
     def footprint(self) -> Footprint:
-        """All weights that differ from the base LM's, as they are stored; the paper counts none for fine-tuning."""
+        """All weights that differ from the base LM's, as stored; the paper counts no memory for fine-tuning."""
         pairs = zip(self._base.parameters(), self._initial, strict=True)
         changed = [initial for value, initial in pairs if not torch.equal(value.detach().cpu(), initial)]
         return Footprint(on_disk=sum(value.numel() * value.element_size() for value in changed))
@@ -85,9 +85,9 @@ def sweep(
     optimiser: Optimiser,
     window: int,
 ) -> Generator[RateTried, None, float]:
-    """Adapt to the validation documents at each rate, each from the same weights, and ask the validation questions.
+    """Adapt to the validation documents at each rate, always from the same weights, and ask the validation questions.
 
-    Returns the rate with the best F1 against the shortest answers; of equals that with the better EM, then the smallest.
+    Returns the rate with the best F1 against the shortest answers; ties go to the better EM, then to the smaller rate.
     """
     documents = list(dict.fromkeys(example.text for example in validation))
     questions = [example.question for example in validation]

@@ -1,4 +1,4 @@
-"""MBC and MAC as methods (paper, sections 3 and 3.1), and the spoilt banks that a model must not answer as well from.
+"""MBC and MAC as methods (paper, sections 3 and 3.1), and controls with corrupted banks, which they must beat.
 
 MBC keeps a document as a few codes, MAC (Tack et al., 2024) as T continuous vectors; both read all of them.
 """
@@ -25,11 +25,11 @@ _INDEX_BYTES: Final = 8  # the released code keeps indices as int64
 
 
 class MemoryMethod(Method):
-    """MBC, or MAC: documents are chunked, never cut, and encoded as they come; questions read the chunks of all.
+    """MBC or MAC: documents are chunked, never truncated, and encoded on arrival; questions read the chunks of all.
 
-    `read_mode` is NAME or NAME:NUMBER, None the model's own. Documents are kept as codes, or else as vectors, as MAC
-    does. `spoil` gives what is read in place of all codes [N, T, levels], for a control. Raises ModelError if the model
-    makes no codes.
+    `read_mode` is NAME or NAME:NUMBER, None for the model's own. Without `keeps_codes`, documents are kept as vectors,
+    as in MAC. For a control, `spoil` corrupts all codes [N, T, levels] before they are read. Raises ModelError if codes
+    are to be kept but the model makes none.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class MemoryMethod(Method):
         return self._memorised
 
     def footprint(self) -> Footprint:
-        """Of vectors, their numbers in float32; of codes, the bank file that `mbc ingest --no-sources` makes."""
+        """For vectors, their size in float32; for codes, the bank file that `mbc ingest --no-sources` would make."""
         chunks = self._kept()
         if self._codebook is None:
             row = chunks.shape[1] * chunks.shape[2] * _FLOAT_BYTES
@@ -104,7 +104,7 @@ class MemoryMethod(Method):
 
 
 class EmptyBank(MemoryMethod):
-    """Nothing is remembered: what the model says by its questions alone, which are then their own modulation."""
+    """Nothing is memorised: the model answers from the questions alone, whose vectors then are the modulation."""
 
     def __init__(self, model: MBC, *, read_mode: str | None = None) -> None:
         super().__init__(model, read_mode=read_mode, keeps_codes=False)
@@ -120,7 +120,7 @@ class EmptyBank(MemoryMethod):
 
 
 class WrongBank(MemoryMethod):
-    """As many of the `others`, which are not the stream's, as the stream has documents; no source is the stream's."""
+    """Memorises as many of `others`, which are not in the stream, as the stream has documents; sources are empty."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class WrongBank(MemoryMethod):
 
 
 def shuffled_documents(model: MBC, seed: int = 0, *, read_mode: str | None = None) -> MemoryMethod:
-    """MBC with codes that change places with other chunks' at each position: every document is a mixture of others."""
+    """MBC with the codes of each position shuffled across chunks: every document becomes a mixture of others."""
 
     def spoil(codes: Codes) -> Codes:
         chance = np.random.default_rng(seed)
@@ -157,7 +157,7 @@ def shuffled_documents(model: MBC, seed: int = 0, *, read_mode: str | None = Non
 
 
 def shuffled_codes(model: MBC, seed: int = 0, *, read_mode: str | None = None) -> MemoryMethod:
-    """MBC with codes that each stand for another vector of their book: how often each occurs is kept."""
+    """MBC with each codebook permuted, so that every code stands for another vector; code frequencies are kept."""
     codebook = model.require_codebook()
 
     def spoil(codes: Codes) -> Codes:
@@ -171,10 +171,10 @@ def shuffled_codes(model: MBC, seed: int = 0, *, read_mode: str | None = None) -
 
 
 def indistinguishable_up_to(control: str, read_mode: ReadMode) -> float:
-    """The most chunks in a bank from which a read gives the same with a control as without; 0 if it always differs.
+    """The largest bank, in chunks, from which a read gives the same with a control as without; 0 if it always differs.
 
-    Codes shuffled over documents do not show in the flat read, which looks at how often each code occurs and no
-    further, nor where the bank is one group of a hierarchical read, or a routed read takes all of it.
+    Shuffling codes across documents does not change a flat read, which depends only on how often each code occurs, nor
+    a hierarchical read with a single group, nor a routed read that takes the whole bank.
     """
     if control != "mbc-shuffled-documents":
         return 0

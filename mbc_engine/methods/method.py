@@ -1,6 +1,6 @@
-"""What a method is to an evaluation: it takes in documents, answers questions, and says what it keeps.
+"""The interface of a method under evaluation: it memorises documents, answers questions, and reports its memory size.
 
-Also how base LMs and token weights are trained before.
+Also the settings for training base LMs and token weights beforehand.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ Rate = Annotated[FiniteFloat, Field(gt=0)]
 
 
 class QuestionSettings(BaseModel):
-    """How a base LM is trained on questions, without documents or with (paper, section 4.3.2)."""
+    """How a base LM is trained on questions, with or without documents (paper, section 4.3.2)."""
 
     model_config = STRICT
     epochs: PositiveInt = 8
@@ -42,7 +42,7 @@ class CamelsSettings(BaseModel):
 
 @dataclass(frozen=True)
 class MethodAnswer:
-    """An answer, and the documents it is from, best first, by their places in the stream; None if it can name none."""
+    """An answer, and its source documents, best first, by index in the stream; None if the method cannot name any."""
 
     text: str
     sources: tuple[int, ...] | None = None
@@ -50,11 +50,11 @@ class MethodAnswer:
 
 @dataclass(frozen=True)
 class Footprint:
-    """What a method keeps of the documents, in bytes: `on_disk`, everything that has to be stored, as it is stored.
+    """What a method keeps of the documents, in bytes: `on_disk` is everything that has to be stored, as stored.
 
-    `paper_row` is what the paper counts for a row of the bank, None for methods whose memory it does not count,
-    `paper_fixed` what it counts beside the rows. The released code's bank has a row for each question, so that a
-    document with five questions counts five times.
+    `paper_row` is what the paper counts per row of the bank, None for methods whose memory it does not count,
+    `paper_fixed` what it counts besides the rows. The released code's bank has one row per question, so a document with
+    five questions counts five times.
     """
 
     on_disk: int
@@ -69,10 +69,10 @@ class Method:
         """Forget all documents."""
 
     def adapt(self, documents: "Sequence[str]") -> None:
-        """Take in the next documents of the stream, in order; it does not matter how a stream is cut into calls."""
+        """Memorise the next documents of the stream, in order; how a stream is split into calls does not matter."""
 
     def answer(self, questions: "Sequence[str]") -> list[MethodAnswer]:
-        """Answer questions from what was taken in so far; the order of the questions does not matter."""
+        """Answer questions from what was memorised so far; the order of the questions does not matter."""
         raise NotImplementedError
 
     def footprint(self) -> Footprint:

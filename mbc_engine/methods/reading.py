@@ -1,4 +1,4 @@
-"""Methods that read: a base LM without a passage or with one (BM25 as in Lucene), and a retriever-reader."""
+"""Methods that read: a base LM with or without a passage (BM25 as in Lucene), and a retriever-reader."""
 
 import hashlib
 import tempfile
@@ -24,10 +24,10 @@ from mbc_engine.ranking import Hit
 from mbc_engine.text.chunks import Chunker
 
 MAX_NEW_TOKENS: Final = 16
-QUESTION_WINDOW: Final = 128  # as `BaseLM.generate`
+QUESTION_WINDOW: Final = 128  # as in `BaseLM.generate`
 _SOURCES: Final = 5
 _BATCH: Final = 32
-# Characters of a batch, padding included: 32 short questions, or eight of them after passages of a thousand tokens.
+# Characters of a batch, padding included: 32 short questions, or eight with passages of a thousand tokens.
 _CHARACTERS: Final = 32_768
 
 
@@ -49,23 +49,23 @@ def answers(base: BaseLM, questions: Sequence[str], passages: Sequence[str] | No
 
 
 def passage_chunker(base: BaseLM) -> Chunker:
-    """Cuts documents to what the context has room for beside a question and its answer, or to half of a small one."""
+    """Chunks documents to fit the context beside a question and its answer, or half the context if it is small."""
     room = base.context - QUESTION_WINDOW - MAX_NEW_TOKENS
     return Chunker(base.tokenizer.backend_tokenizer, max(room, base.context // 2))
 
 
 class BM25Index:
-    """A BM25 index of texts (Robertson and Zaragoza 2009). Words of one letter and English stop words do not count."""
+    """A BM25 index of texts (Robertson and Zaragoza 2009). Words of one letter and English stop words are ignored."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         words = _words(texts)
         self._index = bm25s.BM25()
-        self._has_words = any(words)  # bm25s makes no index of nothing
+        self._has_words = any(words)  # bm25s cannot index nothing
         if self._has_words:
             self._index.index(words, show_progress=False)
 
     def ranking(self, question: str) -> list[int]:
-        """Places of the texts that share a word with a question, best first; of equals the first comes first."""
+        """Indices of the texts that share a word with a question, best first; ties keep the order of the texts."""
         (words,) = _words([question])
         if not words or not self._has_words:
             return []
@@ -87,7 +87,7 @@ def _words(texts: Sequence[str]) -> list[list[str]]:
 
 
 class ClosedBook(Method):
-    """The base LM answers from its weights alone, which is what every memory has to beat."""
+    """The base LM answers from its weights alone: the baseline every memory has to beat."""
 
     def __init__(self, base: BaseLM) -> None:
         self._base = base
@@ -97,7 +97,7 @@ class ClosedBook(Method):
 
 
 class BM25Reading(Method):
-    """The base LM reads the piece with the best BM25 score, or where no piece has a word of the question, nothing."""
+    """The base LM reads the piece with the best BM25 score, or nothing if no piece shares a word with the question."""
 
     def __init__(self, base: BaseLM) -> None:
         self._base, self._cut = base, passage_chunker(base)
@@ -105,7 +105,7 @@ class BM25Reading(Method):
 
     def reset(self) -> None:
         self._documents: list[str] = []
-        self._pieces: list[tuple[int, str]] = []  # with the places of their documents
+        self._pieces: list[tuple[int, str]] = []  # with their documents' indices
         self._index: BM25Index | None = None
 
     def adapt(self, documents: Sequence[str]) -> None:
@@ -135,7 +135,7 @@ class BM25Reading(Method):
 
 
 class OracleReading(ClosedBook):
-    """The base LM reads the document that a question is about, or of several the first: the most that reading gives."""
+    """The base LM reads the document a question is about, or the first of several: the upper bound of reading."""
 
     def __init__(self, base: BaseLM, examples: Sequence[QAExample]) -> None:
         super().__init__(base)
@@ -150,7 +150,7 @@ class OracleReading(ClosedBook):
 class RetrieveAndRead(Method):
     """A retriever-reader such as mini with a bank of the stream's documents, codes and text.
 
-    It always answers, with the likeliest span, however unlikely: an answer that is withheld is a wrong one here.
+    It always answers with the likeliest span, however unlikely, since a withheld answer counts as wrong here.
     """
 
     def __init__(self, model: RetrieverReader) -> None:
@@ -159,12 +159,12 @@ class RetrieveAndRead(Method):
 
     def reset(self) -> None:
         self._bank = bank_in_memory(self._model, keeps_text=True)
-        self._places: dict[str, int] = {}  # in the stream, of each document's digest
+        self._places: dict[str, int] = {}  # index in the stream by document digest
         self._documents = 0
         self._searched: Scope | None = None
 
     def adapt(self, documents: Sequence[str]) -> None:
-        """Keep documents, chunked; one of nothing but white space is not kept, but has its place."""
+        """Chunk and store documents; a blank one is not stored but still counts in the stream."""
         chunked = [self._model.chunker.chunks(text) for text in documents]
         codes = iter(self._model.memorise([chunk.text for chunks in chunked for chunk in chunks]))
         items = []
@@ -202,20 +202,20 @@ class RetrieveAndRead(Method):
         return found_answers
 
     def footprint(self) -> Footprint:
-        """The bank file, as `mbc ingest --no-sources` makes it. The paper counts no text."""
+        """The bank file, as `mbc ingest --no-sources` would make it. The paper does not count text."""
         return Footprint(size_as_file(self._bank))
 
 
 def bank_in_memory(model: CodingModel, *, keeps_text: bool) -> MemoryBank:
-    """An empty bank without origins, which this process alone reads."""
-    # Fingerprints of every model are as long; those of a large one take longer to compute than all the rest.
+    """An empty bank without origins, which only this process reads."""
+    # All fingerprints have the same length, and computing a large model's takes longer than everything else.
     signature = ModelSignature(model.name, "0" * 16, "0" * 16)
     shape, dim = model.code_shape, model.codebooks.shape[-1]
     return MemoryBank.create(None, signature, shape, dim, keeps_origins=False, keeps_text=keeps_text)
 
 
 def size_as_file(bank: MemoryBank) -> int:
-    """Bytes of a bank's file, if its documents are put into a new one."""
+    """Bytes of a new bank file with a bank's documents."""
     with (
         tempfile.TemporaryDirectory() as folder,
         MemoryBank.create_like(Path(folder, "bank.mbc"), bank.header) as copy,

@@ -1,7 +1,7 @@
-"""How much each token of a document counts when a language model is fine-tuned on it (paper, section 4.3.2).
+"""Loss weights of a document's tokens when a language model is fine-tuned on it (paper, section 4.3.2).
 
 Uniform weights; TF-IDF, a variant of CaMeLS without its model (Hu et al. 2023); and salient spans, where only names and
-dates count (Guu et al. 2020, REALM). Numbers that are no dates do not count, as in the released code of CaMeLS.
+dates count (Guu et al. 2020, REALM). Numbers other than dates do not count, as in the released code of CaMeLS.
 """
 
 import importlib
@@ -18,31 +18,31 @@ from mbc_engine.lm.base import TokenisedText
 from mbc_engine.text.chunks import split_sentences
 from mbc_engine.text.language import ENGLISH, word_set
 
-# Weights of a piece's tokens, [S], not negative; the loss is the mean over tokens of weight times loss.
+# Non-negative weights of a piece's tokens, [S]; the loss is the mean over tokens of weight times loss.
 TokenWeights: TypeAlias = Callable[[TokenisedText], Tensor]
 Span: TypeAlias = tuple[int, int]
 
 
 def uniform(piece: TokenisedText) -> Tensor:
-    """Every token counts alike: plain fine-tuning."""
+    """Every token has the same weight: plain fine-tuning."""
     return torch.ones(len(piece.ids))
 
 
 def over_characters(piece: TokenisedText, marked: Iterable[tuple[int, int, float]]) -> Tensor:
-    """Weights of a piece's tokens from (start, end, weight) of its text: of each token the largest, 0 without any."""
+    """Token weights of a piece from weighted spans of its text, (start, end, weight): each token's largest, or 0."""
     by_character, spans = torch.zeros(len(piece.text)), piece.spans
     for start, end, weight in marked:
         by_character[start:end] = by_character[start:end].clamp_min(weight)
-    # A token may cover no character: some tokenizers put one before the first word.
+    # Some tokenizers put a token that covers no character before the first word.
     return torch.stack([by_character[start:end].amax() if start < end else torch.zeros(()) for start, end in spans])
 
 
 def tf_idf(corpus: Iterable[str]) -> TokenWeights:
-    """Weights by how often a token's word occurs in the piece, times how rare it is in a corpus.
+    """Weights by the frequency of a token's word in the piece, times its inverse document frequency in a corpus.
 
-    The inverse document frequency is ln((1 + N) / (1 + n)) + 1 for a word in n of N texts; a word that the corpus lacks
-    is the rarest (the released code gives it no weight). The weights of a piece have mean 1, so that learning rates
-    compare with uniform weights, or are all 0 if it has no word.
+    The latter is ln((1 + N) / (1 + n)) + 1 for a word in n of N texts; a word not in the corpus counts as the rarest
+    (the released code gives it no weight). The weights of a piece have mean 1, so that learning rates are comparable
+    with uniform weights, or are all 0 if it has no word.
     """
     texts = [{match[0].casefold() for match in _ANY_WORD.finditer(text)} for text in corpus]
     texts_with = Counter(word for words in texts for word in words)
@@ -59,7 +59,7 @@ def tf_idf(corpus: Iterable[str]) -> TokenWeights:
 
 _ANY_WORD: Final = re.compile(r"\w+")
 _MODELS: Final = ("en_core_web_trf", "en_core_web_lg", "en_core_web_md", "en_core_web_sm")
-# What spaCy calls numbers that are no dates.
+# spaCy's labels of numbers other than dates.
 _NUMBER_KINDS: Final = word_set("TIME PERCENT MONEY QUANTITY ORDINAL CARDINAL")
 
 # Without spaCy: runs of capitalised words that are not common English ones, and dates.
@@ -75,14 +75,14 @@ _DATE: Final = re.compile(
 def salient_spans() -> TokenWeights:
     """Weights of 1 in names of people, places, organisations, …, and in dates, 0 elsewhere.
 
-    spaCy recognises them where it is installed with an English model, otherwise a regular expression does.
+    They are recognised by spaCy if it is installed with an English model, otherwise by regular expressions.
     """
     recognise = _recogniser()
     return lambda piece: over_characters(piece, ((start, end, 1.0) for start, end in recognise(piece.text)))
 
 
 def _names_and_dates(text: str) -> list[Span]:
-    """Names and dates of an English text; a single word that opens a sentence is none, whatever its capital."""
+    """Names and dates of an English text; a single capitalised word that opens a sentence does not count as a name."""
     found = [match.span() for match in _DATE.finditer(text)]
     for start, end in split_sentences(text):
         names = (match for match in _NAME.finditer(text, start, end) if match.start() > start or " " in match[0])
@@ -91,7 +91,7 @@ def _names_and_dates(text: str) -> list[Span]:
 
 
 def _recogniser() -> Callable[[str], list[Span]]:
-    """The best there is: spaCy with its largest installed model, else a regular expression."""
+    """The best one available: spaCy with its largest installed model, else regular expressions."""
     try:
         spacy: Any = importlib.import_module("spacy")
         best = next(name for name in _MODELS if name in spacy.util.get_installed_models())

@@ -1,4 +1,4 @@
-"""A base LM learns to answer questions: what fine-tuning starts from (paper, section 4.3.2), or a passage reader."""
+"""Training a base LM on questions, as the start of fine-tuning (paper, section 4.3.2) or as a passage reader."""
 
 import math
 import random
@@ -24,17 +24,17 @@ from mbc_engine.metrics import shortest
 from mbc_engine.paper.scoring import within_window
 
 SNAPSHOT: Final = "snapshot.safetensors"
-# Batches are cut from stretches of so many of them, sorted by length: little of a batch is padding, and no two epochs
-# have the same batches.
+# Batches are cut from runs of this many batches' examples, sorted by length: little of a batch is padding, and no two
+# epochs have the same batches.
 _STRETCH: Final = 16
-# Tokens whose gradients are computed at once: 16 long passages of SQuAD in one go took 16 GB with SmolLM2-135M.
+# Tokens whose gradients are computed at once: 16 long passages of SQuAD together took 16 GB with SmolLM2-135M.
 _TOKENS: Final = 2048
 
 
 def save_snapshot(
     folder: Path, parameters: Mapping[str, nn.Parameter], optimiser: torch.optim.Optimizer, step: int, best_loss: float
 ) -> None:
-    """Write everything that changes in a training."""
+    """Write everything that changes during training."""
     tensors: dict[str, Tensor] = {f"model.{name}": value for name, value in parameters.items()}
     tensors |= optimiser_tensors(parameters, optimiser)
     write_tensors(folder / SNAPSHOT, whole_state(tensors), {"step": str(step), "best_loss": repr(best_loss)})
@@ -68,18 +68,18 @@ def train_on_questions(
     snapshot_seconds: float = 600,
     stop: threading.Event | None = None,
 ) -> Iterator[Event]:
-    """Tune a base LM in float32 on questions and keep the best in a folder.
+    """Tune a base LM in float32 on questions and save the best weights in a folder.
 
-    If it `reads`, a document stands before its question; of one too long for the context, the chunk with the answer.
-    `load_base(str(folder))` opens the result; `base` itself holds the last epoch's weights. Without `validation` the
-    last weights are kept. Setting `stop` ends it after the step in progress, with a snapshot; called again with the
-    same arguments, it ends in the same weights as one that ran through. Raises DataError without examples, ModelError if
+    If it `reads`, each question follows its document, or the chunk with the answer of one too long for the context.
+    `load_base(str(folder))` loads the result; `base` itself holds the last epoch's weights. Without `validation` the
+    last weights are saved. Setting `stop` ends it after the current step with a snapshot; called again with the same
+    arguments, it ends with the same weights as an uninterrupted run. Raises DataError without examples, ModelError if
     the base LM cannot be tuned.
     """
     if not examples:
         raise DataError("There are no questions to train on.", hint="Name a dataset that has some.")
     folder.mkdir(parents=True, exist_ok=True)
-    if reads:  # as passages are handed over: in chunks, of which the best is read
+    if reads:  # as when answering, where the best chunk is read
         chunker = passage_chunker(base)
         examples, validation = within_window(examples, chunker), within_window(validation, chunker)
     base.tune()
@@ -108,7 +108,7 @@ def _epochs(
         batches = batches_by_length(examples, size, seed=seed + epoch, reads=reads)
         for batch in batches[step - epoch * steps_per_epoch :]:
             began = time.monotonic()
-            torch.manual_seed(seed + step)  # dropout is the same whenever this step is done
+            torch.manual_seed(seed + step)  # the same dropout whenever this step is run
             loss = add_gradients(base.train(), _targets(base, batch, reads), settings.precision)
             optimiser.step()
             optimiser.zero_grad()
@@ -116,7 +116,7 @@ def _epochs(
             speed = len(batch) / (time.monotonic() - began)
             yield TuningStep(step, settings.epochs * steps_per_epoch, round(loss, 5), round(speed, 2))
             is_over = step == (epoch + 1) * steps_per_epoch
-            # An epoch's last snapshot comes after its validation, which a resumed training would skip.
+            # An epoch's last snapshot is saved after its validation, which a resumed training would otherwise skip.
             if not is_over and (stop.is_set() or time.monotonic() - saved > snapshot_seconds):
                 save_snapshot(folder, parameters, optimiser, step, best_loss)
                 saved = time.monotonic()
@@ -126,7 +126,7 @@ def _epochs(
         validated = _validation_loss(base, batches_by_length(validation, size, seed=None, reads=reads), reads)
         is_best = is_last if validated is None else validated < best_loss
         if is_best:
-            base.save(folder)  # killed in the middle, the last snapshot leads here again
+            base.save(folder)  # if killed meanwhile, resuming from the last snapshot repeats this
         if validated is not None:
             best_loss = min(validated, best_loss)
         save_snapshot(folder, parameters, optimiser, step, best_loss)
@@ -172,9 +172,9 @@ def _targets(base: BaseLM, batch: Sequence[QAExample], reads: bool) -> Targets:
 def batches_by_length(
     examples: Sequence[QAExample], size: int, *, seed: int | None, reads: bool
 ) -> list[list[QAExample]]:
-    """Examples in batches of alike lengths, all but one of them full; shuffled by a seed, or all sorted without one."""
+    """Batches of examples of similar length, all but one of them full; shuffled by a seed, or sorted without one."""
 
-    def length(example: QAExample) -> int:  # otherwise questions about one document would make batches of their own
+    def length(example: QAExample) -> int:  # counting documents that are not read would batch questions on the same one
         return len(example.question) + (len(example.text) if reads else 0)
 
     order = [*examples]

@@ -1,1 +1,1 @@
-"""Long work as other processes see it: the logs of its events, the folder of a run, the lock of whoever is at work."""
+"""Long-running work as other processes see it: event logs, run folders and locks."""

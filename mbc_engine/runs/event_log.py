@@ -1,7 +1,7 @@
-"""Events kept as JSON Lines, and read back while they are still being written, by another process if need be.
+"""Events stored as JSON Lines, which can be read while they are still being written, even by another process.
 
 A line is one object: the event's name under `event`, the seconds since the epoch under `time`, and its fields. Locks
-tell other processes that someone is at work; the system lifts them when the process ends, however.
+tell other processes that work is in progress; the system releases them however the process ends.
 """
 
 import json
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from filelock import FileLock
     from pydantic import TypeAdapter
 
-# Seconds since the epoch that still are a date everywhere.
+# The largest number of seconds since the epoch that is a valid date on all platforms.
 _END_OF_TIME: Final = 1e11
 # When an event was logged, in seconds since the epoch, and the event.
 Stamped: TypeAlias = tuple[float, Event]
@@ -54,7 +54,7 @@ class EventLog:
 
 
 def read_events(path: Path) -> Iterator[Event]:
-    """The events of a log in order, but for a half-written last line. Raises DataError if a line is no event."""
+    """The events of a log in order, except a half-written last line. Raises DataError if a line is not an event."""
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             if not line.endswith(b"\n"):
@@ -67,30 +67,30 @@ def read_events(path: Path) -> Iterator[Event]:
 
 @dataclass(frozen=True)
 class Followed:
-    """What was appended to a log since the last look, or all of it if `is_anew`: the log was cut back or replaced."""
+    """What was appended to a log since the last poll, or all of it if `is_anew`: the log was truncated or replaced."""
 
     events: list[Stamped]
     is_anew: bool = False
-    has_more: bool = False  # there are further lines already
+    has_more: bool = False  # further lines are already there
 
 
 _NOTHING = Followed([])
 
 
 class EventFollower:
-    """Reads what is appended to a log, which need not be there yet; lines that are no event are skipped.
+    """Reads what is appended to a log, which need not exist yet; lines that are not events are skipped.
 
-    Of several events in a row of the kind that it `skims`, the last alone is read, twenty times as fast.
+    Of consecutive events of the kind it `skims`, only the last is parsed, which is twenty times as fast.
     """
 
     def __init__(self, path: Path, skims: type[Event] | None = None) -> None:
         self._path = path
         self._skimmed = f'"event": "{skims.__name__}"'.encode() if skims else None
-        self._idle: tuple[int, int, int] | None = None  # the file as it was when all of it had been read
+        self._idle: tuple[int, int, int] | None = None  # the file's status when it was last read to the end
         self._position, self._last = 0, b""  # where reading ended, and the line before it
 
     def poll(self, most: int | None = None) -> Followed:
-        """What has happened since the last poll, `most` lines at most; if nothing, that costs one `stat`."""
+        """What has happened since the last poll, in at most `most` lines; if nothing, this costs one `stat`."""
         try:
             if self._idle == _looks(self._path.stat()):
                 return _NOTHING
@@ -109,7 +109,7 @@ class EventFollower:
         return Followed(events, is_anew, has_more)
 
     def _seek(self, file: BinaryIO) -> bool:
-        # A resumed training cuts its log back, and it may have grown past this place again since.
+        # A resumed training truncates its log, which may have grown past this position again.
         file.seek(self._position - len(self._last))
         is_anew = file.read(len(self._last)) != self._last
         if is_anew:
@@ -142,7 +142,7 @@ def _looks(status: os.stat_result) -> tuple[int, int, int]:
 
 
 def parse_line(line: bytes) -> Stamped:
-    """The event on a line; fields it does not have are ignored. Raises ValueError if it is none."""
+    """The event on a line, with its time; unknown fields are ignored. Raises ValueError if it is not an event."""
     from pydantic_core import from_json
 
     try:
@@ -162,19 +162,19 @@ def _validator(kind: str) -> "TypeAdapter[Event]":
     return TypeAdapter(Event.kinds[kind])
 
 
-# Whoever looks at a lock holds it for an instant; whoever wants it waits that out, and many times over.
+# Seconds to wait for a lock: checking one holds it for an instant, far less than this.
 _PATIENCE: Final = 1.0
 
 
 def work_lock(path: Path) -> "FileLock":
-    """A lock to hold while at work. If another process is, acquiring it raises `filelock.Timeout`."""
+    """A lock to hold while working. Acquiring it raises `filelock.Timeout` if another process holds it."""
     from filelock import FileLock
 
     return FileLock(path, timeout=_PATIENCE)
 
 
 def is_held(path: Path) -> bool:
-    """Whether someone is at work."""
+    """Whether a process holds the lock."""
     from filelock import FileLock, Timeout
 
     try:
@@ -184,5 +184,5 @@ def is_held(path: Path) -> bool:
             return False
     except Timeout:
         return True
-    except OSError:  # a folder that belongs to others
+    except OSError:  # another user's folder
         return False

@@ -1,6 +1,6 @@
 """Ingests into one bank: the log of their events, and the history read from it.
 
-The log keeps the last ingest whole; of those before it, how the bank was in the end.
+The log keeps the last ingest in full; of earlier ones, only the final state of the bank.
 """
 
 from collections import deque
@@ -18,24 +18,24 @@ from mbc_engine.runs.event_log import EventLog, Stamped, is_held, parse_line, wo
 _ENDS: Final = 10_000
 _SKIPPED: Final = 1000
 _SOURCES: Final = 200
-# Reports, two a second at most, that say how fast an ingest is now.
+# Reports, at most two a second, that the current rate is computed from.
 _RECENT: Final = 20
 _PACE: Final = 600
 
 
 def recorded(events: Iterable[Event], path: Path) -> Iterator[Event]:
-    """Pass the events of ingests on and keep them in a log.
+    """Pass on the events of ingests and record them in a log.
 
-    The first ingest can be followed as it goes; a further one, of a watch, is kept once it has changed something. An
-    ingest that begins while another process records one, or whose log cannot be written, leaves nothing.
+    The first ingest is recorded as it runs; a further one, of a watch, once it has changed something. An ingest that
+    begins while another process records one, or whose log cannot be written, is not recorded.
     """
     log: EventLog | None = None
     waiting: list[Event] = []
     ingests, is_kept = 0, True
-    with ExitStack() as opened:  # the log and its lock, as long as an ingest goes on
+    with ExitStack() as opened:  # the log and its lock, while an ingest runs
         for event in events:
             if isinstance(event, IngestStarted):
-                opened.close()  # after one that was broken off
+                opened.close()  # after an interrupted one
                 log, waiting = None, []
                 ingests, is_kept = ingests + 1, False
             if isinstance(event, TextsRecoded) and log is None:  # of a watch, while nothing changes
@@ -65,16 +65,16 @@ def _written(log: EventLog | None, events: Iterable[Event], opened: ExitStack) -
 
 
 def is_recorded(path: Path) -> bool:
-    """Whether an ingest is at work that keeps its events in this log."""
+    """Whether a running ingest is recorded in this log."""
     return is_held(path.with_suffix(".lock"))
 
 
 def _open(path: Path, opened: ExitStack) -> EventLog | None:
-    """Take the log, reduced to the ends of earlier ingests, if that can be had; `opened` gives it back."""
+    """Open the log, reduced to the ends of earlier ingests, or return None if that fails; `opened` closes it."""
     with suppress(OSError, Timeout), ExitStack() as opening:
         make_private_folder(path.parent)
         opening.enter_context(work_lock(path.with_suffix(".lock")))
-        path.touch(PRIVATE_FILE)  # it names what was skipped
+        path.touch(PRIVATE_FILE)  # it names skipped files
         with path.open("rb") as file:
             ends = deque((line for line in file if _is_end(line)), maxlen=_ENDS)
         with atomic_write(path) as file:
@@ -97,31 +97,31 @@ def _changes_the_bank(event: Event) -> bool:
 
 def _is_end(line: bytes) -> bool:
     try:
-        # Most lines are not, which is seen without taking them apart.
+        # Most lines can be ruled out without parsing them.
         return b'"IngestFinished"' in line and isinstance(parse_line(line)[1], IngestFinished)
     except ValueError:
         return False
 
 
-# What an ingest is at. Its events cannot tell that it was interrupted, see `is_recorded`.
+# Events do not show that an ingest was interrupted; see `is_recorded`.
 IngestState: TypeAlias = Literal["running", "finished", "stopped", "interrupted"]
 
 
 class IngestHistory:
-    """Folds the events of ingests into one bank, in their order; times are in seconds since the epoch."""
+    """Folds the events of one bank's ingests, in order; times are in seconds since the epoch."""
 
     def __init__(self) -> None:
-        self.state: IngestState | None = None  # of the present or last ingest
+        self.state: IngestState | None = None  # of the current or last ingest
         self.growth: list[tuple[float, IngestFinished]] = []
         self.started: IngestStarted | None = None
         self.began: float | None = None
         self.reported: DocumentsIngested | None = None
-        self.recoded: TextsRecoded | None = None  # once the present ingest is recoding texts
+        self.recoded: TextsRecoded | None = None  # once the current ingest is recoding texts
         self.finished: IngestFinished | None = None
         self.skipped: deque[FileSkipped] = deque(maxlen=_SKIPPED)  # the last of `skips` files or rows
         self.skips = 0
-        self.sources: deque[str] = deque(maxlen=_SOURCES)  # of the documents last dealt with, the newest last
-        # `rate` as it was after reports of the last few minutes, by the seconds since the ingest began.
+        self.sources: deque[str] = deque(maxlen=_SOURCES)  # of the latest documents, newest last
+        # `rate` after each report of the last few minutes, by the seconds since the ingest began.
         self.pace: deque[tuple[float, float]] = deque(maxlen=_PACE)
         self.last_time: float | None = None
         self._reports: deque[DocumentsIngested] = deque(maxlen=_RECENT + 1)
@@ -168,7 +168,7 @@ class IngestHistory:
 
     @property
     def seconds_left(self) -> float | None:
-        """How long the rest will take at the late pace; None as long as that is unknown, as of a stream's."""
+        """How long the rest will take at the recent rate; None if that is unknown, as for a stream."""
         if self.state == "running" and (own := self.recoded):
             return own.seconds * (own.chunks - own.done) / own.done if own.done else None
         if self.started is None or not self.started.size or len(self._reports) < 2:

@@ -1,7 +1,7 @@
-"""A training run's folder, its history as the events tell it, and a run followed from another process.
+"""A training run's folder, its history built from events, and a run followed from another process.
 
-The training at work holds `lock` and writes `usage.safetensors`; whoever watches writes `request`, which the training
-looks at between two steps.
+The running training holds `lock` and writes `usage.safetensors`; other processes write `request`, which it checks
+between steps.
 """
 
 from array import array
@@ -30,17 +30,17 @@ LOCK = "lock"
 TRACKED = "tracked"
 _REQUEST = "request"
 _USAGE = "usage.safetensors"
-# What of a step makes a curve.
+# The fields of a step that have curves.
 CURVES: Final = tuple(field.name for field in fields(events.TrainStep) if field.name != "step")
-# Steps that say how fast a training is now.
+# Steps that the current speed is computed from.
 _RECENT: Final = 50
 Request: TypeAlias = Literal["pause", "stop"]
-# Its events cannot tell that a training was interrupted, see `RunHistory.state_beside`.
+# Events do not show that a training was interrupted; see `RunHistory.state_beside`.
 RunState: TypeAlias = Literal["preparing", "training", "paused", "stopped", "finished", "interrupted"]
 
 
 def make_request(run: Path, request: Request | None) -> None:
-    """Ask the training at work for something in place of what was asked before; None ends a pause."""
+    """Send a request to the running training, replacing any earlier one; None ends a pause."""
     if request is None:
         (run / _REQUEST).unlink(missing_ok=True)
         return
@@ -49,7 +49,7 @@ def make_request(run: Path, request: Request | None) -> None:
 
 
 def request_in(run: Path) -> Request | None:
-    """What is asked of the training at work."""
+    """The request to the running training, if there is one."""
     try:
         request = (run / _REQUEST).read_bytes().strip()
     except OSError:
@@ -58,20 +58,20 @@ def request_in(run: Path) -> Request | None:
 
 
 def is_at_work(run: Path) -> bool:
-    """Whether a training is at work in the folder, in any process."""
+    """Whether a training is running in the folder, in any process."""
     return is_held(run / LOCK)
 
 
 def write_usage(run: Path, usage: "NDArray[np.float32]", step: int) -> None:
-    """Show the codes' usage [levels, positions, num_codes] after `step` steps to whoever watches."""
+    """Publish the codes' usage [levels, positions, num_codes] after `step` steps for other processes."""
     from safetensors.numpy import save
 
-    with suppress(OSError), atomic_write(run / _USAGE) as file:  # training does not end because nobody can watch
+    with suppress(OSError), atomic_write(run / _USAGE) as file:  # training goes on if this fails
         file.write(save({"usage": usage}, {"step": str(step)}))
 
 
 def read_usage(run: Path) -> "NDArray[np.float32] | None":
-    """The codes' usage [levels, positions, num_codes] of late; None while there is none."""
+    """The latest published usage of codes [levels, positions, num_codes]; None if there is none."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
@@ -83,7 +83,7 @@ def read_usage(run: Path) -> "NDArray[np.float32] | None":
 
 
 def runs_in(folder: Path) -> list[Path]:
-    """The runs that lie in a folder, the one changed last first."""
+    """The runs in a folder, most recently changed first."""
     changed = {}
     with suppress(OSError):
         for run in folder.iterdir():
@@ -93,15 +93,15 @@ def runs_in(folder: Path) -> list[Path]:
 
 
 class RunHistory:
-    """Folds the events of one training, in their order."""
+    """Folds the events of one training, in order."""
 
     def __init__(self) -> None:
         self.state: RunState = "preparing"
-        self.started: events.TrainStarted | None = None  # or resumed last
-        self.cached: events.Progressed | None = None  # texts that are read before it begins
+        self.started: events.TrainStarted | None = None  # or last resumed
+        self.cached: events.Progressed | None = None  # reading texts before training begins
         self.latest: events.TrainStep | None = None
         self.validations: list[events.Validated] = []
-        self.best: events.Validated | None = None  # whose model is the run's
+        self.best: events.Validated | None = None  # its model is the run's result
         self.resets: list[int] = []  # steps in which dead codes were reset
         self.codes_reset = 0
         self.quantised: events.QuantisationStarted | None = None
@@ -115,7 +115,7 @@ class RunHistory:
         for time, event in stamped:
             self.last_time = time
             match event:
-                case events.TrainStep():  # as nearly all are
+                case events.TrainStep():  # first, as nearly all events are steps
                     self._add_step(time, event)
                 case events.Progressed():
                     self.cached = event
@@ -146,7 +146,7 @@ class RunHistory:
             self.codes_reset += step.reset_codes
 
     def state_beside(self, is_at_work: bool) -> RunState:
-        """What the training is at, given whether anyone is at work on it: interrupted if not, and it has no end."""
+        """The training's state, given whether a process is running it: interrupted if not and it has not ended."""
         return self.state if is_at_work or self.state in ("stopped", "finished") else "interrupted"
 
     @property
@@ -164,17 +164,17 @@ class RunHistory:
 
     @property
     def seconds_left(self) -> float | None:
-        """How long the steps that are left will take, at the pace of the last ones, validations aside; None if unknown."""
+        """How long the remaining steps will take at the recent speed, validations aside; None if unknown."""
         if self.state == "finished":
             return 0.0
-        # The median: between some steps lies a validation, a snapshot, a pause or a whole night.
+        # The median, as some steps are followed by a validation, a snapshot or a pause.
         paces = [later - earlier for earlier, later in pairwise(self._times[-_RECENT - 1 :])]
         return (self.total_steps - self.step) * median(paces) if paces else None
 
     def series(self, field: str, points: int) -> "tuple[NDArray[np.float64], NDArray[np.float64]]":
         """The curve of one of `CURVES`: steps and values, both [at most `points`]; a missing value is NaN.
 
-        If there are more steps, neighbours are put together, and each point is the mean of those that have a value.
+        If there are more steps, neighbours are merged, and each point is the mean of those that have a value.
         """
         import numpy as np
 
@@ -191,7 +191,7 @@ class RunHistory:
 
 
 class FollowedRun:
-    """A run and its history, as far as it was read; without curves that has the last step alone."""
+    """A run and its history as read so far; without curves it has only the last step."""
 
     def __init__(self, folder: Path, *, has_curves: bool = True) -> None:
         self.folder = folder
@@ -199,7 +199,7 @@ class FollowedRun:
         self._follower = EventFollower(folder / EVENTS, skims=None if has_curves else events.TrainStep)
 
     def update(self, most: int | None = None) -> Followed:
-        """Read on in the log, at most so many events; the history is another object if the log began anew."""
+        """Read at most `most` further lines of the log; the history is a new object if the log started anew."""
         followed = self._follower.poll(most)
         if followed.is_anew:
             self.history = RunHistory()
@@ -208,5 +208,5 @@ class FollowedRun:
 
     @property
     def state(self) -> RunState:
-        """What the training is at now: interrupted if it did not come to an end and nobody is at work on it."""
+        """The training's current state: interrupted if it has not ended and no process is running it."""
         return self.history.state_beside(is_at_work(self.folder))
