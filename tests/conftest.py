@@ -1,6 +1,6 @@
 """Tiny models with fixed weights, made from configs in milliseconds: two base LMs, two kinds of encoder.
 
-What takes torch is imported where it is used: tests of banks and documents need none, and run without it.
+Torch is imported only where it is used: tests of banks and documents run without it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mbc_engine.mini.model import RetrieverReader
     from mbc_engine.paper.mbc import MBC
 
-# How long an example takes is the machine's affair.
+# How long an example takes depends on the machine.
 hypothesis.settings.register_profile("quick", deadline=None, max_examples=40)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=200)
 hypothesis.settings.load_profile("quick")
@@ -229,7 +229,7 @@ def tiny_t5(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @dataclass(frozen=True)
 class TinyModels:
-    """Where the tiny pretrained models lie, by family and by kind of encoder."""
+    """Folders of the tiny pretrained models, by family and by kind of encoder."""
 
     bases: dict[str, Path]
     encoders: dict[str, Path]

@@ -1,4 +1,4 @@
-"""A reader that finds the words it is told to, in the place of one that has learnt."""
+"""A reader that finds given words, in place of a trained one."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from mbc_engine.mini.span_reader import Span
 
 
 class Finder:
-    """Finds one of some words in each passage that has one, the first with the largest margin; notes what it read.
+    """Finds one of some words in each passage that has one, the first with the largest margin; records what it read.
 
     The first character of a passage without any is a span as well, but no answer.
     """

@@ -1,4 +1,4 @@
-"""What tests need that an installation may lack, what they share because it takes long to make, and how long they wait."""
+"""Optional packages that tests need, files they share because these take long to make, and how long they wait."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-# Seconds to wait for another process or thread: on no machine does one take as long, unless it hangs.
+# Seconds to wait for another process or thread: more than any takes unless it hangs.
 PATIENCE = 600.0
 
 embedded_encoder = pytest.mark.skipif(
@@ -23,7 +23,7 @@ _UNPACKED = platformdirs.user_cache_path("mbc") / "models"
 
 
 def share_language_model(cache: Path) -> None:
-    """Let a test's own cache folder have the language model as unpacked in the user's: 270 MB, some seconds."""
+    """Link the user's unpacked language model into a test's cache folder: 270 MB that take seconds to unpack."""
     _UNPACKED.mkdir(parents=True, exist_ok=True)
     (cache / "mbc").mkdir(parents=True)
     (cache / "mbc" / "models").symlink_to(_UNPACKED)

@@ -1,4 +1,4 @@
-"""What the page on the architecture names is there, and its map has every module in the order of the layers."""
+"""Everything the page on the architecture names exists, and its map has every module in the order of the layers."""
 
 import ast
 import re
@@ -25,7 +25,7 @@ def homes(path: str) -> list[Path]:
 
 @cache
 def names(module: Path) -> set[str]:
-    """What a module gives a name at its top, and its classes in themselves (`Class.method`)."""
+    """The top-level names of a module, and those in its classes (`Class.method`)."""
     return set(_named(ast.parse(module.read_text(encoding="utf-8"))))
 
 
@@ -46,9 +46,9 @@ def mapped() -> dict[str, list[str]]:
     """What the map has in each folder at the root, in order."""
     found: dict[str, list[str]] = {}
     for line in next(block.text for block in blocks(NAME) if block.language == "tree").splitlines():
-        there = re.match(r" *((?:[\w/]+(?:/|\.py),? +)+)", line)
-        assert there, line
-        inner = there[1].replace(",", "").split()
+        match = re.match(r" *((?:[\w/]+(?:/|\.py),? +)+)", line)
+        assert match, line
+        inner = match[1].replace(",", "").split()
         if line.startswith(" "):
             found[[*found][-1]] += inner
         else:
@@ -94,7 +94,7 @@ def test_the_map_has_every_folder(package: str) -> None:
 
 def test_the_map_has_every_module_of_the_engine_in_the_order_of_the_layers() -> None:
     heights = {name: height for height, layer in enumerate(layers()) for name in layer}
-    there = [path.removesuffix("/").removesuffix(".py") for path in mapped()["mbc_engine/"]]
-    modules = [name for name in there if name in heights]
+    names_on_map = [path.removesuffix("/").removesuffix(".py") for path in mapped()["mbc_engine/"]]
+    modules = [name for name in names_on_map if name in heights]
     assert sorted(modules) == sorted(heights)
     assert modules == sorted(modules, key=heights.__getitem__)

@@ -1,4 +1,4 @@
-"""A file is there as it was, or complete."""
+"""A file is either as it was, or complete."""
 
 import os
 from collections.abc import Iterator
@@ -54,8 +54,8 @@ def test_a_new_file_is_readable_as_the_umask_says_or_private(tmp_path: Path, uma
     for is_private in (False, True):
         with atomic_write(tmp_path / f"{is_private}", is_private=is_private) as file:
             file.write(b"after")
-            (beside,) = tmp_path.glob("*.partial")
-            assert mode_of(beside) == (0o600 if is_private else 0o666 & ~umask)
+            (partial,) = tmp_path.glob("*.partial")
+            assert mode_of(partial) == (0o600 if is_private else 0o666 & ~umask)
     assert mode_of(tmp_path / "False") == 0o666 & ~umask
     assert mode_of(tmp_path / "True") == 0o600
 
@@ -68,8 +68,8 @@ def test_a_replaced_file_keeps_its_permissions(tmp_path: Path, umask: int, mode:
     path.chmod(mode)
     with atomic_write(path, is_private=is_private) as file:
         file.write(b"after")
-        (beside,) = tmp_path.glob(".*.partial")
-        assert not mode_of(beside) & ~mode
+        (partial,) = tmp_path.glob(".*.partial")
+        assert not mode_of(partial) & ~mode
     assert mode_of(path) == mode
     assert path.read_bytes() == b"after"
 

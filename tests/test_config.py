@@ -1,4 +1,4 @@
-"""Presets, overrides and what is said about wrong ones."""
+"""Presets, overrides, and errors in them."""
 
 from pathlib import Path
 from typing import Any
@@ -139,7 +139,7 @@ def test_the_last_override_of_a_value_wins() -> None:
         ("model.lora.dropout=1.5", "model.lora.dropout"),
     ],
 )
-def test_a_wrong_value_or_name_is_told_by_its_place(override: str, place: str) -> None:
+def test_a_wrong_value_or_name_is_reported_with_its_place(override: str, place: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_config(SMALLEST, "here", [override])
     assert f": {place}: " in f": {caught.value.message}"
@@ -147,14 +147,14 @@ def test_a_wrong_value_or_name_is_told_by_its_place(override: str, place: str) -
 
 
 @pytest.mark.parametrize(
-    ("override", "told"),
+    ("override", "message"),
     [
         ("model.read=routed", "the routed read needs model.routing = true"),
         ("model.codebook.levels=2", "need read = 'hierarchical' or 'routed'"),
     ],
 )
-def test_a_read_that_does_not_fit_the_model_is_refused(override: str, told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
+def test_a_read_that_does_not_fit_the_model_is_refused(override: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         parse_config(SMALLEST, "here", [override])
 
 
@@ -169,12 +169,12 @@ def test_a_value_is_not_a_section() -> None:
         parse_config(SMALLEST, "here", ["model.base.deeper=1"])
 
 
-def test_a_missing_value_is_told_by_its_place() -> None:
+def test_a_missing_value_is_reported_with_its_place() -> None:
     with pytest.raises(ConfigError, match=r"model\.questions: .*required"):
         parse_config(SMALLEST.replace("questions", "# questions"), "here")
 
 
-def test_broken_toml_is_told_with_its_origin() -> None:
+def test_broken_toml_is_reported_with_its_origin() -> None:
     with pytest.raises(ConfigError, match=r"own\.toml is not TOML"):
         parse_config("[model", "own.toml")
 

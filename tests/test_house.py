@@ -1,4 +1,4 @@
-"""How large files and functions may become, with the reasons of those that are larger."""
+"""Size limits of files and functions, with reasons for the exceptions."""
 
 import ast
 from pathlib import Path

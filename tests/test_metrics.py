@@ -35,22 +35,22 @@ def official_words(text: str) -> list[str]:
 
 def official_f1(prediction: str, gold: str) -> float:
     """Precision and recall of words taken one by one, as the script for SQuAD 2.0 puts them together."""
-    said, expected = official_words(prediction), official_words(gold)
-    if not said or not expected:
-        return 1.0 if said == expected else 0.0
+    predicted, expected = official_words(prediction), official_words(gold)
+    if not predicted or not expected:
+        return 1.0 if predicted == expected else 0.0
     left, common = list(expected), 0
-    for word in said:
+    for word in predicted:
         if word in left:
             left.remove(word)
             common += 1
     if common == 0:
         return 0.0
-    precision, recall = common / len(said), common / len(expected)
+    precision, recall = common / len(predicted), common / len(expected)
     return 2 * precision * recall / (precision + recall)
 
 
 def official_first_f1(prediction: str, gold: str) -> float:
-    """The script for SQuAD 1.1 gives nothing for nothing."""
+    """The script for SQuAD 1.1 scores an empty prediction 0."""
     return official_f1(prediction, gold) if official_words(prediction) else 0.0
 
 

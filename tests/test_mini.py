@@ -60,10 +60,10 @@ def test_a_folder_of_unseen_stories_is_asked_and_names_its_sources(mini: Retriev
         list(ingest(mini, bank, [folder]))
         assert bank.totals().chunks == 5
         assert bank.sizes().codes == 5 * 24 * 9 // 8
-        recall = Memory(bank, mini)
-        replies = recall.ask(questions, min_confidence=0)
+        memory = Memory(bank, mini)
+        replies = memory.ask(questions, min_confidence=0)
         shutil.rmtree(folder)
-        without_files = recall.ask(questions, min_confidence=0)
+        without_files = memory.ask(questions, min_confidence=0)
     right = sum(
         compare(reply.text or "", [gold]).exact_match for reply, (_, gold, _) in zip(replies, asked, strict=True)
     )
@@ -72,11 +72,11 @@ def test_a_folder_of_unseen_stories_is_asked_and_names_its_sources(mini: Retriev
     assert all(own.sentence for reply in replies for own in reply.sources)
     assert {own.text_from for reply in replies for own in reply.sources} == {"file"}
     assert {own.text_from for reply in without_files for own in reply.sources} == {"bank"}
-    assert list(map(said, replies)) == list(map(said, without_files))
+    assert list(map(without_text_from, replies)) == list(map(without_text_from, without_files))
 
 
-def said(reply: Answer) -> tuple[Any, ...]:
-    """What a reply says, but for where the text came from."""
+def without_text_from(reply: Answer) -> tuple[Any, ...]:
+    """What a reply says, without where the text came from."""
     return reply.text, reply.confidence, [(own.path, own.share, own.sentence, own.passage) for own in reply.sources]
 
 
@@ -100,7 +100,7 @@ def test_answers_are_the_same_each_time(mini: RetrieverReader, tmp_path: Path) -
     (tmp_path / "note.md").write_text("The robotics club of Ashford honoured Maria Lopez on Friday.")
     with open_bank(mini, tmp_path / "bank.mbc") as bank:
         list(ingest(mini, bank, [tmp_path / "note.md"]))
-        recall = Memory(bank, mini)
-        first, second = (recall.ask(["Who was honoured?"], min_confidence=0)[0] for _ in range(2))
+        memory = Memory(bank, mini)
+        first, second = (memory.ask(["Who was honoured?"], min_confidence=0)[0] for _ in range(2))
     assert first.text == "Maria Lopez"
     assert (first.text, first.confidence, first.sources) == (second.text, second.confidence, second.sources)

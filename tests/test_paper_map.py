@@ -1,4 +1,4 @@
-"""What the map of the paper names is there, and its hyper-parameters are those of the presets."""
+"""Everything the map of the paper names exists, and its hyper-parameters are those of the presets."""
 
 import ast
 import re
@@ -63,5 +63,5 @@ def test_hyper_parameters_are_those_of_the_presets(row: tuple[str, ...]) -> None
         assert str(found) == value, preset
 
 
-def test_all_hyper_parameters_are_told() -> None:
+def test_all_hyper_parameters_are_listed() -> None:
     assert len(HYPER_PARAMETERS) == 20

@@ -66,9 +66,11 @@ def test_importing_the_library_imports_no_other() -> None:
         "import json, sys; before = set(sys.modules); import mbc_engine; dir(mbc_engine);"
         "print(json.dumps(sorted({name.split('.')[0] for name in set(sys.modules) - before} - {'mbc_engine'})))"
     )
-    here = {"PYTHONPATH": str(Path(mbc_engine.__file__).parents[1])}
-    told = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, env=here, check=True)
-    assert set(json.loads(told.stdout)) <= sys.stdlib_module_names
+    environment = {"PYTHONPATH": str(Path(mbc_engine.__file__).parents[1])}
+    result = subprocess.run(
+        [sys.executable, "-S", "-c", code], capture_output=True, text=True, env=environment, check=True
+    )
+    assert set(json.loads(result.stdout)) <= sys.stdlib_module_names
 
 
 def test_the_library_says_that_it_is_typed() -> None:

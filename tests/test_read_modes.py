@@ -1,4 +1,4 @@
-"""What the names of reads mean, and what is said about wrong ones."""
+"""What the names of reads mean, and errors in them."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_a_number_is_taken_from_the_least_on(name: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", "best", "routed:", "routed:x", "routed:-1", "routed:²", "routed:02", "routed:" + 5000 * "9"]
 )
-def test_what_is_no_read_is_refused_with_those_there_are(text: str) -> None:
+def test_an_unknown_read_lists_the_known_ones(text: str) -> None:
     with pytest.raises(ConfigError, match="no read") as refused:
         parse_read_mode(text)
     assert refused.value.hint == "Read modes: flat, hierarchical, routed; a number may follow, as in routed:2."

@@ -1,4 +1,4 @@
-"""How long work that is done again and again has to wait."""
+"""How long repeated work has to wait."""
 
 from mbc_engine.machine import SlowDown
 

@@ -1,4 +1,4 @@
-"""A text model for tests: deflate that knows some texts beforehand, in the place of a language model."""
+"""A text model for tests: deflate that knows some texts beforehand, in place of a language model."""
 
 import zlib
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class StandIn:
-    """Encodes what has an `é` or is no Unicode not at all, as a language model may; notes the sizes of its batches."""
+    """Cannot encode texts with an `é` or invalid Unicode, as a language model may; records the sizes of its batches."""
 
     known: str
     fingerprint: str = "5eed" * 4

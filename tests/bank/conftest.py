@@ -1,4 +1,4 @@
-"""Small banks whose every code is known: a document is a number, from which its digest, size and codes follow."""
+"""Small banks with known codes: a document is a number that determines its digest, size and codes."""
 
 import hashlib
 from collections.abc import Iterable, Iterator
@@ -58,7 +58,7 @@ class Made:
         codes: NDArray[np.integer[Any]] | None = None,
         texts: list[Chunk] | None = None,
     ) -> StoredDocument:
-        """The same, to be stored; its codes and texts follow from the content, unless codes are given."""
+        """The same, ready to store; its codes and texts are derived from the content unless given."""
         if codes is None:
             codes, texts = self.codes(content), self.chunks(content) if texts is None else texts
         return StoredDocument.of(self.record(source, content, part, date), codes, texts)
@@ -70,7 +70,7 @@ class Made:
         )
 
     def counts(self, contents: Iterable[int]) -> NDArray[np.int64]:
-        """The counts of a bank of these."""
+        """The code counts of a bank with these contents."""
         return sum((count(self.codes(content), self.shape) for content in contents), np.zeros((2, 3, 5), np.int64))
 
     def all_codes(self, bank: MemoryBank) -> Codes:
@@ -84,7 +84,7 @@ class Made:
         return StandIn("".join(chunks).encode(errors="ignore").decode())
 
     def damages(self, path: Path) -> list[DamageFound]:
-        """All that `verify` finds, having checked what it says last."""
+        """All damage that `verify` finds, after checking its last event."""
         *events, last = verify(path)
         found = [event for event in events if isinstance(event, DamageFound)]
         assert isinstance(last, BankVerified)
@@ -99,7 +99,7 @@ def made() -> Made:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A place that asks for a folder and for quoting."""
+    """A path that needs a new folder and quoting."""
     return tmp_path / "new folder" / "100% mine?#.mbc"
 
 

@@ -1,7 +1,7 @@
 """Processes to be killed, run by path: `python processes.py COMMAND BANK ...`. They load nothing but mbc_engine.bank.
 
-`write` goes through the same history every time, and names each step when it is committed; `watch` reads what stands
-in the bank meanwhile, and ends with an error as soon as something does not fit together.
+`write` goes through the same history every time and prints each step once it is committed; `watch` reads the bank
+meanwhile and fails as soon as anything is inconsistent.
 """
 
 import hashlib
@@ -40,13 +40,13 @@ def item(source: int, content: int) -> StoredDocument:
 
 
 def step(number: int) -> tuple[str, list[StoredDocument]]:
-    """What is done in a step: documents come, change, are read twice, go; now and then the bank is compacted."""
+    """One step: documents are added, changed, read twice or removed; now and then the bank is compacted."""
     items = [item(which % 340, which % 900) for which in range(40 * number, 40 * number + 40)]
     return ("remove", items[:25]) if number % 5 == 3 else ("compact", []) if number % 10 == 9 else ("add", items)
 
 
 def state_after(steps: int, before: dict[str, str]) -> dict[str, str]:
-    """Source and digest of all that a bank holds after some steps."""
+    """Source and digest of every document in a bank after some steps."""
     state = dict(before)
     for number in range(steps):
         kind, items = step(number)
@@ -80,7 +80,7 @@ def write(path: Path) -> None:
 
 
 def state_of(bank: MemoryBank) -> dict[str, str]:
-    """Source and digest of all that a bank holds, having checked that everything in it fits together."""
+    """Source and digest of every document in a bank, after checking that it is consistent."""
     with bank.snapshot():
         totals, counts = bank.totals(), bank.counts()
         codes = np.concatenate([np.zeros((0, 12, 1), np.uint16), *[codes for codes, _ in bank.blocks()]])
@@ -98,16 +98,16 @@ def state_of(bank: MemoryBank) -> dict[str, str]:
 
 
 def watch(path: Path) -> None:
-    """Checks snapshots of a bank, opened once and opened anew, until it is told to end."""
+    """Checks snapshots of a bank, both held open and freshly opened, until SIGTERM."""
     ended: list[int] = []
     signal.signal(signal.SIGTERM, lambda *_: ended.append(1))
-    with MemoryBank.open(path, read_only=True) as held:
+    with MemoryBank.open(path, read_only=True) as bank:
         seen = 0
         say("watching")
         while not ended:
-            state_of(held)
-            with MemoryBank.open(path, read_only=True) as anew:
-                state_of(anew)
+            state_of(bank)
+            with MemoryBank.open(path, read_only=True) as reopened:
+                state_of(reopened)
             seen += 2
     say(seen)
 
@@ -134,7 +134,7 @@ def large(path: Path, documents: str) -> None:
 
 
 def fill(path: Path, limit: str) -> None:
-    """Adds until there is no room: no file may grow beyond `limit` bytes, if that is not 0."""
+    """Adds documents until the disk is full or a file reaches `limit` bytes, if that is not 0."""
     if int(limit):
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
     try:

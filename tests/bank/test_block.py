@@ -45,7 +45,7 @@ def as_list(block: Block) -> list[tuple[bytes, int, int | None, tuple[Origin, ..
 
 
 def read(block: Block, header: BankHeader) -> Block:
-    """What was written, read again."""
+    """Read back what was written."""
     row = block.row()
     return read_block(row, header, unpack(pack(block.known_codes, header.shape), header.shape, row.chunks))
 

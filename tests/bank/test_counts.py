@@ -1,4 +1,4 @@
-"""Counts per book, against the loop they stand for."""
+"""Counts per codebook, against the obvious loop."""
 
 import math
 

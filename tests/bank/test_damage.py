@@ -1,4 +1,4 @@
-"""Nothing is answered from damaged parts of a bank: whatever reads them says so, without anybody having verified it."""
+"""Damaged parts of a bank are never used: reading them is an error, even if nobody has run `verify`."""
 
 import sqlite3
 import zlib
@@ -14,7 +14,7 @@ from mbc_engine.bank.block import Row
 from mbc_engine.errors import BankError
 
 TABLES = np.ones((1, 3, 2, 5), np.float32)
-# What of a bank a reader looks at first, and the parts that it must then find damaged.
+# What a reader looks at first, and the parts that it must then report as damaged.
 READS: dict[str, Callable[[MemoryBank], object]] = {
     "scan": lambda bank: list(bank.scan(TABLES)),
     "blocks": lambda bank: list(bank.blocks()),

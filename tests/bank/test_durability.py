@@ -1,4 +1,4 @@
-"""Processes killed, disks filled, power cut: what was reported as done is there, and the bank is whole."""
+"""Killed processes, full disks, power cuts: what was reported as done survives, and the bank stays intact."""
 
 import os
 import random
@@ -22,7 +22,7 @@ from mbc_engine.bank import MemoryBank
 from mbc_engine.errors import BankError
 
 PROGRAM = Path(__file__).with_name("processes.py")
-told = SimpleNamespace(**runpy.run_path(str(PROGRAM)))
+processes = SimpleNamespace(**runpy.run_path(str(PROGRAM)))
 
 
 def start(*arguments: object) -> subprocess.Popen[str]:
@@ -30,14 +30,14 @@ def start(*arguments: object) -> subprocess.Popen[str]:
 
 
 def run(*arguments: object) -> list[str]:
-    """The lines of a process that ends by itself."""
+    """Run a process to its end and return the lines it prints."""
     done = subprocess.run([sys.executable, str(PROGRAM), *map(str, arguments)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
 
 def killed_after(process: subprocess.Popen[str], lines: int, seconds: float) -> list[str]:
-    """All lines of a process that is killed some time after so many."""
+    """Kill a process some time after this many lines and return all that it printed."""
     with process:
         assert process.stdout
         first = [process.stdout.readline().strip() for _ in range(lines)]
@@ -48,12 +48,12 @@ def killed_after(process: subprocess.Popen[str], lines: int, seconds: float) -> 
 
 def state(path: Path) -> dict[str, str]:
     with MemoryBank.open(path) as bank:
-        return told.state_of(bank)
+        return processes.state_of(bank)
 
 
 @contextmanager
 def watched(path: Path) -> Iterator[None]:
-    """Another process reads the bank all the while."""
+    """Have another process read the bank meanwhile."""
     with start("watch", path) as watcher:
         assert watcher.stdout
         assert watcher.stdout.readline() == "watching\n"
@@ -74,17 +74,17 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_a_killed_writer_leaves_what_it_reported_and_nothing_half_done(made: Any, path: Path, rounds: Any) -> None:
-    chance = random.Random(1)
-    told.open_bank(path).close()
+    rng = random.Random(1)
+    processes.open_bank(path).close()
     before: dict[str, str] = {}
     kills = between = 0
     with watched(path):
         for _ in range(rounds(full=200, reduced=6)):
-            lines = chance.randrange(1, told.STEPS)
-            reported = len(killed_after(start("write", path), lines, chance.random() * 0.03))
-            kills += reported < told.STEPS
+            lines = rng.randrange(1, processes.STEPS)
+            reported = len(killed_after(start("write", path), lines, rng.random() * 0.03))
+            kills += reported < processes.STEPS
             found = state(path)
-            steps = [steps for steps in (reported, reported + 1) if found == told.state_after(steps, before)]
+            steps = [steps for steps in (reported, reported + 1) if found == processes.state_after(steps, before)]
             assert steps, f"neither {reported} nor {reported + 1} steps"
             between += steps[0] == reported + 1
             assert made.damages(path) == []
@@ -92,26 +92,26 @@ def test_a_killed_writer_leaves_what_it_reported_and_nothing_half_done(made: Any
         run("write", path)
     print(f"{kills} writers killed, {between} of them between a commit and its report")
     run("write", path.with_name("serial.mbc"))
-    assert state(path) == told.state_after(told.STEPS, before)
+    assert state(path) == processes.state_after(processes.STEPS, before)
     serial = path.with_name("serial.mbc")
     run("write", path)
-    assert state(serial) == told.state_after(told.STEPS, {})
+    assert state(serial) == processes.state_after(processes.STEPS, {})
     leftover = [(source, "") for source in state(path).keys() - state(serial).keys()]
     with MemoryBank.open(path) as bank:
-        bank.remove(leftover)  # of steps that an earlier run had come further with
-    assert told.lines(path) == told.lines(serial)
+        bank.remove(leftover)  # left by an earlier run that got further
+    assert processes.lines(path) == processes.lines(serial)
 
 
 @pytest.mark.slow
 def test_a_killed_creation_leaves_a_bank_or_none(made: Any, path: Path, rounds: Any) -> None:
-    chance = random.Random(2)
+    rng = random.Random(2)
     for _ in range(rounds(full=60, reduced=5)):
-        killed_after(start("large", path, 1), 0, 0.1 + chance.random() * 0.1)
+        killed_after(start("large", path, 1), 0, 0.1 + rng.random() * 0.1)
         try:
-            assert state(path) in ({}, told.state_after(0, {"/folder/0": told.item(0, 0).digest[:32]}))
+            assert state(path) in ({}, processes.state_after(0, {"/folder/0": processes.item(0, 0).digest[:32]}))
         except BankError as error:
             assert "No bank at" in str(error), error
-            told.open_bank(path).close()
+            processes.open_bank(path).close()
         assert made.damages(path) == []
         for file in path.parent.iterdir():
             file.unlink()
@@ -119,9 +119,9 @@ def test_a_killed_creation_leaves_a_bank_or_none(made: Any, path: Path, rounds: 
 
 def test_a_creation_stopped_while_its_file_was_written_is_undone(path: Path, tmp_path: Path) -> None:
     whole, half = tmp_path / "whole.mbc", tmp_path / "half.mbc"
-    told.open_bank(whole).close()
+    processes.open_bank(whole).close()
     with closing(sqlite3.connect(whole)) as connection:
-        connection.execute("PRAGMA journal_mode = DELETE")  # as it is until the first transaction is over
+        connection.execute("PRAGMA journal_mode = DELETE")  # the mode until the first transaction ends
     with closing(sqlite3.connect(half, isolation_level=None)) as connection:
         connection.execute("PRAGMA cache_size = 1")
         connection.execute("BEGIN")
@@ -129,7 +129,7 @@ def test_a_creation_stopped_while_its_file_was_written_is_undone(path: Path, tmp
         connection.execute("INSERT INTO t VALUES (zeroblob(1000000))")  # more than is kept in memory
         journal = half.with_name("half.mbc-journal").read_bytes()
     assert journal
-    # The pages are there, and so is the journal, which says that there was no page before.
+    # The pages are written, and the journal says that the file was empty before.
     for read_only in (True, False):
         path.write_bytes(whole.read_bytes())
         path.with_name("bank.mbc-journal").write_bytes(journal)
@@ -137,42 +137,42 @@ def test_a_creation_stopped_while_its_file_was_written_is_undone(path: Path, tmp
             MemoryBank.open(path, read_only=read_only)
     path.write_bytes(whole.read_bytes())
     path.with_name("bank.mbc-journal").write_bytes(journal)
-    told.open_bank(path).close()
+    processes.open_bank(path).close()
     assert state(path) == {}
 
 
 @pytest.mark.slow
 def test_a_killed_compaction_changes_nothing(made: Any, path: Path, tmp_path: Path, rounds: Any) -> None:
-    chance = random.Random(3)
+    rng = random.Random(3)
     run("compact", path)
-    expected = told.lines(path)
+    expected = processes.lines(path)
     reached = 0
     for _ in range(rounds(full=100, reduced=4)):
         for file in tmp_path.iterdir():
             file.unlink()
-        lines = killed_after(start("compact", path), 1, chance.random() * 0.03)
+        lines = killed_after(start("compact", path), 1, rng.random() * 0.03)
         reached += lines[-1] == "compacting"
         assert made.damages(path) == []
-        assert told.lines(path) == expected
+        assert processes.lines(path) == expected
     print(f"{reached} killed in compact")
     with MemoryBank.open(path) as bank:
         bank.compact()
-    assert told.lines(path) == expected
+    assert processes.lines(path) == expected
     assert made.damages(path) == []
 
 
 @pytest.mark.slow
 def test_a_killed_replacement_leaves_the_old_or_the_new(made: Any, path: Path, rounds: Any) -> None:
-    chance = random.Random(4)
+    rng = random.Random(4)
     old, new = path.with_name("old.mbc"), path.with_name("new.mbc")
     run("large", old, 2000)
     run("large", new, 3000)
-    either = {told.lines(old): 0, told.lines(new): 0}
+    either = {processes.lines(old): 0, processes.lines(new): 0}
     for _ in range(rounds(full=100, reduced=4)):
         shutil.copy(old, path)
-        with watched(path) if chance.random() < 0.1 else nothing():
-            killed_after(start("replace", path, new), 1, chance.random() * 0.02)
-        found = told.lines(path)
+        with watched(path) if rng.random() < 0.1 else nothing():
+            killed_after(start("replace", path, new), 1, rng.random() * 0.02)
+        found = processes.lines(path)
         assert found in either
         either[found] += 1
         assert made.damages(path) == []
@@ -187,20 +187,20 @@ def nothing() -> Iterator[None]:
 
 
 def test_a_power_cut_loses_whole_changes_only(made: Any, path: Path, tmp_path: Path, rounds: Any) -> None:
-    """What is left of the log is anything from its start: cut off anywhere, or overwritten from some place on."""
-    chance = random.Random(5)
+    """Any part of the log from its start may be left: cut off anywhere, or overwritten from some point on."""
+    rng = random.Random(5)
     states = [{}]
-    with told.open_bank(path) as bank:
+    with processes.open_bank(path) as bank:
         for number in range(12):
-            kind, items = told.step(number)
+            kind, items = processes.step(number)
             bank.put(items) if kind == "add" else bank.remove([document.origin[:2] for document in items])
-            states.append(told.state_of(bank))
+            states.append(processes.state_of(bank))
         file, log = path.read_bytes(), path.with_name(path.name + "-wal").read_bytes()
     after = tmp_path / "after.mbc"
     found = []
     for _ in range(rounds(full=300, reduced=25)):
-        cut = chance.randrange(len(log) + 1)
-        rest = chance.choice([b"", bytes(len(log) - cut), random.Random(6).randbytes(len(log) - cut)])
+        cut = rng.randrange(len(log) + 1)
+        rest = rng.choice([b"", bytes(len(log) - cut), random.Random(6).randbytes(len(log) - cut)])
         after.write_bytes(file)
         after.with_name("after.mbc-wal").write_bytes(log[:cut] + rest)
         found.append(states.index(state(after)))
@@ -221,8 +221,8 @@ def small_disk(folder: Path, size: str) -> Iterator[Path]:
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
-def is_filled(lines: list[str]) -> int:
-    """Batches that were reported before the last line, which says that the disk is full."""
+def batches_before_full(lines: list[str]) -> int:
+    """The number of batches reported before the last line, which must say that the disk is full."""
     *reported, last = lines
     print(last)
     assert "the disk is full" in last
@@ -233,7 +233,7 @@ def is_filled(lines: list[str]) -> int:
 def test_a_full_disk_stops_the_writer_and_nothing_else(made: Any, tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", "1m") as disk:
         path = disk / "bank.mbc"
-        batches = is_filled(run("fill", path, 0))
+        batches = batches_before_full(run("fill", path, 0))
         with MemoryBank.open(path) as bank:
             assert bank.totals().documents == 40 * batches
         assert made.damages(path) == []
@@ -244,11 +244,11 @@ def test_a_full_disk_stops_the_writer_and_nothing_else(made: Any, tmp_path: Path
             assert ballast.stat().st_size < 1 << 20
         with MemoryBank.open(path) as bank, pytest.raises(BankError, match="disk is full"):
             bank.compact()
-            bank.put([told.item(number, number) for number in range(100_000, 103_000)])
+            bank.put([processes.item(number, number) for number in range(100_000, 103_000)])
         ballast.unlink()
         subprocess.run(["mount", "-o", "remount,size=8m", str(disk)], check=True)
         with MemoryBank.open(path) as bank:
-            bank.put([told.item(which, which) for which in range(40 * batches, 40 * batches + 40)])
+            bank.put([processes.item(which, which) for which in range(40 * batches, 40 * batches + 40)])
             assert bank.totals().documents == 40 * batches + 40
             bank.compact()
         assert made.damages(path) == []
@@ -273,21 +273,21 @@ def test_on_a_full_disk_reading_says_what_is_missing(made: Any, tmp_path: Path) 
 @pytest.mark.slow
 @pytest.mark.parametrize("limit", [200_000, 300_000])
 def test_a_file_that_may_not_grow_stops_the_writer_and_nothing_else(made: Any, path: Path, limit: int) -> None:
-    batches = is_filled(run("fill", path, limit))
+    batches = batches_before_full(run("fill", path, limit))
     assert batches > 2
     with MemoryBank.open(path) as bank:
         assert bank.totals().documents == 40 * batches
-        told.state_of(bank)
+        processes.state_of(bank)
     assert made.damages(path) == []
     with MemoryBank.open(path) as bank:
-        bank.put([told.item(which, which) for which in range(40 * batches, 40 * batches + 40)])
+        bank.put([processes.item(which, which) for which in range(40 * batches, 40 * batches + 40)])
         assert bank.totals().documents == 40 * batches + 40
     assert made.damages(path) == []
 
 
 @pytest.mark.slow
 def test_eight_readers_beside_a_writer_see_whole_states(path: Path) -> None:
-    told.open_bank(path).close()
+    processes.open_bank(path).close()
     faults: list[BaseException] = []
     ended = threading.Event()
     seen = [0] * 8
@@ -296,7 +296,7 @@ def test_eight_readers_beside_a_writer_see_whole_states(path: Path) -> None:
         try:
             with MemoryBank.open(path, read_only=True) as bank:
                 while not ended.is_set():
-                    told.state_of(bank)
+                    processes.state_of(bank)
                     seen[number] += 1
         except BaseException as error:
             faults.append(error)
@@ -311,7 +311,7 @@ def test_eight_readers_beside_a_writer_see_whole_states(path: Path) -> None:
     assert faults == []
     assert all(seen)
     print(f"{sum(seen)} snapshots in eight threads")
-    assert state(path) == told.state_after(told.STEPS, {})
+    assert state(path) == processes.state_after(processes.STEPS, {})
 
 
 @pytest.mark.slow
@@ -320,7 +320,7 @@ def test_writers_take_turns(made: Any, path: Path) -> None:
     for writer in writers:
         with writer:
             assert writer.stdout
-            assert writer.stdout.read().splitlines()[-1] == str(told.STEPS)
+            assert writer.stdout.read().splitlines()[-1] == str(processes.STEPS)
         assert writer.returncode == 0
     assert made.damages(path) == []
     state(path)

@@ -1,4 +1,4 @@
-"""Exports to the byte, and imports of what is none."""
+"""Exports byte for byte, and imports of invalid files."""
 
 import base64
 import io
@@ -229,7 +229,7 @@ LASTS = [
     ("line", "changes"),
     [*((0, changes) for changes in HEADS), *((1, changes) for changes in DOCUMENTS), *((-1, last) for last in LASTS)],
 )
-def test_lines_that_make_no_sense_are_named_and_leave_nothing(
+def test_invalid_lines_are_named_and_nothing_is_imported(
     lines: list[Any], path: Path, line: int, changes: dict[str, Any]
 ) -> None:
     place = line % len(lines)

@@ -1,4 +1,4 @@
-"""Documents found by a part of what they are called, against a loop over all of them."""
+"""Finding documents by part of their name, against a loop over all of them."""
 
 from dataclasses import replace
 from typing import Any
@@ -52,7 +52,7 @@ def test_a_bank_without_origins_is_searched_by_digest(made: Any) -> None:
         assert rows(bank, "/a") == []
 
 
-def test_whoever_stops_looking_leaves_the_bank_free(made: Any) -> None:
+def test_an_abandoned_search_leaves_the_bank_free(made: Any) -> None:
     with pytest.MonkeyPatch.context() as patch, made.bank() as bank:
         patch.setattr(BankHeader, "block_chunks", property(lambda header: 1))
         bank.put([made.item(f"/{content}", content) for content in (0, 3, 6)])

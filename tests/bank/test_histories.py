@@ -1,4 +1,4 @@
-"""Any history of a bank: against a plain dict, and against banks that never saw what is gone."""
+"""Any history of a bank, against a plain dict and against banks that never held what was removed."""
 
 import io
 import threading
@@ -54,7 +54,7 @@ def tiny_blocks() -> Iterator[None]:
 
 
 @dataclass
-class Plain:
+class ExpectedBank:
     """What a bank should hold: with origins, what was read where; without, the contents alone."""
 
     keeps_origins: bool
@@ -84,7 +84,7 @@ class Plain:
         return tuple(sorted(Origin(*name, date) for name, (own, date) in self.read.items() if own == content))
 
     def items(self) -> list[Item]:
-        """The way to the same bank without a detour."""
+        """The shortest history that leads to the same bank."""
         return [(name, *value) for name, value in self.read.items()] or [
             (("", ""), content, None) for content in self.bare
         ]
@@ -94,21 +94,21 @@ def records(made: Any, items: list[Item]) -> list[Any]:
     return [made.item(source, content, part, date) for (source, part), content, date in items]
 
 
-class Lived:
-    """A bank in a file and what it should hold, taken through a history."""
+class BankUnderTest:
+    """A bank in a file, and what it should hold after the steps applied to it."""
 
     def __init__(self, made: Any, folder: Path, keeps_origins: bool, keeps_text: bool) -> None:
         self.made, self.path = made, folder / "bank.mbc"
         self.kind = {"keeps_origins": keeps_origins, "keeps_text": keeps_text}
         self.bank = made.bank(self.path, **self.kind)
-        self.plain = Plain(keeps_origins)
+        self.expected = ExpectedBank(keeps_origins)
         self.seen: set[int] = set()
         self.open = made.text_model().open
 
-    def go(self, step: str, given: Any) -> None:
-        bank, plain, made = self.bank, self.plain, self.made
+    def apply(self, step: str, given: Any) -> None:
+        bank, expected, made = self.bank, self.expected, self.made
         if step in ("add", "add by another", "merge", "import"):
-            plain.add(given)
+            expected.add(given)
             self.seen |= {content for _, content, _ in given}
         if step == "add":
             bank.put(records(made, given))
@@ -120,12 +120,12 @@ class Lived:
                 other.put(records(made, given))
                 list(merge(bank, other) if step == "merge" else import_lines(export(other), self.path))
         elif step == "remove":
-            assert bank.remove(given) == plain.remove(given)
+            assert bank.remove(given) == expected.remove(given)
         elif step == "remove documents":
-            assert bank.remove((), list(map(made.digest, given))) == plain.remove_documents(given)
+            assert bank.remove((), list(map(made.digest, given))) == expected.remove_documents(given)
         elif step == "remove all but":
             names = [origin[:2] for document in bank.documents() for origin in document.origins if origin[0] != given]
-            assert bank.remove(names) == plain.remove(names) == len(names)
+            assert bank.remove(names) == expected.remove(names) == len(names)
         elif step == "fail":
             with pytest.raises(ValueError, match="must be in"):
                 bad = made.item("/bad", 99, codes=np.full((1, 3, 2), 5), texts=[Chunk("bad", 0)])
@@ -145,23 +145,23 @@ class Lived:
                 stop.set()
 
     def check(self) -> None:
-        """What is cheap to know."""
-        bank, contents = self.bank, self.plain.contents
+        """What is cheap enough to check after every step."""
+        bank, contents = self.bank, self.expected.contents
         chunks = sum(len(self.made.codes(content)) for content in contents)
-        assert bank.totals() == (type(bank.totals())(len(contents), len(self.plain.read), chunks))
+        assert bank.totals() == (type(bank.totals())(len(contents), len(self.expected.read), chunks))
         assert np.array_equal(bank.counts(), self.made.counts(contents))
 
     def check_lookups(self) -> None:
-        bank, plain, made = self.bank, self.plain, self.made
+        bank, expected, made = self.bank, self.expected, self.made
         width = 2 * bank.header.digest_bytes
-        contents = {made.digest(content)[:width]: content for content in plain.contents}
+        contents = {made.digest(content)[:width]: content for content in expected.contents}
         listed: list[Any] = []
         texts: list[Chunk] = []
         for document in bank.documents(whole=True):
             content = contents.pop(document.digest)
             assert np.array_equal(document.codes, made.codes(content))
-            assert document.origins == plain.origins(content)
-            assert document.size == (100 + content if plain.keeps_origins else None)
+            assert document.origins == expected.origins(content)
+            assert document.size == (100 + content if expected.keeps_origins else None)
             listed += [(document, ordinal, code) for ordinal, code in enumerate(document.codes)]
             texts += made.chunks(content)
             if bank.header.keeps_text:
@@ -192,27 +192,29 @@ class Lived:
                 bank.chunks_at([index])
         for content in range(16):
             like = [document.digest for document in bank.lookup((), [made.digest(content)])]
-            assert like == [made.digest(content)[:width]] * (content in plain.contents)
+            assert like == [made.digest(content)[:width]] * (content in expected.contents)
             known = bank.knows(made.record("/a", content, "1"))
-            assert known == (plain.read.get(("/a", "1"), (None,))[0] == content if plain.keeps_origins else bool(like))
+            assert known == (
+                expected.read.get(("/a", "1"), (None,))[0] == content if expected.keeps_origins else bool(like)
+            )
         for source in ("/a", "/b", "/nowhere"):
-            assert bank.parts_of(source) == {part for own, part in plain.read if own == source}
+            assert bank.parts_of(source) == {part for own, part in expected.read if own == source}
             for part in ("", "1"):
                 found = bank.lookup([(source, part)])
-                if name := plain.read.get((source, part)):
+                if name := expected.read.get((source, part)):
                     assert [own.digest for own in found] == [made.digest(name[0])[:width]]
                     assert np.array_equal(found[0].codes, made.codes(name[0]))
                 else:
                     assert found == []
 
     def check_against_never_seen(self, folder: Path) -> None:
-        bank, plain, made = self.bank, self.plain, self.made
+        bank, expected, made = self.bank, self.expected, self.made
         lines = made.lines(bank)
         with made.bank(**self.kind) as anew:
-            anew.put(records(made, plain.items()[::-1]))
+            anew.put(records(made, expected.items()[::-1]))
             assert made.lines(anew) == lines
         with made.bank(**self.kind) as one_by_one:
-            for item in plain.items():
+            for item in expected.items():
                 one_by_one.put(records(made, [item]))
             assert made.lines(one_by_one) == lines
         imported = folder / "imported.mbc"
@@ -221,15 +223,15 @@ class Lived:
             assert made.lines(again) == lines
 
     def check_file(self) -> None:
-        bank, plain, made = self.bank, self.plain, self.made
+        bank, expected, made = self.bank, self.expected, self.made
         assert made.damages(self.path) == []
         assert [event for event in verify(self.path, self.open) if isinstance(event, DamageFound)] == []
         bank.checkpoint()
         data = self.path.read_bytes()
-        for content in self.seen - plain.contents:
+        for content in self.seen - expected.contents:
             assert bytes.fromhex(made.digest(content))[: bank.header.digest_bytes] not in data
             if self.kind["keeps_text"]:
-                left = [encode_chunk(chunk).payload for own in plain.contents for chunk in made.chunks(own)]
+                left = [encode_chunk(chunk).payload for own in expected.contents for chunk in made.chunks(own)]
                 for payload in {encode_chunk(chunk).payload for chunk in made.chunks(content)}:
                     assert any(payload in own for own in left) or len(payload) < 8 or payload not in data
 
@@ -242,16 +244,16 @@ def test_any_history_equals_a_dict(
     @given(steps=STEPS)
     def run(steps: list[tuple[str, Any]]) -> None:
         folder = tmp_path_factory.mktemp("history")
-        lived = Lived(made, folder, keeps_origins, keeps_text)
+        tested = BankUnderTest(made, folder, keeps_origins, keeps_text)
         try:
             for step in steps:
-                lived.go(*step)
-                lived.check()
-            lived.check_lookups()
-            lived.check_against_never_seen(folder)
-            lived.check_file()
+                tested.apply(*step)
+                tested.check()
+            tested.check_lookups()
+            tested.check_against_never_seen(folder)
+            tested.check_file()
         finally:
-            lived.bank.close()
+            tested.bank.close()
 
     run()
 

@@ -1,4 +1,4 @@
-"""Banks put together; that any order of shards gives the bank of one ingest is in test_histories."""
+"""Merged banks. That the order of shards does not matter is tested in test_histories."""
 
 from pathlib import Path
 from typing import Any

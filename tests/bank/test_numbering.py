@@ -1,4 +1,4 @@
-"""Chunks found where they are, against the list of all of them."""
+"""Finding chunks by number, against a list of all of them."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Everything that may stand where a bank should."""
+"""Opening and creating banks, whatever is at the path."""
 
 import os
 import shutil
@@ -28,7 +28,7 @@ def bank_file(made: Any, path: Path) -> Path:
 
 @pytest.fixture
 def read_only_folder(bank_file: Path, tmp_path: Path) -> Iterator[Path]:
-    """The bank's folder where nobody may write, root neither."""
+    """The bank's folder, where nobody may write, not even root."""
     mounted = tmp_path / "mounted"
     mounted.mkdir()
     bind = ["mount", "--bind", str(bank_file.parent), str(mounted)]
@@ -97,7 +97,7 @@ def test_names_too_long_for_the_disk_are_refused(made: Any, tmp_path: Path, name
 
 
 def test_folders_that_cannot_be_made_or_looked_into_are_refused(tmp_path: Path) -> None:
-    """As somebody whom permissions bind."""
+    """As a user to whom permissions apply."""
     program = """
         import os, sys
         from pathlib import Path
@@ -186,7 +186,7 @@ def test_anything_else_in_the_schema_is_refused(bank_file: Path, statements: lis
 
 
 def test_a_trigger_cannot_hide_behind_a_table_of_its_name(bank_file: Path) -> None:
-    """Names of triggers are apart from those of tables; the one listed first would be forgotten in a dict."""
+    """Triggers and tables have separate namespaces, so a dict by name would lose one of the two."""
     raw(
         bank_file,
         "PRAGMA writable_schema = ON",
@@ -311,7 +311,7 @@ def test_a_bank_in_a_read_only_folder_can_be_read(made: Any, bank_file: Path, re
 
 
 def test_looking_at_a_bank_takes_no_lock_from_it(made: Any, bank_file: Path) -> None:
-    """POSIX forgets all locks of a process on a file that it closes once: another would then delete the log."""
+    """On POSIX, closing a file drops all locks of the process on it: another process would then delete the log."""
     log = bank_file.with_name(bank_file.name + "-wal")
     with MemoryBank.open(bank_file) as bank:
         bank.put([made.item("/c", 3)])
@@ -328,7 +328,7 @@ def test_looking_at_a_bank_takes_no_lock_from_it(made: Any, bank_file: Path) -> 
         assert bank.totals().documents == 4
 
 
-def test_second_writer_is_told_to_wait(made: Any, bank_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_second_writer_is_asked_to_wait(made: Any, bank_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "_BUSY_SECONDS", 0.01)
     writer = sqlite3.connect(bank_file, isolation_level=None)
     writer.execute("BEGIN IMMEDIATE")

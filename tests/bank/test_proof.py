@@ -1,4 +1,4 @@
-"""Removal with proof: it holds for every removal, and says so when something is left."""
+"""Proof of removal: it holds for every removal and reports whatever is left."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""A bank's content replaced: all of it or nothing, beside readers and writers."""
+"""Replacing a bank's content: all or nothing, alongside readers and writers."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ def stored() -> StoredDocument:
     return StoredDocument("ab" * 32, 1, None, (), np.full((1, 2, 1), 8))
 
 
-def test_everything_is_the_others(made: Any, path: Path, new: Path) -> None:
+def test_all_content_is_replaced(made: Any, path: Path, new: Path) -> None:
     with MemoryBank.open(new) as bank:
         lines = made.lines(bank)
     replace_content(path, new)

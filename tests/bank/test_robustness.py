@@ -1,4 +1,4 @@
-"""Banks damaged at random or on purpose: whatever is done with them ends, and in an error a person can use."""
+"""Banks damaged at random or on purpose: every operation ends, at worst in an error that a person can use."""
 
 import collections
 import resource
@@ -83,7 +83,7 @@ def calls(made: Any, path: Path) -> dict[str, Callable[[], object]]:
 
 
 def outcomes(made: Any, path: Path, slow: tuple[str, ...] = ()) -> dict[str, str]:
-    """What each call ends in: nothing, or the message of an error of ours."""
+    """How each call ends: in nothing, or in the message of one of our errors."""
     result = {}
     for name, call in calls(made, path).items():
         if name in slow:
@@ -101,7 +101,7 @@ def outcomes(made: Any, path: Path, slow: tuple[str, ...] = ()) -> dict[str, str
 
 
 def mutated(data: bytes, random: np.random.Generator) -> tuple[str, bytes]:
-    """What was done to a file, and the file."""
+    """A description of the damage, and the damaged file."""
     changed, page = bytearray(data), 4096
     pages = len(data) // page
     kind = str(random.choice(["bytes", "bits", "header", "truncated", "inserted", "deleted", "zeroed", "swapped"]))
@@ -167,7 +167,7 @@ def test_mutated_files_end_in_errors_of_ours(made: Any, tmp_path: Path, rounds: 
         ended = outcomes(made, path, slow=() if random.integers(0, 10) == 0 else ("proof",))
         seen[found] += 1
         seen["all calls went through" if not any(ended.values()) else "some call was refused"] += 1
-        if found == "nothing found by verify":  # one byte tells SQLite that a newer version alone may write
+        if found == "nothing found by verify":  # one byte says that only a newer SQLite may write
             assert set(ended.values()) <= {"", "It cannot be written."}, (kind, ended)
         seen.update({f"  {message}": 1 for message in set(ended.values()) if message})
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory

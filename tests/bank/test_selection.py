@@ -1,4 +1,4 @@
-"""Which documents a question is about: by date, by age, by name, and all of these together."""
+"""Selecting documents by date, by age, by name, and by all of these together."""
 
 import math
 import sqlite3
@@ -22,7 +22,7 @@ FIRST = date(2024, 5, 1)
 
 
 def log_weights(selection: Selection, documents: Sequence[Sequence[Origin]]) -> list[float]:
-    """Of documents by their origins."""
+    """Log weights of documents by their origins."""
     every = list(chain.from_iterable(documents))
     columns = ([getattr(own, name) for own in every] for name in ("source", "part", "date"))
     found: list[float] = selection.log_weights(OriginColumns(*columns, list(map(len, documents)))).tolist()
@@ -30,13 +30,13 @@ def log_weights(selection: Selection, documents: Sequence[Sequence[Origin]]) -> 
 
 
 def kept(selection: Selection, *names: str) -> list[str]:
-    """Those of the names, path or path#part, that a selection by names alone leaves."""
+    """The names, path or path#part, that a selection by name keeps."""
     origins = [[Origin(name.partition("#")[0], name.partition("#")[2], None)] for name in names]
     return [name for name, log in zip(names, log_weights(selection, origins), strict=True) if log == 0]
 
 
 def weights(selection: Selection, *dates: str | None) -> list[float]:
-    """What documents of these dates count."""
+    """The weights of documents with these dates."""
     origins = [[Origin("/a", "", day)] for day in dates]
     return np.exp(log_weights(selection, origins)).tolist()
 
@@ -80,7 +80,7 @@ def test_without_a_last_day_ages_count_from_today_and_the_future_counts_once() -
     assert weights(Selection(half_life=10.0), *days) == pytest.approx([1, 0.5, 1], rel=0.08)  # if midnight passes
 
 
-def test_whatever_is_old_counts_something() -> None:
+def test_the_oldest_document_still_counts() -> None:
     origins = [[Origin("/a", "", day)] for day in ("1924-05-01", "1924-05-02")]
     older, newer = log_weights(Selection(half_life=0.1, as_of=FIRST), origins)
     assert newer - older == pytest.approx(10 * math.log(2))
@@ -140,7 +140,7 @@ def test_patterns_that_mean_nothing_are_refused(name: str, pattern: str) -> None
 
 
 @pytest.mark.parametrize("half_life", [0.0, -3.0, math.nan])
-def test_a_half_life_that_is_none_is_refused(half_life: float) -> None:
+def test_an_invalid_half_life_is_refused(half_life: float) -> None:
     with pytest.raises(ConfigError, match=r"^A half-life must be above 0\.") as refused:
         Selection(half_life=half_life)
     assert refused.value.hint

@@ -1,4 +1,4 @@
-"""What changes of a bank do, and what it keeps of documents."""
+"""What changes to a bank do, and what it keeps of documents."""
 
 import sqlite3
 import subprocess

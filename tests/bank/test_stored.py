@@ -1,4 +1,4 @@
-"""What is read of a bank: documents, chunks, sizes, each from one state of it."""
+"""Reading documents, chunks and sizes from a bank, each from one state of it."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Several banks as one: where chunks are, what adds up, what is refused; how they are read is in tests/paper."""
+"""Several banks as one: numbering, sums and refusals; reading them is tested in tests/paper."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -96,7 +96,7 @@ def test_what_is_counted_adds_up(made: Any, files: list[Path]) -> None:
     assert sizes.file == one.file + other.file
 
 
-def test_weights_are_beside_the_largest(made: Any, files: list[Path]) -> None:
+def test_weights_are_relative_to_the_largest(made: Any, files: list[Path]) -> None:
     with Banks.open(files, [1, 4]) as banks:
         assert banks.is_weighted
         assert banks.counts() == pytest.approx(made.counts([1, 2]) / 4 + made.counts([3, 4]))
@@ -117,7 +117,7 @@ def test_the_weight_of_an_empty_bank_is_none(made: Any, files: list[Path]) -> No
 
 
 @pytest.mark.parametrize(
-    ("weights", "told"),
+    ("weights", "message"),
     [
         ([1.0], r"weights \(1\) does not match the number of banks \(2\)"),
         ([1.0, 2.0, 3.0], r"weights \(3\) does not match the number of banks \(2\)"),
@@ -128,8 +128,8 @@ def test_the_weight_of_an_empty_bank_is_none(made: Any, files: list[Path]) -> No
         ([math.inf, 1.0], "inf is not a valid weight"),
     ],
 )
-def test_weights_that_do_not_fit_are_refused(files: list[Path], weights: list[float], told: str) -> None:
-    with pytest.raises(ConfigError, match=told) as refused:
+def test_weights_that_do_not_fit_are_refused(files: list[Path], weights: list[float], message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as refused:
         Banks.open(files, weights)
     assert refused.value.hint
 
@@ -143,7 +143,7 @@ def test_one_file_cannot_be_read_twice(files: list[Path], tmp_path: Path) -> Non
         Banks.open([files[0], link])
 
 
-def test_no_bank_is_not_read_as_an_empty_one() -> None:
+def test_naming_no_bank_is_an_error() -> None:
     with pytest.raises(ConfigError, match="No bank is named"):
         Banks.open([])
 
@@ -160,8 +160,8 @@ def test_one_bank_in_memory_cannot_be_read_twice_but_two_can(made: Any) -> None:
 )
 def test_banks_of_two_models_are_not_read_as_one(made: Any, signature: ModelSignature) -> None:
     with made.bank() as one, MemoryBank.create(None, signature, made.shape, made.dim) as other:
-        told = f"model mini .aaaaaaaa-bbbbbbbb., .* by model {signature.name} .{signature.fingerprint}."
-        with pytest.raises(ModelMismatch, match=told) as refused:
+        message = f"model mini .aaaaaaaa-bbbbbbbb., .* by model {signature.name} .{signature.fingerprint}."
+        with pytest.raises(ModelMismatch, match=message) as refused:
             Banks([one, other])
         assert "mbc bank reencode" in str(refused.value.hint)
 
@@ -174,7 +174,7 @@ def test_the_name_of_a_model_does_not_matter(made: Any) -> None:
             Banks([one, other]).require(ModelSignature("third", "cc" * 8, "dd" * 8))
 
 
-def test_a_missing_bank_is_told_as_ever_and_the_others_are_let_go(files: list[Path], tmp_path: Path) -> None:
+def test_a_missing_bank_is_reported_as_usual_and_the_others_are_closed(files: list[Path], tmp_path: Path) -> None:
     with pytest.raises(BankError, match=r"No bank at .*gone.mbc"):
         Banks.open([files[0], tmp_path / "gone.mbc"])
     files[0].rename(tmp_path / "elsewhere.mbc")

@@ -1,4 +1,4 @@
-"""What is taken out of a bank comes back as it was, whatever was done to the bank in between."""
+"""Documents taken out of a bank come back as they were, whatever was done to the bank in between."""
 
 from pathlib import Path
 from typing import Any
@@ -60,7 +60,7 @@ def test_taking_removes_and_restoring_brings_back_the_same_bank(
 
 @pytest.mark.parametrize("keeps_origins", [True, False])
 def test_restoring_after_other_changes_adds_only_what_is_missing(made: Any, rounds: Any, keeps_origins: bool) -> None:
-    """The reference: of what was taken, whatever name is free is read again."""
+    """The reference: what was taken is read again under every name that is still free."""
 
     @settings(max_examples=rounds(full=400, reduced=40))
     @given(items=ITEMS, chosen=CHOSEN, further=ITEMS, removed=st.lists(NAMES, max_size=4))
@@ -127,7 +127,7 @@ def test_a_bank_of_another_model_takes_nothing_back(made: Any) -> None:
         assert bank.totals().documents == 0
 
 
-def test_a_bank_that_has_come_to_keep_text_takes_nothing_back_without(made: Any) -> None:
+def test_a_bank_that_now_keeps_text_takes_nothing_back_without_it(made: Any) -> None:
     with made.bank() as bank, made.bank(keeps_text=True) as other:
         bank.put([made.item("/a", 1)])
         taken = take(bank, [("/a", "")])

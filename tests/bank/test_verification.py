@@ -1,4 +1,4 @@
-"""What `verify` finds. Each damage is one that only the check in question can see: the file itself stays sound."""
+"""What `verify` finds. Each damage is visible only to the check in question: the file itself stays sound."""
 
 import sqlite3
 import zlib
@@ -102,7 +102,7 @@ def test_other_blocks_are_checked_all_the_same(made: Any, path: Path) -> None:
 
 
 def with_right_checksums(path: Path, *statements: str) -> None:
-    """What only somebody who means it writes."""
+    """Recompute the checksums, as deliberate tampering would."""
     connection = sqlite3.connect(path, isolation_level=None)
     connection.create_function("deflate", 1, zlib.compress)
     for statement in statements:
@@ -211,7 +211,7 @@ def test_every_flipped_byte_of_what_is_stored_is_found(
 
 
 def test_most_flipped_bytes_of_the_whole_file_are_found(made: Any, path: Path, rounds: Any) -> None:
-    """Not found are bytes that hold nothing: unused space of pages, and numbers that SQLite keeps for itself."""
+    """The others hold nothing: unused space in pages, and numbers that SQLite keeps for itself."""
     data = path.read_bytes()
     tried = range(0, len(data), rounds(full=1, reduced=47))
     unseen = [at for at in tried if is_unseen(path, data, at, 0xFF)]

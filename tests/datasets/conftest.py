@@ -1,4 +1,4 @@
-"""Rows as files of questions hold them."""
+"""Rows as they are in question files."""
 
 import json
 

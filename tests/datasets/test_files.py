@@ -1,4 +1,4 @@
-"""Files of questions: every layout, and what is wrong with a file."""
+"""Question files: every layout, and what can be wrong with them."""
 
 import csv
 import gzip
@@ -29,7 +29,7 @@ ARCHIVAL = {
 
 @pytest.fixture
 def load(tmp_path):
-    """What a file of this name and content asks."""
+    """The examples in a file of this name and content."""
 
     def load(name, content):
         (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -129,7 +129,7 @@ def test_what_was_written_is_read_from_either_kind_of_file(load, rows):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "message"),
     [
         ("a.jsonl", '{"text": "t", "question": "q"}\n', "a.jsonl has no answers; its columns are text, question."),
         ("a.csv", "text,question\na,b\n", "a.csv has no answers; its columns are text, question."),
@@ -177,8 +177,8 @@ def test_what_was_written_is_read_from_either_kind_of_file(load, rows):
         ("a.json", json.dumps([ROW]), "a.json is not in SQuAD's format"),
     ],
 )
-def test_a_wrong_file_says_what_is_wrong_and_where(load, name, content, said):
+def test_a_wrong_file_says_what_is_wrong_and_where(load, name, content, message):
     with pytest.raises(DataError) as caught:
         load(name, content)
-    assert said in caught.value.message
+    assert message in caught.value.message
     assert "\n" not in caught.value.message

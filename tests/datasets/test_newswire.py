@@ -1,4 +1,4 @@
-"""Newswire stories: told the same every time, answerable from their text, unmistakable in a bank, in clean English."""
+"""Newswire stories: reproducible, answerable from their text, unambiguous in a bank, in clean English."""
 
 import hashlib
 import itertools
@@ -28,7 +28,7 @@ SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 
 
 @pytest.fixture(scope="module")
-def told() -> list[Story]:
+def all_stories() -> list[Story]:
     return [story for split in SPLITS for story in stories(split, 400, seed=7)]
 
 
@@ -81,8 +81,8 @@ def test_names_are_plain_words_of_the_promised_number() -> None:
     assert all(re.fullmatch("[A-Z][A-Za-z]+", word) for split in SPLITS for word in name_words(split))
 
 
-def test_answers_stand_in_the_text_and_not_in_their_question(told: list[Story]) -> None:
-    for story in told:
+def test_answers_stand_in_the_text_and_not_in_their_question(all_stories: list[Story]) -> None:
+    for story in all_stories:
         for question, answer in story.questions:
             assert re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", story.text), (story, answer)
             assert answer.lower() not in question.lower()
@@ -97,8 +97,8 @@ def test_questions_name_someone_or_something_of_their_story() -> None:
                 assert own & set(re.findall("[A-Z][a-zA-Z]+", question)) & set(re.findall("[A-Z][a-zA-Z]+", story.text))
 
 
-def test_stories_have_three_to_six_different_questions(told: list[Story]) -> None:
-    for story in told:
+def test_stories_have_three_to_six_different_questions(all_stories: list[Story]) -> None:
+    for story in all_stories:
         asked = [question for question, _ in story.questions]
         assert 3 <= len(asked) <= 6
         assert len(set(asked)) == len(asked)
@@ -114,21 +114,21 @@ def test_a_bank_never_holds_one_question_with_two_answers(split: Split) -> None:
                 assert answers.setdefault(question, answer) == answer
 
 
-def test_all_topics_occur_about_equally_often(told: list[Story]) -> None:
-    counts = Counter(story.topic for story in told)
+def test_all_topics_occur_about_equally_often(all_stories: list[Story]) -> None:
+    counts = Counter(story.topic for story in all_stories)
     assert len(counts) >= 10
-    assert min(counts.values()) > len(told) / len(counts) / 2
+    assert min(counts.values()) > len(all_stories) / len(counts) / 2
 
 
-def test_questions_begin_in_many_ways_and_none_prevails(told: list[Story]) -> None:
-    starts = Counter(question.split()[0] for story in told for question, _ in story.questions)
+def test_questions_begin_in_many_ways_and_none_prevails(all_stories: list[Story]) -> None:
+    starts = Counter(question.split()[0] for story in all_stories for question, _ in story.questions)
     assert {"Who", "Where", "Which", "What", "How", "When", "Why", "Whom"} <= set(starts)
     assert sum(count >= 20 for count in starts.values()) >= 12
     assert max(starts.values()) < 0.4 * starts.total()
 
 
-def test_texts_are_short_ascii_sentences_without_leftovers(told: list[Story]) -> None:
-    for story in told:
+def test_texts_are_short_ascii_sentences_without_leftovers(all_stories: list[Story]) -> None:
+    for story in all_stories:
         assert story.text.isascii() and story.title.isascii()
         assert 25 <= len(story.text.split()) <= 100
         for line in (story.title, story.text, *itertools.chain(*story.questions)):
@@ -136,15 +136,15 @@ def test_texts_are_short_ascii_sentences_without_leftovers(told: list[Story]) ->
         assert story.text.endswith(".") and story.title[0] == story.title[0].upper()
 
 
-def test_articles_agree_with_the_next_word(told: list[Story]) -> None:
-    for story in told:
+def test_articles_agree_with_the_next_word(all_stories: list[Story]) -> None:
+    for story in all_stories:
         for line in (story.title, story.text, *(question for question, _ in story.questions)):
             assert not re.search(r"\b[Aa] (?!one\b|once\b|[Ee]u|uni[^mn]|us[ae]|uk)[aeiouAEIOU]", line), line
             assert not re.search(r"\b[Aa]n [^aeiouAEIOUh81]", line), line
 
 
-def test_dates_are_iso_dates_and_weekdays_are_the_day_or_its_eve(told: list[Story]) -> None:
-    for story in told:
+def test_dates_are_iso_dates_and_weekdays_are_the_day_or_its_eve(all_stories: list[Story]) -> None:
+    for story in all_stories:
         published = date.fromisoformat(story.date)
         assert 2001 <= published.year <= 2024
         for question, answer in story.questions:
@@ -194,7 +194,7 @@ def test_articles(written: str, read: str) -> None:
 
 
 class Highest(_World):
-    """Draws the last of everything."""
+    """Always draws the last option."""
 
     def __init__(self) -> None:
         pass

@@ -32,7 +32,7 @@ def test_packed_files_are_unpacked(tmp_path, suffix, packed):
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ("{", "is not JSON"),
         ("[" * 100_000, "is not JSON"),
@@ -43,14 +43,14 @@ def test_packed_files_are_unpacked(tmp_path, suffix, packed):
         ('{"question": "Who?", "id": [{"a": -1e999}]}', "has an id that is not JSON"),
     ],
 )
-def test_a_bad_line_is_named(tmp_path, line, told):
+def test_a_bad_line_is_named(tmp_path, line, message):
     (tmp_path / "q.jsonl").write_text(f"{JSON}{line}\n")
-    with pytest.raises(DataError, match=f"line 4 {told}"):
+    with pytest.raises(DataError, match=f"line 4 {message}"):
         load_questions(tmp_path / "q.jsonl")
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "told"),
+    ("name", "content", "message"),
     [
         ("none.jsonl", None, "cannot be read: no such file"),
         ("q.csv", b"question\n", "is not a .jsonl or .txt file"),
@@ -59,10 +59,10 @@ def test_a_bad_line_is_named(tmp_path, line, told):
         ("q.txt.gz", gzip.compress(b"Who?\n" * 99, mtime=0)[:-9], "is damaged"),
     ],
 )
-def test_what_cannot_be_used_is_an_error(tmp_path, name, content, told):
+def test_what_cannot_be_used_is_an_error(tmp_path, name, content, message):
     if content is not None:
         (tmp_path / name).write_bytes(content)
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=message):
         load_questions(tmp_path / name)
 
 

@@ -1,4 +1,4 @@
-"""What is held back to validate on shares no document with what is trained on."""
+"""The validation split shares no document with the training split."""
 
 from collections import Counter
 

@@ -30,7 +30,7 @@ def original(questions):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Files of as many questions as the original ones have."""
+    """Files with as many questions as the original ones."""
     folder = tmp_path_factory.mktemp("original")
     (folder / "train-v1.1.json").write_text(json.dumps(original(TRAIN)))
     (folder / "dev-v1.1.json").write_text(json.dumps(original(DEV)))
@@ -101,7 +101,7 @@ def test_ranges_are_cut_from_nothing_but_squad(hub, tmp_path):
         load_examples(f"squad:test:{tmp_path}")
 
 
-def test_a_question_that_has_no_answer_is_told_of(tmp_path):
+def test_a_question_that_has_no_answer_is_reported(tmp_path):
     content = original(7)
     content["data"][0]["paragraphs"][1]["qas"][1]["answers"] = []
     (tmp_path / "v2.json").write_text(json.dumps(content))
@@ -109,12 +109,12 @@ def test_a_question_that_has_no_answer_is_told_of(tmp_path):
         load_examples(str(tmp_path / "v2.json"))
 
 
-def test_without_the_original_files_their_name_is_told(tmp_path):
+def test_a_missing_original_file_is_named(tmp_path):
     with pytest.raises(DataError, match=r"There is no file .*train-v1\.1\.json"):
         load_examples(f"squad:train:{tmp_path}")
 
 
-def test_without_a_network_the_way_out_is_told(tmp_path, monkeypatch):
+def test_without_a_network_the_error_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path))
     monkeypatch.setattr(by_name, "HUB_ID", "nobody/has-this")
     with pytest.raises(DataError, match="could not be downloaded from the hub") as caught:
@@ -122,7 +122,7 @@ def test_without_a_network_the_way_out_is_told(tmp_path, monkeypatch):
     assert "squad:SPLIT:FOLDER" in caught.value.hint
 
 
-def test_a_connection_that_breaks_is_told_of(monkeypatch):
+def test_a_broken_connection_is_reported(monkeypatch):
     def load_dataset(*_, **__):
         raise HfHubHTTPError.__bases__[0]("timed out\nagain")
 
@@ -131,7 +131,7 @@ def test_a_connection_that_breaks_is_told_of(monkeypatch):
         load_examples("squad:test")
 
 
-def test_without_the_package_of_the_hub_the_way_out_is_told(monkeypatch):
+def test_without_the_package_of_the_hub_the_error_says_what_to_do(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(DataError, match="package datasets") as caught:
         load_examples("squad:train")

@@ -1,4 +1,4 @@
-"""The home that a reader of the pages begins with: files, banks, models, runs, and a hub that is played."""
+"""The home that a reader of the pages starts with: files, banks, models, runs, and a simulated hub."""
 
 import json
 import lzma
@@ -80,7 +80,7 @@ def only_its_own_tests_cover_the_engine(no_cover: None) -> None:
 
 @pytest.fixture(scope="session")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The folder of what `mbc`, `python` and the like are in a reader's shell, whose home lies in it too."""
+    """The folder with `mbc`, `python` and the like of a reader's shell; the home is inside it."""
     folder = tmp_path_factory.mktemp("programs")
     address = folder / "warm"
     for name in PROGRAMS:
@@ -110,7 +110,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def home(programs: Path, tiny: Any) -> Path:
-    """The home as it is before a page is read; `reader` begins each page with a copy in the same place."""
+    """The home before a page is read; `reader` starts each page with a copy in the same place."""
     home = programs / "home"
     home.mkdir()
     _write_files(home)
@@ -202,10 +202,10 @@ def _write_files(home: Path) -> None:
         (home / name).write_text(text)
     for name in ("news/old.pdf", "report.pdf"):
         (home / name).write_bytes(_pdf("The ferry of Cadiz sank in 1898."))
-    told = list(islice(stories("test", 60), 60))
+    news = list(islice(stories("test", 60), 60))
     rows = [
         {"id": story.id, "text": story.text, "question": question, "answers": [answer], "date": "2026-05-01"}
-        for story in told
+        for story in news
         for question, answer in story.questions[:1]
     ]
     # Short ones, as the language model encodes and decodes them.
@@ -264,7 +264,7 @@ def _pdf(line: str) -> bytes:
 
 
 def _put_pretrained_models_into_the_cache(cache: Path, tiny: Any) -> None:
-    """Tiny ones, under the names of those that the pages' commands take."""
+    """Tiny models, under the names that the pages' commands use."""
     gpt2, t5 = tiny.bases["gpt2"], tiny.encoders["t5"]
     for name, model in {
         "distilbert/distilgpt2": gpt2,

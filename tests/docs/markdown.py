@@ -22,8 +22,8 @@ class Block:
 
     Attributes:
         page: relative to the repository.
-        line: of its first line of text, counted from 1.
-        language: what stands behind the fence; empty without, and where it is indented.
+        line: the number of its first line of text, from 1.
+        language: the word after the fence; empty if there is none or the block is indented.
         text: with a newline at its end.
     """
 
@@ -40,7 +40,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Command:
-    """What is typed in a shell, over one line or several, and the output that is shown; None where none is."""
+    """A shell command of one or more lines, and the output shown for it, None if there is none."""
 
     text: str
     shown: str | None
@@ -56,7 +56,7 @@ def blocks(page: str) -> list[Block]:
 
 
 def commands(block: Block) -> list[Command]:
-    """The commands of a `bash` block, or of a `console` block, where `$` stands before each, with what it shows."""
+    """The commands of a `bash` block, or of a `console` block, each after a `$` and with the output shown."""
     if block.language == "bash":
         return [Command(text, None) for text in _typed(block.text.splitlines())]
     found = []
@@ -69,7 +69,7 @@ def commands(block: Block) -> list[Command]:
 
 
 def _typed(lines: list[str]) -> Iterator[str]:
-    """Whole commands: those that a shell reads to the end, without lines that only comment."""
+    """Whole commands, as a shell reads them, without comment lines."""
     command = ""
     for line in lines:
         command += line

@@ -1,9 +1,9 @@
-"""A page that is followed: its code blocks, in their order, each done or checked as its language says.
+"""Following a page: its code blocks, in order, each run or checked according to its language.
 
-`python` blocks share their names. `bash` and `console` blocks are typed in one shell; what a `console` block shows below a
-command is compared with what it prints, `...` standing for anything. A `text` block is what the block before it printed.
-A `tree` block names files that are there, in the repository or in the reader's home, with capitals for any name.
-`toml`, `yaml` and `json` blocks are read by what reads them in earnest.
+`python` blocks share a namespace. `bash` and `console` blocks are typed in one shell; what a `console` block shows
+below a command is compared with what it prints, `...` standing for anything. A `text` block is what the block before it
+printed. A `tree` block names files that exist, in the repository or in the reader's home, with capitals for any name.
+`toml`, `yaml` and `json` blocks are read by the code that reads such settings.
 """
 
 import contextlib
@@ -25,11 +25,11 @@ from mbc_engine.config import parse_config
 from mbc_engine.errors import MBCError
 from mbc_engine.experiments.settings import parse_settings
 from tests.docs.markdown import ROOT, Block, Command, commands
-from tests.docs.reader import CTRL_C, CTRL_D, CTRL_Q, Ran, Reader
+from tests.docs.reader import CTRL_C, CTRL_D, CTRL_Q, CommandResult, Reader
 
 LANGUAGES = frozenset({"python", "bash", "console", "text", "tree", "toml", "yaml", "json"})
 
-# Commands that end when they are told to: a sign that they are ready, and the key that ends them.
+# Commands that run until stopped: output that shows they are ready, and the key that ends them.
 GOES_ON = {
     r"mbc serve\b": (r"Ctrl-C stops the server\.\n", CTRL_C),
     r"mbc tui\b.*--web": (r"Ctrl-C stops the server\.\n", CTRL_C),
@@ -38,18 +38,18 @@ GOES_ON = {
     r"mbc train --resume\b": (r"step|Training", CTRL_C),
     r"mbc ask\s*(#|$)": (r"\? $", CTRL_D),
 }
-# What goes on at the same time, before a command that needs it; a sign that it does, and the key that ends it.
+# What has to run before a command: output that shows it is ready, and the key that ends it.
 MEANWHILE = {r"mbc runs pause first": ("mbc train --resume --run first", r"step", CTRL_C)}
 
 
 @dataclass
 class Page:
-    """A page in the hands of a reader.
+    """A page that a reader follows.
 
     Attributes:
-        reader: types and reads.
-        only_parsed: patterns of commands of which the arguments are read, and no more.
-        not_typed: patterns of commands that are passed over.
+        reader: runs the commands.
+        only_parsed: patterns of commands whose arguments are parsed, and no more.
+        not_typed: patterns of commands that are skipped.
     """
 
     reader: Reader
@@ -59,10 +59,10 @@ class Page:
     _printed: str = ""
 
     def follow(self, block: Block) -> None:
-        """Do what a block says.
+        """Run or check a block.
 
         Raises:
-            AssertionError: it does not work, or is not true.
+            AssertionError: it fails, or is not true.
         """
         match block.language:
             case "python":
@@ -103,7 +103,7 @@ class Page:
                     f"{block.place}: {command.text}\n{ran.everything}\nis not what is shown:\n{shown}"
                 )
 
-    def _typed(self, command: Command) -> Ran:
+    def _typed(self, command: Command) -> CommandResult:
         typed = self.reader.own(command.text)
         if named(self.only_parsed, command):
             return self.reader.type(typed, only_parsed=True)
@@ -130,21 +130,21 @@ class Page:
                     above.append((indent, path))
 
     def _start_servers(self, block: Block) -> None:
-        """What an assistant's settings start, starts, and ends with its input."""
+        """Check that what an assistant's settings start does start, and ends with its input."""
         for server in json.loads(self.reader.own(block.text))["mcpServers"].values():
             ran = self.reader.type(shlex.join([server["command"], *server["args"]]))
             assert ran.status == 0, f"{block.place}: {ran.everything}"
 
 
 def named(table: dict[str, Any], command: Command) -> Any:
-    """What a table has for a command: of the first pattern that it begins with."""
+    """A table's entry for a command: that of the first pattern it begins with."""
     return next((value for pattern, value in table.items() if re.match(pattern, command.text)), None)
 
 
 def shows(shown: str, printed: str) -> bool:
-    """Whether this was printed, with `...` for anything, alone in a line for any lines or none.
+    """Whether this was printed, where `...` stands for anything and, on its own line, for any number of lines.
 
-    Spaces at the ends of lines and empty lines around mean nothing.
+    Trailing spaces and surrounding empty lines are ignored.
     """
     own, text = (re.sub(r"[ \t]+$", "", part, flags=re.MULTILINE).strip("\n") + "\n" for part in (shown, printed))
     lines = re.sub(r"^\\\.\\\.\\\.(\\\n|\n)", r"(?:.*\\n)??", re.escape(own), flags=re.MULTILINE)

@@ -1,4 +1,4 @@
-"""A reader who types what the pages say: a home with a checkout of mbc in it, and a shell."""
+"""A reader who types what the pages say, with a shell and a home that has a checkout of mbc."""
 
 import os
 import pty
@@ -15,7 +15,7 @@ from tests.docs.warm import ONLY_PARSED
 from tests.needs import PATIENCE
 
 PROGRAMS = ("mbc", "python", "torchrun", "accelerate", "pip")
-# Other machines are this one.
+# This machine stands in for others.
 _ELSEWHERE = """
 ssh() { shift; "$@"; }
 curl() { case "${!#}" in https://example.org/*) echo 'The bridge was built in 1911.';; *) command curl "$@";; esac; }
@@ -24,13 +24,13 @@ CTRL_C, CTRL_D, CTRL_Q = b"\x03", b"\x04", b"\x11"
 
 
 @dataclass(frozen=True)
-class Ran:
-    """What became of a command.
+class CommandResult:
+    """The result of a command.
 
     Attributes:
         status: its exit code.
         stdout: what it printed.
-        everything: that and what it said on stderr, as a terminal shows them.
+        everything: stdout and stderr, as a terminal shows them.
     """
 
     status: int
@@ -40,12 +40,12 @@ class Ran:
 
 @dataclass
 class Reader:
-    """Whoever follows the pages.
+    """Someone who follows the pages.
 
     Attributes:
         home: the home, and the folder that commands are typed in.
-        programs: the folder of what `mbc` and `python` are.
-        stands_for: patterns of what a page only stands for, and what this reader types instead.
+        programs: the folder with `mbc` and `python`.
+        stands_for: patterns of placeholders in a page, and what this reader types instead.
     """
 
     home: Path
@@ -58,7 +58,7 @@ class Reader:
 
     @property
     def environment(self) -> dict[str, str]:
-        """All that the shell begins with: nothing of this process's own."""
+        """The shell's whole environment: nothing is inherited from this process."""
         return {
             "HOME": str(self.home),
             "PATH": f"{self.programs}:{os.environ['PATH']}",
@@ -77,12 +77,12 @@ class Reader:
             text = re.sub(pattern, own, text)
         return text
 
-    def type(self, command: str, *, only_parsed: bool = False) -> Ran:
-        """Run a command to its end. What it exports holds for those that follow.
+    def type(self, command: str, *, only_parsed: bool = False) -> CommandResult:
+        """Run a command to its end. Its exports hold for later commands.
 
         Args:
             command: for bash.
-            only_parsed: programs end where they have read their arguments.
+            only_parsed: programs end once they have parsed their arguments.
         """
         environment = self.environment | ({ONLY_PARSED: "1"} if only_parsed else {})
         process = subprocess.Popen(
@@ -102,34 +102,34 @@ class Reader:
             while streams.get_map():
                 if not (ready := streams.select(end - time.monotonic())):
                     os.killpg(process.pid, signal.SIGKILL)
-                    raise TimeoutError(f"{command} did not end; it said:\n{everything.decode()}")
+                    raise TimeoutError(f"{command} did not end; it printed:\n{everything.decode()}")
                 for key, _ in ready:
                     if not (piece := os.read(key.fd, 1 << 16)):
                         streams.unregister(key.fileobj)
                     printed += piece if key.fileobj is process.stdout else b""
                     everything += piece
-        return Ran(process.returncode, printed.decode(), everything.decode())
+        return CommandResult(process.returncode, printed.decode(), everything.decode())
 
-    def start(self, command: str, until: str, key: bytes) -> Ran:
-        """Start a command that goes on, and wait for what it says when it is ready; ends the one before.
+    def start(self, command: str, until: str, key: bytes) -> CommandResult:
+        """Start a command that keeps running, and wait until it is ready; ends the one before.
 
         Args:
             command: for bash.
-            until: a pattern of what it says then.
+            until: a pattern in its output that shows it is ready.
             key: what will end it.
         """
         self.end()
         environment = self.environment | {"TERM": "xterm-256color"}
         self._going_on = Terminal(self._script(command), self.home, environment, key)
-        said = self._going_on.said(until)
-        below = said.rpartition("\x1b[2K")[2]  # what moved is gone
-        return Ran(0, below, said)
+        output = self._going_on.output_until(until)
+        below = output.rpartition("\x1b[2K")[2]  # progress lines were erased
+        return CommandResult(0, below, output)
 
     def end(self) -> None:
-        """End what goes on, if anything does, as its user would.
+        """End the running command, if any, as its user would.
 
         Raises:
-            AssertionError: it does not end well.
+            AssertionError: it fails.
         """
         going_on, self._going_on = self._going_on, None
         if going_on:
@@ -137,7 +137,7 @@ class Reader:
             assert status in (0, 130), f"ended with {status}:\n{going_on.text}"
 
     def close(self) -> None:
-        """End what goes on, and forget what was exported."""
+        """End the running command, and forget what was exported."""
         self._exported.unlink(missing_ok=True)
         self.end()
 
@@ -149,7 +149,7 @@ class Reader:
 
 
 class Terminal:
-    """A terminal in which a command goes on until a key ends it."""
+    """A terminal in which a command runs until a key ends it."""
 
     def __init__(self, script: str, folder: Path, environment: dict[str, str], key: bytes) -> None:
         self._key = key
@@ -167,15 +167,15 @@ class Terminal:
         os.close(inside)
         self._all = b""
 
-    def said(self, until: str) -> str:
-        """Everything that was said once a pattern is in it."""
+    def output_until(self, until: str) -> str:
+        """The output so far, once a pattern is in it."""
         while not re.search(until, self.text):
             if not self._read():
-                raise AssertionError(f"it ended, or never said {until!r}:\n{self.text}")
+                raise AssertionError(f"it ended, or never printed {until!r}:\n{self.text}")
         return self.text
 
     def end(self) -> int:
-        """Press the key that ends it; the exit code."""
+        """Press the key that ends the command; returns its exit code."""
         if self._key == CTRL_C:
             os.killpg(self._process.pid, signal.SIGINT)
         else:
@@ -191,7 +191,7 @@ class Terminal:
 
     @property
     def text(self) -> str:
-        """Everything that was said."""
+        """The output so far."""
         return self._all.decode(errors="replace").replace("\r\n", "\n")
 
     def _read(self) -> bool:

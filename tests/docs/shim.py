@@ -1,4 +1,4 @@
-"""What `mbc` and `python` are in a reader's shell: asks the warm process (`warm.py`) for one, and stands in for it."""
+"""`mbc` and `python` in a reader's shell: asks the warm process (`warm.py`) for one, and stands in for it."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import sys
 
 
 def main(address: str, *arguments: str) -> int:
-    """Be what `arguments` name, with the streams, folder, environment and signals of this process; the exit code."""
+    """Run what `arguments` name, with the streams, folder, environment and signals of this process; its exit code."""
     folder = os.getcwd()  # noqa: PTH109  # pathlib takes longer to import than all of this
     request = json.dumps({"arguments": arguments, "folder": folder, "environment": dict(os.environ)}).encode()
     with socket.socket(socket.AF_UNIX) as warm:

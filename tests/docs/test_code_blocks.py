@@ -1,9 +1,9 @@
-"""Every code block of README and the pages is done: typed in a shell, run, or read by what reads it in earnest.
+"""Every code block of README and the pages works: typed in a shell, run, or read as the program would.
 
-A page is a test. Its reader begins in a home with a checkout and some files, banks, models and runs (`conftest.py`), where
-everything the page has is done in its order (`page.py`). Commands are real processes, forked from one that has loaded torch
-(`warm.py`). A new page is found by itself; it needs nothing here as long as its commands can be typed in that home.
-What cannot is named below, with its reason.
+Each page is a test. Its reader starts in a home with a checkout and some files, banks, models and runs (`conftest.py`)
+and goes through the page in order (`page.py`). Commands are real processes, forked from one that has loaded torch
+(`warm.py`). New pages are found automatically and need nothing here as long as their commands work in that home. What
+does not is listed below, with its reason.
 """
 
 from functools import cache
@@ -30,13 +30,13 @@ ONLY_PARSED = {
     r"mbc ingest .*--engine ray": "a cluster takes 20 s to start; tests/ingestion/test_ray_ingest.py ingests so",
     r"mbc calibrate --model runs/mine --data newswire": "minutes",
 }
-# Commands that are passed over.
+# Commands that are skipped.
 NOT_TYPED = {
     r"python3 -m venv ": "setting up a checkout and testing it is what checks every commit",
     r"pytest\b": "the same",
     r"python docs/results\.py ": "a run of hours; tests/docs_figures/test_results_page.py does it with one of seconds",
 }
-# Blocks that a test of their page's own takes at their word.
+# Blocks that a test of their own page checks.
 ELSEWHERE = {
     ("docs/bank-format.md", "sql"): "tests/bank/test_format_document.py",
     ("docs/bank-format.md", "json"): "tests/bank/test_format_document.py",
@@ -91,7 +91,7 @@ def test_dots_stand_for_anything(shown: str, printed: str, is_shown: bool) -> No
     assert shows(shown, printed) is is_shown
 
 
-def test_commands_are_told_from_what_they_print() -> None:
+def test_commands_are_distinguished_from_their_output() -> None:
     console = "$ mbc ask 'Who\nwon?' \\\n    --json   # a comment\n{\"answer\": 1}\n$ mbc bank info\n"
     assert commands(Block("page.md", 1, "console", console)) == [
         Command("mbc ask 'Who\nwon?' \\\n    --json   # a comment", '{"answer": 1}'),

@@ -1,7 +1,7 @@
 """A process that has loaded torch and forks into the programs of a reader's shell, since loading it takes 5 s.
 
 Each is a process of its own, as in a real shell, with streams, folder, environment and signals of whoever asked
-(`shim.py`). With MBC_ONLY_PARSED in its environment it ends where its own parser has read its arguments.
+(`shim.py`). With MBC_ONLY_PARSED in its environment it ends once it has parsed its arguments.
 """
 
 import argparse
@@ -26,7 +26,7 @@ ONLY_PARSED = "MBC_ONLY_PARSED"
 def serve(address: str) -> None:
     """Fork for every request, until stdin is closed."""
     _warm_up()
-    gc.freeze()  # what is there is never looked through again, which would copy it in every fork
+    gc.freeze()  # the collector would otherwise touch, and so copy, all of it in every fork
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)
         listener.listen()
@@ -56,7 +56,7 @@ def serve(address: str) -> None:
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environment"])
-    # What Python made at the start knows the streams of that time: whether they are terminals, above all.
+    # Python's stream objects describe the original streams, above all whether they are terminals.
     sys.stdin = sys.__stdin__ = open(0)  # noqa: SIM115
     sys.stdout = sys.__stdout__ = open(1, "w")  # noqa: SIM115
     sys.stderr = sys.__stderr__ = open(2, "w", buffering=1)  # noqa: SIM115
@@ -64,7 +64,7 @@ def serve(address: str) -> None:
 
 
 def run(arguments: list[str]) -> None:
-    """Be a program, in this process."""
+    """Run a program in this process."""
     match arguments:
         case ["mbc", *_]:
             sys.argv = arguments
@@ -107,7 +107,7 @@ def _status_of(arguments: list[str]) -> int:
 
 
 def _end(status: int) -> None:
-    """End as a process does, but leave taking down what was loaded, which takes 2 s, to the system."""
+    """Exit, but leave tearing down what was loaded, which takes 2 s, to the system."""
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         with suppress(BrokenPipeError):
@@ -134,21 +134,21 @@ def _mbc() -> None:
 
 
 def _play_hub() -> None:
-    """The hub, with what the reader's shared folder has; whatever is pushed to it is there for this process alone."""
+    """Simulate the hub with the reader's shared folder; what is pushed is visible to this process only."""
     from tests.sharing.fake_hub import FakeHub
 
     FakeHub(tempfile.mkdtemp() if "push" in sys.argv else Path.home() / "shared" / "models").install()
 
 
 def _launched(launcher: argparse.Namespace) -> None:
-    """What a launcher of processes would start, in this one."""
+    """Run what a launcher would start, in this process."""
     assert launcher.module
     assert launcher.training_script == "mbc_cli"
     run(["mbc", *launcher.training_script_args])
 
 
 def _install(arguments: list[str]) -> None:
-    """Nothing is installed: what is asked for must be there, constraints and extras."""
+    """Install nothing, but check that the requested constraints and extras exist."""
     parser = argparse.ArgumentParser()
     parser.add_argument("-c", type=argparse.FileType())
     parser.add_argument("-e", "--editable")

@@ -1,4 +1,4 @@
-"""The figures are drawn by scripts beside each other: where they lie becomes a place to import from, the last one."""
+"""Appends the folder of the figures' scripts, which import each other, to the import path."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The figures of docs/how-it-works.md: that all lie there, light and self-contained, and that they can be drawn again."""
+"""The figures of docs/how-it-works.md: they exist, are light and self-contained, and can be drawn again."""
 
 import re
 from importlib.util import find_spec
@@ -26,7 +26,7 @@ def test_the_page_shows_each_figure_once() -> None:
 
 
 @pytest.mark.parametrize("name", SHOWN)
-def test_a_figure_is_light_and_self_contained_and_its_command_is_said(name: str) -> None:
+def test_a_figure_is_light_and_self_contained_and_its_command_is_shown(name: str) -> None:
     assert is_light_and_self_contained(FIGURES / f"{name}.svg")
     assert f"`python docs/figures/draw.py --only {name}`" in PAGE
 
@@ -59,13 +59,13 @@ def test_what_is_drawn_of_mini_is_what_it_does() -> None:
     import way_in
     from told import as_text, tell
 
-    told = tell(2)
-    assert routing.scores(told).max(1).tolist() == [0.0] * len(told.questions)
+    demo = tell(2)
+    assert routing.scores(demo).max(1).tolist() == [0.0] * len(demo.questions)
     kept = way_in.kept_of(tell(1))
     assert kept.bits.shape == (9, 24)
     assert [int("".join(map(str, column)), 2) for column in kept.bits.T] == kept.codes
-    assert kept.codes == told.model.memorise([as_text(told.stories[0])])[0, :, 0].tolist()
-    assert (kept.code_bytes, kept.size) == (27, len(as_text(told.stories[0]).encode()))
+    assert kept.codes == demo.model.memorise([as_text(demo.stories[0])])[0, :, 0].tolist()
+    assert (kept.code_bytes, kept.size) == (27, len(as_text(demo.stories[0]).encode()))
     assert 0 < kept.text_bytes < kept.size
 
 

@@ -1,4 +1,4 @@
-"""The scripts that record and draw, as they import each other; they are tested where their terminal emulator is installed."""
+"""Makes the recording scripts importable; they are tested where their terminal emulator is installed."""
 
 import sys
 from importlib.util import find_spec

@@ -1,4 +1,4 @@
-"""The documentation as a site: it is built without a warning, asks nothing of other hosts, and its links lead somewhere."""
+"""The documentation site: it builds without warnings, fetches nothing from other hosts, and has no broken links."""
 
 import os
 import re

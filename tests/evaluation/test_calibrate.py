@@ -1,4 +1,4 @@
-"""Calibration: who is asked what of which bank, what comes of it, and where it is kept."""
+"""Calibration: what is asked of which bank, what is fitted to it, and where that is kept."""
 
 import os
 import tomllib
@@ -25,7 +25,7 @@ SETTINGS = ConfidenceSettings(slope=1.25, intercept=-0.5, from_memory=0.75, from
 class Oracle:
     """A model whose memory is the texts themselves; it gains 1 where one is about the name in the question, else 0.
 
-    It errs in the questions about some names, which it takes for each other's opposite.
+    It errs in the questions about some names, where its gains are the wrong way round.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, errs: Sequence[str] = ()) -> None:
@@ -75,8 +75,8 @@ def test_each_question_is_asked_with_and_without_its_document(
     model, some = Oracle(monkeypatch), examples(44)
     made = calibrated(model, some, bank_documents=10)
     names = [example.question.split()[2] for example in some]
-    assert Counter(model.asked) == Counter((name, there) for name in names[:40] for there in (True, False))
-    # The four that fill no bank are nowhere; neighbours lie in different banks.
+    assert Counter(model.asked) == Counter((name, in_bank) for name in names[:40] for in_bank in (True, False))
+    # The four that fill no bank are left out; neighbours go to different banks.
     assert model.banks == [[example.text for example in some[bank:40:4]] for bank in range(4)]
     assert (made.questions, made.held_out, made.bank_documents, made.auc) == (40, 20, 10, 1.0)
     assert (made.informed_memory, made.informed_unsure, made.informed_model) == (100, 0, 0)
@@ -131,7 +131,7 @@ def test_progress_ends_at_two_answers_a_question(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
-    ("count", "options", "said", "hint"),
+    ("count", "options", "message", "hint"),
     [
         (0, {}, "0 documents do not fill the two banks of 64", "--bank-size"),
         (50, {"bank_documents": 26}, "50 documents do not fill the two banks of 26", "--bank-size"),
@@ -141,14 +141,14 @@ def test_progress_ends_at_two_answers_a_question(monkeypatch: pytest.MonkeyPatch
     ],
 )
 def test_too_little_data_is_refused_before_the_work(
-    monkeypatch: pytest.MonkeyPatch, examples: Examples, count: int, options: dict[str, int], said: str, hint: str
+    monkeypatch: pytest.MonkeyPatch, examples: Examples, count: int, options: dict[str, int], message: str, hint: str
 ) -> None:
     model = Oracle(monkeypatch)
-    with pytest.raises(DataError, match=said) as caught:
+    with pytest.raises(DataError, match=message) as caught:
         next(calibrate(model, examples(count), **options))  # type: ignore[arg-type]
     assert hint in (caught.value.hint or "")
     assert not model.banks
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         require_enough(examples(count), **options)
     require_enough(examples(50), bank_documents=1)
 
@@ -247,7 +247,7 @@ def test_a_failed_write_leaves_the_config_as_it_was(folder: Path, monkeypatch: p
     assert len(list(folder.iterdir())) == 3
 
 
-def test_a_folder_that_cannot_be_written_is_told_beforehand(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_written_is_reported_beforehand(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     require_writable(folder)
     monkeypatch.setattr(os, "access", lambda *_: False)
     with pytest.raises(ModelError, match=r"config of the model in .* cannot be written: permission denied") as caught:

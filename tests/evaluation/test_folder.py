@@ -1,4 +1,4 @@
-"""An experiment's folder: what is put there comes back, what is damaged is told, and one process works in it."""
+"""An experiment's folder: what is written can be read back, damage is reported, and only one process works in it."""
 
 import shutil
 from dataclasses import replace
@@ -29,7 +29,7 @@ SCORES = QuestionScores(1, FIGURE, FIGURE, 12.5, None, 75.0)
 ONLINE = Measurement(SCORES, COST)
 USAGE = CodeUsage(512, ((1, 1.0), (2, 2.5)), ())
 PREDICTION = Prediction("1", 0, "Who?", ("Ada",), "Ada", True, 1.0, True, None)
-# What files hold: no infinity, no half characters.
+# What files can hold: no infinity, no lone surrogates.
 st.register_type_strategy(float, st.floats(allow_nan=False, allow_infinity=False))
 st.register_type_strategy(str, st.text(st.characters(exclude_categories=["Cs"])))
 KEPT = {
@@ -267,7 +267,7 @@ class TestBeginning:
 
 
 class TestWork:
-    def test_a_folder_is_one_processes_alone(self, folder, monkeypatch):
+    def test_only_one_process_works_in_a_folder(self, folder, monkeypatch):
         monkeypatch.setattr("mbc_engine.runs.event_log._PATIENCE", 0.01)
         with (
             folder.at_work(),
@@ -278,7 +278,7 @@ class TestWork:
         with folder.at_work():
             pass
 
-    def test_a_folder_that_cannot_be_made_is_told(self, tmp_path):
+    def test_a_folder_that_cannot_be_made_is_reported(self, tmp_path):
         (tmp_path / "file").touch()
         with (
             pytest.raises(ConfigError, match="cannot read or write its files"),

@@ -1,4 +1,4 @@
-"""Predictions: how replies are scored, and what they come to."""
+"""Predictions: how replies are scored, and how scores are summarised."""
 
 from dataclasses import replace
 

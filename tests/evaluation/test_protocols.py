@@ -1,4 +1,4 @@
-"""The protocols, with methods that know exactly what they know and move the clock themselves."""
+"""The protocols, with methods of known accuracy that move the clock themselves."""
 
 import sys
 import time
@@ -25,7 +25,7 @@ T = TypeVar("T")
 class Perfect:
     """Keeps every document and finds the one that a question is about: "Ada moved to Rome." answers who moved where.
 
-    What it does first takes 1,000 seconds, then a document 2 and a question 0.5.
+    Its first step takes 1,000 seconds, then each document 2 and each question 0.5.
     """
 
     names_sources = True
@@ -68,7 +68,7 @@ class Perfect:
 
 
 class Forgetful(Perfect):
-    """Keeps the last `most` documents alone, and names no sources."""
+    """Keeps only the last `most` documents, and names no sources."""
 
     names_sources = False
 
@@ -89,7 +89,7 @@ class Ignorant(Perfect):
 
 
 class ByPlace(Perfect):
-    """Right about documents of even places; as many sources stand before the right one as documents before it."""
+    """Right about documents at even places; the source at place n is named after n others."""
 
     def reply(self, name: str) -> MethodAnswer:
         right = super().reply(name)
@@ -102,7 +102,7 @@ class ByPlace(Perfect):
 
 @pytest.fixture
 def timed(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], Any]:
-    """Makes time pass as a method says."""
+    """Lets the method move the clock."""
 
     def timed(method: Any) -> Any:
         monkeypatch.setattr(time, "perf_counter", lambda: method.clock)
@@ -139,7 +139,7 @@ class TestStream:
         assert [own.id for own in taken.asked_about(8)] == ["0", "2", "4", "6"]
         assert [own.id for own in taken.asked_about(3)] == ["0", "1", "2"]
 
-    def test_no_documents_limit_takes_all(self, examples):
+    def test_without_a_limit_all_documents_are_taken(self, examples):
         assert len(stream(examples(50), documents=None).documents) == 50
 
     def test_no_questions_are_an_error(self):

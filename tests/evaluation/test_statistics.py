@@ -52,7 +52,7 @@ def test_the_interval_holds_the_middle_of_all_means() -> None:
 
 
 def test_two_documents_by_hand() -> None:
-    """Drawn are both of one, both of the other, or one of each: 1/4, 1/4, 1/2."""
+    """A draw has both from one, both from the other, or one of each: 1/4, 1/4, 1/2."""
     assert interval([1, 0, 0], ["long", "long", "short"]) == Interval(1 / 3, 0.0, 0.5)
 
 
@@ -61,7 +61,7 @@ def test_one_document_says_nothing_of_others() -> None:
 
 
 def test_questions_of_one_document_count_together() -> None:
-    """Ten copies of each question make nobody surer."""
+    """Ten copies of each question make the result no more certain."""
     values, documents = np.tile([0, 1, 1, 0, 1], 10), np.tile(np.arange(5), 10)
     assert interval(values, documents) == interval([0, 1, 1, 0, 1], range(5))
     alone = interval(values, np.arange(50))
@@ -82,7 +82,7 @@ def test_an_interval_is_the_same_for_the_same_seed_in_whatever_order(
 
 
 def test_resamples_beyond_one_part_are_all_drawn() -> None:
-    """So many documents that a part holds one resample."""
+    """So many documents that each part holds one resample."""
     documents = np.arange(1 << 20)
     found = interval(documents % 2, documents, resamples=3)
     assert found.value == 0.5
@@ -115,7 +115,7 @@ def test_a_paired_test_by_hand() -> None:
 
 
 def test_several_pairs_are_each_what_it_is_alone() -> None:
-    """One with few documents that differ, whose flips are all gone through, among others whose are drawn."""
+    """One with few differing documents, whose flips are all enumerated, among others whose flips are drawn."""
     rng = np.random.default_rng(4)
     documents, second = rng.integers(0, 30, 90), rng.integers(0, 2, 90)
     few = np.where(documents < 4, 1, second)
@@ -152,8 +152,8 @@ def test_few_documents_are_flipped_in_all_ways(questions: list[tuple[int, float,
 
 
 def test_many_documents_are_flipped_at_random() -> None:
-    """14 documents that differ have more flips than are drawn; what is drawn comes near all of them. Of these, every
-    eighth is exactly as large as what was found."""
+    """14 differing documents have more flips than are drawn, but the result is close to that of all flips, of which
+    every eighth is exactly as large as the observed difference."""
     first, second = [1] * 10 + [0] * 4, [0] * 10 + [1] * 4
     exact = compared(first, second, range(14), resamples=1 << 14).p
     assert exact == all_flips(first, second, range(14)) == 2 * (1001 + 364 + 91 + 14 + 1) / 2**14
@@ -168,8 +168,8 @@ def test_a_drawn_p_value_is_never_0() -> None:
 
 
 def test_p_values_of_like_methods_are_spread_evenly() -> None:
-    """Two methods that differ by chance alone are told apart at 5% in about one round of twenty, although a document
-    that one method happens to know well has three questions."""
+    """Methods that differ only by chance differ significantly at 5% in about one round of twenty, although a document
+    that one of them happens to know well has three questions."""
     rng = np.random.default_rng(3)
     documents = np.repeat(np.arange(30), 3)
     found = []

@@ -61,7 +61,7 @@ def test_remember_reads_the_answer_and_names_its_file(run: Run) -> None:
     assert first.endswith("robots.md'")
 
 
-def test_follow_tells_of_all_files_and_passes_them_over_the_next_time(run: Run, tmp_path: Path) -> None:
+def test_follow_reports_all_files_and_skips_them_the_next_time(run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "texts"
     folder.mkdir()
     (folder / "one.txt").write_text("The mill burned down.")
@@ -93,9 +93,9 @@ def test_follow_stops_when_interrupted_and_goes_on_later(
 
 
 def test_batch_writes_a_line_of_json_for_each_question_about_this_year(run: Run) -> None:
-    told = [json.loads(line) for line in run("batch")]
-    assert [line["answer"] for line in told[:2]] == ["Calder United", "340,000 crowns"]
-    assert all(line["date"] >= "2026" for line in told)
+    lines = [json.loads(line) for line in run("batch")]
+    assert [line["answer"] for line in lines[:2]] == ["Calder United", "340,000 crowns"]
+    assert all(line["date"] >= "2026" for line in lines)
 
 
 def test_two_banks_answer_as_one(run: Run) -> None:
@@ -114,7 +114,7 @@ def test_train_tiny_ends_with_a_model_that_is_asked(run: Run, tmp_path: Path, ti
 
 
 @pytest.mark.slow
-def test_evaluate_tells_how_well_a_memory_answers(run: Run) -> None:
+def test_evaluate_shows_how_well_a_memory_answers(run: Run) -> None:
     questions, match, source, size = run("evaluate", 8)
     assert questions.endswith(" questions about 8 stories")
     assert float(match.split("exact match ")[1].split("%")[0]) > 20

@@ -58,8 +58,8 @@ def names(settings):
 
 
 def test_what_methods_need_comes_first_and_once(settings):
-    told = names(settings(methods=["uniform", "mbc", "mbc-empty", "closed-book"]))
-    assert told == [
+    stages = names(settings(methods=["uniform", "mbc", "mbc-empty", "closed-book"]))
+    assert stages == [
         "prepare questions",
         "prepare mbc",
         "uniform rate",
@@ -79,8 +79,8 @@ def test_token_weights_are_learned_on_the_base_that_they_will_serve(settings):
 
 def test_only_what_changes_with_the_stream_is_followed_through_it(settings):
     methods = ["mbc", "mbc-wrong", "mbc-empty", "uniform", "closed-book"]
-    told = names(settings(methods=methods, protocols=["online", "retention", "scaling"]))
-    assert [name for name in told if "retention" in name or "scaling" in name] == [
+    stages = names(settings(methods=methods, protocols=["online", "retention", "scaling"]))
+    assert [name for name in stages if "retention" in name or "scaling" in name] == [
         "mbc retention",
         "mbc scaling",
         "mbc-wrong scaling",

@@ -12,17 +12,17 @@ from mbc_engine.experiments.running import environment
 
 
 def test_it_tells_versions_machine_seed_and_date():
-    here = environment(7, command="mbc eval")
-    assert (here["mbc"], here["seed"], here["device"], here["gpu"]) == (mbc_engine.__version__, 7, "cpu", None)
+    found = environment(7, command="mbc eval")
+    assert (found["mbc"], found["seed"], found["device"], found["gpu"]) == (mbc_engine.__version__, 7, "cpu", None)
     assert (
-        here["packages"]["torch"] == torch.__version__.partition("+")[0]
-        or here["packages"]["torch"] == torch.__version__
+        found["packages"]["torch"] == torch.__version__.partition("+")[0]
+        or found["packages"]["torch"] == torch.__version__
     )
-    assert here["threads"] == torch.get_num_threads()
-    assert here["cores"] >= 1
-    assert here["cpu"]
-    assert abs(datetime.now(UTC) - datetime.fromisoformat(here["date"])).total_seconds() < 60
-    assert here["command"] == "mbc eval"
+    assert found["threads"] == torch.get_num_threads()
+    assert found["cores"] >= 1
+    assert found["cpu"]
+    assert abs(datetime.now(UTC) - datetime.fromisoformat(found["date"])).total_seconds() < 60
+    assert found["command"] == "mbc eval"
 
 
 def test_the_gpu_that_is_asked_for_is_named(monkeypatch):

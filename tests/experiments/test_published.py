@@ -24,7 +24,7 @@ def between(text, begin, end):
 
 
 def test_scores_are_those_of_table_1(paper):
-    """Bold ones carry their gain over MAC after them, the others stand alone."""
+    """Bold scores are followed by their gain over MAC, the others stand alone."""
     table = between(paper, r"\label{tab:mbc_results}", r"\end{NiceTabular}")
     titles = {"Uniform": "uniform", "Salient Spans": "salient-spans", "CaMeLS": "camels", "MAC": "mac", "MBC": "mbc"}
     printed, base = {}, -1
@@ -77,21 +77,21 @@ def test_parameters_are_those_of_table_2(paper):
 
 def test_counts_of_questions_are_those_of_section_4_1(paper):
     for title, name in (("StreamingQA", "streamingqa"), ("SQuAD", "squad"), ("ArchivalQA", "archivalqa")):
-        told = between(paper, rf"\paragraph{{{title}~", "validation questions are used.")
+        paragraph = between(paper, rf"\paragraph{{{title}~", "validation questions are used.")
         own = published()["questions"][name]
         train, validation, test, base_train = (
-            round(1000 * float(re.search(rf"({NUMBER})K {what}", told)[1]))
+            round(1000 * float(re.search(rf"({NUMBER})K {what}", paragraph)[1]))
             for what in ("training, ", "validation, ", "test questions", "training and ")
         )
         assert own == {"train": train, "validation": validation, "test": test, "base-train": base_train}
 
 
 def test_perplexities_are_told_in_section_4_4_4(paper):
-    told = paper[paper.index("With resetting, effective code usage") :]
+    section = paper[paper.index("With resetting, effective code usage") :]
     for base in BASES:
         usage = published_usage(base, "streamingqa")
         for value in (*usage["with_reset"], usage["without_reset"]):
-            assert re.search(rf"\b{value}\b", told)
+            assert re.search(rf"\b{value}\b", section)
 
 
 def test_documents_adapted_to_are_told_in_section_4_2(paper):

@@ -1,4 +1,4 @@
-"""What methods are made with: banks are read in one way, and controls are asked where a read can see them."""
+"""How methods are made: all banks are read alike, and controls are asked only where a read can tell them apart."""
 
 from collections.abc import Callable
 from typing import Any

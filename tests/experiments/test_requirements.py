@@ -51,10 +51,10 @@ def test_every_stage_can_be_done_where_there_is_room(settings):
 def test_a_file_that_is_missing_stands_in_the_way_of_every_stage_of_its_cell(settings):
     experiment = settings()
     lost = experiment.datasets[0].model_copy(update={"name": "lost", "test": "/nowhere/rows.csv"})
-    here, away = requirements(experiment.model_copy(update={"datasets": [*experiment.datasets, lost]}), LARGE)
-    assert here.possible == len(here.stages)
-    assert {stage.obstacle for stage in away.stages} == {"/nowhere/rows.csv is not available"}
-    assert [thing.name for thing in away.data if not thing.can_be_had] == ["/nowhere/rows.csv"]
+    complete, incomplete = requirements(experiment.model_copy(update={"datasets": [*experiment.datasets, lost]}), LARGE)
+    assert complete.possible == len(complete.stages)
+    assert {stage.obstacle for stage in incomplete.stages} == {"/nowhere/rows.csv is not available"}
+    assert [thing.name for thing in incomplete.data if not thing.can_be_had] == ["/nowhere/rows.csv"]
 
 
 def test_a_stage_that_takes_more_memory_than_there_is_takes_what_follows_with_it(settings):
@@ -73,13 +73,13 @@ def test_a_stage_that_takes_more_memory_than_there_is_takes_what_follows_with_it
 
 
 def test_a_stage_s_own_obstacle_comes_first(settings):
-    """Where the preparation was done on a larger machine, that alone is in the way here."""
+    """If the preparation was done on a larger machine, this is the only obstacle."""
     cell = only(settings(), Machine("cpu", "2 cores", memory=1, speed=1e12, has_hub=False))
     assert {stage.follows for stage in cell.stages} == {None}
     assert [name for _, name in obstacles([cell])] == [stage.name for stage in cell.stages]
 
 
-def test_a_model_of_the_hub_is_had_only_where_the_hub_is(settings, monkeypatch):
+def test_a_hub_model_is_available_only_where_the_hub_is(settings, monkeypatch):
     monkeypatch.setattr("mbc_engine.lm.packaged.local_place", lambda name: None)
     away = load_suite("paper").model_copy(update={"methods": ["mbc"], "protocols": ["online"]})
     away = away.model_copy(update={"bases": away.bases[:1], "datasets": settings().datasets})
@@ -124,7 +124,7 @@ PLENTY = {"protocols": ["online", "retention", "scaling", "code-usage"], "rates"
 
 
 def test_hours_are_counted_by_hand(settings):
-    """2 operations a parameter and token, 6 to learn; documents have 256 tokens, questions with answers 48."""
+    """2 operations per parameter and token, 6 in training; documents have 256 tokens, questions with answers 48."""
     asked = settings(
         **PLENTY, methods=["mbc", "uniform", "camels", "closed-book", "bm25"], retention={"first": 4, "step": 8}
     )

@@ -97,23 +97,23 @@ def test_a_stop_while_questions_are_asked_keeps_nothing_of_them(work, settings, 
     assert not ExperimentFolder(folder).cell("tiny-people").has("mbc", "online")
 
 
-def test_what_cannot_be_done_is_passed_over_with_what_needs_it(work, settings, tmp_path):
+def test_what_cannot_be_done_is_skipped_with_what_needs_it(work, settings, tmp_path):
     given = settings(methods=["mbc", "closed-book"])
     broken = given.model_copy(
         update={"bases": [given.bases[0].model_copy(update={"changes": ["model.documents.name=nowhere"]})]}
     )
     events = work(broken)
-    told = {event.stage: event.reason for event in of_kind(events, StageSkipped)}
-    assert told.keys() == {"prepare mbc", "mbc online"}
-    assert "nowhere" in told["prepare mbc"]
-    assert told["mbc online"] == "prepare mbc could not be done"
+    reasons = {event.stage: event.reason for event in of_kind(events, StageSkipped)}
+    assert reasons.keys() == {"prepare mbc", "mbc online"}
+    assert "nowhere" in reasons["prepare mbc"]
+    assert reasons["mbc online"] == "prepare mbc could not be done"
     assert [event.follows for event in of_kind(events, StageSkipped)] == [None, "prepare mbc"]
     (missing,) = read_report(ExperimentFolder(tmp_path / "run"))[0].missing
-    assert (missing["stage"], missing["reason"]) == ("prepare mbc, mbc online", told["prepare mbc"])
+    assert (missing["stage"], missing["reason"]) == ("prepare mbc, mbc online", reasons["prepare mbc"])
     assert of_kind(events, ExperimentFinished)[0].done == 2
 
 
-def test_an_error_is_raised_where_nothing_is_to_be_passed_over(work, settings):
+def test_an_error_is_raised_where_nothing_may_be_skipped(work, settings):
     given = settings()
     lost = given.datasets[0].model_copy(update={"test": "lost.jsonl"})
     with pytest.raises(DataError, match=r"lost\.jsonl"):
@@ -170,7 +170,7 @@ def test_a_training_that_is_stopped_from_elsewhere_is_not_taken_for_done(work, s
     assert of_kind(rest, ExperimentFinished)
 
 
-def test_the_log_tells_stages_and_rates_and_leaves_training_to_its_own(work, settings, tmp_path):
+def test_the_log_has_stages_and_rates_but_no_training_steps(work, settings, tmp_path):
     work(settings(methods=["uniform"]))
     logged = list(read_events(tmp_path / "run" / "events.jsonl"))
     assert [event.rate for event in of_kind(logged, RateTried)] == [1e-3, 1e-4]

@@ -123,7 +123,7 @@ def test_a_file_is_a_suite_too(suite):
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "told"),
+    ("before", "after", "message"),
     [
         ('title = "One"', "tilte = 1", "own.toml: title: field required."),
         ('methods = ["mbc"]', 'methods = ["mbc"]\nbogus = 1', "own.toml: bogus: there is no such setting."),
@@ -154,15 +154,15 @@ def test_a_file_is_a_suite_too(suite):
         ('["mbc"]', '["mbc"]\nscaling = []', "own.toml: scaling: list should have at least 1 item"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place(suite, before, after, told):
+def test_an_error_names_its_place(suite, before, after, message):
     with pytest.raises(ConfigError) as caught:
         load_suite(suite(before, after))
-    assert told in caught.value.message
+    assert message in caught.value.message
     assert "\n" not in caught.value.message
     assert caught.value.hint
 
 
-def test_cells_that_would_share_a_folder_are_told(suite):
+def test_cells_that_would_share_a_folder_are_refused(suite):
     path = Path(suite('name = "mini"', 'name = "a-b"'))
     path.write_text(
         path.read_text().replace('name = "news"', 'name = "c"')
@@ -180,7 +180,7 @@ def test_a_preset_s_changes_are_checked_at_once(suite):
         load_suite(path)
 
 
-def test_an_unknown_suite_is_told_with_those_that_there_are():
+def test_an_unknown_suite_lists_the_known_ones():
     with pytest.raises(ConfigError, match="There is no suite 'grand'") as caught:
         load_suite("grand")
     assert caught.value.hint == "Suites: paper, small, smollm2; or a TOML file."
@@ -190,11 +190,11 @@ def test_the_page_on_evaluation_shows_every_setting():
     page = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text(encoding="utf-8")
     shown = page.partition("```toml\n")[2].partition("```")[0]
     settings = parse_settings(re.sub(r"^# (?=\w+ = )", "", shown, flags=re.MULTILINE), "evaluation.md")
-    told = settings.model_dump(exclude_unset=True)
+    fields = settings.model_dump(exclude_unset=True)
     for model, own in (
-        (type(settings), told),
-        (BaseSettings, told["bases"][0]),
-        (DatasetSettings, told["datasets"][0]),
+        (type(settings), fields),
+        (BaseSettings, fields["bases"][0]),
+        (DatasetSettings, fields["datasets"][0]),
     ):
         assert set(model.model_fields) - {"model"} == set(own)
     defaults = ExperimentSettings(title="", bases=[], datasets=[], methods=[])

@@ -10,7 +10,7 @@ from mbc_engine.names import preset_names
 
 
 def changed(one: dict[str, Any], other: dict[str, Any], path: str = "") -> dict[str, Any]:
-    """What other settings have in place of these, by path."""
+    """The values that differ in other settings, by path."""
     found: dict[str, Any] = {}
     for key, value in one.items():
         if isinstance(value, dict) and isinstance(other[key], dict):

@@ -1,4 +1,4 @@
-"""Files into a bank, with tiny models: what is memorised, passed over, replaced, forgotten and skipped."""
+"""Ingesting files with tiny models: what is memorised, left alone, replaced, removed and skipped."""
 
 import gzip
 import io
@@ -33,7 +33,7 @@ from mbc_engine.text import Document
 
 @pytest.fixture(autouse=True)
 def untimed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commits and reports come by what is done, however long it takes."""
+    """Commits and reports depend on what is done, however long it takes."""
     monkeypatch.setattr("mbc_engine.ingestion.run._COMMIT_SECONDS", math.inf)
     monkeypatch.setattr("mbc_engine.ingestion.run._REPORT_SECONDS", math.inf)
 
@@ -45,7 +45,7 @@ def last_of(events: Any) -> IngestFinished:
 
 
 def sources(bank: MemoryBank) -> list[str]:
-    """What the bank holds, by names without folders."""
+    """Names of the bank's sources, without folders."""
     return sorted(Path(origin.name).name for document in bank.documents() for origin in document.origins)
 
 
@@ -294,7 +294,7 @@ Steps = Generator[Step, None, None]
 
 
 def stepping(monkeypatch: pytest.MonkeyPatch, steps: Callable[[Steps], Steps]) -> None:
-    """Let other steps be what models memorise by."""
+    """Replace the steps in which models memorise."""
     whole = MBC.memorise_stepwise
     monkeypatch.setattr(MBC, "memorise_stepwise", lambda model, texts: steps(whole(model, texts)))
 
@@ -400,9 +400,9 @@ def test_the_bank_is_the_same_whatever_the_model_takes_at_a_time(
     tiny: Any, long_and_short: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     """A GPU takes chunks of all documents together, sorted by length."""
-    model, chance = tiny.model(), random.Random(seed)
+    model, rng = tiny.model(), random.Random(seed)
     for number in range(5):
-        (long_and_short / f"{number}.txt").write_text(f"Story {number} was told in the north. " * chance.randint(1, 30))
+        (long_and_short / f"{number}.txt").write_text(f"Story {number} was told in the north. " * rng.randint(1, 30))
     with open_bank(model, tmp_path / "serial.mbc") as serial:
         list(ingest(model, serial, [long_and_short]))
         before = lines(serial)
@@ -410,15 +410,15 @@ def test_the_bank_is_the_same_whatever_the_model_takes_at_a_time(
     def mixed(steps: Steps) -> Steps:
         places, codes = zip(*steps, strict=True)
         order = list(range(len(places)))
-        chance.shuffle(order)
+        rng.shuffle(order)
         while order:
-            chosen = [order.pop() for _ in range(min(len(order), chance.randint(1, 7)))]
+            chosen = [order.pop() for _ in range(min(len(order), rng.randint(1, 7)))]
             yield [places[place][0] for place in chosen], np.concatenate([codes[place] for place in chosen])
 
     stepping(monkeypatch, mixed)
-    monkeypatch.setattr("mbc_engine.ingestion.run._COMMIT_SECONDS", chance.choice([0.0, math.inf]))
+    monkeypatch.setattr("mbc_engine.ingestion.run._COMMIT_SECONDS", rng.choice([0.0, math.inf]))
     with open_bank(model, tmp_path / "b.mbc") as bank:
-        last = last_of(ingest(model, bank, [long_and_short], batch_chunks=chance.choice([1, 8, 128])))
+        last = last_of(ingest(model, bank, [long_and_short], batch_chunks=rng.choice([1, 8, 128])))
         assert last.chunks == last.bank_chunks
         assert lines(bank) == before
 
@@ -431,12 +431,12 @@ def test_every_step_is_reported_and_bytes_grow_with_it(
     with open_bank(model, tmp_path / "b.mbc") as bank:
         started, *events = ingest(model, bank, [long_and_short])
         assert isinstance(started, IngestStarted)
-        told = [event for event in events if isinstance(event, DocumentsIngested) and event.chunks]
-        assert [event.chunks for event in told] == [1, 2, 3, 4, 5, 6, 7, 7]
-        assert [event.documents for event in told] == [0] * 7 + [3]
+        reports = [event for event in events if isinstance(event, DocumentsIngested) and event.chunks]
+        assert [event.chunks for event in reports] == [1, 2, 3, 4, 5, 6, 7, 7]
+        assert [event.documents for event in reports] == [0] * 7 + [3]
         sizes = [(long_and_short / f"{name}.txt").stat().st_size for name in "abc"]
         fifths = [sizes[1] * number / 5 for number in range(1, 6)]
-        assert [event.size for event in told] == [
+        assert [event.size for event in reports] == [
             sizes[0], *(round(sizes[0] + fifth) for fifth in fifths), started.size, started.size
         ]  # fmt: skip
 
@@ -450,10 +450,10 @@ def test_a_document_is_committed_when_the_last_commit_is_long_ago(
         for event in ingest(model, bank, [long_and_short]):
             if isinstance(event, DocumentsIngested):
                 assert bank.totals().documents == event.documents
-        told = [
+        documents = [
             event.documents for event in ingest(model, bank, [long_and_short]) if isinstance(event, DocumentsIngested)
         ]
-        assert told == [0]
+        assert documents == [0]
 
 
 def test_what_waits_is_encoded_while_nothing_more_comes(
@@ -494,7 +494,7 @@ def test_pieces_of_another_size_are_replaced(
         assert lines(bank) == lines(fresh)
 
 
-def test_an_ingest_that_is_left_ends_its_processes(tiny: Any, folder: Path, tmp_path: Path) -> None:
+def test_an_abandoned_ingest_ends_its_processes(tiny: Any, folder: Path, tmp_path: Path) -> None:
     model = tiny.model()
     with open_bank(model, tmp_path / "b.mbc") as bank:
         events = ingest(model, bank, [folder], workers=2, batch_chunks=1)
@@ -525,7 +525,7 @@ def test_another_models_bank_is_not_filled(tiny: Any, folder: Path, tmp_path: Pa
             open_bank(other, tmp_path / "b.mbc")
 
 
-def test_a_path_that_does_not_exist_is_told_before_anything(tiny: Any, tmp_path: Path) -> None:
+def test_a_path_that_does_not_exist_is_reported_before_anything_is_done(tiny: Any, tmp_path: Path) -> None:
     model = tiny.model()
     with open_bank(model, tmp_path / "b.mbc") as bank, pytest.raises(DataError, match="does not exist"):
         next(iter(ingest(model, bank, [tmp_path / "nowhere"])))

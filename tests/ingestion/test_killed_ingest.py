@@ -1,4 +1,4 @@
-"""An ingest killed at random moments beside a process that reads: what is committed stays, the rest is caught up."""
+"""An ingest killed at random moments while another process reads: what is committed stays, the rest is redone."""
 
 import os
 import select
@@ -21,8 +21,8 @@ from mbc_engine.mini.model import save
 from mbc_engine.paper.checkpoint import save_model
 
 # Loads the model once and forks a process for every ingest that is to be killed: loading takes seconds, a fork nothing.
-# Each is killed after its first commits, up to MOST of them, or what of them comes in a moment; one that has FAR more
-# documents in waits for its end. So the bank is neither empty after the last kill nor full, however fast the machine.
+# Each is killed a moment after some commits, at most MOST; one that has added FAR documents waits to be killed. So the
+# bank is neither empty nor full after the last kill, however fast the machine.
 MOST, FAR = 4, 24
 KILLED = """
     import os, random, signal, sys, time
@@ -36,29 +36,29 @@ KILLED = """
     model = load_model(model_folder)
     moments = random.Random(0)
     for _ in range(int(rounds)):
-        ours, theirs = os.pipe()
+        read_end, write_end = os.pipe()
         child = os.fork()
         if child == 0:
             with open_bank(model, Path(path)) as bank:
-                told = 0
+                documents = 0
                 for event in ingest(model, bank, [Path(folder)], batch_chunks=4):
-                    if isinstance(event, DocumentsIngested) and event.documents > told:
-                        told = event.documents
-                        os.write(theirs, b"%d " % (told + event.unchanged))
-                        if told >= int(far):
+                    if isinstance(event, DocumentsIngested) and event.documents > documents:
+                        documents = event.documents
+                        os.write(write_end, b"%d " % (documents + event.unchanged))
+                        if documents >= int(far):
                             signal.pause()
             os._exit(0)
-        os.close(theirs)
-        told, wanted = b"", moments.randrange(int(most) + 1)
-        while told.count(b" ") < wanted and (more := os.read(ours, 1 << 16)):
-            told += more
+        os.close(write_end)
+        output, commits = b"", moments.randrange(int(most) + 1)
+        while output.count(b" ") < commits and (more := os.read(read_end, 1 << 16)):
+            output += more
         time.sleep(moments.uniform(0, 0.1))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        while more := os.read(ours, 1 << 16):
-            told += more
-        os.close(ours)
-        print((told.split() or [b"0"])[-1].decode(), flush=True)
+        while more := os.read(read_end, 1 << 16):
+            output += more
+        os.close(read_end)
+        print((output.split() or [b"0"])[-1].decode(), flush=True)
         sys.stdin.readline()
 """
 READER = """
@@ -90,7 +90,7 @@ def model(request: pytest.FixtureRequest, tiny: Any, tmp_path: Path) -> Model:
         save(tiny.retriever_reader(), tmp_path / "model")
     else:
         save_model(tiny.model(), tiny.config(), tmp_path / "model")
-    return load_model(str(tmp_path / "model"))  # by the name that the others have for it
+    return load_model(str(tmp_path / "model"))  # by the name that the other processes use
 
 
 @pytest.mark.slow
@@ -102,8 +102,8 @@ def test_every_kill_leaves_a_whole_bank_and_the_last_ingest_completes_it(
     number = rounds(full=200, reduced=12)
     stories = 2 * FAR * number
     for story in range(stories):
-        told = "The river rose. The bridge held. Ada moved to Bergen. " * (1 + story % 3)
-        (folder / f"{story:05d}.txt").write_text(f"Story {story}. {told}")
+        text = "The river rose. The bridge held. Ada moved to Bergen. " * (1 + story % 3)
+        (folder / f"{story:05d}.txt").write_text(f"Story {story}. {text}")
     path, end = tmp_path / "b.mbc", tmp_path / "end"
     ingesting = _python(KILLED, tmp_path / "model", folder, path, number, MOST, FAR)
     reading = _python(READER, path, end)
@@ -139,7 +139,7 @@ def test_every_kill_leaves_a_whole_bank_and_the_last_ingest_completes_it(
 
 
 def _require_whole(path: Path, model: Model) -> int:
-    """Make sure that a bank fits together, with the texts of all its chunks; how many documents it has."""
+    """Check that a bank is intact, with the texts of all its chunks; returns the number of its documents."""
     *_, last = verify(path)
     assert isinstance(last, BankVerified)
     assert last.damages == 0
@@ -181,7 +181,7 @@ def test_no_process_outlives_a_killed_ingest(tiny: Any, tmp_path: Path) -> None:
 
 
 def _await_end(pid: int) -> None:
-    """Wait, as long as the test may take, until a process that is not ours is gone."""
+    """Wait, as long as the test may take, until a process that is not our child has ended."""
     if sys.platform != "linux":
         pytest.skip("looks into /proc")
     handle = os.pidfd_open(pid) if Path(f"/proc/{pid}").exists() else None

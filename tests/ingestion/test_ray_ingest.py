@@ -1,4 +1,4 @@
-"""An ingest on Ray: the bank of a serial one, whatever happens to the processes."""
+"""An ingest on Ray makes the same bank as a serial one, whatever happens to the processes."""
 
 import json
 import os
@@ -56,12 +56,12 @@ def model(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> MBC:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Stories, two of them alike, rows, a page of nothing and a picture."""
+    """Stories, two of them alike, rows, an empty file and a picture."""
     folder = tmp_path / "news"
     folder.mkdir()
     for number in range(30):
-        told = "The river rose. " * (number % 7)
-        (folder / f"{number:02d}.txt").write_text(f"Story number {number}. {told}Nobody was hurt.")
+        sentences = "The river rose. " * (number % 7)
+        (folder / f"{number:02d}.txt").write_text(f"Story number {number}. {sentences}Nobody was hurt.")
     (folder / "copy.md").write_text("It rained.")
     (folder / "copy of copy.md").write_text("It rained.")
     rows = ({"id": name, "text": f"{name} moved to Bergen."} for name in ("ada", "bruno", "clara"))
@@ -88,13 +88,13 @@ def test_the_bank_is_that_of_a_serial_ingest_whatever_changes(model: MBC, folder
     with open_bank(model, tmp_path / "serial.mbc") as serial, open_bank(model, tmp_path / "ray.mbc") as bank:
 
         def both() -> IngestFinished:
-            here = list(ingest(model, serial, [folder], prune=True))
-            there = list(ingest(model, bank, [folder], prune=True, actors=TWO))
+            serial_events = list(ingest(model, serial, [folder], prune=True))
+            ray_events = list(ingest(model, bank, [folder], prune=True, actors=TWO))
             assert lines(bank) == lines(serial)
-            own, other = last_of(here), last_of(there)
-            assert counts(own) == counts(other)
-            assert reasons(here) == reasons(there)
-            return other
+            expected, finished = last_of(serial_events), last_of(ray_events)
+            assert counts(expected) == counts(finished)
+            assert reasons(serial_events) == reasons(ray_events)
+            return finished
 
         first = both()
         assert (first.documents, first.skipped, first.bank_origins) == (35, 2, 35)
@@ -145,7 +145,7 @@ def test_mini_codes_real_texts_alike_in_any_company(tmp_path: Path, rounds: Call
 
 
 def processes(kind: str) -> list[psutil.Process]:
-    """Ray's processes below this one that do so."""
+    """Ray's processes of this kind below this one."""
     found = []
     for process in psutil.Process().children(recursive=True):
         try:
@@ -192,8 +192,8 @@ def test_a_stop_keeps_what_is_committed_and_the_work_of_a_killed_process_is_done
 
 
 @dataclass(frozen=True)
-class Deadly(Chunker):
-    """Ends the process that has such a text to cut."""
+class KillingChunker(Chunker):
+    """Kills the process that is given such a text to cut."""
 
     def chunks(self, text: str) -> list[Chunk]:
         if "deadly" in text:
@@ -210,7 +210,7 @@ def test_files_that_kill_again_and_again_are_named_and_what_was_committed_stays(
     many_stories(folder, 320)
     (folder / "0300.txt").write_text("A deadly story.")
     own = model.chunker
-    monkeypatch.setitem(model.__dict__, "chunker", Deadly(own.tokenizer, own.capacity))
+    monkeypatch.setitem(model.__dict__, "chunker", KillingChunker(own.tokenizer, own.capacity))
     with open_bank(model, tmp_path / "b.mbc") as bank:
         with pytest.raises(MBCError, match=r"0280\.txt to .*0319\.txt, died 4 times") as raised:
             list(ingest(model, bank, [folder], actors=TWO))
@@ -220,16 +220,16 @@ def test_files_that_kill_again_and_again_are_named_and_what_was_committed_stays(
         assert all(Path(origin.source).name < "0300.txt" for origin in bank.origins())
 
 
-def test_another_model_where_the_processes_are_is_told(model: MBC, tiny: Any, folder: Path, tmp_path: Path) -> None:
+def test_a_different_model_on_the_workers_is_refused(model: MBC, tiny: Any, folder: Path, tmp_path: Path) -> None:
     copy = tmp_path / "model"
     assert model.folder is not None
     shutil.copytree(model.folder, copy)
-    here = load_model(str(copy))
+    local = load_model(str(copy))
     shutil.rmtree(copy)
     save_model(tiny.model("gpt2", "t5"), tiny.config("gpt2", "t5"), copy)
-    with open_bank(here, tmp_path / "b.mbc") as bank:
+    with open_bank(local, tmp_path / "b.mbc") as bank:
         with pytest.raises(ModelMismatch, match="differs between this machine"):
-            list(ingest(here, bank, [folder], actors=ONE))
+            list(ingest(local, bank, [folder], actors=ONE))
         assert bank.totals().documents == 0
 
 
@@ -240,7 +240,7 @@ class Missing(EncodingActor):
         raise ModuleNotFoundError("No module named 'mbc_engine'")
 
 
-def test_why_processes_cannot_start_is_told(
+def test_why_processes_cannot_start_is_reported(
     model: MBC, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cloudpickle.register_pickle_by_value(sys.modules[__name__])

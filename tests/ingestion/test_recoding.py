@@ -76,7 +76,7 @@ def test_without_the_language_model_texts_stay(model: Any, folder: Path, tmp_pat
         assert bank.text_state().lm_texts == 0
 
 
-def test_a_stop_while_recoding_is_gone_on_from(model: Any, folder: Path, tmp_path: Path) -> None:
+def test_recoding_continues_after_a_stop(model: Any, folder: Path, tmp_path: Path) -> None:
     stop = threading.Event()
     with open_bank(model, tmp_path / "b.mbc") as bank:
         events = []

@@ -1,4 +1,4 @@
-"""A bank brought to another model: all or nothing, from the files as they are."""
+"""Re-encoding a bank for another model: all or nothing, from the files as they are."""
 
 import io
 import threading
@@ -79,7 +79,7 @@ def test_what_is_gone_is_listed_and_keeps_the_old_bank(other: MBC, path: Path, f
         assert bank.header.signature == signature(other)
 
 
-def test_what_is_gone_may_be_let_go(other: MBC, path: Path, folder: Path) -> None:
+def test_what_is_gone_may_be_dropped(other: MBC, path: Path, folder: Path) -> None:
     (folder / "1.txt").unlink()
     last = finished(reencode(other, path, drop_missing=True))
     assert last.bank_documents == 3
@@ -139,7 +139,7 @@ def test_a_file_that_comes_in_parts_by_now_is_not_missing(
         assert bank.parts_of(str(folder / "0.txt")) == {"1", "2", "3"}
 
 
-def test_a_bank_without_origins_says_that_it_cannot(tiny: Any, other: MBC, folder: Path, tmp_path: Path) -> None:
+def test_a_bank_without_origins_cannot_be_reencoded(tiny: Any, other: MBC, folder: Path, tmp_path: Path) -> None:
     model = tiny.model()
     with open_bank(model, tmp_path / "c.mbc", keeps_origins=False) as bank:
         list(ingest(model, bank, [folder]))
@@ -182,7 +182,7 @@ def test_what_is_gone_is_encoded_from_the_text_that_the_bank_keeps(
     assert lines(with_texts) == lines(tmp_path / "fresh.mbc")
 
 
-def test_a_stop_amid_the_kept_texts_is_gone_on_from(other: MBC, with_texts: Path, folder: Path) -> None:
+def test_reencoding_kept_texts_continues_after_a_stop(other: MBC, with_texts: Path, folder: Path) -> None:
     (folder / "1.txt").unlink()
     (folder / "2.txt").unlink()
     stop, before = threading.Event(), lines(with_texts)
@@ -220,7 +220,7 @@ def test_kept_texts_are_cut_again_where_the_new_model_has_a_shorter_window(
 def test_a_file_of_which_other_pieces_are_in_the_bank_is_taken_whole(
     tiny: Any, other: MBC, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Earlier versions cut longer ones."""
+    """Earlier versions cut longer pieces."""
     model, long = tiny.model(), folder / "long.txt"
     long.write_text("".join(f"Line {number} was told.\n" for number in range(20)))
     (folder / "rows.jsonl").write_text('{"id": "17", "text": "One."}\n{"id": "18", "text": "Two."}')
@@ -238,7 +238,7 @@ def test_a_file_of_which_other_pieces_are_in_the_bank_is_taken_whole(
 def test_rows_are_read_again_from_the_column_that_they_were_read_from(
     tiny: Any, other: MBC, folder: Path, tmp_path: Path
 ) -> None:
-    """The first row, which both columns say the same in, does not tell which it was; the third changes."""
+    """The first row has the same text in both columns and so does not tell which it was; the third changes."""
     model, table = tiny.model(), folder / "reviews.csv"
     rows = ["Same,Same", "Wrong.,It leaks.", "Wrong.,It burns."]
     table.write_text("\n".join(["text,review", *rows]))

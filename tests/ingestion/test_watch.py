@@ -1,4 +1,4 @@
-"""A folder followed while it changes."""
+"""Watching a folder while it changes."""
 
 import shutil
 import threading

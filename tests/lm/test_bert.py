@@ -1,4 +1,4 @@
-"""The encoders that are run without transformers: the same states, vectors and tokens as theirs."""
+"""Encoders that run without transformers: the same states, vectors and tokens as with it."""
 
 import json
 import shutil

@@ -149,7 +149,7 @@ def test_probabilities_are_nearly_those_of_the_lm_in_single_precision(llama: Lla
     found = frequencies / frequencies.sum(1, keepdim=True)
     divergence = (expected * (expected / found).log()).sum(1)
     surprise = (expected * (expected * VOCABULARY).log()).sum(1).mean()
-    assert surprise > 0.1  # the LM has something to say
+    assert surprise > 0.1  # the LM does better than guessing
     assert divergence.mean() < 0.02 * surprise
 
 

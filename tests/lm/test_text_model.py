@@ -29,7 +29,7 @@ PARAGRAPH = (
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny Llama with byte-level BPE, which has a special token that a text may look like."""
+    """A tiny Llama with byte-level BPE and a special token that a text may contain."""
     place = tmp_path_factory.mktemp("llama")
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -187,12 +187,12 @@ def test_intervals_by_hand() -> None:
 
 @given(seed=st.integers(0, 10_000), length=st.integers(0, 200), largest=st.sampled_from([2, 9, 300, 1 << 24, 1 << 40]))
 def test_intervals_are_read_back_at_their_entropy(seed: int, length: int, largest: int) -> None:
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     intervals, entropy = [], Fraction(1)
     for _ in range(length):
-        total = chance.randint(2, largest)
-        start = chance.randrange(total)
-        size = chance.randint(1, total - start)
+        total = rng.randint(2, largest)
+        start = rng.randrange(total)
+        size = rng.randint(1, total - start)
         intervals.append((start, size, total))
         entropy *= Fraction(size, total)
     data = text_model._range_encoded(intervals)

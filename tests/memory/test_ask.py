@@ -1,4 +1,4 @@
-"""Answers out of a bank, with tiny models: their sources, and what became of these."""
+"""Answers from a bank, with tiny models: their sources, and the state these are in."""
 
 import io
 import json
@@ -26,7 +26,7 @@ from mbc_engine.text import split_sentences
 from mbc_engine.text.chunks import Chunker
 
 
-def test_an_answer_names_sources_and_what_became_of_them(tiny: Any, folder: Path, tmp_path: Path) -> None:
+def test_an_answer_names_sources_and_their_state(tiny: Any, folder: Path, tmp_path: Path) -> None:
     model = tiny.model()
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [folder]))
@@ -243,10 +243,10 @@ def test_the_papers_model_shows_sentences_of_files_that_are_gone_where_the_bank_
     model = tiny.model()
     with open_bank(model, tmp_path / "b.mbc", keeps_text=True) as bank:
         list(ingest(model, bank, [folder]))
-        recall = Memory(bank, model)
-        (before,) = recall.ask(["Who won?"])
+        memory = Memory(bank, model)
+        (before,) = memory.ask(["Who won?"])
         shutil.rmtree(folder)
-        (after,) = recall.ask(["Who won?"])
+        (after,) = memory.ask(["Who won?"])
     assert (before.text, before.gain) == (after.text, after.gain)
     assert [own.sentence for own in before.sources] == [own.sentence for own in after.sources]
     assert all(own.sentence and own.text_from == "bank" for own in after.sources)
@@ -278,11 +278,11 @@ def test_an_unchanged_bank_is_the_same_memory_again(
     )
     with open_bank(model, tmp_path / "b.mbc") as bank, open_bank(model, tmp_path / "b.mbc") as other:
         list(ingest(model, bank, [folder]))
-        recall = Memory(bank, model)
+        memory = Memory(bank, model)
         for selection in (None, Selection(), Selection(only=("1.txt",)), None):
-            recall.ask(["Who won?"], selection=selection)
+            memory.ask(["Who won?"], selection=selection)
         other.remove([(str(folder / "1.txt"), "")])
-        (reply,) = recall.ask(["Who won?"], sources=4)
+        (reply,) = memory.ask(["Who won?"], sources=4)
         first, everything, part, again, changed = read
         assert first is everything is again
         assert len({id(first), id(part), id(changed)}) == 3
@@ -341,22 +341,22 @@ def test_gains_that_are_no_numbers_are_an_error(tiny: Any, folder: Path, tmp_pat
 
 
 @pytest.mark.parametrize("mode", ["flat", "routed", "hierarchical:2"])
-def test_the_codes_an_answer_read_are_told_if_asked_for(
+def test_the_codes_an_answer_read_are_given_if_asked_for(
     tiny: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     model, questions = tiny.model("gpt2", "bert", "model.routing=true"), ["Who won?", "Who moved?"]
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [folder]))
-        recall = Memory(bank, model)
-        memory = BankMemory(bank, model.codebook)
-        replies = recall.ask(questions, read_mode=mode, with_codes=True)
-        expected = model.read(questions, memory, read_mode=mode, top=3).codes
+        memory = Memory(bank, model)
+        codes = BankMemory(bank, model.codebook)
+        replies = memory.ask(questions, read_mode=mode, with_codes=True)
+        expected = model.read(questions, codes, read_mode=mode, top=3).codes
         for reply, own in zip(replies, expected, strict=True):
             assert np.array_equal(reply.codes, own)
             assert reply.codes.shape == bank.counts().shape
             assert not reply.codes[bank.counts() == 0].any()
         monkeypatch.setattr(Reading, "codes", property(lambda _: pytest.fail("looks for codes")))
-        assert [reply.codes for reply in recall.ask(questions, read_mode=mode)] == [None, None]
+        assert [reply.codes for reply in memory.ask(questions, read_mode=mode)] == [None, None]
 
 
 @pytest.mark.parametrize("mode", ["flat", "routed"])
@@ -367,10 +367,10 @@ def test_an_answer_without_sources_does_not_look_for_them(
     questions = ["Who won?", "Who moved?"]
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [folder]))
-        recall = Memory(bank, model)
-        usual = recall.ask(questions, read_mode=mode)
+        memory = Memory(bank, model)
+        usual = memory.ask(questions, read_mode=mode)
         monkeypatch.setattr(Reading, "sources", property(lambda _: pytest.fail("looks for documents")))
-        replies = recall.ask(questions, read_mode=mode, sources=0)
+        replies = memory.ask(questions, read_mode=mode, sources=0)
     assert [reply.text for reply in replies] == [reply.text for reply in usual]
     assert [reply.sources for reply in replies] == [(), ()]
 

@@ -1,6 +1,6 @@
-"""On a device of its own a model does what it does on the CPU: no step mixes devices, or reads one's memory unasked.
+"""A model does the same on a GPU as on the CPU: no step mixes devices, or reads GPU memory implicitly.
 
-No GPU is needed: tensors only say that they are on one, and refuse what a GPU's would refuse.
+No GPU is needed: tensors only claim to be on one, and refuse what a GPU's would refuse.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,24 +26,24 @@ from mbc_engine.training.warm_start import fit_centring, fit_codebook
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 DEVICE_OF = Tensor.device.__get__  # type: ignore[attr-defined]
-# What gives numbers, or a tensor on the CPU, from wherever.
+# Functions that give numbers, or a tensor on the CPU, wherever their argument is.
 TO_HOST = (Tensor.cpu, Tensor.item, Tensor.tolist, Tensor.__float__, Tensor.__int__, Tensor.__bool__, Tensor.__index__)
-# What may take tensors of both.
+# Functions that may take tensors on both devices.
 BETWEEN = (Tensor.to, Tensor.copy_, Tensor.__getitem__)
 
 
-def is_there(value: object) -> bool:
-    """Whether a tensor says that it is on the GPU."""
-    return isinstance(value, Tensor) and vars(value).get("is_there", False)
+def is_on_gpu(value: object) -> bool:
+    """Whether a tensor claims to be on the GPU."""
+    return isinstance(value, Tensor) and vars(value).get("is_on_gpu", False)
 
 
-def marked(value: Any, there: bool, given: list[Any]) -> Any:
-    """A result of an operation, saying where it is; where it is one of those given, that one stays where it was."""
+def marked(value: Any, on_gpu: bool, given: list[Any]) -> Any:
+    """The result of an operation, marked with its device; an argument that is returned keeps its own mark."""
     if not isinstance(value, Tensor):
         return value
-    if is_there(value) != there and any(value is one for one in given):
+    if is_on_gpu(value) != on_gpu and any(value is one for one in given):
         value = value.detach()
-    value.is_there = there  # type: ignore[attr-defined]
+    value.is_on_gpu = on_gpu  # type: ignore[attr-defined]
     return value
 
 
@@ -54,20 +54,20 @@ def devices(values: Any) -> Iterator[torch.device]:
             yield torch.device(value)
 
 
-class PretendedGPU(TorchFunctionMode):
-    """Computes on the CPU, and keeps apart what would be on the GPU and what would not."""
+class SimulatedGPU(TorchFunctionMode):
+    """Computes on the CPU, and keeps track of what would be on the GPU."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         values = tree_flatten((args, kwargs or {}))[0]
-        there = any(is_there(value) for value in values)
+        on_gpu = any(is_on_gpu(value) for value in values)
         if func == DEVICE_OF:
-            return GPU if there else CPU
-        if func is Tensor.numpy and there:
+            return GPU if on_gpu else CPU
+        if func is Tensor.numpy and on_gpu:
             raise TypeError("A GPU's tensor has no NumPy array.")
-        others = [value for value in values if isinstance(value, Tensor) and not is_there(value) and value.dim()]
-        if there and others and func not in BETWEEN:
+        others = [value for value in values if isinstance(value, Tensor) and not is_on_gpu(value) and value.dim()]
+        if on_gpu and others and func not in BETWEEN:
             raise RuntimeError(f"{func}: tensors on two devices.")
         args, kwargs = tree_map(
             lambda value: CPU if next(devices([value]), CPU) != CPU else value, (args, kwargs or {})
@@ -76,29 +76,33 @@ class PretendedGPU(TorchFunctionMode):
         if func in TO_HOST:
             return marked(result, False, values)
         if func is Tensor.copy_:
-            return marked(result, is_there(args[0]), values)
+            return marked(result, is_on_gpu(args[0]), values)
         asked = next(devices(values), None)
-        return tree_map(lambda value: marked(value, there if asked is None else asked != CPU, values), result)
+        return tree_map(lambda value: marked(value, on_gpu if asked is None else asked != CPU, values), result)
 
 
 def move(model: MBC) -> None:
-    """Say of everything in a model that it is on the GPU."""
+    """Mark everything in a model as on the GPU."""
     for value in (*model.parameters(), *model.buffers()):
-        value.is_there = True  # type: ignore[attr-defined]
+        value.is_on_gpu = True  # type: ignore[attr-defined]
 
 
 def test_what_a_gpu_refuses_is_refused() -> None:
-    with PretendedGPU():
-        here, there = torch.ones(2), torch.ones(2, device="cuda")
-        assert (here.device, there.device, (there * 2)[0].device) == (CPU, GPU, GPU)
-        assert (here.to(there.device).device, there.cpu().device, there.device) == (GPU, CPU, GPU)
-        for wrong in (lambda: here + there, lambda: torch.cat([there, here]), lambda: here.copy_(there) + there):
+    with SimulatedGPU():
+        on_cpu, on_gpu = torch.ones(2), torch.ones(2, device="cuda")
+        assert (on_cpu.device, on_gpu.device, (on_gpu * 2)[0].device) == (CPU, GPU, GPU)
+        assert (on_cpu.to(on_gpu.device).device, on_gpu.cpu().device, on_gpu.device) == (GPU, CPU, GPU)
+        for wrong in (
+            lambda: on_cpu + on_gpu,
+            lambda: torch.cat([on_gpu, on_cpu]),
+            lambda: on_cpu.copy_(on_gpu) + on_gpu,
+        ):
             with pytest.raises(RuntimeError, match="two devices"):
                 wrong()
         with pytest.raises(TypeError):
-            there.numpy()
-        assert (there.cpu() + here).numpy().tolist() == [2.0, 2.0]
-        assert (there + torch.tensor(1.0)).device == GPU
+            on_gpu.numpy()
+        assert (on_gpu.cpu() + on_cpu).numpy().tolist() == [2.0, 2.0]
+        assert (on_gpu + torch.tensor(1.0)).device == GPU
 
 
 @pytest.fixture(params=[("gpt2", "bert"), ("llama", "t5")], ids="-".join)
@@ -110,7 +114,7 @@ def models(request: pytest.FixtureRequest, tiny: Any) -> tuple[MBC, MBC]:
     return one, other
 
 
-def test_memorising_and_asking_are_the_same_there(models: tuple[MBC, MBC], tmp_path: Path) -> None:
+def test_memorising_and_asking_are_the_same_on_a_gpu(models: tuple[MBC, MBC], tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "ada.txt").write_text("Ada moved to Bergen in the spring. The river rose. " * 9)
     (tmp_path / "notes" / "hugo.txt").write_text("Hugo moved to Haifa.")
@@ -119,24 +123,24 @@ def test_memorising_and_asking_are_the_same_there(models: tuple[MBC, MBC], tmp_p
     def replies(model: MBC, name: str) -> Iterator[Any]:
         with open_bank(model, tmp_path / name) as bank:
             assert list(ingest(model, bank, [tmp_path / "notes"], workers=0))
-            recall = Memory(bank, model)
+            memory = Memory(bank, model)
             for mode in ("flat", "hierarchical:2", "routed:2"):
-                for reply in recall.ask(questions, read_mode=mode, with_codes=True, beams=2):
+                for reply in memory.ask(questions, read_mode=mode, with_codes=True, beams=2):
                     yield reply.text, reply.gain, [replace(own, bank="") for own in reply.sources]
                     assert reply.codes is not None
                     yield from reply.codes.ravel().tolist()
             pieces: list[str] = []
-            yield recall.ask(questions[:1], on_token=pieces.append)[0].text, pieces
+            yield memory.ask(questions[:1], on_token=pieces.append)[0].text, pieces
 
-    here, there = models
-    expected = list(replies(here, "here.mbc"))
-    with PretendedGPU():
-        assert next(there.parameters()).device == there.documents(["x"]).device == GPU
-        assert list(replies(there, "there.mbc")) == expected
+    on_cpu, on_gpu = models
+    expected = list(replies(on_cpu, "here.mbc"))
+    with SimulatedGPU():
+        assert next(on_gpu.parameters()).device == on_gpu.documents(["x"]).device == GPU
+        assert list(replies(on_gpu, "there.mbc")) == expected
 
 
 @pytest.mark.parametrize("quantising", [True, False])
-def test_measuring_is_the_same_there(
+def test_measuring_is_the_same_on_a_gpu(
     models: tuple[MBC, MBC], examples: Any, quantising: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mbc_engine.lm.base._TOGETHER", 100)  # as on a GPU, or the last digits differ
@@ -152,15 +156,15 @@ def test_measuring_is_the_same_there(
         evaluated = [outcome.online.scores, *outcome.predictions]
         return asked, evaluated, list(calibrate(model, data, bank_documents=8))
 
-    here, there = models
-    expected = measured(here)
-    with PretendedGPU():
-        found = measured(there)
+    on_cpu, on_gpu = models
+    expected = measured(on_cpu)
+    with SimulatedGPU():
+        found = measured(on_gpu)
     assert without_times(found) == without_times(expected)
 
 
 def without_times(value: Any) -> Any:
-    """Events but for how long something took."""
+    """Events without how long something took."""
     if isinstance(value, list | tuple):
         return [without_times(item) for item in value]
     if not isinstance(value, dict) and not hasattr(value, "__dict__"):
@@ -173,7 +177,7 @@ def without_times(value: Any) -> Any:
     return {name: own.tolist() if isinstance(own, np.ndarray) else own for name, own in fields.items()}
 
 
-def test_a_training_step_is_the_same_there(tiny: Any, examples: Any, tmp_path: Path) -> None:
+def test_a_training_step_is_the_same_on_a_gpu(tiny: Any, examples: Any, tmp_path: Path) -> None:
     changes = ["model.routing=true", "model.centring=true", "model.codebook.dead_threshold=0.3"]
     losses = ["training.losses.routing=1.0", "training.losses.reconstruction=1.0", "training.backprop_dropout=0.5"]
     config = tiny.config("gpt2", "bert", *changes, *losses, "training.bank_documents=2")
@@ -184,23 +188,23 @@ def test_a_training_step_is_the_same_there(tiny: Any, examples: Any, tmp_path: P
         objective = Objective(model.train(), data, *states, config.training, processes_on("cpu"))
         optimizer = torch.optim.Adam([value for value in model.parameters() if value.requires_grad], lr=0.01)
         torch.manual_seed(0)
-        chance = torch.Generator().manual_seed(1)
+        generator = torch.Generator().manual_seed(1)
         fit_centring(model.documents.amortizer, states[0], 20)
         yield fit_codebook(model, states[0], 20)
         for _ in range(2):
-            told = objective(data.batch(list(range(6))), chance)
-            model.codebook.update_usage(told.quantized.codes)
-            yield model.codebook.reset_dead(told.quantized.residuals, chance)
-            told.total.backward()
+            result = objective(data.batch(list(range(6))), generator)
+            model.codebook.update_usage(result.quantized.codes)
+            yield model.codebook.reset_dead(result.quantized.residuals, generator)
+            result.total.backward()
             clip_gradients(model.parameters(), 0.1)
             optimizer.step()
             optimizer.zero_grad()
-            yield told.figures
+            yield result.figures
         save_snapshot(tmp_path / "snapshot", model, optimizer, TrainingState(2, 0.0, 0, True, 0, 0.0))
         yield load_snapshot(tmp_path / "snapshot", model, optimizer)
 
-    here, there = (tiny.model("gpt2", "bert", *changes) for _ in range(2))
-    move(there)
-    expected = list(trained(here))
-    with PretendedGPU():
-        assert list(trained(there)) == expected
+    on_cpu, on_gpu = (tiny.model("gpt2", "bert", *changes) for _ in range(2))
+    move(on_gpu)
+    expected = list(trained(on_cpu))
+    with SimulatedGPU():
+        assert list(trained(on_gpu)) == expected

@@ -1,4 +1,4 @@
-"""Answers that a retriever-reader reads, with a tiny encoder and a reader that finds the words it is told to."""
+"""Answers that a retriever-reader reads, with a tiny encoder and a reader that finds given words."""
 
 import json
 import shutil
@@ -30,7 +30,7 @@ def finder_of(model: Any) -> Finder:
 
 
 def without_text(reply: Any) -> tuple[Any, ...]:
-    """What a reply says, but for where the text came from."""
+    """What a reply says, without where the text came from."""
     return reply.text, reply.confidence, [(own.path, own.share, own.sentence, own.passage) for own in reply.sources]
 
 
@@ -97,12 +97,12 @@ def test_the_same_is_answered_with_and_without_the_files(tiny: Any, folder: Path
     model, questions = tiny.retriever_reader("Nobody", "north"), ["Who won?", "Where did it rain?"]
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [folder]))
-        recall = Memory(bank, model)
-        before = recall.ask(questions)
+        memory = Memory(bank, model)
+        before = memory.ask(questions)
         (folder / "0.txt").write_text("Changed since.")
-        changed = recall.ask(questions)
+        changed = memory.ask(questions)
         shutil.rmtree(folder)
-        after = recall.ask(questions)
+        after = memory.ask(questions)
     assert list(map(without_text, before)) == list(map(without_text, changed)) == list(map(without_text, after))
     assert {own.text_from for reply in before for own in reply.sources} == {"file"}
     assert {own.text_from for reply in after for own in reply.sources} == {"bank"}
@@ -114,13 +114,13 @@ def test_a_bank_without_text_reads_files_alone(tiny: Any, folder: Path, tmp_path
     model = tiny.retriever_reader("Nobody")
     with open_bank(model, tmp_path / "b.mbc", keeps_text=False) as bank:
         list(ingest(model, bank, [folder]))
-        recall = Memory(bank, model)
-        (reply,) = recall.ask(["Who won?"])
+        memory = Memory(bank, model)
+        (reply,) = memory.ask(["Who won?"])
         assert (reply.text, reply.sources[0].text_from) == ("Nobody", "file")
         shutil.rmtree(folder)
         with pytest.raises(BankError, match="no longer available"):
-            recall.ask(["Who won?"])
-        assert {own.passage for own in recall.search(["Who won?"])[0]} == {None}
+            memory.ask(["Who won?"])
+        assert {own.passage for own in memory.search(["Who won?"])[0]} == {None}
 
 
 def test_below_the_threshold_nothing_is_answered_and_the_nearest_sources_stay(
@@ -129,9 +129,9 @@ def test_below_the_threshold_nothing_is_answered_and_the_nearest_sources_stay(
     model = tiny.retriever_reader("Nobody", least_margin=9.0)
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [folder]))
-        recall = Memory(bank, model)
-        (withheld,) = recall.ask(["Who won?"])
-        (given,) = recall.ask(["Who won?"], min_confidence=0)
+        memory = Memory(bank, model)
+        (withheld,) = memory.ask(["Who won?"])
+        (given,) = memory.ask(["Who won?"], min_confidence=0)
     assert (withheld.text, given.text) == (None, "Nobody")
     assert withheld.confidence == given.confidence
     assert len(withheld.sources) == len(given.sources) == 3
@@ -145,7 +145,7 @@ def test_more_chunks_are_read_where_the_first_hold_no_answer(tiny: Any, tmp_path
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [rows]))
         memory = Memory(bank, model)
-        ranked = [own.passage for own in memory.search(["Who won?"], top=6)[0]]  # all are as likely
+        ranked = [own.passage for own in memory.search(["Who won?"], top=6)[0]]  # all are equally likely
 
         def read(passages: int, further: int) -> tuple[str | None, list[list[str]]]:
             model.reading = model.reading.model_copy(update={"passages": passages, "further": further})
@@ -228,24 +228,24 @@ def test_a_selection_is_searched_alone(tiny: Any, folder: Path, tmp_path: Path) 
     model = tiny.retriever_reader("Nobody")
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [folder]))
-        recall = Memory(bank, model)
-        (reply,) = recall.ask(["Who won?"], selection=Selection(only=("1.txt", "3.txt")))
+        memory = Memory(bank, model)
+        (reply,) = memory.ask(["Who won?"], selection=Selection(only=("1.txt", "3.txt")))
         assert {Path(own.path).name for own in reply.sources} == {"1.txt", "3.txt"}
         with pytest.raises(BankError, match=r"No document in .* matches"):
-            recall.ask(["Who won?"], selection=Selection(only=("*.pdf",)))
+            memory.ask(["Who won?"], selection=Selection(only=("*.pdf",)))
 
 
 def test_a_bank_that_changes_is_searched_as_it_is_then(tiny: Any, folder: Path, tmp_path: Path) -> None:
     model = tiny.retriever_reader("Nobody")
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [folder]))
-        recall = Memory(bank, model)
-        assert len(recall.search(["Who won?"], top=9)[0]) == 4
+        memory = Memory(bank, model)
+        assert len(memory.search(["Who won?"], top=9)[0]) == 4
         bank.remove([(str(folder / "1.txt"), "")])
-        assert len(recall.search(["Who won?"], top=9)[0]) == 3
+        assert len(memory.search(["Who won?"], top=9)[0]) == 3
 
 
-def test_codes_read_are_told_if_asked_for(tiny: Any, folder: Path, tmp_path: Path) -> None:
+def test_codes_read_are_given_if_asked_for(tiny: Any, folder: Path, tmp_path: Path) -> None:
     model = tiny.retriever_reader("Nobody")
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [folder]))
@@ -303,9 +303,9 @@ def test_texts_under_a_language_model_are_decoded_at_once_and_only_where_a_file_
         gone = [number for number in every if after[number].state != "unchanged"]
         assert (texts.decoded, waits) == ([len(gone)], [len(gone)])
         assert {after[number].text_from for number in gone} == {"bank"}
-        said = {number: (own.passage, own.start) for number, own in before.items()}
-        assert {number: (own.passage, own.start) for number, own in after.items()} == said
-        # Files that would be cut otherwise today are not taken for what the bank keeps.
+        expected = {number: (own.passage, own.start) for number, own in before.items()}
+        assert {number: (own.passage, own.start) for number, own in after.items()} == expected
+        # Files that would be cut differently today do not stand in for what the bank keeps.
         texts.decoded.clear()
         narrow = tiny.retriever_reader(window=12).chunker
         assert {number: own.passage for number, own in Passages(bank, narrow).of(every).items()} == {

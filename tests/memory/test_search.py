@@ -1,4 +1,4 @@
-"""Passages that queries lead to, with tiny models: the read's own chunks, and the texts they remember."""
+"""Passages found for queries, with tiny models: the chunks that the read chooses, and their texts."""
 
 import json
 from pathlib import Path

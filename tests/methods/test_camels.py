@@ -1,4 +1,4 @@
-"""CaMeLS: the weight model, its meta-training, and that what it learns helps where nothing it saw comes again."""
+"""CaMeLS: the weight model, its meta-training, and that what it learns helps on unseen documents."""
 
 import random
 import threading
@@ -36,7 +36,7 @@ FILLERS = ("the", "river", "rose", "and", "bridge", "held", "nobody", "was", "hu
 
 @pytest.fixture
 def town_base() -> BaseLM:
-    """A base LM, 32 wide with 1 layer, that knows how such documents read and that a town is asked for."""
+    """A base LM, 32 wide with 1 layer, that knows what such documents look like and that questions ask for a town."""
     words = ["<end>", "where", "?", *TOWNS, *FILLERS]
     tokenizer = Tokenizer(models.WordLevel({word: place for place, word in enumerate(words)}, unk_token="<end>"))
     tokenizer.normalizer = normalizers.Lowercase()
@@ -50,11 +50,11 @@ def town_base() -> BaseLM:
     own = {name: value.requires_grad_() for name, value in parameters_of(base.model).items()}
     optimiser = torch.optim.Adam(own.values(), lr=0.01)
     for step in range(60):
-        told, asked = town_examples(16, seed=1000 + step), town_examples(16, seed=2000 + step)
-        document = base.texts.written([example.text for example in told], window=32)
+        documents, questions = town_examples(16, seed=1000 + step), town_examples(16, seed=2000 + step)
+        document = base.texts.written([example.text for example in documents], window=32)
         question = base.texts.asked(
-            [example.question for example in asked],
-            [example.answers[0] for example in asked],
+            [example.question for example in questions],
+            [example.answers[0] for example in questions],
             question_window=8,
             answer_window=4,
         )
@@ -65,12 +65,12 @@ def town_base() -> BaseLM:
 
 
 def town_examples(count: int, seed: int) -> list[QAExample]:
-    """A town somewhere among words that say nothing about it."""
-    chance = random.Random(seed)
+    """Documents that have a town somewhere among filler words."""
+    rng = random.Random(seed)
     made = []
     for number in range(count):
-        town, words = chance.choice(TOWNS), chance.choices(FILLERS, k=9)
-        words.insert(chance.randrange(1, 9), town)
+        town, words = rng.choice(TOWNS), rng.choices(FILLERS, k=9)
+        words.insert(rng.randrange(1, 9), town)
         made.append(QAExample(str(number), " ".join(words), "where ?", (town,)))
     return made
 
@@ -206,7 +206,9 @@ def test_stopped_meta_training_leaves_a_snapshot(
     assert losses_of(stopped) + losses_of(rest) == losses_of(whole)
 
 
-def test_what_cannot_be_used_is_told(base: BaseLM, examples: Callable[[int], list[QAExample]], tmp_path: Path) -> None:
+def test_what_cannot_be_used_is_reported(
+    base: BaseLM, examples: Callable[[int], list[QAExample]], tmp_path: Path
+) -> None:
     with pytest.raises(ModelError, match="could not be opened"):
         load_weights(tmp_path)
     with pytest.raises(DataError, match="no questions"):

@@ -19,7 +19,7 @@ ANSWERS = ["Aalen", "the river", "Hugo"]
 
 
 class Bigrams(nn.Module):
-    """A token tells the next one from a table of logits."""
+    """Predicts each token from the one before, by a table of logits."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Controls: what they spoil, what they leave as it is, and which reads can tell."""
+"""Controls: what they change, what they leave as it is, and which reads can tell."""
 
 from typing import Any
 
@@ -75,8 +75,8 @@ def test_every_code_becomes_one_other_of_its_book(tiny: Any, books: str) -> None
 
 def answers(method: Any, some: Any) -> list[MethodAnswer]:
     method.adapt([one.text for one in some])
-    said: list[MethodAnswer] = method.answer([one.question for one in some])
-    return said
+    replies: list[MethodAnswer] = method.answer([one.question for one in some])
+    return replies
 
 
 READS = ["flat", "routed:2", "routed:19", "routed:20", "hierarchical:3", "hierarchical:19", "hierarchical:20"]

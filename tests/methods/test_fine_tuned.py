@@ -150,11 +150,16 @@ def test_rounded_weights_are_refused(tiny: Any) -> None:
 class RecordedFineTuned(FineTuned):
     """A method that answers by its rate: at 0.1 right, at 0.2 half right twice, at 0.3 one right, one wrong."""
 
-    said: ClassVar = {0.1: ["Aalen", "Bergen"], 0.2: ["Aalen in", "Bergen in"], 0.3: ["Aalen", "Cadiz"], 0.4: ["", ""]}
+    answers_by_rate: ClassVar = {
+        0.1: ["Aalen", "Bergen"],
+        0.2: ["Aalen in", "Bergen in"],
+        0.3: ["Aalen", "Cadiz"],
+        0.4: ["", ""],
+    }
 
     def __init__(self, *arguments: Any, rate: float, **options: Any) -> None:
         super().__init__(*arguments, rate=rate, **options)
-        self.answers = self.said[round(rate % 1, 1)]
+        self.answers = self.answers_by_rate[round(rate % 1, 1)]
 
     def answer(self, questions: Any) -> list[MethodAnswer]:
         return [MethodAnswer(text) for text in self.answers]
@@ -203,7 +208,7 @@ def taught(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_an_answer_is_likelier_after_its_document_than_after_anothers(
     taught: Path, weights: TokenWeights, optimiser: Optimiser
 ) -> None:
-    """Of people the base LM never met. Closed book cannot tell their places from others; EM takes a larger model."""
+    """About people the base LM has never seen. Closed book cannot know their places; EM takes a larger model."""
     base = load_base(str(taught))
     method = FineTuned(base, weights, rate=1e-2, optimiser=optimiser, window=64)
     gains = []

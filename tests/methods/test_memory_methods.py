@@ -62,8 +62,8 @@ def test_the_order_of_questions_does_not_matter(method: MemoryMethod, examples: 
     questions[3] += " Who moved to which town in the winter, and who else did?"
     method.adapt([one.text for one in examples(8)])
     order = np.random.default_rng(0).permutation(40)
-    said = method.answer(questions)
-    assert method.answer([questions[place] for place in order]) == [said[place] for place in order]
+    answers = method.answer(questions)
+    assert method.answer([questions[place] for place in order]) == [answers[place] for place in order]
 
 
 def test_sources_are_five_places_in_the_stream(method: MemoryMethod, examples: Any) -> None:
@@ -132,10 +132,10 @@ def test_vectors_are_read_as_they_are(tiny: Any, examples: Any) -> None:
     text, question = examples(1)[0].text, examples(1)[0].question
     with torch.no_grad():
         modulation = model.aggregator(model.questions([question]), model.documents([text])).modulation
-        said = model.base.generate(model.prefix(modulation), [question])
+        answers = model.base.generate(model.prefix(modulation), [question])
     method = mac(model)
     method.adapt([text])
-    assert method.answer([question]) == [MethodAnswer(said[0], (0,))]
+    assert method.answer([question]) == [MethodAnswer(answers[0], (0,))]
 
 
 def test_a_model_without_codes_is_no_mbc(tiny: Any) -> None:

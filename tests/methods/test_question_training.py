@@ -89,7 +89,7 @@ def test_events_tell_of_every_step_and_every_epoch(tiny: Any, examples: Examples
 
 
 def test_the_best_validated_weights_are_kept(tiny: Any, examples: Examples, tmp_path: Path) -> None:
-    """A rate at which what is learned soon tells against the questions that were held back."""
+    """A rate at which training soon makes the held-back questions worse."""
     asked, held_back = examples(40), examples(50)[40:]
     base = load_base(str(tiny.bases["gpt2"]))
     kept: list[dict[str, torch.Tensor]] = []
@@ -154,7 +154,7 @@ def test_an_interrupted_training_ends_in_the_same_weights(
     for _ in range(stops_after):
         event = next(interrupted)
         losses += [event.loss] if isinstance(event, TuningStep) else []
-    del interrupted  # as a kill: what is on the disk is all there is
+    del interrupted  # like a kill: only what is on the disk is left
     rest = [event for event in begun("parts") if isinstance(event, TuningStep)]
     assert [*losses[: rest[0].step - 1], *(event.loss for event in rest)] == whole
     assert same(weights_of(tmp_path / "whole"), weights_of(tmp_path / "parts"))
@@ -170,7 +170,7 @@ def test_a_stop_leaves_what_is_needed_to_go_on(tiny: Any, examples: Examples, tm
     assert (tmp_path / "model.safetensors").exists()
 
 
-def test_what_cannot_be_trained_is_said(tiny: Any, examples: Examples, tmp_path: Path) -> None:
+def test_what_cannot_be_trained_is_refused(tiny: Any, examples: Examples, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no questions"):
         list(train(load_base(str(tiny.bases["gpt2"])), [], tmp_path))
     with pytest.raises(ModelError, match="float32"):
@@ -202,7 +202,7 @@ def test_batches_by_length_are_of_alike_lengths_and_hold_every_question_once(rea
 def test_of_a_long_document_the_reader_reads_the_chunk_with_the_answer(
     tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a passage is handed over; from its beginning it would learn to answer what it did not read."""
+    """As when answering; given the beginning, it would learn to answer what it did not read."""
     base = load_base(str(tiny.bases["gpt2"]))
     text = "The river rose, and the bridge held. " * base.context + "Ada moved to Aalen."
     asked = [

@@ -1,4 +1,4 @@
-"""Closed book and BM25: what is read for a question, what it costs, and that it tells what is not known."""
+"""Closed book and BM25: what is read for a question, what it costs, and that it answers unknown facts."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ QUESTIONS = ["Where does the river rise?", "Where is Hugo?", "Ada in Haifa?", "Q
 
 @pytest.fixture
 def parrot(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> BaseLM:
-    """A base LM that says what it reads."""
+    """A base LM that repeats what it reads."""
     base = load_base(str(tiny.bases["gpt2"]))
     monkeypatch.setattr(
         base, "generate", lambda prefix, questions, *, passages, **_: [f"read: {passage}" for passage in passages]

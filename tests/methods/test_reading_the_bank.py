@@ -83,10 +83,10 @@ def config(tiny: Any) -> Config:
 @pytest.fixture
 def share(moves: list[QAExample]) -> Share:
     """How many of the questions a method answers, asked of banks of held-out documents about eight people each."""
-    unseen, chance = moves[: len(moves) // 4], random.Random(1)
+    unseen, rng = moves[: len(moves) // 4], random.Random(1)
     banks = []
     for _ in range(BANKS):
-        about = {one.question: one for one in chance.sample(unseen, len(unseen))}
+        about = {one.question: one for one in rng.sample(unseen, len(unseen))}
         banks.append(list(about.values())[:SIZE])
 
     def share(method: Method) -> float:

@@ -18,7 +18,7 @@ def no_spacy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def found(text: str) -> list[str]:
-    """The stretches of a text that weigh anything, where each character is a token."""
+    """The spans of a text with any weight, where each character is a token."""
     weights = salient_spans()(TokenisedText(text, (0,) * len(text), tuple((at, at + 1) for at in range(len(text)))))
     runs = groupby(zip(text, weights.tolist(), strict=True), key=lambda marked: marked[1])
     return ["".join(character for character, _ in run) for weight, run in runs if weight]

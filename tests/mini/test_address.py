@@ -1,4 +1,4 @@
-"""Addresses on books and vectors written out by hand."""
+"""Addresses, with codebooks and vectors written out by hand."""
 
 import math
 import runpy

@@ -39,10 +39,10 @@ def test_output_and_gradients_are_those_of_two_products_side_by_side() -> None:
 
     output = layer(states)
     gradients = torch.autograd.grad((output * targets).sum(), parameters)
-    beside = functional.linear(states, layer.weight, layer.bias) + states @ layer.down.t() @ layer.up.t()
-    expected = torch.autograd.grad((beside * targets).sum(), parameters)
+    separate = functional.linear(states, layer.weight, layer.bias) + states @ layer.down.t() @ layer.up.t()
+    expected = torch.autograd.grad((separate * targets).sum(), parameters)
 
-    torch.testing.assert_close(output, beside)
+    torch.testing.assert_close(output, separate)
     torch.testing.assert_close(gradients, expected)
     assert not layer.weight.requires_grad
 

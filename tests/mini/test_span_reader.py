@@ -21,7 +21,7 @@ from mbc_engine.mini.span_reader import Span, SpanHead, SpanReader, load_span_re
 
 
 class OneHot(nn.Module):
-    """An encoder whose state of each token says only which word it is."""
+    """An encoder whose token states are one-hot: which word it is."""
 
     def __init__(self, words: int) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class OneHot(nn.Module):
 
 
 class ByWord:
-    """Makes readers whose scores are a table: of a word to begin an answer, and to end one."""
+    """Makes readers whose scores for starting and ending an answer are looked up by word."""
 
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
@@ -70,7 +70,7 @@ def by_word(tiny: Any) -> ByWord:
 
 @pytest.fixture
 def settings(tiny: Any) -> ReaderSettings:
-    """Of a reader of the tiny BERT, with changes of rank 2."""
+    """Settings of a reader on the tiny BERT, with changes of rank 2."""
     return ReaderSettings(
         name="own",
         encoder=str(tiny.encoders["bert"]),
@@ -83,7 +83,7 @@ def settings(tiny: Any) -> ReaderSettings:
 
 @pytest.fixture
 def saved(tiny: Any, tmp_path: Path) -> Path:
-    """Its weights: changes and a head at random."""
+    """Random weights of its changes and its head."""
     encoder, generator = load_encoder(str(tiny.encoders["bert"])).model, torch.Generator().manual_seed(5)
     state = {f"head.{name}": torch.empty_like(value) for name, value in SpanHead(24, 4).named_parameters()}
     for name, layer in encoder.named_modules():
@@ -215,7 +215,7 @@ def test_the_head_scores_every_span_as_the_slow_formula_does() -> None:
         torch.testing.assert_close(none[row], head.none(states[row, 0])[0])
 
 
-def test_what_stands_beside_in_a_batch_changes_nothing(learnt: SpanReader) -> None:
+def test_other_passages_in_a_batch_change_nothing(learnt: SpanReader) -> None:
     questions = ["Where did Adabo move?", "Who moved?", "Which town did the old painter leave in the winter?"]
     passages = [["Adabo moved to Aalen."], ["The river rose, the bridge held.", "Hugo moved to Haifa."], ["Ada."]]
     together = find(learnt, questions, passages)

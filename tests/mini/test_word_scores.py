@@ -1,4 +1,4 @@
-"""What words add to the scores of chunks, whatever became of the banks: against the formula over the texts they hold."""
+"""What words add to the scores of chunks, however the banks have changed: against the formula over their texts."""
 
 import hashlib
 import math
@@ -45,7 +45,7 @@ def empty() -> MemoryBank:
 
 
 def put(bank: MemoryBank, documents: list[tuple[int, list[str]]]) -> None:
-    """Each of a name of its own; what the name stood for before is replaced."""
+    """Store each under its own name, replacing what had that name before."""
     for name, texts in documents:
         digest = hashlib.sha256(repr((name, texts)).encode()).hexdigest()
         chunks = [Chunk(text, 100 * place) for place, text in enumerate(texts)]

@@ -1,4 +1,4 @@
-"""Answers that a chat LM writes: one tiny Llama with a chat template, and plain passes over whole prompts beside it."""
+"""Answers that a chat LM writes: a tiny Llama with a chat template, against plain passes over whole prompts."""
 
 from pathlib import Path
 from typing import Any
@@ -31,12 +31,12 @@ def writer(base: BaseLM) -> Writer:
 
 def greedy(base: BaseLM, ids: list[int], most: int) -> str:
     """Greedy decoding that computes the whole text again for each token, without any cache."""
-    said: list[int] = []
-    while len(said) < most and "\n" not in base.tokenizer.decode(said).lstrip():
-        said.append(int(base.model(torch.tensor([ids + said]), use_cache=False).logits[0, -1].argmax()))
-        if said[-1] == base.tokenizer.eos_token_id:
+    tokens: list[int] = []
+    while len(tokens) < most and "\n" not in base.tokenizer.decode(tokens).lstrip():
+        tokens.append(int(base.model(torch.tensor([ids + tokens]), use_cache=False).logits[0, -1].argmax()))
+        if tokens[-1] == base.tokenizer.eos_token_id:
             break
-    return str(base.tokenizer.decode(said, skip_special_tokens=True)).strip().split("\n")[0].strip()
+    return str(base.tokenizer.decode(tokens, skip_special_tokens=True)).strip().split("\n")[0].strip()
 
 
 def read(

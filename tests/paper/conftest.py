@@ -1,6 +1,6 @@
-"""Small parts for reads: codebooks of five codes, documents of random ones, and what they mean written out.
+"""Small parts for reads: codebooks of five codes, documents of random codes, and their vectors written out.
 
-And base LMs of every family, three layers deep, with prefixes and whole forward passes to compare with.
+Also base LMs of every family, three layers deep, with prefixes and whole forward passes to compare with.
 """
 
 import hashlib

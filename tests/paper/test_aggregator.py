@@ -1,4 +1,4 @@
-"""The aggregation network against loops, and what it means that a bank has no order."""
+"""The aggregation network against loops, and that the order of a bank does not matter."""
 
 import math
 
@@ -95,10 +95,10 @@ def test_the_order_of_the_bank_does_not_matter() -> None:
     aggregator = small()
     question, bank = torch.randn(2, 4, 6), torch.randn(2, 9, 6)
     order = torch.randperm(9)
-    here, there = aggregator(question, bank), aggregator(question, bank[:, order])
-    torch.testing.assert_close(there.modulation, here.modulation)
-    torch.testing.assert_close(there.attention, here.attention[:, order])
-    torch.testing.assert_close(here.attention.sum(-1), torch.ones(2))
+    in_order, reordered = aggregator(question, bank), aggregator(question, bank[:, order])
+    torch.testing.assert_close(reordered.modulation, in_order.modulation)
+    torch.testing.assert_close(reordered.attention, in_order.attention[:, order])
+    torch.testing.assert_close(in_order.attention.sum(-1), torch.ones(2))
 
 
 def test_another_bank_gives_another_modulation() -> None:

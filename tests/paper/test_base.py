@@ -14,12 +14,12 @@ from tests.paper.conftest import QUESTIONS, alone, ids_of, plain_logits, prefix_
 
 def plain_greedy(base: BaseLM, prefix: KVPrefix, question: str, most: int) -> list[int]:
     """Greedy decoding that recomputes everything for each token."""
-    ids, said = ids_of(base, question), []
+    ids, tokens = ids_of(base, question), []
     for _ in range(most):
-        said.append(int(plain_logits(base, prefix, ids + said)[-1].argmax()))
-        if said[-1] == base.tokenizer.eos_token_id:
+        tokens.append(int(plain_logits(base, prefix, ids + tokens)[-1].argmax()))
+        if tokens[-1] == base.tokenizer.eos_token_id:
             break
-    return said
+    return tokens
 
 
 def text_of(base: BaseLM, ids: list[int]) -> str:
@@ -44,7 +44,7 @@ def test_an_answer_does_not_depend_on_the_other_questions(every_base: BaseLM) ->
     assert len(set(together)) > 1
 
 
-def test_nor_on_the_passages_of_others_when_the_context_is_full(every_base: BaseLM) -> None:
+def test_an_answer_does_not_depend_on_the_other_passages_when_the_context_is_full(every_base: BaseLM) -> None:
     prefix = prefix_for(every_base, len(QUESTIONS))
     passages = ["Ada moved. " * 40, "", "The river rose.", "Hugo moved to Haifa. " * 2]
     together = every_base.generate(prefix, QUESTIONS, passages=passages, max_new_tokens=6)
@@ -73,28 +73,28 @@ def test_one_beam_is_greedy_and_two_find_a_likelier_answer(base: BaseLM, monkeyp
         logits = plain_logits(base, alone(prefix, index), question + answer)[len(question) - 1 : -1]
         return float(logits.log_softmax(-1)[range(len(answer)), answer].sum())
 
-    said: dict[int, list[list[int]]] = {}
+    generated: dict[int, list[list[int]]] = {}
     generate = base.model.generate
     for beams in (1, 2):
 
         def watched(*, input_ids: Tensor, beams: int = beams, **rest: Any) -> Tensor:
             ids: Tensor = generate(input_ids=input_ids, **rest)
-            said[beams] = ids[:, input_ids.shape[1] :].tolist()
+            generated[beams] = ids[:, input_ids.shape[1] :].tolist()
             return ids
 
         monkeypatch.setattr(base.model, "generate", watched)
         assert len(base.generate(prefix, QUESTIONS, max_new_tokens=2, beams=beams)) == 4
     greedy = [plain_greedy(base, alone(prefix, index), question, 2) for index, question in enumerate(QUESTIONS)]
     end = base.tokenizer.eos_token_id
-    assert [[token for token in row if token != end] for row in said[1]] == [
+    assert [[token for token in row if token != end] for row in generated[1]] == [
         [token for token in row if token != end] for row in greedy
     ]
-    chosen = [(likelihood(index, said[1][index]), likelihood(index, said[2][index])) for index in range(4)]
+    chosen = [(likelihood(index, generated[1][index]), likelihood(index, generated[2][index])) for index in range(4)]
     assert all(two >= one - 1e-4 for one, two in chosen)
 
 
 class Scripted(torch.nn.Module):
-    """Stands for a model's head: makes it say given tokens, one a step."""
+    """Replaces a model's head: generates given tokens, one per step."""
 
     def __init__(self, tokens: list[int], vocabulary: int) -> None:
         super().__init__()
@@ -107,8 +107,10 @@ class Scripted(torch.nn.Module):
         return logits
 
 
-def said(base: BaseLM, monkeypatch: pytest.MonkeyPatch, tokens: list[int], **options: Any) -> tuple[str, int]:
-    """The answer when the base LM says `tokens`, and how many steps it took."""
+def scripted_answer(
+    base: BaseLM, monkeypatch: pytest.MonkeyPatch, tokens: list[int], **options: Any
+) -> tuple[str, int]:
+    """The answer when the base LM generates `tokens`, and how many steps it took."""
     head = Scripted(tokens, base.model.config.vocab_size)
     monkeypatch.setitem(base.model._modules, "lm_head", head)
     (answer,) = base.generate(prefix_for(base, 1), ["Who?"], **{"max_new_tokens": 40, **options})
@@ -117,7 +119,7 @@ def said(base: BaseLM, monkeypatch: pytest.MonkeyPatch, tokens: list[int], **opt
 
 def test_an_answer_stops_at_the_end_token(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = [*ids_of(base, " Ada"), base.tokenizer.eos_token_id, *ids_of(base, " Hugo")]
-    assert said(base, monkeypatch, tokens) == ("Ada", len(ids_of(base, " Ada")) + 1)
+    assert scripted_answer(base, monkeypatch, tokens) == ("Ada", len(ids_of(base, " Ada")) + 1)
 
 
 @pytest.mark.parametrize(("text", "answer"), [(" Ada \n", "Ada"), ("\n \n Ada B.\n", "Ada B."), ("\r\nAda\r\n", "Ada")])
@@ -125,12 +127,12 @@ def test_an_answer_stops_where_the_first_line_with_text_ends(
     base: BaseLM, monkeypatch: pytest.MonkeyPatch, text: str, answer: str
 ) -> None:
     tokens = ids_of(base, text)
-    assert said(base, monkeypatch, tokens + ids_of(base, "Hugo")) == (answer, len(tokens))
-    assert said(base, monkeypatch, tokens + ids_of(base, "Hugo"), beams=2)[0] == answer
+    assert scripted_answer(base, monkeypatch, tokens + ids_of(base, "Hugo")) == (answer, len(tokens))
+    assert scripted_answer(base, monkeypatch, tokens + ids_of(base, "Hugo"), beams=2)[0] == answer
 
 
 def test_rows_stop_at_their_own_ends(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One row ends its line at once, one says EOS, one goes on to the end of the length."""
+    """One row ends its line at once, one generates EOS, one continues to the maximum length."""
     line, end, letter = *ids_of(base, "\n"), base.tokenizer.eos_token_id, *ids_of(base, "a")
     script = torch.tensor([[letter, line, letter, letter], [letter, end, letter, letter], [letter] * 4])
 
@@ -146,7 +148,7 @@ def test_rows_stop_at_their_own_ends(base: BaseLM, monkeypatch: pytest.MonkeyPat
 def test_an_answer_comes_in_pieces_that_stay(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
     pieces: list[str] = []
     tokens = ids_of(base, "\n Zoë met 東京 § Hugo.\nAda")
-    assert said(base, monkeypatch, tokens, on_token=pieces.append)[0] == "Zoë met 東京 § Hugo."
+    assert scripted_answer(base, monkeypatch, tokens, on_token=pieces.append)[0] == "Zoë met 東京 § Hugo."
     assert pieces == ["Zoë ", "met ", "東", "京", " ", "§ ", "Hugo."]
 
 
@@ -167,7 +169,7 @@ def test_only_one_greedy_answer_comes_in_pieces(base: BaseLM) -> None:
 
 
 def test_an_answer_has_at_most_the_tokens_asked_for(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert said(base, monkeypatch, ids_of(base, "a"), max_new_tokens=5) == ("aaaaa", 5)
+    assert scripted_answer(base, monkeypatch, ids_of(base, "a"), max_new_tokens=5) == ("aaaaa", 5)
 
 
 def test_a_models_own_generation_settings_do_not_change_answers(tiny: Any, tmp_path: Path) -> None:
@@ -182,9 +184,12 @@ def test_a_models_own_generation_settings_do_not_change_answers(tiny: Any, tmp_p
 def test_a_full_context_can_be_used_to_the_last_token(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
     """GPT-2 has no position after its last: one token more would be an index error."""
     letter = ids_of(base, "a")
-    assert said(base, monkeypatch, letter, max_new_tokens=9, passages=["Ada moved. " * 99]) == ("a" * 9, 9)
+    assert scripted_answer(base, monkeypatch, letter, max_new_tokens=9, passages=["Ada moved. " * 99]) == ("a" * 9, 9)
     room = base.context - 3 - len(ids_of(base, "Who?"))
-    assert said(base, monkeypatch, letter, max_new_tokens=room, passages=["Ada moved."]) == ("a" * room, room)
+    assert scripted_answer(base, monkeypatch, letter, max_new_tokens=room, passages=["Ada moved."]) == (
+        "a" * room,
+        room,
+    )
 
 
 def test_the_attention_shape_is_the_models(tiny: Any) -> None:
@@ -213,9 +218,9 @@ def test_without_a_prefix_answers_are_those_of_the_plain_model(every_base: BaseL
     for question in QUESTIONS:
         ids = ids_of(base, question)
         given = torch.tensor([ids])
-        said = base.model.generate(
+        generated = base.model.generate(
             given, attention_mask=torch.ones_like(given), max_new_tokens=6, do_sample=False, pad_token_id=0
         )
-        expected.append(text_of(base, said[0, len(ids) :].tolist()))
+        expected.append(text_of(base, generated[0, len(ids) :].tolist()))
     assert base.generate(base.no_prefix(len(QUESTIONS)), QUESTIONS, max_new_tokens=6) == expected
     assert base.generate(base.no_prefix(2), QUESTIONS[:2], max_new_tokens=6, beams=2)

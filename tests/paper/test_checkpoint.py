@@ -1,4 +1,4 @@
-"""Model folders: what was saved answers the same, and what is damaged is refused in words."""
+"""Model folders: a loaded model answers the same, and a damaged one is refused with a clear message."""
 
 import re
 import shutil
@@ -51,9 +51,9 @@ def test_a_loaded_model_gives_the_same_codes_and_answers(
     model = disturbed(tiny.model(base, encoder, *overrides(frozen)))
     save_model(model, tiny.config(base, encoder, *overrides(frozen)), tmp_path / "model")
     again = load_model(tmp_path / "model")
-    here, there = trained_state(model), trained_state(again)
-    assert here.keys() == there.keys()
-    assert all(torch.equal(value, there[name]) for name, value in here.items())
+    saved_state, loaded_state = trained_state(model), trained_state(again)
+    assert saved_state.keys() == loaded_state.keys()
+    assert all(torch.equal(value, loaded_state[name]) for name, value in saved_state.items())
     codes = model.memorise(TEXTS)
     assert (again.memorise(TEXTS) == codes).all()
     one, other = (made.answer(QUESTIONS, CodeMemory(codes, made.codebook)) for made in (model, again))

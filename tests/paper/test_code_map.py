@@ -17,7 +17,7 @@ LENGTHS = st.lists(st.integers(1, 4), min_size=1, max_size=8)
 
 
 def gathered(codebook: Codebook, codes: Codes, attention: np.ndarray) -> np.ndarray:
-    """What vectors [n, T] of one question get of its attention, put to their codes [n, T, levels] one by one."""
+    """The attention of one question to vectors [n, T], added to their codes [n, T, levels] one by one."""
     shape = codebook.shape
     result = np.zeros((shape.levels, shape.positions, shape.num_codes))
     for chunk, token, level in np.ndindex(*codes.shape):

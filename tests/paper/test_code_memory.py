@@ -1,4 +1,4 @@
-"""Codes in a bank against the same codes at hand, whole and in part, however the bank is cut into blocks."""
+"""Codes in a bank against the same codes in memory, whole and in part, however the bank is cut into blocks."""
 
 import math
 import tracemalloc
@@ -35,7 +35,7 @@ def assert_same(one: Reading, other: Reading, number_of: Any = int, other_number
 
 
 def named(bank: MemoryBank) -> Any:
-    """What chunks of a bank are called: their document's first origin and their place in it."""
+    """Names of a bank's chunks: their document's first origin and their place in it."""
 
     def name(chunk: int) -> tuple[str, int]:
         (stored,) = bank.chunks_at([chunk])

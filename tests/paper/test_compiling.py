@@ -1,4 +1,4 @@
-"""Compiled parts compute what they did."""
+"""Compiled parts compute the same as before."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def outcome(model: MBC, texts: list[str]) -> tuple[torch.Tensor, list[torch.Tens
 def test_compiled_parts_give_the_same_result_and_gradients(tiny: Any, encoder: str) -> None:
     plain, compiled = tiny.model("gpt2", encoder), tiny.model("gpt2", encoder)
     names = list(compiled.state_dict())
-    compile_parts(compiled, backend="eager")  # everything but the compiler of kernels
+    compile_parts(compiled, backend="eager")  # everything but compiling kernels
     assert list(compiled.state_dict()) == names
     for texts in (TEXTS, TEXTS[:1]):  # other shapes
         torch.testing.assert_close(outcome(compiled, texts), outcome(plain, texts))

@@ -230,7 +230,7 @@ def test_other_weights_than_expected_are_not_kept(
     assert not [name for name in entries(tmp_path / "cache" / "mbc" / "models") if not name.endswith(".lock")]
 
 
-def test_a_missing_package_is_said_with_the_command_that_installs_it(
+def test_a_missing_package_is_reported_with_the_command_that_installs_it(
     package: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(embedded, "_PACKAGE", "not_installed_at_all")
@@ -239,7 +239,7 @@ def test_a_missing_package_is_said_with_the_command_that_installs_it(
     assert "requirements-lm.txt" in str(caught.value.hint)
 
 
-def test_a_package_without_its_file_and_a_cache_that_is_a_file_are_said(package: Path, tmp_path: Path) -> None:
+def test_a_package_without_its_file_and_a_cache_that_is_a_file_are_reported(package: Path, tmp_path: Path) -> None:
     (package / embedded._FILE).rename(package / "elsewhere")
     with pytest.raises(ModelError, match="could not be unpacked"):
         find_language_model()
@@ -282,6 +282,6 @@ def test_the_real_one_answers(real: Path, real_tokenizer: Any) -> None:
 @language_model
 @given(st.text(st.characters(min_codepoint=32, max_codepoint=0xFFFF, codec="utf-8")))
 def test_the_real_tokenizer_keeps_any_text(real_tokenizer: Any, text: str) -> None:
-    """But for a few control characters, and planes 4 to 11 of Unicode, in which nothing is assigned."""
+    """Except a few control characters, and planes 4 to 11 of Unicode, in which nothing is assigned."""
     ids = real_tokenizer(text, split_special_tokens=True)["input_ids"]
     assert real_tokenizer.decode(ids) == text

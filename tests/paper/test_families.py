@@ -1,4 +1,4 @@
-"""Every supported family, however its weights are held: prefix, losses, answers and adapter against plain passes."""
+"""Every supported family, in every weight format: prefix, losses, answers and adapter against plain passes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -43,15 +43,15 @@ OWN: dict[str, dict[str, Any]] = {
     "granite": {"logits_scaling": 2.0, "embedding_multiplier": 3.0},
 }
 WEIGHTS = ("float32", "bf16", "nf4", "int8")
-# What a probability may be off by where the same is computed in another order; int8 rounds inputs row by row.
+# How far log-probabilities may differ if computed in another order; int8 rounds inputs row by row.
 NATS = {"float32": 1e-3, "bf16": 0.3, "nf4": 1e-3, "int8": 0.05}
 QUESTIONS = ["Ada?", "Where did the old painter move to in the winter?"]
 ANSWERS = ["Bergen", "Cadiz in the spring"]
 
 
 @dataclass(frozen=True)
-class Held:
-    """A tiny base LM of a family, and how its weights are held."""
+class LoadedBase:
+    """A tiny base LM of a family, and the format of its weights."""
 
     folder: Path
     weights: Any
@@ -61,11 +61,11 @@ class Held:
     def is_gpt2(self) -> bool:
         return self.base.model.config.model_type == "gpt2"
 
-    def again(self) -> BaseLM:
+    def reload(self) -> BaseLM:
         return load_base(str(self.folder), weights=self.weights)
 
     def adapted(self, *, layers: int = 2) -> BaseLM:
-        base = self.again()
+        base = self.reload()
         torch.manual_seed(0)
         add_kv_lora(base.model, rank=2, alpha=4, dropout=0.0, layers=layers)
         return base
@@ -95,18 +95,18 @@ HELD = [*product(sorted(FAMILIES), WEIGHTS[:1]), *product(("gpt2", "llama", "gem
 
 
 @pytest.fixture(scope="module", params=HELD, ids="-".join)
-def held(request: pytest.FixtureRequest, saved: Callable[[str], Path]) -> Held:
+def loaded(request: pytest.FixtureRequest, saved: Callable[[str], Path]) -> LoadedBase:
     family, weights = request.param
     folder = saved(family)
-    return Held(folder, weights, load_base(str(folder), weights=weights))
+    return LoadedBase(folder, weights, load_base(str(folder), weights=weights))
 
 
 @pytest.fixture(scope="module", params=product(("gpt2", "llama"), WEIGHTS), ids="-".join)
-def adaptable(request: pytest.FixtureRequest, saved: Callable[[str], Path]) -> Held:
+def adaptable(request: pytest.FixtureRequest, saved: Callable[[str], Path]) -> LoadedBase:
     """Fused and separate projections, the two ways in which adapters are put in."""
     family, weights = request.param
     folder = saved(family)
-    return Held(folder, weights, load_base(str(folder), weights=weights))
+    return LoadedBase(folder, weights, load_base(str(folder), weights=weights))
 
 
 def prefix_for(base: BaseLM, batch: int) -> KVPrefix:
@@ -126,19 +126,19 @@ def plain_logits(base: BaseLM, prefix: KVPrefix, index: int, ids: list[int]) -> 
     return logits.float()
 
 
-def test_a_prefix_of_two_tokens_keys_and_values_is_these_two_tokens(held: Held) -> None:
+def test_a_prefix_of_two_tokens_keys_and_values_is_these_two_tokens(loaded: LoadedBase) -> None:
     """The dense reference: what a text's first tokens leave in the cache, put back as a prefix, is the whole text."""
-    base, ids = held.base, [7, 11, 5, 9, 14, 3]
+    base, ids = loaded.base, [7, 11, 5, 9, 14, 3]
     with torch.no_grad():
         whole = base.model(input_ids=torch.tensor([ids])).logits[0, 2:].float()
         seen = base.model(input_ids=torch.tensor([ids[:2]]), past_key_values=DynamicCache()).past_key_values
     keys, values = (torch.stack([getattr(layer, name) for layer in seen.layers], 1) for name in ("keys", "values"))
     logits = plain_logits(base, KVPrefix(keys.float(), values.float()), 0, ids[2:])
-    assert (logits.log_softmax(-1) - whole.log_softmax(-1)).abs().max() < 10 * NATS[held.weights]
+    assert (logits.log_softmax(-1) - whole.log_softmax(-1)).abs().max() < 10 * NATS[loaded.weights]
 
 
-def test_losses_are_the_models_own(held: Held) -> None:
-    base, losses = held.base, []
+def test_losses_are_the_models_own(loaded: LoadedBase) -> None:
+    base, losses = loaded.base, []
     prefix = prefix_for(base, 2)
     texts = base.texts.asked(QUESTIONS, ANSWERS, question_window=30, answer_window=9)
     for index in range(2):
@@ -146,24 +146,24 @@ def test_losses_are_the_models_own(held: Held) -> None:
         given = texts.ids[index][texts.mask[index].bool()].tolist()[: -len(wanted)]
         chances = plain_logits(base, prefix, index, given + wanted).log_softmax(-1)
         losses += [-chances[len(given) + place - 1, token].item() for place, token in enumerate(wanted)]
-    assert base.loss(prefix, texts).item() == pytest.approx(sum(losses) / len(losses), abs=NATS[held.weights])
+    assert base.loss(prefix, texts).item() == pytest.approx(sum(losses) / len(losses), abs=NATS[loaded.weights])
 
 
-def test_answers_are_the_likeliest_ones(held: Held) -> None:
-    base, prefix = held.base, prefix_for(held.base, 2)
+def test_answers_are_the_likeliest_ones(loaded: LoadedBase) -> None:
+    base, prefix = loaded.base, prefix_for(loaded.base, 2)
     answers = base.generate(prefix, QUESTIONS, max_new_tokens=5)
     assert len(base.generate(prefix, QUESTIONS, max_new_tokens=3, beams=3)) == len(answers)
-    if NATS[held.weights] > 1e-3:
+    if NATS[loaded.weights] > 1e-3:
         return  # one text alone is rounded otherwise than beside others, which decides close calls
     for index, answer in enumerate(answers):
         asked = base.tokenizer(QUESTIONS[index], add_special_tokens=False)["input_ids"]
-        said: list[int] = []
-        while len(said) < 5 and base.tokenizer.eos_token_id not in said:
-            said.append(int(plain_logits(base, prefix, index, asked + said)[-1].argmax()))
-        assert answer == base.tokenizer.decode(said, skip_special_tokens=True).strip().split("\n")[0].strip()
+        tokens: list[int] = []
+        while len(tokens) < 5 and base.tokenizer.eos_token_id not in tokens:
+            tokens.append(int(plain_logits(base, prefix, index, asked + tokens)[-1].argmax()))
+        assert answer == base.tokenizer.decode(tokens, skip_special_tokens=True).strip().split("\n")[0].strip()
 
 
-def test_gradients_reach_the_prefix_of_every_layer_and_the_adapter(adaptable: Held) -> None:
+def test_gradients_reach_the_prefix_of_every_layer_and_the_adapter(adaptable: LoadedBase) -> None:
     base = adaptable.adapted()
     prefix = prefix_for(base, 1)
     keys, values = prefix.keys.requires_grad_(), prefix.values.requires_grad_()
@@ -183,7 +183,7 @@ def test_gradients_reach_the_prefix_of_every_layer_and_the_adapter(adaptable: He
         assert value.grad.abs().max() > 0
 
 
-def test_the_adapter_sits_on_keys_and_values_of_the_last_layers(adaptable: Held) -> None:
+def test_the_adapter_sits_on_keys_and_values_of_the_last_layers(adaptable: LoadedBase) -> None:
     base = adaptable.adapted(layers=1)
     names = {name for name, value in base.named_parameters() if value.requires_grad}
     last, parts = (
@@ -194,7 +194,7 @@ def test_the_adapter_sits_on_keys_and_values_of_the_last_layers(adaptable: Held)
     assert names == {f"model.{layers}.{last}.{part}.lora_{factor}.default.weight" for part in parts for factor in "AB"}
 
 
-def test_a_saved_adapter_says_the_same_in_a_base_loaded_again(adaptable: Held, tmp_path: Path) -> None:
+def test_a_saved_adapter_gives_the_same_in_a_reloaded_base(adaptable: LoadedBase, tmp_path: Path) -> None:
     one, other = adaptable.adapted(), adaptable.adapted()
     for value in one.parameters():
         if value.requires_grad:
@@ -202,9 +202,9 @@ def test_a_saved_adapter_says_the_same_in_a_base_loaded_again(adaptable: Held, t
     save_adapter(one.model, adapter_state(one.model), tmp_path)
     load_adapter(other.model, tmp_path)
     prefix = prefix_for(one, 2)
-    here, there, without = (made.log_likelihood(prefix, QUESTIONS, ANSWERS) for made in (one, other, adaptable.base))
-    assert torch.equal(here, there)
-    assert not torch.equal(here, without)
+    saved, loaded, without = (made.log_likelihood(prefix, QUESTIONS, ANSWERS) for made in (one, other, adaptable.base))
+    assert torch.equal(saved, loaded)
+    assert not torch.equal(saved, without)
 
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))

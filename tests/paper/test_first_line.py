@@ -1,4 +1,4 @@
-"""Where an answer ends and how it is said, against decoding all of it at once, for both kinds of tokenizer."""
+"""Where an answer ends and how it is streamed, against decoding all of it at once, for both kinds of tokenizer."""
 
 import pytest
 import torch
@@ -38,7 +38,7 @@ tokens = st.lists(st.integers(0, len(TOKENIZERS["byte level"]) - 1), max_size=20
 
 
 def streamed(tokenizer: PreTrainedTokenizerFast, ids: list[int]) -> tuple[list[str], int]:
-    """The pieces that are said when a model says `ids` after a prompt, and how many of them it takes."""
+    """The pieces streamed when a model generates `ids` after a prompt, and how many of the ids it takes."""
     pieces: list[str] = []
     streamer, ending = FirstLineStreamer(tokenizer, pieces.append), first_line_ends(tokenizer, 2)
     streamer.put(torch.tensor([[5, 6]]))
@@ -61,13 +61,13 @@ def check(tokenizer: PreTrainedTokenizerFast, ids: list[int]) -> list[str]:
 
 
 @given(tokens)
-def test_any_tokens_of_bytes_are_said_as_they_end_up(ids: list[int]) -> None:
+def test_any_tokens_of_bytes_are_streamed_as_they_end_up(ids: list[int]) -> None:
     check(TOKENIZERS["byte level"], ids)
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
 @given(text=texts)
-def test_no_character_of_a_text_is_said_broken(name: str, text: str) -> None:
+def test_no_character_of_a_text_is_streamed_broken(name: str, text: str) -> None:
     tokenizer = TOKENIZERS[name]
     pieces = check(tokenizer, tokenizer(text)["input_ids"])
     assert "".join(pieces).strip() == first_line(text)

@@ -23,7 +23,7 @@ Node = tuple[Tensor, dict[int, float], float]  # a modulation [T, D], the chunks
 
 
 def combined(aggregator: Aggregator, question: Tensor, nodes: Sequence[Node]) -> Node:
-    """One result out of some: their rows are read, weighted by what each counts; a share is passed down."""
+    """One result from several: their rows are read, each with its weight, and its share is passed down."""
     logs = torch.tensor([math.log(weight) for _, _, weight in nodes]).repeat_interleave(len(question))
     read = aggregator(question[None], torch.cat([rows for rows, _, _ in nodes])[None], logs[None])
     parts = read.attention[0].reshape(len(nodes), -1).sum(-1).tolist()

@@ -153,9 +153,9 @@ def test_a_saved_adapter_comes_back_bit_equal(folder: Path, tmp_path: Path) -> N
     assert sorted(path.name for path in tmp_path.iterdir()) == ["adapter_config.json", "adapter_model.safetensors"]
     again = adapted(folder)
     load_adapter(again.model, tmp_path)
-    here, there = trained(base), trained(again)
-    assert here.keys() == there.keys()
-    assert all(torch.equal(value, there[name]) for name, value in here.items())
+    saved, loaded = trained(base), trained(again)
+    assert saved.keys() == loaded.keys()
+    assert all(torch.equal(value, loaded[name]) for name, value in saved.items())
     assert json.loads((tmp_path / "adapter_config.json").read_text())["r"] == RANK
 
 

@@ -46,7 +46,7 @@ def test_codes_stand_in_the_order_of_the_texts_whatever_the_batches(tiny: Any, e
 
 @pytest.mark.parametrize("encoder", ["bert", "t5"])
 def test_a_texts_codes_do_not_depend_on_its_company(tiny: Any, encoder: str) -> None:
-    """With codes so alike that the last bits of vectors, which company in a batch changes, decide between them."""
+    """With codes so alike that the last bits of vectors, which depend on the batch, decide between them."""
     model = tiny.model("gpt2", encoder, "model.codebook.codes=512")
     torch.nn.init.normal_(model.codebook.books, mean=1.0, std=1e-7)
     alone = {text: model.memorise([text])[0].tolist() for text in TEXTS}
@@ -122,9 +122,9 @@ def test_the_order_of_the_memory_does_not_change_an_answer(tiny: Any) -> None:
     model = tiny.model()
     torch.nn.init.normal_(model.codebook.books)
     codes, order = model.memorise(TEXTS), [3, 0, 4, 2, 1]
-    here = model.answer(QUESTIONS, CodeMemory(codes, model.codebook), top=5)
-    there = model.answer(QUESTIONS, CodeMemory(codes[order], model.codebook), top=5)
-    for (text, hits), (same, others) in zip(here, there, strict=True):
+    in_order = model.answer(QUESTIONS, CodeMemory(codes, model.codebook), top=5)
+    reordered = model.answer(QUESTIONS, CodeMemory(codes[order], model.codebook), top=5)
+    for (text, hits), (same, others) in zip(in_order, reordered, strict=True):
         assert text == same
         shares = {order[hit.chunk]: hit.share for hit in others}
         assert shares == pytest.approx({hit.chunk: hit.share for hit in hits}, rel=1e-4)

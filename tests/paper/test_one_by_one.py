@@ -1,4 +1,4 @@
-"""Texts worked on one by one, by one thread or several."""
+"""Texts processed one by one, by one thread or several."""
 
 import threading
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Opening pretrained models: what is missing, damaged or not to be trusted is told with the way out."""
+"""Opening pretrained models: what is missing, damaged or untrusted is refused, with a way out."""
 
 import importlib.util
 import json
@@ -20,7 +20,9 @@ from tests.sharing.fake_hub import http_library
 
 
 @pytest.mark.parametrize("weights", PACKED)
-def test_without_bitsandbytes_the_way_to_it_is_told(wide: Any, weights: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_bitsandbytes_the_error_says_how_to_get_it(
+    wide: Any, weights: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if "bits" in name else find(name, *rest))
     for load in (
@@ -70,7 +72,7 @@ def test_an_encoder_of_another_vocabulary_is_refused(wide: Any, tmp_path: Path, 
 
 
 def test_a_base_saved_without_its_head_and_outer_name_is_whole(wide: Any, tmp_path: Path) -> None:
-    """As the hub has GPT-2: the head is the embeddings, and buffers of old versions lie beside the weights."""
+    """Like GPT-2 on the hub: the head is the embeddings, and buffers of old versions are stored with the weights."""
     shutil.copytree(wide.bases["gpt2"], tmp_path / "base")
     file = tmp_path / "base" / "model.safetensors"
     state = {name.removeprefix("transformer."): value for name, value in load_file(file).items()}
@@ -102,14 +104,14 @@ def test_an_encoder_stored_without_a_pooler_is_the_same_each_time(wide: Any, tmp
         ("config.json", '{"model_type": "llama", "vocab_size": -1}'),
     ],
 )
-def test_damaged_files_are_told_in_one_line(copied: Path, file: str, content: str) -> None:
+def test_damaged_files_are_reported_in_one_line(copied: Path, file: str, content: str) -> None:
     (copied / file).write_text(content)
     with pytest.raises(ModelError, match=r"could not be opened: .*[^:]$") as caught:
         load_base(str(copied))
     assert len(str(caught.value.message).splitlines()) == 1
 
 
-def test_a_gated_model_is_told_with_the_way_to_access(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_for_a_gated_model_says_how_to_get_access(monkeypatch: pytest.MonkeyPatch) -> None:
     def gated(*_: Any, **__: Any) -> None:
         response = http_library.Response(403, request=http_library.Request("GET", "https://hub/config.json"))
         raise OSError("You are trying to access a gated repo.\nMake sure to ...") from GatedRepoError(
@@ -158,7 +160,7 @@ def test_an_encoder_that_cannot_pad_is_refused(wide: Any) -> None:
         load_encoder(str(wide.bases["gpt2"]))
 
 
-def test_a_model_too_large_for_the_device_is_told_with_the_way_out(wide: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_too_large_for_the_device_is_refused_with_a_way_out(wide: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any, **__: Any) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate ...")
 

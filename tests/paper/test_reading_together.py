@@ -1,4 +1,4 @@
-"""Several banks read as one, against one bank that holds what they hold, and as often as they count."""
+"""Several banks read as one, against one bank that holds the same, as often as they count."""
 
 import math
 from collections.abc import Iterator, Sequence

@@ -200,19 +200,19 @@ def test_a_config_in_the_hub_cache_counts_more_than_the_table(no_hub: Path) -> N
 
 
 @pytest.mark.parametrize("name", ["some/model", "/nowhere/at/all", "a b//c"])
-def test_a_model_that_is_not_known_here_is_told_with_the_way_to_it(name: str) -> None:
+def test_an_unknown_model_is_reported_with_the_way_to_it(name: str) -> None:
     with pytest.raises(ModelError, match="is unknown") as caught:
         config_of(name)
     assert f"hf download {name} config.json" in (caught.value.hint or "")
 
 
-def test_a_config_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_a_config_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(ModelError, match="could not be opened"):
         config_of(str(tmp_path))
 
 
-def test_a_family_that_is_not_supported_is_told(tiny: Any) -> None:
+def test_a_family_that_is_not_supported_is_reported(tiny: Any) -> None:
     settings = tiny.config("gpt2", "bert", f"model.base={tiny.encoders['bert']}").model
     with pytest.raises(ModelError, match="'bert'"):
         parameter_table(settings)

@@ -58,7 +58,7 @@ def test_embeddings_heads_and_biases_are_never_packed(wide: Any, weights: str) -
 @pytest.mark.parametrize(
     ("weights", "encoder", "frozen"), [("float32", "t5", False), ("nf4", "t5", True), ("int8", "bert", False)]
 )
-def test_a_saved_model_says_the_same_and_fits_its_banks(
+def test_a_saved_model_answers_the_same_and_fits_its_banks(
     wide: Any, tmp_path: Path, weights: str, encoder: str, frozen: bool
 ) -> None:
     changes = overrides("nf4", weights, frozen)
@@ -88,7 +88,7 @@ def test_packed_weights_are_not_stored(wide: Any, weights: str) -> None:
 
 
 def test_a_fingerprint_is_of_what_was_packed_and_how_and_not_of_how_it_was_rounded(wide: Any) -> None:
-    """A GPU may round a weight otherwise than a CPU; the bank is the same model's."""
+    """A GPU may round a weight differently from a CPU; the bank still belongs to the model."""
     made = {weights: wide.model("gpt2", "t5", *overrides("float32", weights)) for weights in ("float32", *PACKED)}
     assert len({model.fingerprints() for model in made.values()}) == 3
     model = made["nf4"]
@@ -100,7 +100,7 @@ def test_a_fingerprint_is_of_what_was_packed_and_how_and_not_of_how_it_was_round
     assert model.fingerprints() != before
 
 
-def test_what_an_encoder_was_packed_from_is_told_by_its_values(wide: Any, tmp_path: Path) -> None:
+def test_what_an_encoder_was_packed_from_is_identified_by_its_values(wide: Any, tmp_path: Path) -> None:
     one = load_encoder(str(wide.encoders["t5"]), weights="nf4").packed_from
     model = AutoModel.from_pretrained(wide.encoders["t5"])
     tokenizer = AutoTokenizer.from_pretrained(wide.encoders["t5"])
@@ -130,7 +130,7 @@ def test_a_frozen_encoder_is_shared_where_both_sides_hold_it_alike(wide: Any, we
 @pytest.mark.parametrize("weights", PACKED)
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
 def test_training_after_answering_moves_what_is_not_packed(wide: Any, weights: str, precision: torch.dtype) -> None:
-    """In inference first: there bitsandbytes might pack 4-bit weights in a way without gradients."""
+    """Inference first: there bitsandbytes might pack 4-bit weights in a way that has no gradients."""
     encoder = load_encoder(str(wide.encoders["t5"]), weights=weights)
     model = encoder.model.eval()
     batch = {"input_ids": torch.tensor([[3, 5, 4, 6]]), "decoder_input_ids": torch.tensor([[3, 4]])}
@@ -179,7 +179,7 @@ def test_training_in_bf16_leaves_the_precision_of_biases_alone(wide: Any, weight
 
 
 @pytest.mark.parametrize(("weights", "error"), [("bf16", 0.03), ("int8", 0.1), ("nf4", 0.5)])
-def test_held_smaller_a_base_says_about_the_same(wide: Any, weights: Any, error: float) -> None:
+def test_a_packed_base_predicts_about_the_same(wide: Any, weights: Any, error: float) -> None:
     ids, folder = torch.tensor([[5, 9, 14, 3]]), str(wide.bases["llama"])
     with torch.no_grad():
         exact, held = (load_base(folder, weights=kind).model(ids).logits.float() for kind in ("float32", weights))

@@ -1,4 +1,4 @@
-"""What is kept of ingests: the last one whole, the ends of those before it."""
+"""The log of ingests: the last one in full, and how earlier ones ended."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a training and whoever watches it tell each other by files."""
+"""How a training and its observers communicate through files."""
 
 import os
 from pathlib import Path

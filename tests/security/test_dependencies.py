@@ -1,4 +1,4 @@
-"""What the project depends on is what it imports, and what docs/dependencies.md tells of."""
+"""The project depends on what it imports, and docs/dependencies.md lists it."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""Nothing that is read can be run: no pickles, and no code of others' models.
+"""Data is never executed: no pickles, and no code from other people's models.
 
 Ruff's security rules refuse eval, exec, pickle, marshal, shelve, unsafe YAML and shells; that nobody silences them, and
 what they do not know, is looked for here.

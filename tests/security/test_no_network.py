@@ -1,4 +1,4 @@
-"""No command that works on files and banks uses a network, a guard in every one of its processes says.
+"""No command that works on files and banks uses a network; a guard in each of its processes checks that.
 
 The guard sees what Python does; libraries in other languages could open sockets past it. None of those that these
 commands load does so on its own: downloads, the one thing they would open them for, begin with a request of Python's.
@@ -21,7 +21,7 @@ ONLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_HUB_DISABLE_TELEMETRY", 
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """That of a user who has set nothing, with the guard."""
+    """The environment of a user without settings, with the guard."""
     kept = {name: value for name, value in os.environ.items() if name not in ONLINE and not name.startswith("XDG_")}
     path = os.pathsep.join([str(GUARD), *filter(None, sys.path)])
     own = {"HOME": str(tmp_path), "PYTHONPATH": path, "SEEN_NETWORK": str(tmp_path / "seen"), "TERM": "xterm-256color"}
@@ -33,7 +33,7 @@ def seen(folder: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    ("code", "told"),
+    ("code", "attempt"),
     [
         ("import socket; socket.create_connection(('127.0.0.1', 9))", "socket.getaddrinfo 127.0.0.1 9"),
         ("import socket; socket.socket().connect(('127.0.0.1', 9))", "socket.connect ('127.0.0.1', 9)"),
@@ -45,10 +45,10 @@ def seen(folder: Path) -> str:
     ],
 )  # fmt: skip
 def test_the_guard_sees_whoever_uses_a_network(
-    tmp_path: Path, environment: dict[str, str], code: str, told: str
+    tmp_path: Path, environment: dict[str, str], code: str, attempt: str
 ) -> None:
     subprocess.run([sys.executable, "-c", code], env=environment, stderr=subprocess.DEVNULL, check=False)
-    assert told in seen(tmp_path)
+    assert attempt in seen(tmp_path)
 
 
 def test_the_guard_lets_processes_of_one_machine_talk(tmp_path: Path, environment: dict[str, str]) -> None:
@@ -100,7 +100,7 @@ def test_ingest_ask_bank_demo_and_tui_use_no_network(tmp_path: Path, environment
 
 
 def until(terminal: int, sign: bytes) -> bytes:
-    """What comes on a terminal up to a sign, or its end."""
+    """Output of a terminal up to some text, or its end."""
     written = b""
     while sign not in written:
         try:

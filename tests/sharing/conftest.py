@@ -1,4 +1,4 @@
-"""A tiny model that names its pretrained parts as on the hub, and a hub that is faked."""
+"""A tiny model that names its pretrained parts as on the hub, and a fake hub."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.sharing.fake_hub import FakeHub
 
 
 @pytest.fixture(autouse=True)
-def here(tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def working_folder(tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working folder, in which `tiny/gpt2` and `tiny/bert` are found as in a cache of the hub."""
     (tmp_path / "tiny").mkdir()
     (tmp_path / "tiny" / "gpt2").symlink_to(tiny.bases["gpt2"])
@@ -22,18 +22,18 @@ def here(tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def saved(tiny: Any, here: Path) -> Path:
+def saved(tiny: Any, working_folder: Path) -> Path:
     """The folder of a tiny model with a router."""
     kind = ("gpt2", "bert", "model.routing=true")
     names = ("model.base=tiny/gpt2", "model.documents.name=tiny/bert", "model.questions.name=tiny/bert")
-    save_model(tiny.model(*kind), tiny.config(*kind, *names), here / "saved")
-    return here / "saved"
+    save_model(tiny.model(*kind), tiny.config(*kind, *names), working_folder / "saved")
+    return working_folder / "saved"
 
 
 @pytest.fixture
-def hub(here: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHub:
-    (here / "hub").mkdir()
-    fake = FakeHub(here / "hub")
+def hub(working_folder: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHub:
+    (working_folder / "hub").mkdir()
+    fake = FakeHub(working_folder / "hub")
     fake.install(monkeypatch.setattr)
     return fake
 
@@ -46,9 +46,9 @@ def shared(saved: Path, hub: FakeHub) -> FakeHub:
 
 
 @pytest.fixture
-def models(here: Path) -> Path:
+def models(working_folder: Path) -> Path:
     """The user's folder of models; nothing is in it yet."""
-    return here / "models"
+    return working_folder / "models"
 
 
 @pytest.fixture

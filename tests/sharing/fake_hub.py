@@ -10,7 +10,7 @@ from huggingface_hub.errors import HfHubHTTPError, RepositoryNotFoundError, Revi
 from mbc_engine import sharing as hub
 
 SHA = "a" * 40
-# What the hub's client speaks HTTP with; which library that is differs between versions.
+# The HTTP library of the hub's client, which differs between versions.
 http_library = sys.modules[HfHubHTTPError.__bases__[0].__module__]
 
 

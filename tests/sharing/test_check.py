@@ -1,4 +1,4 @@
-"""What is shared is checked: damage, settings that cannot be used, a reach for this machine."""
+"""Shared models are checked: damage, unusable settings, attempts to reach into this machine."""
 
 import json
 import pickle

@@ -25,10 +25,12 @@ def test_what_was_pushed_answers_the_same_when_pulled(saved, shared, models, mon
     pulled = pull("ada/tiny", models)
     folder = models / "ada" / "tiny"
     assert (find_model("ada/tiny"), pulled.revision) == (folder, SHA)
-    here, there = load_model(saved), load_model("ada/tiny")
-    codes = here.memorise(TEXTS)
-    assert (there.memorise(TEXTS) == codes).all()
-    one, other = (model.answer(["Where did Ada move?"], CodeMemory(codes, model.codebook)) for model in (here, there))
+    original, loaded = load_model(saved), load_model("ada/tiny")
+    codes = original.memorise(TEXTS)
+    assert (loaded.memorise(TEXTS) == codes).all()
+    one, other = (
+        model.answer(["Where did Ada move?"], CodeMemory(codes, model.codebook)) for model in (original, loaded)
+    )
     assert one == other
     came = files(folder)
     assert pulled.size == sum(map(len, came.values()))
@@ -62,14 +64,14 @@ def test_a_model_is_replaced_only_when_asked(shared, models, files):
     assert [entry.name for entry in models.iterdir()] == ["ada"]
 
 
-def test_of_a_link_to_a_model_only_the_link_is_replaced(shared, models, files, here):
+def test_of_a_link_to_a_model_only_the_link_is_replaced(shared, models, files, working_folder):
     pull("ada/tiny", models)
-    (models / "ada" / "tiny").rename(here / "mine")
-    (models / "ada" / "tiny").symlink_to(here / "mine")
-    before = files(here / "mine")
+    (models / "ada" / "tiny").rename(working_folder / "mine")
+    (models / "ada" / "tiny").symlink_to(working_folder / "mine")
+    before = files(working_folder / "mine")
     pull("ada/tiny", models, replaces=True)
     assert not (models / "ada" / "tiny").is_symlink()
-    assert files(here / "mine") == before
+    assert files(working_folder / "mine") == before
 
 
 def test_a_model_may_get_another_name_and_a_revision_is_named(shared, models):
@@ -89,7 +91,7 @@ def test_a_name_leads_nowhere_else(shared, models, name):
 @pytest.mark.parametrize(
     "repository", ["../x", "ada", "/etc/passwd", "ada/../../x", "ada/tiny/x", "ada/.tiny", "", "/"]
 )
-def test_so_does_a_repository(saved, hub, models, files, repository):
+def test_a_repository_leads_nowhere_else(saved, hub, models, files, repository):
     with pytest.raises(ConfigError, match="OWNER/NAME"):
         pull(repository, models)
     with pytest.raises(ConfigError, match="OWNER/NAME"):
@@ -98,11 +100,11 @@ def test_so_does_a_repository(saved, hub, models, files, repository):
 
 
 @pytest.mark.parametrize("is_link", [True, False])
-def test_what_is_no_model_is_never_replaced(shared, models, here, is_link):
+def test_what_is_no_model_is_never_replaced(shared, models, working_folder, is_link):
     place = models / "ada" / "tiny"
     place.parent.mkdir(parents=True)
     if is_link:
-        place.symlink_to(here / "unmounted")
+        place.symlink_to(working_folder / "unmounted")
     else:
         place.mkdir()
     with pytest.raises(ConfigError, match="is not a model"):
@@ -180,13 +182,13 @@ def test_a_model_goes_with_a_card_and_stays_as_it_is(saved, hub, files):
     before = files(saved)
     pushed = push(saved, "ada/tiny")
     assert files(saved) == before
-    there = files(hub.folder / "ada" / "tiny")
-    assert (pushed.card, pushed.revision, pushed.size) == ("written", SHA, sum(map(len, there.values())))
-    assert there.pop("README.md").decode().count(MARK) == 1
-    assert there == {name: content for name, content in before.items() if name != "optimizer.pt"}
+    pushed_files = files(hub.folder / "ada" / "tiny")
+    assert (pushed.card, pushed.revision, pushed.size) == ("written", SHA, sum(map(len, pushed_files.values())))
+    assert pushed_files.pop("README.md").decode().count(MARK) == 1
+    assert pushed_files == {name: content for name, content in before.items() if name != "optimizer.pt"}
 
 
-def test_a_model_that_is_there_makes_way_only_when_asked(saved, shared, files):
+def test_a_pushed_model_is_replaced_only_when_asked(saved, shared, files):
     before = files(shared.folder)
     with pytest.raises(ConfigError, match="already"):
         push(saved, "ada/tiny")

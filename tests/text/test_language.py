@@ -1,4 +1,4 @@
-"""Languages told apart, with more care not to suspect English."""
+"""Telling languages apart, careful not to flag English."""
 
 import pytest
 
@@ -48,5 +48,5 @@ def test_english_names_and_code_are_not_suspected(text: str) -> None:
         "Le pont a été réparé par Ada après la tempête ; il est ouvert depuis 1954 (see the English page for more).",
     ],
 )
-def test_other_languages_are_told(text: str) -> None:
+def test_other_languages_are_recognised(text: str) -> None:
     assert not seems_english(text)

@@ -174,7 +174,7 @@ def test_a_piece_of_a_row_names_the_row() -> None:
 def test_the_encoding_is_a_part_of_what_identifies_a_piece(
     read: Callable[[str, bytes], list[Document | Skipped]],
 ) -> None:
-    """The same bytes say other things after other bytes."""
+    """The same bytes mean something else after other bytes."""
     _, russian = read("a.txt", "Привет, друзья\n".encode("utf-16") + "日本".encode("utf-16-le"))[-2:]
     _, other = read("b.txt", "Привет, друзья\n".encode("utf-16") + "日本".encode("utf-16-le"))[-2:]
     assert isinstance(russian, Document)

@@ -47,15 +47,15 @@ HTML = (
 ROWS = b'{"id": "a", "title": "T", "text": "caf\\u00e9", "date": "2024-05-01"}\n' * 5
 
 
-def mutated(data: bytes, chance: random.Random) -> bytes:
+def mutated(data: bytes, rng: random.Random) -> bytes:
     """Some bytes changed, a stretch lost, doubled or zeroed."""
     changed = bytearray(data)
-    for _ in range(chance.choice((1, 3, 20))):
-        position = chance.randrange(len(changed))
-        changed[position] = chance.randrange(256)
-    start = chance.randrange(len(changed))
-    stretch = slice(start, start + chance.randrange(1, 200))
-    replacement = chance.choice((changed[stretch], changed[stretch] * 2, b"", b"\0" * 50))
+    for _ in range(rng.choice((1, 3, 20))):
+        position = rng.randrange(len(changed))
+        changed[position] = rng.randrange(256)
+    start = rng.randrange(len(changed))
+    stretch = slice(start, start + rng.randrange(1, 200))
+    replacement = rng.choice((changed[stretch], changed[stretch] * 2, b"", b"\0" * 50))
     changed[stretch] = replacement
     return bytes(changed)
 
@@ -75,9 +75,9 @@ FILES = {
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", FILES)
 def test_no_damage_raises(write: Callable[[str, bytes], Path], name: str) -> None:
-    (data, times), chance = FILES[name], random.Random(0)
+    (data, times), rng = FILES[name], random.Random(0)
     for _ in range(times):
-        require_sound(write(name, mutated(data, chance)))
+        require_sound(write(name, mutated(data, rng)))
 
 
 def require_sound(path: Path) -> None:

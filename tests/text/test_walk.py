@@ -89,7 +89,7 @@ def test_broken_links_pipes_and_closed_folders_do_not_stop_the_walk(
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Callable[[dict[str, str]], list[str]]:
-    """Writes files that all hold text or patterns, and tells which of them a walk finds."""
+    """Writes files of text or patterns, and returns those that a walk finds."""
 
     def walk(files: dict[str, str]) -> list[str]:
         for name, text in files.items():
@@ -100,7 +100,7 @@ def tree(tmp_path: Path) -> Callable[[dict[str, str]], list[str]]:
     return walk
 
 
-def test_ignored_files_are_left_out_without_a_word(folder: Path) -> None:
+def test_ignored_files_are_left_out_silently(folder: Path) -> None:
     assert found(folder, folder, ignore=("*.png", "/a/", "README", "*.gz", "*.GZ")) == (["b.txt"], [])
 
 
@@ -142,7 +142,7 @@ def test_linked_folder_is_ignored_as_a_folder(tmp_path: Path) -> None:
     assert found(tmp_path, tmp_path / "here", ignore=("link/",))[0] == []
 
 
-def test_ignore_file_that_cannot_be_used_is_told(tmp_path: Path) -> None:
+def test_ignore_file_that_cannot_be_used_is_reported(tmp_path: Path) -> None:
     (tmp_path / ".mbcignore").write_text("!")
     (tmp_path / "a.txt").write_text("a")
     files, ((name, reason),) = found(tmp_path, tmp_path)

@@ -42,7 +42,7 @@ def config(tiny: Any) -> Config:
     )
 
 
-def test_nothing_of_a_codebook_or_an_adapter_is_trained_told_or_kept(
+def test_nothing_of_a_codebook_or_an_adapter_is_trained_reported_or_kept(
     tiny: Any, tmp_path: Path, examples: Any, config: Config
 ) -> None:
     run = tmp_path / "run"
@@ -91,9 +91,9 @@ def test_a_stopped_run_resumes_to_the_same_bits(
     assert run("stopped", until=step)[-1] == TrainStateChanged("stopped", step, 10)
     run("stopped", resume=True)
     for file in ("snapshot.safetensors", "model/model.safetensors"):
-        here, there = tensors(tmp_path / "whole" / file), tensors(tmp_path / "stopped" / file)
-        assert here.keys() == there.keys()
-        assert all(torch.equal(value, there[name]) for name, value in here.items())
+        expected, found = tensors(tmp_path / "whole" / file), tensors(tmp_path / "stopped" / file)
+        assert expected.keys() == found.keys()
+        assert all(torch.equal(value, found[name]) for name, value in expected.items())
 
 
 def test_a_question_is_asked_of_vectors(tiny: Any, examples: Any) -> None:

@@ -19,7 +19,7 @@ BATCH = [0, 3, 4, 7]
 Make = Callable[..., Objective]
 
 
-def chance(seed: int = 0) -> torch.Generator:
+def generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
@@ -56,7 +56,7 @@ def question_loss(objective: Objective, banks: Sequence[Tensor], batch: list[int
 @torch.no_grad()
 def test_the_papers_loss_is_the_question_loss_and_lambda_times_the_codebooks(make: Make, encoder: str) -> None:
     objective = make("gpt2", encoder, "training.losses.vq=0.5")
-    losses = objective(objective.data.batch(BATCH), chance())
+    losses = objective(objective.data.batch(BATCH), generator())
     vectors = objective.model.documents([objective.data.documents[index] for index in BATCH])
     quantized = objective.model.codebook.quantize(vectors)
     expected = question_loss(objective, [quantized.vectors.flatten(0, 1)] * 4, BATCH)
@@ -81,7 +81,7 @@ def test_routing_and_reconstruction_by_hand(make: Make, most: int, written_back:
     objective = make("llama", "bert", *ROUTED, *weights)
     model, data = objective.model, objective.data
     model.is_quantising = False  # untrained documents share their codes, and their scores would tie
-    losses = objective(data.batch([0, 3, 8, 7]), chance())  # questions 0 and 8 are about the same document
+    losses = objective(data.batch([0, 3, 8, 7]), generator())  # questions 0 and 8 are about the same document
     documents = [data.documents[index] for index in (0, 3, 7)]
     memory = model.documents(documents)
     question = model.questions([data.questions[index] for index in (0, 3, 8, 7)])
@@ -108,7 +108,7 @@ def test_routing_and_reconstruction_by_hand(make: Make, most: int, written_back:
 def test_before_quantisation_documents_are_continuous(make: Make) -> None:
     objective = make()
     objective.model.is_quantising = False
-    losses = objective(objective.data.batch(BATCH), chance())
+    losses = objective(objective.data.batch(BATCH), generator())
     vectors = objective.model.documents([objective.data.documents[index] for index in BATCH])
     expected = question_loss(objective, [vectors.flatten(0, 1)] * 4, BATCH)
     assert losses.figures["question_loss"] == pytest.approx(expected, rel=1e-4)
@@ -119,7 +119,7 @@ def banks_read(objective: Objective, batch: list[int], seed: int = 0) -> tuple[T
     """What each question of a batch read [K, k, T, D], and the batch's documents [U, T, D]."""
     seen: list[Tensor] = []
     hook = objective.model.aggregator.register_forward_hook(lambda _, given, __: seen.append(given[1]))
-    objective(objective.data.batch(batch), chance(seed))
+    objective(objective.data.batch(batch), generator(seed))
     hook.remove()
     vectors = objective.model.documents([objective.data.documents[index] for index in batch])
     return seen[0].unflatten(1, (-1, 4)), objective.model.codebook.quantize(vectors).vectors
@@ -170,7 +170,7 @@ def trained_on(objective: Objective, count: int) -> tuple[Losses, list[int]]:
     leaves = LeafStates(8, 24)
     objective.documents = leaves
     torch.manual_seed(11)
-    losses = objective(objective.data.batch(list(range(count))), chance())
+    losses = objective(objective.data.batch(list(range(count))), generator())
     losses.total.backward()
     return losses, [index for index, leaf in enumerate(leaves.leaves) if leaf.grad is not None and leaf.grad.any()]
 
@@ -196,7 +196,7 @@ def test_backprop_dropout_draws_anew_each_time(make: Make) -> None:
     objective.documents = leaves
     drawn = set()
     for seed in range(6):
-        objective(objective.data.batch(list(range(8))), chance(seed)).total.backward()
+        objective(objective.data.batch(list(range(8))), generator(seed)).total.backward()
         drawn.add(tuple(index for index, leaf in enumerate(leaves.leaves) if leaf.grad is not None))
         for leaf in leaves.leaves:
             leaf.grad = None
@@ -230,7 +230,7 @@ def test_exactly_what_should_train_trains(make: Make, base: str, encoder: str, f
     for step in range(3):
         torch.manual_seed(step)
         with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
-            losses = objective(objective.data.batch(list(range(8))), chance())
+            losses = objective(objective.data.batch(list(range(8))), generator())
         model.codebook.update_usage(losses.quantized.codes)
         losses.total.backward()
         optimizer.step()

@@ -45,8 +45,8 @@ def test_a_batch_in_parts_has_the_gradient_of_the_weighted_mean(
     objective = Objective(model, data, *states, config.training, processes_on("cpu"))
     order = next(data.epoch(0, 3, seed=0)).examples
     torch.manual_seed(0)  # the first step's
-    chance = torch.Generator()
-    first, last = (objective(data.batch(part), chance).total for part in (order[:2], order[2:]))
+    generator = torch.Generator()
+    first, last = (objective(data.batch(part), generator).total for part in (order[:2], order[2:]))
     total = first * (2 / 3) + last * (1 / 3)
     total.backward()
     (gradients,) = seen

@@ -108,7 +108,7 @@ def without_dropout(encoder: Path, to: Path) -> Path:
 
 
 def launch(folder: Path, run: str, processes: int, *options: str) -> list[int]:
-    """Train in so many processes, as a launcher starts them; how many events each of them told."""
+    """Train in so many processes, as a launcher starts them; how many events each of them reported."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -129,9 +129,9 @@ def launch(folder: Path, run: str, processes: int, *options: str) -> list[int]:
         ends = [process.communicate(timeout=PATIENCE) for process in running]
     finally:
         for process in running:
-            process.kill()  # where one waits for another in vain
+            process.kill()  # if one still waits for another
     assert [process.returncode for process in running] == [0] * processes, "\n".join(error for _, error in ends)
-    return [int(told) for told, _ in ends]
+    return [int(output) for output, _ in ends]
 
 
 def events(run: Path, kind: type[Event]) -> list[Any]:
@@ -156,20 +156,20 @@ def test_two_processes_train_like_one(
     sides = [f'model.{side}.name="{place}"' for side in ("documents", "questions")]
     config = tiny.config("llama", encoder, *sides, *options)
     (folder / "config.toml").write_text(config.to_toml())
-    assert launch(folder, "one", 1)[0] == (told := launch(folder, "two", 2, *sharded))[0]
-    assert told[1] == 0
+    assert launch(folder, "one", 1)[0] == (counts := launch(folder, "two", 2, *sharded))[0]
+    assert counts[1] == 0
     one, two = folder / "one", folder / "two"
     assert any(step.reset_codes for step in events(one, TrainStep))
 
     assert events(one, QuantisationStarted) == events(two, QuantisationStarted)
-    for here, there in zip(events(one, Validated), events(two, Validated), strict=True):
-        assert here.loss == pytest.approx(there.loss, abs=1e-3)
-        assert replace(here, loss=None) == replace(there, loss=None)
-    for here, there in zip(events(one, TrainStep), events(two, TrainStep), strict=True):
+    for expected, found in zip(events(one, Validated), events(two, Validated), strict=True):
+        assert expected.loss == pytest.approx(found.loss, abs=1e-3)
+        assert replace(expected, loss=None) == replace(found, loss=None)
+    for expected, found in zip(events(one, TrainStep), events(two, TrainStep), strict=True):
         # Documents with the same codes score alike, and rounding says which of them is first.
         passing = {"examples_per_second", "route_accuracy"}
-        figures = {name: value for name, value in vars(here).items() if name not in passing}
-        assert {name: getattr(there, name) for name in figures} == pytest.approx(figures, rel=1e-4, abs=1e-5)
+        figures = {name: value for name, value in vars(expected).items() if name not in passing}
+        assert {name: getattr(found, name) for name in figures} == pytest.approx(figures, rel=1e-4, abs=1e-5)
     # The snapshot holds Adam's running means of the gradients: how large they are, and not just their signs.
     ours, theirs = (load_file(run / "snapshot.safetensors") for run in (one, two))
     assert ours.keys() == theirs.keys()
@@ -182,13 +182,13 @@ def test_two_processes_train_like_one(
 
 @pytest.fixture
 def launched(monkeypatch: pytest.MonkeyPatch) -> Processes:
-    """The processes of the next training, as far as one can be made to look like several."""
+    """The processes of the next training: one that is made to look like several."""
     processes = processes_on("cpu")
     monkeypatch.setattr(trainer, "processes_on", lambda device, **options: processes)
     return processes
 
 
-def test_what_was_asked_of_an_earlier_training_is_for_the_main_process_to_remove(
+def test_only_the_main_process_removes_requests_to_an_earlier_training(
     tiny: Any, tmp_path: Path, examples: Any, launched: Processes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_request(tmp_path, "stop")

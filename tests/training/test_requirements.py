@@ -1,4 +1,4 @@
-"""What a training is refused for, before anything is loaded or written."""
+"""Why a training is refused, before anything is loaded or written."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ def test_a_run_is_not_overwritten(tiny: Any, start: Runner) -> None:
         start(tiny.config(), "run")
 
 
-def test_nothing_to_train_on_is_told_before_anything_is_loaded(tiny: Any, tmp_path: Path) -> None:
+def test_having_nothing_to_train_on_is_reported_before_anything_is_loaded(tiny: Any, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="nothing to train on"):
         next(train(tiny.config(), [], [], tmp_path / "run", cache=tmp_path))
 

@@ -1,4 +1,4 @@
-"""A training that was killed, stopped or paused goes on to the same bits."""
+"""A training that was killed, stopped or paused resumes bit-identically."""
 
 import os
 import signal
@@ -61,9 +61,9 @@ def steady(events: list[Event]) -> list[Event]:
 
 def same_outcome(one: Path, other: Path) -> None:
     for file in ("snapshot.safetensors", "model/model.safetensors", "model/adapter/adapter_model.safetensors"):
-        here, there = tensors(one / file), tensors(other / file)
-        assert here.keys() == there.keys()
-        different = [name for name, value in here.items() if not torch.equal(value, there[name])]
+        expected, found = tensors(one / file), tensors(other / file)
+        assert expected.keys() == found.keys()
+        different = [name for name, value in expected.items() if not torch.equal(value, found[name])]
         assert not different, file
     logs = [steady(list(read_events(run / "events.jsonl"))) for run in (one, other)]
     assert logs[0] == logs[1]
@@ -237,7 +237,7 @@ def test_a_run_stops_on_request_while_texts_are_read(tiny: Any, tmp_path: Path, 
     assert events == [Progressed("read texts", 20, 20), TrainStateChanged("stopped", 0, 10)]
 
 
-def test_what_was_asked_of_an_earlier_process_is_over(tiny: Any, tmp_path: Path, start: Runner) -> None:
+def test_requests_to_an_earlier_process_are_dropped(tiny: Any, tmp_path: Path, start: Runner) -> None:
     (tmp_path / "run").mkdir()
     make_request(tmp_path / "run", "stop")
     assert isinstance(start(tiny.config(), "run")[-1], TrainFinished)
@@ -272,7 +272,7 @@ def test_a_finished_run_has_nothing_left_to_do(tiny: Any, tmp_path: Path, start:
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), SafetensorError("File too large")])
-def test_a_full_disk_is_told_and_the_run_goes_on_from_its_snapshot(
+def test_a_full_disk_is_reported_and_the_run_continues_from_its_snapshot(
     tiny: Any, tmp_path: Path, start: Runner, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     def full(tensors: Any, path: Path, notes: Any) -> None:

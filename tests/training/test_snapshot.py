@@ -39,8 +39,8 @@ def test_model_optimiser_and_progress_come_back_bit_equal(tiny: Any, tmp_path: P
     again.is_quantising = False
     assert load_snapshot(tmp_path / "s.safetensors", again, fresh) == STATE
     assert again.is_quantising
-    here, there = trained_state(model), trained_state(again)
-    assert all(torch.equal(value, there[name]) for name, value in here.items())
+    saved, loaded = trained_state(model), trained_state(again)
+    assert all(torch.equal(value, loaded[name]) for name, value in saved.items())
     for (name, value), other in zip(model.base.named_parameters(), again.base.parameters(), strict=True):
         assert torch.equal(value, other), name
     states = optimizer.state_dict()["state"], fresh.state_dict()["state"]
@@ -70,10 +70,10 @@ def test_an_optimiser_in_another_order_takes_each_parameters_own_state(tiny: Any
     others = [value for value in again.parameters() if value.requires_grad and value is not books]
     fresh = torch.optim.Adam([{"params": others}, {"params": [books]}])
     load_snapshot(path, again, fresh)
-    theirs = dict(again.named_parameters())
+    parameters = dict(again.named_parameters())
     for name, value in model.named_parameters():
-        for key, held in optimizer.state[value].items() if value in optimizer.state else ():
-            assert torch.equal(fresh.state[theirs[name]][key], held), name
+        for key, state_value in optimizer.state[value].items() if value in optimizer.state else ():
+            assert torch.equal(fresh.state[parameters[name]][key], state_value), name
     assert len(fresh.state) == len(optimizer.state)
 
 

@@ -31,7 +31,7 @@ ORIGIN = {"title": "t", "date": "", "command": "", "seed": 0, "environments": ()
 
 
 def _predict(right: int, questions: int, *, text: str = "answer", names_sources: bool = False) -> list[Prediction]:
-    """Questions about as many documents, of which the first `right` are answered rightly, the others not at all."""
+    """Predictions for questions about as many documents: the first `right` are correct, the others unanswered."""
     return [
         Prediction(
             f"q{number}",
@@ -83,7 +83,7 @@ def results_of() -> ResultsOf:
 
 @pytest.fixture
 def cell_of() -> Callable[..., CellReport]:
-    """The report of a cell of which some methods are asked for: those that there are results of, if it is not said."""
+    """The report of a cell. The methods asked for are those with results unless given."""
 
     def cell(
         methods: dict[str, MethodResults], code_usage: CodeUsage | None = None, asked: Sequence[str] | None = None
@@ -106,7 +106,7 @@ def report_of(cell_of: Callable[..., CellReport]) -> Callable[..., Report]:
 
 @pytest.fixture
 def published(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Makes the paper report figures of the cell: of methods, and of code usage."""
+    """Makes the paper report these figures for the cell: of methods, and of code usage."""
 
     def publish(usage: Any = None, **scores: dict[str, Any]) -> None:
         monkeypatch.setattr(
@@ -128,7 +128,7 @@ def retention_of(first: int, kept: float) -> tuple[Measurement, ...]:
 
 @pytest.fixture
 def make_experiment(tmp_path: Path) -> Callable[..., ExperimentFolder]:
-    """An experiment's folder: MBC and its controls, fine-tuning with a rate, one stage skipped and one made up for."""
+    """An experiment's folder: MBC and its controls, fine-tuning with a rate, one stage skipped and one done later."""
 
     def make(name: str = "run", *, right: int = 60, questions: int = 120, title: str = "A quiz") -> ExperimentFolder:
         folder = ExperimentFolder(tmp_path / name)

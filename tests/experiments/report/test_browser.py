@@ -28,13 +28,13 @@ def chromium() -> str | None:
 
 
 _PROGRAMS = ("chrome", "headless_shell", "chrome-headless-shell")
-# It draws what a test wrote, and containers have no sandbox.
+# The page is written by a test, and containers have no sandbox.
 _ARGUMENTS = ("--headless=shell", "--no-sandbox", "--no-zygote", "--disable-gpu")
 
 
 @pytest.fixture
 async def open_page(make_experiment) -> Iterator:
-    """Opens the page of an experiment; at the end, nothing may have been asked of the network or complained of."""
+    """Opens the page of an experiment; at the end, there must have been no network request and no error."""
     program = chromium()
     if program is None:
         pytest.skip("there is no Chromium; CHROMIUM may name one")

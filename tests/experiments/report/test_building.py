@@ -81,7 +81,7 @@ def test_the_papers_code_usage_stands_beside_ours(cell_of, published):
 
 
 def test_tests_on_the_same_questions_are_what_each_is_alone(predict):
-    """Of the last pair the questions are others: it shares no draw."""
+    """The last pair has other questions and shares no draw."""
     asked = {"a": predict(30, 60), "b": predict(20, 60), "c": predict(9, 60), "d": predict(9, 40)}
     tests = [(("a", asked["a"]), (name, asked[name])) for name in ("b", "c", "d")]
     assert pair_all(tests) == [pair(first, second) for first, second in tests]

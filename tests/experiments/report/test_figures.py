@@ -8,10 +8,10 @@ from mbc_engine.experiments.report import difference, interval, p_value, percent
 
 
 @pytest.mark.parametrize(
-    ("value", "told"), [(1.25, "+1.2"), (-0.36, "\N{MINUS SIGN}0.4"), (0.04, "0.0"), (-0.04, "0.0"), (0, "0.0")]
+    ("value", "expected"), [(1.25, "+1.2"), (-0.36, "\N{MINUS SIGN}0.4"), (0.04, "0.0"), (-0.04, "0.0"), (0, "0.0")]
 )
-def test_differences_have_a_sign_unless_they_are_nothing(value, told):
-    assert difference(value) == told
+def test_differences_have_a_sign_unless_they_are_nothing(value, expected):
+    assert difference(value) == expected
 
 
 def test_an_interval_has_no_negative_zero():
@@ -19,9 +19,9 @@ def test_an_interval_has_no_negative_zero():
     assert interval(Interval(0.0, -3.25, 0.04)) == "\N{MINUS SIGN}3.2 to 0.0"
 
 
-@pytest.mark.parametrize(("value", "told"), [(0.0312, "0.031"), (0.0002, "< 0.001"), (1, "1.000")])
-def test_p_values(value, told):
-    assert p_value(value) == told
+@pytest.mark.parametrize(("value", "expected"), [(0.0312, "0.031"), (0.0002, "< 0.001"), (1, "1.000")])
+def test_p_values(value, expected):
+    assert p_value(value) == expected
 
 
 def test_nothing_is_a_dash():
@@ -29,7 +29,7 @@ def test_nothing_is_a_dash():
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "expected"),
     [
         (0, "0 s"),
         (0.00123, "1.23 ms"),
@@ -41,13 +41,13 @@ def test_nothing_is_a_dash():
         (4321, "4,321 s"),
     ],
 )
-def test_seconds_have_three_digits(value, told):
-    assert seconds(value) == told
+def test_seconds_have_three_digits(value, expected):
+    assert seconds(value) == expected
 
 
-@pytest.mark.parametrize(("count", "told"), [(999, "999 B"), (1_234_567, "1.23 MB"), (999_600, "1 MB")])
-def test_sizes(count, told):
-    assert size(count) == told
+@pytest.mark.parametrize(("count", "expected"), [(999, "999 B"), (1_234_567, "1.23 MB"), (999_600, "1 MB")])
+def test_sizes(count, expected):
+    assert size(count) == expected
 
 
 def test_a_date_is_for_people():

@@ -1,4 +1,4 @@
-"""Text from outside in each form of a report."""
+"""Untrusted text in each format of a report."""
 
 import json
 from html.parser import HTMLParser
@@ -13,7 +13,7 @@ from mbc_engine.experiments.report import CellReport, Report, visible
 HOSTILE = "</script><img src=x onerror=alert(1)>\u2028\u2029\x1b[31m\x00\u202e<!--"
 
 
-def test_what_cannot_be_seen_is_shown():
+def test_invisible_characters_are_shown():
     assert (
         visible("a\tb\nc\x1b[31m\u202ed\ud800")
         == "a b\N{DOWNWARDS ARROW WITH CORNER LEFTWARDS}c<U+001B>[31m<U+202E>d<U+D800>"
@@ -56,6 +56,6 @@ def test_json_in_a_script_holds_no_infinity():
         in_script(float("nan"))
 
 
-def test_markdown_loses_its_meaning():
-    told = in_markdown("| `a` *b* [c](http://d) <b> &amp;")
-    assert told == r"\| \`a\` \*b\* \[c\](http://d) \<b\> \&amp;"
+def test_markdown_is_escaped():
+    escaped = in_markdown("| `a` *b* [c](http://d) <b> &amp;")
+    assert escaped == r"\| \`a\` \*b\* \[c\](http://d) \<b\> \&amp;"

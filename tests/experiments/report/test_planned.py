@@ -1,4 +1,4 @@
-"""What a report is told of the methods and of the plan."""
+"""What a report says of the methods and of the plan."""
 
 import pytest
 
@@ -20,7 +20,7 @@ OUTCOME = Outcome(
 
 @pytest.fixture
 def evaluate(tmp_path):
-    """An experiment that asked for methods, of which some came to answer; gives its report."""
+    """The report of an experiment in which only some of the methods have answered."""
 
     def of(asked, *answered):
         settings = ExperimentSettings(
@@ -71,6 +71,6 @@ def test_validations_of_trainings_are_drawn_from_their_logs(evaluate, tmp_path):
     }
 
 
-def test_what_is_still_to_be_done_is_told(evaluate):
+def test_what_is_still_to_be_done_is_listed(evaluate):
     missing = evaluate(["mbc", "mbc-empty", "mbc-wrong"], "mbc").missing
     assert list(missing) == [{"cell": "b-d", "stage": "mbc-empty online, mbc-wrong online", "reason": "not done yet"}]

@@ -9,7 +9,7 @@ def sentence(verdict):
     return f"{verdict.claim}: {verdict.figures}." if verdict.figures else f"{verdict.claim}."
 
 
-def test_a_bank_that_does_not_help_is_said_so_in_plain_words(report_of, results_of, predict):
+def test_a_bank_that_does_not_help_is_reported_in_plain_words(report_of, results_of, predict):
     report = report_of(
         mbc=results_of(predict(4, 1000)),
         mbc_empty=results_of(predict(5, 1000)),
@@ -55,7 +55,7 @@ def test_bad_news_comes_first_and_banks_before_other_methods(report_of, results_
     )
 
 
-def test_a_control_that_was_not_asked_is_said_so(report_of, results_of, predict):
+def test_a_control_that_was_not_asked_is_mentioned(report_of, results_of, predict):
     report = report_of(mbc=results_of(predict(60, 120)))
     (verdict,) = report.verdicts
     assert sentence(verdict) == (

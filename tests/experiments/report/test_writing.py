@@ -1,4 +1,4 @@
-"""A report in its folder, in all its forms."""
+"""A report in its folder, in all its formats."""
 
 import json
 import os
@@ -41,13 +41,13 @@ def test_the_report_holds_what_the_folder_holds(make_experiment):
     assert cell.code_usage.codes == 16
 
 
-def test_only_stages_that_are_still_missing_are_told(make_experiment):
+def test_only_stages_that_are_still_missing_are_listed(make_experiment):
     (missing,) = read_report(make_experiment())[0].missing
     assert (missing["stage"], missing["reason"]) == ("mbc-wrong online", "there are no other documents")
 
 
 def test_what_is_read_is_what_the_folder_holds_now(written):
-    """Not what was once reported of it, whatever the files' dates say."""
+    """Not an earlier report of it, whatever the files' dates are."""
     assert json.loads(json.dumps(asdict(read_report(written)[0]))) == json.loads(written.report_json.read_text())
     before = written.report_json.stat().st_mtime - 100
     path = written.cell("tiny-quiz").file("uniform", "online")
@@ -57,7 +57,7 @@ def test_what_is_read_is_what_the_folder_holds_now(written):
     assert cell.row("uniform").online.cost.seconds_per_answer == 2.5
 
 
-def test_settings_of_nobody_are_refused_in_a_line(tmp_path):
+def test_invalid_settings_are_refused(tmp_path):
     (tmp_path / "experiment.toml").write_text("title = 3")
     with pytest.raises(ConfigError, match="title"):
         read_report(ExperimentFolder(tmp_path))
@@ -96,7 +96,7 @@ def test_markdown_begins_with_the_verdicts_and_has_every_table(written):
         assert not line.startswith("|") or line.endswith("|")
 
 
-def test_the_page_asks_nobody_for_anything(written):
+def test_the_page_fetches_nothing(written):
     page = written.report_html.read_text()
     assert not re.findall(r"""(?:src|href|action)\s*=\s*["'](?!#|data:)""", page)
     assert not re.findall(r"url\(|@import|https?://", page)

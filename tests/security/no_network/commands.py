@@ -1,6 +1,6 @@
-"""Several commands of mbc one after another in one process, as a model is slow to import.
+"""Runs several commands of mbc in one process, because a model is slow to import.
 
-The hub's library comes first, so that it takes the environment as programs find it that use the engine without `mbc`.
+The hub's library is imported first, with the environment of programs that use the engine without `mbc`.
 """
 
 import json

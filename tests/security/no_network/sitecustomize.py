@@ -1,6 +1,6 @@
 """Python imports this at the start of every process that has its folder on PYTHONPATH: no process may use a network.
 
-Who tries writes into the file that SEEN_NETWORK names what it tried, and ends.
+A process that tries writes what it tried into the file that SEEN_NETWORK names, and ends.
 """
 
 import os
