@@ -48,14 +48,14 @@ def draw() -> Figure:
     return figure
 
 
-def perplexities(folder: Path, told: int, changes: tuple[str, ...], *, resets: bool) -> list[float]:
+def perplexities(folder: Path, count: int, changes: tuple[str, ...], *, resets: bool) -> list[float]:
     """The perplexity of code usage after each training step, with an untrained base LM."""
     base = untrained_base(folder / "base", seed=0)
     own = "model.prefix.value_scale=false"  # an untrained base LM has no values worth matching
     config = load_preset(
         "smollm2-135m", [own, *changes, f"model.base={base}", f"training.reset_codes={str(resets).lower()}"]
     )
-    data = list(examples(stories("train", told, seed=0)))
+    data = list(examples(stories("train", count, seed=0)))
     events = train(config, data, [], folder / f"{resets}", cache=folder / "states")
     return [event.perplexity for event in events if isinstance(event, TrainStep)]
 

@@ -6,12 +6,12 @@ from typing import Any, Final
 
 import matplotlib.pyplot as plt
 import numpy as np
+from example import Example, as_text, make_example
 from look import BLUE, FAINT, INK, ORANGE
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
-from told import Told, as_text, tell
 
 from mbc_engine.bank import pack
 
@@ -41,8 +41,8 @@ class Kept:
 
 def draw() -> Figure:
     """The first story of the demo."""
-    told = tell(1)
-    text, kept = as_text(told.stories[0]), kept_of(told)
+    example = make_example(1)
+    text, kept = as_text(example.stories[0]), kept_of(example)
     print(f"{kept.size} bytes of text: {kept.code_bytes:g} bytes of codes, {kept.text_bytes} of compressed text")
     figure = plt.figure(figsize=(WIDTH, 4.4))
     _draw_text(figure.add_axes((EDGE, 0.62, 1 - 2 * EDGE, 0.31)), text)
@@ -51,13 +51,13 @@ def draw() -> Figure:
     return figure
 
 
-def kept_of(told: Told) -> Kept:
+def kept_of(example: Example) -> Kept:
     """What the bank keeps of its only story."""
-    shape, sizes = told.model.code_shape, told.bank.sizes()
-    codes = told.bank.codes_at([0])
+    shape, sizes = example.model.code_shape, example.bank.sizes()
+    codes = example.bank.codes_at([0])
     data = np.frombuffer(pack(codes, shape), np.uint8)
     bits = np.unpackbits(data)[: shape.bits_per_chunk].reshape(-1, shape.bits_per_code).T
-    size = len(as_text(told.stories[0]).encode())
+    size = len(as_text(example.stories[0]).encode())
     return Kept(codes[0, :, 0].tolist(), bits, shape.bits_per_chunk / 8, sizes.texts, size)
 
 

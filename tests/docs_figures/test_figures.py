@@ -57,11 +57,11 @@ def test_both_reads_agree_and_are_drawn(tmp_path: Path, monkeypatch: pytest.Monk
 def test_what_is_drawn_of_mini_is_what_it_does() -> None:
     import routing
     import way_in
-    from told import as_text, tell
+    from example import as_text, make_example
 
-    demo = tell(2)
+    demo = make_example(2)
     assert routing.scores(demo).max(1).tolist() == [0.0] * len(demo.questions)
-    kept = way_in.kept_of(tell(1))
+    kept = way_in.kept_of(make_example(1))
     assert kept.bits.shape == (9, 24)
     assert [int("".join(map(str, column)), 2) for column in kept.bits.T] == kept.codes
     assert kept.codes == demo.model.memorise([as_text(demo.stories[0])])[0, :, 0].tolist()

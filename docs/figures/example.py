@@ -12,7 +12,7 @@ from mbc_engine.lm.coding import signature
 
 
 @dataclass(frozen=True)
-class Told:
+class Example:
     """Stories in a bank, one chunk each.
 
     Attributes:
@@ -28,20 +28,20 @@ class Told:
     questions: list[QAExample]
 
 
-def tell(count: int = STORIES) -> Told:
+def make_example(count: int = STORIES) -> Example:
     """Memorise the first `count` stories of the demo."""
     model = load_model("mini")
     assert isinstance(model, RetrieverReader)
-    told = list(stories("test", count, seed=0))
+    chosen = list(stories("test", count, seed=0))
     bank = MemoryBank.create(None, signature(model), model.code_shape, model.codebooks.shape[-1], keeps_text=True)
-    for story in told:
+    for story in chosen:
         text = as_text(story)
         chunks = model.chunker.chunks(text)
         assert len(chunks) == 1
         size, digest = len(text.encode()), hashlib.sha256(text.encode()).hexdigest()
         codes = model.memorise([chunks[0].text])
         bank.put([StoredDocument(digest, 1, size, (Origin(story.id, "", None),), codes, chunks)])
-    return Told(model, told, bank, pick_questions(told))
+    return Example(model, chosen, bank, pick_questions(chosen))
 
 
 def as_text(story: Story) -> str:
