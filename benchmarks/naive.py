@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from mbc_engine.lm.base import BaseLM, BaseTexts, KVPrefix, Targets
+from mbc_engine.lm.base import BaseLM, KVPrefix, PromptTokenizer, Targets
 from mbc_engine.paper.amortizer import TextEncoder
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.training.data import Batch
@@ -56,11 +56,11 @@ def padded(encoder: TextEncoder, texts: Sequence[str], width: int) -> tuple[Tens
     return functional.pad(ids, missing, value=encoder.tokenizer.pad_token_id), functional.pad(mask, missing)
 
 
-class WideTexts(BaseTexts):
+class WidePromptTokenizer(PromptTokenizer):
     """Questions and their answers padded to a fixed width."""
 
-    def asked(self, *texts: Any, **windows: Any) -> Targets:
-        asked = super().asked(*texts, **windows)
+    def question_answer_targets(self, *texts: Any, **windows: Any) -> Targets:
+        asked = super().question_answer_targets(*texts, **windows)
         missing = (QUESTION_AND_ANSWER - asked.ids.shape[1], 0)
         return Targets(functional.pad(asked.ids, missing), functional.pad(asked.mask, missing), asked.target_mask)
 
@@ -78,7 +78,7 @@ class NaiveLM(BaseLM):
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
         super().__init__(model, tokenizer)
-        self.texts = WideTexts(model, tokenizer)
+        self.prompt_tokenizer = WidePromptTokenizer(model, tokenizer, self.context)
 
     def loss(self, prefix: KVPrefix, texts: Targets) -> Tensor:
         """The mean loss of the targets, from the logits of every position."""
@@ -98,8 +98,10 @@ class NaiveLM(BaseLM):
 
     def _documents(self) -> tuple[Tensor, Tensor]:
         """Ids and mask of the documents."""
-        rows = self.texts.tokens(self.documents, DOCUMENT)
-        ids = torch.tensor([row + [self.texts.end] * (DOCUMENT - len(row)) for row in rows], device=self.model.device)
+        rows = self.prompt_tokenizer.tokens(self.documents, DOCUMENT)
+        ids = torch.tensor(
+            [row + [self.prompt_tokenizer.end] * (DOCUMENT - len(row)) for row in rows], device=self.model.device
+        )
         mask = torch.tensor([[1] * len(row) + [0] * (DOCUMENT - len(row)) for row in rows], device=self.model.device)
         return ids, mask
 
@@ -128,11 +130,11 @@ class NaiveLM(BaseLM):
 class NaiveObjective(Objective):
     """The objective, for a `NaiveLM`, which needs the batch's documents."""
 
-    def forward(self, batch: Batch, chance: torch.Generator) -> Losses:
+    def forward(self, batch: Batch, generator: torch.Generator) -> Losses:
         base: Any = self.model.base
         own = (batch.documents[place] for place in batch.own)
         base.documents = [self.data.documents[index] for index in own]
-        return super().forward(batch, chance)
+        return super().forward(batch, generator)
 
 
 @torch.no_grad()

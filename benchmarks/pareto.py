@@ -143,13 +143,13 @@ def by_vectors(model: RetrieverReader, texts: Sequence[str]) -> Any:
 
     def answer(questions: Sequence[str]) -> list[str | None]:
         shares = torch.softmax(scale * model.sentence_vectors(questions) @ vectors.T, dim=-1)
-        best = shares.topk(model.reading.passages)
+        best = shares.topk(model.reader_settings.passages)
         hits = [
             [Hit(chunk, share) for share, chunk in zip(*own, strict=True)]
             for own in zip(best.values.tolist(), best.indices.tolist(), strict=True)
         ]
-        passages = [[(texts[hit.chunk], hit) for hit in own] for own in hits]
-        return [own.best and " ".join(own.best.text.split()) for own in model.read(questions, passages)]
+        read = model.read(questions, hits, lambda found: {hit.chunk: texts[hit.chunk] for hit in found})
+        return [own.best and " ".join(own.best.text.split()) for own in read]
 
     return answer
 

@@ -26,7 +26,7 @@ from mbc_engine.config import Config
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.lm.base import BaseLM
 from mbc_engine.lm.encoders import Encoder
-from mbc_engine.lm.pretrained import base_dtype, steady_packed_layers
+from mbc_engine.lm.pretrained import base_dtype, disable_weight_repacking
 from mbc_engine.paper.builder import build, config_of
 from mbc_engine.paper.mbc import MBC
 
@@ -145,7 +145,7 @@ def _packed_lm(config: PretrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
     # RoPE's frequencies are not weights: they follow from the config.
     model.model.rotary_emb = type(model.model.rotary_emb)(config)
     model.is_loaded_in_4bit = True  # type: ignore[assignment]
-    steady_packed_layers(model, dtype, str(config.model_type))
+    disable_weight_repacking(model, dtype, str(config.model_type))
     return model
 
 

@@ -9,18 +9,18 @@ import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from mbc_cli.app import app
-from mbc_cli.config import Words, commands_below, long_name
-from mbc_cli.options import EVERYWHERE
+from mbc_cli.config import CommandPath, long_name, walk_commands
+from mbc_cli.options import COMMON_PANEL
 
 BEGIN, END = "<!-- written by python docs/reference.py -->", "<!-- end of what it writes -->"
-_Command = tuple[Words, TyperCommand | TyperGroup]
+_Command = tuple[CommandPath, TyperCommand | TyperGroup]
 
 
 def reference() -> str:
     root = typer.main.get_command(app)
     assert isinstance(root, TyperGroup)
-    commands = [found for found in commands_below(root, "mbc") if not found[1].hidden]
-    everywhere = [option for option in _options(root) if option.rich_help_panel == EVERYWHERE]
+    commands = [found for found in walk_commands(root, "mbc") if not found[1].hidden]
+    everywhere = [option for option in _options(root) if option.rich_help_panel == COMMON_PANEL]
     shared = _shared(commands)
     return "\n".join(
         [

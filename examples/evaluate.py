@@ -7,13 +7,13 @@ The questions are about generated news that the model has never seen.
 
 import sys
 
-from mbc_engine import RetrieveAndRead, RetrieverReader, evaluate, load_examples, load_model, result_of
+from mbc_engine import RetrieveAndRead, RetrieverReader, evaluate, load_examples, load_model, run_to_completion
 
 
 def main(stories: int) -> None:
     model = load_model("mini")
     assert isinstance(model, RetrieverReader)  # a model of the paper's method is evaluated as MemoryMethod(model)
-    online = result_of(evaluate(RetrieveAndRead(model), load_examples(f"newswire:test:{stories}"))).online
+    online = run_to_completion(evaluate(RetrieveAndRead(model), load_examples(f"newswire:test:{stories}"))).online
     match, f1 = online.scores.exact_match, online.scores.f1
     print(f"{online.scores.questions} questions about {stories} stories")
     print(f"exact match {match.value:.1f}% (95% interval {match.low:.1f} to {match.high:.1f}), F1 {f1.value:.1f}%")

@@ -9,7 +9,7 @@ shows the events of a training run and what it writes to `tiny-run/`.
 import sys
 from pathlib import Path
 
-from mbc_engine import MBC, MemoryMethod, evaluate, load_examples, load_model, load_preset, result_of, train
+from mbc_engine import MBC, MemoryMethod, evaluate, load_examples, load_model, load_preset, run_to_completion, train
 from mbc_engine.events import Event, TrainFinished, TrainStep, Validated
 
 RUN = Path("tiny-run")
@@ -37,7 +37,7 @@ def main(stories: int, *base: str) -> None:
     unseen = load_examples("newswire:test:8")
     model = load_model(RUN / "model")
     assert isinstance(model, MBC)
-    scores = result_of(evaluate(MemoryMethod(model), unseen)).online.scores
+    scores = run_to_completion(evaluate(MemoryMethod(model), unseen)).online.scores
     print(
         f"unseen news: the right one of 8 documents is found for {scores.first_source:.0f}% of {scores.questions} questions"
     )

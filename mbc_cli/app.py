@@ -25,8 +25,8 @@ from mbc_cli.commands import (
     train,
     tui,
 )
-from mbc_cli.options import EVERYWHERE
-from mbc_cli.program import Command, Group, Program, note_shared
+from mbc_cli.options import COMMON_PANEL
+from mbc_cli.program import Command, Group, Program, record_shared_option
 from mbc_engine import __version__
 
 MEMORY, MODELS, SETTINGS = "Memory", "Models", "This machine"
@@ -67,7 +67,7 @@ settings = typer.Typer(cls=Group, help="Set default options.", no_args_is_help=T
 
 def _shared(name: str, text: str) -> typer.models.OptionInfo:
     option: typer.models.OptionInfo = typer.Option(
-        f"--{name}", help=text, callback=note_shared, expose_value=False, rich_help_panel=EVERYWHERE
+        f"--{name}", help=text, callback=record_shared_option, expose_value=False, rich_help_panel=COMMON_PANEL
     )
     return option
 

@@ -13,19 +13,19 @@ import platformdirs
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
-from mbc_cli.text import plain
+from mbc_cli.text import sanitise
 from mbc_engine.atomic_write import PRIVATE_FILE, atomic_write, make_private_folder
 from mbc_engine.errors import ConfigError
 from mbc_engine.names import own_runs
 
 PATH_VARIABLE: Final = "MBC_CONFIG"
-_CORRECT: Final = (
+_FIX_HINT: Final = (
     f"Edit it (`mbc config path` says where it is), or ignore it this time: {PATH_VARIABLE}=/dev/null mbc …"
 )
 
-Words = tuple[str, ...]
+CommandPath = tuple[str, ...]
 # The options a key sets, each with its command's words.
-Options = list[tuple[Words, TyperOption]]
+Options = list[tuple[CommandPath, TyperOption]]
 
 
 def config_path() -> Path:
@@ -38,10 +38,10 @@ def read_config(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise ConfigError(f"The config file {path} cannot be read: {error}.", hint=_CORRECT) from error
+        raise ConfigError(f"The config file {path} cannot be read: {error}.", hint=_FIX_HINT) from error
 
 
-def configured(key: str) -> str | None:
+def config_value(key: str) -> str | None:
     """A top-level value of the file, for code outside commands; None if it is not set or cannot be read."""
     with suppress(ConfigError):
         value = read_config(config_path()).get(key)
@@ -49,7 +49,7 @@ def configured(key: str) -> str | None:
     return None
 
 
-def entries(content: Mapping[str, Any]) -> dict[str, Any]:
+def flatten_settings(content: Mapping[str, Any]) -> dict[str, Any]:
     """All keys with their values, in the file's order: `model`, `ask.sources`."""
     found: dict[str, Any] = {}
     for name, value in content.items():
@@ -68,7 +68,7 @@ def set_value(path: Path, key: str, value: Any) -> None:
     if not isinstance(inside, dict):
         raise ConfigError(f"{path} has a value for {table}, not a table.", hint=f"Remove it: mbc config unset {table}")
     if value is None and name not in inside:
-        raise not_set(path, key)
+        raise not_set_error(path, key)
     if value is None:
         del inside[name]
     else:
@@ -88,7 +88,7 @@ def write(path: Path, text: str) -> None:
         raise ConfigError(f"{path} cannot be written: {error.strerror}.", hint="Check the path.") from error
 
 
-def not_set(path: Path, key: str) -> ConfigError:
+def not_set_error(path: Path, key: str) -> ConfigError:
     return ConfigError(f"{key} is not set in {path}.", hint="`mbc config list` shows the settings.")
 
 
@@ -98,13 +98,13 @@ def root_of(ctx: typer.Context) -> TyperGroup:
     return root
 
 
-def commands_below(group: TyperGroup, *words: str) -> Iterator[tuple[Words, TyperCommand | TyperGroup]]:
+def walk_commands(group: TyperGroup, *words: str) -> Iterator[tuple[CommandPath, TyperCommand | TyperGroup]]:
     """All commands in order, each with its words, including groups that are commands themselves."""
     for word, command in group.commands.items():
         if isinstance(command, TyperGroup):
             if command.invoke_without_command:
                 yield (*words, word), command
-            yield from commands_below(command, *words, word)
+            yield from walk_commands(command, *words, word)
         elif isinstance(command, TyperCommand):
             yield (*words, word), command
 
@@ -120,7 +120,7 @@ def keys(root: TyperGroup) -> dict[str, Options]:
     """
     every: dict[str, Options] = {}
     own: dict[str, Options] = {}
-    for words, command in commands_below(root):
+    for words, command in walk_commands(root):
         for option in command.params:
             if isinstance(option, TyperOption) and option.expose_value:
                 every.setdefault(long_name(option), []).append((words, option))
@@ -144,15 +144,15 @@ def find_key(root: TyperGroup, key: str) -> Options:
     raise ConfigError(f"No command has an option for the key {key}.", hint=hint)
 
 
-def defaults(root: TyperGroup, content: Mapping[str, Any], path: Path) -> dict[str, Any]:
+def default_map(root: TyperGroup, content: Mapping[str, Any], path: Path) -> dict[str, Any]:
     """The file as a Click default map: parameters by name, nested by group and command."""
     found: dict[str, Any] = {}
     # Keys of one command come last, and so override shared ones.
-    for key, value in sorted(entries(content).items(), key=lambda entry: "." in entry[0]):
+    for key, value in sorted(flatten_settings(content).items(), key=lambda entry: "." in entry[0]):
         try:
             options = find_key(root, key)
         except ConfigError as error:
-            hint = f"{error.hint} `mbc config unset {plain(key)}` removes it."
+            hint = f"{error.hint} `mbc config unset {sanitise(key)}` removes it."
             raise ConfigError(f"{path}: {error.message}", hint=hint) from error
         for words, option in options:
             inner = found
@@ -162,7 +162,7 @@ def defaults(root: TyperGroup, content: Mapping[str, Any], path: Path) -> dict[s
     return found
 
 
-def checked(key: str, options: Options, typed: list[str]) -> Any:
+def parse_value(key: str, options: Options, typed: list[str]) -> Any:
     """The typed value as stored in the file, validated by the option itself, which may raise typer.BadParameter."""
     words, option = options[0]
     if not option.multiple and len(typed) != 1:
@@ -176,8 +176,8 @@ def checked(key: str, options: Options, typed: list[str]) -> Any:
 def _as_typed(value: Any, *, is_list: bool, origin: str) -> Any:
     if is_list:
         return [_as_typed(own, is_list=False, origin=origin) for own in (value if isinstance(value, list) else [value])]
-    if isinstance(value, list | dict) or plain(value) != str(value):
-        raise ConfigError(f"{origin} takes one value, without control characters.", hint=_CORRECT)
+    if isinstance(value, list | dict) or sanitise(value) != str(value):
+        raise ConfigError(f"{origin} takes one value, without control characters.", hint=_FIX_HINT)
     return value if isinstance(value, bool) else os.path.expanduser(str(value))  # noqa: PTH111
 
 
@@ -189,7 +189,7 @@ def _stored(value: Any, given: str) -> Any:
 
 
 DEFAULT_MODEL = "mini"
-_MOST_QUESTIONS: Final = 1000
+_MAX_QUESTIONS: Final = 1000
 
 
 def default_bank() -> Path:
@@ -198,7 +198,7 @@ def default_bank() -> Path:
 
 def runs_folder() -> Path:
     """Where a bare `--run NAME` is looked up without --runs."""
-    return Path(os.environ.get("MBC_RUNS") or configured("runs") or own_runs())
+    return Path(os.environ.get("MBC_RUNS") or config_value("runs") or own_runs())
 
 
 def evaluations_folder() -> Path:
@@ -218,15 +218,15 @@ def question_history() -> Path:
     return platformdirs.user_data_path("mbc") / "questions.history"
 
 
-def read_questions(path: Path, most: int = _MOST_QUESTIONS) -> list[str]:
+def read_questions(path: Path, limit: int = _MAX_QUESTIONS) -> list[str]:
     try:
         lines = path.read_bytes().split(b"\n")
     except OSError:
         return []
-    return [line.decode(errors="surrogateescape") for line in lines if line][-most:]
+    return [line.decode(errors="surrogateescape") for line in lines if line][-limit:]
 
 
-def add_question(path: Path, line: str, most: int = _MOST_QUESTIONS) -> None:
+def add_question(path: Path, line: str, limit: int = _MAX_QUESTIONS) -> None:
     """Save a question at once, as a closing terminal leaves no time later. Write errors are ignored."""
     with suppress(OSError):
         make_private_folder(path.parent)
@@ -234,7 +234,7 @@ def add_question(path: Path, line: str, most: int = _MOST_QUESTIONS) -> None:
         path.chmod(PRIVATE_FILE)
         with path.open("ab") as file:
             file.write(_bytes([line]))
-        lines = read_questions(path, most)
+        lines = read_questions(path, limit)
         if path.stat().st_size > len(_bytes(lines)):
             with atomic_write(path) as file:
                 file.write(_bytes(lines))
@@ -258,14 +258,14 @@ def states_cache() -> Path:
     return platformdirs.user_cache_path("mbc") / "states"
 
 
-def placed(name: str, folder: Path) -> Path:
+def resolve_name(name: str, folder: Path) -> Path:
     """Resolve a name: a bare one is in `folder`, anything with a slash is a path."""
     is_bare = len(Path(name).parts) == 1 and Path(name).name == name
     return (folder / name if is_bare else Path(name)).absolute()
 
 
-def name_in(path: Path, folder: Path) -> str:
-    """A name that `placed` resolves from any working folder: bare if the path is in `folder`, else the path itself."""
+def short_name(path: Path, folder: Path) -> str:
+    """A name that `resolve_name` resolves from any working folder: bare if the path is in `folder`, else the path."""
     return path.name if path.parent == folder.absolute() else str(path)
 
 

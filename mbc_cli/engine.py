@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mbc_cli.config import activity_log
 from mbc_cli.render.progress import ProgressView
-from mbc_cli.render.terminal import detail, is_on, working
-from mbc_cli.text import counted, seconds
+from mbc_cli.render.terminal import is_on, print_verbose, status_spinner
+from mbc_cli.text import format_duration, pluralise
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.machine import usable_cores
 from mbc_engine.names import find_model
@@ -45,13 +45,13 @@ def loading(what: str) -> Iterator[None]:
     # torch 2.7 starts compile workers before they are needed, and they print tracebacks on Ctrl-C.
     os.environ.setdefault("TORCH_WARM_POOL", "0")
     if is_on("verbose"):
-        with working(f"Loading {what}"), _no_collection():
+        with status_spinner(f"Loading {what}"), _no_collection():
             yield
         return
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-    with working(f"Loading {what}"), _no_collection(), warnings.catch_warnings():
+    with status_spinner(f"Loading {what}"), _no_collection(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if transformers := sys.modules.get("transformers.utils.logging"):  # imported already, so it ignores variables
             transformers.disable_progress_bar()
@@ -106,9 +106,9 @@ def load_model(name: str, device: str | None = None) -> "Model":
         from mbc_engine.load import load_model as load
 
         model = load(name, device=prepare_torch(device), reader=os.environ.get(READER_VARIABLE))
-    detail(
+    print_verbose(
         f"model: {find_model(name)} on {next(model.parameters()).device}, {torch.get_num_threads()} threads, "
-        f"loaded in {seconds(time.perf_counter() - began)} with torch {torch.__version__}"
+        f"loaded in {format_duration(time.perf_counter() - began)} with torch {torch.__version__}"
     )
     return model
 
@@ -120,7 +120,7 @@ def open_memory(
     *,
     weights: Sequence[float] | None = None,
     base: str | None = None,
-    on_decoding: "OnDecoding" = lambda texts: working(f"Decoding {counted(texts, 'passage')}"),
+    on_decoding: "OnDecoding" = lambda texts: status_spinner(f"Decoding {pluralise(texts, 'passage')}"),
 ) -> "Memory":
     from mbc_engine.memory import Memory
 
@@ -207,7 +207,9 @@ def read_data(sources: Sequence[str]) -> "list[QAExample]":
             os.environ.setdefault(f"{library}_DISABLE_PROGRESS_BARS", "1")
     examples: list[QAExample] = []
     for source in sources:
-        with working(f"Reading {source}"):
+        with status_spinner(f"Reading {source}"):
             examples += (read := load_examples(source))
-        detail(f"data: {source}, {len(read):,} questions on {len({example.text for example in read}):,} documents")
+        print_verbose(
+            f"data: {source}, {len(read):,} questions on {len({example.text for example in read}):,} documents"
+        )
     return examples

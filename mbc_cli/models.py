@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
-from mbc_cli.config import DEFAULT_MODEL, name_in, placed, runs_folder
+from mbc_cli.config import DEFAULT_MODEL, resolve_name, runs_folder, short_name
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.events import Validated
 from mbc_engine.names import CONFIG, find_model, is_model, own_models, packaged_model, preset_names
@@ -26,7 +26,7 @@ _COMMAND = "command.json"
 
 
 @dataclass(frozen=True)
-class ModelHere:
+class LocalModel:
     """A local model; if its config cannot be read, `config` is None and `problem` says why."""
 
     name: str
@@ -47,7 +47,7 @@ class ModelHere:
         return self.name if self.place in ("package", "yours") else str(self.folder)
 
 
-def reads_text(settings: "Settings | None") -> "TypeIs[RetrieverReaderSettings]":
+def is_retriever_reader(settings: "Settings | None") -> "TypeIs[RetrieverReaderSettings]":
     """Whether a model is a retriever-reader, such as mini."""
     from mbc_engine.config import RetrieverReaderSettings
 
@@ -82,11 +82,11 @@ def model_folders(runs: Path) -> list[tuple[str, Path, Place]]:
     return [model for model in found if is_model(model[1])]
 
 
-def find(name: str, runs: Path) -> ModelHere | None:
+def find_local_model(name: str, runs: Path) -> LocalModel | None:
     try:
         folder = find_model(name).absolute()
     except ModelError:
-        folder = placed(name, runs) / MODEL
+        folder = resolve_name(name, runs) / MODEL
         if not is_model(folder):
             return None
     for known, its_folder, place in model_folders(runs):
@@ -104,8 +104,8 @@ def find_preset(name: str) -> "Config | None":
     return None
 
 
-def not_found(name: str, runs: Path) -> ModelError:
-    run = placed(name, runs)
+def model_not_found(name: str, runs: Path) -> ModelError:
+    run = resolve_name(name, runs)
     if run in runs_in(run.parent):
         return ModelError(
             f"The run {name} has no model yet.", hint=f"`mbc runs show {shlex.quote(name)}` shows its progress."
@@ -116,7 +116,7 @@ def not_found(name: str, runs: Path) -> ModelError:
     )
 
 
-def read_model(name: str, folder: Path, place: Place) -> ModelHere:
+def read_model(name: str, folder: Path, place: Place) -> LocalModel:
     from mbc_engine.config import parse_model_config
 
     config, problem, path, run = None, None, folder / CONFIG, run_of(folder)
@@ -132,7 +132,7 @@ def read_model(name: str, folder: Path, place: Place) -> ModelHere:
         with suppress(OSError):  # it may be gone again, or inaccessible
             size += file.stat().st_size if file.is_file() else 0
     best = read_run(run, has_curves=False).history.best if run else None
-    return ModelHere(name, folder, place, config, problem, size, best)
+    return LocalModel(name, folder, place, config, problem, size, best)
 
 
 def _folders_in(folder: Path) -> list[Path]:
@@ -191,7 +191,7 @@ def config_of(run: Path) -> "Config":
 
 
 def name_of(run: Path) -> str:
-    return name_in(run, runs_folder())
+    return short_name(run, runs_folder())
 
 
 def new_run(preset: str, runs: Path) -> Path:
@@ -200,7 +200,7 @@ def new_run(preset: str, runs: Path) -> Path:
 
 
 def existing_run(name: str, runs: Path) -> Path:
-    folder = placed(name, runs)
+    folder = resolve_name(name, runs)
     if not (folder / EVENTS).is_file():
         raise ConfigError(f"There is no run at {folder}.", hint="`mbc runs list` shows those in --runs.")
     return folder

@@ -8,39 +8,41 @@ from typing import Annotated, Any, Final, get_args
 import typer
 
 from mbc_cli.config import DEFAULT_MODEL, default_bank, evaluation_names, keys, root_of, runs_folder
-from mbc_cli.text import plain
+from mbc_cli.text import sanitise
 from mbc_engine.errors import ConfigError
 from mbc_engine.experiments.registry import METHODS, Protocol
 from mbc_engine.names import LEAST_NUMBERS, READ_MODES, own_runs, parse_read_mode, preset_names
 from mbc_engine.runs.training_runs import CONFIG
 
-EVERYWHERE: Final = "Common options"
-Found = list[tuple[str, str]]
+COMMON_PANEL: Final = "Common options"
+Completions = list[tuple[str, str]]
 
 
-def complete_models(ctx: typer.Context, incomplete: str) -> Found:
+def complete_models(ctx: typer.Context, incomplete: str) -> Completions:
     from mbc_cli.models import model_folders
 
     labels = {"package": "the embedded model", "yours": "", "run": "a training run"}
     found = model_folders(_runs_folder(ctx))
-    return _beginning({str(f.parent) if place == "run" else n: labels[place] for n, f, place in found}, incomplete)
+    return _matching_prefix(
+        {str(f.parent) if place == "run" else n: labels[place] for n, f, place in found}, incomplete
+    )
 
 
-def complete_models_and_presets(ctx: typer.Context, incomplete: str) -> Found:
+def complete_models_and_presets(ctx: typer.Context, incomplete: str) -> Completions:
     """If a model and a preset share a name, the model wins."""
     return sorted(
         (dict.fromkeys(dict(complete_presets(incomplete)), "a preset") | dict(complete_models(ctx, incomplete))).items()
     )
 
 
-def complete_runs(ctx: typer.Context, incomplete: str) -> Found:
-    return _beginning({path.parent.name: "" for path in _runs_folder(ctx).glob(f"*/{CONFIG}")}, incomplete)
+def complete_runs(ctx: typer.Context, incomplete: str) -> Completions:
+    return _matching_prefix({path.parent.name: "" for path in _runs_folder(ctx).glob(f"*/{CONFIG}")}, incomplete)
 
 
-def _listing(names: Callable[[], Iterable[str] | dict[str, str]]) -> Callable[[str], Found]:
-    def complete(incomplete: str) -> Found:
+def _completer(names: Callable[[], Iterable[str] | dict[str, str]]) -> Callable[[str], Completions]:
+    def complete(incomplete: str) -> Completions:
         found = names()
-        return _beginning(found if isinstance(found, dict) else dict.fromkeys(found, ""), incomplete)
+        return _matching_prefix(found if isinstance(found, dict) else dict.fromkeys(found, ""), incomplete)
 
     return complete
 
@@ -51,15 +53,15 @@ def _suites() -> Iterable[str]:
     return suite_names()
 
 
-complete_presets = _listing(preset_names)
-complete_reads = _listing(lambda: READ_MODES)
-complete_evaluations = _listing(evaluation_names)
-complete_methods = _listing(lambda: {name: kind.description for name, kind in METHODS.items()})
-complete_protocols = _listing(lambda: get_args(Protocol))
-complete_suites = _listing(_suites)
+complete_presets = _completer(preset_names)
+complete_reads = _completer(lambda: READ_MODES)
+complete_evaluations = _completer(evaluation_names)
+complete_methods = _completer(lambda: {name: kind.description for name, kind in METHODS.items()})
+complete_protocols = _completer(lambda: get_args(Protocol))
+complete_suites = _completer(_suites)
 
 
-def complete_config_keys(ctx: typer.Context, incomplete: str) -> Found:
+def complete_config_keys(ctx: typer.Context, incomplete: str) -> Completions:
     """Keys of the config file: shared ones and, once a command and a dot are typed, its own."""
     found = {}
     for name, options in keys(root_of(ctx)).items():
@@ -68,12 +70,12 @@ def complete_config_keys(ctx: typer.Context, incomplete: str) -> Found:
             found[f"{table}."] = ""
         else:
             found[name] = options[0][1].help or ""
-    return _beginning(found, incomplete)
+    return _matching_prefix(found, incomplete)
 
 
-def _beginning(found: dict[str, str], incomplete: str) -> Found:
+def _matching_prefix(found: dict[str, str], incomplete: str) -> Completions:
     fitting = ((name, label) for name, label in sorted(found.items()) if name.startswith(incomplete))
-    return [(name, label) for name, label in fitting if name[:1] != "." and plain(name) == name]
+    return [(name, label) for name, label in fitting if name[:1] != "." and sanitise(name) == name]
 
 
 def _runs_folder(ctx: typer.Context) -> Path:
@@ -99,7 +101,7 @@ _READS: Final = ", ".join(
 _READ = f"How a model that you train reads its bank: {_READS}. Without N, the model's default."
 
 
-def _checked_read(typed: str | None) -> str | None:
+def _validate_read_mode(typed: str | None) -> str | None:
     try:
         if typed is not None:
             parse_read_mode(typed)
@@ -147,7 +149,7 @@ ReadOption = Annotated[
         metavar="NAME[:N]",
         show_default="the model's default",
         completion=complete_reads,
-        callback=_checked_read,
+        callback=_validate_read_mode,
     ),
 ]
 _select = partial(option, panel="Select and weight documents")
@@ -171,7 +173,7 @@ _BASE = "The chat LM that writes answers, by hub id or folder."
 ChatModelOption = Annotated[
     str | None, option(_BASE, "--base", metavar="NAME", show_default="the embedded SmolLM2-135M-Instruct")
 ]
-JsonOption = Annotated[bool, option("Print JSON on stdout.", "--json", panel=EVERYWHERE)]
+JsonOption = Annotated[bool, option("Print JSON on stdout.", "--json", panel=COMMON_PANEL)]
 WorkersOption = Annotated[
     int | None,
     option(

@@ -17,24 +17,24 @@ import typer
 from rich.text import Text
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from mbc_cli.config import config_path, defaults, long_name, read_config
-from mbc_cli.render.terminal import detail, errors, talking
-from mbc_cli.text import plain, seconds
+from mbc_cli.config import config_path, default_map, long_name, read_config
+from mbc_cli.render.terminal import errors, print_verbose, verbosity
+from mbc_cli.text import format_duration, sanitise
 from mbc_engine.errors import BankError, ConfigError, MBCError
 from mbc_engine.machine import is_launched
 
 USAGE, UNEXPECTED = 2, 1
 # Exit code a shell reports after SIGPIPE: nobody reads the output any more, as after `| head`.
-UNREAD: Final = 141
-_UNWRITTEN: Final = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT)
+BROKEN_PIPE: Final = 141
+_OUTPUT_ERRORS: Final = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT)
 _SHARED: Final = ("quiet", "verbose", "debug")
 _WITHOUT_CONFIG: Final = ("doctor", "config")
 # Options whose defaults differ between users, so --verbose shows them.
-_PLACES: Final = ("--bank", "--model", "--runs")
+_USER_SPECIFIC_OPTIONS: Final = ("--bank", "--model", "--runs")
 _CONFIG_ERROR, _RUNNING = "mbc.config_error", "mbc.running"
 
 
-def note_shared(ctx: typer.Context, param: typer.CallbackParam, is_given: bool) -> None:
+def record_shared_option(ctx: typer.Context, param: typer.CallbackParam, is_given: bool) -> None:
     if is_given:
         ctx.meta[f"mbc.{param.name}"] = True
 
@@ -44,7 +44,7 @@ def config_error(ctx: typer.Context) -> ConfigError | None:
     return error
 
 
-def is_typed(ctx: typer.Context, name: str) -> bool:
+def is_from_command_line(ctx: typer.Context, name: str) -> bool:
     return _origin(ctx, name) == "commandline"
 
 
@@ -52,7 +52,7 @@ def is_default(ctx: typer.Context, name: str) -> bool:
     return _origin(ctx, name) == "default"
 
 
-def _name_value(param: Any) -> None:
+def _set_metavar(param: Any) -> None:
     """Replace the Python types that Typer shows: arguments and flags need none, numbers become N or X."""
     if isinstance(param, TyperArgument):
         param.display_type_rich = lambda **_: None  # type: ignore[method-assign]
@@ -62,7 +62,7 @@ def _name_value(param: Any) -> None:
         param.metavar = "N" if param.type_descriptor.annotation is int else "X"
 
 
-class _Common:
+class _CommandMixin:
     help: str | None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -72,13 +72,13 @@ class _Common:
         for param in self.params:  # type: ignore[attr-defined]
             # Typer would report an unreadable file as a usage error; the code that opens it knows the right exit code.
             param.type_descriptor.parameter_info.readable = False
-            _name_value(param)
+            _set_metavar(param)
 
     def get_params(self, ctx: Any) -> list[Any]:
         own = super().get_params(ctx)  # type: ignore[misc]
         root = ctx.find_root().command
         shared = [] if root is self else [param for param in root.params if param.name in _SHARED]
-        _name_value(own[-1])
+        _set_metavar(own[-1])
         return [*own[:-1], *shared, *own[-1:]]  # --help stays last
 
     def make_parser(self, ctx: Any) -> Any:
@@ -92,13 +92,13 @@ class _Common:
         return parser
 
 
-class Command(_Common, TyperCommand):
+class Command(_CommandMixin, TyperCommand):
     def invoke(self, ctx: Any) -> Any:
         with _running(ctx):
             return super().invoke(ctx)
 
 
-class Group(_Common, TyperGroup):
+class Group(_CommandMixin, TyperGroup):
     """Commands under one word, which may itself be a command."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -107,7 +107,7 @@ class Group(_Common, TyperGroup):
             with _running(ctx):
                 return super().invoke(ctx)
         for param in self.params if named[0] in self.commands else ():
-            if param.expose_value and is_typed(ctx, param.name):
+            if param.expose_value and is_from_command_line(ctx, param.name):
                 raise ConfigError(
                     f"{param.opts[0]} does not apply to {named[0]}.",
                     hint=f"Options go after `{ctx.command_path} {named[0]}`.",
@@ -121,7 +121,7 @@ class Program(Group):
             ctx = super().make_context(*args, **kwargs)
         try:
             path = config_path()
-            ctx.default_map = defaults(self, read_config(path), path)
+            ctx.default_map = default_map(self, read_config(path), path)
         except ConfigError as error:  # raised by commands that need the config; --help still works
             ctx.meta[_CONFIG_ERROR] = error
         return ctx
@@ -141,18 +141,18 @@ def _running(ctx: typer.Context) -> Iterator[None]:
         raise error
     ctx.meta[_RUNNING] = ctx
     began, path = time.perf_counter(), config_path()
-    with talking(wanted):
-        detail(f"config file: {path}{'' if os.path.exists(path) else ' (does not exist)'}")  # noqa: PTH110
+    with verbosity(wanted):
+        print_verbose(f"config file: {path}{'' if os.path.exists(path) else ' (does not exist)'}")  # noqa: PTH110
         for origin in ("environment", "config"):
-            for option, value in _taken(ctx, origin):
-                detail(f"from the {origin}: {option} {value}")
-        for option, value in _taken(ctx, "default"):
-            if option in _PLACES:
-                detail(f"by default: {option} {value}")
+            for option, value in _options_from(ctx, origin):
+                print_verbose(f"from the {origin}: {option} {value}")
+        for option, value in _options_from(ctx, "default"):
+            if option in _USER_SPECIFIC_OPTIONS:
+                print_verbose(f"by default: {option} {value}")
         try:
             yield
         finally:
-            detail(f"{ctx.command_path}: {seconds(time.perf_counter() - began)}")
+            print_verbose(f"{ctx.command_path}: {format_duration(time.perf_counter() - began)}")
 
 
 @contextmanager
@@ -167,7 +167,7 @@ def _errors_reported(ctx: typer.Context | None) -> Iterator[None]:
     except SystemExit as error:
         if not isinstance(error.__context__, BrokenPipeError):  # Rich raises SystemExit on a broken pipe
             raise
-        raise typer.Exit(_report_unwritten(error.__context__)) from error
+        raise typer.Exit(_report_output_error(error.__context__)) from error
     except (KeyboardInterrupt, Exception) as error:
         raise typer.Exit(_report_error(error, ctx)) from error
 
@@ -176,15 +176,15 @@ def _report_error(error: BaseException, ctx: typer.Context | None) -> int:
     is_debugged = ctx is not None and "mbc.debug" in ctx.meta
     match error:
         case typer.TyperException():
-            return _report_misuse(error)
+            return _report_usage_error(error)
         case typer.Abort() | EOFError():
             _report("Stopped: end of input.")
             return INTERRUPTED
         case KeyboardInterrupt():
             _report(" ".join(["Interrupted.", *map(str, error.args)]))
             return INTERRUPTED
-        case OSError() if error.errno in _UNWRITTEN:
-            return _report_unwritten(error)
+        case OSError() if error.errno in _OUTPUT_ERRORS:
+            return _report_output_error(error)
     if is_debugged:
         traceback.print_exc()
     if isinstance(error, MBCError):
@@ -195,15 +195,15 @@ def _report_error(error: BaseException, ctx: typer.Context | None) -> int:
     return UNEXPECTED
 
 
-def _report_unwritten(error: OSError) -> int:
+def _report_output_error(error: OSError) -> int:
     _discard(sys.stdout)
     if error.errno == errno.EPIPE:
-        return UNREAD
+        return BROKEN_PIPE
     _report(f"Error: The output cannot be written: {(error.strerror or str(error)).lower()}.", "Free some disk space.")
     return UNEXPECTED
 
 
-def _report_misuse(error: typer.TyperException) -> int:
+def _report_usage_error(error: typer.TyperException) -> int:
     """Report a usage error; returns the exit code. Typer has already shown the help of a bare group."""
     message = error.format_message().replace(": Value error, ", ": ")  # Typer adds this for a Literal
     if not message:
@@ -228,7 +228,7 @@ def _hints(error: MBCError, root: typer.Context | None) -> Iterator[str]:
         yield "Nothing has been memorised yet. Start with `mbc ingest FOLDER`; `mbc demo` shows how it works."
     elif error.hint:
         yield error.hint
-    for option, value in _taken(running, "config") if running is not None else ():
+    for option, value in _options_from(running, "config") if running is not None else ():
         if option in error.message.split():
             yield f"{config_path()} sets {option} {value}."
 
@@ -238,7 +238,7 @@ def _origin(ctx: typer.Context, name: str) -> str:
     return "default" if source is None else source.name.lower().replace("default_map", "config")
 
 
-def _taken(ctx: typer.Context, origin: str) -> Iterator[tuple[str, Any]]:
+def _options_from(ctx: typer.Context, origin: str) -> Iterator[tuple[str, Any]]:
     """Options whose values come from `origin`, as (long name, value), one pair per value."""
     for param in ctx.command.params:
         value = ctx.params.get(param.name)
@@ -249,9 +249,9 @@ def _taken(ctx: typer.Context, origin: str) -> Iterator[tuple[str, Any]]:
 
 def _report(message: str, *hints: str) -> None:
     try:
-        errors.print(Text(plain(message), "red"))
+        errors.print(Text(sanitise(message), "red"))
         for hint in hints:
-            errors.print(Text(f"  {plain(hint)}"))
+            errors.print(Text(f"  {sanitise(hint)}"))
     except (OSError, SystemExit):  # Rich turns a broken pipe into SystemExit
         _discard(sys.stderr)  # nobody reads it; keep the exit code
 
@@ -267,7 +267,7 @@ INTERRUPTED: Final = 130
 
 
 @contextmanager
-def ending_with(text: str) -> Iterator[None]:
+def interrupt_message(text: str) -> Iterator[None]:
     """Within the block, SIGINT ends the command at once; `text` tells the user what is kept and how to continue."""
     try:
         yield

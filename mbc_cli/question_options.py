@@ -14,8 +14,8 @@ from mbc_engine.bank import Selection
 from mbc_engine.errors import ConfigError
 from mbc_engine.question import AskOptions
 
-LONGEST_QUESTION: Final = 8_000
-MOST_SOURCES: Final = 20
+MAX_QUESTION_LENGTH: Final = 8_000
+MAX_SOURCES: Final = 20
 _DATE: Final = re.compile(r"(\d{4})(?:-(\d\d?)(?:-(\d\d?))?)?", re.ASCII)
 _TIME: Final = re.compile(r"(\d+(?:\.\d+)?) *([dwmy]?)", re.ASCII)
 _DAYS: Final = {"": 1, "d": 1, "w": 7, "m": 30, "y": 365}
@@ -24,22 +24,22 @@ _WILD: Final = re.compile(r"[*?\[\\]")
 _SPECIAL: Final = re.compile(r"[*?\[\]\\!# ]")
 # Matching tries every combination of the stars: three take milliseconds for a name of 200 characters, four a tenth of a
 # second, six forever.
-_MOST_STARS: Final = 3
+_MAX_STARS: Final = 3
 
 
-def _affordable(pattern: str) -> str:
+def _limit_stars(pattern: str) -> str:
     if "\0" in pattern:
         raise ValueError("a path cannot contain NUL")
-    if len(re.findall(r"\*+", pattern)) > _MOST_STARS:
-        raise ValueError(f"a pattern may have * or ** in at most {_MOST_STARS} places")
+    if len(re.findall(r"\*+", pattern)) > _MAX_STARS:
+        raise ValueError(f"a pattern may have * or ** in at most {_MAX_STARS} places")
     return pattern
 
 
 Word = Annotated[str, Field(min_length=1, max_length=200)]
-_Patterns = Annotated[list[Annotated[Word, AfterValidator(_affordable)]], Field(max_length=20)]
+_Patterns = Annotated[list[Annotated[Word, AfterValidator(_limit_stars)]], Field(max_length=20)]
 
-SourceCount = Annotated[int, Field(ge=0, le=MOST_SOURCES, description="How many source documents to return.")]
-Top = Annotated[int, Field(ge=1, le=MOST_SOURCES, description="How many passages to return, at most.")]
+SourceCount = Annotated[int, Field(ge=0, le=MAX_SOURCES, description="How many source documents to return.")]
+Top = Annotated[int, Field(ge=1, le=MAX_SOURCES, description="How many passages to return, at most.")]
 MinConfidence = Annotated[
     Annotated[float, Field(ge=0, le=1)] | None,
     Field(description="Give no answer below this confidence, from 0 to 1; left out, the model decides."),
@@ -51,7 +51,7 @@ Only = Annotated[
     _Patterns,
     Field(
         description="Only documents whose path matches one of these patterns, as in .gitignore, such as 'sport/**'; "
-        f"at most {_MOST_STARS} stars in each."
+        f"at most {_MAX_STARS} stars in each."
     ),
 ]
 Exclude = Annotated[_Patterns, Field(description="Leave out documents whose path matches one of these patterns.")]
@@ -71,8 +71,8 @@ def ask_options(
         since=None if since is None else _day("--since", since, is_last=False),
         as_of=None if as_of is None else _day("--as-of", as_of, is_last=True),
         half_life=None if half_life is None else _days(half_life),
-        only=tuple(map(_placed, only or ())),
-        exclude=tuple(map(_placed, exclude or ())),
+        only=tuple(map(_absolute_pattern, only or ())),
+        exclude=tuple(map(_absolute_pattern, exclude or ())),
     )
     return AskOptions(selection=selection, **others)
 
@@ -98,7 +98,7 @@ def _days(typed: str) -> float:
     return float(found[1]) * _DAYS[found[2]]
 
 
-def _placed(pattern: str) -> str:
+def _absolute_pattern(pattern: str) -> str:
     """Make a pattern that begins with a path absolute: a bank stores files by their real paths.
 
     An existing path, or else the folders before the first wildcard, is taken literally: special characters, as in a

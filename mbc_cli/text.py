@@ -12,7 +12,7 @@ _UNSAFE = re.compile(
 )
 
 
-def plain(text: object) -> str:
+def sanitise(text: object) -> str:
     """Untrusted text as one line that is safe to print: control characters are shown, not obeyed.
 
     Tabs and line ends become spaces, other control characters their pictures (␛ for ESC) or `<U+202E>`.
@@ -29,7 +29,7 @@ def _picture(character: str) -> str:
     return "\N{SYMBOL FOR DELETE}" if code == 0x7F else f"<U+{code:04X}>"
 
 
-def size(count: int) -> str:
+def format_size(count: int) -> str:
     """A byte count in human-readable units, powers of 1,000."""
     value, units = float(count), iter(("B", "kB", "MB", "GB", "TB"))
     unit = next(units)
@@ -38,7 +38,7 @@ def size(count: int) -> str:
     return f"{count} B" if unit == "B" else f"{value:.3g} {unit}"
 
 
-def seconds(value: float) -> str:
+def format_duration(value: float) -> str:
     """A duration: `0.12 s`, `34 s`, `5 min 02 s`, `3 h 07 min`."""
     if value < 10:
         return f"{value:.2f} s"
@@ -49,26 +49,26 @@ def seconds(value: float) -> str:
     return f"{minutes} min {rest:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
 
 
-def time_left(value: float) -> str:
+def format_time_left(value: float) -> str:
     """An estimate of a duration: `8 s`, `5 min 02 s`."""
-    return seconds(value) if value >= 10 else f"{round(value)} s"
+    return format_duration(value) if value >= 10 else f"{round(value)} s"
 
 
-def counted(count: int, noun: str) -> str:
+def pluralise(count: int, noun: str) -> str:
     """`1 file`, `1,234 files`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def per_chunk(count: int, chunks: int) -> str:
+def format_bytes_per_chunk(count: int, chunks: int) -> str:
     """Bytes shared among chunks: `27 bytes a chunk`, `1,234 bytes a chunk`."""
     each = count / chunks
     return f"{each:.3g} bytes a chunk" if each < 100 else f"{each:,.0f} bytes a chunk"
 
 
-def near(path: Path | str) -> str:
+def display_path(path: Path | str) -> str:
     """A path, perhaps with `#part`, sanitised, and relative to the working folder if inside it."""
     try:
         here = f"{Path.cwd()}{os.sep}"
     except FileNotFoundError:  # the working folder was deleted
         here = ""
-    return plain(os.fspath(path).removeprefix(here))
+    return sanitise(os.fspath(path).removeprefix(here))

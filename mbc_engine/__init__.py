@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mbc_engine.errors import MBCError
     from mbc_engine.evaluation.calibrate import calibrate
     from mbc_engine.evaluation.protocols import evaluate
-    from mbc_engine.events import Event, result_of
+    from mbc_engine.events import Event, run_to_completion
     from mbc_engine.ingestion.reencode import reencode
     from mbc_engine.ingestion.run import ingest, ingest_stream, watch
     from mbc_engine.lm.coding import open_bank
@@ -38,7 +38,7 @@ _MODULES = {
     "errors": ("MBCError",),
     "evaluation.calibrate": ("calibrate",),
     "evaluation.protocols": ("evaluate",),
-    "events": ("Event", "result_of"),
+    "events": ("Event", "run_to_completion"),
     "ingestion.reencode": ("reencode",),
     "ingestion.run": ("ingest", "ingest_stream", "watch"),
     "lm.coding": ("open_bank",),
@@ -81,7 +81,7 @@ __all__ = [
     "load_preset",
     "open_bank",
     "reencode",
-    "result_of",
+    "run_to_completion",
     "train",
     "watch",
 ]

@@ -103,7 +103,7 @@ class ReadingAnswerer:
             return {chunk: own.passage for chunk, own in passages.items()}
 
         answers = self.model.read(questions, hits, texts_of)
-        if not any(own.read for own in answers):
+        if not any(own.read_chunks for own in answers):
             raise NothingToRead(
                 "The text of the passages found is no longer available.",
                 hint="Ingest the files again, into a bank that keeps text if they are to be moved or deleted.",
@@ -113,19 +113,23 @@ class ReadingAnswerer:
             best = answered.best if self._is_given(answered, options) else None
             text, extracted = " ".join(best.text.split()) if best else None, None
             if text is not None and best is not None and options.write:
-                passage, most = answered.read[best.passage][1], options.max_new_tokens or WRITTEN_TOKENS
+                passage, most = answered.read_chunks[best.passage][1], options.max_new_tokens or WRITTEN_TOKENS
                 written = self._writer().write(question, text, passage, max_new_tokens=most, on_token=on_token)
                 if written:
                     text, extracted = written, text
             confidence = Confidence(answered.probability, label_of(answered.probability))
-            likeliest = answered.read[answered.best.passage][0] if answered.best else None
+            likeliest = answered.read_chunks[answered.best.passage][0] if answered.best else None
             ranked = by_document(found, options.sources, likeliest)
             sentences = {
                 hit.chunk: sentence_around(passage, span.start, span.end)
-                for hit, passage, span in answered.read
+                for hit, passage, span in answered.read_chunks
                 if span is not None
             }
-            codes = self._codes([hit for hit, *_ in answered.read]) if options.with_codes and answered.read else None
+            codes = (
+                self._codes([hit for hit, *_ in answered.read_chunks])
+                if options.with_codes and answered.read_chunks
+                else None
+            )
             drafts.append(Draft(text, confidence, ranked, sentences, codes=codes, extracted=extracted))
         return drafts, searched, time.perf_counter()
 
@@ -137,7 +141,7 @@ class ReadingAnswerer:
     def _is_given(self, answered: SpanAnswer, options: AskOptions) -> bool:
         if options.min_confidence is not None:
             return answered.probability >= options.min_confidence
-        return answered.best is not None and answered.best.margin >= self.model.reading.confidence.least_margin
+        return answered.best is not None and answered.best.margin >= self.model.reader_settings.confidence.least_margin
 
     def _codes(self, hits: Sequence[Hit]) -> CodeMap:
         codes, shape = self.bank.codes_at([hit.chunk for hit in hits]), self.model.code_shape
@@ -163,7 +167,7 @@ class PrefixAnswerer:
             calibration = None  # it cannot distinguish answers
         reading = self._read(questions, options, max(1, options.sources))
         searched = time.perf_counter()
-        texts = model.say(
+        texts = model.generate_answers(
             reading,
             questions,
             max_new_tokens=options.max_new_tokens or GENERATED_TOKENS,

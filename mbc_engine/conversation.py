@@ -72,38 +72,38 @@ def rewritten(question: str, before: str, answer: str | None) -> str:
     words = (rest[about.end() :] if about else rest).rstrip(_END).split()
     if not words or not before.strip():
         return question
-    past = _Past(before, answer)
+    previous = _PreviousTurn(before, answer)
     if places := _referring(words):
-        return f"{_resolved(words, places, past, is_fragment=about is not None)}?"
+        return f"{_resolved(words, places, previous, is_fragment=about is not None)}?"
     if about or _is_fragment(words, is_joined=joined is not None):
-        return f"{_completed(words, past)}?"
+        return f"{_completed(words, previous)}?"
     if joined and not _names(words):
-        return f"{_with_content(words, past)}?"
+        return f"{_with_content(words, previous)}?"
     return question
 
 
-class _Past:
+class _PreviousTurn:
     def __init__(self, question: str, answer: str | None) -> None:
         self.words = question.strip().rstrip(_END).split()
         asking = _asking(self.words)
-        self.asks = " ".join(map(_bare, self.words[:asking]))
+        self.asks = " ".join(map(_normalised, self.words[:asking]))
         self.rest = self.words[asking:]
-        self.has_auxiliary = bool(self.rest) and _bare(self.rest[0]) in _AUXILIARIES
+        self.has_auxiliary = bool(self.rest) and _normalised(self.rest[0]) in _AUXILIARIES
         self.names, self._start = _names(self.words), asking
         own = (answer or "").rstrip(" .").split()[:_LONGEST_ANSWER]
         self.answer = " ".join(own)
         # The longest name, the first of several: Fuad Basya in Major general Fuad Basya.
-        names = [_said(own, span) for span in _names(own, is_start=False)]
+        names = [_phrase(own, span) for span in _names(own, is_start=False)]
         self.answer_name = max(names, key=lambda name: len(name.split()), default="")
 
     @property
     def content(self) -> str:
-        return " ".join(word for word in self.words if _bare(word) not in _FUNCTION)
+        return " ".join(word for word in self.words if _normalised(word) not in _FUNCTION)
 
     @property
     def phrases(self) -> list[Span]:
         """Possible subjects and objects, in order: runs of words between verbs, prepositions and the like."""
-        bare, spans = [*map(_bare, self.words), ""], list[Span]()
+        bare, spans = [*map(_normalised, self.words), ""], list[Span]()
         start = self._start + bool(self._start and not self.has_auxiliary)  # "who" or "how many" is followed by a verb
         has_verb = not self.has_auxiliary or bare[start] in _BEING
         for place in range(start, len(self.words)):
@@ -124,10 +124,10 @@ class _Past:
         if kind == "then":
             is_year = re.fullmatch(r"\d{4}", self.answer)
             return f"in {self.answer}" if is_year else self.answer if re.search(r"\d", self.answer) else ""
-        phrases = [_said(self.words, span) for span in self.phrases]
+        phrases = [_phrase(self.words, span) for span in self.phrases]
         own = [span for span in self.names if span[0] >= self._start]
-        names = [_said(self.words, span) for span in own]
-        places = [_said(self.words, span) for span in own if _bare(self.words[span[0] - 1]) in _PLACED]
+        names = [_phrase(self.words, span) for span in own]
+        places = [_phrase(self.words, span) for span in own if _normalised(self.words[span[0] - 1]) in _PLACED]
         is_person = bool(_PERSON.match(self.asks))
         is_named = self.asks.startswith(("what ", "which ")) or bool(_NAMED.search(" ".join(self.words)))
         answered = [self.answer_name] if self.answer_name else []
@@ -149,17 +149,17 @@ class _Past:
         return next(iter([*(answered if is_answer else []), *others]), "")
 
 
-def _bare(word: str) -> str:
+def _normalised(word: str) -> str:
     """A word in lower case, without punctuation and contractions: "Who's" is "who"."""
     return re.sub(r"'(?:s|re)$", "", word.lower().replace("\u2019", "'").strip(".,;:?!\"'()“”"))
 
 
-def _said(words: Sequence[str], span: Span) -> str:
+def _phrase(words: Sequence[str], span: Span) -> str:
     return re.sub(r"['\u2019]s?$", "", " ".join(words[slice(*span)]).strip(',;:?!."()'))
 
 
 def _is_verb(word: str) -> bool:
-    return word[:1].islower() and (_bare(word) in _VERBS or _bare(word).endswith("ed"))
+    return word[:1].islower() and (_normalised(word) in _VERBS or _normalised(word).endswith("ed"))
 
 
 def _is_plural(phrase: str) -> bool:
@@ -169,16 +169,16 @@ def _is_plural(phrase: str) -> bool:
 
 def _asking(words: Sequence[str]) -> int:
     """The number of words in the opening question phrase: "In which city", "How many pages", "Who"."""
-    start = int(bool(words) and _bare(words[0]) in _PREPOSITIONS)
-    asked = _bare(words[start]) if start < len(words) else ""
+    start = int(bool(words) and _normalised(words[0]) in _PREPOSITIONS)
+    asked = _normalised(words[start]) if start < len(words) else ""
     if asked not in _ASKING:
         return 0
     if asked not in ("what", "which", "whose", "how") or start + 1 == len(words):
         return start + 1
     for end in range(start + 1, min(len(words), start + 6)):
-        if _bare(words[end]) in _AUXILIARIES or _is_verb(words[end]):
+        if _normalised(words[end]) in _AUXILIARIES or _is_verb(words[end]):
             return end
-    counts = _bare(words[start + 1]) in ("many", "much")
+    counts = _normalised(words[start + 1]) in ("many", "much")
     return start + (1 if asked == "what" else 3 if counts else 2)
 
 
@@ -186,11 +186,13 @@ def _names(words: Sequence[str], *, is_start: bool = True) -> list[Span]:
     """Runs of capitalised words, with numbers after them; "Did" and the like opening a question do not count."""
     spans: list[Span] = []
     for place, word in enumerate(words):
-        inner, is_function = word.lstrip("#@\"'(“"), _bare(word) in _FUNCTION
+        inner, is_function = word.lstrip("#@\"'(“"), _normalised(word) in _FUNCTION
         is_acronym = inner == inner.upper() and len(inner) > 1 and not (is_start and place == 0)
         is_name = any(map(str.isupper, inner)) and (not is_function or is_acronym)
         runs_on = bool(spans) and spans[-1][1] == place and not words[place - 1].endswith((",", ";", ":"))
-        is_link = _bare(word) in ("of", "for", "the", "de", "&", "@") and any(map(str.istitle, words[place + 1 :][:1]))
+        is_link = _normalised(word) in ("of", "for", "the", "de", "&", "@") and any(
+            map(str.istitle, words[place + 1 :][:1])
+        )
         if runs_on and (is_name or is_link or inner[:1].isdigit()):
             spans[-1] = spans[-1][0], place + 1
         elif is_name:
@@ -201,7 +203,7 @@ def _names(words: Sequence[str], *, is_start: bool = True) -> list[Span]:
 def _referring(words: Sequence[str]) -> list[int]:
     """The indices of words that refer to something outside their question, the first of each kind."""
     found: dict[str, int] = {}
-    bare = [*map(_bare, words), ""]
+    bare = [*map(_normalised, words), ""]
     for place, word in enumerate(bare[:-1]):
         previous, after = bare[place - 1] if place else "", bare[place + 1]
         if word in _PRONOUNS:
@@ -231,7 +233,7 @@ def _is_empty(bare: Sequence[str], place: int) -> bool:
 
 def _is_explained(words: Sequence[str], place: int) -> bool:
     """Whether a pronoun may refer to something in its question: an object never refers to the subject of its clause."""
-    bare, asked = [*map(_bare, words), ""], _asking(words)
+    bare, asked = [*map(_normalised, words), ""], _asking(words)
     word, previous, after = bare[place], bare[place - 1], bare[place + 1]
     comma = next((n for n in range(place, len(words)) if words[n].endswith(",")), len(words))
     if _names(words[comma + 1 :], is_start=False) or (word == "they" and _names(words)):
@@ -250,7 +252,7 @@ def _is_explained(words: Sequence[str], place: int) -> bool:
 
 def _is_fragment(words: Sequence[str], *, is_joined: bool) -> bool:
     """Whether a question has no verb: when, how long, for whom, in 2019; after "and", also a name."""
-    bare = list(map(_bare, words))
+    bare = list(map(_normalised, words))
     if any(own in _AUXILIARIES or _is_verb(word) or "'s" in word for own, word in zip(bare, words, strict=True)):
         return False
     asking = [place for place in range(min(2, len(bare))) if bare[place] in _ASKING]
@@ -260,32 +262,32 @@ def _is_fragment(words: Sequence[str], *, is_joined: bool) -> bool:
     return len(content) <= int(bare[asking[0]] in ("how", "which", "what", "whose"))
 
 
-def _resolved(words: Sequence[str], places: Sequence[int], past: _Past, *, is_fragment: bool) -> str:
+def _resolved(words: Sequence[str], places: Sequence[int], previous: _PreviousTurn, *, is_fragment: bool) -> str:
     made = list(words)
     for place in places:
-        word, after = _bare(words[place]), _bare(words[place + 1]) if place + 1 < len(words) else ""
-        meaning = "" if word in _POINTING else past.meaning(_PRONOUNS.get(word, word))
+        word, after = _normalised(words[place]), _normalised(words[place + 1]) if place + 1 < len(words) else ""
+        meaning = "" if word in _POINTING else previous.meaning(_PRONOUNS.get(word, word))
         if not meaning or meaning in made:
             continue
         if word in _OWNING and after not in {"", *_FUNCTION}:
             meaning += "'" if meaning.endswith("s") else "'s"
         made[place] = meaning + ("," if words[place].endswith(",") else "")
     is_unsure = is_fragment or made == [*words]
-    return _with_content(made, past, past.answer_name) if is_unsure else " ".join(made)
+    return _with_content(made, previous, previous.answer_name) if is_unsure else " ".join(made)
 
 
-def _with_content(words: Sequence[str], past: _Past, answer: str = "") -> str:
-    return ", ".join(filter(None, [" ".join(words), past.content, answer]))
+def _with_content(words: Sequence[str], previous: _PreviousTurn, answer: str = "") -> str:
+    return ", ".join(filter(None, [" ".join(words), previous.content, answer]))
 
 
-def _completed(words: Sequence[str], past: _Past) -> str:
-    bare = list(map(_bare, words))
+def _completed(words: Sequence[str], previous: _PreviousTurn) -> str:
+    bare = list(map(_normalised, words))
     if any(word in _ASKING for word in bare[:2]):
         asked = [word for word, own in zip(words, bare, strict=True) if own not in ("exactly", "precisely")]
-        answer = past.answer if past.asks.startswith(("what", "which", "who")) else ""
-        rest = [*past.rest, answer] if past.has_auxiliary else [answer, *past.rest]
+        answer = previous.answer if previous.asks.startswith(("what", "which", "who")) else ""
+        rest = [*previous.rest, answer] if previous.has_auxiliary else [answer, *previous.rest]
         return " ".join(filter(None, [*asked, *rest]))
-    fragment, question = " ".join(words), " ".join(past.words)
+    fragment, question = " ".join(words), " ".join(previous.words)
     if _TIME.search(fragment):
         known = _TIME.search(question)
         if known is None:
@@ -295,19 +297,23 @@ def _completed(words: Sequence[str], past: _Past) -> str:
     if ordinal := _ORDINAL.search(fragment):
         changed, count = _ORDINAL.subn(ordinal.group(), question, count=1)
         return changed if count else f"{question}, {fragment}"
-    return _swapped(words, past)
+    return _swapped(words, previous)
 
 
-def _swapped(words: Sequence[str], past: _Past) -> str:
+def _swapped(words: Sequence[str], previous: _PreviousTurn) -> str:
     """The previous question with its names replaced by those of a fragment."""
-    lead = int(_bare(words[0]) in _PREPOSITIONS)
-    new, old = _names(words, is_start=False), past.names
+    lead = int(_normalised(words[0]) in _PREPOSITIONS)
+    new, old = _names(words, is_start=False), previous.names
     if not new or len(new) != len(old):
-        fitting = [span for span in old if lead and span[0] and _bare(past.words[span[0] - 1]) == _bare(words[0])]
-        old, new = (fitting or old or past.phrases)[:1], [(lead, len(words))]
+        fitting = [
+            span
+            for span in old
+            if lead and span[0] and _normalised(previous.words[span[0] - 1]) == _normalised(words[0])
+        ]
+        old, new = (fitting or old or previous.phrases)[:1], [(lead, len(words))]
     if not old:
-        return " ".join([*past.words, *words])
-    made = list(past.words)
+        return " ".join([*previous.words, *words])
+    made = list(previous.words)
     for (first, last), (start, end) in reversed(list(zip(old, new, strict=True))):
         made[first:last] = words[start:end]
     return " ".join(made)

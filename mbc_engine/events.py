@@ -284,7 +284,7 @@ class Calibrated(Event):
     uninformed_model: float
 
 
-def result_of(work: Generator[Event, None, _T], show: Callable[[Event], object] | None = None) -> _T:
+def run_to_completion(work: Generator[Event, None, _T], show: Callable[[Event], object] | None = None) -> _T:
     """Run work such as `evaluate` to its end and return its result; `show` gets each event."""
     while True:
         try:

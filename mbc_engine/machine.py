@@ -70,11 +70,11 @@ def require_extra(extra: str, *packages: str, asked_by: str) -> None:
         )
 
 
-class SlowDown:
-    """Limits repeated work to a `share` of the time, with starts at least `least` seconds apart."""
+class Throttle:
+    """Limits repeated work to `max_share` of the time, with starts at least `min_interval` seconds apart."""
 
-    def __init__(self, share: float, least: float) -> None:
-        self._share, self._least, self._next = share, least, -float("inf")
+    def __init__(self, max_share: float, min_interval: float) -> None:
+        self._max_share, self._min_interval, self._next = max_share, min_interval, -float("inf")
 
     def is_due(self, now: float) -> bool:
         return now >= self._next
@@ -82,5 +82,5 @@ class SlowDown:
     def seconds_left(self, now: float) -> float:
         return max(0.0, self._next - now)
 
-    def took(self, began: float, ended: float) -> None:
-        self._next = began + max(self._least, (ended - began) / self._share)
+    def record(self, began: float, ended: float) -> None:
+        self._next = began + max(self._min_interval, (ended - began) / self._max_share)

@@ -178,7 +178,7 @@ class Memory:
         if asked != question:
             on_completed(asked)
         (answer,) = self.ask([asked], options, **given)
-        return answer.to(question)
+        return answer.with_question(question)
 
     def search(
         self,

@@ -11,7 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from mbc_engine.errors import ConfigError
-from mbc_engine.text import Chunk, Document, Part, Skipped, named_whole, read_document, reread_file, split_sentences
+from mbc_engine.text import (
+    Chunk,
+    Document,
+    Part,
+    Skipped,
+    read_document,
+    reread_file,
+    split_sentences,
+    without_piece_number,
+)
 from mbc_engine.text.chunks import Chunker
 from mbc_engine.text.language import ENGLISH, canonical_question, word_set
 
@@ -106,7 +115,7 @@ class Answer:
     written_by: str | None = None
     asked: str | None = None
 
-    def to(self, question: str) -> "Answer":
+    def with_question(self, question: str) -> "Answer":
         """This answer for `question`, which was completed to the one it answers."""
         return self if question == self.question else replace(self, question=question, asked=self.question)
 
@@ -140,7 +149,7 @@ class Files:
         """A part of a source as it is now, read as the document with this digest if possible."""
         if source in self._last and self._last[source].may_hold(part):
             return self._last[source].find(part, digest)
-        if self._seen.get(source, set()) & {part, named_whole(part)}:  # already read past it
+        if self._seen.get(source, set()) & {part, without_piece_number(part)}:  # already read past it
             return read_document(source, part, digest)
         items = self._unread.setdefault(source, reread_file(Path(source)))
         seen = self._seen.setdefault(source, set())
@@ -275,14 +284,14 @@ class Passages:
 
     def _unchanged(self, stored: "StoredChunk", kept: "EncodedText | None") -> Chunk | None:
         """The chunk from its file, if decoding it would be slow or the bank keeps no text."""
-        from mbc_engine.bank.text_codec import check_of
+        from mbc_engine.bank.text_codec import text_checksum
 
         if kept is not None and not kept.lm:
             return None
         cut = self._cut_today(stored)
         if kept is None:
             return cut[stored.ordinal] if stored.ordinal < len(cut) else None
-        return next((own for own in cut if own.start == kept.start and check_of(own.text) == kept.check), None)
+        return next((own for own in cut if own.start == kept.start and text_checksum(own.text) == kept.check), None)
 
     def _cut_today(self, stored: "StoredChunk") -> "Sequence[Chunk]":
         _, text = self._place_of(stored)

@@ -34,7 +34,7 @@ def test_the_package_carries_at_most_15_megabytes() -> None:
 def test_the_large_reader_reads_better_and_is_taken_first(mini: RetrieverReader) -> None:
     large = load_model("mini")
     assert isinstance(large, RetrieverReader)
-    assert (large.reading.name, large.fingerprints()) == ("large", mini.fingerprints())  # they share banks
+    assert (large.reader_settings.name, large.fingerprints()) == ("large", mini.fingerprints())  # they share banks
     read = list(islice(stories("test", 10, seed=3), 10))
     asked = [(question, gold, story.text) for story in read for question, gold in story.questions]
     questions, texts = [question for question, *_ in asked], [[text] for *_, text in asked]

@@ -19,7 +19,7 @@ NAMES = {
     *("MemoryBank", "MemoryMethod", "QAExample", "RetrieveAndRead", "RetrieverReader", "Selection", "Source"),
     "__version__",
     *("calibrate", "evaluate", "ingest", "ingest_stream", "load_examples", "load_model", "load_preset", "open_bank"),
-    *("reencode", "result_of", "train", "watch"),
+    *("reencode", "run_to_completion", "train", "watch"),
 }
 OBJECTS = sorted(NAMES - {"__version__"})
 
@@ -84,6 +84,6 @@ def test_work_is_done_to_its_end_and_its_result_given() -> None:
         return "forty-two"
 
     shown: list[events.Event] = []
-    assert events.result_of(work(), shown.append) == "forty-two"
+    assert events.run_to_completion(work(), shown.append) == "forty-two"
     assert shown == [events.Progressed("answer questions", 1, 2), events.Progressed("answer questions", 2, 2)]
-    assert events.result_of(work()) == "forty-two"
+    assert events.run_to_completion(work()) == "forty-two"

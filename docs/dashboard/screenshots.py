@@ -98,9 +98,9 @@ def mbc(*arguments: str) -> None:
 async def draw(home: Path, picture: Picture) -> None:
     """Open the dashboard, bring up what the picture is to show, and save it."""
     from mbc_cli.tui.app import Dashboard
-    from mbc_cli.tui.state import Places
+    from mbc_cli.tui.state import DashboardOptions
 
-    app = Dashboard(Places(home / "news.mbc", "mini", home / "runs", home / "runs" / "bold"), picture.view)
+    app = Dashboard(DashboardOptions(home / "news.mbc", "mini", home / "runs", home / "runs" / "bold"), picture.view)
     async with app.run_test(size=picture.size) as pilot:
         app.theme = picture.theme
         await until(lambda: app.state.bank and app.state.run and app.state.run.history.finished)

@@ -31,8 +31,8 @@ from mbc_cli.options import (
 from mbc_cli.render.answer import answer_json, open_file, show_answer, show_times
 from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.terminal import notes, out, print_json, print_json_lines
-from mbc_cli.text import counted, plain, seconds
-from mbc_engine.datasets.questions import Question, arriving_questions, load_questions, no_questions
+from mbc_cli.text import format_duration, pluralise, sanitise
+from mbc_engine.datasets.questions import Question, load_questions, no_questions, stream_questions
 from mbc_engine.errors import ConfigError
 from mbc_engine.question import AskOptions
 
@@ -107,12 +107,12 @@ def ask(
     options = ask_options(**chosen, min_confidence=min_confidence, write=write)
     if opens and (question is None or json or sources == 0):
         raise ConfigError("--open needs a question, and sources shown as text.", hint='mbc ask "Who won?" --open')
-    work = _work(question, questions, as_json=json, opens=opens)
+    work = _choose_task(question, questions, as_json=json, opens=opens)
     with open_memory(bank, model, device, weights=weight, base=base).open(options) as memory:
         work(memory, options)
 
 
-def _work(
+def _choose_task(
     question: str | None, file: Path | None, *, as_json: bool, opens: bool
 ) -> "Callable[[Memory, AskOptions], object]":
     """The function to run; problems with the questions are reported before a model is loaded."""
@@ -133,7 +133,7 @@ def _work(
         return partial(_ask_all, groups=[listed], total=len(listed), as_json=as_json)
     if is_typed:
         notes.print("Type one question per line; finish with Ctrl-D.")
-    groups = arriving_questions(sys.stdin.buffer if sys.stdin is not None else io.BytesIO(), "stdin")
+    groups = stream_questions(sys.stdin.buffer if sys.stdin is not None else io.BytesIO(), "stdin")
     if (first := next(groups, None)) is None:
         raise no_questions("stdin")
     return partial(_ask_all, groups=chain([first], groups), as_json=as_json, shows_progress=not is_typed)
@@ -144,9 +144,9 @@ def _ask_one(memory: "Memory", options: AskOptions, *, question: str, as_json: b
         (answer,) = memory.ask([question], options)
         print_json(answer_json(answer, memory.paths, memory.loading))
     else:
-        from mbc_cli.commands.chat import answer_live
+        from mbc_cli.commands.chat import stream_answer
 
-        answer = answer_live(memory, options, question)
+        answer = stream_answer(memory, options, question)
         show_times(answer, memory.loading)
         if opens and answer.sources:
             open_file(Path(answer.sources[0].path), answer.sources[0].line)
@@ -174,10 +174,13 @@ def _ask_all(
                     )
                 else:
                     for answer in answers:
-                        out.print(Text(f"? {plain(answer.question)}", "cyan"))
+                        out.print(Text(f"? {sanitise(answer.question)}", "cyan"))
                         show_answer(answer, with_bank=len(memory.paths) > 1)
                         out.print()
                 answered += len(batch)
                 view.bar("Answering", total, completed=answered)
     spent = time.perf_counter() - began
-    view.line(f"{counted(answered, 'question')} in {seconds(spent)} · model {seconds(memory.loading)}", "dim")
+    view.line(
+        f"{pluralise(answered, 'question')} in {format_duration(spent)} · model {format_duration(memory.loading)}",
+        "dim",
+    )

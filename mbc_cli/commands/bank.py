@@ -12,11 +12,11 @@ from rich.text import Text
 
 import mbc_engine
 from mbc_cli.options import BankOption, JsonOption, option
-from mbc_cli.program import ending_with
-from mbc_cli.render.bank import documents_json, holdings, print_info_json, show_documents, show_info, show_list
+from mbc_cli.program import interrupt_message
+from mbc_cli.render.bank import content_summary, documents_json, print_info_json, show_documents, show_info, show_list
 from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.terminal import notes, out, print_facts, print_json
-from mbc_cli.text import counted, near, plain
+from mbc_cli.text import display_path, pluralise, sanitise
 from mbc_engine.errors import BankError, ConfigError
 from mbc_engine.events import BankVerified, DamageFound, Progressed
 from mbc_engine.question import text_model
@@ -108,7 +108,7 @@ def verify(
                 case DamageFound():
                     found.append(event)
                     if not json:
-                        out.print(Text(plain(f"{event.where}: {event.what}"), "red"))
+                        out.print(Text(sanitise(f"{event.where}: {event.what}"), "red"))
                 case BankVerified():
                     done = event
     assert done is not None, "it is the last event"
@@ -116,11 +116,11 @@ def verify(
         counts = {"documents": done.documents, "chunks": done.chunks}
         print_json({"path": str(bank), "ok": not done.damages, **counts, "findings": found})
     elif not done.damages:
-        holds = f"{counted(done.documents, 'document')}, {counted(done.chunks, 'chunk')}"
-        out.print(plain(f"{bank} is intact: {holds}."))
+        holds = f"{pluralise(done.documents, 'document')}, {pluralise(done.chunks, 'chunk')}"
+        out.print(sanitise(f"{bank} is intact: {holds}."))
     if done.damages:
         raise BankError(
-            f"{bank} is damaged in {counted(done.damages, 'place')}.",
+            f"{bank} is damaged in {pluralise(done.damages, 'place')}.",
             hint="Restore it from a backup, or build it again from the documents with `mbc ingest`, in another file.",
         )
 
@@ -151,10 +151,10 @@ def remove(
 
     proof = None
     with (
-        ending_with("Either all of them were removed or none; check with `mbc bank list`."),
+        interrupt_message("Either all of them were removed or none; check with `mbc bank list`."),
         mbc_engine.MemoryBank.open(bank) as memory,
     ):
-        names, digests, files = _meant(memory, sources, ignore=ignore)
+        names, digests, files = _resolve_sources(memory, sources, ignore=ignore)
         before = memory.totals()
         if prove:
             proof = remove_with_proof(memory, names, digests)
@@ -176,7 +176,7 @@ def remove(
     else:
         _show_removal(gone, after, rules, proof)
     if files and not ignore:
-        one, them = f"{near(files[0])} still exists", "it"
+        one, them = f"{display_path(files[0])} still exists", "it"
         if len(files) > 1:
             one, them = f"{len(files):,} files still exist", "them"
         note = f"{one}: the next ingest of the folder will bring {them} back. Use --ignore to keep {them} out."
@@ -188,7 +188,7 @@ def remove(
         )
 
 
-def _meant(bank: "MemoryBank", sources: list[str], *, ignore: bool) -> tuple[_Names, set[str], list[Path]]:
+def _resolve_sources(bank: "MemoryBank", sources: list[str], *, ignore: bool) -> tuple[_Names, set[str], list[Path]]:
     """Names and digests to remove, and their files that still exist. With `ignore`, a file need not be in the bank."""
     absent = [typed for typed in sources if ignore and Path(typed).is_file() and not _names_of(bank, typed)]
     names, typed_digests = _Names(), list[str]()
@@ -263,21 +263,21 @@ def _digests(bank: "MemoryBank", typed: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _show_removal(gone: "BankTotals", after: "BankTotals", rules: Sequence[_Rule], proof: "Proof | None") -> None:
-    what = counted(gone.documents, "document")
+    what = pluralise(gone.documents, "document")
     if gone.origins not in (0, gone.documents):
-        what = f"{counted(gone.origins, 'origin')} and the {what} found nowhere else"
-    out.print(f"Removed {what}; the bank holds {holdings(after)}.")
+        what = f"{pluralise(gone.origins, 'origin')} and the {what} found nowhere else"
+    out.print(f"Removed {what}; the bank holds {content_summary(after)}.")
     for path, file, added in rules:
         if added is None:
-            out.print(Text(f"{near(file)} already leaves out {plain(path.name)}."))
+            out.print(Text(f"{display_path(file)} already leaves out {sanitise(path.name)}."))
         else:
-            out.print(Text(f"Added {plain(added)} to {near(file)}."))
+            out.print(Text(f"Added {sanitise(added)} to {display_path(file)}."))
     if proof:
         print_facts(
             [
                 ("never seen", f"{proof.never_seen}  export of a bank rebuilt from everything else, SHA-256"),
                 ("found", f"{proof.found}  export of this bank, SHA-256"),
-                ("traces", f"{proof.traces:,} of {counted(proof.removed, 'removed digest')} found in the file"),
+                ("traces", f"{proof.traces:,} of {pluralise(proof.removed, 'removed digest')} found in the file"),
                 ("proof", "passed" if proof.holds else "FAILED"),
             ]
         )

@@ -13,12 +13,12 @@ import typer
 import mbc_engine
 from mbc_cli.engine import load_model, number_of_workers, unpack_language_model
 from mbc_cli.options import BankOption, DeviceOption, JsonOption, ModelOption, WorkersOption, option
-from mbc_cli.program import INTERRUPTED, ending_with, stop_on_interrupt
-from mbc_cli.render.bank import holdings, show_holdings
+from mbc_cli.program import INTERRUPTED, interrupt_message, stop_on_interrupt
+from mbc_cli.render.bank import content_summary, print_bank_summary
 from mbc_cli.render.ingest import IngestProgress
 from mbc_cli.render.progress import ProgressView
-from mbc_cli.render.terminal import out, print_facts, print_json, working
-from mbc_cli.text import counted, near, plain, size
+from mbc_cli.render.terminal import out, print_facts, print_json, status_spinner
+from mbc_cli.text import display_path, format_size, pluralise, sanitise
 from mbc_engine.atomic_write import atomic_write
 from mbc_engine.errors import BankError, ConfigError, DataError
 from mbc_engine.events import Progressed
@@ -26,7 +26,7 @@ from mbc_engine.question import text_model
 
 _STANDARD: Final = Path("-")
 # Far longer than any exported line; an endless line would exhaust memory.
-_LONGEST_LINE: Final = 1 << 28
+_MAX_LINE_BYTES: Final = 1 << 28
 _CODEC = "Also recode all texts: with the language model (lm, smaller) or with zstd (faster to read)."
 _FILE = "The file to write; - is stdout."
 
@@ -51,7 +51,7 @@ def merge(
     for path in banks:  # report a bank that cannot be opened before creating anything
         with mbc_engine.MemoryBank.open(path, read_only=True) as other:
             total += other.totals().documents
-    with ending_with("No bank was changed; run the same command to start over."), _target(bank, banks) as memory:
+    with interrupt_message("No bank was changed; run the same command to start over."), _target(bank, banks) as memory:
         with ProgressView() as view, memory.changing():
             for path in banks:
                 before = done
@@ -61,7 +61,7 @@ def merge(
                         done = before + event.done
                         view.bar("Merging", total, completed=done)
         memory.checkpoint()
-        show_holdings(memory, {} if json else None)
+        print_bank_summary(memory, {} if json else None)
 
 
 @contextmanager
@@ -107,13 +107,13 @@ def compact(
         before = memory.sizes()
         if codec:
             _recode(memory, to_lm=codec == "lm")
-        with ending_with("The bank is intact."), working("Compacting"):
+        with interrupt_message("The bank is intact."), status_spinner("Compacting"):
             memory.compact()
         after = memory.sizes()
     if json:
         print_json({"path": memory.name, "before": before, "after": after})
     else:
-        out.print(f"{plain(memory.name)} now takes {size(after.file)}, {size(before.file)} before.")
+        out.print(f"{sanitise(memory.name)} now takes {format_size(after.file)}, {format_size(before.file)} before.")
 
 
 def _recode(bank: "mbc_engine.MemoryBank", *, to_lm: bool) -> None:
@@ -122,7 +122,11 @@ def _recode(bank: "mbc_engine.MemoryBank", *, to_lm: bool) -> None:
     if to_lm:
         unpack_language_model()
     saved = "Texts recoded so far are saved; run the same command again to continue."
-    with ending_with(saved), ProgressView() as view, stop_on_interrupt(lambda: view.announce("Stopping.")) as stop:
+    with (
+        interrupt_message(saved),
+        ProgressView() as view,
+        stop_on_interrupt(lambda: view.announce("Stopping.")) as stop,
+    ):
         for event in bank.recode_texts(text_model, to_lm=to_lm, stop=stop):
             view.recoding_bar(event)
         if stop.is_set():
@@ -155,9 +159,11 @@ def reencode(
     unchanged = "The bank is unchanged"
     processes = number_of_workers(workers)
     with (
-        ending_with("The bank is intact, either unchanged or re-encoded; run the same command again to continue."),
+        interrupt_message(
+            "The bank is intact, either unchanged or re-encoded; run the same command again to continue."
+        ),
         IngestProgress(str(bank), as_json=json, doing="Re-encoding", done="Re-encoded", saved=unchanged) as view,
-        stop_on_interrupt(view.stopping) as stop,
+        stop_on_interrupt(view.announce_stopping) as stop,
     ):
         try:
             for event in mbc_engine.reencode(loaded, bank, drop_missing=drop_missing, workers=processes, stop=stop):
@@ -166,7 +172,7 @@ def reencode(
             view.show_skipped()
             raise
     if not view.is_complete:
-        view.stopped()
+        view.announce_stopped()
         raise typer.Exit(INTERRUPTED)
     view.show_result()
 
@@ -192,10 +198,10 @@ def export(
 
     is_stdout, digest = file == _STANDARD, hashlib.sha256()
     with (
-        ending_with("The export is incomplete; run the same command to start over."),
+        interrupt_message("The export is incomplete; run the same command to start over."),
         mbc_engine.MemoryBank.open(bank, read_only=True) as memory,
         memory.snapshot(),
-        _written(file, force=force) as target,
+        _open_output(file, force=force) as target,
         ProgressView(is_shown=not (is_stdout and out.is_terminal)) as view,
     ):
         totals = memory.totals()
@@ -210,7 +216,7 @@ def export(
         counts = {"documents": totals.documents, "chunks": totals.chunks}
         print_json({"path": str(file), "size": written, **counts, "sha256": sha})
     else:
-        described = [("export", f"{near(file)}, {size(written)}"), ("holds", holdings(totals))]
+        described = [("export", f"{display_path(file)}, {format_size(written)}"), ("holds", content_summary(totals))]
         print_facts([*described, ("SHA-256", sha)])
 
 
@@ -231,22 +237,22 @@ def import_(
 
     documents = 0
     with (
-        ending_with("Nothing was imported; run the same command to start over."),
-        _opened(file) as source,
+        interrupt_message("Nothing was imported; run the same command to start over."),
+        _open_input(file) as source,
         ProgressView(in_bytes=True) as view,
     ):
         total = None if file == _STANDARD else file.stat().st_size
-        for event in import_lines(iter(lambda: source.readline(_LONGEST_LINE), b""), bank):
+        for event in import_lines(iter(lambda: source.readline(_MAX_LINE_BYTES), b""), bank):
             assert isinstance(event, Progressed)
             documents = event.done
             position = 0 if total is None else source.tell()
-            view.bar("Importing", total, completed=position, note=counted(documents, "document"))
+            view.bar("Importing", total, completed=position, note=pluralise(documents, "document"))
     with mbc_engine.MemoryBank.open(bank, read_only=True) as memory, memory.snapshot():
-        show_holdings(memory, {"imported": documents} if json else None)
+        print_bank_summary(memory, {"imported": documents} if json else None)
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def _open_input(path: Path) -> Iterator[Any]:
     try:
         with nullcontext(sys.stdin.buffer) if path == _STANDARD else path.open("rb") as file:
             yield file
@@ -255,7 +261,7 @@ def _opened(path: Path) -> Iterator[Any]:
 
 
 @contextmanager
-def _written(path: Path, *, force: bool) -> Iterator[Any]:
+def _open_output(path: Path, *, force: bool) -> Iterator[Any]:
     """A file to write, or stdout for `-`; the file appears, complete, only if the block succeeds."""
     if path == _STANDARD:
         yield sys.stdout.buffer

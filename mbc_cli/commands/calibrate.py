@@ -6,10 +6,10 @@ from typing import Annotated
 
 from mbc_cli.engine import load_model, loading, read_data, require_model
 from mbc_cli.options import DeviceOption, JsonOption, ModelOption, option
-from mbc_cli.program import ending_with
+from mbc_cli.program import interrupt_message
 from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.terminal import print_facts, print_json
-from mbc_cli.text import near
+from mbc_cli.text import display_path
 from mbc_engine.errors import ConfigError
 from mbc_engine.events import Calibrated, Progressed
 from mbc_engine.names import CONFIG, find_model
@@ -52,7 +52,7 @@ def calibrate(
         require_writable(folder)
     loaded = load_model(model, device)
     assert isinstance(loaded, MBC)
-    with ending_with("The model was not changed; --questions asks fewer."), ProgressView() as view:
+    with interrupt_message("The model was not changed; --questions asks fewer."), ProgressView() as view:
         for event in measure(loaded, examples, bank_documents=bank_size, questions=questions):
             if isinstance(event, Progressed):
                 view.bar("Asking", event.total, completed=event.done)
@@ -85,7 +85,7 @@ def _print_rates(found: Calibrated, view: ProgressView, folder: Path | None) -> 
             ("with its document", _rates(found.informed_memory, found.informed_unsure, found.informed_model)),
             ("without", _rates(found.uninformed_memory, found.uninformed_unsure, found.uninformed_model)),
             ("AUC", f"{found.auc:.3f} (0.5 is chance), {held_out}"),
-            ("saved in", near(folder / "config.toml") if folder else "nothing (--dry-run)"),
+            ("saved in", display_path(folder / "config.toml") if folder else "nothing (--dry-run)"),
         ]
     )
 

@@ -11,9 +11,9 @@ from rich.text import Text
 
 from mbc_cli.config import add_question, question_history, read_questions
 from mbc_cli.render.answer import asked_line, open_file, show_answer, show_source, show_times
-from mbc_cli.render.bank import holdings
+from mbc_cli.render.bank import content_summary
 from mbc_cli.render.terminal import errors, notes, out
-from mbc_cli.text import near, plain
+from mbc_cli.text import display_path, sanitise
 from mbc_engine.errors import MBCError
 from mbc_engine.memory import Memory
 from mbc_engine.question import Answer, AskOptions
@@ -42,7 +42,7 @@ _COMMAND: Final = re.compile(r"/\w*")  # a question may begin with a path
 
 def chat(memory: Memory, options: AskOptions) -> None:
     _, totals, _ = memory.info()
-    notes.print(f"{' + '.join(map(near, memory.paths))}: {holdings(totals)}.")
+    notes.print(f"{' + '.join(map(display_path, memory.paths))}: {content_summary(totals)}.")
     notes.print("Type a question; /help shows the commands, Ctrl-D quits.")
     start_line_editor(question_history(), tuple(_COMMANDS))
     converse(memory, options, partial(read_line, question_history()))
@@ -71,25 +71,25 @@ def converse(memory: Memory, options: AskOptions, read_line: Callable[[], str]) 
             if word == "/quit":
                 return
             if _COMMAND.fullmatch(word):
-                _obey(word, memory, last)
+                _run_command(word, memory, last)
             elif word:
                 last = None  # an interrupted question has no sources
-                last = previous = answer_live(memory, options, line, previous)
+                last = previous = stream_answer(memory, options, line, previous)
                 show_times(last)
                 out.print()
         except MBCError as error:
-            errors.print(Text(plain(f"{error.message} {error.hint or ''}".rstrip()), "red"))
+            errors.print(Text(sanitise(f"{error.message} {error.hint or ''}".rstrip()), "red"))
         except KeyboardInterrupt:
             notes.print("Stopped.", style="dim")
 
 
-def answer_live(memory: Memory, options: AskOptions, question: str, previous: Answer | None = None) -> Answer:
+def stream_answer(memory: Memory, options: AskOptions, question: str, previous: Answer | None = None) -> Answer:
     begun = False
 
     def show(piece: str) -> None:
         nonlocal begun
         begun = True
-        out.print(Text(plain(piece), "bold"), end="")
+        out.print(Text(sanitise(piece), "bold"), end="")
 
     try:
         is_live = out.is_terminal and memory.can_stream(options)
@@ -111,7 +111,7 @@ def answer_live(memory: Memory, options: AskOptions, question: str, previous: An
     return answer
 
 
-def _obey(command: str, memory: Memory, last: Answer | None) -> None:
+def _run_command(command: str, memory: Memory, last: Answer | None) -> None:
     match command:
         case "/sources":
             _show_passages(last, with_bank=len(memory.paths) > 1)
@@ -124,7 +124,7 @@ def _obey(command: str, memory: Memory, last: Answer | None) -> None:
                 out.print(Text.assemble((f"{name:<10}", "cyan"), about))
             out.print(_ABOUT, soft_wrap=False)
         case _:
-            notes.print(f"There is no command {plain(command)}; /help lists them.", style="yellow")
+            notes.print(f"There is no command {sanitise(command)}; /help lists them.", style="yellow")
 
 
 def _show_passages(answer: Answer | None, *, with_bank: bool) -> None:

@@ -8,7 +8,7 @@ import typer
 from mbc_cli import config
 from mbc_cli.options import JsonOption, complete_config_keys
 from mbc_cli.render.terminal import notes, out, print_json, print_rows
-from mbc_cli.text import near, plain
+from mbc_cli.text import display_path, sanitise
 
 _KEY = "An option, such as model, or a command and its option, such as ask.sources."
 _VALUE = "The option's value; several if the option can be repeated."
@@ -24,14 +24,14 @@ def list_settings(*, json: JsonOption = False) -> None:
       mbc config list --json
     """
     path = config.config_path()
-    found = config.entries(config.read_config(path))
+    found = config.flatten_settings(config.read_config(path))
     if json:
         print_json({"path": str(path), "exists": path.exists(), "settings": found})
     elif found:
-        width = max(len(plain(key)) for key in found)
+        width = max(len(sanitise(key)) for key in found)
         print_rows((("key", f"<{width}"), ("value", "")), ((key, _as_text(value)) for key, value in found.items()))
     else:
-        notes.print(f"Nothing is set in {near(path)}. Set something: mbc config set KEY VALUE")
+        notes.print(f"Nothing is set in {display_path(path)}. Set something: mbc config set KEY VALUE")
 
 
 def get(key: KeyArgument, *, json: JsonOption = False) -> None:
@@ -41,15 +41,15 @@ def get(key: KeyArgument, *, json: JsonOption = False) -> None:
       mbc config get model
       mbc config get ask.sources --json
     """
-    found = config.entries(config.read_config(config.config_path()))
+    found = config.flatten_settings(config.read_config(config.config_path()))
     if key not in found:
-        raise config.not_set(config.config_path(), key)
+        raise config.not_set_error(config.config_path(), key)
     value = found[key]
     if json:
         print_json(value)
     else:
         for item in value if isinstance(value, list) else [value]:
-            out.print(plain(_as_text(item)))
+            out.print(sanitise(_as_text(item)))
 
 
 def set_(ctx: typer.Context, key: KeyArgument, values: ValueArgument, *, json: JsonOption = False) -> None:
@@ -64,7 +64,7 @@ def set_(ctx: typer.Context, key: KeyArgument, values: ValueArgument, *, json: J
       mbc config set ingest.ignore 'drafts/' '*.tmp'
       mbc config set bank-list.json true
     """
-    value = config.checked(key, config.find_key(config.root_of(ctx), key), values)
+    value = config.parse_value(key, config.find_key(config.root_of(ctx), key), values)
     config.set_value(config.config_path(), key, value)
     _show_change(key, value, as_json=json)
 
@@ -90,7 +90,7 @@ def show_path(*, json: JsonOption = False) -> None:
     if json:
         print_json({"path": str(path), "exists": path.exists()})
     else:
-        out.print(plain(path))
+        out.print(sanitise(path))
 
 
 def _show_change(key: str, value: Any, *, as_json: bool) -> None:
@@ -98,7 +98,7 @@ def _show_change(key: str, value: Any, *, as_json: bool) -> None:
     if as_json:
         print_json({"path": str(config.config_path()), "key": key, "value": value})
     else:
-        notes.print(plain(f"{key} {change} in {config.config_path()}."))
+        notes.print(sanitise(f"{key} {change} in {config.config_path()}."))
 
 
 def _as_text(value: Any) -> str:

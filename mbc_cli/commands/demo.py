@@ -14,10 +14,10 @@ from rich.text import Text
 import mbc_engine
 from mbc_cli.engine import load_model, require_model
 from mbc_cli.options import DeviceOption, JsonOption, ModelOption, option
-from mbc_cli.program import ending_with
+from mbc_cli.program import interrupt_message
 from mbc_cli.render.answer import NOT_IN_MEMORY, confidence_words, source_json
 from mbc_cli.render.terminal import notes, out, print_indented, print_json
-from mbc_cli.text import counted, near, plain, seconds, size
+from mbc_cli.text import display_path, format_duration, format_size, pluralise, sanitise
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.datasets.newswire import Story, stories
 from mbc_engine.errors import ConfigError
@@ -27,9 +27,9 @@ from mbc_engine.question import Answer
 
 STORIES: Final = 10
 _KINDS: Final = (("Who",), ("Where",), ("How",), ("What",), ("When", "On which day"))
-_OF_EACH: Final = 2
+_QUESTIONS_PER_KIND: Final = 2
 # So that a file's name and its verdict fit in one line of 80 columns.
-_LONGEST_NAME: Final = 20
+_MAX_NAME_LENGTH: Final = 20
 _INDENT: Final = len("  confidence  ")
 
 # A question with its answer, as `mbc demo --json` prints it.
@@ -54,7 +54,7 @@ def demo(
     require_model(model, device)
     news, rows = list(stories("test", STORIES, seed=0)), []
     left = "Nothing is left of the demo." if keep is None else f"What was made so far is in {keep}."
-    with ending_with(left), _folder(keep) as folder:
+    with interrupt_message(left), _folder(keep) as folder:
         files = _write(news, folder / "stories")
         began = time.perf_counter()
         loaded = load_model(model, device)
@@ -96,7 +96,7 @@ def pick_questions(news: Sequence[Story]) -> list[QAExample]:
             gold.setdefault((story.text, text), []).extend([answer, *_with_units(answer, story.text)])
     questions = [QAExample("", story, text, tuple(answers)) for (story, text), answers in gold.items()]
     chosen: list[QAExample] = []
-    for kind in _KINDS * _OF_EACH:
+    for kind in _KINDS * _QUESTIONS_PER_KIND:
         used, words = {question.text for question in chosen}, tuple(f"{word} " for word in kind)
         fitting = (own for own in questions if own not in chosen and own.question.startswith(words))
         if found := min(fitting, key=lambda own: own.text in used, default=None):
@@ -115,7 +115,7 @@ def _write(news: Sequence[Story], folder: Path) -> dict[str, Path]:
     files = {}
     for number, story in enumerate(news, 1):
         title = re.sub(r"[^a-z0-9]+", " ", story.title.lower())
-        name = textwrap.shorten(title, _LONGEST_NAME, placeholder="").replace(" ", "-")
+        name = textwrap.shorten(title, _MAX_NAME_LENGTH, placeholder="").replace(" ", "-")
         files[story.text] = folder / f"{number:02}-{name}.txt"
         files[story.text].write_text(f"{story.title}\n\n{story.text}\n", encoding="utf-8")
     return files
@@ -163,11 +163,13 @@ def _counts(rows: list[Row]) -> dict[str, int]:
 
 
 def _show_ingest(folder: Path, done: IngestFinished) -> None:
-    out.print(f"{done.bank_documents} made-up news stories in {near(folder)}")
+    out.print(f"{done.bank_documents} made-up news stories in {display_path(folder)}")
     text = (
-        f", {size(done.word_bytes)} of words and {size(done.text_bytes)} of compressed text" if done.text_bytes else ""
+        f", {format_size(done.word_bytes)} of words and {format_size(done.text_bytes)} of compressed text"
+        if done.text_bytes
+        else ""
     )
-    out.print(f"Ingested in {seconds(done.seconds)}: {size(done.code_bytes)} of codes{text}.")
+    out.print(f"Ingested in {format_duration(done.seconds)}: {format_size(done.code_bytes)} of codes{text}.")
     _show_line("The model has never seen these stories; none of their names appear in its training data.")
 
 
@@ -176,15 +178,15 @@ def _show_answer(answer: Answer, row: Row) -> None:
     if answer.text is None:
         verdict = ("not answered", "yellow")
     out.print()
-    _show_line((f"? {plain(answer.question)}", "bold"))
-    _show_line("  answer      ", f"{plain(NOT_IN_MEMORY if answer.text is None else answer.text)}  ", verdict)
-    _show_line("  expected    ", plain(" or ".join(row["expected"])))
+    _show_line((f"? {sanitise(answer.question)}", "bold"))
+    _show_line("  answer      ", f"{sanitise(NOT_IN_MEMORY if answer.text is None else answer.text)}  ", verdict)
+    _show_line("  expected    ", sanitise(" or ".join(row["expected"])))
     if answer.text is not None and answer.confidence is not None:
         _show_line("  confidence  ", confidence_words(answer.confidence))
     if answer.sources:
         source = answer.sources[0]
         found = ("the right file", "green") if row["right_source"] else ("another file", "red")
-        _show_line("  source      ", (plain(Path(source.path).name), "cyan"), "  ", found)
+        _show_line("  source      ", (sanitise(Path(source.path).name), "cyan"), "  ", found)
         if source.sentence:
             print_indented(source.sentence, by=_INDENT)
 
@@ -195,13 +197,13 @@ def _show_line(*parts: str | tuple[str, str] | Text) -> None:
 
 def _show_end(rows: list[Row], loading: float, done: IngestFinished, keep: Path | None) -> None:
     counts, total = _counts(rows), len(rows)
-    answering = f"{counted(total, 'answer')} {seconds(sum(row['seconds'] for row in rows))}"
+    answering = f"{pluralise(total, 'answer')} {format_duration(sum(row['seconds'] for row in rows))}"
     out.print(
         f"\nAnswers: {counts['right']} right, {counts['wrong']} wrong, {counts['not_answered']} not answered.\n"
         f"Sources: {counts['right_sources']} of {total} right.\n"
         f"With the files deleted, the same answers from the bank alone: {counts['same_without_files']} of {total}."
     )
-    notes.print(f"model {seconds(loading)} · ingest {seconds(done.seconds)} · {answering}", style="dim")
+    notes.print(f"model {format_duration(loading)} · ingest {format_duration(done.seconds)} · {answering}", style="dim")
     out.print('\nNow with your own files:\n  mbc ingest ./your-notes\n  mbc ask "..."')
     if keep is not None:
-        out.print(f'Or ask more about the stories:\n  mbc ask "..." --bank {near(keep / "demo.mbc")}')
+        out.print(f'Or ask more about the stories:\n  mbc ask "..." --bank {display_path(keep / "demo.mbc")}')

@@ -16,7 +16,7 @@ from mbc_cli.engine import hub_is_reachable, loading
 from mbc_cli.options import BankOption, JsonOption, ModelOption, RunsOption, option
 from mbc_cli.program import config_error
 from mbc_cli.render.terminal import out, print_json
-from mbc_cli.text import near, plain, size
+from mbc_cli.text import display_path, format_size, sanitise
 from mbc_engine import __version__
 from mbc_engine.errors import MBCError, ModelError
 from mbc_engine.machine import usable_cores
@@ -202,7 +202,9 @@ def _show(report: Report) -> None:
     devices, hub, encoder, cached = report["devices"], report["hub"], report["encoder"], report["hub"]["cached"]
     _section("Installed", [(name, found or "not installed") for name, found in report["versions"].items()])
     threads = "" if devices["threads"] is None else f", torch uses {devices['threads']}"
-    cards = [f"{card['name']}, {size(card['free'])} of {size(card['memory'])} free" for card in devices["cuda"]]
+    cards = [
+        f"{card['name']}, {format_size(card['free'])} of {format_size(card['memory'])} free" for card in devices["cuda"]
+    ]
     hardware = [("CPU cores", f"{devices['cores']}{threads}")]
     hardware += [(f"cuda:{number}", card) for number, card in enumerate(cards)]
     hardware += [("mps", "available")] if devices["mps"] else []
@@ -223,19 +225,19 @@ def _show(report: Report) -> None:
     _section("Pretrained models", models)
     files = []
     for name, place in report["places"].items():
-        free = "" if place["free"] is None else f", {size(place['free'])} free"
-        files.append((name, f"{near(place['path'])}{'' if place['exists'] else ' (none yet)'}{free}"))
+        free = "" if place["free"] is None else f", {format_size(place['free'])} free"
+        files.append((name, f"{display_path(place['path'])}{'' if place['exists'] else ' (none yet)'}{free}"))
     _section("Files", files)
     if report["config_error"]:
-        out.print(Text(f"  {plain(report['config_error'])}", "red"))
+        out.print(Text(f"  {sanitise(report['config_error'])}", "red"))
     out.print(Text("What works here", "bold"))
     for ability in report["abilities"]:
         works = ("yes", "green") if ability["works"] else ("no", "yellow")
         gap = " " * (5 - len(works[0]))
-        out.print(Text.assemble(f"  {ability['name']:<14}  ", works, f"{gap}{plain(ability['detail'])}"))
+        out.print(Text.assemble(f"  {ability['name']:<14}  ", works, f"{gap}{sanitise(ability['detail'])}"))
 
 
 def _section(title: str, facts: Iterable[tuple[str, str]]) -> None:
     out.print(Text(title, "bold"))
     for label, value in facts:
-        out.print(Text.assemble((f"  {label:<14}  ", "dim"), plain(value)))
+        out.print(Text.assemble((f"  {label:<14}  ", "dim"), sanitise(value)))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, get_args
 
 import typer
 
-from mbc_cli.config import evaluation_names, evaluations_folder, name_in, placed, states_cache
+from mbc_cli.config import evaluation_names, evaluations_folder, resolve_name, short_name, states_cache
 from mbc_cli.engine import hub_is_reachable, loading, prepare_torch, read_data, require_device
 from mbc_cli.options import (
     DeviceOption,
@@ -32,10 +32,10 @@ from mbc_cli.options import (
     complete_suites,
     option,
 )
-from mbc_cli.program import INTERRUPTED, ending_with, is_typed, stop_on_interrupt
+from mbc_cli.program import INTERRUPTED, interrupt_message, is_from_command_line, stop_on_interrupt
 from mbc_cli.render.evaluation import ExperimentView, plan_json, print_plan, print_report
 from mbc_cli.render.terminal import notes, out, print_json
-from mbc_cli.text import plain
+from mbc_cli.text import sanitise
 from mbc_engine.datasets.by_name import is_of_hub
 from mbc_engine.errors import ConfigError, DataError, ModelError
 from mbc_engine.experiments.registry import METHODS, Protocol, controls_of
@@ -49,11 +49,11 @@ if TYPE_CHECKING:
     from mbc_engine.experiments.requirements import CellRequirements, Machine
     from mbc_engine.experiments.settings import BaseSettings, ExperimentSettings
 
-_what, _how = partial(option, panel="What to evaluate"), partial(option, panel="How to evaluate")
-_training, _files = partial(option, panel="Training"), partial(option, panel="Files")
-_LONGEST_NAME: Final = 40
+_data_option, _method_option = partial(option, panel="What to evaluate"), partial(option, panel="How to evaluate")
+_training_option, _file_option = partial(option, panel="Training"), partial(option, panel="Files")
+_MAX_NAME_LENGTH: Final = 40
 # Options for what to evaluate and how; a suite defines all of these itself.
-_OF_DATA: Final = (
+_DATA_OPTIONS: Final = (
     *("model", "method", "protocol", "documents", "bank_size", "limit", "golds", "read"),
     *("train", "validation", "preset", "settings"),
 )
@@ -78,7 +78,7 @@ _PRESET: Final = "Train MBC with this preset instead of using --model."
 _CHANGES: Final = "Change a setting of the preset: training.epochs=3; can be repeated."
 _FOLDER: Final = "The folder for the results; given alone, it continues a stopped evaluation."
 _FILES: Final = "The folder that contains the files named in a suite."
-_MOST: Final = "Maximum number of questions to ask, evenly spaced."
+_LIMIT: Final = "Maximum number of questions to ask, evenly spaced."
 _DOCUMENTS: Final = "Maximum number of documents to memorise."
 _OWN: Final = "the model's own, with its controls"
 _DATED: Final = "the date and the data's name"
@@ -87,30 +87,30 @@ _DATED: Final = "the date and the data's name"
 def evaluate(
     ctx: typer.Context,
     *,
-    data: Annotated[str | None, _what(_QUESTIONS, metavar="SPEC")] = None,
-    suite: Annotated[str | None, _what(_GRID, metavar="NAME|FILE", completion=complete_suites)] = None,
-    base: Annotated[list[str] | None, _what(_ONLY, metavar="NAME", show_default="all")] = None,
+    data: Annotated[str | None, _data_option(_QUESTIONS, metavar="SPEC")] = None,
+    suite: Annotated[str | None, _data_option(_GRID, metavar="NAME|FILE", completion=complete_suites)] = None,
+    base: Annotated[list[str] | None, _data_option(_ONLY, metavar="NAME", show_default="all")] = None,
     model: ModelOption,
     method: Annotated[
-        list[str] | None, _what(_METHOD, metavar="NAME", show_default=_OWN, completion=complete_methods)
+        list[str] | None, _data_option(_METHOD, metavar="NAME", show_default=_OWN, completion=complete_methods)
     ] = None,
     protocol: Annotated[
-        list[str] | None, _what(_PROTOCOL, metavar="NAME", show_default="online", completion=complete_protocols)
+        list[str] | None, _data_option(_PROTOCOL, metavar="NAME", show_default="online", completion=complete_protocols)
     ] = None,
-    documents: Annotated[int, _how(_DOCUMENTS, min=1)] = 1665,
-    bank_size: Annotated[int | None, _how(_BANK_SIZE, min=1, show_default="all")] = None,
-    limit: Annotated[int | None, _how(_MOST, min=1, show_default="all")] = None,
-    golds: Annotated[Golds, _how(_GOLDS)] = "shortest",
+    documents: Annotated[int, _method_option(_DOCUMENTS, min=1)] = 1665,
+    bank_size: Annotated[int | None, _method_option(_BANK_SIZE, min=1, show_default="all")] = None,
+    limit: Annotated[int | None, _method_option(_LIMIT, min=1, show_default="all")] = None,
+    golds: Annotated[Golds, _method_option(_GOLDS)] = "shortest",
     read: ReadOption = None,
-    train: Annotated[list[str] | None, _training(_TRAIN, metavar="SPEC")] = None,
-    validation: Annotated[str | None, _training(_VALIDATION, metavar="SPEC", show_default=_HELD_OUT)] = None,
-    preset: Annotated[str | None, _training(_PRESET, metavar="NAME|FILE", completion=complete_presets)] = None,
-    settings: Annotated[list[str] | None, _training(_CHANGES, "--set", metavar="KEY=VALUE")] = None,
+    train: Annotated[list[str] | None, _training_option(_TRAIN, metavar="SPEC")] = None,
+    validation: Annotated[str | None, _training_option(_VALIDATION, metavar="SPEC", show_default=_HELD_OUT)] = None,
+    preset: Annotated[str | None, _training_option(_PRESET, metavar="NAME|FILE", completion=complete_presets)] = None,
+    settings: Annotated[list[str] | None, _training_option(_CHANGES, "--set", metavar="KEY=VALUE")] = None,
     run: Annotated[
-        str | None, _files(_FOLDER, metavar="NAME|PATH", show_default=_DATED, completion=complete_evaluations)
+        str | None, _file_option(_FOLDER, metavar="NAME|PATH", show_default=_DATED, completion=complete_evaluations)
     ] = None,
     data_folder: Annotated[
-        Path | None, _files(_FILES, metavar="FOLDER", envvar="MBC_DATA", show_default="the working folder")
+        Path | None, _file_option(_FILES, metavar="FOLDER", envvar="MBC_DATA", show_default="the working folder")
     ] = None,
     plan: Annotated[bool, option("Only show the resources needed and which parts can run here.", "--plan")] = False,
     hours: Annotated[
@@ -138,12 +138,12 @@ def evaluate(
     if ctx.invoked_subcommand is not None:
         return
     require_device(device)
-    _require_sense(ctx, data, suite, run)
+    _check_option_conflicts(ctx, data, suite, run)
     if suite is not None:
         experiment = load_suite(suite, data_folder)
         experiment = experiment.only(base) if base else experiment
     elif data is not None:
-        given = model if preset is None or is_typed(ctx, "model") else None
+        given = model if preset is None or is_from_command_line(ctx, "model") else None
         how = {"documents": documents, "bank_documents": bank_size, "questions": limit, "golds": golds, "read": read}
         experiment = _settings_of(data, given, preset, settings or [], method, protocol, train or [], validation, how)
     else:
@@ -156,7 +156,7 @@ def evaluate(
             print_plan(experiment, machine, needed, out)
         return
     folder = _folder(run, is_begun=not (suite or data), stem=Path(suite).stem if suite else experiment.datasets[0].name)
-    _work(experiment, folder, device, threads, hours)
+    _run_experiment(experiment, folder, device, threads, hours)
     _show_report(folder, as_json=json)
 
 
@@ -171,7 +171,7 @@ def show(run: EvaluationArgument, *, json: JsonOption = False) -> None:
 
 
 def find_evaluation(name: str) -> Path:
-    return placed(name, evaluations_folder())
+    return resolve_name(name, evaluations_folder())
 
 
 def existing_evaluation(name: str) -> "ExperimentFolder":
@@ -195,17 +195,17 @@ def _folder(run: str | None, *, is_begun: bool, stem: str) -> Path:
     return next(folder / name for name in names if not (folder / name).exists()).absolute()
 
 
-def _require_sense(ctx: typer.Context, data: str | None, suite: str | None, run: str | None) -> None:
+def _check_option_conflicts(ctx: typer.Context, data: str | None, suite: str | None, run: str | None) -> None:
     if data is not None and suite is not None:
         raise ConfigError("--data and --suite contradict each other.", hint="A suite names its own data.")
     if data is None and suite is None and run is None:
         hint = "Give --data SPEC, for example: mbc eval --data newswire:test:64; or --suite small."
         raise ConfigError("There is nothing to evaluate on.", hint=hint)
     for name in ("data_folder", "base"):
-        if suite is None and is_typed(ctx, name):
+        if suite is None and is_from_command_line(ctx, name):
             hint = "A suite names base LMs, and files in that folder."
             raise ConfigError(f"--{name.replace('_', '-')} is for --suite.", hint=hint)
-    typed = [name for name in _OF_DATA if is_typed(ctx, name)]
+    typed = [name for name in _DATA_OPTIONS if is_from_command_line(ctx, name)]
     if data is None and typed:
         option = typed[0].replace("_", "-").replace("settings", "set")
         raise ConfigError(f"--{option} is for --data.", hint="To change a suite, copy its TOML file.")
@@ -283,13 +283,15 @@ def _dataset_name(source: str) -> str:
 
 
 def _slug(text: str) -> str:
-    return re.sub(r"[^A-Za-z0-9]+", "-", text)[:_LONGEST_NAME].strip("-").lower() or "own"
+    return re.sub(r"[^A-Za-z0-9]+", "-", text)[:_MAX_NAME_LENGTH].strip("-").lower() or "own"
 
 
-def _work(settings: "ExperimentSettings", folder: Path, device: str | None, threads: int | None, hours: float) -> None:
+def _run_experiment(
+    settings: "ExperimentSettings", folder: Path, device: str | None, threads: int | None, hours: float
+) -> None:
     is_grid = len(settings.bases) * len(settings.datasets) > 1
-    resume = f"Continue with: mbc eval --run {shlex.quote(name_in(folder, evaluations_folder()))}"
-    with ending_with(resume):
+    resume = f"Continue with: mbc eval --run {shlex.quote(short_name(folder, evaluations_folder()))}"
+    with interrupt_message(resume):
         with loading("torch"):
             from mbc_engine.experiments.requirements import obstacles
             from mbc_engine.experiments.running import run
@@ -301,7 +303,7 @@ def _work(settings: "ExperimentSettings", folder: Path, device: str | None, thre
             in_the_way = obstacles(needed)
             print_plan(settings, machine, needed, notes)
         view = ExperimentView(folder, resume)
-        with view, stop_on_interrupt(view.stopping) as stop:
+        with view, stop_on_interrupt(view.announce_stopping) as stop:
             for event in run(
                 settings,
                 folder,
@@ -314,7 +316,7 @@ def _work(settings: "ExperimentSettings", folder: Path, device: str | None, thre
             ):
                 view.show(event)
     if not view.is_finished:
-        view.stopped()
+        view.announce_stopped()
         raise typer.Exit(INTERRUPTED)
 
 
@@ -340,4 +342,4 @@ def _show_report(folder: Path, *, as_json: bool) -> None:
     else:
         print_report(report)
     if kept.report_html.is_file():
-        notes.print(f"The report: {plain(kept.report_html)}")
+        notes.print(f"The report: {sanitise(kept.report_html)}")

@@ -13,7 +13,7 @@ import typer
 import mbc_engine
 from mbc_cli.engine import loading, number_of_workers, open_memory, unpack_language_model
 from mbc_cli.options import BankOption, DeviceOption, JsonOption, ModelOption, WorkersOption, option
-from mbc_cli.program import INTERRUPTED, ending_with, is_typed, stop_on_interrupt
+from mbc_cli.program import INTERRUPTED, interrupt_message, is_from_command_line, stop_on_interrupt
 from mbc_cli.render.ingest import READABLE, IngestProgress
 from mbc_cli.render.terminal import is_on
 from mbc_engine.errors import ConfigError, DataError
@@ -87,7 +87,7 @@ def ingest(
       curl -s https://example.org/page.txt | mbc ingest -
     """
     is_stream, how = _STDIN in paths, dict[str, Any](keeps_origins=not no_sources, keeps_text=text, codec=codec)
-    _require_sense(paths, prune=prune, watch=watch, text_column=text_column, no_sources=no_sources)
+    _check_option_conflicts(paths, prune=prune, watch=watch, text_column=text_column, no_sources=no_sources)
     if on_ray := engine == "ray":
         from mbc_engine.ingestion.ray import Actors
 
@@ -102,11 +102,11 @@ def ingest(
             how["workers"] = number_of_workers(workers)
     _require_fitting_bank(bank, prune=prune, no_sources=no_sources, text=text)
     with open_memory([bank], model, "cpu" if on_ray else device) as memory:
-        with ending_with("Nothing was memorised yet."):
+        with interrupt_message("Nothing was memorised yet."):
             if codec == "lm":
                 unpack_language_model()
             memory.model  # noqa: B018  # load it now, so that Ctrl-C ends it
-        with _connected(address) if on_ray else nullcontext():
+        with _ray_connection(address) if on_ray else nullcontext():
             _memorise(memory, paths, how, watch=watch, as_json=json)
 
 
@@ -114,9 +114,9 @@ def _memorise(
     memory: "mbc_engine.Memory", paths: Sequence[Path], how: dict[str, Any], *, watch: bool, as_json: bool
 ) -> None:
     with (
-        ending_with("What was committed before is saved; run the same command again to continue."),
+        interrupt_message("What was committed before is saved; run the same command again to continue."),
         IngestProgress(str(memory.paths[0]), as_json=as_json, watches=watch) as view,
-        stop_on_interrupt(view.stopping) as stop,
+        stop_on_interrupt(view.announce_stopping) as stop,
     ):
         if _STDIN in paths and sys.stdin.isatty():
             view.line("Type the text; Ctrl-D ends it.")
@@ -126,13 +126,13 @@ def _memorise(
     if not watch:
         view.show_result()
     if not view.is_complete:
-        view.stopped()
+        view.announce_stopped()
         raise typer.Exit(INTERRUPTED)
     if not watch:
-        view.require_something()
+        view.require_documents()
 
 
-def _require_sense(
+def _check_option_conflicts(
     paths: Sequence[Path], *, prune: bool, watch: bool, text_column: str | None, no_sources: bool
 ) -> None:
     if _STDIN in paths:
@@ -148,7 +148,7 @@ def _require_sense(
 
 def _require_no_ray(ctx: typer.Context) -> None:
     for param in ctx.command.params:
-        if getattr(param, "rich_help_panel", None) == _ON_RAY and param.name and is_typed(ctx, param.name):
+        if getattr(param, "rich_help_panel", None) == _ON_RAY and param.name and is_from_command_line(ctx, param.name):
             raise ConfigError(f"{param.opts[0]} needs --engine ray.", hint="Add it, or leave this out.")
 
 
@@ -190,7 +190,7 @@ def _require_fitting_bank(path: Path, *, prune: bool, no_sources: bool, text: bo
 
 
 @contextmanager
-def _connected(address: str | None) -> Iterator[None]:
+def _ray_connection(address: str | None) -> Iterator[None]:
     from mbc_engine.ingestion.ray import connected
 
     with ExitStack() as connection:

@@ -11,28 +11,28 @@ import typer
 
 from mbc_cli.engine import loading
 from mbc_cli.models import (
-    ModelHere,
+    LocalModel,
     Settings,
     command_of,
-    find,
+    find_local_model,
     find_preset,
+    is_retriever_reader,
     model_folders,
-    not_found,
+    model_not_found,
     read_model,
     read_run,
-    reads_text,
     run_of,
     settings_of,
     shape_of,
 )
 from mbc_cli.options import JsonOption, RunsOption, complete_models, complete_models_and_presets, option
-from mbc_cli.program import ending_with
+from mbc_cli.program import interrupt_message
 from mbc_cli.render.bank import code_layout, codebooks
 from mbc_cli.render.terminal import is_on, notes, out, print_facts, print_json, print_json_lines, print_table
-from mbc_cli.text import counted, near, plain, size
+from mbc_cli.text import display_path, format_size, pluralise, sanitise
 from mbc_engine.errors import ModelError
 from mbc_engine.names import own_models, preset_names
-from mbc_engine.runs.training_runs import is_at_work
+from mbc_engine.runs.training_runs import is_running
 
 if TYPE_CHECKING:
     from mbc_engine.config import Config, EncoderSettings, ModelSettings, RetrieverReaderConfig, RetrieverReaderSettings
@@ -82,25 +82,27 @@ def show(
       mbc models show llama2-7b
       mbc models show distilgpt2 --json | jq .parameters.trainable
     """
-    model = find(name, runs)
+    model = find_local_model(name, runs)
     config = model.config if model else find_preset(name)
     if model and model.problem:
         raise ModelError(model.problem, hint="Download or copy the model again.")
     if config is None:
-        raise not_found(name, runs)
+        raise model_not_found(name, runs)
     settings = settings_of(config)
-    parameters, problem = (None, None) if reads_text(settings) else _parameters(settings)
+    parameters, problem = (None, None) if is_retriever_reader(settings) else _parameters(settings)
     if json:
-        what = {"kind": "preset", "preset": name, **made_of(settings)}
+        what = {"kind": "preset", "preset": name, **components(settings)}
         if model:
             what = {"kind": "model", **_summary(model)}
         print_json({**what, "settings": config.model_dump(), "parameters": _parameters_json(parameters)})
         return
     print_facts(_facts(name, model, config))
     if problem:
-        notes.print(plain(f"Its parameters cannot be counted. {problem.message} {problem.hint}"))
+        notes.print(sanitise(f"Its parameters cannot be counted. {problem.message} {problem.hint}"))
     if parameters:
-        rows = [(part, f"{own.trainable:,}", f"{own.frozen:,}", size(own.bytes)) for part, own in parameters.items()]
+        rows = [
+            (part, f"{own.trainable:,}", f"{own.frozen:,}", format_size(own.bytes)) for part, own in parameters.items()
+        ]
         out.print()
         print_table(("parameters", *_PARAMETERS), rows, right=_PARAMETERS)
 
@@ -127,23 +129,23 @@ def pull(
     from mbc_engine.sharing import pull as pull_model
 
     _set_up_client()
-    with ending_with("No model was changed; run the same command again to continue."):
+    with interrupt_message("No model was changed; run the same command again to continue."):
         pulled = pull_model(repository, own_models(), name=name, revision=revision, replaces=force)
     name, folder = name or repository, own_models() / (name or repository)
-    made = made_of(settings_of(pulled.config))
+    parts = components(settings_of(pulled.config))
     if json:
         source = {"model": name, "path": str(folder), "repository": repository, "revision": pulled.revision}
-        print_json({**source, "size": pulled.size, **made})
+        print_json({**source, "size": pulled.size, **parts})
         return
     print_facts(
         [
             ("model", name),
-            ("folder", near(folder)),
+            ("folder", display_path(folder)),
             ("from", f"{repository} at {str(pulled.revision)[:12]}"),
-            ("size", size(pulled.size)),
-            ("base LM", made["base"]),
-            ("encoders", ", ".join(dict.fromkeys(made["encoders"].values()))),
-            ("per chunk", f"{made['codes']['bits_per_chunk'] / 8:g} bytes"),
+            ("size", format_size(pulled.size)),
+            ("base LM", parts["base"]),
+            ("encoders", ", ".join(dict.fromkeys(parts["encoders"].values()))),
+            ("per chunk", f"{parts['codes']['bits_per_chunk'] / 8:g} bytes"),
             ("ask", f"mbc ask --model {name}"),
         ]
     )
@@ -176,14 +178,14 @@ def push(
     """
     from mbc_engine.sharing import push as push_model
 
-    found = find(model, runs)
+    found = find_local_model(model, runs)
     if found is None:
-        raise not_found(model, runs)
+        raise model_not_found(model, runs)
     run = run_of(found.folder)
-    if run and is_at_work(run):
+    if run and is_running(run):
         raise ModelError(f"{model} is being trained.", hint="Share it when its training has ended or is paused.")
     _set_up_client()
-    with ending_with("Nothing was shared."):
+    with interrupt_message("Nothing was shared."):
         pushed = push_model(
             found.folder,
             repository,
@@ -197,15 +199,15 @@ def push(
         shared = {"model": found.name, "repository": repository, "revision": pushed.revision}
         print_json({**shared, "size": pushed.size, "card": pushed.card})
         return
-    encoders = made_of(settings_of(pushed.config))["encoders"].values()
+    encoders = components(settings_of(pushed.config))["encoders"].values()
     for name in sorted({pushed.config.model.base, *encoders}):
         if Path(name).exists():
-            notes.print(plain(f"{name} is also a folder here; others will get {name} from the hub."), style="yellow")
+            notes.print(sanitise(f"{name} is also a folder here; others will get {name} from the hub."), style="yellow")
     print_facts(
         [
             ("model", found.name),
             ("shared as", f"{repository} at {str(pushed.revision)[:12]}"),
-            ("size", size(pushed.size)),
+            ("size", format_size(pushed.size)),
             ("card", _CARDS[pushed.card]),
             ("pull", f"mbc models pull {repository}"),
         ]
@@ -245,15 +247,15 @@ def show_presets(*, as_json: bool) -> None:
     for name, config in presets.items():
         model = config.model
         encoders = dict.fromkeys((model.documents.name, model.questions.name))  # often one for both
-        base, *others = map(_short, (model.base, *encoders))
-        rows.append((name, base, ", ".join(others), layout(model), chunk(model)))
+        base, *others = map(_without_owner, (model.base, *encoders))
+        rows.append((name, base, ", ".join(others), code_dimensions(model), chunk_size(model)))
     print_table(("preset", "base LM", "encoders", "codes", "per chunk"), rows, right=("per chunk",))
 
 
-def made_of(settings: Settings) -> dict[str, Any]:
+def components(settings: Settings) -> dict[str, Any]:
     """Base LM, encoders and codes as JSON; null if there is none."""
     shape = shape_of(settings)
-    if reads_text(settings):
+    if is_retriever_reader(settings):
         base, documents, questions = None, settings.encoder, settings.encoder
     else:
         base, documents, questions = settings.base, settings.documents.name, settings.questions.name
@@ -264,7 +266,7 @@ def made_of(settings: Settings) -> dict[str, Any]:
     }
 
 
-def layout(settings: Settings) -> str:
+def code_dimensions(settings: Settings) -> str:
     """Tokens x levels x codes; a single level is left out."""
     if not _has_codes(settings):
         return "none"
@@ -272,56 +274,66 @@ def layout(settings: Settings) -> str:
     return " x ".join(map(str, (shape.tokens, *([shape.levels] if shape.levels > 1 else []), shape.num_codes)))
 
 
-def chunk(settings: Settings) -> str:
+def chunk_size(settings: Settings) -> str:
     """Bytes of a chunk's codes, or the number of its vectors."""
     shape = shape_of(settings)
-    return f"{shape.bits_per_chunk / 8:.4g} B" if _has_codes(settings) else counted(shape.tokens, "vector")
+    return f"{shape.bits_per_chunk / 8:.4g} B" if _has_codes(settings) else pluralise(shape.tokens, "vector")
 
 
 def _has_codes(settings: Settings) -> bool:
-    return reads_text(settings) or settings.quantised
+    return is_retriever_reader(settings) or settings.quantised
 
 
-def _row(model: ModelHere) -> tuple[str, ...]:
+def _row(model: LocalModel) -> tuple[str, ...]:
     settings, best = model.settings, model.best
     if settings is None:
-        made = ("cannot be read" if out.is_terminal else model.problem or "", "", "")
+        parts = ("cannot be read" if out.is_terminal else model.problem or "", "", "")
     else:
-        base = "reads text" if reads_text(settings) else _short(settings.base)
-        made = (base, layout(settings), chunk(settings))
+        base = "reads text" if is_retriever_reader(settings) else _without_owner(settings.base)
+        parts = (base, code_dimensions(settings), chunk_size(settings))
     validation = (f"{best.exact_match:.1f}", f"{best.f1:.1f}") if best else ("", "")
-    return (model.name, *made, size(model.size), *validation, model.place if out.is_terminal else str(model.folder))
+    return (
+        model.name,
+        *parts,
+        format_size(model.size),
+        *validation,
+        model.place if out.is_terminal else str(model.folder),
+    )
 
 
-def _short(name: str) -> str:
+def _without_owner(name: str) -> str:
     """The name, without its owner on a terminal to save space."""
     return name.rstrip("/").rpartition("/")[2] if out.is_terminal else name
 
 
-def _summary(model: ModelHere) -> dict[str, Any]:
+def _summary(model: LocalModel) -> dict[str, Any]:
     return {
         "model": model.name,
         "path": str(model.folder),
         "place": model.place,
-        **(made_of(model.settings) if model.settings else {"base": None, "encoders": None, "codes": None}),
-        "reads_text": reads_text(model.settings),
+        **(components(model.settings) if model.settings else {"base": None, "encoders": None, "codes": None}),
+        "reads_text": is_retriever_reader(model.settings),
         "problem": model.problem,
         "size": model.size,
         "best": model.best,
     }
 
 
-def _facts(name: str, model: ModelHere | None, config: "Config | RetrieverReaderConfig") -> list[tuple[str, str]]:
+def _facts(name: str, model: LocalModel | None, config: "Config | RetrieverReaderConfig") -> list[tuple[str, str]]:
     settings = settings_of(config)
-    facts = _reader_facts(settings) if reads_text(settings) else _settings_facts(settings)
+    facts = _reader_facts(settings) if is_retriever_reader(settings) else _settings_facts(settings)
     if model is None:
-        train = f"mbc train --preset {shlex.quote(plain(name))} --data SPEC"
+        train = f"mbc train --preset {shlex.quote(sanitise(name))} --data SPEC"
         return [("preset", name), *facts, ("training", _training(cast("Config", config))), ("train", train)]
     facts = [("model", model.name), ("folder", str(model.folder)), *facts]
     if best := model.best:
-        line = f"F1 {best.f1:.1f} %, exact match {best.exact_match:.1f} % ({counted(best.questions, 'question')})"
+        line = f"F1 {best.f1:.1f} %, exact match {best.exact_match:.1f} % ({pluralise(best.questions, 'question')})"
         facts.append(("best", line))
-    return [*facts, ("on disk", size(model.size)), ("ask", f"mbc ask --model {shlex.quote(plain(model.handle))}")]
+    return [
+        *facts,
+        ("on disk", format_size(model.size)),
+        ("ask", f"mbc ask --model {shlex.quote(sanitise(model.handle))}"),
+    ]
 
 
 def _reader_facts(settings: "RetrieverReaderSettings") -> list[tuple[str, str]]:
@@ -330,29 +342,29 @@ def _reader_facts(settings: "RetrieverReaderSettings") -> list[tuple[str, str]]:
     return [
         ("finds", f"passages by {shape.tokens} codes of {shape.num_codes} and by shared words"),
         *readers,
-        ("encoder", f"{settings.encoder}, up to {counted(settings.window, 'token')}"),
-        ("per chunk", f"{chunk(settings)} of codes, and its compressed text"),
+        ("encoder", f"{settings.encoder}, up to {pluralise(settings.window, 'token')}"),
+        ("per chunk", f"{chunk_size(settings)} of codes, and its compressed text"),
     ]
 
 
 def _settings_facts(settings: "ModelSettings") -> list[tuple[str, str]]:
     lora, shape = settings.lora, shape_of(settings)
     codes = f": {code_layout(shape)}, {codebooks(shape)}" if settings.quantised else ""
-    depth = f"rank {lora.rank} in the last {counted(lora.layers, 'layer')}" if lora.layers else "none"
+    depth = f"rank {lora.rank} in the last {pluralise(lora.layers, 'layer')}" if lora.layers else "none"
     return [
         ("base LM", f"{settings.base}{_precision(settings.base_weights)}"),
         ("documents", _encoder(settings.documents)),
         ("questions", _encoder(settings.questions)),
-        ("per chunk", f"{chunk(settings)}{codes}"),
+        ("per chunk", f"{chunk_size(settings)}{codes}"),
         ("reads", settings.read),
         ("KV-LoRA", depth),
-        ("prefix", f"{counted(settings.prefix.columns, 'column')} a layer"),
+        ("prefix", f"{pluralise(settings.prefix.columns, 'column')} a layer"),
     ]
 
 
 def _encoder(own: "EncoderSettings") -> str:
     state = ", frozen" if own.frozen else ""
-    return f"{own.name}{_precision(own.weights)}{state}, up to {counted(own.window, 'token')}"
+    return f"{own.name}{_precision(own.weights)}{state}, up to {pluralise(own.window, 'token')}"
 
 
 def _precision(weights: str) -> str:
@@ -363,7 +375,7 @@ def _training(config: "Config") -> str:
     own = config.training
     passes = f" in {own.accumulate} passes" if own.accumulate > 1 else ""
     return (
-        f"{counted(own.epochs, 'epoch')}, {counted(own.batch_size, 'question')} a step{passes}, "
+        f"{pluralise(own.epochs, 'epoch')}, {pluralise(own.batch_size, 'question')} a step{passes}, "
         f"learning rate {own.learning_rate:g}, {own.precision}"
     )
 

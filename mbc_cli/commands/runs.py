@@ -11,7 +11,7 @@ import typer
 from mbc_cli.models import command_of, config_of, existing_run, name_of, read_run
 from mbc_cli.options import JsonOption, RunsOption, complete_runs
 from mbc_cli.render.terminal import notes, out, print_facts, print_json, print_json_lines, print_table
-from mbc_cli.text import counted, plain, seconds
+from mbc_cli.text import format_duration, pluralise, sanitise
 from mbc_engine.errors import ConfigError
 from mbc_engine.events import Validated
 from mbc_engine.runs import training_runs
@@ -57,8 +57,8 @@ def resume(name: RunArgument, *, runs: RunsOption, json: JsonOption = False) -> 
 
 def _request(name: str, runs: Path, wanted: training_runs.Request | None, *, as_json: bool) -> None:
     folder = existing_run(name, runs)
-    quoted = shlex.quote(plain(name_of(folder)))
-    if not training_runs.is_at_work(folder):
+    quoted = shlex.quote(sanitise(name_of(folder)))
+    if not training_runs.is_running(folder):
         state = read_run(folder, has_curves=False).state
         if state == "finished":
             raise ConfigError(f"The run {name} has finished.", hint=f"`mbc runs show {quoted}` shows how it went.")
@@ -150,7 +150,7 @@ def _step_facts(history: training_runs.RunHistory) -> list[tuple[str, str]]:
     if latest.perplexity <= 1:  # no code is used yet; 0 if the model has no codes
         use = "none yet" if latest.perplexity else "none"
     codes = f"since step {history.quantised.step:,}, {use}" if history.quantised else use
-    pace = f"{history.throughput or 0:.0f} questions/s" + (f", {seconds(left)} left" if left else "")
+    pace = f"{history.throughput or 0:.0f} questions/s" + (f", {format_duration(left)} left" if left else "")
     return [("epoch", f"{latest.epoch + 1:,}"), ("loss", f"{latest.loss:.4g}{route}"), ("codes", codes), ("pace", pace)]
 
 
@@ -206,7 +206,7 @@ def _steps(history: training_runs.RunHistory) -> str:
 def _validation(validation: Validated) -> str:
     return (
         f"F1 {validation.f1:.1f} %, exact match {validation.exact_match:.1f} % at step {validation.step:,} "
-        f"({counted(validation.questions, 'question')})"
+        f"({pluralise(validation.questions, 'question')})"
     )
 
 

@@ -22,9 +22,9 @@ from mbc_cli.options import (
     WeightsOption,
     option,
 )
-from mbc_cli.render.answer import language_note, passage_json, place, shared_words, show_passage
+from mbc_cli.render.answer import language_note, passage_json, shared_words, show_passage, source_location
 from mbc_cli.render.terminal import notes, out, print_json
-from mbc_cli.text import near, plain
+from mbc_cli.text import display_path, sanitise
 from mbc_engine.errors import ConfigError
 from mbc_engine.question import Source
 
@@ -87,22 +87,22 @@ def search(
             }
         )
     else:
-        _show(query, found, with_bank=len(bank) > 1)
+        _print_passages(query, found, with_bank=len(bank) > 1)
 
 
 def _print_files(found: Sequence[Source], *, ends_with_nul: bool) -> None:
     """Print paths: verbatim if NUL-separated and not on a terminal, otherwise sanitised."""
     for path in dict.fromkeys(source.path for source in found if os.path.isabs(source.path)):  # noqa: PTH117
-        shown = path if ends_with_nul and not sys.stdout.isatty() else near(path)
+        shown = path if ends_with_nul and not sys.stdout.isatty() else display_path(path)
         print(shown, end="\0" if ends_with_nul else "\n")
 
 
-def _show(query: str, found: Sequence[Source], *, with_bank: bool) -> None:
+def _print_passages(query: str, found: Sequence[Source], *, with_bank: bool) -> None:
     for number, source in enumerate(found, 1):
         if out.is_terminal:
             show_passage(number, query, source, with_bank=with_bank)
         else:
-            print(f"{place(source)}:{plain(source.sentence or '')}")
+            print(f"{source_location(source)}:{sanitise(source.sentence or '')}")
     sys.stdout.flush()
     if note := language_note(query):
         notes.print(note, style="yellow")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from mbc_cli.engine import open_memory
 from mbc_cli.options import BanksOption, ChatModelOption, DeviceOption, ModelOption, WeightsOption, option
-from mbc_cli.program import ending_with
-from mbc_cli.render.terminal import errors, is_on, notes, working
-from mbc_cli.text import plain
+from mbc_cli.program import interrupt_message
+from mbc_cli.render.terminal import errors, is_on, notes, status_spinner
+from mbc_cli.text import sanitise
 from mbc_engine.machine import require_extra
 
 if TYPE_CHECKING:
@@ -57,18 +57,18 @@ def serve(
     from mbc_cli.http.app import application
     from mbc_cli.http.documents import DocumentFolder
     from mbc_cli.http.queue import MemoryService
-    from mbc_cli.http.server import Server, base_url, guarded, listen, read_token
+    from mbc_cli.http.server import Server, base_url, listen, read_token, with_access_control
 
     token = read_token(token_file, host)
     kept = DocumentFolder(documents or bank[0].with_name(f"{bank[0].stem}.documents"))
     with listen(host, port) as listener, kept.opened() as folder:
-        with ending_with("Nothing was served yet."):
+        with interrupt_message("Nothing was served yet."):
             memory = open_memory(bank, model, device, weights=weight, base=base)
             name = Path(model).resolve().name
             service = MemoryService(memory, name, folder, batch=batch, capacity=queue)
             _prepare(service, bank, weight)
         app = application(service, has_token=token is not None)
-        guard = guarded(app, token, max_body, crashed=_report)
+        guard = with_access_control(app, token, max_body, on_crash=_report)
         Server(guard, base_url(listener)).run([listener])
     if not app.state.is_finished:
         errors.print("Stopped while the model was still busy. Everything that was acknowledged is saved.")
@@ -84,12 +84,12 @@ def _prepare(service: "MemoryService", banks: list[Path], weights: list[float] |
     if banks[first:]:
         Banks.open(banks[first:], None if weights is None else weights[first:]).close()
     service.memory.model  # noqa: B018  # loaded now
-    with working("Updating the bank from the documents folder"):
-        service.catch_up()
+    with status_spinner("Updating the bank from the documents folder"):
+        service.sync_bank()
     service.memory.open()
 
 
 def _report(error: BaseException) -> None:
-    errors.print(plain(f"Unexpected error: {type(error).__name__}: {error}"), style="red")
+    errors.print(sanitise(f"Unexpected error: {type(error).__name__}: {error}"), style="red")
     if is_on("debug"):
-        errors.print(plain("".join(traceback.format_exception(error))))
+        errors.print(sanitise("".join(traceback.format_exception(error))))

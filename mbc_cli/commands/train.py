@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mbc_cli.commands.models import show_presets
-from mbc_cli.config import placed, states_cache
+from mbc_cli.config import resolve_name, states_cache
 from mbc_cli.engine import loading, prepare_torch, read_data, require_device
 from mbc_cli.models import RunCommand, config_of, name_of, new_run
 from mbc_cli.options import (
@@ -26,10 +26,10 @@ from mbc_cli.options import (
     complete_runs,
     option,
 )
-from mbc_cli.program import INTERRUPTED, ending_with, is_typed, stop_on_interrupt
+from mbc_cli.program import INTERRUPTED, interrupt_message, is_from_command_line, stop_on_interrupt
 from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.terminal import notes, out
-from mbc_cli.text import counted, plain, seconds
+from mbc_cli.text import format_duration, pluralise, sanitise
 from mbc_engine import events
 from mbc_engine.datasets.by_name import absolute, own_validation
 from mbc_engine.datasets.questions import hold_out
@@ -92,15 +92,15 @@ def train(
         return
     if resume:
         kept = ("preset", "data", "validation", "base", "settings", "start")
-        if any(run and is_typed(ctx, name) for name in kept):
+        if any(run and is_from_command_line(ctx, name) for name in kept):
             raise ConfigError(
                 "A resumed run keeps its preset, settings and data.", hint=f"Only: mbc train --resume --run {run}"
             )
         if not run:
             raise ConfigError("Resume which run?", hint="Give --run a run's name or folder.")
-        folder = placed(run, runs)
+        folder = resolve_name(run, runs)
         before = RunCommand.load(folder)
-        device = (device if is_typed(ctx, "device") else None) or before.device
+        device = (device if is_from_command_line(ctx, "device") else None) or before.device
         command, config = replace(before, device=device, track=track or before.track), config_of(folder)
     else:
         if preset is None or not data:
@@ -115,7 +115,7 @@ def train(
         from mbc_engine.config import load_preset
 
         config = load_preset(preset, _changes(settings or [], base))
-        folder, data = placed(run, runs) if run else new_run(preset, runs), list(map(absolute, data))
+        folder, data = resolve_name(run, runs) if run else new_run(preset, runs), list(map(absolute, data))
         validation = absolute(validation) if validation else own_validation(data)
         start = str(Path(start).absolute()) if start and Path(start).exists() else start
         command = RunCommand(data, validation, start, device, track or [])
@@ -158,20 +158,20 @@ def _train(
         return
     replace(command, device=device).save(run)
     view = TrainProgress(run, name_of(run), as_json=as_json)
-    with ending_with(view.way_to_continue), view, stop_on_interrupt(view.stopping) as stop:
+    with interrupt_message(view.resume_hint), view, stop_on_interrupt(view.announce_stopping) as stop:
         for event in train_here(stop=stop):
             view.show(event)
     if view.end is None:
-        view.announce(f"Stopped. {view.way_to_continue}")
+        view.announce(f"Stopped. {view.resume_hint}")
         raise typer.Exit(INTERRUPTED)
     if not as_json:
         _show_end(view.end)
 
 
 def _show_end(end: events.TrainFinished) -> None:
-    notes.print(f"Trained {end.step:,} steps in {seconds(end.seconds)}. The model:")
-    out.print(plain(end.model))
-    model = shlex.quote(plain(end.model))
+    notes.print(f"Trained {end.step:,} steps in {format_duration(end.seconds)}. The model:")
+    out.print(sanitise(end.model))
+    model = shlex.quote(sanitise(end.model))
     notes.print(f"Use it with: mbc ingest FOLDER --model {model} --bank my.mbc")
     notes.print(f'             mbc ask "..." --model {model} --bank my.mbc')
 
@@ -198,14 +198,14 @@ class TrainProgress(ProgressView):
             case events.Progressed():
                 self.bar("Reading texts", event.total, completed=event.done)
                 if not self.is_live and event.done == event.total:
-                    self.line(f"Read {counted(event.done, 'text')} once for all epochs.")
+                    self.line(f"Read {pluralise(event.done, 'text')} once for all epochs.")
             case events.TrainStarted():
                 self._total = event.total_steps
                 self.remove_bar("Reading texts")
                 self.bar("Training", event.total_steps, completed=event.step)
                 self.line(
-                    f"{plain(self._run)}: {counted(event.examples, 'question')} about "
-                    f"{counted(event.documents, 'document')}, {event.trainable_parameters / 1e6:.3g} M trainable "
+                    f"{sanitise(self._run)}: {pluralise(event.examples, 'question')} about "
+                    f"{pluralise(event.documents, 'document')}, {event.trainable_parameters / 1e6:.3g} M trainable "
                     f"parameters, {f'continuing after step {event.step:,} of ' if event.step else ''}"
                     f"{event.total_steps:,} steps"
                 )
@@ -219,7 +219,7 @@ class TrainProgress(ProgressView):
                 self._draw_validation(event)
             case events.TrainStateChanged(state="paused"):
                 self.bar("Training", self._total, completed=event.step, note="paused")
-                name = shlex.quote(plain(self._name))
+                name = shlex.quote(sanitise(self._name))
                 self.line(f"step {event.step:,}: paused. Continue with: mbc runs resume {name}")
             case events.TrainStateChanged(state="training"):
                 self.line(f"step {event.step:,}: continuing")
@@ -228,15 +228,15 @@ class TrainProgress(ProgressView):
         source = "" if event.first_source is None else f" · source first {event.first_source:.1f} %"
         self.line(
             f"step {event.step:,}, epoch {event.epoch + 1}: exact match {event.exact_match:.1f} % · F1 {event.f1:.1f} %"
-            f"{source} ({counted(event.questions, 'question')}, {counted(event.documents, 'document')})"
+            f"{source} ({pluralise(event.questions, 'question')}, {pluralise(event.documents, 'document')})"
             + (" · best so far" if event.is_best else ""),
             "bold" if event.is_best else "",
         )
 
-    def stopping(self) -> None:
+    def announce_stopping(self) -> None:
         again = "" if is_launched() else "; Ctrl-C again ends at once and loses the steps since the last snapshot"
         self.announce(f"Stopping after this step{again}.")
 
     @property
-    def way_to_continue(self) -> str:
-        return f"Continue with: mbc train --resume --run {shlex.quote(plain(self._name))}"
+    def resume_hint(self) -> str:
+        return f"Continue with: mbc train --resume --run {shlex.quote(sanitise(self._name))}"

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mbc_cli.config import placed
+from mbc_cli.config import resolve_name
 from mbc_cli.options import BankOption, DeviceOption, ModelOption, RunsOption, complete_runs, option
 from mbc_cli.program import is_default
 from mbc_cli.render.terminal import notes
 from mbc_engine.errors import ConfigError
 
 if TYPE_CHECKING:
-    from mbc_cli.tui.state import Places
+    from mbc_cli.tui.state import DashboardOptions
 
 _RUN = "Open with this training run: its name in --runs, or its folder."
 _VIEW = "Open with this view: overview, codes, train, ingest, ask or documents."
@@ -52,7 +52,7 @@ def tui(
     """
     from mbc_cli.tui.app import VIEWS
     from mbc_cli.tui.jobs import read_settings
-    from mbc_cli.tui.state import Places
+    from mbc_cli.tui.state import DashboardOptions
 
     names, settings = [own.NAME for own in VIEWS], read_settings()
     if view is not None and view not in names:
@@ -60,7 +60,9 @@ def tui(
     last, last_view = str(settings.get("bank")), settings.get("view")
     if is_default(ctx, "bank") and Path(last).is_file():
         bank = Path(last)
-    places = Places(bank.absolute(), model, runs.absolute(), None if run is None else placed(run, runs), device)
+    options = DashboardOptions(
+        bank.absolute(), model, runs.absolute(), None if run is None else resolve_name(run, runs), device
+    )
     view = view or (last_view if last_view in names else names[0])
     if web:
         from mbc_cli.render.terminal import out
@@ -70,19 +72,19 @@ def tui(
             out.print(url)
             notes.print("Open this address in a browser on this machine. Ctrl-C stops the server.")
 
-        DashboardServer(["tui", *places.options(), "--view", view], port, show).serve()
+        DashboardServer(["tui", *options.to_arguments(), "--view", view], port, show).serve()
         return
     has_terminal = all(stream is not None and stream.isatty() for stream in (sys.__stdin__, sys.__stderr__))
     if "TEXTUAL_DRIVER" not in os.environ and not has_terminal:
         raise ConfigError(
             "The dashboard needs a terminal.", hint="Start it in one, or serve it to a browser with --web."
         )
-    _show(places, view, settings)
+    _show(options, view, settings)
 
 
-def _show(places: "Places", view: str, settings: dict[str, Any]) -> None:
+def _show(options: "DashboardOptions", view: str, settings: dict[str, Any]) -> None:
     from mbc_cli.tui.app import Dashboard
-    from mbc_cli.tui.jobs import keep_settings
+    from mbc_cli.tui.jobs import save_settings
 
     # The events of a long log are not garbage; scanning them took a tenth of the time to open one.
     gc.freeze()
@@ -90,13 +92,13 @@ def _show(places: "Places", view: str, settings: dict[str, Any]) -> None:
     stdin = None if sys.__stdin__ is None else sys.__stdin__.fileno()
     was_quiet, notes.quiet = notes.quiet, True  # the dashboard owns the terminal
     while True:
-        dashboard = Dashboard(places, view, stdin, settings)
+        dashboard = Dashboard(options, view, stdin, settings)
         other = dashboard.run()
         settings = dashboard.settings
-        keep_settings(settings)
+        save_settings(settings)
         if other is None:
             break
-        places, view = replace(places, bank=other), dashboard.state.view
+        options, view = replace(options, bank=other), dashboard.state.view
     notes.quiet = was_quiet
     if dashboard.error is not None:
         raise dashboard.error

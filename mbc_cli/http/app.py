@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from mbc_cli.http import documents
 from mbc_cli.http.chat import ChatRequest, Completion, SearchRequest, completion, stream_events
-from mbc_cli.http.documents import INGESTED, LONGEST_NAME, DocumentReply, ListReply, NewDocuments
+from mbc_cli.http.documents import INGESTED, MAX_NAME_LENGTH, DocumentReply, ListReply, NewDocuments
 from mbc_cli.http.queue import BATCH_CHARACTERS, MemoryService, until_disconnected
 from mbc_cli.http.server import EXCEPTION_HANDLERS, ApiError, ErrorReply
 from mbc_engine import __version__
@@ -33,7 +33,7 @@ def _service(request: Request) -> MemoryService:
 
 
 Service = Annotated[MemoryService, Depends(_service)]
-DocumentId = Annotated[str, fastapi.Path(max_length=LONGEST_NAME)]
+DocumentId = Annotated[str, fastapi.Path(max_length=MAX_NAME_LENGTH)]
 
 router = APIRouter(responses={"default": {"model": ErrorReply, "description": "An error"}})
 
@@ -48,7 +48,7 @@ async def complete(asked: ChatRequest, request: Request, service: Service) -> Re
     """Answer the last question of a conversation from the memory. A follow-up is completed from the messages before it
     ("and when?"), and `mbc.asked` says how."""
     _require_model(asked.model, service)
-    question, completed, options = asked.question, asked.completed, asked.options
+    question, completed, options = asked.question, asked.completed_question, asked.options
     if not asked.stream:
         answer = service.queue.submit(options, (question, completed, None))
         fields = await until_disconnected(request, answer, answer)
@@ -122,7 +122,7 @@ async def add(given: NewDocuments, request: Request, service: Service) -> Respon
 def show_documents(
     service: Service,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
-    after: Annotated[str, Query(max_length=LONGEST_NAME, description="The last id of the previous page.")] = "",
+    after: Annotated[str, Query(max_length=MAX_NAME_LENGTH, description="The last id of the previous page.")] = "",
 ) -> ListReply[DocumentReply]:
     """List the documents of the memory, those of clients first."""
     return documents.list_documents(service.bank, service.folder, limit, after)
@@ -160,7 +160,7 @@ def _model(service: MemoryService) -> dict[str, str | int]:
 
 def _require_model(name: str, service: MemoryService) -> None:
     if name != service.name:
-        message = f"There is no model {name[:LONGEST_NAME]!r} here; {service.name} is served."
+        message = f"There is no model {name[:MAX_NAME_LENGTH]!r} here; {service.name} is served."
         raise ApiError(404, message, "model_not_found", "model")
 
 
@@ -173,7 +173,7 @@ def application(service: MemoryService, *, has_token: bool) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        service.queue.await_idleness()
+        service.queue.restart_idle_timer()
         yield
         app.state.is_finished = await service.queue.close(service.memory.close, _LAST_SECONDS)
 
@@ -188,6 +188,6 @@ def application(service: MemoryService, *, has_token: bool) -> FastAPI:
     )
     app.state.service, app.state.is_finished = service, False
     app.add_api_route("/health", health, tags=["Inspect"])
-    # The token itself is checked before a request is read, see `guarded`.
+    # The token itself is checked before a request is read, see `with_access_control`.
     app.include_router(router, dependencies=[Depends(HTTPBearer(auto_error=False))] if has_token else [])
     return app

@@ -19,10 +19,10 @@ from mbc_engine.text.decoding import storable
 if TYPE_CHECKING:
     import asyncio
 
-_MOST_MESSAGES: Final = 1000
-_MOST_TURNS: Final = 40  # how many messages back a question may refer
-_MOST_TOKENS: Final = 512
-_MOST_READ: Final = 1000
+_MAX_MESSAGES: Final = 1000
+_MAX_TURNS: Final = 40  # how many messages back a question may refer
+_MAX_TOKENS: Final = 512
+_MAX_READ_DOCUMENTS: Final = 1000
 
 
 class Message(BaseModel):
@@ -54,8 +54,8 @@ def _query(text: str) -> str:
 
 
 def _read(mode: str | None) -> str | None:
-    if mode is not None and (parse_read_mode(mode).number or 0) > _MOST_READ:
-        raise ValueError(f"a read takes at most {_MOST_READ:,} documents")
+    if mode is not None and (parse_read_mode(mode).number or 0) > _MAX_READ_DOCUMENTS:
+        raise ValueError(f"a read takes at most {_MAX_READ_DOCUMENTS:,} documents")
     return mode
 
 
@@ -91,7 +91,7 @@ class SearchRequest(SearchOptions):
     """What to look for, and in which documents."""
 
     query: Annotated[str, AfterValidator(_query)] = Field(
-        max_length=fields.LONGEST_QUESTION, description="A question or a few words."
+        max_length=fields.MAX_QUESTION_LENGTH, description="A question or a few words."
     )
     top: fields.Top = 5
 
@@ -102,10 +102,10 @@ class ChatRequest(BaseModel):
     model_config = ConfigDict(strict=True)
 
     model: str
-    messages: list[Message] = Field(min_length=1, max_length=_MOST_MESSAGES)
+    messages: list[Message] = Field(min_length=1, max_length=_MAX_MESSAGES)
     stream: bool | None = None
     stream_options: dict[str, Any] | None = Field(None, description="With `include_usage`, a last chunk has the usage.")
-    max_tokens: int | None = Field(None, ge=1, description=f"Longest generated answer, {_MOST_TOKENS} at most.")
+    max_tokens: int | None = Field(None, ge=1, description=f"Longest generated answer, {_MAX_TOKENS} at most.")
     max_completion_tokens: int | None = Field(None, ge=1, description="The same; takes precedence over max_tokens.")
     n: int | None = None
     tools: list[Any] | None = None
@@ -127,16 +127,16 @@ class ChatRequest(BaseModel):
         question = last.text if last is not None else ""
         if not question:
             raise ApiError(400, "There is no user message with a question.", "no_question", "messages")
-        if len(question) > fields.LONGEST_QUESTION:
-            message = f"The question has {len(question):,} characters, more than {fields.LONGEST_QUESTION:,}."
+        if len(question) > fields.MAX_QUESTION_LENGTH:
+            message = f"The question has {len(question):,} characters, more than {fields.MAX_QUESTION_LENGTH:,}."
             raise ApiError(400, message, "question_too_long", "messages")
         return question
 
     @property
-    def completed(self) -> str:
+    def completed_question(self) -> str:
         """The question, completed from the messages it refers to."""
         question, answer = "", None
-        for message in self.messages[-_MOST_TURNS:]:
+        for message in self.messages[-_MAX_TURNS:]:
             if message.role == "user":
                 question, answer = rewritten(message.text, question, answer), None
             elif message.role == "assistant" and message.text != NOT_IN_MEMORY:
@@ -145,8 +145,8 @@ class ChatRequest(BaseModel):
 
     @property
     def options(self) -> AskOptions:
-        most = self.max_completion_tokens or self.max_tokens
-        return self.mbc.options(max_new_tokens=most and min(most, _MOST_TOKENS))
+        max_tokens = self.max_completion_tokens or self.max_tokens
+        return self.mbc.options(max_new_tokens=max_tokens and min(max_tokens, _MAX_TOKENS))
 
 
 class Completion(BaseModel):

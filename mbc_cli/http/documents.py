@@ -21,13 +21,13 @@ from mbc_engine.text.decoding import LINE_CHARACTERS, storable
 from mbc_engine.text.document import day_of
 from mbc_engine.text.formats import is_row_name
 
-LONGEST_NAME: Final = 200
+MAX_NAME_LENGTH: Final = 200
 ID_LENGTH: Final = 32
 # Prefix of the id of a document that no client sent; its digest follows.
 INGESTED: Final = "bank-"
 _ID: Final = re.compile(rf"[0-9a-f]{{{ID_LENGTH}}}")
 _SUFFIX: Final = ".jsonl"
-_LONGEST_TEXT: Final = LINE_CHARACTERS // 16  # JSON may escape one character as twelve
+_MAX_TEXT_LENGTH: Final = LINE_CHARACTERS // 16  # JSON may escape one character as twelve
 _Item = TypeVar("_Item")
 
 
@@ -35,7 +35,7 @@ def _text(text: str) -> str:
     text = storable(text).strip()
     if not text:
         raise ValueError("the text is empty")
-    if len(text) > _LONGEST_TEXT:
+    if len(text) > _MAX_TEXT_LENGTH:
         raise ValueError("the text is too long for one document; send it in parts")
     return text
 
@@ -73,7 +73,7 @@ class NewDocument(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid")
 
     text: Annotated[str, AfterValidator(_text)] = Field(description="What to memorise.")
-    name: Annotated[str, Field(min_length=1, max_length=LONGEST_NAME), AfterValidator(_name)] | None = Field(
+    name: Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH), AfterValidator(_name)] | None = Field(
         None, description="Its name. Without one, its text identifies it, so that sending it again adds nothing."
     )
     date: Annotated[str, Field(max_length=100), AfterValidator(_date)] | None = Field(

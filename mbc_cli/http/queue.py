@@ -69,10 +69,10 @@ class BatchQueue:
                 raise ApiError(429, "Too many requests are waiting for the model; try again.", "queue_full")
             self._waiting.append(added)
         self._thread.submit(self._work)
-        self.await_idleness()
+        self.restart_idle_timer()
         return asyncio.wrap_future(added.future)
 
-    def await_idleness(self) -> None:
+    def restart_idle_timer(self) -> None:
         """Restart the idle timer."""
         if self._idle_timer is not None:
             self._idle_timer.cancel()
@@ -158,7 +158,7 @@ class MemoryService:
     def bank(self) -> Path:
         return self.memory.paths[0]
 
-    def catch_up(self) -> None:
+    def sync_bank(self) -> None:
         """Create the bank if needed, and sync it with the folder."""
         from mbc_engine.lm.coding import open_bank
 
@@ -178,7 +178,7 @@ class MemoryService:
         questions = [question for question, _, _ in works]
         on_token = works[0][2] if len(works) == 1 and self.memory.can_stream(options) else None
         found = self.memory.ask([completed for _, completed, _ in works], options, on_token=on_token)
-        answers = [answer.to(question) for answer, question in zip(found, questions, strict=True)]
+        answers = [answer.with_question(question) for answer, question in zip(found, questions, strict=True)]
         contents = [NOT_IN_MEMORY if answer.text is None else answer.text or "(no answer)" for answer in answers]
         count = self.memory.model.chunker.token_counts
         fields = []

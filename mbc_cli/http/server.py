@@ -24,7 +24,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mbc_cli.render.terminal import detail, notes, out
+from mbc_cli.render.terminal import notes, out, print_verbose
 from mbc_engine.errors import BankBusy, BankError, ConfigError, DataError, MBCError, NothingToRead
 
 TOKEN_VARIABLE: Final = "MBC_TOKEN"  # noqa: S105
@@ -154,36 +154,36 @@ def _require_access(scope: Scope, token: str | None) -> None:
         raise ApiError(403, message, "not_local")
 
 
-async def _read_body(receive: Receive, most: int, seconds: float) -> bytes:
+async def _read_body(receive: Receive, max_size: int, seconds: float) -> bytes:
     """A request's whole body; raises ApiError if it is too long or too slow."""
     body, size, is_over = bytearray(), 0, False
     try:
         async with asyncio.timeout(seconds):
-            while not is_over and size <= most + _DISCARDED:
+            while not is_over and size <= max_size + _DISCARDED:
                 event = await receive()
                 if event["type"] == "http.disconnect":
                     raise ApiError(499, CLIENT_LEFT)
                 part = event.get("body", b"")
                 size, is_over = size + len(part), not event.get("more_body", False)
-                if size <= most:
+                if size <= max_size:
                     body += part
     except TimeoutError as error:
         message = f"The body did not arrive within {seconds:g} seconds."
         raise ApiError(408, message, "timeout") from error
-    if size > most:
-        raise ApiError(413, f"The body is longer than {most:,} bytes (--max-body).", "body_too_long")
+    if size > max_size:
+        raise ApiError(413, f"The body is longer than {max_size:,} bytes (--max-body).", "body_too_long")
     return bytes(body)
 
 
-def guarded(
+def with_access_control(
     app: ASGIApp,
     token: str | None,
     max_body: int,
     *,
-    crashed: Callable[[BaseException], object],
+    on_crash: Callable[[BaseException], object],
     body_seconds: float = BODY_SECONDS,
 ) -> ASGIApp:
-    """An app behind access control (except /health), body limits and an access log; `crashed` gets unexpected errors.
+    """An app behind access control (except /health), body limits and an access log; `on_crash` gets unexpected errors.
 
     Without a token, only programs on this machine have access.
     """
@@ -213,12 +213,12 @@ def guarded(
         except ApiError as error:
             await error.response(scope, receive, send_noted)
         except Exception as error:  # a request's outermost handler
-            crashed(error)
+            on_crash(error)
             if not status:
                 raise
         finally:
             client, milliseconds = (scope.get("client") or ("?",))[0], 1000 * (time.perf_counter() - began)
-            detail(f"{client} {scope['method']} {scope['path']} {status or '-'} {milliseconds:.0f} ms")
+            print_verbose(f"{client} {scope['method']} {scope['path']} {status or '-'} {milliseconds:.0f} ms")
 
     return serve
 

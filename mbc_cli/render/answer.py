@@ -15,7 +15,7 @@ from rich.style import Style
 from rich.text import Text
 
 from mbc_cli.render.terminal import notes, out, print_indented
-from mbc_cli.text import counted, near, plain, seconds
+from mbc_cli.text import display_path, format_duration, pluralise, sanitise
 from mbc_engine.errors import DataError
 from mbc_engine.question import Answer, Confidence, Source, matches
 from mbc_engine.text.language import seems_english
@@ -43,7 +43,7 @@ def _is_of_reader(answer: Answer) -> bool:
     return answer.gain is None
 
 
-def is_read(answer: Answer) -> bool:
+def is_reader_answer(answer: Answer) -> bool:
     return answer.text is not None and _is_of_reader(answer)
 
 
@@ -51,10 +51,12 @@ def confidence_line(answer: Answer) -> Text | None:
     if answer.text is None or answer.confidence is None:
         return None
     words = confidence_words(answer.confidence)
-    if is_read(answer) and answer.sources:
-        words = Text.assemble(words, ", ", place_read(answer.sources[0]))
+    if is_reader_answer(answer) and answer.sources:
+        words = Text.assemble(words, ", ", provenance(answer.sources[0]))
     if answer.written_by is not None:
-        return Text.assemble(f"“{plain(answer.extracted)}”: ", words, f"; written by {near(answer.written_by)}")
+        return Text.assemble(
+            f"“{sanitise(answer.extracted)}”: ", words, f"; written by {display_path(answer.written_by)}"
+        )
     return words
 
 
@@ -65,12 +67,12 @@ def confidence_words(confidence: Confidence) -> Text:
     return Text(f"{likely} confident ({confidence.label})", _COLOURS[confidence.label])
 
 
-def place_read(source: Source) -> Text:
+def provenance(source: Source) -> Text:
     if source.text_from != "bank":
-        date = f" ({plain(source.date)})" if source.date else ""
-        return Text.assemble("found in ", linked(source), date)
+        date = f" ({sanitise(source.date)})" if source.date else ""
+        return Text.assemble("found in ", source_link(source), date)
     state = f"; {FILE_STATES[source.state]}" if source.state in FILE_STATES else ""
-    return Text.assemble("found in the bank's copy of ", linked(source), state)
+    return Text.assemble("found in the bank's copy of ", source_link(source), state)
 
 
 def language_note(question: str) -> str | None:
@@ -83,52 +85,53 @@ def answer_note(answer: Answer) -> str | None:
 
 
 def asked_line(asked: str) -> Text:
-    return Text(f"Asked: {plain(asked)}", "dim italic")
+    return Text(f"Asked: {sanitise(asked)}", "dim italic")
 
 
 def source_line(label: str, source: Source, *, with_bank: bool = False) -> Text:
-    bank = f"  in {near(source.bank)}" if with_bank else ""
-    date = f"  {plain(source.date)}" if source.date else ""
-    ties = f"  tied with {counted(source.ties, 'other')}" if source.ties else ""
-    return Text.assemble(label, linked(source), (bank, "dim"), f"  {share_of(source)}", (date, "dim"), ties)
+    bank = f"  in {display_path(source.bank)}" if with_bank else ""
+    date = f"  {sanitise(source.date)}" if source.date else ""
+    ties = f"  tied with {pluralise(source.ties, 'other')}" if source.ties else ""
+    return Text.assemble(label, source_link(source), (bank, "dim"), f"  {share_of(source)}", (date, "dim"), ties)
 
 
 def share_of(source: Source) -> str:
     return f"{source.share:.0%}" if source.share >= 0.005 else "<1%"
 
 
-def state_of(source: Source) -> str | None:
+def file_state_note(source: Source) -> str | None:
     if source.state not in FILE_STATES:
         return None
     copy = "; this is the bank's copy" if source.text_from == "bank" else ""
     return f"{FILE_STATES[source.state]}{copy}"
 
 
-def named(source: Source) -> str:
+def source_name(source: Source) -> str:
     """A source as `mbc bank` accepts it."""
     from mbc_engine.bank import origin_name
 
-    return near(origin_name(source.path, source.part))
+    return display_path(origin_name(source.path, source.part))
 
 
-def linked(source: Source) -> Text:
+def source_link(source: Source) -> Text:
     """A source's file and line, or its part, as a link to the file; a link's address has no control characters."""
     path = Path(source.path)
     is_there = source.state in ("unchanged", "changed") and path.is_absolute()
     return Text(
-        named(source) if source.part else place(source), Style(color="cyan", link=path.as_uri() if is_there else None)
+        source_name(source) if source.part else source_location(source),
+        Style(color="cyan", link=path.as_uri() if is_there else None),
     )
 
 
-def place(source: Source) -> str:
+def source_location(source: Source) -> str:
     """A source as grep names it: its file and line, if known."""
-    return named(source) if source.line is None else f"{near(source.path)}:{source.line}"
+    return source_name(source) if source.line is None else f"{display_path(source.path)}:{source.line}"
 
 
-def times(answer: Answer, loading: float | None = None) -> str:
+def timing_summary(answer: Answer, loading: float | None = None) -> str:
     """How long an answer took, and `loading` the model if given."""
-    model = "" if loading is None else f"model {seconds(loading)} · "
-    return model + " · ".join(f"{step} {seconds(spent)}" for step, spent in answer.seconds.items())
+    model = "" if loading is None else f"model {format_duration(loading)} · "
+    return model + " · ".join(f"{step} {format_duration(spent)}" for step, spent in answer.seconds.items())
 
 
 def percent(probability: float) -> str:
@@ -138,7 +141,7 @@ def percent(probability: float) -> str:
 
 _INDENT: Final = 3
 # Maximum characters of a search result's sentence, and of those before its first highlighted word.
-_LONGEST, _BEFORE = 400, 100
+_MAX_SNIPPET, _SNIPPET_LEAD = 400, 100
 
 
 def show_answer(answer: Answer, *, with_bank: bool = False, is_streamed: bool = False) -> None:
@@ -147,11 +150,13 @@ def show_answer(answer: Answer, *, with_bank: bool = False, is_streamed: bool = 
     if (line := confidence_line(answer)) is not None:
         out.print(line)
     sources = list(answer.sources)
-    if is_read(answer) and sources and (sentence := sources.pop(0).sentence):
+    if is_reader_answer(answer) and sources and (sentence := sources.pop(0).sentence):
         print_indented(sentence, by=_INDENT)
     if sources:
         out.print()
-        out.print("Closest passages:" if answer.text is None else "Other sources:" if is_read(answer) else "Sources:")
+        out.print(
+            "Closest passages:" if answer.text is None else "Other sources:" if is_reader_answer(answer) else "Sources:"
+        )
     for number, source in enumerate(sources, 1):
         show_source(number, source, [source.sentence] if source.sentence else [], with_bank=with_bank)
     if note := answer_note(answer):
@@ -163,7 +168,7 @@ def _first_line(answer: Answer) -> Text:
         return Text(NOT_IN_MEMORY, "yellow")
     if not answer.text:  # a base LM may generate nothing; a pipe gets an empty line
         return Text("(no answer)", "dim") if out.is_terminal else Text()
-    return Text(plain(answer.text), "bold")
+    return Text(sanitise(answer.text), "bold")
 
 
 def show_source(number: int, source: Source, lines: Sequence[str | Text], *, with_bank: bool = False) -> None:
@@ -172,31 +177,31 @@ def show_source(number: int, source: Source, lines: Sequence[str | Text], *, wit
     out.print(source_line(label, source, with_bank=with_bank))
     for line in lines:
         print_indented(line, by=len(label))
-    if state := state_of(source):
+    if state := file_state_note(source):
         print_indented(state, by=len(label), style="yellow")
 
 
 def show_passage(number: int, query: str, source: Source, *, with_bank: bool = False) -> None:
     """Print a search result: its best sentence, cut around the first word of the query if long."""
-    lines = [marked(query, source.sentence)] if source.sentence else []
+    lines = [highlight_matches(query, source.sentence)] if source.sentence else []
     show_source(number, source, lines, with_bank=with_bank)
 
 
-def marked(query: str, text: str) -> Text:
+def highlight_matches(query: str, text: str) -> Text:
     """Untrusted text with the words of a query highlighted, cut around the first of them if long."""
     spans, length = matches(query, text), len(text)
-    first = max(0, min(spans[0][0] - _BEFORE, length - _LONGEST)) if spans and length > _LONGEST else 0
-    last = min(length, first + _LONGEST)
+    first = max(0, min(spans[0][0] - _SNIPPET_LEAD, length - _MAX_SNIPPET)) if spans and length > _MAX_SNIPPET else 0
+    last = min(length, first + _MAX_SNIPPET)
     shown, end = Text("… " if first else ""), first
     for start, stop in spans:
         if start >= first and stop <= last:
-            shown.append(plain(text[end:start])).append(plain(text[start:stop]), "bold red")
+            shown.append(sanitise(text[end:start])).append(sanitise(text[start:stop]), "bold red")
             end = stop
-    return shown.append(plain(text[end:last])).append(" …" if last < length else "")
+    return shown.append(sanitise(text[end:last])).append(" …" if last < length else "")
 
 
 def show_times(answer: Answer, loading: float | None = None) -> None:
-    notes.print(times(answer, loading), style="dim")
+    notes.print(timing_summary(answer, loading), style="dim")
 
 
 def answer_json(answer: Answer, banks: Sequence[Path], loading: float) -> dict[str, Any]:

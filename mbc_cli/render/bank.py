@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from mbc_cli.render.terminal import out, print_facts, print_json, print_json_lines, print_rows
-from mbc_cli.text import counted, near, per_chunk, plain, size
+from mbc_cli.text import display_path, format_bytes_per_chunk, format_size, pluralise, sanitise
 from mbc_engine.question import Files
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def show_info(bank: "MemoryBank") -> None:
             ("bank", bank.name),
             ("made", header.created),
             ("model", f"{header.signature.name} ({header.signature.fingerprint})"),
-            ("holds", holdings(totals)),
+            ("holds", content_summary(totals)),
             *([] if header.keeps_origins else [("sources", "not kept")]),
             *([] if header.keeps_text else [("text", "not kept")]),
             ("a chunk", f"{shape.bits_per_chunk} bits: {code_layout(shape)}"),
@@ -31,7 +31,11 @@ def show_info(bank: "MemoryBank") -> None:
             *size_facts(sizes, totals.chunks)[:-2],
             *document_facts(sizes, totals.documents, bank.mean_size()),
             *([("text codecs", _codecs(texts, totals.chunks))] if texts.bytes else []),
-            *([("as float32", f"the vectors would take {size(floats)}, {times} times the codes")] if floats else []),
+            *(
+                [("as float32", f"the vectors would take {format_size(floats)}, {times} times the codes")]
+                if floats
+                else []
+            ),
         ]
     )
 
@@ -40,7 +44,9 @@ def _codecs(texts: "TextState", chunks: int) -> str:
     zstd = f"{chunks - texts.lm_texts:,} with zstd"
     if not texts.lm_texts:
         return zstd
-    under = f"{texts.lm_texts:,} with language model {texts.lm} ({per_chunk(texts.lm_bytes, texts.lm_texts)})"
+    under = (
+        f"{texts.lm_texts:,} with language model {texts.lm} ({format_bytes_per_chunk(texts.lm_bytes, texts.lm_texts)})"
+    )
     return f"{under}, {zstd}"
 
 
@@ -76,30 +82,37 @@ def codebooks(shape: "CodeShape") -> str:
     return "one codebook for each token" if shape.per_position else "one codebook for all"
 
 
-def holdings(totals: "BankTotals") -> str:
+def content_summary(totals: "BankTotals") -> str:
     """How much a bank holds; origins only if documents were read from several places."""
     is_plain = totals.origins in (0, totals.documents)
-    origins = "" if is_plain else f" from {counted(totals.origins, 'origin')}"
-    return f"{counted(totals.documents, 'document')}{origins}, {counted(totals.chunks, 'chunk')}"
+    origins = "" if is_plain else f" from {pluralise(totals.origins, 'origin')}"
+    return f"{pluralise(totals.documents, 'document')}{origins}, {pluralise(totals.chunks, 'chunk')}"
 
 
 def size_facts(sizes: "BankSizes", chunks: int) -> list[tuple[str, str]]:
     def each(count: int) -> str:
-        return f", {per_chunk(count, chunks)}" if chunks else ""
+        return f", {format_bytes_per_chunk(count, chunks)}" if chunks else ""
 
     return [
-        ("codes", f"{size(sizes.codes)}{each(sizes.codes)}"),
-        *((name, f"{size(own)}{each(own)}") for name, own in (("words", sizes.words), ("text", sizes.texts)) if own),
-        ("index", size(sizes.file - sizes.codes - sizes.words - sizes.texts)),
-        ("file on disk", f"{size(sizes.file)}{each(sizes.file)}"),
-        ("codebook", f"{size(sizes.codebook)}, in the model"),
+        ("codes", f"{format_size(sizes.codes)}{each(sizes.codes)}"),
+        *(
+            (name, f"{format_size(own)}{each(own)}")
+            for name, own in (("words", sizes.words), ("text", sizes.texts))
+            if own
+        ),
+        ("index", format_size(sizes.file - sizes.codes - sizes.words - sizes.texts)),
+        ("file on disk", f"{format_size(sizes.file)}{each(sizes.file)}"),
+        ("codebook", f"{format_size(sizes.codebook)}, in the model"),
     ]
 
 
 def document_facts(sizes: "BankSizes", documents: int, read: float | None) -> list[tuple[str, str]]:
     """Bytes per document against the mean source size `read`, a bank's fixed bytes, and the break-even point."""
-    fixed = ("fixed part", f"{size(EMPTY_BANK_BYTES)}; the codebook, {size(sizes.codebook)}, is in the model")
-    file = size(sizes.file)
+    fixed = (
+        "fixed part",
+        f"{format_size(EMPTY_BANK_BYTES)}; the codebook, {format_size(sizes.codebook)}, is in the model",
+    )
+    file = format_size(sizes.file)
     if not documents:
         return [fixed, ("on disk", file)]
     parts = {"codes": sizes.codes, "words": sizes.words, "text": sizes.texts}
@@ -109,17 +122,17 @@ def document_facts(sizes: "BankSizes", documents: int, read: float | None) -> li
     facts = [("a document", f"{each:,.0f} bytes: {split}"), fixed]
     if read is None:
         return [*facts, ("on disk", file)]
-    file += f", originals {size(round(read * documents))}"
+    file += f", originals {format_size(round(read * documents))}"
     if each < read:
-        file += f"; smaller from {counted(math.ceil(EMPTY_BANK_BYTES / (read - each)), 'document')} on"
+        file += f"; smaller from {pluralise(math.ceil(EMPTY_BANK_BYTES / (read - each)), 'document')} on"
     return [facts[0], ("", f"read from {read:,.0f} bytes on average"), fixed, ("on disk", file)]
 
 
-def show_holdings(bank: "MemoryBank", extra: dict[str, Any] | None = None) -> None:
+def print_bank_summary(bank: "MemoryBank", extra: dict[str, Any] | None = None) -> None:
     """Print a bank after a change: as JSON with `extra` fields, or as text if `extra` is None."""
     totals, sizes = bank.totals(), bank.sizes()
     if extra is None:
-        print_facts([("bank", bank.name), ("holds", holdings(totals)), *size_facts(sizes, totals.chunks)])
+        print_facts([("bank", bank.name), ("holds", content_summary(totals)), *size_facts(sizes, totals.chunks)])
         return
     result = {"path": bank.name, **asdict(totals), "sizes": sizes}
     print_json({**extra, "bank": result} if extra else result)
@@ -143,13 +156,16 @@ def show_documents(documents: "Iterable[StoredDocument]", shape: "CodeShape", *,
         print_facts(
             [
                 *(
-                    ("" if at else "read from", plain(", ".join(filter(None, (near(own.name), own.date, state)))))
+                    (
+                        "" if at else "read from",
+                        sanitise(", ".join(filter(None, (display_path(own.name), own.date, state)))),
+                    )
                     for at, own in enumerate(document.origins)
                     for state in files.look(own, document.digest)[:1]
                 ),
                 ("digest", document.digest),
                 *sizes,
-                ("chunks", f"{document.chunks:,}, {counted(_code_bytes(document, shape), 'byte')} of codes"),
+                ("chunks", f"{document.chunks:,}, {pluralise(_code_bytes(document, shape), 'byte')} of codes"),
             ]
         )
         for line in code_lines(document) if with_codes else ():
@@ -185,7 +201,7 @@ def _rows(document: "StoredDocument") -> Iterator[tuple[object, ...]]:
     if not document.origins:
         yield document.chunks, "", "", document.digest
     for origin in document.origins:
-        yield document.chunks, document.size, origin.date or "", near(origin.name)
+        yield document.chunks, document.size, origin.date or "", display_path(origin.name)
 
 
 def _object(document: "StoredDocument") -> dict[str, Any]:

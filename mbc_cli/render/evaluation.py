@@ -10,7 +10,7 @@ from rich.text import Text
 
 from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.terminal import out, print_table
-from mbc_cli.text import counted, plain, seconds, size
+from mbc_cli.text import format_duration, format_size, pluralise, sanitise
 from mbc_engine import events
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class ExperimentView(ProgressView):
         match event:
             case events.StageStarted():
                 self._show_kept()
-                note = f"{plain(event.cell)}: {plain(event.stage)}"
+                note = f"{sanitise(event.cell)}: {sanitise(event.stage)}"
                 self.bar(_ALL, event.total, completed=event.number - 1, note=note)
             case events.StageFinished() | events.StageSkipped():
                 self._end_stage(event)
@@ -62,25 +62,25 @@ class ExperimentView(ProgressView):
     def _end_stage(self, event: events.StageFinished | events.StageSkipped) -> None:
         for name in ("Training", "Tuning", *_BARS.values()):
             self.remove_bar(name)
-        place = f"{plain(event.cell)}: {plain(event.stage)}"
+        place = f"{sanitise(event.cell)}: {sanitise(event.stage)}"
         if isinstance(event, events.StageSkipped):
             if event.follows is None:
-                self.line(f"{place}: skipped: {plain(event.reason)}", "yellow")
+                self.line(f"{place}: skipped: {sanitise(event.reason)}", "yellow")
         elif event.was_kept:
             self._kept += 1
         else:
-            self.line(f"{place}: {seconds(event.seconds)}")
+            self.line(f"{place}: {format_duration(event.seconds)}")
 
-    def stopping(self) -> None:
+    def announce_stopping(self) -> None:
         self.announce("Stopping; press Ctrl-C again to end at once. Finished stages are kept.")
 
-    def stopped(self) -> None:
+    def announce_stopped(self) -> None:
         self.announce(f"Stopped. {self._resume}")
 
     def _show_kept(self) -> None:
         if self._kept:
             were = "was" if self._kept == 1 else "were"
-            self.line(f"{plain(self._folder)}: {counted(self._kept, 'stage')} {were} already done.")
+            self.line(f"{sanitise(self._folder)}: {pluralise(self._kept, 'stage')} {were} already done.")
             self._kept = 0
 
 
@@ -110,12 +110,12 @@ def print_report(report: "Report") -> None:
 
     for verdict in report.verdicts:
         style = _STYLES[verdict.outcome]
-        figures = f": {plain(verdict.figures)}." if verdict.figures else "."
-        _print((f"{OUTCOMES[verdict.outcome]} ", style), (plain(verdict.claim), f"bold {style}"), figures)
+        figures = f": {sanitise(verdict.figures)}." if verdict.figures else "."
+        _print((f"{OUTCOMES[verdict.outcome]} ", style), (sanitise(verdict.claim), f"bold {style}"), figures)
     if not report.verdicts:
         _print((NOTHING_TO_BEAT, "bold yellow"))
     for caution in report.cautions:
-        _print(("Note. ", "bold yellow"), plain(caution))
+        _print(("Note. ", "bold yellow"), sanitise(caution))
     for cell in report.cells:
         _head(cell.title, f"{len(cell.rows)} methods")
         _print_tables(tables_of(cell))
@@ -124,7 +124,7 @@ def print_report(report: "Report") -> None:
     if report.missing:
         _head("What is missing", "")
         for missing in report.missing:
-            _print(f"{plain(missing['cell'])}, {plain(missing['stage'])}: {plain(missing['reason'])}")
+            _print(f"{sanitise(missing['cell'])}, {sanitise(missing['stage'])}: {sanitise(missing['reason'])}")
 
 
 def _print_tables(tables: "Sequence[Table]") -> None:
@@ -153,7 +153,7 @@ def _has_room(columns: int) -> bool:
 
 def _head(title: str, note: str) -> None:
     print()
-    _print((plain(title), "bold"), (f"  {note}", "dim") if note else "")
+    _print((sanitise(title), "bold"), (f"  {note}", "dim") if note else "")
 
 
 def _print(*parts: str | tuple[str, str]) -> None:
@@ -170,13 +170,15 @@ def print_plan(
     from mbc_engine.experiments.requirements import ASSUMED
 
     stages = sum(len(cell.stages) for cell in needed)
-    console.print(plain(f"{settings.title}: {counted(len(needed), 'cell')}, {counted(stages, 'stage')}"), style="bold")
+    console.print(
+        sanitise(f"{settings.title}: {pluralise(len(needed), 'cell')}, {pluralise(stages, 'stage')}"), style="bold"
+    )
     print_table(_COLUMNS, list(map(_row, needed)), right=("memory", "hours"), console=console)
     for line in _reasons(needed):
-        console.print(Text(plain(line), "yellow"))
+        console.print(Text(sanitise(line), "yellow"))
     if not all(thing.can_be_had for cell in needed for thing in cell.data):
         console.print("--data-folder is where files are; docs/data.md says how to get them.")
-    here = f"{plain(machine.description)} with {size(machine.memory)}"
+    here = f"{sanitise(machine.description)} with {format_size(machine.memory)}"
     console.print(Text(f"Memory is the minimum for the largest stage, without activations; here: {here}.", "dim"))
     known = [cell.hours for cell in needed if cell.hours is not None]
     if known:
@@ -211,12 +213,12 @@ def _hours(hours: float | None) -> str:
 
 def _row(cell: "CellRequirements") -> tuple[str, ...]:
     return (
-        plain(cell.cell),
+        sanitise(cell.cell),
         _state(cell.data),
         _state(cell.models) if cell.models else "?",
-        "?" if cell.memory is None else size(cell.memory),
+        "?" if cell.memory is None else format_size(cell.memory),
         _hours(cell.hours),
-        f"{cell.possible} of {counted(len(cell.stages), 'stage')}",
+        f"{cell.possible} of {pluralise(len(cell.stages), 'stage')}",
     )
 
 

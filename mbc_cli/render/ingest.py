@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.text import Text
 
-from mbc_cli.render.bank import holdings, size_facts
+from mbc_cli.render.bank import content_summary, size_facts
 from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.terminal import is_on, out, print_facts, print_json, print_json_lines
-from mbc_cli.text import counted, near, plain, seconds, size
+from mbc_cli.text import display_path, format_duration, format_size, pluralise, sanitise
 from mbc_engine.errors import DataError
 from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished, IngestStarted, TextsRecoded
 from mbc_engine.text.formats import SUFFIXES
@@ -54,8 +54,8 @@ class IngestProgress(ProgressView):
             case IngestStarted():
                 self._size, self._skipped, self._reasons, self._recoded = event.size, [], Counter(), None
                 if self._end is None and not self.is_live:  # no bar shows it
-                    sizes = f", {size(event.size)}" if event.size else ""  # unknown for a stream
-                    self.line(f"{self._doing} {counted(event.files, 'file')}{sizes}.")
+                    sizes = f", {format_size(event.size)}" if event.size else ""  # unknown for a stream
+                    self.line(f"{self._doing} {pluralise(event.files, 'file')}{sizes}.")
                 self.bar(self._doing, self._size or None)
             case FileSkipped():
                 self._reasons[event.reason] += 1
@@ -89,7 +89,7 @@ class IngestProgress(ProgressView):
         # Only once a text is done is the language model known to be available. A watch reports each round anyway.
         if event.done and not self._recoded and self._end is None:
             self.line(
-                f"You can ask questions now. Recoding {counted(event.chunks, 'text')} with the language model to save "
+                f"You can ask questions now. Recoding {pluralise(event.chunks, 'text')} with the language model to save "
                 "space; Ctrl-C is safe, and `mbc bank compact --codec lm` continues."
             )
         self.recoding_bar(event)
@@ -97,11 +97,11 @@ class IngestProgress(ProgressView):
             self.remove_bar("Recoding texts")  # the watch continues
         self._recoded = event if event.done else None
 
-    def stopping(self) -> None:
+    def announce_stopping(self) -> None:
         saving = "" if self._watches else " Saving the documents encoded so far; Ctrl-C again stops at once."
         self.announce(f"Stopping.{saving}")
 
-    def stopped(self) -> None:
+    def announce_stopped(self) -> None:
         self.announce(f"Stopped. {self._saved}; run the same command again to continue.")
 
     @property
@@ -114,7 +114,7 @@ class IngestProgress(ProgressView):
         else:
             self._show_summary(self._finished)
 
-    def require_something(self) -> None:
+    def require_documents(self) -> None:
         """Raises DataError if not a single document could be read."""
         end = self._finished
         if not (end.documents or end.unchanged or end.removed):
@@ -128,8 +128,8 @@ class IngestProgress(ProgressView):
                 out.print(Text(f"  skipped: {rest:,} more; --verbose lists every file", "yellow"))
                 return
             alike = 0 if is_on("verbose") else self._reasons[skipped.reason] - 1
-            others = f", and so {'is' if alike == 1 else 'are'} {counted(alike, 'other')}" if alike else ""
-            out.print(Text(f"  skipped: {near(skipped.source)} {plain(skipped.reason)}{others}", "yellow"))
+            others = f", and so {'is' if alike == 1 else 'are'} {pluralise(alike, 'other')}" if alike else ""
+            out.print(Text(f"  skipped: {display_path(skipped.source)} {sanitise(skipped.reason)}{others}", "yellow"))
 
     def _show_round(self, end: IngestFinished, *, is_first: bool) -> None:
         has_changed = bool(end.documents or end.removed)
@@ -150,21 +150,23 @@ class IngestProgress(ProgressView):
             f" ({_rate(end.chunks, 'chunk', end.seconds)}, {share} of the time in the encoder)" if end.chunks else ""
         )
         out.print(
-            f"{self._done} {counted(end.documents, 'document')}, {counted(end.chunks, 'chunk')} in "
-            f"{seconds(end.seconds)}{speed}."
+            f"{self._done} {pluralise(end.documents, 'document')}, {pluralise(end.chunks, 'chunk')} in "
+            f"{format_duration(end.seconds)}{speed}."
         )
         if end.not_english:
-            counts = f"{counted(end.not_english, 'document')} {'does' if end.not_english == 1 else 'do'}"
+            counts = f"{pluralise(end.not_english, 'document')} {'does' if end.not_english == 1 else 'do'}"
             out.print(Text(f"{counts} not seem to be in English: {_listed(end.not_english_sources)}", "yellow"))
         self.show_skipped()
         facts = [("unchanged", end.unchanged), ("removed", end.removed), ("skipped", end.skipped)]
         table = [(label, f"{count:,}") for label, count in facts if count]
         if (recoded := self._recoded) and recoded.done:
-            saved = f"{size(recoded.before_bytes)} to {size(recoded.after_bytes)}"
-            table.append(("recoded", f"{counted(recoded.done, 'text')} in {seconds(recoded.seconds)}, {saved}"))
+            saved = f"{format_size(recoded.before_bytes)} to {format_size(recoded.after_bytes)}"
+            table.append(
+                ("recoded", f"{pluralise(recoded.done, 'text')} in {format_duration(recoded.seconds)}, {saved}")
+            )
         if end.bank_documents:
             totals, sizes = _holdings(end)
-            table += [("bank", self._bank), ("holds", holdings(totals)), *size_facts(sizes, totals.chunks)]
+            table += [("bank", self._bank), ("holds", content_summary(totals)), *size_facts(sizes, totals.chunks)]
         print_facts(table)
 
     def _summary_json(self, end: IngestFinished) -> dict[str, Any]:
@@ -188,18 +190,18 @@ class IngestProgress(ProgressView):
 
 def _changes(end: IngestFinished) -> str:
     """What one round of a watch did: `memorised clara.txt (1 document, 1 chunk), removed ada.txt`."""
-    documents, done = counted(end.documents, "document"), []
+    documents, done = pluralise(end.documents, "document"), []
     if end.documents and end.memorised_sources:
-        done.append(f"memorised {_listed(end.memorised_sources)} ({documents}, {counted(end.chunks, 'chunk')})")
+        done.append(f"memorised {_listed(end.memorised_sources)} ({documents}, {pluralise(end.chunks, 'chunk')})")
     elif end.documents:
-        done.append(f"memorised {documents} ({counted(end.chunks, 'chunk')})")
+        done.append(f"memorised {documents} ({pluralise(end.chunks, 'chunk')})")
     if end.removed:
-        done.append(f"removed {_listed(end.removed_sources) or counted(end.removed, 'document')}")
+        done.append(f"removed {_listed(end.removed_sources) or pluralise(end.removed, 'document')}")
     return ", ".join([*done, f"{end.skipped:,} skipped"] if end.skipped else done)
 
 
 def _listed(sources: Sequence[str]) -> str:
-    return ", ".join(map(near, sources[:_NAMES])) + (", …" if len(sources) > _NAMES else "")
+    return ", ".join(map(display_path, sources[:_NAMES])) + (", …" if len(sources) > _NAMES else "")
 
 
 def _rate(count: int, noun: str, duration: float) -> str:

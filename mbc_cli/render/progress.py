@@ -8,7 +8,7 @@ from rich.table import Column
 from rich.text import Text
 
 from mbc_cli.render.terminal import errors, notes, out
-from mbc_cli.text import seconds, size
+from mbc_cli.text import format_duration, format_size
 from mbc_engine.events import TextsRecoded
 
 _SECONDS_A_LINE: Final = 30.0
@@ -54,7 +54,10 @@ class ProgressView:
         self, name: str, total: int | None, *, completed: int = 0, note: str = "", in_bytes: bool | None = None
     ) -> None:
         """Set the bar `name`, created on first use, to `completed` of `total`, None if unknown."""
-        now, amount = time.monotonic(), size if (self._in_bytes if in_bytes is None else in_bytes) else "{:,}".format
+        now, amount = (
+            time.monotonic(),
+            format_size if (self._in_bytes if in_bytes is None else in_bytes) else "{:,}".format,
+        )
         shown = amount(completed) if total is None else f"{amount(completed)}/{amount(total)}"
         if name not in self._bars:
             self._bars[name] = self._progress.add_task(name, note="", amount="")
@@ -72,11 +75,11 @@ class ProgressView:
         if total is not None:
             line += f" of {amount(total)}"
             if done > 0:
-                line += f", {seconds(spent * (total - completed) / done)} left"
+                line += f", {format_duration(spent * (total - completed) / done)} left"
         self.line(f"{line}{note and f' · {note}'}")
 
     def recoding_bar(self, event: TextsRecoded) -> None:
-        sizes = f"{size(event.before_bytes)} → {size(event.after_bytes)}"
+        sizes = f"{format_size(event.before_bytes)} → {format_size(event.after_bytes)}"
         note = f"{event.done / max(event.seconds, 1e-3):.1f} texts/s · {sizes}" if event.done else ""
         self.bar("Recoding texts", event.chunks, completed=event.done, note=note, in_bytes=False)
 

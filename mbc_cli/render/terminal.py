@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from mbc_cli.text import plain
+from mbc_cli.text import sanitise
 
 
 # No string is ever parsed as markup: most contain untrusted text.
@@ -34,7 +34,7 @@ def is_on(switch: Literal["quiet", "verbose", "debug"]) -> bool:
 
 
 @contextmanager
-def talking(switches: Iterable[str]) -> Iterator[None]:
+def verbosity(switches: Iterable[str]) -> Iterator[None]:
     before, was_quiet = {*_switches}, notes.quiet
     _switches.clear()
     _switches.update(switches)
@@ -47,14 +47,14 @@ def talking(switches: Iterable[str]) -> Iterator[None]:
         notes.quiet = was_quiet
 
 
-def detail(text: str) -> None:
+def print_verbose(text: str) -> None:
     """Print a line to stderr with --verbose."""
     if is_on("verbose"):
-        notes.print(Text(plain(text), "dim"))
+        notes.print(Text(sanitise(text), "dim"))
 
 
-def working(what: str) -> AbstractContextManager[object]:
-    return notes.status(f"{plain(what)}…") if notes.is_terminal and not notes.quiet else nullcontext()
+def status_spinner(what: str) -> AbstractContextManager[object]:
+    return notes.status(f"{sanitise(what)}…") if notes.is_terminal and not notes.quiet else nullcontext()
 
 
 def print_json(value: Any) -> None:
@@ -80,7 +80,7 @@ def print_table(
     console: Console | None = None,
 ) -> None:
     """Print a table on a terminal; tab-separated without headings in a pipe."""
-    console, cells = console or out, [[plain(cell) for cell in row] for row in rows]
+    console, cells = console or out, [[sanitise(cell) for cell in row] for row in rows]
     if console.quiet:
         return
     if not console.is_terminal:
@@ -100,7 +100,7 @@ def print_rows(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[objec
     if out.is_terminal:
         out.print("  ".join(format(name, layout) for name, layout in columns).rstrip(), style="bold")
     for row in rows:
-        cells = list(map(plain, row))
+        cells = list(map(sanitise, row))
         if out.is_terminal:
             print("  ".join(format(cell, layout) for cell, (_, layout) in zip(cells, columns, strict=True)).rstrip())
         else:
@@ -109,7 +109,7 @@ def print_rows(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[objec
 
 def print_indented(text: str | Text, *, by: int, style: str = "") -> None:
     """Print untrusted text, wrapped within its indentation on a terminal; a `Text` is already sanitised."""
-    shown = text if isinstance(text, Text) else Text(plain(text), style)
+    shown = text if isinstance(text, Text) else Text(sanitise(text), style)
     if out.is_terminal:
         out.print(Padding(shown, (0, 0, 0, by)))
     else:
@@ -123,9 +123,9 @@ def print_facts(facts: Sequence[tuple[str, str]]) -> None:
         table.add_column(style="dim", no_wrap=True)
         table.add_column(overflow="fold")
         for label, value in facts:
-            table.add_row(label, Text(plain(value)))
+            table.add_row(label, Text(sanitise(value)))
         out.print(table)
         return
     width = max((len(label) for label, _ in facts), default=0)
     for label, value in facts:
-        out.print(f"{label:<{width}}  {plain(value)}")
+        out.print(f"{label:<{width}}  {sanitise(value)}")

@@ -18,7 +18,7 @@ from textual.widgets import Footer, TabbedContent, Tabs
 
 from mbc_cli.config import activity_log, demo_folder
 from mbc_cli.render.answer import open_file
-from mbc_cli.text import plain
+from mbc_cli.text import sanitise
 from mbc_cli.tui.jobs import (
     ChildProcess,
     Poll,
@@ -30,7 +30,7 @@ from mbc_cli.tui.jobs import (
     start_polling,
     start_thread,
 )
-from mbc_cli.tui.state import AttachedRun, DashboardState, Places, RunSummary
+from mbc_cli.tui.state import AttachedRun, DashboardOptions, DashboardState, RunSummary
 from mbc_cli.tui.views import View
 from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.views.codes import CodesView
@@ -41,13 +41,13 @@ from mbc_cli.tui.views.train import TrainView
 from mbc_cli.tui.widgets.inputs import Form
 from mbc_engine.bank import CodeShape, StoredDocument
 from mbc_engine.errors import MBCError
-from mbc_engine.runs.event_log import Followed
+from mbc_engine.runs.event_log import LogUpdate
 from mbc_engine.runs.ingests import is_recorded
 
 # In the order of their tabs and of the keys 1, 2, 3, ...
 VIEWS: Final[tuple[type[View], ...]] = (OverviewView, CodesView, TrainView, IngestTab, AskView, DocumentsView)
 # Views and the actions that the command palette offers there.
-_VERBS: Final = (
+_VIEW_COMMANDS: Final = (
     ("ingest", "Ingest path", "Choose a file or folder to ingest by its path", "go_to"),
     ("train", "New training", "Start a training run", "start"),
     ("documents", "Remove documents", "Remove the marked documents, or the one at the cursor", "remove"),
@@ -81,16 +81,16 @@ class Dashboard(App[Path]):
 
     def __init__(
         self,
-        places: Places,
+        options: DashboardOptions,
         view: str = OverviewView.NAME,
         stdin: int | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
         self._settings = settings or {}
-        self.places, self._first, self._stdin = places, view, stdin
+        self.options, self._first, self._stdin = options, view, stdin
         self.state = DashboardState()
-        if self._settings.get("bank") == str(places.bank):
+        if self._settings.get("bank") == str(options.bank):
             self.state.transcript.extend(_turns(self._settings.get("transcript")))
         self._polls: dict[str, Callable[[], None]] = {}  # functions that stop them
         self._is_stale = False
@@ -100,21 +100,21 @@ class Dashboard(App[Path]):
     def compose(self) -> ComposeResult:
         with TabbedContent(initial=self._first):
             for key, view in enumerate(VIEWS, 1):
-                yield view(key, self.places)
+                yield view(key, self.options)
         yield Footer(compact=True)
 
     def on_mount(self) -> None:
         # Not through the event loop's signal handlers, which wait until the loop is idle.
         self._event_loop = asyncio.get_running_loop()
         self._previous = signal.signal(signal.SIGTERM, lambda number, _: self._end(128 + number))
-        log = activity_log(self.places.bank)
-        self._poll("bank", poll_bank(self.places.bank, self._updating(self.state.update_bank)))
+        log = activity_log(self.options.bank)
+        self._poll("bank", poll_bank(self.options.bank, self._updating(self.state.update_bank)))
         self._poll("ingest", poll_log(log, lambda: is_recorded(log), self._updating(self._update_ingest)))
         if self._stdin is not None:
             start_thread(partial(await_hangup, self._stdin, self._hang_up), self.call_later)
-        if self.places.run is not None:
-            self.attach(self.places.run)
-        self._poll("runs", poll_runs(self.places.runs, self._updating(self._update_runs)))
+        if self.options.run is not None:
+            self.attach(self.options.run)
+        self._poll("runs", poll_runs(self.options.runs, self._updating(self._update_runs)))
         if (theme := self._settings.get("theme")) in self.available_themes:
             self.theme = theme
         self.set_interval(_DRAW_INTERVAL, self._draw_if_stale)
@@ -137,17 +137,17 @@ class Dashboard(App[Path]):
             self._keys = keys
             self.screen.refresh_bindings()
 
-    def changed(self) -> None:
+    def request_redraw(self) -> None:
         """Mark the state as changed: the visible view is redrawn soon."""
         self._is_stale = True
 
     def attach(self, run: Path | None) -> None:
         self.state.run = self._follow("run", run)
-        self.changed()
+        self.request_redraw()
 
     def compare(self, run: Path | None) -> None:
         self.state.other = self._follow("other", run)
-        self.changed()
+        self.request_redraw()
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         yield from super().get_system_commands(screen)
@@ -155,7 +155,7 @@ class Dashboard(App[Path]):
             yield SystemCommand(view.TITLE, view.ABOUT, lambda name=view.NAME: self.action_view(name))
         yield SystemCommand("Open bank", "Switch to another bank", self.action_open_bank)
         yield SystemCommand("Demo", "Ingest ten made-up stories and ask about them", self.action_demo)
-        for name, title, about, action in _VERBS:
+        for name, title, about, action in _VIEW_COMMANDS:
             if name in {view.NAME for view in VIEWS}:
                 yield SystemCommand(title, about, partial(self._act, name, action))
 
@@ -174,8 +174,8 @@ class Dashboard(App[Path]):
             self.exit(path)
             return ""
 
-        beside = sorted(map(str, self.places.bank.parent.glob("*.mbc")))
-        fields = {"path": ("Bank", str(self.places.bank))}
+        beside = sorted(map(str, self.options.bank.parent.glob("*.mbc")))
+        fields = {"path": ("Bank", str(self.options.bank))}
         self.push_screen(Form("Open bank", fields, switch, button="Open", suggestions={"path": beside}))
 
     def action_demo(self) -> None:
@@ -183,7 +183,7 @@ class Dashboard(App[Path]):
 
         def end(error: str) -> None:
             if error:
-                self.notify(plain(error), severity="error", markup=False)
+                self.notify(sanitise(error), severity="error", markup=False)
             else:
                 self.exit(bank)
 
@@ -191,18 +191,18 @@ class Dashboard(App[Path]):
             self.exit(bank)
             return
         self.notify("Preparing the demo: memorising ten stories.", timeout=20)
-        arguments = ["demo", f"--model={self.places.model}", f"--keep={demo_folder()}"]
+        arguments = ["demo", f"--model={self.options.model}", f"--keep={demo_folder()}"]
         ChildProcess(arguments, partial(self.call_later, end))
 
     def open_file(self, path: Path, line: int | None = None) -> None:
         """Show a file in the user's editor or pager, which takes over the terminal."""
         try:
             with self.suspend():
-                error = _opened(path, line)
+                error = _try_open_file(path, line)
         except SuspendNotSupported:
             error = "Files can only be opened in a terminal."
         if error:
-            self.notify(plain(error), severity="error", markup=False)
+            self.notify(sanitise(error), severity="error", markup=False)
 
     def show_document(self, name: str) -> None:
         self.action_view(DocumentsView.NAME)
@@ -214,12 +214,12 @@ class Dashboard(App[Path]):
 
     def copy(self, text: str) -> None:
         self.copy_to_clipboard(text)
-        self.notify(f"Copied {plain(text)}", markup=False)
+        self.notify(f"Copied {sanitise(text)}", markup=False)
 
     @property
     def settings(self) -> dict[str, Any]:
         """What the next start restores."""
-        bank, turns = str(self.places.bank), list(self.state.transcript)
+        bank, turns = str(self.options.bank), list(self.state.transcript)
         return {"theme": self.theme, "view": self.state.view, "bank": bank, "transcript": turns}
 
     def action_help_quit(self) -> None:
@@ -271,7 +271,7 @@ class Dashboard(App[Path]):
         def run(*arguments: object) -> None:
             if self.is_running:
                 update(*arguments)
-                self.changed()
+                self.request_redraw()
 
         return lambda *arguments: self.call_later(run, *arguments)
 
@@ -287,9 +287,9 @@ class Dashboard(App[Path]):
             return None
         run = AttachedRun(folder)
 
-        def update(followed: Followed, at_work: bool, usage: NDArray[np.float32] | None) -> None:
+        def update(log_update: LogUpdate, at_work: bool, usage: NDArray[np.float32] | None) -> None:
             was_behind, before = run.is_behind, run.state
-            run.update(followed, at_work, usage)
+            run.update(log_update, at_work, usage)
             if name == "run" and not was_behind:
                 self._notify_end("Training", before, run.state, TrainView.NAME)
             if was_behind and not run.is_behind:
@@ -298,9 +298,9 @@ class Dashboard(App[Path]):
         self._poll(name, poll_run(folder, self._updating(update)))
         return run
 
-    def _update_ingest(self, followed: Followed, at_work: bool) -> None:
+    def _update_ingest(self, log_update: LogUpdate, at_work: bool) -> None:
         before = self.state.ingest_state
-        self.state.update_ingest(followed, at_work)
+        self.state.update_ingest(log_update, at_work)
         self._notify_end("Ingest", before, self.state.ingest_state, IngestTab.NAME)
 
     def _notify_end(self, work: str, before: str | None, now: str | None, view: str) -> None:
@@ -330,7 +330,7 @@ def _turns(kept: object) -> Iterable[tuple[str, str]]:
                 yield question, answer
 
 
-def _opened(path: Path, line: int | None) -> str:
+def _try_open_file(path: Path, line: int | None) -> str:
     """Why a file could not be shown, or ""."""
     try:
         open_file(path, line)

@@ -23,27 +23,27 @@ import numpy as np
 
 from mbc_cli.config import dashboard_settings
 from mbc_cli.engine import IDLE_SECONDS, open_memory
-from mbc_cli.text import plain
-from mbc_cli.tui.state import BankSnapshot, Places, RunSummary
+from mbc_cli.text import sanitise
+from mbc_cli.tui.state import BankSnapshot, DashboardOptions, RunSummary
 from mbc_engine.atomic_write import atomic_write, make_private_folder
 from mbc_engine.bank import (
     CodeShape,
     CodeUse,
     MemoryBank,
+    RemovedDocuments,
     StoredDocument,
-    Taken,
     code_uses,
     find_documents,
+    remove_restorable,
     restore,
-    take,
 )
 from mbc_engine.bank.text_codec import decode_texts
 from mbc_engine.errors import MBCError, ModelError
-from mbc_engine.machine import SlowDown
+from mbc_engine.machine import Throttle
 from mbc_engine.names import READ_MODES
 from mbc_engine.question import AskOptions, Files, Source, TextFrom, text_model
-from mbc_engine.runs.event_log import EventFollower, Followed
-from mbc_engine.runs.training_runs import EVENTS, FollowedRun, is_at_work, read_usage, runs_in
+from mbc_engine.runs.event_log import EventFollower, LogUpdate
+from mbc_engine.runs.training_runs import EVENTS, FollowedRun, is_running, read_usage, runs_in
 from mbc_engine.text import Chunk
 
 if TYPE_CHECKING:
@@ -101,12 +101,12 @@ def poll_bank(path: Path, update: Callable[[BankSnapshot | None, MBCError | None
     bank: MemoryBank | None = None
     version: tuple[int, int] | None = None
     reported: str | None = None
-    rest = SlowDown(share=0.1, least=0.25)
+    throttle = Throttle(max_share=0.1, min_interval=0.25)
     try:
         while True:
             began = time.monotonic()
             try:
-                if rest.is_due(began):
+                if throttle.is_due(began):
                     if bank is not None and bank.is_replaced():
                         bank.close()
                         bank = version = None
@@ -117,7 +117,7 @@ def poll_bank(path: Path, update: Callable[[BankSnapshot | None, MBCError | None
                             found = BankSnapshot(path, bank.header, bank.totals(), sizes, bank.counts(), read)
                         update(found, None)
                         version, reported = now, None
-                        rest.took(began, time.monotonic())
+                        throttle.record(began, time.monotonic())
             except MBCError as error:
                 # A bank that was read before may have been re-encoded; the next step reopens it.
                 if version is None and reported != error.message:
@@ -132,38 +132,38 @@ def poll_bank(path: Path, update: Callable[[BankSnapshot | None, MBCError | None
             bank.close()
 
 
-def poll_log(log: Path, is_at_work: Callable[[], bool], update: Callable[[Followed, bool], object]) -> Poll:
+def poll_log(log: Path, is_running: Callable[[], bool], update: Callable[[LogUpdate, bool], object]) -> Poll:
     """Report a log's new events, and whether a process is still writing it, whenever either has changed."""
     follower, was_at_work = EventFollower(log), None
     while True:
-        at_work = is_at_work()  # before reading: a process that has ended by now has written everything
+        at_work = is_running()  # before reading: a process that has ended by now has written everything
         until, has_more = time.monotonic() + _STEP_SECONDS, True
         while has_more and time.monotonic() < until:
-            followed = follower.poll(most=_MAX_EVENTS)
-            has_more = followed.has_more
-            if followed.events or followed.is_anew or at_work != was_at_work:
+            log_update = follower.poll(most=_MAX_EVENTS)
+            has_more = log_update.has_more
+            if log_update.events or log_update.is_restarted or at_work != was_at_work:
                 was_at_work = at_work
-                update(followed, at_work)
+                update(log_update, at_work)
         yield has_more
 
 
-def poll_run(folder: Path, update: Callable[[Followed, bool, "NDArray[np.float32] | None"], object]) -> Poll:
+def poll_run(folder: Path, update: Callable[[LogUpdate, bool, "NDArray[np.float32] | None"], object]) -> Poll:
     """Report a training run's log and, if known, the usage of its codes."""
 
-    def add_usage(followed: Followed, at_work: bool) -> None:
-        update(followed, at_work, None if followed.has_more else read_usage(folder))
+    def add_usage(log_update: LogUpdate, at_work: bool) -> None:
+        update(log_update, at_work, None if log_update.has_more else read_usage(folder))
 
-    return poll_log(folder / EVENTS, lambda: is_at_work(folder), add_usage)
+    return poll_log(folder / EVENTS, lambda: is_running(folder), add_usage)
 
 
 def poll_runs(folder: Path, update: Callable[[tuple[RunSummary, ...]], object]) -> Poll:
     """Report all runs in a folder, the most recently changed first, whenever one is new or has changed."""
     runs: dict[Path, FollowedRun] = {}
     reported: tuple[RunSummary, ...] | None = None
-    rest = SlowDown(share=0.02, least=1.0)
+    throttle = Throttle(max_share=0.02, min_interval=1.0)
     while True:
         began, has_more = time.monotonic(), False
-        if rest.is_due(began):
+        if throttle.is_due(began):
             runs = {run: runs.get(run) or FollowedRun(run, has_curves=False) for run in runs_in(folder)}
             for run in runs.values():
                 # A bit of each, so that nothing waits for the whole of a long log.
@@ -171,7 +171,7 @@ def poll_runs(folder: Path, update: Callable[[tuple[RunSummary, ...]], object]) 
                     pass
                 has_more = has_more or is_behind
             if not has_more:
-                rest.took(began, time.monotonic())
+                throttle.record(began, time.monotonic())
             summaries = tuple(
                 RunSummary(run.folder, run.state, run.history.step, run.history.best) for run in runs.values()
             )
@@ -198,7 +198,7 @@ def read_settings() -> dict[str, Any]:
     return {}
 
 
-def keep_settings(settings: Mapping[str, Any]) -> None:
+def save_settings(settings: Mapping[str, Any]) -> None:
     with suppress(OSError):
         make_private_folder(dashboard_settings().parent)
         with atomic_write(dashboard_settings(), is_private=True) as file:
@@ -208,7 +208,7 @@ def keep_settings(settings: Mapping[str, Any]) -> None:
 ModelState = Literal["unloaded", "requested", "loading", "ready", "decoding", "missing"]
 
 
-class Answering:
+class AnswerWorker:
     """Answers `questions` in order in a thread: (number, question, options), "" just to load the model, None to end.
 
     `on_model` gets the model's state, an error, and its read modes. `on_token` gets the number of a question and a
@@ -217,7 +217,7 @@ class Answering:
 
     def __init__(
         self,
-        places: Places,
+        options: DashboardOptions,
         on_model: Callable[[ModelState, MBCError | None, Sequence[str]], object],
         on_token: Callable[[int, str], object],
         on_answer: Callable[[int, "Answer | MBCError | None"], object],
@@ -230,7 +230,7 @@ class Answering:
         self._is_ready = False
         self._read_modes: Sequence[str] = ()  # of the model, if it can read in several
         self._previous: Answer | None = None
-        self._memory = open_memory([places.bank], places.model, places.device, on_decoding=self._decoding)
+        self._memory = open_memory([options.bank], options.model, options.device, on_decoding=self._decoding)
 
     def run(self) -> None:
         while (request := self._next()) is not None:
@@ -319,7 +319,7 @@ class Answering:
 
 
 def search_documents(
-    bank: Path, text: str, most: int, *, is_exact: bool = False
+    bank: Path, text: str, limit: int, *, is_exact: bool = False
 ) -> Iterator[tuple[tuple[StoredDocument, ...], int, bool]]:
     """The documents found so far by part of their name or date, the number of matches, and whether that is all.
 
@@ -328,10 +328,10 @@ def search_documents(
     reported, matches = time.monotonic(), 0
     rows: list[StoredDocument] = []
     with MemoryBank.open(bank, read_only=True) as memory:
-        for more, found in find_documents(memory, text, most):
+        for more, found in find_documents(memory, text, limit):
             rows += [own for own in more if not is_exact or (own.origin.name or own.digest) == text]
             matches = len(rows) if is_exact else found
-            if not text and len(rows) == most:
+            if not text and len(rows) == limit:
                 totals = memory.totals()
                 matches = totals.origins if memory.header.keeps_origins else totals.documents
                 break
@@ -376,21 +376,21 @@ def _joined(chunks: Sequence[Chunk]) -> str:
     return text
 
 
-def remove_documents(bank: Path, documents: Iterable[StoredDocument]) -> Taken:
+def remove_documents(bank: Path, documents: Iterable[StoredDocument]) -> RemovedDocuments:
     """Remove documents from a bank: by origin, or by digest if the bank keeps no origins."""
     with MemoryBank.open(bank) as memory:
         if memory.header.keeps_origins:
-            taken = take(memory, {own.origin[:2] for own in documents})
+            removed = remove_restorable(memory, {own.origin[:2] for own in documents})
         else:
-            taken = take(memory, (), {own.digest for own in documents})
+            removed = remove_restorable(memory, (), {own.digest for own in documents})
         memory.checkpoint()
-    return taken
+    return removed
 
 
-def restore_documents(bank: Path, taken: Taken) -> int:
+def restore_documents(bank: Path, removed: RemovedDocuments) -> int:
     """Restore removed documents; returns how many origins or documents."""
     with MemoryBank.open(bank) as memory:
-        count = restore(memory, taken)
+        count = restore(memory, removed)
         memory.checkpoint()
     return count
 
@@ -446,5 +446,5 @@ class ChildProcess:
         with self._stderr as stderr:
             stderr.seek(max(0, stderr.seek(0, os.SEEK_END) - _MAX_STDERR_BYTES))
             lines = stderr.read().decode(errors="replace").splitlines()[-_MAX_STDERR_LINES:]
-        words = " ".join(plain(line).strip() for line in lines)
+        words = " ".join(sanitise(line).strip() for line in lines)
         on_end("" if code in (0, 130, -signal.SIGINT) else words or f"Exited with code {code}.")

@@ -12,7 +12,7 @@ from mbc_engine.bank import BankHeader, BankSizes, BankTotals
 from mbc_engine.bank.records import Counts
 from mbc_engine.errors import MBCError
 from mbc_engine.events import Validated
-from mbc_engine.runs.event_log import Followed
+from mbc_engine.runs.event_log import LogUpdate
 from mbc_engine.runs.ingests import IngestHistory, IngestState
 from mbc_engine.runs.training_runs import RunHistory, RunState
 
@@ -20,7 +20,7 @@ _MAX_TURNS, _MAX_CHANGES = 50, 1000
 
 
 @dataclass(frozen=True)
-class Places:
+class DashboardOptions:
     """What a dashboard was opened with: a bank, which need not exist, the other options, and a run to start with."""
 
     bank: Path
@@ -29,7 +29,7 @@ class Places:
     run: Path | None = None
     device: str | None = None
 
-    def options(self) -> list[str]:
+    def to_arguments(self) -> list[str]:
         """The options of `mbc tui` that reproduce this."""
         run = [] if self.run is None else ["--run", str(self.run)]
         device = [] if self.device is None else ["--device", self.device]
@@ -74,13 +74,13 @@ class AttachedRun:
 
     @property
     def state(self) -> RunState:
-        return self.history.state_beside(self.at_work)
+        return self.history.state_given(self.at_work)
 
-    def update(self, followed: Followed, at_work: bool, usage: NDArray[np.float32] | None) -> None:
-        if followed.is_anew:
+    def update(self, log_update: LogUpdate, at_work: bool, usage: NDArray[np.float32] | None) -> None:
+        if log_update.is_restarted:
             self.history = RunHistory()
-        self.history.add(followed.events)
-        self.at_work, self.is_behind = at_work, followed.has_more
+        self.history.add(log_update.events)
+        self.at_work, self.is_behind = at_work, log_update.has_more
         self.usage = self.usage if usage is None else usage
 
 
@@ -121,8 +121,8 @@ class DashboardState:
         if bank is not None and (not self.growth or self.growth[-1][1] != bank.totals.chunks):
             self.growth.append((time.time(), bank.totals.chunks))
 
-    def update_ingest(self, followed: Followed, at_work: bool) -> None:
-        if followed.is_anew:
+    def update_ingest(self, log_update: LogUpdate, at_work: bool) -> None:
+        if log_update.is_restarted:
             self.ingest = IngestHistory()
-        self.ingest.add(followed.events)
+        self.ingest.add(log_update.events)
         self.is_ingesting = at_work

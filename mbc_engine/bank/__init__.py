@@ -3,14 +3,14 @@
 from mbc_engine.bank.database import delete
 from mbc_engine.bank.exchange import (
     Proof,
-    Taken,
+    RemovedDocuments,
     export,
     import_lines,
     merge,
+    remove_restorable,
     remove_with_proof,
     replace_content,
     restore,
-    take,
 )
 from mbc_engine.bank.multi_bank import Banks, ReadableBank
 from mbc_engine.bank.records import (
@@ -35,5 +35,5 @@ from mbc_engine.bank.records import (
 from mbc_engine.bank.search import CodeUse, code_uses, find_documents
 from mbc_engine.bank.selection import Selection
 from mbc_engine.bank.store import MemoryBank
-from mbc_engine.bank.text_codec import OpenTextModel, check_of, decode_chunk, decode_texts
+from mbc_engine.bank.text_codec import OpenTextModel, decode_chunk, decode_texts, text_checksum
 from mbc_engine.bank.verification import verify

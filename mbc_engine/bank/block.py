@@ -171,7 +171,7 @@ def read_lengths(data: bytes, documents: int, chunks: int) -> Lengths:
     return lengths
 
 
-def rows_of(lengths: Lengths, chunks: Indices) -> tuple[Indices, Indices]:
+def locate_chunks(lengths: Lengths, chunks: Indices) -> tuple[Indices, Indices]:
     """The document each chunk belongs to, given the documents' lengths, and the chunk's index in it."""
     ends = np.cumsum(lengths)
     rows = np.searchsorted(ends, chunks, side="right")
@@ -332,11 +332,11 @@ def _deflate(data: bytes) -> bytes:
 
 def inflate(data: bytes, most: int) -> bytes:
     """Decompress a column. Raises ValueError if it is damaged, or longer than `most` bytes."""
-    unfolding = zlib.decompressobj()
+    decompressor = zlib.decompressobj()
     try:
-        result = unfolding.decompress(data, most + 1)  # at least 1, as 0 means no limit
+        result = decompressor.decompress(data, most + 1)  # at least 1, as 0 means no limit
     except zlib.error as error:
         raise ValueError(str(error)) from error
-    if not unfolding.eof or unfolding.unused_data or len(result) > most:
+    if not decompressor.eof or decompressor.unused_data or len(result) > most:
         raise ValueError("a column is too long or cut off")
     return result

@@ -22,15 +22,15 @@ from mbc_engine.bank.block import (
     digest_keys,
     key,
     keys_of,
+    locate_chunks,
     read_block,
     read_digests,
     read_first_texts,
     read_keys,
     read_lengths,
     read_origin_columns,
-    rows_of,
 )
-from mbc_engine.bank.database import damaged, decoded, read_state
+from mbc_engine.bank.database import damaged, read_state, wrap_invalid_data
 from mbc_engine.bank.records import (
     BankHeader,
     Codes,
@@ -98,7 +98,7 @@ class BlockTable:
         """Number, documents, origins and chunks of each block in stored order, [blocks, 4]; checksums not verified."""
         if self._sizes is None:
             rows = self._connection.execute("SELECT id, documents, origins, chunks FROM blocks ORDER BY id").fetchall()
-            with decoded(self._name):
+            with wrap_invalid_data(self._name):
                 if not all(type(value) is int for row in rows for value in row):
                     raise TypeError("a block's sizes are not numbers")
                 self._sizes = np.array(rows, np.int64).reshape(-1, 4)
@@ -107,13 +107,13 @@ class BlockTable:
     def numbers(self) -> list[int]:
         return list(map(int, self.sizes()[:, 0]))
 
-    def extents(self) -> NDArray[np.int64]:
+    def chunks_per_block(self) -> NDArray[np.int64]:
         """Number and chunks of each block in stored order, [blocks, 2]."""
         self._check_rows()
-        extents = self.sizes()[:, [0, 3]]
-        if not ((extents > 0) & (extents < [1 << 32, 1 << 40])).all():
+        sizes = self.sizes()[:, [0, 3]]
+        if not ((sizes > 0) & (sizes < [1 << 32, 1 << 40])).all():
             raise damaged(self._name)
-        return extents
+        return sizes
 
     def row(self, block: int) -> Row:
         """A block's columns except codes. Raises KeyError if there is none, ValueError or TypeError if damaged."""
@@ -136,8 +136,8 @@ class BlockTable:
         """For each word number, the chunks that contain it, by their indices in stored order."""
         found: list[list[Indices]] = [[np.empty(0, np.int64)] for _ in numbers]
         start = 0
-        for block, chunks in self.extents().tolist() if numbers else ():
-            with decoded(self._name):
+        for block, chunks in self.chunks_per_block().tolist() if numbers else ():
+            with wrap_invalid_data(self._name):
                 each = self._word_index(block, chunks).find(numbers)
             for several, own in zip(found, each, strict=True):
                 several.append(own + start)
@@ -158,7 +158,7 @@ class BlockTable:
         query = """SELECT blocks.id, codes.crc, data, lengths, documents, chunks
             FROM blocks LEFT JOIN codes USING (id) ORDER BY blocks.id"""
         for block, crc, data, *lengths in self._connection.execute(query):
-            with decoded(self._name):
+            with wrap_invalid_data(self._name):
                 own = read_lengths(*lengths)
                 found = read(self._require_checksum(("codes", block), crc, data), int(own.sum()))
             yield found, own
@@ -166,7 +166,7 @@ class BlockTable:
     def all_origins(self) -> Iterator[tuple[OriginColumns, Lengths]]:
         """The origins of each block in stored order and the chunks of each document; codes are not read."""
         for block in self.numbers():
-            with decoded(self._name):
+            with wrap_invalid_data(self._name):
                 row = self.row(block)
                 own = read_origin_columns(row)[1], read_lengths(row.lengths, row.documents, row.chunks)
             yield own
@@ -178,11 +178,11 @@ class BlockTable:
             row = self._row_if_there(block)
             if row is None:
                 return None
-            with decoded(self._name):
+            with wrap_invalid_data(self._name):
                 content = read_block(row, self._header, None)
         if with_codes and content.codes is None:
             chunks = sum(content.lengths)
-            with decoded(self._name):
+            with wrap_invalid_data(self._name):
                 content = replace(content, codes=unpack(self.packed(block), self._header.shape, chunks))
                 if self._header.keeps_text:
                     content = replace(content, words=read_words(self.packed(block, "words"), chunks))
@@ -200,7 +200,7 @@ class BlockTable:
         if held is not None and held.codes is not None:
             return held.codes[within]
         sizes = self.sizes()
-        with decoded(self._name):
+        with wrap_invalid_data(self._name):
             codes = unpack(self.packed(block), self._header.shape, int(sizes[sizes[:, 0] == block, 3][0]))
         return codes[within]
 
@@ -209,17 +209,17 @@ class BlockTable:
         if held is not None:
             lengths, firsts = np.array(held.lengths), held.first_texts
         else:
-            with decoded(self._name):
+            with wrap_invalid_data(self._name):
                 row = self.row(block)
                 lengths = read_lengths(row.lengths, row.documents, row.chunks)
                 firsts = read_first_texts(row, self._header, lengths)
-        rows, ordinals = rows_of(lengths, within)
+        rows, ordinals = locate_chunks(lengths, within)
         for number in (np.array(firsts)[rows] + ordinals).tolist():
             yield from self.texts.read(number, 1)
 
     def chunks_at(self, block: int, within: Indices) -> Iterator[StoredChunk]:
         content = self.get(block)
-        for row, ordinal in zip(*rows_of(np.array(content.lengths), within), strict=True):
+        for row, ordinal in zip(*locate_chunks(np.array(content.lengths), within), strict=True):
             yield StoredChunk(content.document(row), int(ordinal), self._name)
 
     def documents(
@@ -302,9 +302,9 @@ class BlockTable:
         return len(found) + len(documents)
 
     def compact(self) -> None:
-        extents = self.extents()
-        if len(extents) > -(-int(extents[:, 1].sum()) // self._header.block_chunks):
-            for block in extents[:, 0].tolist():
+        sizes = self.chunks_per_block()
+        if len(sizes) > -(-int(sizes[:, 1].sum()) // self._header.block_chunks):
+            for block in sizes[:, 0].tolist():
                 content = self.get(block, with_codes=True)
                 self._write(block, Block.empty(self._header.shape))
                 self._append(content)
@@ -407,7 +407,7 @@ class BlockTable:
             self._held.popitem(last=False)
 
     def _row_if_there(self, block: int) -> Row | None:
-        with decoded(self._name), suppress(KeyError):
+        with wrap_invalid_data(self._name), suppress(KeyError):
             return self.row(block)
         return None
 
@@ -435,7 +435,7 @@ class BlockTable:
         row = self._row_if_there(block)
         if row is None:
             return []
-        with decoded(self._name):
+        with wrap_invalid_data(self._name):
             return read_digests(row, self._header)
 
     def _note_origins(self, block: int, origins: Iterable[Sequence[Origin]]) -> None:
@@ -456,5 +456,5 @@ class BlockTable:
     def _index(self, column: str, keys: Callable[[bytes], Keys]) -> KeyIndex:
         self._check_rows()
         rows = self._connection.execute(f"SELECT id, {column} FROM blocks")  # noqa: S608 - ours
-        with decoded(self._name):
+        with wrap_invalid_data(self._name):
             return KeyIndex((block, keys(data)) for block, data in rows)

@@ -40,8 +40,8 @@ _SIGNS_OF_DAMAGE: Final = {
     sqlite3.SQLITE_CONSTRAINT,
 }
 
-# What reading invalid values may raise; `decoded` turns it into a BankError.
-NONSENSE: Final = (ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError)
+# What reading invalid values may raise; `wrap_invalid_data` turns it into a BankError.
+INVALID_DATA_ERRORS: Final = (ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError)
 
 
 def connect(path: Path, *, read_only: bool = False, create: bool = False) -> sqlite3.Connection:
@@ -52,7 +52,7 @@ def connect(path: Path, *, read_only: bool = False, create: bool = False) -> sql
         mode = "ro"
         if not os.access(path.parent, os.W_OK) and not wal_of(path).exists():
             mode += "&immutable=1"  # in a read-only folder, SQLite reads a WAL database only like this
-    with explained(str(path)):
+    with wrap_sqlite_errors(str(path)):
         connection = sqlite3.connect(
             f"{path.absolute().as_uri()}?mode={mode}",
             uri=True,
@@ -111,7 +111,7 @@ def closed_on_error(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 @contextmanager
-def explained(name: str) -> Iterator[None]:
+def wrap_sqlite_errors(name: str) -> Iterator[None]:
     """Turn SQLite's errors about the file `name` into a BankError; programming errors pass through."""
     try:
         yield
@@ -129,11 +129,11 @@ def explained(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def decoded(name: str) -> Iterator[None]:
+def wrap_invalid_data(name: str) -> Iterator[None]:
     """Turn errors from invalid stored values into a BankError: the file is damaged."""
     try:
         yield
-    except NONSENSE as error:
+    except INVALID_DATA_ERRORS as error:
         raise damaged(name) from error
 
 
@@ -182,7 +182,7 @@ def _refuse_foreign(path: Path) -> None:
     connections to it, and the next process to close the bank would delete the log they are using.
     """
     with (
-        explained(str(path)),
+        wrap_sqlite_errors(str(path)),
         closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as connection,
     ):
         try:
@@ -237,7 +237,7 @@ def open_file(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
         raise _no_bank(path)
     _refuse_foreign(path)
     connection = connect(path, read_only=read_only)
-    with closed_on_error(connection), explained(str(path)), decoded(str(path)):
+    with closed_on_error(connection), wrap_sqlite_errors(str(path)), wrap_invalid_data(str(path)):
         # Reading rolls back an interrupted creation of the bank.
         if not connection.execute("PRAGMA page_count").fetchone()[0]:
             raise _no_bank(path)
@@ -268,7 +268,7 @@ def require_format(connection: sqlite3.Connection, name: str) -> None:
             raise BankError(f"{name} was written by a newer mbc {formats}.", hint="Update mbc.")
         hint = "Ingest its files again, into a new bank."
         raise BankError(f"{name} was written by an older mbc {formats}.", hint=hint)
-    with decoded(name):  # SQLite's message quotes the malformed bytes, which may not be UTF-8
+    with wrap_invalid_data(name):  # SQLite's message quotes the malformed bytes, which may not be UTF-8
         found = connection.execute("SELECT name, sql FROM sqlite_master").fetchall()
     if len(found) != len(TABLES) or dict(found) != TABLES:  # a trigger may have the name of a table
         raise damaged(name)
@@ -277,7 +277,7 @@ def require_format(connection: sqlite3.Connection, name: str) -> None:
 def read_header(connection: sqlite3.Connection, name: str) -> BankHeader:
     """Read the bank's header."""
     row: Any = connection.execute(_READ_HEADER).fetchone()
-    with decoded(name):
+    with wrap_invalid_data(name):
         *values, crc = row
         if crc != header_checksum(values):
             raise ValueError("the header's checksum does not match")
@@ -289,7 +289,7 @@ def read_header(connection: sqlite3.Connection, name: str) -> BankHeader:
 def read_state(connection: sqlite3.Connection, header: BankHeader, name: str) -> tuple[Counts, TextState]:
     """How often each code occurs, and the totals of all texts."""
     row: Any = connection.execute(f"SELECT {', '.join(_STATE)} FROM bank").fetchone()  # noqa: S608 - ours
-    with decoded(name):
+    with wrap_invalid_data(name):
         counts, *texts, crc = row
         if crc != state_checksum(counts, texts):
             raise ValueError("the checksum of the counts does not match")
@@ -334,7 +334,7 @@ def make_file(path: Path, header: BankHeader) -> sqlite3.Connection:
     with suppress(OSError):  # SQLite will report it
         path.touch(PRIVATE_FILE)  # SQLite's files beside it get the same permissions
     connection = connect(path, create=True)
-    with closed_on_error(connection), explained(str(path)):
+    with closed_on_error(connection), wrap_sqlite_errors(str(path)):
         # The first transaction is written without WAL, so that the file itself is a bank from then on.
         with transaction(connection, "DEFERRED"):
             # Returns unused pages to the disk. Has to come first, and writes: outside the transaction, it would leave
@@ -358,7 +358,7 @@ def make_in_memory(header: BankHeader) -> sqlite3.Connection:
 def open_current(path: Path, *, read_only: bool) -> sqlite3.Connection:
     """Open a bank of the current format. Raises BankError as `open_file` and `require_format` do."""
     connection = open_file(path, read_only=read_only)
-    with closed_on_error(connection), explained(str(path)):
+    with closed_on_error(connection), wrap_sqlite_errors(str(path)):
         require_format(connection, str(path))
         if not read_only:
             use_log(connection)  # persistent; repeated in case the bank's creation was interrupted

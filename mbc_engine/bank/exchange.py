@@ -37,7 +37,7 @@ from mbc_engine.text import Chunk
 
 _BATCH = 10_000
 # Chunks decoded together, rounded up to whole documents.
-_DECODED: Final = 16
+_DECODE_BATCH: Final = 16
 
 
 def merge(bank: MemoryBank, other: MemoryBank) -> Iterator[Event]:
@@ -115,7 +115,7 @@ def import_lines(lines: Iterable[bytes], path: Path) -> Iterator[Event]:
     """
     numbered = enumerate(lines, 1)
     _, first = next(numbered, (1, b""))
-    with _understood(1):
+    with _wrap_line_errors(1):
         head = _head(json.loads(first))
     is_new = not path.exists()
     bank = MemoryBank.open_or_create(path, head)
@@ -137,7 +137,7 @@ def _import_documents(bank: MemoryBank, lines: Iterable[tuple[int, bytes]], head
     counts = np.zeros_like(bank.counts())
     waiting: list[StoredDocument] = []
     for documents, (number, line) in enumerate(lines):
-        with _understood(number):
+        with _wrap_line_errors(number):
             record = json.loads(line)
             if "counts" in record:
                 if record["documents"] != documents or b64decode(record["counts"]) != counts.astype("<i8").tobytes():
@@ -211,7 +211,7 @@ def _every_line(
     total = bank.totals().documents
     for done, document in enumerate(bank.documents(whole=True), 1):
         batch.append(document)
-        if done == total or sum(own.chunks for own in batch) >= _DECODED:
+        if done == total or sum(own.chunks for own in batch) >= _DECODE_BATCH:
             yield from _document_lines(batch, bank.name, open_model)
             batch.clear()
             if on_read:
@@ -259,10 +259,10 @@ def _sorted(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 
 @contextmanager
-def _understood(line: int) -> Iterator[None]:
+def _wrap_line_errors(line: int) -> Iterator[None]:
     try:
         yield
-    except database.NONSENSE as error:
+    except database.INVALID_DATA_ERRORS as error:
         raise DataError(
             f"Line {line} is not a valid line of a bank export: {error}.",
             hint="Use a file written by `mbc bank export`.",
@@ -275,7 +275,7 @@ def replace_content(path: Path, by: Path, *, check: Callable[[], None] | None = 
     `check` is called under the write lock, before anything changes; an exception from it aborts the replacement.
     """
     database.open_file(by, read_only=True).close()
-    with closing(database.open_file(path)) as connection, database.explained(str(path)):
+    with closing(database.open_file(path)) as connection, database.wrap_sqlite_errors(str(path)):
         connection.execute("PRAGMA secure_delete = ON")
         connection.execute("ATTACH ? AS new", (f"{by.absolute().as_uri()}?mode=rw",))
         with database.transaction(connection, "IMMEDIATE"):
@@ -295,14 +295,16 @@ def replace_content(path: Path, by: Path, *, check: Callable[[], None] | None = 
 
 
 @dataclass(frozen=True)
-class Taken:
+class RemovedDocuments:
     """Removed documents, held in memory."""
 
     signature: ModelSignature
     documents: tuple[StoredDocument, ...]  # complete; with the removed origins only, though others may remain
 
 
-def take(bank: MemoryBank, names: Collection[tuple[str, str]], digests: Collection[str] = ()) -> Taken:
+def remove_restorable(
+    bank: MemoryBank, names: Collection[tuple[str, str]], digests: Collection[str] = ()
+) -> RemovedDocuments:
     """Remove and return origins, given as source and part, and documents, given by digest."""
     sought, whole = set(names), {digest[: 2 * bank.header.digest_bytes] for digest in digests}
     with bank.changing():
@@ -312,26 +314,28 @@ def take(bank: MemoryBank, names: Collection[tuple[str, str]], digests: Collecti
             assert document.codes is not None
             documents.append(replace(document, origins=gone, codes=document.codes.copy()))
         bank.remove(sought, digests)
-    return Taken(bank.header.signature, tuple(documents))
+    return RemovedDocuments(bank.header.signature, tuple(documents))
 
 
-def restore(bank: MemoryBank, taken: Taken) -> int:
-    """Put back what was taken; returns how many origins or, in a bank without origins, documents.
+def restore(bank: MemoryBank, removed: RemovedDocuments) -> int:
+    """Put removed documents back; returns how many origins or, in a bank without origins, documents.
 
     Origins that have been ingested again since are left as they are. Raises ModelMismatch if the bank now belongs to
-    another model, BankError if it now keeps text, which was not taken.
+    another model, BankError if it now keeps text, which the removed documents lack.
     """
     with bank.changing():
-        bank.require(taken.signature)
-        has_texts = all(own.texts is not None for own in taken.documents)
+        bank.require(removed.signature)
+        has_texts = all(own.texts is not None for own in removed.documents)
         _require_kept(bank, "What was removed", has_origins=True, has_texts=has_texts)
         if bank.header.keeps_origins:
-            names = {own[:2] for document in taken.documents for own in document.origins}
+            names = {own[:2] for document in removed.documents for own in document.origins}
             held = {own[:2] for document in bank.lookup(names) for own in document.origins}
-            left = ((own, tuple(origin for origin in own.origins if origin[:2] not in held)) for own in taken.documents)
+            left = (
+                (own, tuple(origin for origin in own.origins if origin[:2] not in held)) for own in removed.documents
+            )
             documents = [replace(document, origins=origins) for document, origins in left if origins]
         else:
-            documents = [own for own in taken.documents if not bank.has_content(own.digest)]
+            documents = [own for own in removed.documents if not bank.has_content(own.digest)]
         bank.put(documents)
     return sum(max(1, len(document.origins)) for document in documents)
 

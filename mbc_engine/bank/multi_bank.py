@@ -23,7 +23,7 @@ from mbc_engine.bank.records import (
     Numbers,
     Scores,
     StoredChunk,
-    gathered,
+    read_across,
 )
 from mbc_engine.bank.selection import Selection
 from mbc_engine.bank.store import MemoryBank, require_one_model
@@ -111,7 +111,9 @@ class Banks:
 
     def codes_at(self, chunks: Numbers) -> Codes:
         shape = self.header.shape
-        return np.array(self._gathered(chunks, MemoryBank.codes_at), np.uint16).reshape(-1, shape.tokens, shape.levels)
+        return np.array(self._read_across(chunks, MemoryBank.codes_at), np.uint16).reshape(
+            -1, shape.tokens, shape.levels
+        )
 
     def chunks_with(self, words: Sequence[int]) -> list[Indices]:
         with self.snapshot():
@@ -123,13 +125,13 @@ class Banks:
         return [np.concatenate(own) for own in zip(*each, strict=True)]
 
     def encoded_texts_at(self, chunks: Numbers) -> Sequence[EncodedText | None]:
-        return self._gathered(chunks, MemoryBank.encoded_texts_at)
+        return self._read_across(chunks, MemoryBank.encoded_texts_at)
 
     def texts_at(self, chunks: Numbers, open_model: OpenTextModel | None = None) -> Sequence[Chunk | None]:
         return decode_found(self.encoded_texts_at(chunks), self.name, open_model)
 
     def chunks_at(self, chunks: Numbers) -> list[StoredChunk]:
-        return self._gathered(chunks, MemoryBank.chunks_at)
+        return self._read_across(chunks, MemoryBank.chunks_at)
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -160,10 +162,10 @@ class Banks:
         logs = np.where(holds_some, np.log(self._weights), -np.inf)
         return logs - logs.max() if holds_some.any() else logs
 
-    def _gathered(self, chunks: Numbers, read: Callable[[MemoryBank, Indices], Iterable[_T]]) -> list[_T]:
+    def _read_across(self, chunks: Numbers, read: Callable[[MemoryBank, Indices], Iterable[_T]]) -> list[_T]:
         with self.snapshot():
             sizes = np.array([bank.totals().chunks for bank in self.banks], np.int64)
-            return gathered(chunks, sizes, lambda bank, within: read(self.banks[bank], within))
+            return read_across(chunks, sizes, lambda bank, within: read(self.banks[bank], within))
 
 
 # What a question can be asked of.

@@ -51,7 +51,7 @@ class TextState(NamedTuple):
     lm: str = ""
     lm_texts: int = 0
     lm_bytes: int = 0
-    offered: int = 0
+    lm_tried_before: int = 0
 
 
 @dataclass(frozen=True)
@@ -331,7 +331,7 @@ def perplexity(counts: NDArray[np.integer[Any]] | NDArray[np.floating[Any]]) -> 
     return np.asarray(np.exp(-(share * np.log(np.where(share > 0, share, 1))).sum(-1)))
 
 
-def gathered(chunks: Numbers, sizes: Indices, read: Callable[[int, Indices], Iterable[_T]]) -> list[_T]:
+def read_across(chunks: Numbers, sizes: Indices, read: Callable[[int, Indices], Iterable[_T]]) -> list[_T]:
     """Read chunks that are numbered across several containers of these sizes, such as blocks or banks.
 
     `read` gets the index of a container and chunk indices within it. Raises IndexError if a chunk does not exist.

@@ -12,7 +12,7 @@ import numpy as np
 from mbc_engine.bank.block import Block
 from mbc_engine.bank.records import Indices, Origin, StoredChunk, StoredDocument
 from mbc_engine.bank.store import MemoryBank
-from mbc_engine.bank.text_codec import check_of, decode_found
+from mbc_engine.bank.text_codec import decode_found, text_checksum
 from mbc_engine.bank.words import numbered_words
 
 # Chunks compared per code, and texts read for all codes; words looked up per code, and words returned.
@@ -91,7 +91,7 @@ def _texts(
         own, after, text = encoded[at], following.get(at), file_text(stored[at].document)
         if own is not None and text is not None:
             cut = text[own.start : after and after.start].rstrip()
-            texts[at] = cut if check_of(cut) == own.check else ""
+            texts[at] = cut if text_checksum(cut) == own.check else ""
     return texts
 
 

@@ -39,12 +39,12 @@ from mbc_engine.bank.records import (
     StoredChunk,
     StoredDocument,
     TextState,
-    gathered,
+    read_across,
     table_sums,
     unpack,
 )
 from mbc_engine.bank.selection import Selection
-from mbc_engine.bank.text_codec import DECODED, OpenTextModel, decode_chunk, decode_found, encode_chunk, recoded
+from mbc_engine.bank.text_codec import LM_BATCH, OpenTextModel, decode_chunk, decode_found, encode_chunk, recoded
 from mbc_engine.bank.words import words_of
 from mbc_engine.errors import BankBusy, BankError, ModelMismatch
 from mbc_engine.events import TextsRecoded
@@ -68,7 +68,7 @@ class MemoryBank:
     def __init__(self, connection: sqlite3.Connection, path: Path | None) -> None:
         self.path = path
         self._connection = connection
-        with database.closed_on_error(connection), database.explained(self.name):
+        with database.closed_on_error(connection), database.wrap_sqlite_errors(self.name):
             self.header = database.read_header(connection, self.name)
             self._identity = database.identity(path) if path else None
             self._blocks = BlockTable(connection, self.header, self.name)
@@ -167,7 +167,7 @@ class MemoryBank:
         """Refill blocks that removals left partly empty, and return unused pages to the disk."""
         with self.changing():
             self._blocks.compact()
-        with database.explained(self.name):
+        with database.wrap_sqlite_errors(self.name):
             self._connection.execute("VACUUM")
         self.checkpoint()
 
@@ -184,7 +184,7 @@ class MemoryBank:
         texts, codec = self._blocks.texts, "lm" if to_lm else "zstd"
         with self.snapshot():
             state = texts.state
-            total = sum(1 for _ in texts.following(state.offered, are_lm=False)) if to_lm else state.lm_texts
+            total = sum(1 for _ in texts.following(state.lm_tried_before, are_lm=False)) if to_lm else state.lm_texts
         if not total or (stop and stop.is_set()):
             return
         done = before = after = 0
@@ -192,15 +192,15 @@ class MemoryBank:
         model = open_model(state.lm if state.lm_texts else "")
         with self.changing():
             texts.require(model.fingerprint)
-            position = offered = texts.state.offered if to_lm else 0
+            position = tried_before = texts.state.lm_tried_before if to_lm else 0
         pending: dict[int, EncodedText | None] = {}
         batch: list[tuple[int, EncodedText]] | None = None
         while batch != []:
             with self.snapshot():
-                batch = list(islice(texts.following(position, are_lm=not to_lm), DECODED))
+                batch = list(islice(texts.following(position, are_lm=not to_lm), LM_BATCH))
             if stop and stop.is_set():
                 batch = []
-            with database.decoded(self.name):
+            with database.wrap_invalid_data(self.name):
                 new = recoded([text for _, text in batch], model, to_lm=to_lm)
             for (number, text), own in zip(batch, new, strict=True):
                 pending[number] = own
@@ -211,10 +211,10 @@ class MemoryBank:
                     with self.changing():
                         texts.require(model.fingerprint)
                         position = min(position, texts.change(pending))
-                        if texts.state.offered < offered:  # another writer has reused the last numbers
-                            position = min(position, texts.state.offered)
-                        offered = max(position, texts.state.offered) if to_lm else 0
-                        texts.note_offered(offered)
+                        if texts.state.lm_tried_before < tried_before:  # another writer has reused the last numbers
+                            position = min(position, texts.state.lm_tried_before)
+                        tried_before = max(position, texts.state.lm_tried_before) if to_lm else 0
+                        texts.mark_tried(tried_before)
                     pending, committed = {}, time.monotonic()
             if batch:
                 yield TextsRecoded(done, max(done, total), before, after, round(time.monotonic() - began, 3), codec)
@@ -222,7 +222,7 @@ class MemoryBank:
     def checkpoint(self) -> None:
         """Merge the write-ahead log into the file, as far as readers allow."""
         if not self._connection.in_transaction:
-            with database.explained(self.name):
+            with database.wrap_sqlite_errors(self.name):
                 database.checkpoint(self._connection)
 
     @contextmanager
@@ -233,7 +233,7 @@ class MemoryBank:
             return
         if self._connection.in_transaction:
             raise RuntimeError("a bank cannot be changed inside its own snapshot")
-        with database.explained(self.name):
+        with database.wrap_sqlite_errors(self.name):
             try:
                 with database.transaction(self._connection, "IMMEDIATE"):
                     self._refresh()
@@ -251,7 +251,7 @@ class MemoryBank:
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Inside, every read sees the bank as it was at the first one; this `MemoryBank` must not write."""
-        with database.explained(self.name):
+        with database.wrap_sqlite_errors(self.name):
             if self._connection.in_transaction:
                 yield
                 return
@@ -385,7 +385,7 @@ class MemoryBank:
         Indices are valid only until the bank changes: use one `snapshot` for related calls.
         """
         shape = self.header.shape
-        return np.array(self._gathered(chunks, self._blocks.codes_at), np.uint16).reshape(
+        return np.array(self._read_across(chunks, self._blocks.codes_at), np.uint16).reshape(
             -1, shape.tokens, shape.levels
         )
 
@@ -401,7 +401,7 @@ class MemoryBank:
 
     def encoded_texts_at(self, chunks: Numbers) -> Sequence[EncodedText | None]:
         """The texts of some chunks, by index, as stored; None if the bank keeps none."""
-        return self._gathered(chunks, self._blocks.texts_at) if self.header.keeps_text else [None] * len(chunks)
+        return self._read_across(chunks, self._blocks.texts_at) if self.header.keeps_text else [None] * len(chunks)
 
     def texts_at(self, chunks: Numbers, open_model: OpenTextModel | None = None) -> Sequence[Chunk | None]:
         """The exact texts of some chunks, by index; `open_model` is for those coded with a language model."""
@@ -409,7 +409,7 @@ class MemoryBank:
 
     def chunks_at(self, chunks: Numbers) -> list[StoredChunk]:
         """Where some chunks came from, by index."""
-        return self._gathered(chunks, self._blocks.chunks_at)
+        return self._read_across(chunks, self._blocks.chunks_at)
 
     def close(self) -> None:
         self._connection.close()
@@ -443,16 +443,16 @@ class MemoryBank:
         self._version = version
 
     def _row(self, query: str) -> Any:
-        with database.explained(self.name):
+        with database.wrap_sqlite_errors(self.name):
             row = self._connection.execute(query).fetchone()
         if row is None:
             raise database.damaged(self.name)
         return row
 
-    def _gathered(self, chunks: Numbers, read: Callable[[int, Indices], Iterable[_T]]) -> list[_T]:
+    def _read_across(self, chunks: Numbers, read: Callable[[int, Indices], Iterable[_T]]) -> list[_T]:
         with self.snapshot():
-            extents = self._blocks.extents()
-            return gathered(chunks, extents[:, 1], lambda row, within: read(int(extents[row, 0]), within))
+            sizes = self._blocks.chunks_per_block()
+            return read_across(chunks, sizes[:, 1], lambda row, within: read(int(sizes[row, 0]), within))
 
 
 def require_one_model(one: MemoryBank, other: MemoryBank) -> None:

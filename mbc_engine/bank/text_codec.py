@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from mbc_engine.bank.block import checksum, inflate
-from mbc_engine.bank.database import decoded, read_state
+from mbc_engine.bank.database import read_state, wrap_invalid_data
 from mbc_engine.bank.records import BankHeader, EncodedText, TextState
 from mbc_engine.errors import BankError, ModelError
 from mbc_engine.text import Chunk
@@ -31,14 +31,14 @@ _LEVEL: Final = 19
 # Every zstd frame begins with these bytes, so they are not stored.
 _MAGIC: Final = b"\x28\xb5\x2f\xfd"
 # The most a payload may decompress to; a longer text is stored plain.
-MAX_UNFOLDED: Final = 16 << 20
+MAX_DECOMPRESSED: Final = 16 << 20
 # A text decoded with the wrong dictionary or language model, or read from a file that is now chunked differently,
 # passes the check once in 16 million times.
 CHECK_BYTES: Final = 3
 # Bytes in a row: enough to fill four SQLite overflow pages, plus the 489 that SQLite then keeps in the tree.
-FULL: Final = 489 + 4 * 4092
+FULL_ROW_BYTES: Final = 489 + 4 * 4092
 # Texts that a language model encodes or decodes in one batch.
-DECODED: Final = 8
+LM_BATCH: Final = 8
 _COLUMN_BYTES: Final = 13  # per text in `columns`, which deflate to about one
 _MOST_TEXTS: Final = 1 << 20
 
@@ -55,7 +55,7 @@ class TextCoder(Protocol):
 OpenTextModel = Callable[[str], TextCoder]
 
 
-def check_of(text: str) -> int:
+def text_checksum(text: str) -> int:
     """The low three bytes of the CRC-32 of a text in UTF-8."""
     return zlib.crc32(_utf8(text)) & 0xFFFFFF
 
@@ -66,7 +66,7 @@ def encode_chunk(chunk: Chunk) -> EncodedText:
         raise ValueError(f"a chunk cannot start at {chunk.start}")
     plain = _utf8(chunk.text)
     codec, payload = PLAIN, plain
-    if 0 < len(plain) <= MAX_UNFOLDED:
+    if 0 < len(plain) <= MAX_DECOMPRESSED:
         packed = _compressor().compress(plain)[len(_MAGIC) :]
         if len(packed) < len(plain):
             codec, payload = ZSTD, packed
@@ -80,7 +80,7 @@ def decode_chunk(text: EncodedText, open_model: OpenTextModel | None = None) -> 
 
 def decode_texts(texts: Sequence[EncodedText], open_model: OpenTextModel | None = None) -> list[str]:
     """Decode texts, those of a model in one call. Raises ValueError if damaged, ModelError without the model."""
-    plain = (_unfolded(text.payload) if text.codec == ZSTD else text.payload for text in texts)
+    plain = (_decompress(text.payload) if text.codec == ZSTD else text.payload for text in texts)
     found = [
         "" if text.codec == LM else own.decode("utf-8", "surrogatepass") for text, own in zip(texts, plain, strict=True)
     ]
@@ -91,7 +91,7 @@ def decode_texts(texts: Sequence[EncodedText], open_model: OpenTextModel | None 
         several = open_model(fingerprint).decode([texts[place].payload for place in places])
         for place, own in zip(places, several, strict=True):
             found[place] = own
-    if any(check_of(own) != text.check for own, text in zip(found, texts, strict=True)):
+    if any(text_checksum(own) != text.check for own, text in zip(found, texts, strict=True)):
         raise ValueError("a text's checksum does not match")
     return found
 
@@ -115,7 +115,7 @@ def decode_found(
 ) -> Sequence[Chunk | None]:
     """As `decode_texts`, of texts in the bank `name`, some of which may be None. Raises BankError if damaged."""
     stored = [text for text in texts if text is not None]
-    with decoded(name):
+    with wrap_invalid_data(name):
         found = iter(decode_texts(stored, open_model))
     return [None if text is None else Chunk(next(found), text.start) for text in texts]
 
@@ -155,7 +155,7 @@ def _write_rows(texts: Mapping[int, EncodedText]) -> Iterator[tuple[int, int, by
     for number in sorted(texts):
         numbers.append(number)
         weight += CHECK_BYTES + len(texts[number].payload) + 1
-        if weight >= FULL:
+        if weight >= FULL_ROW_BYTES:
             yield _write_row(numbers, [texts[own] for own in numbers])
             numbers, weight = [], 0
     if numbers:
@@ -204,13 +204,13 @@ class TextTable:
         span = range(first, first + count)
         if not all(number in self._held for number in (first, span[-1])):
             _, self._held = self._load(first, span[-1], before=0)
-        with decoded(self._name):
+        with wrap_invalid_data(self._name):
             return [self._held[number] for number in span]
 
     def following(self, number: int, *, are_lm: bool) -> Iterator[tuple[int, EncodedText]]:
         """The texts from a number on that are coded with the language model, or else the others."""
         for row in self._connection.execute(_FROM, (number, 0, _LAST)):
-            with decoded(self._name):
+            with wrap_invalid_data(self._name):
                 texts = read_row(self.state.lm, *row)
             yield from ((own, text) for own, text in texts.items() if own >= number and (text.codec == LM) == are_lm)
 
@@ -221,7 +221,7 @@ class TextTable:
         rows, last = self._load(_LAST, _LAST)
         first = max(last, default=0) + 1
         self._store(rows, last, last | dict(enumerate(texts, first)))
-        self.note_offered(min(self.state.offered, first))  # texts that had these numbers before are gone
+        self.mark_tried(min(self.state.lm_tried_before, first))  # texts that had these numbers before are gone
         return first
 
     def change(self, changed: Mapping[int, EncodedText | None]) -> int:
@@ -246,9 +246,9 @@ class TextTable:
             self._store(rows, old, new)
         return first
 
-    def note_offered(self, number: int) -> None:
+    def mark_tried(self, number: int) -> None:
         """Record that texts below this number are coded with the language model, or would not be shorter."""
-        self._state = self.state._replace(offered=number)
+        self._state = self.state._replace(lm_tried_before=number)
 
     def require(self, lm: str) -> None:
         """Set the language model of the texts. Raises BankError if some are coded with another one."""
@@ -259,16 +259,16 @@ class TextTable:
                 f"{self._name} has texts compressed with another language model ({self.state.lm}, not {lm}).",
                 hint="Run `mbc bank compact --codec zstd` with that model first.",
             )
-        self._state = self.state._replace(lm=lm, offered=0)
+        self._state = self.state._replace(lm=lm, lm_tried_before=0)
 
     def _load(self, first: int, last: int, before: int = 1) -> tuple[list[Any], dict[int, EncodedText]]:
         """The rows that hold a range of numbers, and one before, which may have room; and their texts."""
-        with decoded(self._name):
+        with wrap_invalid_data(self._name):
             rows = self._connection.execute(_FROM, (first, before, last)).fetchall()
             return rows, {number: text for row in rows for number, text in read_row(self.state.lm, *row).items()}
 
     def _store(self, rows: Sequence[Any], old: Mapping[int, EncodedText], new: Mapping[int, EncodedText]) -> None:
-        with decoded(self._name):  # numbers beyond 64 bits raise OverflowError
+        with wrap_invalid_data(self._name):  # numbers beyond 64 bits raise OverflowError
             after = list(_write_rows(new))
             gone = [(row[0],) for row in rows if row not in after]
             self._connection.executemany("DELETE FROM texts WHERE id = ?", gone)
@@ -285,12 +285,12 @@ class TextTable:
         self._state = state
 
 
-def _unfolded(payload: bytes) -> bytes:
+def _decompress(payload: bytes) -> bytes:
     from zstandard import ZstdError, frame_content_size
 
     try:
         size = frame_content_size(_MAGIC + payload)
-        if not 0 <= size <= MAX_UNFOLDED:
+        if not 0 <= size <= MAX_DECOMPRESSED:
             raise ValueError("a text does not say how long it is, or is too long")
         plain: bytes = _decompressor().decompress(_MAGIC + payload, allow_extra_data=False)
     except ZstdError as error:

@@ -9,10 +9,10 @@ from typing import Final
 import numpy as np
 
 from mbc_engine.bank import database
-from mbc_engine.bank.block import Block, keys_of, read_block, read_keys, rows_of
+from mbc_engine.bank.block import Block, keys_of, locate_chunks, read_block, read_keys
 from mbc_engine.bank.blocks import BlockTable
 from mbc_engine.bank.records import BankHeader, Counts, EncodedText, Indices, TextState, count, unpack
-from mbc_engine.bank.text_codec import DECODED, LM, OpenTextModel, decode_texts, read_row
+from mbc_engine.bank.text_codec import LM, LM_BATCH, OpenTextModel, decode_texts, read_row
 from mbc_engine.bank.words import read_words
 from mbc_engine.errors import BankError
 from mbc_engine.events import BankVerified, DamageFound, Event, Progressed
@@ -28,7 +28,7 @@ def verify(path: Path, open_model: OpenTextModel | None = None) -> Iterator[Even
     """
     with (
         closing(database.open_file(path, read_only=True)) as connection,
-        database.explained(str(path)),
+        database.wrap_sqlite_errors(str(path)),
         database.transaction(connection, "DEFERRED"),
     ):
         database.require_format(connection, str(path))
@@ -61,7 +61,7 @@ def _events(
     for done, number in enumerate(numbers, 1):
         try:
             block = _block(table, number, header)
-        except (*database.NONSENSE, sqlite3.Error) as error:
+        except (*database.INVALID_DATA_ERRORS, sqlite3.Error) as error:
             yield DamageFound(f"block {number}", str(error))
         else:
             counts += count(block.known_codes, shape)
@@ -95,7 +95,7 @@ def _block(table: BlockTable, number: int, header: BankHeader) -> Block:
 
 
 def _texts_of(block: Block) -> Indices:
-    rows, ordinals = rows_of(np.array(block.lengths), np.arange(sum(block.lengths)))
+    rows, ordinals = locate_chunks(np.array(block.lengths), np.arange(sum(block.lengths)))
     return np.array(block.first_texts)[rows] + ordinals
 
 
@@ -121,15 +121,15 @@ def _all_texts(
         try:
             own = read_row(state.lm if state else "", *row)
             decode_texts([text for text in own.values() if text.codec != LM])
-        except database.NONSENSE as error:
+        except database.INVALID_DATA_ERRORS as error:
             yield DamageFound(f"texts {row[0]}", str(error))
             continue
         stored += own
         size += len(row[2]) + len(row[3])
         under = [(number, text) for number, text in own.items() if text.codec == LM]
         lm_texts, lm_bytes = lm_texts + len(under), lm_bytes + sum(len(text.payload) for _, text in under)
-        for start in range(0, len(under) if open_model and state else 0, DECODED):
-            batch = under[start : start + DECODED]
+        for start in range(0, len(under) if open_model and state else 0, LM_BATCH):
+            batch = under[start : start + LM_BATCH]
             yield from _undecodable(batch, open_model)
             yield Progressed(
                 "decode texts", lm_texts - len(under) + start + len(batch), state.lm_texts if state else None

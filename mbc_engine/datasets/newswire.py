@@ -134,7 +134,7 @@ class _World:
     """Everything random in a sequence of stories. No name is reused before most others of its kind have been."""
 
     def __init__(self, names: Mapping[str, Sequence[str]], rng: random.Random) -> None:
-        self.chance = rng.random
+        self.random = rng.random
         self.in_the_news = _Recent(_APART)
         self._names = names
         self._drawn = {kind: _Recent(len(words) * 3 // 5) for kind, words in names.items()}
@@ -149,13 +149,13 @@ class _World:
         return name
 
     def pick(self, options: Sequence[_T]) -> _T:
-        return options[int(self.chance() * len(options))]
+        return options[int(self.random() * len(options))]
 
     def between(self, low: int, high: int) -> int:
-        return low + int(self.chance() * (high - low + 1))
+        return low + int(self.random() * (high - low + 1))
 
     def shuffled(self, items: Iterable[_T]) -> list[_T]:
-        return sorted(items, key=lambda _: self.chance())
+        return sorted(items, key=lambda _: self.random())
 
 
 @dataclass

@@ -40,7 +40,7 @@ def load_questions(path: Path) -> list[Question]:
         with open_bytes(path, compression) as stream:
             for line in lines(stream, "\n"):
                 questions += parser.parse(line)
-            stream.require_whole()
+            stream.require_undamaged()
     except (OSError, UnreadableFile) as error:
         raise DataError(f"{path} {reason(error)}.", hint="--questions takes a .jsonl or .txt file.") from error
     if not questions:
@@ -48,7 +48,7 @@ def load_questions(path: Path) -> list[Question]:
     return questions
 
 
-def arriving_questions(stream: BinaryIO, name: str) -> Iterator[list[Question]]:
+def stream_questions(stream: BinaryIO, name: str) -> Iterator[list[Question]]:
     """Yield the questions of a stream that has `read1`, batched as they arrive; `name` is used in messages.
 
     Raises DataError at a bad line, after yielding the questions before it.
@@ -110,12 +110,12 @@ class _Parser:
 
 
 def hold_out(
-    examples: Sequence[QAExample], share: float, *, most: int = 500
+    examples: Sequence[QAExample], share: float, *, max_questions: int = 500
 ) -> tuple[list[QAExample], list[QAExample]]:
     """Split examples into training and validation sets, both in order; validation takes the last documents.
 
     `share`, in [0, 1], is the fraction of documents held out: at least one, but one is always left to train on. At most
-    `most` questions are held out, unless the first document held out has more.
+    `max_questions` are held out, unless the first document held out has more.
     """
     questions = Counter(example.text for example in examples)
     documents = list(questions)
@@ -124,7 +124,7 @@ def hold_out(
     total = 0
     for text in documents[: -count - 1 : -1] if count > 0 else []:
         total += questions[text]
-        if held and total > most:
+        if held and total > max_questions:
             break
         held.add(text)
     training = [example for example in examples if example.text not in held]

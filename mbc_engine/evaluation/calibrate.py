@@ -51,7 +51,7 @@ def calibrate(
                 batch = indices[start : start + _BATCH]
                 questions_of = [asked[index].question for index in batch]
                 reading = model.read(questions_of, memory, top=1, reader=reader)
-                gains[batch] = model.memory_gains(reading, questions_of, model.say(reading, questions_of))
+                gains[batch] = model.memory_gains(reading, questions_of, model.generate_answers(reading, questions_of))
                 done += len(batch)
                 yield Progressed("answer questions", done, 2 * count)
     fitted = _is_fitted(places)
@@ -69,7 +69,7 @@ def settings_of(event: Calibrated) -> ConfidenceSettings:
     return ConfidenceSettings(**{name: getattr(event, name) for name in ConfidenceSettings.model_fields})
 
 
-def separation(informed: Gains, uninformed: Gains) -> float:
+def roc_auc(informed: Gains, uninformed: Gains) -> float:
     """The area under the ROC curve: how often an informed gain exceeds an uninformed one, ties counting half."""
     below, up_to = (np.searchsorted(np.sort(uninformed), informed, side) for side in ("left", "right"))
     return float((below + up_to).mean() / (2 * len(uninformed)))
@@ -129,7 +129,7 @@ def _calibrated(
     for name, gains in (("informed", informed), ("uninformed", uninformed)):
         found = [judge(settings, gain)[1] for gain in gains]
         rates |= {f"{name}_{origin}": round(100 * found.count(origin) / len(found), 2) for origin in ORIGINS}
-    auc = round(separation(informed, uninformed), 4)
+    auc = round(roc_auc(informed, uninformed), 4)
     return Calibrated(questions, len(informed), bank_documents, **settings.model_dump(), auc=auc, **rates)
 
 

@@ -104,7 +104,7 @@ class _Session:
             for number, answer in zip(batch, answers, strict=True):
                 example, document = examples[number], self._stream.place_of[examples[number].text]
                 place = document - self.start
-                found[number] = predict(example, answer, document=document, place=place, golds=self._golds)
+                found[number] = predict(example, answer, stream_index=document, memory_index=place, golds=self._golds)
                 self._names_sources |= answer.sources is not None
             self._answered += len(batch)
             yield Progressed("answer questions", self._answered, self._questions)
@@ -185,7 +185,7 @@ def evaluate(
 ) -> Generator[Event, None, Outcome]:
     """Measure how well a method answers questions about documents it has memorised; see `online`.
 
-        outcome = result_of(evaluate(RetrieveAndRead(load_model("mini")), load_examples("questions.jsonl")))
+        outcome = run_to_completion(evaluate(RetrieveAndRead(load_model("mini")), load_examples("questions.jsonl")))
 
     For a model of the paper's method, use `MemoryMethod(model)`. `documents`, `bank_documents` (per memory) and
     `questions` (evenly spaced) are upper limits; None takes all. The outcome has scores in percent, seconds, bytes, and

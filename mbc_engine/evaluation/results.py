@@ -110,13 +110,15 @@ class CodeUsage:
     without_reset: tuple[tuple[int, float], ...]
 
 
-def predict(example: QAExample, given: MethodAnswer, *, document: int, place: int, golds: Golds) -> Prediction:
-    """Score an answer; its document has index `document` in the stream and `place` among those memorised."""
+def predict(
+    example: QAExample, given: MethodAnswer, *, stream_index: int, memory_index: int, golds: Golds
+) -> Prediction:
+    """Score an answer; its document has index `stream_index` in the stream, `memory_index` among those memorised."""
     answer, sources = storable(given.text), (given.sources or ())[:_SOURCES]
     match = compare(answer, example.answers, golds)
     scores = match.exact_match, match.f1, match.lenient_match
-    rank = sources.index(place) if place in sources else None
-    return Prediction(example.id, document, example.question, example.answers, answer, *scores, rank)
+    rank = sources.index(memory_index) if memory_index in sources else None
+    return Prediction(example.id, stream_index, example.question, example.answers, answer, *scores, rank)
 
 
 def score(predictions: Sequence[Prediction], *, names_sources: bool, seed: int) -> QuestionScores:
@@ -291,7 +293,7 @@ class ExperimentFolder:
         return self._settings.is_file()
 
     @contextmanager
-    def at_work(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             with work_lock(self.path / LOCK):

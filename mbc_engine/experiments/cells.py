@@ -242,7 +242,7 @@ class Cell:
         path = str(self.prepared / name) if name and self.train else self.config().model.base
         return load_base(path, weights=weights, device=self.device)
 
-    def why_not(self, method: str) -> str | None:
+    def skip_reason(self, method: str) -> str | None:
         from mbc_engine.methods.memory_methods import indistinguishable_up_to
 
         if self.is_of_retriever_reader:

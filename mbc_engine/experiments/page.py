@@ -22,7 +22,7 @@ from mbc_engine.evaluation.results import ExperimentFolder, Measurement, Predict
 from mbc_engine.evaluation.statistics import Interval
 from mbc_engine.experiments.registry import METHODS
 from mbc_engine.experiments.report import CellReport, Report, read_report, visible
-from mbc_engine.experiments.tables import NOTHING_TO_BEAT, OUTCOMES, backgrounds, tables_of
+from mbc_engine.experiments.tables import NOTHING_TO_BEAT, OUTCOMES, provenance, tables_of
 from mbc_engine.machine import installing
 
 _MARKDOWN: Final = re.compile(r"([\\`*_\[\]#|~<>&$])")
@@ -109,7 +109,7 @@ def _rendered(name: str, report: Report, cells: Sequence[tuple[Any, ...]], **val
     environment = Environment(autoescape=True, finalize=displayed)
     environment.filters |= {"moment": moment, "text": lambda value: Markup(in_markdown(value))}  # noqa: S704
     source = files(__package__).joinpath(name).read_text("utf-8")
-    values |= {"report": report, "cells": cells, "backgrounds": list(backgrounds(report.origin)), "outcomes": OUTCOMES}
+    values |= {"report": report, "cells": cells, "provenance": list(provenance(report.origin)), "outcomes": OUTCOMES}
     values |= {f"{own}_hash": _hash(source, own) for own in ("style", "script")}
     return environment.from_string(source).render(nothing_to_beat=NOTHING_TO_BEAT, **values)
 

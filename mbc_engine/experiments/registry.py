@@ -25,7 +25,7 @@ class MethodKind:
     Attributes:
         needs: what has to be prepared; see `Cell.config_of` and `running.py`.
         control_of: the method whose bank it removes or corrupts, if it is a control.
-        spoilt_bank: the bank that method is then asked with, worded to follow "with".
+        corrupted_bank: the bank that method is then asked with, worded to follow "with".
         is_fine_tuned: whether it fine-tunes the base LM, with a learning rate chosen on validation questions.
         adapts: whether its answers depend on the documents memorised, so that retention and scaling make sense.
         needs_training_data: whether it needs questions to train on even around a trained model.
@@ -39,7 +39,7 @@ class MethodKind:
     description: str
     needs: tuple[str, ...] = ()
     control_of: str | None = None
-    spoilt_bank: str = ""
+    corrupted_bank: str = ""
     is_fine_tuned: bool = False
     adapts: bool = True
     needs_training_data: bool = False
@@ -78,8 +78,8 @@ def controls_of(method: str) -> tuple[str, ...]:
     kind = METHODS.get(method)
     if kind is None or kind.control_of is not None or kind.is_retriever_reader or method == "closed-book":
         return ()
-    spoilt = tuple(kind.name for kind in METHODS.values() if kind.control_of == method)
-    return spoilt or ("closed-book",)
+    controls = tuple(kind.name for kind in METHODS.values() if kind.control_of == method)
+    return controls or ("closed-book",)
 
 
 @cache

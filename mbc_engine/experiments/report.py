@@ -228,7 +228,7 @@ def build_report(
     places = {cell.name: f"{cell.dataset} ({cell.base})" if len(cells) > 1 else "" for cell in cells}
     verdicts = [verdict for cell in cells for verdict in _verdicts(cell, places[cell.name])]
     # Comparisons with corrupted banks come first, and bad outcomes before good ones.
-    verdicts.sort(key=lambda verdict: (not _spoilt_bank(verdict.controls[0]), order.index(verdict.outcome)))
+    verdicts.sort(key=lambda verdict: (not _corrupted_bank(verdict.controls[0]), order.index(verdict.outcome)))
     cautions = tuple(
         f"{place}: {caution}" if (place := places[cell.name]) else caution
         for cell in cells
@@ -237,8 +237,8 @@ def build_report(
     return Report(tuple(verdicts), cautions, origin, tuple(cells), tuple(missing))
 
 
-def _spoilt_bank(method: str) -> str:
-    return METHODS[method].spoilt_bank if method in METHODS else ""
+def _corrupted_bank(method: str) -> str:
+    return METHODS[method].corrupted_bank if method in METHODS else ""
 
 
 _Pair = tuple[str, str, PairedTest | None]
@@ -266,7 +266,7 @@ def _verdicts(cell: CellReport, place: str) -> Iterator[Verdict]:
         row = cell.row(method)
         if row is not None and row.online is not None:
             test = tests.get((method, control))
-            key = method if _spoilt_bank(control) else control, _judgement(test)
+            key = method if _corrupted_bank(control) else control, _judgement(test)
             groups.setdefault(key, []).append((method, control, test))
     for (_, outcome), group in groups.items():
         methods = tuple(dict.fromkeys(method for method, _, _ in group))
@@ -286,7 +286,7 @@ def _judgement(test: PairedTest | None) -> Judgement:
 
 
 def _claim(methods: Sequence[str], controls: Sequence[str], outcome: Judgement, where: str) -> str:
-    banks = [bank for control in controls if (bank := _spoilt_bank(control))]
+    banks = [bank for control in controls if (bank := _corrupted_bank(control))]
     subject = f"{title_of(methods[0])}'s bank" if banks else _listed([title_of(method) for method in methods])
     if outcome == "unchecked":
         was, against = "were" if len(methods) > 1 else "was", _listed(banks or [title_of(controls[0])])
@@ -303,7 +303,7 @@ def _compared(group: Sequence[_Pair], outcome: Judgement) -> str:
         for method, control, test in group:
             if test is not None:
                 found: Difference = getattr(test, measure)
-                if bank := _spoilt_bank(control):
+                if bank := _corrupted_bank(control):
                     parts = parts or [f"{percent(found.first)} with it"]
                     parts.append(f"{percent(found.second)} with {bank} ({_figures(found)})")
                 else:

@@ -269,11 +269,11 @@ def _source(source: str, has_hub: bool) -> Availability:
 
 
 def _model(name: str, has_hub: bool) -> Availability:
-    from mbc_engine.lm.packaged import is_local, local_place
+    from mbc_engine.lm.packaged import is_local, local_folder
 
     if is_local(name):
         return Availability(name, True, "in a folder", can_be_had=True)
-    place = local_place(name)
+    place = local_folder(name)
     is_here = place is not None and any((place / file).is_file() for file in _WEIGHTS)
     return _of_hub(name, is_here, has_hub)
 

@@ -64,7 +64,7 @@ def run(
     and stage, see `requirements.py`. Setting `stop` ends the run soon; running again resumes it.
     """
     kept = ExperimentFolder(folder)
-    with kept.at_work():
+    with kept.lock():
         given, here = settings.model_dump(exclude_none=True), environment(settings.seed, device, command)
         kept.begin(given, here, check_moved=lambda: _require_same_questions(settings, kept))
         log = EventLog(kept.events)
@@ -127,7 +127,7 @@ def _tried(
     import torch
 
     try:
-        if reason := cell.why_not(stage.subject):
+        if reason := cell.skip_reason(stage.subject):
             return reason
         work = _work(stage, cell, folder, stop)
         for event in work:

@@ -35,7 +35,7 @@ class Entry:
 
     text: str
     note: str = ""
-    order: float | None = None
+    sort_key: float | None = None
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ class Table:
     is_detail: bool = False
     note: str = ""
 
-    def is_figure(self, column: int) -> bool:
-        return any(line[column].order is not None for line in self.lines)
+    def is_numeric(self, column: int) -> bool:
+        return any(line[column].sort_key is not None for line in self.lines)
 
 
 _NONE: Final = Entry(NOTHING)
@@ -106,7 +106,7 @@ def _costs(cell: CellReport) -> Table:
     lines = []
     for row, online in measured:
         documents = _documents(online)
-        rate = _NONE if row.rate is None else Entry(f"{row.rate:g}", order=row.rate)
+        rate = _NONE if row.rate is None else Entry(f"{row.rate:g}", sort_key=row.rate)
         lines.append((Entry(row.title), documents, *_cost_entries(online), *_if(has_rates, rate)))
     return _of_rows("Time and memory", columns, lines, [row for row, _ in measured], cell)
 
@@ -117,7 +117,7 @@ _COSTS: Final = ("per document", "per answer", "bytes, paper's count", "bytes on
 def _cost_entries(found: Measurement) -> tuple[Entry, ...]:
     cost = found.cost
     times = (cost.seconds_per_document, cost.seconds_per_answer)
-    return (*(Entry(seconds(value), order=value) for value in times), _size(cost.paper_bytes), _size(cost.on_disk))
+    return (*(Entry(seconds(value), sort_key=value) for value in times), _size(cost.paper_bytes), _size(cost.on_disk))
 
 
 def _tests(cell: CellReport) -> Table:
@@ -201,7 +201,7 @@ def _differences(test: PairedTest) -> Iterator[Entry]:
     for found in (test.exact_match, test.f1):
         gap = found.difference
         yield Entry(difference(gap.value), interval(gap), gap.value)
-        yield Entry(p_value(found.p), order=found.p)
+        yield Entry(p_value(found.p), sort_key=found.p)
 
 
 def _count(count: int, note: str = "") -> Entry:
@@ -213,14 +213,14 @@ def _documents(found: Measurement) -> Entry:
 
 
 def _percent(value: float | None) -> Entry:
-    return Entry(percent(value), order=value)
+    return Entry(percent(value), sort_key=value)
 
 
 def _size(count: int | None) -> Entry:
-    return Entry(size(count), order=count)
+    return Entry(size(count), sort_key=count)
 
 
-def backgrounds(origin: Mapping[str, Any]) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+def provenance(origin: Mapping[str, Any]) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Environments and settings with their headings, as dotted names and values; of later environments, what differs
     from the one before."""
     before: list[tuple[str, str]] = []

@@ -26,7 +26,7 @@ import numpy as np
 
 from mbc_engine.bank import MemoryBank, ModelSignature
 from mbc_engine.errors import ConfigError, MBCError, ModelError, ModelMismatch
-from mbc_engine.ingestion.reading import ChunkedDocument, Item, LookedUp, digests_by_source, read_chunks
+from mbc_engine.ingestion.reading import ChunkedDocument, Item, KnownDocuments, digests_by_source, read_chunks
 from mbc_engine.machine import require_extra, usable_cores
 from mbc_engine.names import own_models, packaged_model
 from mbc_engine.text import printable_path
@@ -340,7 +340,7 @@ class EncodingActor:
     expected: ModelSignature  # of the model whose codes the bank holds
     actors: Actors
     text_column: str | None
-    shared: tuple[Chunker, frozenset[bytes] | None, int]  # and `LookedUp.contents` and `digest_bytes`
+    shared: tuple[Chunker, frozenset[bytes] | None, int]  # and `KnownDocuments.contents` and `digest_bytes`
     model: "Model | None" = None
 
     def encode(self, files: Sequence[Path], known: Mapping[str, Mapping[str, str]], skip: int) -> Iterator[Batch]:
@@ -360,7 +360,7 @@ class EncodingActor:
         batch, waiting = list[Item](), 0
         chunker, contents, digest_bytes = self.shared
         for path in files:
-            own = LookedUp(known.get(printable_path(path.resolve()), {}), contents, digest_bytes)
+            own = KnownDocuments(known.get(printable_path(path.resolve()), {}), contents, digest_bytes)
             for item in read_chunks(path, own, chunker, self.text_column):
                 batch.append(item)
                 waiting += len(item.chunks) if isinstance(item, ChunkedDocument) else 0

@@ -29,7 +29,7 @@ _PATIENCE: Final = 0.1
 
 
 @dataclass(frozen=True)
-class LookedUp:
+class KnownDocuments:
     """What a bank knows of a file's documents, with the methods of `MemoryBank`, for a process without the bank."""
 
     digests: Mapping[str, str]  # of each part, as far as the bank keeps them
@@ -69,7 +69,7 @@ Item = ChunkedDocument | FileRead | Skipped
 
 
 def chunked(
-    document: Document, known: MemoryBank | LookedUp, chunker: Chunker, size: int = 0
+    document: Document, known: MemoryBank | KnownDocuments, chunker: Chunker, size: int = 0
 ) -> ChunkedDocument | Skipped:
     """A document that was read from `size` bytes, cut into chunks unless it is unchanged."""
     bare = replace(document, text="")
@@ -84,19 +84,19 @@ def chunked(
 
 
 def read_chunks(
-    path: Path, known: MemoryBank | LookedUp, chunker: Chunker, text_column: str | None = None
+    path: Path, known: MemoryBank | KnownDocuments, chunker: Chunker, text_column: str | None = None
 ) -> Iterator[Item]:
     """The documents of one file, read as by `read_file`; `FileRead` comes last."""
-    source, parts, is_whole, position = printable_path(os.path.realpath(path)), set[str](), True, 0
+    source, parts, is_read_fully, position = printable_path(os.path.realpath(path)), set[str](), True, 0
     for document in read_file(path, text_column):
         if isinstance(document, Skipped):
-            is_whole = is_whole and (document.is_whole or document.source != source)
+            is_read_fully = is_read_fully and (document.is_empty_file or document.source != source)
             yield document
         else:
             parts.add(document.part)
             yield chunked(document, known, chunker, document.position - position)
             position = document.position
-    lost = known.parts_of(source) - parts if is_whole else set()
+    lost = known.parts_of(source) - parts if is_read_fully else set()
     yield FileRead(max(0, file_size(path) - position), frozenset((source, part) for part in lost))
 
 
@@ -151,7 +151,7 @@ class Workers:
     def __enter__(self) -> Generator[Item | None, None, None]:
         for thread in self._threads:
             thread.start()
-        return self._taken()
+        return self._received_items()
 
     def __exit__(self, *exception: object) -> None:
         self._is_closed.set()
@@ -163,7 +163,7 @@ class Workers:
         for process in self._processes:
             process.join()
 
-    def _taken(self) -> Generator[Item | None, None, None]:
+    def _received_items(self) -> Generator[Item | None, None, None]:
         running = len(self._threads)
         while running:
             try:
@@ -192,7 +192,7 @@ class Workers:
                         self._put(FileRead(file_size(path)))
                         connection = self._start()
             connection.close()
-        except BaseException as error:  # noqa: BLE001 - of a thread: `_taken` raises it
+        except BaseException as error:  # noqa: BLE001 - of a thread: `_received_items` raises it
             self._put(error)
         finally:
             self._put(None)

@@ -16,7 +16,7 @@ from mbc_engine.ingestion.run import BATCH_CHUNKS, Run
 from mbc_engine.lm.coding import open_bank
 from mbc_engine.load import Model
 from mbc_engine.question import text_model
-from mbc_engine.text import Chunk, Document, Skipped, find_text_column, named_whole
+from mbc_engine.text import Chunk, Document, Skipped, find_text_column, without_piece_number
 from mbc_engine.text.chunks import Chunker
 from mbc_engine.text.decoding import split_suffixes
 from mbc_engine.text.formats import SUFFIXES
@@ -51,7 +51,7 @@ def reencode(
         if run.is_complete and keeps_text:
             yield from run.memorise(_from_texts(path, _missing(wanted, new, damaged), chunker))
         if not run.is_complete:
-            yield run.finished()
+            yield run.summary()
             return
         # Documents that were removed from the old bank since an earlier, unfinished call.
         documents = set(map(_whole, wanted))
@@ -61,7 +61,7 @@ def reencode(
                 f"{missing} of {len(wanted)} documents can no longer be read; {path} is unchanged.",
                 hint="Restore their files and run this again, or drop them with --drop-missing.",
             )
-        finished = run.finished()
+        finished = run.summary()
 
     def require_unchanged() -> None:
         if _contents(path)[0] != digests:
@@ -97,7 +97,7 @@ def _open_beside(model: Model, path: Path, *, keeps_text: bool) -> MemoryBank:
 def _whole(name: Name) -> Name:
     """The document that a name is a piece of, or the name itself: the size of pieces may have changed."""
     source, part = name
-    return source, named_whole(part) if _has_rows(source) else ""
+    return source, without_piece_number(part) if _has_rows(source) else ""
 
 
 def _has_rows(source: str) -> bool:

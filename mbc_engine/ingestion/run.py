@@ -20,7 +20,7 @@ from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinis
 from mbc_engine.ingestion.reading import ChunkedDocument, FileRead, Item, chunked, file_size, read_all
 from mbc_engine.lm.coding import signature
 from mbc_engine.load import Model
-from mbc_engine.text import IGNORE_FILE, Found, Skipped, find_files, read_stream, require_paths
+from mbc_engine.text import IGNORE_FILE, Skipped, WalkResult, find_files, read_stream, require_paths
 from mbc_engine.text.language import seems_english
 
 if TYPE_CHECKING:
@@ -45,11 +45,11 @@ _STOP_MILLISECONDS = 300
 def ingest(
     model: Model,
     bank: MemoryBank,
-    paths: Sequence[Path] | Found,
+    paths: Sequence[Path] | WalkResult,
     *,
     ignore: Sequence[str] = (),
     prune: bool = False,
-    gone: Callable[[], Collection[tuple[str, str]]] | None = None,
+    find_deleted: Callable[[], Collection[tuple[str, str]]] | None = None,
     workers: int = 0,
     text_column: str | None = None,
     batch_chunks: int = BATCH_CHUNKS,
@@ -65,7 +65,7 @@ def ingest(
         paths: files and folders, or the result of a walk.
         ignore: patterns as in .gitignore, relative to each named folder.
         prune: at the end, remove what the bank has from the named folders that the walk did not find.
-        gone: called at the end, returns more origins to remove, by source and part.
+        find_deleted: called at the end, returns more origins to remove, by source and part.
         workers: processes that read files ahead; a script needs `if __name__ == "__main__":` for them.
         text_column: the column or field that holds the text of a row; rows that were read with another are replaced.
         batch_chunks: encoded chunks between two commits, which are a few seconds apart at most.
@@ -79,9 +79,9 @@ def ingest(
         ModelMismatch: another model wrote the bank.
     """
     bank.require(signature(model))
-    found = paths if isinstance(paths, Found) else find_files(paths, ignore, stop=stop)
-    if prune and not isinstance(paths, Found):
-        gone = partial(vanished, bank, paths, found)
+    found = paths if isinstance(paths, WalkResult) else find_files(paths, ignore, stop=stop)
+    if prune and not isinstance(paths, WalkResult):
+        find_deleted = partial(deleted_origins, bank, paths, found)
     run = Run(model, bank, batch_chunks, stop)
     items: Generator[Item | None, None, None]
     if actors is None:
@@ -89,16 +89,16 @@ def ingest(
     else:
         from mbc_engine.ingestion.ray import encode_files
 
-        items = encode_files(model, bank, found.files, text_column, actors, run.encoded_elsewhere)
+        items = encode_files(model, bank, found.files, text_column, actors, run.add_encoding_seconds)
     sizes = map(file_size, takewhile(lambda _: not run.is_stopped, found.files))
     yield IngestStarted(len(found.files), sum(sizes))
     for skipped in found.skipped:
         if not bank.is_file(Path(skipped.source)):
             yield run.skipped(skipped)
     yield from run.memorise(items)
-    if gone and run.is_complete:
-        run.remove(gone())
-    yield from run.ended(open_model)
+    if find_deleted and run.is_complete:
+        run.remove(find_deleted())
+    yield from run.finish(open_model)
 
 
 def ingest_stream(
@@ -116,7 +116,7 @@ def ingest_stream(
     yield from run.memorise(
         item if isinstance(item, Skipped) else chunked(item, bank, chunker) for item in read_stream(stream)
     )
-    yield from run.ended(open_model)
+    yield from run.finish(open_model)
 
 
 def recode(bank: MemoryBank, open_model: OpenTextModel | None, stop: threading.Event | None) -> Iterator[TextsRecoded]:
@@ -168,7 +168,7 @@ class Run:
                 if isinstance(item, Skipped):
                     yield self.skipped(item)
                 elif item is not None:
-                    self._take(item)
+                    self._add_item(item)
                 if item is None or self._is_commit_overdue or _chunks_of(self._waiting) >= self._batch_chunks:
                     yield from self._encode()
                 yield from self._keep_up()
@@ -190,16 +190,16 @@ class Run:
             for source, part in sorted(origins):
                 self._name("removed", origin_name(source, part))
 
-    def ended(self, open_model: OpenTextModel | None) -> Iterator[Event]:
+    def finish(self, open_model: OpenTextModel | None) -> Iterator[Event]:
         """Recode the texts if everything is memorised, and yield `IngestFinished`."""
         seconds, is_recoded = self._seconds(), True
         for event in recode(self._bank, open_model, self._stop) if self.is_complete else ():
             yield event
             is_recoded = bool(event.problem) or event.done == event.chunks
         self.is_complete = self.is_complete and (is_recoded or not self.is_stopped)
-        yield replace(self.finished(), seconds=seconds)
+        yield replace(self.summary(), seconds=seconds)
 
-    def finished(self) -> IngestFinished:
+    def summary(self) -> IngestFinished:
         self._bank.checkpoint()
         totals, sizes = self._bank.totals(), self._bank.sizes()
         return IngestFinished(
@@ -223,14 +223,14 @@ class Run:
             **{f"{kind}_sources": tuple(names) for kind, names in self._named.items()},
         )
 
-    def encoded_elsewhere(self, seconds: float) -> None:
+    def add_encoding_seconds(self, seconds: float) -> None:
         self._encoding += seconds
 
     @property
     def _is_commit_overdue(self) -> bool:
         return time.monotonic() - self._committed >= _COMMIT_SECONDS
 
-    def _take(self, item: ChunkedDocument | FileRead) -> None:
+    def _add_item(self, item: ChunkedDocument | FileRead) -> None:
         if isinstance(item, FileRead):
             self._lost |= item.lost
             self._size += item.size
@@ -332,18 +332,18 @@ def _chunks_of(items: Iterable[ChunkedDocument]) -> int:
     return sum(len(item.chunks) for item in items)
 
 
-def vanished(bank: MemoryBank, paths: Sequence[Path], found: Found) -> set[tuple[str, str]]:
+def deleted_origins(bank: MemoryBank, paths: Sequence[Path], found: WalkResult) -> set[tuple[str, str]]:
     """The origins the bank has from the named folders, except for files found and what could not be accessed."""
     roots = tuple(_inside(os.path.realpath(path)) for path in paths if path.is_dir())
     met = {os.path.realpath(path) for path in found.files}
     unknown = {os.path.realpath(skipped.source) for skipped in found.skipped}
 
-    def is_gone(source: str) -> bool:
+    def is_deleted(source: str) -> bool:
         if not source.startswith(roots) or source in met:
             return False
         return unknown.isdisjoint([source, *map(str, Path(source).parents)])
 
-    return {origin[:2] for origin in bank.origins() if is_gone(origin.source)}
+    return {origin[:2] for origin in bank.origins() if is_deleted(origin.source)}
 
 
 def _inside(folder: str) -> str:
@@ -387,11 +387,13 @@ def watch(
             there = [path for path in paths if path.exists()]
             found = find_files(there, ignore, stop=stop)
             touched = _touched(found, [Path(path) for _, path in waiting])
-            may_be_gone = any(change == Change.deleted or Path(path).name == IGNORE_FILE for change, path in waiting)
-            gone = partial(vanished, bank, there, found) if prune and may_be_gone else None
+            may_be_deleted = any(change == Change.deleted or Path(path).name == IGNORE_FILE for change, path in waiting)
+            find_deleted = partial(deleted_origins, bank, there, found) if prune and may_be_deleted else None
             try:
-                if touched.files or touched.skipped or gone:
-                    yield from ingest(model, bank, touched, gone=gone, text_column=text_column, stop=stop)
+                if touched.files or touched.skipped or find_deleted:
+                    yield from ingest(
+                        model, bank, touched, find_deleted=find_deleted, text_column=text_column, stop=stop
+                    )
                     recoding = chain(recoding, recode(bank, open_model, stop))
             except BankBusy:
                 continue
@@ -420,7 +422,7 @@ def _changes(paths: Sequence[Path], stop: threading.Event) -> Iterator[set[tuple
     )
 
 
-def _touched(found: Found, changed: Iterable[Path]) -> Found:
+def _touched(found: WalkResult, changed: Iterable[Path]) -> WalkResult:
     """What was found at changed paths or below them, or in the folder of a changed ignore file."""
     places = {os.path.realpath(path.parent if path.name == IGNORE_FILE else path) for path in changed}
     folders = tuple(map(_inside, places))
@@ -429,7 +431,7 @@ def _touched(found: Found, changed: Iterable[Path]) -> Found:
         real = os.path.realpath(path)
         return real in places or real.startswith(folders)
 
-    return Found(
+    return WalkResult(
         tuple(path for path in found.files if is_touched(path)),
         tuple(skipped for skipped in found.skipped if is_touched(skipped.source)),
     )

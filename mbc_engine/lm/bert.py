@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from mbc_engine.lm.encoders import Encoder, load_encoder
-from mbc_engine.lm.packaged import local_place, locate
+from mbc_engine.lm.packaged import local_folder, locate
 from mbc_engine.lm.pretrained import shapes_of
 
 # Parameter names of an attention's query, key, value and output projections, and of the LayerNorm after it.
@@ -170,7 +170,7 @@ def open_encoder(name: str, *, device: str | torch.device = "cpu") -> Encoder:
     Raises ModelError as `load_encoder` does.
     """
     with suppress(OSError, ValueError, KeyError, SafetensorError):  # fall back to transformers, which reports errors
-        folder = local_place(locate(name))
+        folder = local_folder(locate(name))
         config = json.loads((folder / "config.json").read_text()) if folder else {}
         if folder and config.get("model_type") in _ATTENTION and config["hidden_act"] == "gelu":
             stored = load_file(folder / "model.safetensors")

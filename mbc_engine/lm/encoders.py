@@ -101,7 +101,7 @@ def load_encoder(name: str, *, weights: EncoderWeights = "float32", device: str 
     with load_errors(f"The encoder {name}", hint):
         place = locate(name)
         model, tokenizer = open_pretrained(
-            AutoModel, place, name=name, weights=weights, rest=torch.float32, device=device
+            AutoModel, place, name=name, weights=weights, compute_dtype=torch.float32, device=device
         )
         packed_from = f"{weights} {_stored_digest(place)}" if weights in PACKED else None
     if tokenizer.pad_token_id is None:

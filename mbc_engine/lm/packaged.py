@@ -76,12 +76,12 @@ def is_local(name: str) -> bool:
     return _installed(name) is not None or Path(name).is_dir()
 
 
-def is_here(name: str) -> bool:
+def is_available_offline(name: str) -> bool:
     """Whether a pretrained model is available offline: as a folder, installed, or in the hub's cache."""
-    return is_local(name) or local_place(name) is not None
+    return is_local(name) or local_folder(name) is not None
 
 
-def local_place(name: str) -> Path | None:
+def local_folder(name: str) -> Path | None:
     """The folder of a pretrained model's files, its own or in the hub's cache; never contacts the hub."""
     if Path(name).is_dir():
         return Path(name)
@@ -101,7 +101,7 @@ def local_place(name: str) -> Path | None:
 
 def _installed(name: str) -> PackagedModel | None:
     package = PACKAGED_MODELS.get(name)
-    if package is None or (package.yields_to_cache and local_place(name)) or not package.is_installed():
+    if package is None or (package.yields_to_cache and local_folder(name)) or not package.is_installed():
         return None
     return package
 

@@ -45,9 +45,9 @@ def key_value_modules(config: "PretrainedConfig") -> tuple[str, ...]:
     return FAMILIES[config.model_type]
 
 
-def loading_options(weights: BaseWeights, device: torch.device, *, rest: torch.dtype) -> dict[str, Any]:
+def loading_options(weights: BaseWeights, device: torch.device, *, compute_dtype: torch.dtype) -> dict[str, Any]:
     """Options for `from_pretrained` that load weights in their final format, straight to the device."""
-    given: dict[str, Any] = {"dtype": rest, "use_safetensors": True}
+    given: dict[str, Any] = {"dtype": compute_dtype, "use_safetensors": True}
     if device.type != "cpu" or weights in PACKED:
         given["device_map"] = {"": device}
     if weights in PACKED:
@@ -60,7 +60,7 @@ def loading_options(weights: BaseWeights, device: torch.device, *, rest: torch.d
         packing: dict[str, Any] = {"load_in_8bit": True}
         if weights == "nf4":
             packing = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True}
-            packing["bnb_4bit_compute_dtype"] = rest
+            packing["bnb_4bit_compute_dtype"] = compute_dtype
         given["quantization_config"] = BitsAndBytesConfig(**packing)
     return given
 
@@ -72,7 +72,7 @@ def base_dtype(weights: BaseWeights, device: torch.device) -> torch.dtype:
     return torch.float32
 
 
-def steady_packed_layers(model: "PreTrainedModel", rest: torch.dtype, name: str) -> None:
+def disable_weight_repacking(model: "PreTrainedModel", compute_dtype: torch.dtype, name: str) -> None:
     """Keep a loaded model's packed layers from being changed in use.
 
     On some processors bitsandbytes repacks 4-bit weights in inference, in a way that works only for some shapes and
@@ -90,14 +90,14 @@ def steady_packed_layers(model: "PreTrainedModel", rest: torch.dtype, name: str)
                 hint="Use int8 or float32, or a GPU.",
             )
         module.support_avx512bf16_for_cpu = False  # type: ignore[assignment]
-        module.register_forward_pre_hook(partial(_in_precision, rest))
+        module.register_forward_pre_hook(partial(_in_precision, compute_dtype))
 
 
-def _in_precision(rest: torch.dtype, layer: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor]:
-    """Cast a packed layer's input to the compute dtype: autocast's if no bias would lose precision, else `rest`."""
+def _in_precision(compute_dtype: torch.dtype, layer: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor]:
+    """Cast a packed layer's input to autocast's dtype if no bias would lose precision, else to `compute_dtype`."""
     (x,) = given
     is_lowered = layer.bias is None and torch.is_autocast_enabled(x.device.type)
-    dtype = torch.get_autocast_dtype(x.device.type) if is_lowered else rest
+    dtype = torch.get_autocast_dtype(x.device.type) if is_lowered else compute_dtype
     layer.compute_dtype = dtype  # type: ignore[assignment]
     return (x.to(dtype),)
 
@@ -133,18 +133,18 @@ def open_pretrained(
     *,
     name: str,
     weights: BaseWeights,
-    rest: torch.dtype,
+    compute_dtype: torch.dtype,
     device: str | torch.device,
     check: "Callable[[PretrainedConfig], object] | None" = None,
 ) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
     """Open a pretrained model and its tokenizer, from a folder or by hub id; none of its code is run.
 
-    `kind` is `AutoModel` or `AutoModelForCausalLM`; `rest` is the dtype of everything but packed weights;
+    `kind` is `AutoModel` or `AutoModelForCausalLM`; `compute_dtype` is the dtype of everything but packed weights;
     `check` can reject a config with ModelError before gigabytes are read.
     """
     from transformers import AutoConfig, AutoTokenizer
 
-    held = loading_options(weights, torch.device(device), rest=rest)
+    held = loading_options(weights, torch.device(device), compute_dtype=compute_dtype)
     config = AutoConfig.from_pretrained(place, trust_remote_code=False)
     if check is not None:
         check(config)
@@ -154,7 +154,7 @@ def open_pretrained(
             hint="Name the original model and set nf4 or int8 in the settings: it is then quantised when loaded.",
         )
     model = _load_weights(kind, place, config, held, name=name)
-    steady_packed_layers(model, rest, name)
+    disable_weight_repacking(model, compute_dtype, name)
     return model, AutoTokenizer.from_pretrained(place, trust_remote_code=False)
 
 
@@ -197,13 +197,13 @@ def _load_weights(
         nn.init.zeros_(model.get_parameter(pooler))
     wrong = {*(found["missing_keys"] - poolers), *(mismatched[0] for mismatched in found["mismatched_keys"])}
     # Loading does not check the shapes of packed layers, nor, before transformers 5.23, of the others beside them.
-    wrong |= {own for own, module in model.named_modules() if not _is_whole(module)}
+    wrong |= {own for own, module in model.named_modules() if not _has_configured_shape(module)}
     if wrong:
         raise ModelError(f"The weights of {name} do not match its config: see {min(wrong)}.", hint="Download it again.")
     return model
 
 
-def _is_whole(layer: nn.Module) -> bool:
+def _has_configured_shape(layer: nn.Module) -> bool:
     if isinstance(layer, nn.Embedding):
         return layer.weight.shape == (layer.num_embeddings, layer.embedding_dim)
     if not isinstance(layer, nn.Linear):
@@ -240,22 +240,22 @@ def state_digest(state: Mapping[str, Tensor], *details: str) -> str:
     return digest.hexdigest()
 
 
-def whole_state(state: Mapping[str, Tensor], *, keeps: bool = True) -> dict[str, Tensor]:
+def gathered_state(state: Mapping[str, Tensor], *, keep: bool = True) -> dict[str, Tensor]:
     """Tensors as a file holds them: unsharded, on the CPU, without gradient.
 
-    With sharding (torch's FSDP2), all processes call it with the same names; without `keeps`, one only contributes.
+    With sharding (torch's FSDP2), all processes call it with the same names; without `keep`, one only contributes.
     """
     from torch.distributed.tensor import DTensor  # which takes half a second to import
 
     whole = {}
     for name, value in state.items():
         full = value.full_tensor() if isinstance(value, DTensor) else value
-        if keeps:
+        if keep:
             whole[name] = full.detach().cpu().contiguous()
     return whole
 
 
-def laid_out_like(whole: Tensor, other: Tensor) -> Tensor:
+def shard_like(whole: Tensor, other: Tensor) -> Tensor:
     """Shard a whole tensor like `other`, if that is sharded."""
     from torch.distributed.tensor import DTensor, distribute_tensor
 
@@ -283,7 +283,7 @@ def restore_optimiser(
         if key.startswith("optimiser."):
             name, field = key.removeprefix("optimiser.").rsplit(".", 1)
             is_alike = value.shape == parameters[name].shape  # a step count's is not
-            kept = laid_out_like(value, parameters[name]) if is_alike else value
+            kept = shard_like(value, parameters[name]) if is_alike else value
             own = state.setdefault(held.index(id(parameters[name])), {})
             own[field] = kept if kept.is_floating_point() else int(kept)
     optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})

@@ -189,7 +189,7 @@ def inner_batch(
     window = min(window, base.context - 1)
 
     def piece_of(text: str, answer: str) -> str:
-        pieces = [piece.text for piece in base.texts.pieces(text, window)]
+        pieces = [piece.text for piece in base.prompt_tokenizer.pieces(text, window)]
         return next((piece for piece in pieces if answer in piece), pieces[0])
 
     rounds = (divmod(place, len(examples)) for place in range(number * count, (number + 1) * count))
@@ -200,9 +200,11 @@ def inner_batch(
     elsewhere = random.Random(f"{seed} elsewhere {number}").choice(others)
     asked = [example.question for example in chosen]
     return (
-        base.texts.written(list(map(piece_of, texts, golds)), window=window),
-        base.texts.asked(asked, golds, question_window=QUESTION_WINDOW, answer_window=MAX_NEW_TOKENS),
-        base.texts.written([piece_of(elsewhere, "")], window=window),
+        base.prompt_tokenizer.text_targets(list(map(piece_of, texts, golds)), window=window),
+        base.prompt_tokenizer.question_answer_targets(
+            asked, golds, question_window=QUESTION_WINDOW, answer_window=MAX_NEW_TOKENS
+        ),
+        base.prompt_tokenizer.text_targets([piece_of(elsewhere, "")], window=window),
     )
 
 
@@ -258,7 +260,7 @@ def meta_train(
             yield TuningStep(step, settings.steps, round(sum(losses) / len(losses), 5), round(speed, 2))
             if is_stopped:
                 return
-        given = base.texts.written(["a"], window=1).ids[0, :-1].tolist()
+        given = base.prompt_tokenizer.text_targets(["a"], window=1).ids[0, :-1].tolist()
         (folder / _CONFIG).write_text(model.body.config.to_json_string())
         write_tensors(folder / WEIGHTS, model.state_dict(), {"given": json.dumps(given)})
         (folder / SNAPSHOT).unlink(missing_ok=True)

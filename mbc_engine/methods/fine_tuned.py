@@ -57,7 +57,7 @@ class FineTuned(ClosedBook):
 
     def adapt(self, documents: Sequence[str]) -> None:
         for document in documents:
-            for piece in self._base.texts.pieces(document, self._window):
+            for piece in self._base.prompt_tokenizer.pieces(document, self._window):
                 with torch.no_grad():  # the weights may come from a model
                     weights = self._weights(piece)
                 if not weights.any():

@@ -28,7 +28,7 @@ class MemoryMethod(Method):
     """MBC or MAC: documents are chunked, never truncated, and encoded on arrival; questions read the chunks of all.
 
     `read_mode` is NAME or NAME:NUMBER, None for the model's own. Without `keeps_codes`, documents are kept as vectors,
-    as in MAC. For a control, `spoil` corrupts all codes [N, T, levels] before they are read. Raises ModelError if codes
+    as in MAC. A control's `corrupt` changes all codes [N, T, levels] before they are read. Raises ModelError if codes
     are to be kept but the model makes none.
     """
 
@@ -38,9 +38,9 @@ class MemoryMethod(Method):
         *,
         read_mode: str | None = None,
         keeps_codes: bool = True,
-        spoil: Callable[[Codes], Codes] | None = None,
+        corrupt: Callable[[Codes], Codes] | None = None,
     ) -> None:
-        self._model, self._read_mode, self._reader, self._spoil = model, read_mode, model.reader(), spoil
+        self._model, self._read_mode, self._reader, self._corrupt = model, read_mode, model.reader(), corrupt
         self._codebook = model.require_codebook() if keeps_codes else None
         self.reset()
 
@@ -75,7 +75,7 @@ class MemoryMethod(Method):
                 vectors = torch.from_numpy(chunks).to(self._model.base.model.device)
                 memory: ReadableMemory = VectorMemory(vectors, lengths)
             else:
-                memory = CodeMemory(self._spoil(chunks) if self._spoil else chunks, self._codebook, lengths)
+                memory = CodeMemory(self._corrupt(chunks) if self._corrupt else chunks, self._codebook, lengths)
             self._memorised = memory, np.repeat(np.arange(len(self._lengths)), self._lengths)
         return self._memorised
 
@@ -149,25 +149,25 @@ class WrongBank(MemoryMethod):
 def shuffled_documents(model: MBC, seed: int = 0, *, read_mode: str | None = None) -> MemoryMethod:
     """MBC with the codes of each position shuffled across chunks: every document becomes a mixture of others."""
 
-    def spoil(codes: Codes) -> Codes:
-        chance = np.random.default_rng(seed)
-        return np.stack([chance.permutation(codes[:, token]) for token in range(codes.shape[1])], axis=1)
+    def corrupt(codes: Codes) -> Codes:
+        rng = np.random.default_rng(seed)
+        return np.stack([rng.permutation(codes[:, token]) for token in range(codes.shape[1])], axis=1)
 
-    return MemoryMethod(model, read_mode=read_mode, spoil=spoil)
+    return MemoryMethod(model, read_mode=read_mode, corrupt=corrupt)
 
 
 def shuffled_codes(model: MBC, seed: int = 0, *, read_mode: str | None = None) -> MemoryMethod:
     """MBC with each codebook permuted, so that every code stands for another vector; code frequencies are kept."""
     codebook = model.require_codebook()
 
-    def spoil(codes: Codes) -> Codes:
+    def corrupt(codes: Codes) -> Codes:
         shape = codebook.books.shape[:3]  # levels, positions, codes
         others = np.random.default_rng(seed).permuted(np.broadcast_to(np.arange(shape[2]), shape), axis=-1)
         positions = np.arange(codes.shape[1]) if codebook.per_position else 0
         read = [others[level, positions, codes[..., level]] for level in range(codes.shape[2])]
         return np.stack(read, axis=-1).astype(codes.dtype)
 
-    return MemoryMethod(model, read_mode=read_mode, spoil=spoil)
+    return MemoryMethod(model, read_mode=read_mode, corrupt=corrupt)
 
 
 def indistinguishable_up_to(control: str, read_mode: ReadMode) -> float:

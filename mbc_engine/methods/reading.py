@@ -195,7 +195,7 @@ class RetrieveAndRead(Method):
             hits = model.find(questions, self._searched, top=model.settings.candidates)
             for found, answered in zip(hits, model.read(questions, hits, texts_of), strict=True):
                 span = answered.best
-                ranked = by_document(found, _SOURCES, answered.read[span.passage][0] if span else None)
+                ranked = by_document(found, _SOURCES, answered.read_chunks[span.passage][0] if span else None)
                 chunks = bank.chunks_at([source.chunk for source in ranked])
                 sources = tuple(self._places[chunk.document.digest] for chunk in chunks)
                 found_answers.append(MethodAnswer(" ".join(span.text.split()) if span else "", sources))

@@ -16,7 +16,7 @@ from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import DataError
 from mbc_engine.events import Event, TuningStep, TuningValidated
 from mbc_engine.lm.base import BaseLM, Targets
-from mbc_engine.lm.pretrained import optimiser_tensors, restore_optimiser, whole_state, write_tensors
+from mbc_engine.lm.pretrained import gathered_state, optimiser_tensors, restore_optimiser, write_tensors
 from mbc_engine.methods.fine_tuned import Optimiser, make_optimiser
 from mbc_engine.methods.method import QuestionSettings
 from mbc_engine.methods.reading import MAX_NEW_TOKENS, QUESTION_WINDOW, passage_chunker
@@ -37,7 +37,7 @@ def save_snapshot(
     """Write everything that changes during training."""
     tensors: dict[str, Tensor] = {f"model.{name}": value for name, value in parameters.items()}
     tensors |= optimiser_tensors(parameters, optimiser)
-    write_tensors(folder / SNAPSHOT, whole_state(tensors), {"step": str(step), "best_loss": repr(best_loss)})
+    write_tensors(folder / SNAPSHOT, gathered_state(tensors), {"step": str(step), "best_loss": repr(best_loss)})
 
 
 @torch.no_grad()
@@ -160,7 +160,7 @@ def _validation_loss(base: BaseLM, batches: Sequence[Sequence[QAExample]], reads
 
 
 def _targets(base: BaseLM, batch: Sequence[QAExample], reads: bool) -> Targets:
-    return base.texts.asked(
+    return base.prompt_tokenizer.question_answer_targets(
         [example.question for example in batch],
         [shortest(example.answers) for example in batch],
         passages=[example.text for example in batch] if reads else None,

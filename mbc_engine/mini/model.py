@@ -22,7 +22,7 @@ from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.lm.bert import open_encoder
 from mbc_engine.lm.coding import CodingModel
 from mbc_engine.lm.encoders import Encoder
-from mbc_engine.lm.packaged import is_here
+from mbc_engine.lm.packaged import is_available_offline
 from mbc_engine.lm.pretrained import shapes_of, write_tensors
 from mbc_engine.mini.confidence import FEATURES, choose, probability
 from mbc_engine.mini.retrieval import Address, Scope
@@ -37,22 +37,22 @@ _ALONE: Final = 0.9
 
 
 TextsOf = Callable[[Iterable[Hit]], Mapping[int, str | None]]  # by chunk; None if it is gone
-Read = tuple[Hit, str, Span | None]  # a chunk, its text and its best span
+ReadChunk = tuple[Hit, str, Span | None]  # a chunk, its text and its best span
 
 
 @dataclass(frozen=True)
 class SpanAnswer:
-    """The likeliest span of the chunks read, and how likely it is right; `best.passage` is an index into `read`."""
+    """The likeliest span of `read_chunks`, of which `best.passage` is an index, and how likely it is right."""
 
     best: Span | None
     probability: float
-    read: tuple[Read, ...]
+    read_chunks: tuple[ReadChunk, ...]
 
 
 class RetrieverReader(CodingModel):
     """Finds passages and reads answers in them; see the module.
 
-    `reading` holds the settings of the reader, which `open_reader` opens for the first question.
+    `reader_settings` holds the settings of the reader, which `open_reader` opens for the first question.
     """
 
     keeps_text: ClassVar[bool] = True
@@ -63,11 +63,11 @@ class RetrieverReader(CodingModel):
         *,
         encoder: Encoder,
         address: Address,
-        reading: ReaderSettings,
+        reader_settings: ReaderSettings,
         open_reader: Callable[[], SpanReader],
     ) -> None:
         super().__init__(encoder, settings.window)
-        self.settings, self.reading = settings, reading
+        self.settings, self.reader_settings = settings, reader_settings
         self.encoder, self.tokenizer = encoder.model, encoder.tokenizer
         self.address = address
         self._open_reader = open_reader
@@ -109,7 +109,7 @@ class RetrieverReader(CodingModel):
         The best chunk is read alone at first if it has nearly all of the probability. If "not here" is likelier than
         any span, the next chunks are read too.
         """
-        first, last = self.reading.passages, self.reading.passages + self.reading.further
+        first, last = self.reader_settings.passages, self.reader_settings.passages + self.reader_settings.further
         counts = [1 if own and own[0].share >= _ALONE else first for own in hits]
         read = self._read(questions, [own[:count] for own, count in zip(hits, counts, strict=True)], texts_of)
         answers = [self._answer(own) for own in read]
@@ -123,7 +123,7 @@ class RetrieverReader(CodingModel):
 
     def _read(
         self, questions: Sequence[str], hits: Sequence[Sequence[Hit]], texts_of: TextsOf
-    ) -> list[tuple[Read, ...]]:
+    ) -> list[tuple[ReadChunk, ...]]:
         texts = texts_of(hit for own in hits for hit in own)
         there = [[(hit, text) for hit in own if (text := texts[hit.chunk])] for own in hits]
         spans: list[list[Span | None]] = [[] for _ in there]
@@ -134,25 +134,26 @@ class RetrieverReader(CodingModel):
             for own, several in zip(there, spans, strict=True)
         ]
 
-    def _answer(self, read: tuple[Read, ...]) -> SpanAnswer:
+    def _answer(self, read: tuple[ReadChunk, ...]) -> SpanAnswer:
         spans, shares = [span for *_, span in read], [hit.share for hit, *_ in read]
         best = choose(spans, shares)
         if best is None or (span := spans[best]) is None:
             return SpanAnswer(None, 0.0, read)
-        right = probability(spans, shares, best, self.reading.confidence)
+        right = probability(spans, shares, best, self.reader_settings.confidence)
         return SpanAnswer(replace(span, passage=best), right, read)
 
 
 def build(
     settings: RetrieverReaderSettings,
-    reading: ReaderSettings,
+    reader_settings: ReaderSettings,
     open_reader: Callable[[], SpanReader],
     device: str = "cpu",
 ) -> RetrieverReader:
     """A model around its pretrained encoder, with addresses still to be loaded or fitted."""
-    if len(reading.confidence.weights) != len(FEATURES):
+    if len(reader_settings.confidence.weights) != len(FEATURES):
         raise ModelError(
-            f"This mbc expects {len(FEATURES)} confidence weights; the model has {len(reading.confidence.weights)}.",
+            f"This mbc expects {len(FEATURES)} confidence weights; "
+            f"the model has {len(reader_settings.confidence.weights)}.",
             hint="Download the model again, or use the version of mbc that it was made for.",
         )
     encoder = open_encoder(settings.encoder, device=device)
@@ -164,7 +165,9 @@ def build(
     encoder.model.requires_grad_(False)
     own = settings.address
     address = Address(encoder.model.config.hidden_size, tokens=own.tokens, dim=own.dim, num_codes=own.codes)
-    model = RetrieverReader(settings, encoder=encoder, address=address, reading=reading, open_reader=open_reader)
+    model = RetrieverReader(
+        settings, encoder=encoder, address=address, reader_settings=reader_settings, open_reader=open_reader
+    )
     return model.to(device).eval()
 
 
@@ -175,7 +178,7 @@ def reader_of(settings: RetrieverReaderSettings, name: str | None = None) -> Rea
         raise ConfigError(f"There is no reader {name!r}.", hint=f"Choose from {', '.join(names)}.")
     if name is not None:
         return settings.readers[names.index(name)]
-    return next((reader for reader in settings.readers if is_here(reader.encoder)), settings.readers[-1])
+    return next((reader for reader in settings.readers if is_available_offline(reader.encoder)), settings.readers[-1])
 
 
 def load(
@@ -186,9 +189,9 @@ def load(
     Raises ModelError if anything is missing or damaged, ConfigError if it has no such reader.
     """
     place, settings = str(device), config.retriever_reader
-    reading = reader_of(settings, reader)
-    weights = folder / f"{reading.name}.safetensors"
-    model = build(settings, reading, lambda: load_span_reader(weights, reading, device=place), place)
+    reader_settings = reader_of(settings, reader)
+    weights = folder / f"{reader_settings.name}.safetensors"
+    model = build(settings, reader_settings, lambda: load_span_reader(weights, reader_settings, device=place), place)
     try:
         state = load_file(folder / WEIGHTS)
     except (OSError, SafetensorError) as error:

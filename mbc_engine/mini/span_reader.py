@@ -23,7 +23,7 @@ from mbc_engine.config import ReaderSettings
 from mbc_engine.errors import ModelError
 from mbc_engine.lm.bert import Bert, open_encoder
 from mbc_engine.lm.encoders import padded_batches
-from mbc_engine.lm.packaged import local_place, locate
+from mbc_engine.lm.packaged import local_folder, locate
 from mbc_engine.lm.pretrained import shapes_of, write_tensors
 from mbc_engine.lm.unpacking import cache_folder, unpack_once
 from mbc_engine.names import WEIGHTS
@@ -65,7 +65,7 @@ class PairBatch:
     ids: Tensor
     mask: Tensor
     types: Tensor
-    inside: Tensor  # bool, true for the passages' tokens
+    passage_mask: Tensor  # bool, true for the passages' tokens
     starts: Sequence[int]  # where each passage begins in its row
 
 
@@ -80,17 +80,17 @@ class SpanHead(nn.Module):
         self.last = nn.Linear(dim, rank)
         self.none = nn.Linear(dim, 1)
 
-    def forward(self, states: Tensor, inside: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, states: Tensor, passage_mask: Tensor) -> tuple[Tensor, Tensor]:
         """Scores by first and last token, [B, S, S], and of "no answer", [B], from states [B, S, D].
 
-        Spans that are not entirely `inside`, [B, S], score minus infinity.
+        Spans that are not entirely within `passage_mask`, [B, S], score minus infinity.
         """
         first, last = self.edges(states).unbind(-1)
         pairs = self.first(states) @ self.last(states).transpose(1, 2) / math.sqrt(self.first.out_features)
         scores = first.unsqueeze(2) + last.unsqueeze(1) + pairs
-        length = inside.shape[1]
-        near = torch.ones(length, length, dtype=torch.bool, device=inside.device).triu().tril(self.longest - 1)
-        possible = inside.unsqueeze(2) & inside.unsqueeze(1) & near
+        length = passage_mask.shape[1]
+        near = torch.ones(length, length, dtype=torch.bool, device=passage_mask.device).triu().tril(self.longest - 1)
+        possible = passage_mask.unsqueeze(2) & passage_mask.unsqueeze(1) & near
         return scores.masked_fill(~possible, -torch.inf), self.none(states[:, 0]).squeeze(-1)
 
 
@@ -115,7 +115,7 @@ class SpanReader(nn.Module):
         """Score the spans of each passage as `SpanHead`, in single precision."""
         types = {"token_type_ids": batch.types} if self._has_types else {}
         output = self.encoder(input_ids=batch.ids, attention_mask=batch.mask, **types)
-        scores: tuple[Tensor, Tensor] = self.head(output.last_hidden_state.float(), batch.inside)
+        scores: tuple[Tensor, Tensor] = self.head(output.last_hidden_state.float(), batch.passage_mask)
         return scores
 
     @torch.inference_mode()
@@ -157,8 +157,10 @@ class SpanReader(nn.Module):
         ids = torch.tensor([row + [pad] * (len(places) - len(row)) for row in rows])
         mask, types = places < lengths, (places >= first) & (places < lengths)
         device = self.head.none.weight.device
-        inside = types & (places < lengths - 1)
-        return PairBatch(ids.to(device), mask.long().to(device), types.long().to(device), inside.to(device), starts)
+        passage_mask = types & (places < lengths - 1)
+        return PairBatch(
+            ids.to(device), mask.long().to(device), types.long().to(device), passage_mask.to(device), starts
+        )
 
     def windows(self, passage: str, question_tokens: int) -> list[Window]:
         encoded = self.tokenizer(passage, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
@@ -217,7 +219,7 @@ def _open_merged(reader: SpanReader, weights: Path, settings: ReaderSettings, dt
 
     Merging takes longer than answering, while cached weights are read from the disk only as they are used.
     """
-    base = Path(local_place(locate(settings.encoder)) or "", WEIGHTS)
+    base = Path(local_folder(locate(settings.encoder)) or "", WEIGHTS)
     with weights.open("rb") as file:
         changes = hashlib.file_digest(file, "sha256").hexdigest()
     origin = f"{base} {base.stat().st_size} {base.stat().st_mtime_ns} {changes} {settings.rank} {dtype}"

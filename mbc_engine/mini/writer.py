@@ -108,7 +108,7 @@ class Writer:
         return text
 
     def _tokens(self, text: str, window: int) -> list[int]:
-        (ids,) = self.base.texts.tokens([text])
+        (ids,) = self.base.prompt_tokenizer.tokens([text])
         return [id for id in ids if id not in self._acting][:window]
 
     def _prefix(self, passage: tuple[int, ...]) -> KVPrefix:

@@ -15,7 +15,7 @@ from mbc_engine.config import EncoderSettings, ModelSettings
 from mbc_engine.errors import ModelError
 from mbc_engine.lm.base import BaseLM, load_base
 from mbc_engine.lm.encoders import Encoder, load_encoder
-from mbc_engine.lm.packaged import local_place
+from mbc_engine.lm.packaged import local_folder
 from mbc_engine.lm.pretrained import base_dtype, key_value_modules, load_errors
 from mbc_engine.paper.aggregator import Aggregator
 from mbc_engine.paper.amortizer import Centring, EncoderAmortizer, T5Amortizer, TextEncoder
@@ -144,7 +144,7 @@ def packable(model: PreTrainedModel) -> Iterator[Tensor]:
 
 def config_of(name: str) -> PretrainedConfig:
     """The config of a pretrained part, from its folder, the local hub cache or `architectures.toml`."""
-    place = local_place(name)
+    place = local_folder(name)
     if place is not None:
         with load_errors(f"The config of {name}", "Download it again."):
             found: PretrainedConfig = AutoConfig.from_pretrained(place, local_files_only=True, trust_remote_code=False)

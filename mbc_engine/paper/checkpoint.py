@@ -12,7 +12,7 @@ from torch import Tensor
 
 from mbc_engine.config import Config, parse_config
 from mbc_engine.errors import ModelError
-from mbc_engine.lm.pretrained import laid_out_like, shapes_of, unpacked_state, whole_state
+from mbc_engine.lm.pretrained import gathered_state, shapes_of, shard_like, unpacked_state
 from mbc_engine.names import ADAPTER, CONFIG, WEIGHTS, find_model
 from mbc_engine.paper.builder import build, load_pretrained
 from mbc_engine.paper.mbc import MBC
@@ -32,11 +32,11 @@ def trained_state(model: MBC) -> dict[str, Tensor]:
 def save_model(model: MBC, config: Config, folder: Path, *, writes: bool = True) -> None:
     """Write a model folder; all processes that hold shards of the model call this, and one of them writes."""
     # All processes contribute their shards before one writes: a full disk must not leave the others waiting.
-    weights, adapter = whole_state(trained_state(model), keeps=writes), {}
+    weights, adapter = gathered_state(trained_state(model), keep=writes), {}
     if model.settings.lora.layers:
         from mbc_engine.paper.kv_lora import adapter_state, save_adapter
 
-        adapter = whole_state(adapter_state(model.base.model), keeps=writes)
+        adapter = gathered_state(adapter_state(model.base.model), keep=writes)
     if not writes:
         return
     folder.mkdir(parents=True, exist_ok=True)
@@ -53,7 +53,7 @@ def load_trained_state(model: MBC, state: dict[str, Tensor], origin: Path) -> No
         raise ModelError(f"{origin} does not hold the weights its config describes.", hint="Get the model again.")
     with torch.no_grad():
         for name, value in own.items():
-            value.copy_(laid_out_like(state[name], value))
+            value.copy_(shard_like(state[name], value))
 
 
 def load_into(model: MBC, folder: Path) -> None:

@@ -127,10 +127,10 @@ class Codebook(nn.Module):
         return by_position if self.per_position else by_position.sum(1, keepdim=True)
 
     @torch.no_grad()
-    def reset_dead(self, residuals: Tensor, chance: torch.Generator | None = None) -> int:
+    def reset_dead(self, residuals: Tensor, generator: torch.Generator | None = None) -> int:
         """Set dead codes to distinct vectors of `residuals` [levels, B, T, D] and the mean usage (paper, equation 2).
 
-        Returns how many were reset: per book, at most as many as it has vectors. `chance` is a CPU generator.
+        Returns how many were reset: per book, at most as many as it has vectors. `generator` is a CPU generator.
         """
         count = 0
         for level in range(self.levels):
@@ -138,7 +138,7 @@ class Codebook(nn.Module):
                 vectors = residuals[level, :, position] if self.per_position else residuals[level].flatten(0, 1)
                 usage = self.usage[level, position]
                 dead = (usage < self.dead_threshold).nonzero().flatten()
-                chosen = torch.randperm(len(vectors), generator=chance)[: len(dead)].to(vectors.device)
+                chosen = torch.randperm(len(vectors), generator=generator)[: len(dead)].to(vectors.device)
                 dead = dead[: len(chosen)]
                 self.books[level, position, dead] = vectors[chosen].to(self.books.dtype)
                 usage[dead] = usage.mean()

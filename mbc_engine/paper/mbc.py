@@ -124,7 +124,7 @@ class MBC(CodingModel):
         return read(read_mode or self.settings.read, reader or self.reader(), vectors, memory, top=top)
 
     @torch.no_grad()
-    def say(self, reading: Reading, questions: Sequence[str], **options: Any) -> list[str]:
+    def generate_answers(self, reading: Reading, questions: Sequence[str], **options: Any) -> list[str]:
         """The base LM's answers given what was read (paper, algorithm 2, line 8); options as in `BaseLM.generate`."""
         return self.base.generate(self.prefix(reading.modulation), questions, **options)
 
@@ -147,7 +147,7 @@ class MBC(CodingModel):
     ) -> list[tuple[str, list[Hit]]]:
         """Answers from a memory, each with its documents, best first; options as in `read`."""
         reading = self.read(questions, memory, **options)
-        texts = self.say(reading, questions, max_new_tokens=max_new_tokens)
+        texts = self.generate_answers(reading, questions, max_new_tokens=max_new_tokens)
         return list(zip(texts, reading.sources, strict=True))
 
 

@@ -66,55 +66,55 @@ def read_events(path: Path) -> Iterator[Event]:
 
 
 @dataclass(frozen=True)
-class Followed:
-    """What was appended to a log since the last poll, or all of it if `is_anew`: the log was truncated or replaced."""
+class LogUpdate:
+    """What was appended to a log since the last poll; all of it if `is_restarted`: truncated or replaced."""
 
     events: list[Stamped]
-    is_anew: bool = False
+    is_restarted: bool = False
     has_more: bool = False  # further lines are already there
 
 
-_NOTHING = Followed([])
+_NOTHING = LogUpdate([])
 
 
 class EventFollower:
     """Reads what is appended to a log, which need not exist yet; lines that are not events are skipped.
 
-    Of consecutive events of the kind it `skims`, only the last is parsed, which is twenty times as fast.
+    Of consecutive events of the kind `latest_only`, only the last is parsed, which is twenty times as fast.
     """
 
-    def __init__(self, path: Path, skims: type[Event] | None = None) -> None:
+    def __init__(self, path: Path, latest_only: type[Event] | None = None) -> None:
         self._path = path
-        self._skimmed = f'"event": "{skims.__name__}"'.encode() if skims else None
+        self._skimmed = f'"event": "{latest_only.__name__}"'.encode() if latest_only else None
         self._idle: tuple[int, int, int] | None = None  # the file's status when it was last read to the end
         self._position, self._last = 0, b""  # where reading ended, and the line before it
 
-    def poll(self, most: int | None = None) -> Followed:
+    def poll(self, most: int | None = None) -> LogUpdate:
         """What has happened since the last poll, in at most `most` lines; if nothing, this costs one `stat`."""
         try:
             if self._idle == _looks(self._path.stat()):
                 return _NOTHING
             with self._path.open("rb") as file:
                 looks = _looks(os.fstat(file.fileno()))
-                is_anew = self._seek(file)
+                is_restarted = self._seek(file)
                 events, lines = self._read(file, most)
         except FileNotFoundError:
-            is_anew = self._position > 0
+            is_restarted = self._position > 0
             self._idle, self._position, self._last = None, 0, b""
-            return Followed([], is_anew)
+            return LogUpdate([], is_restarted)
         except OSError:
             return _NOTHING
         has_more = lines == most and self._position < looks[1]
         self._idle = None if has_more else looks
-        return Followed(events, is_anew, has_more)
+        return LogUpdate(events, is_restarted, has_more)
 
     def _seek(self, file: BinaryIO) -> bool:
         # A resumed training truncates its log, which may have grown past this position again.
         file.seek(self._position - len(self._last))
-        is_anew = file.read(len(self._last)) != self._last
-        if is_anew:
+        is_restarted = file.read(len(self._last)) != self._last
+        if is_restarted:
             self._position, self._last = file.seek(0), b""
-        return is_anew
+        return is_restarted
 
     def _read(self, file: BinaryIO, most: int | None) -> tuple[list[Stamped], int]:
         kept: list[bytes] = []

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from mbc_engine import events
 from mbc_engine.atomic_write import atomic_write
-from mbc_engine.runs.event_log import EventFollower, Followed, Stamped, is_held
+from mbc_engine.runs.event_log import EventFollower, LogUpdate, Stamped, is_held
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,7 +35,7 @@ CURVES: Final = tuple(field.name for field in fields(events.TrainStep) if field.
 # Steps that the current speed is computed from.
 _RECENT: Final = 50
 Request: TypeAlias = Literal["pause", "stop"]
-# Events do not show that a training was interrupted; see `RunHistory.state_beside`.
+# Events do not show that a training was interrupted; see `RunHistory.state_given`.
 RunState: TypeAlias = Literal["preparing", "training", "paused", "stopped", "finished", "interrupted"]
 
 
@@ -57,7 +57,7 @@ def request_in(run: Path) -> Request | None:
     return "pause" if request == b"pause" else "stop" if request == b"stop" else None
 
 
-def is_at_work(run: Path) -> bool:
+def is_running(run: Path) -> bool:
     """Whether a training is running in the folder, in any process."""
     return is_held(run / LOCK)
 
@@ -145,9 +145,9 @@ class RunHistory:
             self.resets.append(step.step)
             self.codes_reset += step.reset_codes
 
-    def state_beside(self, is_at_work: bool) -> RunState:
+    def state_given(self, is_running: bool) -> RunState:
         """The training's state, given whether a process is running it: interrupted if not and it has not ended."""
-        return self.state if is_at_work or self.state in ("stopped", "finished") else "interrupted"
+        return self.state if is_running or self.state in ("stopped", "finished") else "interrupted"
 
     @property
     def step(self) -> int:
@@ -196,17 +196,17 @@ class FollowedRun:
     def __init__(self, folder: Path, *, has_curves: bool = True) -> None:
         self.folder = folder
         self.history = RunHistory()
-        self._follower = EventFollower(folder / EVENTS, skims=None if has_curves else events.TrainStep)
+        self._follower = EventFollower(folder / EVENTS, latest_only=None if has_curves else events.TrainStep)
 
-    def update(self, most: int | None = None) -> Followed:
+    def update(self, most: int | None = None) -> LogUpdate:
         """Read at most `most` further lines of the log; the history is a new object if the log started anew."""
-        followed = self._follower.poll(most)
-        if followed.is_anew:
+        log_update = self._follower.poll(most)
+        if log_update.is_restarted:
             self.history = RunHistory()
-        self.history.add(followed.events)
-        return followed
+        self.history.add(log_update.events)
+        return log_update
 
     @property
     def state(self) -> RunState:
         """The training's current state: interrupted if it has not ended and no process is running it."""
-        return self.history.state_beside(is_at_work(self.folder))
+        return self.history.state_given(is_running(self.folder))

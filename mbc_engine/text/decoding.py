@@ -88,19 +88,19 @@ class ByteStream(io.BufferedReader):
         # The bytes read by the last call count in proportion to how many were consumed.
         return file_now - (file_now - file) * min(ahead, given_now - given) // max(1, given_now - given)
 
-    def require_whole(self) -> None:
+    def require_undamaged(self) -> None:
         """Raises UnreadableFile if the file is damaged or could not be read to its end."""
         if self._source.failure:
             raise UnreadableFile(self._source.failure)
 
-    def read_whole(self, most: int) -> bytes:
+    def read_all(self, most: int) -> bytes:
         """All bytes up to the end or the damage. Raises UnreadableFile if there are none, or more than `most`."""
         blocks = iter(partial(self.read, PEEK_BYTES), b"")
         data = b"".join(islice(blocks, most // PEEK_BYTES + 1))
         if len(data) > most:
             raise UnreadableFile(f"is larger than {most >> 20} MB")
         if not data:
-            self.require_whole()
+            self.require_undamaged()
             raise EmptyFile
         return data
 
@@ -194,7 +194,7 @@ def lines(stream: ByteStream, newline: str) -> Iterator[str | None]:
 
 # Some 30 chunks of English, 2 to 5 s of encoding on two busy cores: the most that a stop loses.
 PIECE_BYTES = 1 << 15
-_PIECE_OF_NAMED = re.compile(r"(.*), part [1-9]\d*", re.DOTALL)
+_NUMBERED_PIECE = re.compile(r"(.*), part [1-9]\d*", re.DOTALL)
 
 
 def pieces(stream: ByteStream) -> Iterator[Content]:
@@ -239,9 +239,9 @@ def piece_name(name: str, number: int) -> str:
     return f"{name}, part {number}" if name else str(number)
 
 
-def named_whole(name: str) -> str:
+def without_piece_number(name: str) -> str:
     """The part that a name made by `piece_name` is a piece of; any other name unchanged."""
-    found = _PIECE_OF_NAMED.fullmatch(name)
+    found = _NUMBERED_PIECE.fullmatch(name)
     return found[1] if found else name
 
 

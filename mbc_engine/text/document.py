@@ -32,7 +32,7 @@ class Skipped:
 
     source: str  # a file or folder, or `path#row`
     reason: str  # worded to follow the name
-    is_whole: bool = False  # whether the file was read to its end and is empty
+    is_empty_file: bool = False  # whether the file was read to its end and is empty
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Content:
 
 
 @dataclass(frozen=True)
-class Fields:
+class Row:
     """A row of named fields, any of which may hold its text."""
 
     number: int  # in its file, from 1

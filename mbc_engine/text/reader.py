@@ -10,7 +10,7 @@ from itertools import tee
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from mbc_engine.text.decoding import ByteStream, named_whole, open_bytes, piece_name, storable, text_pieces
+from mbc_engine.text.decoding import ByteStream, open_bytes, piece_name, storable, text_pieces, without_piece_number
 from mbc_engine.text.document import (
     Content,
     Document,
@@ -37,7 +37,7 @@ class Part:
         self._candidates = candidates
 
     def may_hold(self, part: str) -> bool:
-        return not self.name or self.name in (part, named_whole(part))
+        return not self.name or self.name in (part, without_piece_number(part))
 
     def find(self, part: str, digest: str) -> Document | None:
         """The document of this name whose digest begins with `digest`, or else the one that is read by default."""
@@ -78,7 +78,7 @@ def find_text_column(path: Path, digests: Mapping[str, str]) -> str | None:
 
     `digests`, which may be truncated, are of documents read from it, by part. Some rows may have changed since.
     """
-    rows = {named_whole(part) for part in digests}
+    rows = {without_piece_number(part) for part in digests}
     found: list[str | None] = []
     for item in reread_file(path):
         if isinstance(item, Part) and item.name in rows:
@@ -109,7 +109,7 @@ def _read(
         with open_bytes(path, compression) as stream:
             yield from read(stream, format, source, day_of_timestamp(status.st_mtime))
     except EmptyFile as error:
-        yield Skipped(source, reason(error), is_whole=True)
+        yield Skipped(source, reason(error), is_empty_file=True)
     except (OSError, UnreadableFile) as error:
         yield Skipped(printable_path(source), reason(error))
 
@@ -153,7 +153,7 @@ def _documents(
             end = stream.position()
             yield from _pieces(content, format, source, date, (position, end))
             position = end
-    stream.require_whole()
+    stream.require_undamaged()
     if is_empty:
         raise EmptyFile
 
@@ -166,7 +166,7 @@ def _parts(stream: ByteStream, format: Format, source: str, date: str | None) ->
             yield Skipped(f"{source}#{item.source}", item.reason)
         else:
             yield Part(item[0], ((column, own) for column, content in item[1] for own in pieces(content)))
-    stream.require_whole()
+    stream.require_undamaged()
     if is_empty:
         raise EmptyFile
 

@@ -81,7 +81,7 @@ def ignore_path(path: Path) -> tuple[Path, str | None]:
 
 
 @dataclass(frozen=True)
-class Found:
+class WalkResult:
     """The result of a walk: the files that can be read, in order and each once, and those left out."""
 
     files: tuple[Path, ...]
@@ -96,7 +96,7 @@ class _Unvisited:
     written: tuple[Ignore, ...] = ()  # those of the ignore files in the folders above, the inner ones first
 
 
-def find_files(paths: Sequence[Path], ignore: Sequence[str] = (), *, stop: threading.Event | None = None) -> Found:
+def find_files(paths: Sequence[Path], ignore: Sequence[str] = (), *, stop: threading.Event | None = None) -> WalkResult:
     """The readable files among `paths` and, for folders, below them, in sorted order.
 
     Hidden and ignored files and folders are left out unless named themselves. Symbolic links are followed; whatever is
@@ -110,7 +110,7 @@ def find_files(paths: Sequence[Path], ignore: Sequence[str] = (), *, stop: threa
     require_paths(paths)
     met = list(_walk(paths, ignore, stop))
     files = tuple(item for item in met if isinstance(item, Path))
-    return Found(files, tuple(item for item in met if isinstance(item, Skipped)))
+    return WalkResult(files, tuple(item for item in met if isinstance(item, Skipped)))
 
 
 def is_empty(paths: Sequence[Path], ignore: Sequence[str] = ()) -> bool:

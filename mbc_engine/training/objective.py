@@ -51,13 +51,13 @@ class Objective(nn.Module):
         self.model, self.data, self.settings, self.processes = model, data, settings, processes
         self.documents, self.questions = documents, questions
 
-    def forward(self, batch: Batch, chance: torch.Generator) -> Losses:
+    def forward(self, batch: Batch, generator: torch.Generator) -> Losses:
         """This process's share of a batch's losses; the bank is the batch's own documents.
 
-        `chance` is for draws that must be the same in all processes.
+        `generator` is for draws that must be the same in all processes.
         """
         model, weights, processes = self.model, self.settings.losses, self.processes
-        vectors = self._document_vectors(batch.documents, chance)
+        vectors = self._document_vectors(batch.documents, generator)
         quantized = model.codebook.quantize(vectors) if model.codebook is not None and model.is_quantising else None
         memory = quantized.vectors if quantized is not None else vectors
 
@@ -66,10 +66,10 @@ class Objective(nn.Module):
         # All questions, since centring may use their statistics.
         amortizer = model.questions.amortizer
         readout = amortizer.readout(*self.questions.states([batch.examples[place] for place in share.places]))
-        question = amortizer.centre(processes.gathered(readout, share.total))[places]
+        question = amortizer.centre(processes.gather(readout, share.total))[places]
         own = torch.tensor(batch.own, device=memory.device)
         scores = model.router.scores(question, memory) if model.router is not None else None
-        modulation = model.aggregator(question, self._bank(memory, own, places, scores, chance)).modulation
+        modulation = model.aggregator(question, self._bank(memory, own, places, scores, generator)).modulation
         written = batch.documents[: weights.reconstruction_documents or None] if weights.reconstruction else []
         written_share = processes.share(len(written))
         # In one pass: the prefix network's weights are large, and so is their gradient.
@@ -87,7 +87,7 @@ class Objective(nn.Module):
                 routing_loss = functional.cross_entropy(scores.float(), own[places]) * weight
         if written:
             texts = [self.data.documents[written[place]] for place in written_share.worked_on]
-            targets = model.base.texts.written(texts, window=weights.reconstruction_tokens)
+            targets = model.base.prompt_tokenizer.text_targets(texts, window=weights.reconstruction_tokens)
             reconstruction_loss = self._shared_loss(rest, targets, written_share)
         total = (
             question_loss
@@ -104,24 +104,24 @@ class Objective(nn.Module):
         }
         return Losses(len(batch.examples), total, figures, quantized)
 
-    def _document_vectors(self, documents: list[int], chance: torch.Generator) -> Tensor:
+    def _document_vectors(self, documents: list[int], generator: torch.Generator) -> Tensor:
         """Phi of documents [U, T, D]; with back-propagation dropout, a random share, never all, has no gradient."""
         amortizer, share = self.model.documents.amortizer, self.processes.share(len(documents))
         numbers = [documents[place] for place in share.places]
         # Each process drops from its own share, so that all have equally much to do.
         dropped = min(round(len(numbers) * self.settings.backprop_dropout), len(numbers) - 1)
         if dropped:
-            order = torch.randperm(len(numbers), generator=chance).tolist()
+            order = torch.randperm(len(numbers), generator=generator).tolist()
             with torch.no_grad():
                 without = amortizer.readout(*self.documents.states([numbers[place] for place in order[:dropped]]))
             kept = amortizer.readout(*self.documents.states([numbers[place] for place in order[dropped:]]))
             readout = torch.cat([without, kept])[torch.tensor(order, device=kept.device).argsort()]
         else:
             readout = amortizer.readout(*self.documents.states(numbers))
-        return amortizer.centre(self.processes.gathered(readout, share.total))
+        return amortizer.centre(self.processes.gather(readout, share.total))
 
     def _bank(
-        self, memory: Tensor, own: Tensor, places: list[int], scores: Tensor | None, chance: torch.Generator
+        self, memory: Tensor, own: Tensor, places: list[int], scores: Tensor | None, generator: torch.Generator
     ) -> Tensor:
         """What questions read: all documents [1, U·T, D], or for each its own and the best others [K, k·T, D]."""
         count = self.settings.bank_documents
@@ -130,7 +130,7 @@ class Objective(nn.Module):
         if scores is not None:
             preference = scores.detach().clone()
         else:
-            preference = torch.rand(len(own), len(memory), generator=chance).to(own.device)[places]
+            preference = torch.rand(len(own), len(memory), generator=generator).to(own.device)[places]
         preference = preference.scatter(1, own[places].unsqueeze(1), torch.inf)
         return memory[preference.topk(count, dim=-1).indices].flatten(1, 2)
 
@@ -142,7 +142,7 @@ class Objective(nn.Module):
 
     def _asked(self, examples: list[int], places: list[int]) -> Targets:
         chosen = [examples[place] for place in places]
-        return self.model.base.texts.asked(
+        return self.model.base.prompt_tokenizer.question_answer_targets(
             [self.data.questions[index] for index in chosen],
             [self.data.answers[index] for index in chosen],
             question_window=self.settings.question_window,
@@ -182,7 +182,7 @@ def learning_rate(step: int, total: int, settings: TrainingSettings) -> float:
 
 
 def optimiser_step(
-    objective: Objective, optimizer: torch.optim.Optimizer, batch: Batch, chance: torch.Generator, *, rate: float
+    objective: Objective, optimizer: torch.optim.Optimizer, batch: Batch, generator: torch.Generator, *, rate: float
 ) -> tuple[list[Losses], int]:
     """Take a step on a batch, in `accumulate` forward passes over parts of it, each with its own bank.
 
@@ -196,13 +196,13 @@ def optimiser_step(
     resets, size = 0, -(-len(batch.examples) // settings.accumulate)
     for start in range(0, len(batch.examples), size):
         part, is_last = batch.examples[start : start + size], start + size >= len(batch.examples)
-        with nullcontext() if is_last else processes.without_exchange():
+        with nullcontext() if is_last else processes.no_sync():
             with torch.autocast(processes.device.type, torch.bfloat16, enabled=settings.precision == "bf16"):
-                losses = processes.inside(objective, objective.data.batch(part), chance)
+                losses = processes.run_wrapped(objective, objective.data.batch(part), generator)
             if losses.quantized is not None:
                 codebook = model.require_codebook()
                 codebook.update_usage(losses.quantized.codes)
-                resets += codebook.reset_dead(losses.quantized.residuals, chance) if settings.reset_codes else 0
+                resets += codebook.reset_dead(losses.quantized.residuals, generator) if settings.reset_codes else 0
             # Gradients are averaged over the processes, whose losses add up.
             processes.accelerator.backward(losses.total * (processes.count * len(part) / len(batch.examples)))
         passes.append(losses)

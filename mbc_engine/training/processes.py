@@ -61,31 +61,31 @@ class Processes:
         return self.rank == 0
 
     @property
-    def shards(self) -> bool:
+    def is_sharded(self) -> bool:
         return bool(self.accelerator.state.distributed_type == DistributedType.FSDP)
 
     def prepare(
         self, training: nn.Module, optimizer: torch.optim.Optimizer, whole: nn.Module | None
     ) -> torch.optim.Optimizer:
-        """Wrap what trains as the launch requires, for use by `inside`; returns the optimiser to use.
+        """Wrap what trains as the launch requires, for use by `run_wrapped`; returns the optimiser to use.
 
         `whole` is a part that is never sharded, since not only gradients change it.
         """
-        if self.shards and whole is not None:
+        if self.is_sharded and whole is not None:
             self.accelerator.state.fsdp_plugin.ignored_modules = [whole]
-        self._inside, own = self.accelerator.prepare(_Inside(training), optimizer)
+        self._wrapped, own = self.accelerator.prepare(_Wrapped(training), optimizer)
         return own  # type: ignore[no-any-return]
 
-    def inside(self, work: Callable[..., Result], *arguments: Any) -> Result:
+    def run_wrapped(self, work: Callable[..., Result], *arguments: Any) -> Result:
         """Do work with whole parameters, whose gradients are then synchronised over all processes."""
-        result: Result = self._inside(work, *arguments)
-        if self.shards and not torch.is_grad_enabled():
-            self._inside.reshard()  # with gradients, the backward pass does it
+        result: Result = self._wrapped(work, *arguments)
+        if self.is_sharded and not torch.is_grad_enabled():
+            self._wrapped.reshard()  # with gradients, the backward pass does it
         return result
 
-    def without_exchange(self) -> AbstractContextManager[None]:
+    def no_sync(self) -> AbstractContextManager[None]:
         """A context in which gradients add up locally; the next backward pass after it synchronises them."""
-        return self.accelerator.no_sync(self._inside)  # type: ignore[no-any-return]
+        return self.accelerator.no_sync(self._wrapped)  # type: ignore[no-any-return]
 
     def share(self, total: int) -> Share:
         size = -(-total // self.count)
@@ -93,14 +93,14 @@ class Processes:
         own = max(0, min(size, total - first))
         return Share([min(first + place, total - 1) for place in range(size)], own, total)
 
-    def gathered(self, shares: Tensor, total: int) -> Tensor:
+    def gather(self, shares: Tensor, total: int) -> Tensor:
         """The items of all shares in their order, [size, ...] -> [total, ...], with gradient to each process's own."""
         if self.count == 1:
             return shares
         return _Gather.apply(shares, self.rank, self.count)[:total]  # type: ignore[no-any-return, no-untyped-call]
 
     @torch.no_grad()
-    def agree_on(self, fitted: Iterable[Tensor]) -> None:
+    def broadcast_from_main(self, fitted: Iterable[Tensor]) -> None:
         """Replace what each process fitted by itself with the main process's values.
 
         GPUs sum in any order, and what depends on the last digit (clusters, signs) may differ.
@@ -122,7 +122,7 @@ class Processes:
         return numbers.tolist()
 
 
-class _Inside(nn.Module):
+class _Wrapped(nn.Module):
     """Does work in a `forward`, the method that DDP and FSDP wrap."""
 
     def __init__(self, training: nn.Module) -> None:

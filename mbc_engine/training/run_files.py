@@ -14,7 +14,7 @@ from torch import Tensor
 
 from mbc_engine.config import Config, parse_config
 from mbc_engine.errors import ConfigError
-from mbc_engine.lm.pretrained import laid_out_like, optimiser_tensors, restore_optimiser, whole_state, write_tensors
+from mbc_engine.lm.pretrained import gathered_state, optimiser_tensors, restore_optimiser, shard_like, write_tensors
 from mbc_engine.paper.checkpoint import load_trained_state, save_model, trained_state
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.runs.event_log import work_lock
@@ -22,7 +22,7 @@ from mbc_engine.runs.training_runs import CONFIG, EVENTS, LOCK, MODEL, SNAPSHOT,
 
 
 @contextmanager
-def at_work(run: Path) -> Iterator[None]:
+def lock_run(run: Path) -> Iterator[None]:
     """Hold a run's folder exclusively. Raises ConfigError if another training has it, or it is unusable."""
     try:
         run.mkdir(parents=True, exist_ok=True)
@@ -45,7 +45,7 @@ def at_work(run: Path) -> Iterator[None]:
         ) from error
 
 
-def keep_model(model: MBC, config: Config, run: Path, *, writes: bool) -> None:
+def replace_model(model: MBC, config: Config, run: Path, *, writes: bool) -> None:
     """Replace the run's model with the current one, completely or not at all; for `writes` see `save_model`."""
     folder = run / MODEL
     new, old = folder.with_name("model-new"), folder.with_name("model-old")
@@ -92,7 +92,7 @@ def save_snapshot(
     tensors = {f"model.{name}": value for name, value in trained_state(model).items()}
     tensors |= {f"lora.{name}": value for name, value in _lora(model).items()}
     tensors |= optimiser_tensors(dict(model.named_parameters()), optimizer)
-    whole = whole_state(tensors, keeps=writes)
+    whole = gathered_state(tensors, keep=writes)
     if writes:
         write_tensors(path, whole, {name: repr(value) for name, value in vars(state).items()})
 
@@ -106,7 +106,7 @@ def load_snapshot(path: Path, model: MBC, optimizer: torch.optim.Optimizer) -> T
     with torch.no_grad():
         for name, value in _section(tensors, "lora.").items():
             own = _lora(model)[name]
-            own.copy_(laid_out_like(value, own))
+            own.copy_(shard_like(value, own))
     restore_optimiser(tensors, dict(model.named_parameters()), optimizer)
     state = TrainingState(**{name: literal_eval(value) for name, value in notes.items()})
     model.is_quantising = state.is_quantising

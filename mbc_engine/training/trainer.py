@@ -18,7 +18,7 @@ from mbc_engine.config import Config
 from mbc_engine.datasets.layout import QAExample, evenly_spaced
 from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.lm.pretrained import checkpoint_layers
-from mbc_engine.machine import SlowDown
+from mbc_engine.machine import Throttle
 from mbc_engine.paper.builder import build, load_pretrained, trainable_parameters
 from mbc_engine.paper.checkpoint import load_into
 from mbc_engine.paper.mbc import compile_parts
@@ -83,7 +83,7 @@ def train(
             pass
         accelerator.end_training()
         return
-    with run_files.at_work(run), closing(EventLog(run / EVENTS)) as log:
+    with run_files.lock_run(run), closing(EventLog(run / EVENTS)) as log:
         (run / CONFIG).write_text(config.to_toml())
         settings = _dotted(config.model_dump())
         accelerator.init_trackers(run.name, config=settings, init_kwargs={"wandb": {"dir": str(run)}})
@@ -172,7 +172,7 @@ class _Training:
         self.steps_per_epoch = self.data.steps(self.settings.batch_size)
         self.total_steps = self.steps_per_epoch * self.settings.epochs
         self.state = run_files.TrainingState(0, None, -1, self.model.is_quantising, 0, 0.0)
-        self.usage_rest = SlowDown(_USAGE_SHARE, _USAGE_SECONDS)
+        self.usage_throttle = Throttle(_USAGE_SHARE, _USAGE_SECONDS)
         self.is_fresh = start is None
 
     def all_events(self, log: EventLog | None) -> Iterator[events.Event]:
@@ -194,7 +194,7 @@ class _Training:
             torch.manual_seed(self.settings.seed)
             start_from_pca(self.model, self.documents, len(self.data.documents))
             for side in (self.model.documents, self.model.questions):
-                self.processes.agree_on(side.amortizer.parameters())
+                self.processes.broadcast_from_main(side.amortizer.parameters())
             self._centre()
         sizes = len(self.data), len(self.data.documents), trainable_parameters(self.model)
         yield events.TrainStarted(self.state.step, self.total_steps, *sizes)
@@ -275,9 +275,9 @@ class _Training:
         began, codebook = time.monotonic(), self.model.codebook
         if not self.processes.is_main or codebook is None or not self.model.is_quantising:
             return
-        if at_once or self.usage_rest.is_due(began):
+        if at_once or self.usage_throttle.is_due(began):
             write_usage(self.run, codebook.usage.cpu().numpy(), self.state.step)
-            self.usage_rest.took(began, time.monotonic())
+            self.usage_throttle.record(began, time.monotonic())
 
     def _step(self, epoch: int, batch: Batch) -> Iterator[events.Event]:
         model, step, processes = self.model, self.state.step, self.processes
@@ -313,7 +313,7 @@ class _Training:
             self._fit_codes()
         if not self.validation:
             if not self.model.is_warming_up:
-                run_files.keep_model(self.model, self.config, self.run, writes=self.processes.is_main)
+                run_files.replace_model(self.model, self.config, self.run, writes=self.processes.is_main)
             return
         documents = len({example.text for example in self.validation})
         others = evenly_spaced(self.data.documents, documents)
@@ -323,7 +323,7 @@ class _Training:
         is_best = is_lowest and not self.model.is_warming_up
         if is_best:
             self.state = replace(self.state, best_loss=scores.loss, best_epoch=epoch)
-            run_files.keep_model(self.model, self.config, self.run, writes=self.processes.is_main)
+            run_files.replace_model(self.model, self.config, self.run, writes=self.processes.is_main)
         exact_match, f1, first = (round(share, 3) for share in (scores.exact_match, scores.f1, scores.first_source))
         figures = self.state.step, epoch, scores.questions, documents, exact_match, f1, first, is_best
         losses = (None if loss is None else round(loss, 5) for loss in (scores.loss, scores.wrong_loss))
@@ -343,18 +343,18 @@ class _Training:
         ):
             self._without_gradient(fit_centring, side.amortizer, states, count)
             if side.amortizer.centring is not None:
-                self.processes.agree_on(side.amortizer.centring.buffers())
+                self.processes.broadcast_from_main(side.amortizer.centring.buffers())
 
     def _fit_codes(self) -> int:
         """Fit the codebook to the documents' vectors; returns how many documents were used."""
         fitted_to = self._without_gradient(fit_codebook, self.model, self.documents, len(self.data.documents))
         book = self.model.require_codebook()
-        self.processes.agree_on([*book.parameters(), *book.buffers()])
+        self.processes.broadcast_from_main([*book.parameters(), *book.buffers()])
         return fitted_to
 
     @torch.no_grad()
     def _without_gradient(self, work: Callable[..., Result], *arguments: Any) -> Result:
-        return self.processes.inside(work, *arguments)
+        return self.processes.run_wrapped(work, *arguments)
 
     def _checkpoint(self, log: EventLog | None) -> events.CheckpointSaved:
         logged = 0 if log is None else log.position()
@@ -373,7 +373,7 @@ def _require_trainable(config: Config, examples: Sequence[QAExample], processes:
     if not examples:
         raise DataError("There is nothing to train on.", hint="Give --data a file with questions.")
     is_beside = config.model.documents.frozen or config.model.questions.frozen or config.training.pca_start
-    if processes.shards and is_beside:
+    if processes.is_sharded and is_beside:
         raise ConfigError(
             "Frozen encoders and training.pca_start are not supported with FSDP.",
             hint="Launch without FSDP, or train the encoders.",

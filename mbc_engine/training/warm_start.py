@@ -55,7 +55,7 @@ def fit_value_scale(model: MBC, texts: Sequence[str]) -> None:
     that steps overshoot.
     """
     if model.prefix.value_scale is not None:
-        read = model.base.texts.tokens(texts[:_READ_TEXTS], _READ_TOKENS)
+        read = model.base.prompt_tokenizer.tokens(texts[:_READ_TEXTS], _READ_TOKENS)
         prefixes = [model.base.read(tokens) for tokens in read if tokens]
         squares = torch.cat([prefix.values.float().square().mean((2, 4)) for prefix in prefixes], dim=-1)
         model.prefix.value_scale.copy_(squares.mean((0, 2)).sqrt())
@@ -116,9 +116,9 @@ def validate(model: MBC, questions: Sequence[QAExample], others: Sequence[str], 
     share = processes.share(len(questions))
     # Stand-ins are asked too: with sharded parameters, all processes must take the same steps.
     asked = [questions[place] for place in share.places]
-    outcomes = processes.inside(lambda: list(ask_all(model, questions, asked=asked)))
+    outcomes = processes.run_wrapped(lambda: list(ask_all(model, questions, asked=asked)))
     banks = list(dict.fromkeys(example.text for example in questions)), others
-    losses = [processes.inside(answer_losses, model, bank, asked)[: share.own] for bank in banks]
+    losses = [processes.run_wrapped(answer_losses, model, bank, asked)[: share.own] for bank in banks]
     loss, wrong_loss = (sum(own) / max(1, share.own) for own in losses)
     scores = replace(score(outcomes[: share.own]), loss=loss, wrong_loss=wrong_loss)
     if processes.count == 1:

@@ -62,10 +62,10 @@ def articles(data: Path, *files: int) -> list[str]:
     return [article.strip() for text in texts for article in text.split("\n\n\n")]
 
 
-def paragraphs(article: str, chance: random.Random, most: int, longest: int) -> list[str]:
+def paragraphs(article: str, rng: random.Random, most: int, longest: int) -> list[str]:
     """At most `most` neighbouring paragraphs of an article, of 300 to `longest` characters each."""
     suitable = [line for line in article.split("\n")[1:] if 300 <= len(line) <= longest]
-    start = chance.randint(0, max(0, len(suitable) - most))
+    start = rng.randint(0, max(0, len(suitable) - most))
     return suitable[start : start + most]
 
 
@@ -164,8 +164,8 @@ def main() -> None:
     documents = []
     for part in range(args.parts):
         first = part * ARTICLES_IN_PART
-        chance, chosen = random.Random(first), long[first : first + ARTICLES_IN_PART]
-        lines = [line for article in chosen for line in paragraphs(article, chance, 8, 1000)]
+        rng, chosen = random.Random(first), long[first : first + ARTICLES_IN_PART]
+        lines = [line for article in chosen for line in paragraphs(article, rng, 8, 1000)]
         documents.append(vectors.of(f"wikipedia-{part}", lambda lines=lines: lines))
     others_chance = random.Random(7)
     lines = [line for article in articles(args.data, 3) for line in paragraphs(article, others_chance, 4, 1500)]

@@ -114,7 +114,7 @@ def _answers(model: RetrieverReader, scope: Scope, asked: list[tuple[str, str, s
         for (_, gold, about), answered in zip(asked, model.read(questions, hits, texts_of), strict=True):
             if answered.best is None:
                 continue
-            several, spans = [hit for hit, *_ in answered.read], [span for *_, span in answered.read]
+            several, spans = [hit for hit, *_ in answered.read_chunks], [span for *_, span in answered.read_chunks]
             place = answered.best.passage
             match = compare(answered.best.text, [gold])
             worth = float(match.exact_match)

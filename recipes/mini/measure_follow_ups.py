@@ -16,6 +16,7 @@ from typing import Final
 import torch
 
 from mbc_engine import Answer, Memory, ingest, load_model, open_bank
+from mbc_engine.conversation import rewritten
 from mbc_engine.metrics import compare
 
 WAYS: Final = ("alone", "appended", "completed")
@@ -29,7 +30,8 @@ def hold(memory: Memory, turns: list[dict[str, str]], way: str) -> list[Answer]:
         asked = question = turn["question"]
         if previous is not None and way != "alone":
             before = previous.asked or previous.question
-            asked = previous.follow_up(question) if way == "completed" else f"{before.rstrip('?')} {question}"
+            appended = f"{before.rstrip('?')} {question}"
+            asked = rewritten(question, before, previous.text) if way == "completed" else appended
         (previous,) = memory.ask([asked])
         answers += memory.ask([asked], min_confidence=0)
     return answers[1:]

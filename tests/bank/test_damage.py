@@ -54,7 +54,7 @@ PARTS = {
 def path(made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A bank of two blocks: chunk 4 is the third of a document in the first, or the first in the second."""
     monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 4))
-    monkeypatch.setattr(text_codec, "FULL", 1)  # a text a row
+    monkeypatch.setattr(text_codec, "FULL_ROW_BYTES", 1)  # a text a row
     path = tmp_path / "bank.mbc"
     with made.bank(path, keeps_text=True) as bank:
         bank.put(
@@ -102,7 +102,7 @@ def test_a_text_whose_id_has_changed_is_never_taken_for_another(
     made: Any, tmp_path: Path, first: int, rounds: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every bit that makes one id another and some that do not, with ids from 1 and with a gap before the first."""
-    monkeypatch.setattr(text_codec, "FULL", 1)
+    monkeypatch.setattr(text_codec, "FULL_ROW_BYTES", 1)
     path, changed = tmp_path / "bank.mbc", tmp_path / "changed.mbc"
     with made.bank(path, keeps_text=True) as bank:
         bank.put([made.item(f"/{content}", content) for content in (2, 5, 8)])

@@ -27,7 +27,7 @@ def lines(made: Any) -> list[dict[str, Any]]:
 
 
 def test_an_export_says_how_many_documents_are_read(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exchange, "_DECODED", 4)
+    monkeypatch.setattr(exchange, "_DECODE_BATCH", 4)
     read: list[int] = []
     with made.bank(keeps_text=True) as bank:
         bank.put([made.item(f"/{content}", content) for content in range(5)])

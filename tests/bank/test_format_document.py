@@ -15,7 +15,7 @@ import pytest
 from mbc_engine.bank import BankHeader, CodeShape, MemoryBank, StoredDocument, decode_chunk, export, pack, text_codec
 from mbc_engine.bank.block import _MOST_BYTES
 from mbc_engine.bank.database import APPLICATION_ID, FORMAT_VERSION, TABLES
-from mbc_engine.bank.text_codec import MAX_UNFOLDED
+from mbc_engine.bank.text_codec import MAX_DECOMPRESSED
 from mbc_engine.bank.words import WORDS, word_numbers, write_words
 from mbc_engine.text import Chunk, Document
 
@@ -39,8 +39,8 @@ def test_the_numbers_are_those_of_the_code(made: Any, tmp_path: Path) -> None:
     assert f"A block with {full[0]} chunks ({full[1]:,} without origins) is full" in TEXT
     assert _MOST_BYTES == 2**28
     assert "at most 2²⁸ bytes" in TEXT
-    assert f"reach {text_codec.FULL:,} bytes" in TEXT
-    assert MAX_UNFOLDED == 16 << 20
+    assert f"reach {text_codec.FULL_ROW_BYTES:,} bytes" in TEXT
+    assert MAX_DECOMPRESSED == 16 << 20
     assert "at most 16 MiB" in TEXT
     dictionary = DICTIONARY.read_bytes()
     assert f"{len(dictionary):,} bytes, CRC-32 {zlib.crc32(dictionary)}." in TEXT
@@ -115,7 +115,7 @@ def test_the_reader_reads_what_was_written(
     made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keeps_origins: bool, keeps_text: bool
 ) -> None:
     monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 9))
-    monkeypatch.setattr(text_codec, "FULL", 90)
+    monkeypatch.setattr(text_codec, "FULL_ROW_BYTES", 90)
     path = tmp_path / "bank.mbc"
     with made.bank(path, keeps_origins=keeps_origins, keeps_text=keeps_text) as bank:
         bank.put([made.item(f"/ä/{number % 12}", number, str(number % 3), "2024") for number in range(20)])

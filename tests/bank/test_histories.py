@@ -48,8 +48,8 @@ def tiny_blocks() -> Iterator[None]:
     """Blocks that a few documents fill, and rows that a few texts fill."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(BankHeader, "block_chunks", property(lambda header: 7))
-        patch.setattr(text_codec, "FULL", 60)
-        patch.setattr(store, "DECODED", 3)
+        patch.setattr(text_codec, "FULL_ROW_BYTES", 60)
+        patch.setattr(store, "LM_BATCH", 3)
         yield
 
 

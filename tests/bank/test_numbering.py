@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine.bank.records import gathered
+from mbc_engine.bank.records import read_across
 
 
 @given(sizes=st.lists(st.integers(0, 4), max_size=5), data=st.data())
 def test_each_chunk_is_found_in_its_holder(sizes: list[int], data: st.DataObject) -> None:
     every = [(holder, place) for holder, size in enumerate(sizes) for place in range(size)]
     wanted = data.draw(st.lists(st.sampled_from(range(len(every))))) if every else []
-    found = gathered(
+    found = read_across(
         wanted, np.array(sizes, np.int64), lambda holder, within: [(holder, place) for place in within.tolist()]
     )
     assert found == [every[chunk] for chunk in wanted]
@@ -21,4 +21,4 @@ def test_each_chunk_is_found_in_its_holder(sizes: list[int], data: st.DataObject
 @pytest.mark.parametrize("chunk", [-1, 5])
 def test_a_chunk_that_is_nowhere_is_refused(chunk: int) -> None:
     with pytest.raises(IndexError, match=r"in \[0, 5\), not in"):
-        gathered([0, chunk], np.array([2, 0, 3]), lambda _, within: within)
+        read_across([0, chunk], np.array([2, 0, 3]), lambda _, within: within)

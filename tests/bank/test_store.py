@@ -279,7 +279,7 @@ def numbers_of(path: Path) -> set[tuple[int, bytes, bytes]]:
 
 
 def test_texts_stay_where_they_are_when_documents_move(made: Any, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_codec, "FULL", 1)  # a text a row
+    monkeypatch.setattr(text_codec, "FULL_ROW_BYTES", 1)  # a text a row
     monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 5))
     with made.bank(path, keeps_text=True) as bank:
         bank.put([made.item(f"/{number}", number) for number in range(12)])

@@ -12,7 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbc_engine.bank import text_codec
-from mbc_engine.bank.text_codec import LM, MAX_UNFOLDED, PLAIN, ZSTD, check_of, decode_chunk, encode_chunk, recoded
+from mbc_engine.bank.text_codec import (
+    LM,
+    MAX_DECOMPRESSED,
+    PLAIN,
+    ZSTD,
+    decode_chunk,
+    encode_chunk,
+    recoded,
+    text_checksum,
+)
 from mbc_engine.errors import ModelError
 from mbc_engine.text import Chunk
 from tests.text_models import StandIn
@@ -80,9 +89,9 @@ def test_a_text_is_never_longer_than_its_bytes() -> None:
         assert len(encode(text)) <= len(text.encode())
 
 
-def test_a_payload_that_unfolds_to_too_much_is_refused() -> None:
+def test_a_payload_that_decompresses_to_too_much_is_refused() -> None:
     compressor = zstandard.ZstdCompressor()
-    large = bytes(MAX_UNFOLDED + 1)
+    large = bytes(MAX_DECOMPRESSED + 1)
     packed = encode_chunk(Chunk(PROSE, 0))
     with pytest.raises(ValueError, match="too long"):
         decode_chunk(packed._replace(payload=compressor.compress(large)[4:]))
@@ -93,8 +102,8 @@ def test_a_payload_that_unfolds_to_too_much_is_refused() -> None:
         decode_chunk(packed._replace(codec=PLAIN, payload=b"\xff"))
 
 
-def test_a_text_too_long_to_unfold_is_kept_as_it_is() -> None:
-    text = "a" * (MAX_UNFOLDED + 1)
+def test_a_text_too_long_to_decompress_is_kept_as_it_is() -> None:
+    text = "a" * (MAX_DECOMPRESSED + 1)
     for own, codec in ((text, PLAIN), (text[:-1], ZSTD)):
         assert encode_chunk(Chunk(own, 0)).codec == codec
         assert decode_chunk(encode_chunk(Chunk(own, 0))).text == own
@@ -132,7 +141,7 @@ def test_nothing_is_loaded_before_a_text_is_coded() -> None:
 
 
 def test_the_check_is_three_bytes_of_the_text() -> None:
-    assert check_of("é\ud800") == zlib.crc32(b"\xc3\xa9\xed\xa0\x80") % 2**24
+    assert text_checksum("é\ud800") == zlib.crc32(b"\xc3\xa9\xed\xa0\x80") % 2**24
 
 
 def test_rows_are_the_same_each_time(made: Any) -> None:

@@ -1,4 +1,4 @@
-"""Documents taken out of a bank come back as they were, whatever was done to the bank in between."""
+"""Documents removed from a bank come back as they were, whatever was done to the bank in between."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mbc_engine.bank import BankHeader, MemoryBank, ModelSignature, Origin, restore, take
+from mbc_engine.bank import BankHeader, MemoryBank, ModelSignature, Origin, remove_restorable, restore
 from mbc_engine.errors import BankError, ModelMismatch
 
 NAMES = st.tuples(st.sampled_from([f"/{letter}" for letter in "abcdef"]), st.sampled_from(["", "1"]))
@@ -44,13 +44,13 @@ def test_taking_removes_and_restoring_brings_back_the_same_bank(
                 other.put(records(made, items))
                 lines, counts = made.lines(bank), bank.counts()
 
-                taken = take(bank, names, digests(made, contents))
+                removed = remove_restorable(bank, names, digests(made, contents))
                 other.remove(names, digests(made, contents))
                 assert made.lines(bank) == made.lines(other)
-                gone = [len(document.origins) for document in taken.documents]
+                gone = [len(document.origins) for document in removed.documents]
                 assert sum(gone) == len({name for name, _, _ in items}) - bank.totals().origins or not keeps_origins
 
-                assert restore(bank, taken) == (sum(gone) if keeps_origins else len(gone))
+                assert restore(bank, removed) == (sum(gone) if keeps_origins else len(gone))
                 assert made.lines(bank) == lines
                 assert np.array_equal(bank.counts(), counts)
             assert made.damages(path) == []
@@ -60,18 +60,18 @@ def test_taking_removes_and_restoring_brings_back_the_same_bank(
 
 @pytest.mark.parametrize("keeps_origins", [True, False])
 def test_restoring_after_other_changes_adds_only_what_is_missing(made: Any, rounds: Any, keeps_origins: bool) -> None:
-    """The reference: what was taken is read again under every name that is still free."""
+    """The reference: what was removed is read again under every name that is still free."""
 
     @settings(max_examples=rounds(full=400, reduced=40))
-    @given(items=ITEMS, chosen=CHOSEN, further=ITEMS, removed=st.lists(NAMES, max_size=4))
-    def run(items: list[Any], chosen: Any, further: list[Any], removed: list[Any]) -> None:
+    @given(items=ITEMS, chosen=CHOSEN, further=ITEMS, removed_later=st.lists(NAMES, max_size=4))
+    def run(items: list[Any], chosen: Any, further: list[Any], removed_later: list[Any]) -> None:
         with made.bank(keeps_origins=keeps_origins) as bank, made.bank(keeps_origins=keeps_origins) as plain:
             bank.put(records(made, items))
             before = {origin[:2]: origin for origin in bank.origins()}
-            taken = take(bank, chosen[0], digests(made, chosen[1]))
+            removed = remove_restorable(bank, chosen[0], digests(made, chosen[1]))
             left = {origin[:2] for origin in bank.origins()}
             bank.put(records(made, further))
-            bank.remove(removed)
+            bank.remove(removed_later)
             now = {origin[:2] for origin in bank.origins()}
 
             contents = {name: content for name, content, _ in items}
@@ -79,14 +79,14 @@ def test_restoring_after_other_changes_adds_only_what_is_missing(made: Any, roun
                 (name, contents[name], before[name].date) for name in before if name not in left and name not in now
             ]
             if not keeps_origins:
-                gone = {document.digest for document in taken.documents}
+                gone = {document.digest for document in removed.documents}
                 back = [item for item in items if made.digest(item[1])[:12] in gone]
             plain.put(list(bank.documents(whole=True)))
             plain.put(records(made, back))
-            restore(bank, taken)
+            restore(bank, removed)
             assert made.lines(bank) == made.lines(plain)
             assert np.array_equal(bank.counts(), plain.counts())
-            assert restore(bank, taken) == 0
+            assert restore(bank, removed) == 0
 
     run()
 
@@ -94,11 +94,11 @@ def test_restoring_after_other_changes_adds_only_what_is_missing(made: Any, roun
 def test_one_of_several_origins_comes_back_alone(made: Any) -> None:
     with made.bank() as bank:
         bank.put([made.item("/a", 1, date="2020"), made.item("/b", 1)])
-        taken = take(bank, [("/a", ""), ("/nowhere", "")])
-        assert [document.origins for document in taken.documents] == [(Origin("/a", "", "2020"),)]
+        removed = remove_restorable(bank, [("/a", ""), ("/nowhere", "")])
+        assert [document.origins for document in removed.documents] == [(Origin("/a", "", "2020"),)]
         assert [document.origins for document in bank.documents()] == [(Origin("/b", "", None),)]
         bank.remove([("/b", "")])
-        assert restore(bank, taken) == 1
+        assert restore(bank, removed) == 1
         (document,) = bank.documents()
         assert document.origins == (Origin("/a", "", "2020"),)
         assert np.array_equal(bank.counts(), made.counts([1]))
@@ -107,9 +107,9 @@ def test_one_of_several_origins_comes_back_alone(made: Any) -> None:
 def test_what_was_read_again_since_stays(made: Any) -> None:
     with made.bank() as bank:
         bank.put([made.item("/a", 1), made.item("/b", 2)])
-        taken = take(bank, [("/a", ""), ("/b", "")])
+        removed = remove_restorable(bank, [("/a", ""), ("/b", "")])
         bank.put([made.item("/a", 3, date="2024")])
-        assert restore(bank, taken) == 1
+        assert restore(bank, removed) == 1
         assert {origin: document.digest for document in bank.documents() for origin in document.origins} == {
             Origin("/a", "", "2024"): made.digest(3)[:32],
             Origin("/b", "", None): made.digest(2)[:32],
@@ -119,20 +119,20 @@ def test_what_was_read_again_since_stays(made: Any) -> None:
 def test_a_bank_of_another_model_takes_nothing_back(made: Any) -> None:
     with made.bank() as bank:
         bank.put([made.item("/a", 1)])
-        taken = take(bank, [("/a", "")])
+        removed = remove_restorable(bank, [("/a", "")])
     other = ModelSignature("mini", "aa" * 8, "cc" * 8)
     with MemoryBank.create(None, other, made.shape, made.dim) as bank:
         with pytest.raises(ModelMismatch):
-            restore(bank, taken)
+            restore(bank, removed)
         assert bank.totals().documents == 0
 
 
 def test_a_bank_that_now_keeps_text_takes_nothing_back_without_it(made: Any) -> None:
     with made.bank() as bank, made.bank(keeps_text=True) as other:
         bank.put([made.item("/a", 1)])
-        taken = take(bank, [("/a", "")])
+        removed = remove_restorable(bank, [("/a", "")])
         with pytest.raises(BankError, match="What was removed does not keep the text"):
-            restore(other, taken)
+            restore(other, removed)
 
 
 def test_taking_from_a_bank_that_cannot_be_written_leaves_it_whole(made: Any, path: Path) -> None:
@@ -140,5 +140,5 @@ def test_taking_from_a_bank_that_cannot_be_written_leaves_it_whole(made: Any, pa
         bank.put([made.item("/a", 1)])
     with MemoryBank.open(path, read_only=True) as bank:
         with pytest.raises(BankError, match="cannot be written"):
-            take(bank, [("/a", "")])
+            remove_restorable(bank, [("/a", "")])
         assert bank.totals().documents == 1

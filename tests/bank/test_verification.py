@@ -16,7 +16,7 @@ from mbc_engine.events import BankVerified, DamageFound, Progressed
 @pytest.fixture
 def path(made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A bank of three blocks, closed, with a text a row."""
-    monkeypatch.setattr(text_codec, "FULL", 1)
+    monkeypatch.setattr(text_codec, "FULL_ROW_BYTES", 1)
     monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 4))
     path = tmp_path / "bank.mbc"
     with made.bank(path, keeps_text=True) as bank:

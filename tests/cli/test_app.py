@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from mbc_cli.app import app
-from mbc_cli.config import commands_below
+from mbc_cli.config import walk_commands
 from mbc_engine import __version__
 from mbc_engine.errors import BankError, ConfigError, DataError, MBCError, ModelError, ModelMismatch
 from tests.cli.imports import imported_by
@@ -212,6 +212,6 @@ def _raise(monkeypatch, error):
 def test_whoever_opens_a_file_tells_what_is_wrong_with_it():
     """Typer would call a file that cannot be read a wrong option, exit code 2, where documents have 3 and banks 5."""
     root = typer.main.get_command(app)
-    options = [param for _, command in commands_below(root) for param in command.params]
+    options = [param for _, command in walk_commands(root) for param in command.params]
     assert options
     assert not any(param.type_descriptor.parameter_info.readable for param in options)

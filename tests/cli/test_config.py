@@ -7,7 +7,7 @@ import pytest
 import typer
 
 from mbc_cli.app import app
-from mbc_cli.config import configured, keys, runs_folder
+from mbc_cli.config import config_value, keys, runs_folder
 from mbc_cli.program import Command, Program
 
 
@@ -96,9 +96,9 @@ def test_the_folder_of_runs_holds_beyond_options(config, home, monkeypatch):
 
 def test_what_cannot_be_read_sets_nothing_beyond_options(config):
     config.write_text("runs = [")
-    assert configured("runs") is None
+    assert config_value("runs") is None
     config.write_text("runs = 3")
-    assert configured("runs") is None
+    assert config_value("runs") is None
 
 
 def test_set_get_and_unset_keep_comments(mbc, config):

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from mbc_cli.engine import prepare_torch, require_device
-from mbc_cli.tui.state import Places
+from mbc_cli.tui.state import DashboardOptions
 from mbc_engine.errors import ConfigError
 
 
@@ -89,6 +89,6 @@ def test_a_run_notes_where_it_ran_and_goes_on_there(mbc, preset, questions, home
 
 
 def test_a_dashboard_in_a_browser_runs_its_model_where_this_one_would(home):
-    options = Places(home / "b", "mini", home / "runs", device="cuda:1").options()
+    options = DashboardOptions(home / "b", "mini", home / "runs", device="cuda:1").to_arguments()
     assert options[-2:] == ["--device", "cuda:1"]
-    assert "--device" not in Places(home / "b", "mini", home / "runs").options()
+    assert "--device" not in DashboardOptions(home / "b", "mini", home / "runs").to_arguments()

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from mbc_cli.commands.train import TrainProgress
-from mbc_cli.program import ending_with, stop_on_interrupt
+from mbc_cli.program import interrupt_message, stop_on_interrupt
 from tests.needs import PATIENCE
 
 # A command that reports when its first step is done, and then hangs.
@@ -120,12 +120,12 @@ def test_an_import(interrupt, mbc, small_bank, home):
 
 
 def test_the_innermost_ending_is_used():
-    with pytest.raises(KeyboardInterrupt, match="inner"), ending_with("outer"), ending_with("inner"):
+    with pytest.raises(KeyboardInterrupt, match="inner"), interrupt_message("outer"), interrupt_message("inner"):
         raise KeyboardInterrupt
 
 
 def test_other_errors_stay_what_they_are():
-    with pytest.raises(KeyError), ending_with("nothing"):
+    with pytest.raises(KeyError), interrupt_message("nothing"):
         raise KeyError
 
 
@@ -143,7 +143,7 @@ def test_the_first_interrupt_asks_and_the_second_ends():
 
 def test_launched_processes_get_an_interrupt_twice_and_go_on_to_their_snapshot(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("LOCAL_RANK", "0")
-    with stop_on_interrupt(TrainProgress(tmp_path, "run").stopping) as stop:
+    with stop_on_interrupt(TrainProgress(tmp_path, "run").announce_stopping) as stop:
         signal.raise_signal(signal.SIGINT)  # by the terminal
         signal.raise_signal(signal.SIGINT)  # by the launcher
         assert stop.is_set()

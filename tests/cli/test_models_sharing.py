@@ -146,7 +146,7 @@ def test_an_interruption_says_what_is_left(mbc, hub, run, monkeypatch):
 
 
 def test_a_model_in_training_is_not_pushed(mbc, hub, run, monkeypatch):
-    monkeypatch.setattr("mbc_cli.commands.models.is_at_work", lambda folder: True)
+    monkeypatch.setattr("mbc_cli.commands.models.is_running", lambda folder: True)
     result = mbc("models", "push", "first", "ada/tiny")
     assert (result.exit_code, "is being trained" in result.stderr) == (4, True)
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 from rich.console import Console
 
-from mbc_cli.render.answer import marked, passage_json, show_passage
+from mbc_cli.render.answer import highlight_matches, passage_json, show_passage
 from mbc_engine.question import AskOptions, Source
 
 QUERY = "Where did Ada move?"
@@ -121,12 +121,12 @@ def test_on_a_terminal_words_are_marked_and_nothing_is_obeyed(source, monkeypatc
 
 def test_a_long_sentence_is_cut_around_its_first_marked_word():
     text = f"{'rain ' * 100}Aalen {'snow ' * 100}"
-    excerpt = marked("aalen", text)
+    excerpt = highlight_matches("aalen", text)
     assert excerpt.plain.startswith("… ") and excerpt.plain.endswith(" …")
     assert [excerpt.plain[own.start : own.end] for own in excerpt.spans] == ["Aalen"]
     assert len(excerpt.plain) == 404
-    assert marked("aalen", "It rained.").plain == "It rained."
-    assert marked("snow", "rain " * 90 + "snow").plain.endswith("rain snow")
+    assert highlight_matches("aalen", "It rained.").plain == "It rained."
+    assert highlight_matches("snow", "rain " * 90 + "snow").plain.endswith("rain snow")
 
 
 def test_words_are_those_of_the_passage_in_its_forms(source):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_cli.text import counted, near, per_chunk, plain, seconds, size
+from mbc_cli.text import display_path, format_bytes_per_chunk, format_duration, format_size, pluralise, sanitise
 
 OBEYED = {"Cc", "Cs", "Zl", "Zp"}
 BIDIRECTIONAL = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -28,19 +28,19 @@ BIDIRECTIONAL = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u206
     ],
 )
 def test_what_a_terminal_would_obey_is_shown(foreign, harmless):
-    assert plain(foreign) == harmless
+    assert sanitise(foreign) == harmless
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=())))
 def test_nothing_that_a_terminal_obeys_is_left(text):
-    shown = plain(text)
+    shown = sanitise(text)
     assert not {character for character in shown if unicodedata.category(character) in OBEYED}
     assert not BIDIRECTIONAL & set(shown)
-    assert plain(shown) == shown
+    assert sanitise(shown) == shown
 
 
 def test_sizes_have_three_digits():
-    assert [size(count) for count in (0, 999, 1000, 13_500, 999_499, 999_500, 2_000_000_000)] == [
+    assert [format_size(count) for count in (0, 999, 1000, 13_500, 999_499, 999_500, 2_000_000_000)] == [
         "0 B",
         "999 B",
         "1 kB",
@@ -52,7 +52,7 @@ def test_sizes_have_three_digits():
 
 
 def test_durations_lose_what_does_not_matter():
-    assert [seconds(value) for value in (0.123, 12.3, 59.6, 302, 11_220)] == [
+    assert [format_duration(value) for value in (0.123, 12.3, 59.6, 302, 11_220)] == [
         "0.12 s",
         "12 s",
         "1 min 00 s",
@@ -62,17 +62,17 @@ def test_durations_lose_what_does_not_matter():
 
 
 def test_one_is_singular():
-    assert [counted(count, "file") for count in (0, 1, 1234)] == ["0 files", "1 file", "1,234 files"]
+    assert [pluralise(count, "file") for count in (0, 1, 1234)] == ["0 files", "1 file", "1,234 files"]
 
 
 def test_paths_inside_the_working_folder_are_relative(home):
-    assert near(home / "notes" / "a.txt") == "notes/a.txt"
-    assert near("/elsewhere/a.txt") == "/elsewhere/a.txt"
-    assert near(f"{home}/a.jsonl#https://b//c") == "a.jsonl#https://b//c"
+    assert display_path(home / "notes" / "a.txt") == "notes/a.txt"
+    assert display_path("/elsewhere/a.txt") == "/elsewhere/a.txt"
+    assert display_path(f"{home}/a.jsonl#https://b//c") == "a.jsonl#https://b//c"
 
 
 def test_bytes_shared_among_chunks_are_short():
-    assert [per_chunk(count, 2) for count in (4, 5, 199, 200, 4_000_000)] == [
+    assert [format_bytes_per_chunk(count, 2) for count in (4, 5, 199, 200, 4_000_000)] == [
         "2 bytes a chunk",
         "2.5 bytes a chunk",
         "99.5 bytes a chunk",
@@ -88,4 +88,4 @@ def test_a_path_is_shown_in_full_where_the_working_folder_was_deleted(
     folder.mkdir()
     monkeypatch.chdir(folder)
     folder.rmdir()
-    assert near(folder / "a.txt") == str(folder / "a.txt")
+    assert display_path(folder / "a.txt") == str(folder / "a.txt")

@@ -122,7 +122,7 @@ def test_a_stop_keeps_what_is_recoded(mbc, bank, language_model, monkeypatch):
         result = mbc("bank", "compact", "--bank", bank, "--codec", "lm")
     assert result.exit_code == 130
     assert "Texts recoded so far are saved" in result.stderr
-    assert facts(mbc, bank)[1] == store.DECODED
+    assert facts(mbc, bank)[1] == store.LM_BATCH
     assert mbc("bank", "compact", "--bank", bank, "--codec", "lm").exit_code == 0
     assert facts(mbc, bank)[2] == 0
 

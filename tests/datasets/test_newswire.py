@@ -199,7 +199,7 @@ class Highest(_World):
     def __init__(self) -> None:
         pass
 
-    def chance(self) -> float:
+    def random(self) -> float:
         return 0.999999
 
     def name(self, kind: str) -> str:

@@ -6,7 +6,7 @@ import lzma
 
 import pytest
 
-from mbc_engine.datasets.questions import Question, arriving_questions, load_questions
+from mbc_engine.datasets.questions import Question, load_questions, stream_questions
 from mbc_engine.errors import DataError
 
 JSON = '{"question": " Who won? ", "id": "a"}\n\n{"question": "Who lost?", "text": "more"}\n'
@@ -83,12 +83,12 @@ class _Blocks(io.BytesIO):
 
 
 def test_what_arrives_together_comes_together():
-    groups = arriving_questions(_Blocks(b"\xef\xbb\xbfA?\nB", b"?\n\n", b"C?\nD"), "stdin")
+    groups = stream_questions(_Blocks(b"\xef\xbb\xbfA?\nB", b"?\n\n", b"C?\nD"), "stdin")
     assert [[question.text for question in group] for group in groups] == [["A?"], ["B?"], ["C?"], ["D"]]
 
 
 def test_what_came_before_a_bad_line_is_given_first():
-    groups = arriving_questions(_Blocks(b'{"question": "A?"}\n{"question": "B?"}\nC?\n'), "stdin")
+    groups = stream_questions(_Blocks(b'{"question": "A?"}\n{"question": "B?"}\nC?\n'), "stdin")
     assert [question.text for question in next(groups)] == ["A?", "B?"]
     with pytest.raises(DataError, match="stdin, line 3 is not JSON"):
         next(groups)

@@ -20,7 +20,7 @@ def example(text, number=0):
 )
 def test_parts_share_no_document_and_lose_nothing(texts, share, most):
     examples = [example(text, number) for number, text in enumerate(texts)]
-    training, validation = hold_out(examples, share, most=most)
+    training, validation = hold_out(examples, share, max_questions=most)
     assert not {one.text for one in training} & {one.text for one in validation}
     assert sorted([*training, *validation], key=lambda one: int(one.id)) == examples
     assert bool(training) == bool(examples)
@@ -36,7 +36,7 @@ def test_the_last_documents_are_held_back():
 
 def test_no_more_documents_than_give_the_questions_wanted():
     examples = [example(text) for text in "aabbccdd"]
-    assert [one.text for one in hold_out(examples, 0.75, most=4)[1]] == list("ccdd")
+    assert [one.text for one in hold_out(examples, 0.75, max_questions=4)[1]] == list("ccdd")
 
 
 def test_a_single_document_is_trained_on():

@@ -20,7 +20,7 @@ import typer
 from accelerate.commands.config.config_args import ClusterConfig
 
 from mbc_cli.app import app
-from mbc_cli.config import defaults
+from mbc_cli.config import default_map
 from mbc_engine.config import parse_config
 from mbc_engine.errors import MBCError
 from mbc_engine.experiments.settings import parse_settings
@@ -165,4 +165,4 @@ def _read(block: Block) -> None:
 
 
 def _settings(text: str, origin: str) -> None:
-    defaults(typer.main.get_command(app), tomllib.loads(text), Path(origin))
+    default_map(typer.main.get_command(app), tomllib.loads(text), Path(origin))

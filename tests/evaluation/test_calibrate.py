@@ -14,7 +14,7 @@ import pytest
 from mbc_engine import Confidence, Memory, QAExample, calibrate, ingest, load_model, open_bank
 from mbc_engine.config import ConfidenceSettings
 from mbc_engine.errors import DataError, ModelError
-from mbc_engine.evaluation.calibrate import require_enough, require_writable, separation, settings_of, store
+from mbc_engine.evaluation.calibrate import require_enough, require_writable, roc_auc, settings_of, store
 from mbc_engine.events import Calibrated, Progressed
 from mbc_engine.paper.checkpoint import save_model
 from mbc_engine.paper.confidence import judge
@@ -47,11 +47,11 @@ class Oracle:
         assert self.readers == [reader]  # made once and kept: each projects the codebook anew
         return memory
 
-    def say(self, reading: list[str], questions: Sequence[str]) -> list[str]:
+    def generate_answers(self, reading: list[str], questions: Sequence[str]) -> list[str]:
         return [f"about {question}" for question in questions]
 
     def memory_gains(self, reading: list[str], questions: Sequence[str], answers: Sequence[str]) -> list[float]:
-        assert answers == self.say(reading, questions)
+        assert answers == self.generate_answers(reading, questions)
         gains = []
         for name in (question.split()[2] for question in questions):
             is_there = any(text.startswith(f"{name} ") for text in reading)
@@ -158,7 +158,7 @@ def test_too_little_data_is_refused_before_the_work(
     [([2, 3], [0, 1], 1), ([0], [1], 0), ([1, 1], [1], 0.5), ([1, 3], [0, 1, 2, 4], (1.5 + 3) / 8)],
 )
 def test_separation_counts_pairs(informed: list[int], uninformed: list[int], expected: float) -> None:
-    assert separation(np.array(informed, float), np.array(uninformed, float)) == pytest.approx(expected)
+    assert roc_auc(np.array(informed, float), np.array(uninformed, float)) == pytest.approx(expected)
 
 
 @pytest.fixture

@@ -270,22 +270,22 @@ class TestWork:
     def test_only_one_process_works_in_a_folder(self, folder, monkeypatch):
         monkeypatch.setattr("mbc_engine.runs.event_log._PATIENCE", 0.01)
         with (
-            folder.at_work(),
+            folder.lock(),
             pytest.raises(ConfigError, match="Another evaluation is running in"),
-            folder.at_work(),
+            folder.lock(),
         ):
             pass
-        with folder.at_work():
+        with folder.lock():
             pass
 
     def test_a_folder_that_cannot_be_made_is_reported(self, tmp_path):
         (tmp_path / "file").touch()
         with (
             pytest.raises(ConfigError, match="cannot read or write its files"),
-            ExperimentFolder(tmp_path / "file").at_work(),
+            ExperimentFolder(tmp_path / "file").lock(),
         ):
             pass
 
     def test_errors_of_the_work_stay_what_they_are(self, folder):
-        with pytest.raises(DataError, match="none"), folder.at_work():
+        with pytest.raises(DataError, match="none"), folder.lock():
             raise DataError("none")

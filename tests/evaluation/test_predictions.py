@@ -12,7 +12,7 @@ ASKED = QAExample("7", "Ada moved to the old port of Bergen.", "Where?", ("the o
 
 
 def predicted(reply: MethodAnswer, golds: str = "shortest") -> Prediction:
-    return predict(ASKED, reply, document=12, place=2, golds=golds)  # type: ignore[arg-type]
+    return predict(ASKED, reply, stream_index=12, memory_index=2, golds=golds)  # type: ignore[arg-type]
 
 
 def test_a_prediction_tells_everything_of_the_question():

@@ -80,7 +80,7 @@ def test_a_stage_s_own_obstacle_comes_first(settings):
 
 
 def test_a_hub_model_is_available_only_where_the_hub_is(settings, monkeypatch):
-    monkeypatch.setattr("mbc_engine.lm.packaged.local_place", lambda name: None)
+    monkeypatch.setattr("mbc_engine.lm.packaged.local_folder", lambda name: None)
     away = load_suite("paper").model_copy(update={"methods": ["mbc"], "protocols": ["online"]})
     away = away.model_copy(update={"bases": away.bases[:1], "datasets": settings().datasets})
     offline = Machine("cuda", "a large card", memory=10**13, speed=1e14, has_hub=False)

@@ -54,7 +54,7 @@ def test_texts_are_recoded_once_all_is_stored(model: Any, folder: Path, tmp_path
             if isinstance(event, TextsRecoded) and not event.done:
                 assert lines(bank) == lines(plain)
         recoded = [event for event in events if isinstance(event, TextsRecoded)]
-        assert [event.done for event in recoded[:3]] == [0, store.DECODED, 2 * store.DECODED]
+        assert [event.done for event in recoded[:3]] == [0, store.LM_BATCH, 2 * store.LM_BATCH]
         assert recoded[-1].done == recoded[-1].chunks == bank.totals().chunks == bank.text_state().lm_texts
         assert recoded[-1].after_bytes == bank.text_state().lm_bytes < recoded[-1].before_bytes
         assert finished(events).is_complete
@@ -85,10 +85,10 @@ def test_recoding_continues_after_a_stop(model: Any, folder: Path, tmp_path: Pat
             if isinstance(event, TextsRecoded) and event.done:
                 stop.set()
         assert not finished(events).is_complete
-        assert bank.text_state().lm_texts == store.DECODED
+        assert bank.text_state().lm_texts == store.LM_BATCH
         events = list(ingest(model, bank, [folder], open_model=MODEL.open))
         left = next(event for event in events if isinstance(event, TextsRecoded))
-        assert left.chunks == bank.totals().chunks - store.DECODED
+        assert left.chunks == bank.totals().chunks - store.LM_BATCH
         assert bank.text_state().lm_texts == bank.totals().chunks
 
 
@@ -194,7 +194,7 @@ def test_every_kill_while_recoding_leaves_each_text_in_one_form(
     for number in range(rounds(full=100, reduced=10)):
         child = os.fork()
         if not child:
-            store._COMMIT_SECONDS, store.DECODED = 0.0, 1
+            store._COMMIT_SECONDS, store.LM_BATCH = 0.0, 1
             with MemoryBank.open(path) as bank:
                 list(bank.recode_texts(MODEL.open, to_lm=number % 2 == 0))
             os._exit(0)

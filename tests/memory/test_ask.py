@@ -425,7 +425,7 @@ def test_each_part_of_the_work_has_its_own_time(
         list(ingest(model, bank, [folder]))
         for module in ("answering", "memory"):
             monkeypatch.setattr(f"mbc_engine.{module}.time", SimpleNamespace(perf_counter=lambda: now[0]))
-        for name, seconds in (("read", 1), ("say", 2), ("memory_gains", 4)):
+        for name, seconds in (("read", 1), ("generate_answers", 2), ("memory_gains", 4)):
             monkeypatch.setattr(MBC, name, takes(seconds, getattr(MBC, name)))
         monkeypatch.setattr(Passages, "of", takes(8, Passages.of))
         (reply,) = Memory(bank, model).ask(["Who won?"])

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_map
 
-from mbc_engine import MBC, Memory, calibrate, evaluate, ingest, open_bank, result_of
+from mbc_engine import MBC, Memory, calibrate, evaluate, ingest, open_bank, run_to_completion
 from mbc_engine.methods.memory_methods import MemoryMethod
 from mbc_engine.paper.scoring import ask_all
 from mbc_engine.training.data import TextStates, TrainingSet
@@ -152,7 +152,7 @@ def test_measuring_is_the_same_on_a_gpu(
         asked = list(ask_all(model, data[:6], read_mode="routed"))
         if not quantising:
             return asked
-        outcome = result_of(evaluate(MemoryMethod(model), data[:6], bank_documents=3))
+        outcome = run_to_completion(evaluate(MemoryMethod(model), data[:6], bank_documents=3))
         evaluated = [outcome.online.scores, *outcome.predictions]
         return asked, evaluated, list(calibrate(model, data, bank_documents=8))
 

@@ -148,7 +148,7 @@ def test_more_chunks_are_read_where_the_first_hold_no_answer(tiny: Any, tmp_path
         ranked = [own.passage for own in memory.search(["Who won?"], top=6)[0]]  # all are equally likely
 
         def read(passages: int, further: int) -> tuple[str | None, list[list[str]]]:
-            model.reading = model.reading.model_copy(update={"passages": passages, "further": further})
+            model.reader_settings = model.reader_settings.model_copy(update={"passages": passages, "further": further})
             finder_of(model).asked.clear()
             return memory.ask(["Who won?"])[0].text, [own for _, own in finder_of(model).asked]
 
@@ -332,7 +332,7 @@ def test_a_question_decodes_all_its_passages_in_one_batch(
         (after,) = Memory(bank, model).ask(["Who won?"], sources=6)
     assert without_text(after) == without_text(before)
     assert texts.decoded == [6]
-    model.reading = model.reading.model_copy(update={"passages": 1, "further": 0})
+    model.reader_settings = model.reader_settings.model_copy(update={"passages": 1, "further": 0})
     with MemoryBank.open(tmp_path / "b.mbc") as bank:
         texts.decoded.clear()
         Memory(bank, model).ask(["Who won?"], sources=0)

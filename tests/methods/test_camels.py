@@ -51,8 +51,8 @@ def town_base() -> BaseLM:
     optimiser = torch.optim.Adam(own.values(), lr=0.01)
     for step in range(60):
         documents, questions = town_examples(16, seed=1000 + step), town_examples(16, seed=2000 + step)
-        document = base.texts.written([example.text for example in documents], window=32)
-        question = base.texts.asked(
+        document = base.prompt_tokenizer.text_targets([example.text for example in documents], window=32)
+        question = base.prompt_tokenizer.question_answer_targets(
             [example.question for example in questions],
             [example.answers[0] for example in questions],
             question_window=8,
@@ -80,12 +80,12 @@ def losses_of(events: list[Event]) -> list[float]:
 
 
 def weights_of(base: BaseLM, weights: TokenWeights, texts: list[str]) -> list[Tensor]:
-    return [weights(piece) for text in texts for piece in base.texts.pieces(text, 32)]
+    return [weights(piece) for text in texts for piece in base.prompt_tokenizer.pieces(text, 32)]
 
 
 @pytest.mark.parametrize("base", ["gpt2", "llama"], indirect=True)
 def test_all_weights_are_one_at_the_start(base: BaseLM) -> None:
-    texts = base.texts.written(["Adabo moved to Aalen.", "The river rose, the bridge held."], window=32)
+    texts = base.prompt_tokenizer.text_targets(["Adabo moved to Aalen.", "The river rose, the bridge held."], window=32)
     torch.testing.assert_close(weight_model_for(base)(texts), torch.ones(len(texts.targets)))
 
 
@@ -119,7 +119,7 @@ def test_body_of_a_deep_base_lm_is_cut(family: str, tiny: Any) -> None:
     model = weight_model_for(base)
 
     assert model.body.config.num_hidden_layers == 6
-    texts = base.texts.written(["Adabo moved."], window=32)
+    texts = base.prompt_tokenizer.text_targets(["Adabo moved."], window=32)
     torch.testing.assert_close(model(texts), torch.ones(len(texts.targets)))
 
 
@@ -128,8 +128,8 @@ def test_a_weight_knows_its_token_and_the_past_alone(base: BaseLM) -> None:
     torch.nn.init.normal_(model.out.weight)
     weights = learned_weights(model, (0,))
     (first,), (second,) = (
-        base.texts.pieces("Adabo moved to Aalen.", 32),
-        base.texts.pieces("Adabo moved to Bergen.", 32),
+        base.prompt_tokenizer.pieces("Adabo moved to Aalen.", 32),
+        base.prompt_tokenizer.pieces("Adabo moved to Bergen.", 32),
     )
     same = next(place for place, (one, other) in enumerate(zip(first.ids, second.ids, strict=False)) if one != other)
 
@@ -151,7 +151,10 @@ def test_fine_tuning_under_untrained_weights_is_uniform(base: BaseLM) -> None:
 def test_weights_are_never_negative(base: BaseLM) -> None:
     model = weight_model_for(base)
     torch.nn.init.normal_(model.out.weight, std=100)
-    assert (model(base.texts.written(["The river rose, the bridge held, and nobody was hurt."], window=32)) >= 0).all()
+    assert (
+        model(base.prompt_tokenizer.text_targets(["The river rose, the bridge held, and nobody was hurt."], window=32))
+        >= 0
+    ).all()
 
 
 def test_trained_weights_open_as_they_were_left(
@@ -164,7 +167,7 @@ def test_trained_weights_open_as_they_were_left(
 
     weights = load_weights(tmp_path)
 
-    (piece,) = base.texts.pieces("Adabo moved to Aalen.", 32)
+    (piece,) = base.prompt_tokenizer.pieces("Adabo moved to Aalen.", 32)
     assert weights(piece).shape == (len(piece.ids),)
     assert not torch.equal(weights(piece), torch.ones(len(piece.ids)))
     assert sorted(file.name for file in tmp_path.iterdir()) == ["config.json", "weights.safetensors"]
@@ -229,7 +232,7 @@ def test_texts_longer_than_the_context_are_read_in_part(
 
 def test_a_long_document_is_learned_where_its_answer_stands(base: BaseLM, tmp_path: Path) -> None:
     text = "Hugo moved. " * 12 + "Irene moved to Izmir." + " Hugo moved." * 12
-    pieces = [piece.text for piece in base.texts.pieces(text, 40)]
+    pieces = [piece.text for piece in base.prompt_tokenizer.pieces(text, 40)]
     own, other = next(piece for piece in pieces if "Izmir" in piece), pieces[0]
 
     def losses(text: str) -> list[float]:
@@ -262,10 +265,14 @@ def test_words_that_answer_weigh_more_and_one_step_under_them_teaches_more(town_
 def gain(base: BaseLM, example: QAExample, weights: Tensor) -> float:
     """How much the answer's loss falls by a weighted step of length 0.5 on the document."""
     own = {name: value.requires_grad_() for name, value in parameters_of(base.model).items()}
-    inner = (weights * token_losses(base.model, own, base.texts.written([example.text], window=32))).mean()
+    inner = (
+        weights * token_losses(base.model, own, base.prompt_tokenizer.text_targets([example.text], window=32))
+    ).mean()
     slopes = torch.autograd.grad(inner, list(own.values()))
     length = torch.cat([slope.flatten() for slope in slopes]).norm()
     moved = {name: value - 0.5 / length * slope for (name, value), slope in zip(own.items(), slopes, strict=True)}
-    asked = base.texts.asked([example.question], [example.answers[0]], question_window=8, answer_window=4)
+    asked = base.prompt_tokenizer.question_answer_targets(
+        [example.question], [example.answers[0]], question_window=8, answer_window=4
+    )
     with torch.no_grad():
         return float((token_losses(base.model, own, asked) - token_losses(base.model, moved, asked)).mean())

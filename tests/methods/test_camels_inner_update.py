@@ -35,9 +35,9 @@ def bigram(first: int, second: int) -> Targets:
 
 def batch_for(base: BaseLM) -> InnerBatch:
     return (
-        base.texts.written(DOCUMENTS, window=32),
-        base.texts.asked(QUESTIONS, ANSWERS, question_window=16, answer_window=8),
-        base.texts.written(["Irene moved to Izmir."], window=32),
+        base.prompt_tokenizer.text_targets(DOCUMENTS, window=32),
+        base.prompt_tokenizer.question_answer_targets(QUESTIONS, ANSWERS, question_window=16, answer_window=8),
+        base.prompt_tokenizer.text_targets(["Irene moved to Izmir."], window=32),
     )
 
 
@@ -168,9 +168,17 @@ def test_base_lm_stays_as_it_is(base: BaseLM) -> None:
 
 def test_padding_changes_nothing(base: BaseLM) -> None:
     own = parameters_of(base.model)
-    together = token_losses(base.model, own, base.texts.asked(QUESTIONS, ANSWERS, question_window=16, answer_window=8))
+    together = token_losses(
+        base.model,
+        own,
+        base.prompt_tokenizer.question_answer_targets(QUESTIONS, ANSWERS, question_window=16, answer_window=8),
+    )
     alone = [
-        token_losses(base.model, own, base.texts.asked([question], [answer], question_window=16, answer_window=8))
+        token_losses(
+            base.model,
+            own,
+            base.prompt_tokenizer.question_answer_targets([question], [answer], question_window=16, answer_window=8),
+        )
         for question, answer in zip(QUESTIONS, ANSWERS, strict=True)
     ]
     torch.testing.assert_close(together, torch.cat(alone), rtol=1e-4, atol=1e-5)

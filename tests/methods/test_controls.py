@@ -43,7 +43,7 @@ def with_books(tiny: Any, books: str) -> MBC:
 def test_codes_change_documents_and_keep_their_positions(tiny: Any, books: str) -> None:
     model = with_books(tiny, books)
     codes = some_codes(model, 40)
-    shuffled = shuffled_documents(model, 3)._spoil(codes)
+    shuffled = shuffled_documents(model, 3)._corrupt(codes)
     assert shuffled.dtype == codes.dtype
     orders = []
     for token in range(4):
@@ -51,15 +51,15 @@ def test_codes_change_documents_and_keep_their_positions(tiny: Any, books: str) 
         assert sorted(before) == sorted(after)
         orders.append([a == b for a, b in zip(before, after, strict=True)])
     assert len({tuple(order) for order in orders}) == 4  # each position by itself
-    assert (shuffled_documents(model, 3)._spoil(codes) == shuffled).all()
-    assert (shuffled_documents(model, 4)._spoil(codes) != shuffled).any()
+    assert (shuffled_documents(model, 3)._corrupt(codes) == shuffled).all()
+    assert (shuffled_documents(model, 4)._corrupt(codes) != shuffled).any()
 
 
 @pytest.mark.parametrize("books", BOOKS)
 def test_every_code_becomes_one_other_of_its_book(tiny: Any, books: str) -> None:
     model = with_books(tiny, books)
     codes = some_codes(model, 60)
-    shuffled = shuffled_codes(model, 3)._spoil(codes)
+    shuffled = shuffled_codes(model, 3)._corrupt(codes)
     assert shuffled.dtype == codes.dtype
     others: dict[tuple[int, int], dict[int, int]] = {}
     is_per_position = model.settings.codebook.per_position

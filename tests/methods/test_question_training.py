@@ -63,7 +63,7 @@ def test_a_reader_learns_to_read_what_it_never_saw(tiny: Any, examples: Examples
 
     @torch.no_grad()
     def loss(passages: list[str]) -> float:
-        texts = base.texts.asked(
+        texts = base.prompt_tokenizer.question_answer_targets(
             [example.question for example in held_back],
             [example.answers[0] for example in held_back],
             passages=passages,
@@ -112,7 +112,7 @@ def test_a_batch_in_parts_has_the_gradients_of_the_whole(
         monkeypatch.setattr("mbc_engine.methods.tuning._TOKENS", tokens)
         base = load_base(str(tiny.bases["llama"]))
         base.tune()
-        asked = base.texts.asked(
+        asked = base.prompt_tokenizer.question_answer_targets(
             [example.question * (number + 1) for number, example in enumerate(examples(6))],
             [example.answers[0] for example in examples(6)],
             question_window=64,
@@ -210,13 +210,13 @@ def test_of_a_long_document_the_reader_reads_the_chunk_with_the_answer(
         QAExample("", "Hugo moved to Haifa.", "Where did Hugo move?", ("Haifa",)),
     ]
     read: set[str] = set()
-    usual = base.texts.asked
+    usual = base.prompt_tokenizer.question_answer_targets
 
     def noted(*given: Any, passages: list[str], **rest: Any) -> Any:
         read.update(passages)
         return usual(*given, passages=passages, **rest)
 
-    monkeypatch.setattr(base.texts, "asked", noted)
+    monkeypatch.setattr(base.prompt_tokenizer, "question_answer_targets", noted)
     list(train(base, asked, tmp_path, reads=True, epochs=1, validation=asked))
     chunks = passage_chunker(base)(text)
     assert len(chunks) > 1

@@ -105,7 +105,7 @@ def test_tokens_of_spans_weigh_one_and_the_others_nothing() -> None:
 @pytest.mark.usefixtures("no_spacy")
 def test_the_tokens_of_a_real_tokenizer_are_marked(tiny: Any) -> None:
     base = load_base(str(tiny.bases["gpt2"]))
-    (piece,) = base.texts.pieces("The baker moved to Bergen in the spring.", 100)
+    (piece,) = base.prompt_tokenizer.pieces("The baker moved to Bergen in the spring.", 100)
     weights = salient_spans()(piece)
     marked = "".join(base.tokenizer.decode(id) for id, weight in zip(piece.ids, weights, strict=True) if weight)
     assert marked == " Bergen"

@@ -95,9 +95,9 @@ def test_the_best_reader_whose_encoder_is_here_reads(model: RetrieverReader, mon
     settings = model.settings.model_copy(update={"readers": (large, small)})
     assert reader_of(settings) == small
     assert reader_of(settings, "large") == large
-    monkeypatch.setattr("mbc_engine.mini.model.is_here", lambda _name: True)
+    monkeypatch.setattr("mbc_engine.mini.model.is_available_offline", lambda _name: True)
     assert reader_of(settings) == large
-    monkeypatch.setattr("mbc_engine.mini.model.is_here", lambda _name: False)
+    monkeypatch.setattr("mbc_engine.mini.model.is_available_offline", lambda _name: False)
     assert reader_of(settings) == small  # so that the error is about the one that is easiest to get
     with pytest.raises(ConfigError, match="no reader 'huge'") as caught:
         reader_of(settings, "huge")
@@ -116,7 +116,7 @@ def test_the_best_reader_whose_encoder_is_here_reads(model: RetrieverReader, mon
 def test_as_many_chunks_are_read_as_it_takes(
     model: RetrieverReader, monkeypatch: pytest.MonkeyPatch, shares: tuple[float, ...], margin: float, read: int
 ) -> None:
-    model.reading = model.reading.model_copy(update={"passages": 2, "further": 1})
+    model.reader_settings = model.reader_settings.model_copy(update={"passages": 2, "further": 1})
     texts = ["one", "two", "three", "four"]
 
     def spans(_questions: list[str], passages: list[list[str]]) -> list[list[Span]]:
@@ -125,4 +125,4 @@ def test_as_many_chunks_are_read_as_it_takes(
     monkeypatch.setattr(model.reader, "spans", spans)
     hits = [Hit(chunk, share) for chunk, share in enumerate(shares)]
     (answer,) = model.read(["Who?"], [hits], lambda wanted: {hit.chunk: texts[hit.chunk] for hit in wanted})
-    assert [text for _, text, _ in answer.read] == texts[:read]
+    assert [text for _, text, _ in answer.read_chunks] == texts[:read]

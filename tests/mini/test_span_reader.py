@@ -201,15 +201,15 @@ def test_the_beginning_of_an_endless_question_is_read(by_word: ByWord) -> None:
 def test_the_head_scores_every_span_as_the_slow_formula_does() -> None:
     torch.manual_seed(1)
     head, states = SpanHead(6, 3, rank=4), torch.randn(2, 7, 6)
-    inside = torch.zeros(2, 7, dtype=torch.bool)
-    inside[0, 2:6] = inside[1, 3:7] = True
-    spans, none = head(states, inside)
+    passage_mask = torch.zeros(2, 7, dtype=torch.bool)
+    passage_mask[0, 2:6] = passage_mask[1, 3:7] = True
+    spans, none = head(states, passage_mask)
     for row in range(2):
         first, last = head.first(states[row]), head.last(states[row])
         edges = head.edges(states[row])
         for a in range(7):
             for b in range(7):
-                possible = inside[row, a] and inside[row, b] and 0 <= b - a < 3
+                possible = passage_mask[row, a] and passage_mask[row, b] and 0 <= b - a < 3
                 expected = edges[a, 0] + edges[b, 1] + first[a] @ last[b] / 2 if possible else -torch.inf
                 torch.testing.assert_close(spans[row, a, b], torch.as_tensor(expected))
         torch.testing.assert_close(none[row], head.none(states[row, 0])[0])

@@ -41,7 +41,9 @@ def test_one_forward_pass_judges_a_batch(base: BaseLM) -> None:
 
 def test_the_loss_of_one_answer_is_its_unlikelihood(base: BaseLM) -> None:
     prefix = prefix_for(base, 1)
-    texts = base.texts.asked(["Ada?"], ["Bergen in the spring"], question_window=128, answer_window=64)
+    texts = base.prompt_tokenizer.question_answer_targets(
+        ["Ada?"], ["Bergen in the spring"], question_window=128, answer_window=64
+    )
     judged = base.log_likelihood(prefix, ["Ada?"], ["Bergen in the spring"])
     assert judged.item() == pytest.approx(-base.loss(prefix, texts).item(), rel=1e-5)
 
@@ -49,7 +51,7 @@ def test_the_loss_of_one_answer_is_its_unlikelihood(base: BaseLM) -> None:
 def test_the_loss_is_the_mean_over_answer_tokens_by_hand(base: BaseLM) -> None:
     questions, answers = [QUESTIONS[1], "Ada?", "x"], ["bergen", "Cadiz in the spring", "élan"]
     prefix = prefix_for(base, 3)
-    texts = base.texts.asked(questions, answers, question_window=40, answer_window=40)
+    texts = base.prompt_tokenizer.question_answer_targets(questions, answers, question_window=40, answer_window=40)
     losses = []
     for index, (question, target) in enumerate(
         zip(questions, [" Bergen", " Cadiz in the spring", " Élan"], strict=True)
@@ -63,7 +65,7 @@ def test_the_loss_is_the_mean_over_answer_tokens_by_hand(base: BaseLM) -> None:
 
 def test_writing_a_text_back_predicts_all_of_it_from_the_end_token(base: BaseLM) -> None:
     end, prefix = base.tokenizer.eos_token_id, prefix_for(base, 2)
-    texts = base.texts.written(["Ada moved to Bergen.", "Hugo"], window=4)
+    texts = base.prompt_tokenizer.text_targets(["Ada moved to Bergen.", "Hugo"], window=4)
     losses = []
     for index, text in enumerate(["Ada moved to Bergen.", "Hugo"]):
         wanted = ids_of(base, text)[:4]
@@ -85,7 +87,7 @@ def test_without_a_prefix_the_loss_is_that_of_the_plain_model(every_base: BaseLM
         given, wanted = ids_of(base, question), [*ids_of(base, f" {answer}"), base.tokenizer.eos_token_id]
         chances = by_itself(base, given + wanted).log_softmax(-1)
         losses += [-chances[len(given) + place - 1, token].item() for place, token in enumerate(wanted)]
-    texts = base.texts.asked(questions, answers, question_window=40, answer_window=40)
+    texts = base.prompt_tokenizer.question_answer_targets(questions, answers, question_window=40, answer_window=40)
     assert base.loss(base.no_prefix(2), texts).item() == pytest.approx(sum(losses) / len(losses), rel=1e-4)
 
 
@@ -111,7 +113,9 @@ def test_the_gradients_of_a_tuned_base_are_those_of_the_plain_model(
     labels = ids.clone()
     labels[:, : len(question)] = -100
     expected = gradients(tuned, tuned.model(input_ids=ids, labels=labels).loss)
-    texts = tuned.texts.asked(["Where did Ada move?"], ["bergen in the spring"], question_window=40, answer_window=40)
+    texts = tuned.prompt_tokenizer.question_answer_targets(
+        ["Where did Ada move?"], ["bergen in the spring"], question_window=40, answer_window=40
+    )
     found = gradients(tuned, tuned.loss(tuned.no_prefix(1), texts))
     assert found.keys() == expected.keys() == dict(tuned.named_parameters()).keys()
     for name, value in expected.items():
@@ -119,7 +123,7 @@ def test_the_gradients_of_a_tuned_base_are_those_of_the_plain_model(
 
 
 def test_the_loss_of_a_piece_by_hand(tuned: BaseLM) -> None:
-    (piece,) = tuned.texts.pieces("Ada moved to Bergen.", 40)
+    (piece,) = tuned.prompt_tokenizer.pieces("Ada moved to Bergen.", 40)
     weights = torch.tensor([0.0, 2.0, 0.5] + [0.0] * (len(piece.ids) - 4) + [1.0])
     logits = tuned.model(input_ids=torch.tensor([[tuned.tokenizer.eos_token_id, *piece.ids]])).logits[0]
     losses = torch.nn.functional.cross_entropy(logits[:-1], torch.tensor(piece.ids), reduction="none")
@@ -131,8 +135,8 @@ def test_the_loss_of_a_piece_by_hand(tuned: BaseLM) -> None:
 
 
 def test_a_piece_of_even_weights_has_the_loss_of_writing_it(tuned: BaseLM) -> None:
-    (piece,) = tuned.texts.pieces("Ada moved to Bergen.", 40)
-    written = tuned.loss(tuned.no_prefix(1), tuned.texts.written([piece.text], window=40))
+    (piece,) = tuned.prompt_tokenizer.pieces("Ada moved to Bergen.", 40)
+    written = tuned.loss(tuned.no_prefix(1), tuned.prompt_tokenizer.text_targets([piece.text], window=40))
     assert tuned.piece_loss(piece, torch.ones(len(piece.ids))).item() == pytest.approx(written.item(), rel=1e-5)
 
 

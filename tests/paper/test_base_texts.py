@@ -23,7 +23,9 @@ def test_a_question_is_cut_after_its_window(base: BaseLM) -> None:
 def test_an_empty_question_is_one_end_token(base: BaseLM, prompts: Any) -> None:
     end = base.tokenizer.eos_token_id
     assert prompts(base, prefix_for(base, 2), ["", "Who?"], max_new_tokens=3) == [[end], ids_of(base, "Who?")]
-    assert base.texts.asked(["", "Who?"], ["x", "x"], question_window=9, answer_window=2).mask.sum(1).tolist() == [
+    assert base.prompt_tokenizer.question_answer_targets(
+        ["", "Who?"], ["x", "x"], question_window=9, answer_window=2
+    ).mask.sum(1).tolist() == [
         3,
         len(ids_of(base, "Who?")) + 2,
     ]
@@ -54,9 +56,9 @@ def test_texts_begin_as_the_tokenizer_begins_them(begun: BaseLM, prompts: Any) -
         [*begin, *ids_of(begun, "Who?")],
         [*begin, *ids_of(begun, "x"), *line],
     ]
-    texts = begun.texts.asked(["Ada?"], ["Delft"], question_window=1, answer_window=9)
+    texts = begun.prompt_tokenizer.question_answer_targets(["Ada?"], ["Delft"], question_window=1, answer_window=9)
     assert texts.ids[0].tolist() == [*begin, *ids_of(begun, "Ada?")[:1], *ids_of(begun, " Delft"), end]
-    assert begun.texts.written(["Ada?"], window=9).ids[0].tolist() == [*begin, *ids_of(begun, "Ada?")]
+    assert begun.prompt_tokenizer.text_targets(["Ada?"], window=9).ids[0].tolist() == [*begin, *ids_of(begun, "Ada?")]
 
 
 def test_an_end_token_that_is_written_out_is_text(base: BaseLM, prompts: Any) -> None:
@@ -100,7 +102,7 @@ def test_each_question_has_a_passage_or_none(base: BaseLM) -> None:
 
 def test_targets_are_the_answer_and_the_end_never_the_question(base: BaseLM) -> None:
     end = base.tokenizer.eos_token_id
-    texts = base.texts.asked(
+    texts = base.prompt_tokenizer.question_answer_targets(
         ["Ada?", "Who moved?"], ["Delft", "Delft in the spring"], question_window=9, answer_window=9
     )
     for row, (question, answer) in enumerate([("Ada?", " Delft"), ("Who moved?", " Delft in the spring")]):
@@ -110,7 +112,9 @@ def test_targets_are_the_answer_and_the_end_never_the_question(base: BaseLM) -> 
 
 
 def test_an_answer_longer_than_its_window_is_cut_and_still_ends(base: BaseLM) -> None:
-    texts = base.texts.asked(["Ada?"], ["Delft in the spring"], question_window=9, answer_window=4)
+    texts = base.prompt_tokenizer.question_answer_targets(
+        ["Ada?"], ["Delft in the spring"], question_window=9, answer_window=4
+    )
     assert texts.ids[0, -4:].tolist() == [*ids_of(base, " Delft in the spring")[:3], base.tokenizer.eos_token_id]
 
 
@@ -118,14 +122,16 @@ def test_questions_for_training_are_those_of_inference(base: BaseLM, prompts: An
     passages = ["Ada moved to Bergen.", "", "Hugo moved to Haifa in the spring. " * 30, "x"]
     assert len(ids_of(base, passages[2])) > base.context
     at_inference = prompts(base, base.no_prefix(4), QUESTIONS, passages=passages, max_new_tokens=16)
-    texts = base.texts.asked(QUESTIONS, ["Delft"] * 4, passages=passages, question_window=128, answer_window=16)
+    texts = base.prompt_tokenizer.question_answer_targets(
+        QUESTIONS, ["Delft"] * 4, passages=passages, question_window=128, answer_window=16
+    )
     is_given = texts.mask.bool() & ~texts.target_mask
     assert [ids[given].tolist() for ids, given in zip(texts.ids, is_given, strict=True)] == at_inference
     assert max(map(len, at_inference)) == base.context - 16
 
 
 def test_texts_come_by_length_without_needless_padding(base: BaseLM) -> None:
-    texts = base.texts.written(["Ada moved.", "Ada", "Ada moved to Bergen in the spring."], window=20)
+    texts = base.prompt_tokenizer.text_targets(["Ada moved.", "Ada", "Ada moved to Bergen in the spring."], window=20)
     lengths = texts.mask.sum(1).tolist()
     (first, short), (second, long) = texts.by_length(2)
     assert [*first.tolist(), *second.tolist()] == [1, 0, 2]
@@ -140,29 +146,29 @@ def test_pieces_are_the_text_in_order_and_equally_long(base: BaseLM) -> None:
     text = "Ada moved to Bergen in the spring. Zoë met 東京 § Hugo.\n\nWho moved?"
     whole = ids_of(base, text)
     for window in (1, 3, 7, len(whole) - 1, len(whole), 500):
-        pieces = base.texts.pieces(text, window)
+        pieces = base.prompt_tokenizer.pieces(text, window)
         assert [token for piece in pieces for token in piece.ids] == whole
         lengths = [len(piece.ids) for piece in pieces]
         assert max(lengths) <= window and max(lengths) - min(lengths) <= 1
         assert len(pieces) == -(-len(whole) // window)
-    assert base.texts.pieces("", 8) == []
+    assert base.prompt_tokenizer.pieces("", 8) == []
 
 
 def test_a_piece_knows_where_its_tokens_lie(base: BaseLM) -> None:
     text = "Ada moved to Bergen in the spring."
-    for piece in base.texts.pieces(text, 4):
+    for piece in base.prompt_tokenizer.pieces(text, 4):
         assert piece.text in text
         assert [piece.text[start:end] for start, end in piece.spans] == [base.tokenizer.decode(id) for id in piece.ids]
-    assert "".join(piece.text for piece in base.texts.pieces(text, 4)) == text
+    assert "".join(piece.text for piece in base.prompt_tokenizer.pieces(text, 4)) == text
 
 
 def test_a_character_of_several_tokens_belongs_to_each(base: BaseLM) -> None:
-    (piece,) = base.texts.pieces("a東", 9)
+    (piece,) = base.prompt_tokenizer.pieces("a東", 9)
     assert len(piece.ids) == 4
     assert piece.spans[1:] == ((1, 2),) * 3
 
 
 def test_a_piece_fits_the_context(base: BaseLM) -> None:
-    pieces = base.texts.pieces("Ada moved. " * 200, 10_000)
+    pieces = base.prompt_tokenizer.pieces("Ada moved. " * 200, 10_000)
     assert max(len(piece.ids) for piece in pieces) < base.context
     assert base.piece_loss(pieces[0], torch.ones(len(pieces[0].ids))).isfinite()

@@ -140,7 +140,7 @@ def test_a_prefix_of_two_tokens_keys_and_values_is_these_two_tokens(loaded: Load
 def test_losses_are_the_models_own(loaded: LoadedBase) -> None:
     base, losses = loaded.base, []
     prefix = prefix_for(base, 2)
-    texts = base.texts.asked(QUESTIONS, ANSWERS, question_window=30, answer_window=9)
+    texts = base.prompt_tokenizer.question_answer_targets(QUESTIONS, ANSWERS, question_window=30, answer_window=9)
     for index in range(2):
         wanted = texts.ids[index][texts.target_mask[index]].tolist()
         given = texts.ids[index][texts.mask[index].bool()].tolist()[: -len(wanted)]
@@ -171,7 +171,8 @@ def test_gradients_reach_the_prefix_of_every_layer_and_the_adapter(adaptable: Lo
     for value in adapter:
         torch.nn.init.normal_(value, std=0.3)
     base.loss(
-        KVPrefix(keys, values), base.texts.asked(["Ada?"], ["Bergen"], question_window=9, answer_window=9)
+        KVPrefix(keys, values),
+        base.prompt_tokenizer.question_answer_targets(["Ada?"], ["Bergen"], question_window=9, answer_window=9),
     ).backward()
     for grown in (keys, values):
         assert grown.grad is not None

@@ -15,7 +15,9 @@ TEXTS = ["Mara Quist won the regatta", "Ivo Lenn lost it in the rain"]
 def loss_of(model: MBC) -> Tensor:
     """Of answers under prefixes made from texts, by way of everything that is pretrained."""
     prefix = model.prefix(model.documents(TEXTS))
-    asked = model.base.texts.asked(["Who won?", "Who lost?"], ["Mara", "Ivo"], question_window=16, answer_window=8)
+    asked = model.base.prompt_tokenizer.question_answer_targets(
+        ["Who won?", "Who lost?"], ["Mara", "Ivo"], question_window=16, answer_window=8
+    )
     return model.base.loss(prefix, asked)
 
 

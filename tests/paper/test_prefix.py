@@ -98,7 +98,7 @@ def test_every_cache_is_fresh() -> None:
 @pytest.mark.parametrize("kind", ["keys", "values"])
 def test_every_layers_keys_and_values_reach_the_loss(tiny: Any, family: str, layer: int, kind: str) -> None:
     base = tiny.model(family).base
-    texts = base.texts.asked(["Who moved?"], ["Ada"], question_window=9, answer_window=9)
+    texts = base.prompt_tokenizer.question_answer_targets(["Who moved?"], ["Ada"], question_window=9, answer_window=9)
     shape = base.shape
     size = (1, shape.layers, shape.kv_heads, 2, shape.head_dim)
     prefix = KVPrefix(torch.randn(size, requires_grad=True), torch.randn(size, requires_grad=True))

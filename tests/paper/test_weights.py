@@ -227,6 +227,6 @@ def test_an_adapter_that_does_not_fit_a_packed_base_is_refused(wide: Any, tmp_pa
 @pytest.mark.parametrize("weights", ["float32", "bf16", *PACKED])
 def test_weights_go_straight_to_their_device(weights: Any) -> None:
     device = torch.device("cuda", 1)
-    held = loading_options(weights, device, rest=base_dtype(weights, device))
+    held = loading_options(weights, device, compute_dtype=base_dtype(weights, device))
     assert held["device_map"] == {"": device}
     assert held["dtype"] == (torch.float32 if weights == "float32" else torch.bfloat16)

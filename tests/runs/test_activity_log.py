@@ -83,9 +83,9 @@ def test_a_follower_sees_that_a_log_was_reduced(path: Path) -> None:
     list(recorded([STARTED, CHANGED, end(1)], path))
     assert len(follower.poll().events) == 3
     list(recorded([STARTED], path))
-    followed = follower.poll()
-    assert followed.is_anew
-    assert [event for _, event in followed.events] == [end(1), STARTED]
+    log_update = follower.poll()
+    assert log_update.is_restarted
+    assert [event for _, event in log_update.events] == [end(1), STARTED]
 
 
 def test_the_second_of_two_ingests_at_once_leaves_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

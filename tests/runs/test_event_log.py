@@ -22,7 +22,7 @@ from mbc_engine.events import (
     TrainStep,
 )
 from mbc_engine.runs import event_log
-from mbc_engine.runs.event_log import EventFollower, EventLog, Followed, read_events
+from mbc_engine.runs.event_log import EventFollower, EventLog, LogUpdate, read_events
 
 STEP = TrainStep(3, 0, 1.5, 1.0, 0.25, 0.0, 0.25, None, 17.5, 2, 0.9, 1e-05, 12.5)
 SOME: list[Event] = [
@@ -69,7 +69,7 @@ def test_a_follower_that_skims_reads_the_last_of_several_in_a_row(path: Path) ->
     steps = [dataclasses.replace(STEP, step=number) for number in range(6)]
     reset = QuantisationStarted(1, 7)
     written(path, [reset, *steps[:3], reset, steps[3], reset, reset, *steps[4:]])
-    follower = EventFollower(path, skims=TrainStep)
+    follower = EventFollower(path, latest_only=TrainStep)
     assert [event for _, event in follower.poll().events] == [reset, steps[2], reset, steps[3], reset, reset, steps[5]]
     written(path, [dataclasses.replace(STEP, step=6), dataclasses.replace(STEP, step=7)])
     assert [event.step for _, event in follower.poll().events] == [7]  # type: ignore[attr-defined]
@@ -184,20 +184,20 @@ def test_a_whole_number_may_stand_for_a_fraction_and_fields_in_any_order(path: P
     assert event == TrainFinished(3, 2.0, "m")
 
 
-def of(followed: Followed) -> list[Event]:
-    assert not followed.is_anew
-    return [event for _, event in followed.events]
+def of(log_update: LogUpdate) -> list[Event]:
+    assert not log_update.is_restarted
+    return [event for _, event in log_update.events]
 
 
 def test_a_follower_gets_each_event_once_with_its_time(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     follower = EventFollower(path)
-    assert follower.poll() == Followed([])
+    assert follower.poll() == LogUpdate([])
     log = EventLog(path)
-    assert follower.poll() == Followed([])
+    assert follower.poll() == LogUpdate([])
     monkeypatch.setattr(event_log.time, "time", lambda: 12.3456)
     log.append(SOME[0])
-    assert follower.poll() == Followed([(12.346, SOME[0])])
-    assert follower.poll() == Followed([])
+    assert follower.poll() == LogUpdate([(12.346, SOME[0])])
+    assert follower.poll() == LogUpdate([])
     log.append(SOME[1])
     log.append(SOME[2])
     assert of(follower.poll()) == SOME[1:3]
@@ -227,10 +227,10 @@ def test_a_log_that_was_cut_back_is_read_anew_however_much_it_has_grown_since(pa
     for event in again:
         log.append(event)
     log.close()
-    followed = follower.poll()
-    assert followed.is_anew
-    assert [event for _, event in followed.events] == [SOME[0], *again]
-    assert follower.poll() == Followed([])
+    log_update = follower.poll()
+    assert log_update.is_restarted
+    assert [event for _, event in log_update.events] == [SOME[0], *again]
+    assert follower.poll() == LogUpdate([])
 
 
 def test_a_log_cut_back_to_what_was_read_goes_on(path: Path) -> None:
@@ -249,22 +249,22 @@ def test_another_log_in_the_place_of_one_is_read_anew(path: Path, tmp_path: Path
     follower = EventFollower(written(path, SOME))
     follower.poll()
     written(tmp_path / "other.jsonl", [*SOME[1:], *SOME]).replace(path)
-    followed = follower.poll()
-    assert followed.is_anew
-    assert len(followed.events) == 7
+    log_update = follower.poll()
+    assert log_update.is_restarted
+    assert len(log_update.events) == 7
 
 
 def test_a_log_that_goes_leaves_nothing_and_may_come_again(path: Path) -> None:
     follower = EventFollower(written(path, SOME))
     follower.poll()
     path.unlink()
-    assert follower.poll() == Followed([], is_anew=True)
-    assert follower.poll() == Followed([])
+    assert follower.poll() == LogUpdate([], is_restarted=True)
+    assert follower.poll() == LogUpdate([])
     assert of(EventFollower(written(path, SOME)).poll()) == of(follower.poll()) == SOME
 
 
 def test_a_log_that_cannot_be_read_is_empty(tmp_path: Path) -> None:
-    assert EventFollower(tmp_path).poll() == Followed([])
+    assert EventFollower(tmp_path).poll() == LogUpdate([])
 
 
 def test_a_follower_passes_over_what_is_no_event(path: Path) -> None:
@@ -300,18 +300,18 @@ def test_a_log_read_in_slices_gives_the_same_events(steps: list[str], most: int)
         log.close()
         has_more = True
         while has_more:
-            followed = follower.poll(most)
-            assert len(followed.events) <= most
-            known, has_more = take(followed, known), followed.has_more
+            log_update = follower.poll(most)
+            assert len(log_update.events) <= most
+            known, has_more = take(log_update, known), log_update.has_more
         assert known == list(read_events(path))
 
 
-def take(followed: Followed, known: list[Event]) -> list[Event]:
-    return ([] if followed.is_anew else known) + [event for _, event in followed.events]
+def take(log_update: LogUpdate, known: list[Event]) -> list[Event]:
+    return ([] if log_update.is_restarted else known) + [event for _, event in log_update.events]
 
 
 def test_an_idle_poll_opens_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     follower = EventFollower(written(path, SOME))
     follower.poll()
     monkeypatch.setattr(Path, "open", None)
-    assert follower.poll() == Followed([])
+    assert follower.poll() == LogUpdate([])

@@ -12,7 +12,7 @@ from mbc_engine.runs.training_runs import (
     EVENTS,
     LOCK,
     FollowedRun,
-    is_at_work,
+    is_running,
     make_request,
     read_usage,
     request_in,
@@ -42,18 +42,18 @@ def test_a_request_that_is_none_is_passed_over(tmp_path: Path, content: bytes) -
 
 
 def test_a_training_is_at_work_as_long_as_it_holds_the_lock(tmp_path: Path) -> None:
-    assert not is_at_work(tmp_path)
+    assert not is_running(tmp_path)
     assert list(tmp_path.iterdir()) == []
     with work_lock(tmp_path / LOCK):
-        assert is_at_work(tmp_path)
-        assert is_at_work(tmp_path)
-    assert not is_at_work(tmp_path)
+        assert is_running(tmp_path)
+        assert is_running(tmp_path)
+    assert not is_running(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["x" * 300, "file/lock"], ids=["too long", "in a file"])
 def test_nobody_is_at_work_where_nobody_can_be(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").touch()
-    assert not is_at_work(tmp_path / name)
+    assert not is_running(tmp_path / name)
 
 
 def test_usage_of_another_shape_is_none(tmp_path: Path) -> None:

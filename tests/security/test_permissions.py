@@ -60,13 +60,13 @@ def test_a_bank_that_was_opened_to_others_stays_open_to_them(tmp_path: Path) -> 
 
 def test_questions_are_private_also_in_a_file_that_was_not(tmp_path: Path) -> None:
     path = tmp_path / "mbc" / "questions.history"
-    add_question(path, "Who?", most=2)
+    add_question(path, "Who?", limit=2)
     assert modes(tmp_path) == {"mbc": 0o700, "mbc/questions.history": 0o600}
     path.chmod(0o644)
     for question in ("Where?", "When?", "Why?"):
-        add_question(path, question, most=2)
+        add_question(path, question, limit=2)
     assert modes(tmp_path) == {"mbc": 0o700, "mbc/questions.history": 0o600}
-    assert read_questions(path, most=2) == ["When?", "Why?"]
+    assert read_questions(path, limit=2) == ["When?", "Why?"]
 
 
 def test_the_config_is_private(tmp_path: Path) -> None:

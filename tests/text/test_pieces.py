@@ -166,8 +166,8 @@ def test_pieces_are_found_again_in_any_order(write: Callable[[str, str], Path], 
 
 def test_a_piece_of_a_row_names_the_row() -> None:
     for name in ("ada", "row 2", "a\nb, part 3"):
-        assert pieces.named_whole(pieces.piece_name(name, 12)) == name
-    assert pieces.named_whole("12") == "12"
+        assert pieces.without_piece_number(pieces.piece_name(name, 12)) == name
+    assert pieces.without_piece_number("12") == "12"
 
 
 @pytest.mark.usefixtures("small_pieces")

@@ -45,7 +45,9 @@ def question_loss(objective: Objective, banks: Sequence[Tensor], batch: list[int
     for index, bank in zip(batch, banks, strict=True):
         modulation = model.aggregator(model.questions([data.questions[index]]), bank.unsqueeze(0)).modulation
         windows = {"question_window": settings.question_window, "answer_window": settings.answer_window}
-        targets = model.base.texts.asked([data.questions[index]], [data.answers[index]], **windows)
+        targets = model.base.prompt_tokenizer.question_answer_targets(
+            [data.questions[index]], [data.answers[index]], **windows
+        )
         tokens = int(targets.target_mask.sum())
         total += float(model.base.loss(model.prefix(modulation), targets)) * tokens
         count += tokens
@@ -92,7 +94,7 @@ def test_routing_and_reconstruction_by_hand(make: Make, most: int, written_back:
     assert losses.figures["route_accuracy"] == pytest.approx(
         (scores.argmax(-1) == torch.tensor(own)).float().mean().item()
     )
-    texts = model.base.texts.written(documents[:written_back], window=5)
+    texts = model.base.prompt_tokenizer.text_targets(documents[:written_back], window=5)
     written = model.base.loss(model.prefix(memory[:written_back]), texts)
     assert losses.figures["reconstruction_loss"] == pytest.approx(written.item(), rel=1e-4)
     total = (

@@ -28,7 +28,7 @@ from mbc_engine.events import (
     TrainStep,
 )
 from mbc_engine.runs.event_log import read_events
-from mbc_engine.runs.training_runs import is_at_work, make_request, request_in
+from mbc_engine.runs.training_runs import is_running, make_request, request_in
 from mbc_engine.training import trainer
 from tests.training.conftest import FROZEN, ROUTED, Runner, of, tensors
 
@@ -204,13 +204,13 @@ def test_a_pause_may_end_in_a_stop(tiny: Any, tmp_path: Path, start: Runner, who
         if isinstance(event, TrainStep) and event.step == 2:
             make_request(run, "pause")
         if isinstance(event, TrainStateChanged):
-            assert is_at_work(run)
+            assert is_running(run)
             make_request(run, "stop")
         return False
 
     events = start(config, "run", until=at)
     assert events[-2:] == [TrainStateChanged("paused", 2, 10), TrainStateChanged("stopped", 2, 10)]
-    assert (request_in(run), is_at_work(run)) == (None, False)
+    assert (request_in(run), is_running(run)) == (None, False)
     start(config, "run", resume=True)
     same_outcome(whole(config), run)
 
@@ -289,5 +289,5 @@ def test_a_full_disk_is_reported_and_the_run_continues_from_its_snapshot(
     assert str(error) in caught.value.message
     assert (tmp_path / "run" / "snapshot.safetensors").read_bytes() == before
     assert not (tmp_path / "run" / "snapshot.partial").exists()
-    assert not is_at_work(tmp_path / "run")
+    assert not is_running(tmp_path / "run")
     assert isinstance(start(config, "run", resume=True)[-1], TrainFinished)

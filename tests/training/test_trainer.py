@@ -248,7 +248,7 @@ def teach(folder: Path, out: Path, examples: list[QAExample]) -> None:
     for _ in range(150):
         questions = [examples[index].question for index in torch.randint(len(examples), (16,)).tolist()]
         answers = [examples[index].answers[0] for index in torch.randint(len(examples), (16,)).tolist()]
-        texts = base.texts.asked(questions, answers, question_window=40, answer_window=9)
+        texts = base.prompt_tokenizer.question_answer_targets(questions, answers, question_window=40, answer_window=9)
         logits = model(input_ids=texts.ids, attention_mask=texts.mask).logits
         functional.cross_entropy(logits[:, :-1][texts.target_mask[:, 1:]], texts.targets).backward()
         optimizer.step()

@@ -161,7 +161,7 @@ def test_values_start_as_large_as_the_base_lms_own(tiny: Any, base: str) -> None
     own: list[list[Tensor]] = [[] for _ in range(model.base.shape.layers)]
     for text in filter(None, texts):
         cache = model.base.model(
-            input_ids=torch.tensor(model.base.texts.tokens([text])), use_cache=True
+            input_ids=torch.tensor(model.base.prompt_tokenizer.tokens([text])), use_cache=True
         ).past_key_values
         for layer, values in enumerate(own):
             values.append(cache.layers[layer].values.flatten())

@@ -8,7 +8,7 @@ from rich.text import Text
 from textual import events
 from textual.widgets import TabPane
 
-from mbc_cli.text import plain
+from mbc_cli.text import sanitise
 from mbc_cli.tui.jobs import start_thread
 from mbc_engine.errors import MBCError
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from textual.timer import Timer
 
     from mbc_cli.tui.app import Dashboard
-    from mbc_cli.tui.state import DashboardState, Places
+    from mbc_cli.tui.state import DashboardOptions, DashboardState
 
 _BROAD: Final = 150  # cells: the width from which two panels of text fit side by side
 
@@ -29,9 +29,9 @@ class View(TabPane):
     ABOUT: ClassVar[str]
     HELP: ClassVar[str]  # Markdown; shown above the keys
 
-    def __init__(self, key: int, places: "Places") -> None:
+    def __init__(self, key: int, options: "DashboardOptions") -> None:
         super().__init__(f"{key} {self.TITLE}", id=self.NAME)
-        self.places = places
+        self.options = options
         self._jobs: dict[str, object] = {}
         self._delayed: dict[str, Timer] = {}
 
@@ -53,7 +53,7 @@ class View(TabPane):
     def take_focus(self) -> None:
         next(widget for widget in self.query("*") if widget.focusable).focus()
 
-    def call_soon(self, name: str, delay: float, call: Callable[[], object]) -> None:
+    def debounce(self, name: str, delay: float, call: Callable[[], object]) -> None:
         """Call after `delay` seconds, replacing a pending call of that name."""
         if (timer := self._delayed.pop(name, None)) is not None:
             timer.stop()
@@ -83,7 +83,7 @@ class View(TabPane):
 
 def message_text(message: str, *hints: str | None) -> Text:
     """What is wrong and what to do, one line each. All of it may be untrusted text."""
-    return Text("\n").join([Text(plain(message), "bold"), *(Text(plain(hint)) for hint in hints if hint)])
+    return Text("\n").join([Text(sanitise(message), "bold"), *(Text(sanitise(hint)) for hint in hints if hint)])
 
 
 def error_text(error: MBCError, *hints: str) -> Text:

@@ -15,11 +15,11 @@ from textual.widget import Widget
 from textual.widgets import Input, Select, Static
 
 from mbc_cli.config import add_question, question_history, read_questions
-from mbc_cli.render.answer import NOT_IN_MEMORY, place
-from mbc_cli.render.bank import holdings
-from mbc_cli.text import counted, near, plain
-from mbc_cli.tui.jobs import Answering, ModelState, start_thread
-from mbc_cli.tui.state import Places
+from mbc_cli.render.answer import NOT_IN_MEMORY, source_location
+from mbc_cli.render.bank import content_summary
+from mbc_cli.text import display_path, pluralise, sanitise
+from mbc_cli.tui.jobs import AnswerWorker, ModelState, start_thread
+from mbc_cli.tui.state import DashboardOptions
 from mbc_cli.tui.views import View, error_text, no_bank_text
 from mbc_cli.tui.widgets.answer import ChatTurn, Citation, PassagePane
 from mbc_cli.tui.widgets.heat_map import HeatMap
@@ -62,8 +62,8 @@ class AskView(View):
         Binding("down", "recall(1)", "Next question", show=False),
     ]
 
-    def __init__(self, key: int, places: Places) -> None:
-        super().__init__(key, places)
+    def __init__(self, key: int, options: DashboardOptions) -> None:
+        super().__init__(key, options)
         self._waiting: dict[int, ChatTurn] = {}  # unanswered questions, by number
         self._asked = 0
         self._model_state: ModelState = "unloaded"
@@ -82,7 +82,7 @@ class AskView(View):
         placeholder = "What do you want to know? Follow-up questions are completed."
         yield Input(placeholder=placeholder, id="question", select_on_focus=False)
         with Horizontal(id="options"):
-            counts = [(counted(number, "source"), number) for number in _SOURCE_COUNTS]
+            counts = [(pluralise(number, "source"), number) for number in _SOURCE_COUNTS]
             yield Select(counts, value=AskOptions.sources, allow_blank=False, compact=True, id="number")
             yield Select([_DEFAULT_MODE], allow_blank=False, compact=True, id="how")
 
@@ -95,12 +95,12 @@ class AskView(View):
         self.run_job("history", lambda: [read_questions(question_history())], self._remember)
         later = self.app.call_later
         calls = (partial(later, show) for show in (self.show_model, self.show_token, self.show_answer))
-        self._answering = Answering(self.places, *calls)
-        start_thread(self._answering.run, later)
+        self._answer_worker = AnswerWorker(self.options, *calls)
+        start_thread(self._answer_worker.run, later)
 
     def on_unmount(self) -> None:
-        self._answering.cancelled.update(self._waiting)
-        self._answering.questions.put(None)
+        self._answer_worker.cancelled.update(self._waiting)
+        self._answer_worker.questions.put(None)
 
     @property
     def _line(self) -> Input:
@@ -108,7 +108,7 @@ class AskView(View):
 
     def search(self, query: str) -> "list[tuple[StoredDocument, Source]]":
         """The documents whose contents match a query best, by this view's model; for other threads."""
-        return self._answering.search(query)
+        return self._answer_worker.search(query)
 
     def _remember(self, questions: list[str]) -> None:
         self._earlier += [question for question in questions if self._earlier[-1:] != [question]]
@@ -122,12 +122,12 @@ class AskView(View):
     def draw(self) -> None:
         if self.state.bank is not None and self._model_state == "unloaded":
             self._model_state = "requested"
-            self._answering.questions.put((0, "", AskOptions()))
+            self._answer_worker.questions.put((0, "", AskOptions()))
         about = self._about_text()
         if about != self._about:
             self._about = about
             self.query_one("#about", Static).update(about)
-        name = plain(self.places.model)
+        name = sanitise(self.options.model)
         states = {"loading": f"Loading model {name}…", "ready": f"model {name}", "decoding": "Decoding passages…"}
         model = states.get(self._model_state, "")
         self.query_one("#question").border_subtitle = Content(model)
@@ -144,8 +144,8 @@ class AskView(View):
             "recall": self._line.has_focus,
             "leave": self._covers_turns or self._line.has_focus,
             "stop": bool(self._waiting),
-            **dict.fromkeys(("open", "open_file", "document"), self._cited is not None),
-            "sources": self._cited is None,
+            **dict.fromkeys(("open", "open_file", "document"), self._focused_source is not None),
+            "sources": self._focused_source is None,
             "copy": bool(self.state.transcript) and not self._line.has_focus,
         }
         return can.get(action, True)
@@ -153,9 +153,9 @@ class AskView(View):
     def action_stop(self) -> None:
         """Cancel the question that is being answered; the next one waits until the model has noticed."""
         number = min(self._waiting)
-        self._answering.cancelled.add(number)
+        self._answer_worker.cancelled.add(number)
         self._waiting.pop(number).stop()
-        self.dashboard.changed()
+        self.dashboard.request_redraw()
 
     def action_leave(self) -> None:
         if self._covers_turns:
@@ -182,25 +182,25 @@ class AskView(View):
                 return
 
     @property
-    def _cited(self) -> "Source | None":
+    def _focused_source(self) -> "Source | None":
         return self.screen.focused.source if isinstance(self.screen.focused, Citation) else None
 
     def action_open(self) -> None:
-        if (source := self._cited) is not None:
+        if (source := self._focused_source) is not None:
             self._show_passage(source)
 
     def action_open_file(self) -> None:
-        if (source := self._cited) is not None:
+        if (source := self._focused_source) is not None:
             self.dashboard.open_file(Path(source.path), source.line)
 
     def action_document(self) -> None:
-        if (source := self._cited) is not None:
+        if (source := self._focused_source) is not None:
             self.dashboard.show_document(origin_name(source.path, source.part))
 
     def action_copy(self) -> None:
         """Copy the path of the source at the cursor, or else the last answer."""
-        source = self._cited
-        self.dashboard.copy(self.state.transcript[-1][1] if source is None else place(source))
+        source = self._focused_source
+        self.dashboard.copy(self.state.transcript[-1][1] if source is None else source_location(source))
 
     @on(events.Click)
     def _open_clicked(self, event: events.Click) -> None:
@@ -235,7 +235,7 @@ class AskView(View):
         how = self.query_one("#how", Select)
         read_mode = str(how.value) or None if how.display else None
         options = AskOptions(read_mode=read_mode, sources=int(str(self.query_one("#number", Select).value)))
-        self._answering.questions.put((self._asked, question, options))
+        self._answer_worker.questions.put((self._asked, question, options))
         self._show_reasons()
 
     def show_model(self, state: ModelState, error: MBCError | None, read_modes: Sequence[str]) -> None:
@@ -272,10 +272,10 @@ class AskView(View):
         self._show_reasons()
 
     def _show_reasons(self) -> None:
-        self.dashboard.changed()
+        self.dashboard.request_redraw()
         for number, turn in enumerate(self._waiting.values()):
             if self._model_state == "loading":
-                turn.wait(f"waiting for model {plain(self.places.model)}…")
+                turn.wait(f"waiting for model {sanitise(self.options.model)}…")
             else:
                 turn.wait("waiting for the previous answer…" if number else "searching the bank…")
 
@@ -294,7 +294,7 @@ class AskView(View):
         self.query_one(PassagePane).show(source)
         if self._covers_turns:
             self.call_after_refresh(self._show_answer_above, self.screen.focused)
-        self.dashboard.changed()
+        self.dashboard.request_redraw()
 
     def _show_answer_above(self, citation: Widget | None) -> None:
         """Scroll up from a source to its answer, as far as the source stays visible."""
@@ -311,4 +311,4 @@ class AskView(View):
             return no_bank_text(state.bank_error)
         if self._model_error is not None:
             return error_text(self._model_error)
-        return Text(f"{near(state.bank.path)}: {holdings(state.bank.totals)}." if state.bank else "")
+        return Text(f"{display_path(state.bank.path)}: {content_summary(state.bank.totals)}." if state.bank else "")

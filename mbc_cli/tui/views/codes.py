@@ -15,11 +15,11 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.widgets import Static, Tab, Tabs
 
-from mbc_cli.text import counted, plain
+from mbc_cli.text import pluralise, sanitise
 from mbc_cli.tui.jobs import explain_codes
-from mbc_cli.tui.state import DashboardState, Places
+from mbc_cli.tui.state import DashboardOptions, DashboardState
 from mbc_cli.tui.views import View, error_text, message_text, no_bank_text
-from mbc_cli.tui.widgets.chart import Chart, PlotCurve, short
+from mbc_cli.tui.widgets.chart import Chart, PlotCurve, format_number
 from mbc_cli.tui.widgets.heat_map import HeatMap
 from mbc_cli.tui.widgets.table import Column, RowTable, shorten
 from mbc_engine.bank import CodeShape, CodeUse, StoredChunk, StoredDocument, count, perplexity
@@ -30,9 +30,9 @@ from mbc_engine.text.chunks import split_sentences
 # What brightness can stand for.
 _LAYERS: Final = {"bank": "Bank", "training": "Training", "question": "Last question"}
 # The codes that make up most of what the last question read are marked; the flat read takes a little of every code.
-_READ_SHARE, _READ_MOST = 0.9, 24
+_READ_SHARE, _MAX_READ_MARKS = 0.9, 24
 _DEAD: Final = 1e-4  # the paper's epsilon; a run with another one reports its own count of dead codes
-_REST, _AGAIN = 0.2, 2.0  # seconds before a new code's chunks are looked up, and the same one's again
+_LOOKUP_DELAY, _REFRESH_DELAY = 0.2, 2.0  # seconds before a new code's chunks are looked up, and the same one's again
 _MAX_CHUNKS, _NAME_WIDTH = 30, 24
 _ABOUT: Final = (
     "A code is an entry of a codebook; a chunk is stored as one code of each codebook.\n"
@@ -68,9 +68,9 @@ class CodesView(View):
         Binding("enter", "descend", "Choose", show=False),
     ]
 
-    def __init__(self, key: int, places: Places) -> None:
-        super().__init__(key, places)
-        self._shown: tuple[int, int, int] | None = None  # level, position and number of the code at the cursor
+    def __init__(self, key: int, options: DashboardOptions) -> None:
+        super().__init__(key, options)
+        self._selected_code: tuple[int, int, int] | None = None  # level, position and number of the code at the cursor
         self._uses: int | None = None
         self._is_refreshing = False
         self._has_users = True  # the codes shown are those of the bank's documents
@@ -139,8 +139,8 @@ class CodesView(View):
         counts = count(document.codes, shape)
         level, position, number = code or (0, 0, int(counts[0, 0].argmax()))
         name = Path(document.origin.name).name or document.digest
-        self._marked = shorten(plain(name), _NAME_WIDTH), counts
-        self._shown = level, position, number
+        self._marked = shorten(sanitise(name), _NAME_WIDTH), counts
+        self._selected_code = level, position, number
         self.action_layer("bank")
         self.draw()
         self.query_one("#books", HeatMap).go(level * shape.positions + position)
@@ -155,9 +155,9 @@ class CodesView(View):
         nothing = self.query_one("#nothing", Static)
         nothing.display = usage is None
         if usage is None:
-            nothing.update(_why_none(state, layer))
+            nothing.update(_empty_message(state, layer))
             return
-        if self._shown is None and self.query_one("#layer").has_focus:
+        if self._selected_code is None and self.query_one("#layer").has_focus:
             self.take_focus()
         level, position = divmod(self._draw_books(usage, layer), usage.shape[1])
         read = state.codes_read
@@ -169,9 +169,9 @@ class CodesView(View):
             marked, own_marked = self._marked[0], self._marked[1][level, position]
             marks = np.flatnonzero(own_marked).tolist()
         heat.show(values, marks, marked=marked)
-        if self._shown is None:
+        if self._selected_code is None:
             heat.go(int(values.argmax()))
-        elif own_marked is not None and self._shown[:2] != (level, position):
+        elif own_marked is not None and self._selected_code[:2] != (level, position):
             heat.go(marks[0])
         heat.border_title = Content(_book_title(usage, level, position, layer))
         line = _code_line(heat.cursor, values, layer, own_read if own_marked is None else None)
@@ -217,35 +217,35 @@ class CodesView(View):
         """Look up the chunks of the code at the cursor once it rests there, and again when its usage changes."""
         bank, uses = self.state.bank, None
         if layer == "training":
-            self._shown, self._has_users = code, False
+            self._selected_code, self._has_users = code, False
             self._list("Chunks", _OTHER_CODEBOOK)
             return
         if bank is not None and all(at < size for at, size in zip(code, bank.counts.shape, strict=True)):
             uses = int(bank.counts[code])
-        if code != self._shown or not self._has_users:
+        if code != self._selected_code or not self._has_users:
             self._has_users = True
             self._list(f"Chunks with code {code[2]}", "…")
-            self.call_soon("users", _REST, self._look_up)
+            self.debounce("users", _LOOKUP_DELAY, self._look_up)
         elif uses != self._uses and not self._is_refreshing:
             self._is_refreshing = True
-            self.call_soon("users", _AGAIN, self._look_up)
-        self._shown, self._uses = code, uses
+            self.debounce("users", _REFRESH_DELAY, self._look_up)
+        self._selected_code, self._uses = code, uses
 
     def _look_up(self) -> None:
         self._is_refreshing = False
-        if (code := self._shown) is not None and self._has_users:
-            job = partial(explain_codes, self.places.bank, [code], _MAX_CHUNKS)
+        if (code := self._selected_code) is not None and self._has_users:
+            job = partial(explain_codes, self.options.bank, [code], _MAX_CHUNKS)
             self.run_job("users", lambda: [job()], partial(self._show_users, code))
 
     def _show_users(self, code: tuple[int, int, int], uses: list[CodeUse] | MBCError) -> None:
-        if code != self._shown or not self._has_users:
+        if code != self._selected_code or not self._has_users:
             return
         if isinstance(uses, MBCError):
             self._list("Chunks", error_text(uses).plain)
         elif not uses or not uses[0].chunks:
             self._list(f"Chunks with code {code[2]}", "No chunk has this code.")
         else:
-            self._list(f"{counted(uses[0].chunks, 'chunk')} with code {code[2]}, most typical first", "", uses[0])
+            self._list(f"{pluralise(uses[0].chunks, 'chunk')} with code {code[2]}, most typical first", "", uses[0])
 
     def _list(self, title: str, why_none: str, use: CodeUse | None = None) -> None:
         """List chunks, or say why there are none."""
@@ -256,10 +256,10 @@ class CodesView(View):
         table.empty = why_none
         said = [] if use is None else use.words
         rows = zip(self._documents, found, strict=True)
-        table.show([(key, (_chunk_name(chunk), _telling_line(text, said))) for key, (chunk, text) in rows])
+        table.show([(key, (_chunk_name(chunk), _key_sentence(text, said))) for key, (chunk, text) in rows])
         shared = ", ".join(said) or ("" if use is None else "none that sets them apart")
-        words.update(Text.assemble(("words in common: ", "dim"), plain(shared)) if shared else "")
-        self.dashboard.changed()
+        words.update(Text.assemble(("words in common: ", "dim"), sanitise(shared)) if shared else "")
+        self.dashboard.request_redraw()
 
 
 def _chunk_name(chunk: StoredChunk) -> str:
@@ -268,7 +268,7 @@ def _chunk_name(chunk: StoredChunk) -> str:
     return name if document.chunks == 1 else f"{name} {chunk.ordinal + 1}/{document.chunks}"
 
 
-def _telling_line(text: str, words: Sequence[str]) -> str:
+def _key_sentence(text: str, words: Sequence[str]) -> str:
     """The sentence of a text that contains the most `words`; the first one on a tie."""
     sought = stems_of(" ".join(words))
     sentences = (text[first:end] for first, end in split_sentences(text))
@@ -282,11 +282,11 @@ def most_read(shares: NDArray[np.floating[Any]]) -> list[int]:
         return []
     order = np.argsort(-shares, kind="stable")
     enough = int(np.searchsorted(np.cumsum(shares[order]), _READ_SHARE * total)) + 1
-    return [code for code in order[: min(enough, _READ_MOST)].tolist() if shares[code] > 0]
+    return [code for code in order[: min(enough, _MAX_READ_MARKS)].tolist() if shares[code] > 0]
 
 
 def _usage(state: DashboardState, layer: str) -> NDArray[Any] | None:
-    """The numbers of a layer, [levels, positions, codes]; None if there are none, see `_why_none`."""
+    """The numbers of a layer, [levels, positions, codes]; None if there are none, see `_empty_message`."""
     if layer == "question":
         return state.codes_read
     if layer == "training":
@@ -295,7 +295,7 @@ def _usage(state: DashboardState, layer: str) -> NDArray[Any] | None:
     return state.bank.counts if state.bank is not None and state.bank.totals.chunks else None
 
 
-def _why_none(state: DashboardState, layer: str) -> Text:
+def _empty_message(state: DashboardState, layer: str) -> Text:
     if layer == "question":
         return message_text("No question yet.", "Ask one in Ask (5); the codes it reads light up here.")
     if layer == "training" and state.run is None:
@@ -323,9 +323,9 @@ def _code_line(code: int, values: NDArray[Any], layer: str, read: NDArray[np.flo
     value = values[code].item()
     line = Text().append(f"code {code}: ", "bold")
     if layer == "bank":
-        line.append(f"{counted(value, 'time')} in the bank")
+        line.append(f"{pluralise(value, 'time')} in the bank")
     elif layer == "training":
-        line.append(f"{short(value)} per batch recently")
+        line.append(f"{format_number(value)} per batch recently")
     if not value:
         line.append("not read" if layer == "question" else ", dead")
     elif layer != "question":

@@ -15,18 +15,18 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal
 from textual.widgets import Input, Static
 
-from mbc_cli.text import counted, near, size
+from mbc_cli.text import display_path, format_size, pluralise
 from mbc_cli.tui.jobs import explain_codes, read_document, remove_documents, restore_documents, search_documents
-from mbc_cli.tui.state import BankSnapshot, Places
+from mbc_cli.tui.state import BankSnapshot, DashboardOptions
 from mbc_cli.tui.views import View, error_text, no_bank_text
 from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.widgets.answer import PassagePane
 from mbc_cli.tui.widgets.figures import Facts, box
 from mbc_cli.tui.widgets.inputs import Confirm
 from mbc_cli.tui.widgets.table import Column, RowTable
-from mbc_engine.bank import CodeShape, CodeUse, StoredDocument, Taken
+from mbc_engine.bank import CodeShape, CodeUse, RemovedDocuments, StoredDocument
 from mbc_engine.errors import MBCError
-from mbc_engine.machine import SlowDown
+from mbc_engine.machine import Throttle
 from mbc_engine.question import Source
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ _CODE_COLUMNS: Final = (
 )
 # Documents shown at first, and at most, once the end is reached or they are sorted; origins shown per document.
 _FIRST_ROWS, _MAX_ROWS, _MAX_ORIGINS = 1000, 200_000, 3
-_TYPED, _RESTED = 0.2, 0.1  # seconds without typing before a search, and without moving before reading a document
+# Seconds without typing before a search, and without moving before reading a document.
+_SEARCH_DELAY, _READ_DELAY = 0.2, 0.1
 _MIN_INTERVAL, _MAX_SHARE = 0.5, 0.1  # seconds between two searches of a changing bank, and their share of the time
 _PATIENCE: Final = 0.5  # seconds a change to the bank may take before a note, and that closing waits for it
 _CONFIRM_FROM: Final = 21  # removing this many documents needs confirmation
@@ -73,22 +74,22 @@ class DocumentsView(View):
         Binding("down", "to_rows", "Down", show=False),
     ]
 
-    def __init__(self, key: int, places: Places) -> None:
-        super().__init__(key, places)
+    def __init__(self, key: int, options: DashboardOptions) -> None:
+        super().__init__(key, options)
         self._found: dict[Hashable, StoredDocument] = {}
         self._order: int | None = None  # the column to sort by, the largest numbers first
         self._seen: BankSnapshot | None = None
-        self._most, self._has_more, self._goes_to_end = _FIRST_ROWS, False, False
+        self._limit, self._has_more, self._goes_to_end = _FIRST_ROWS, False, False
         self._shown: str | None = None  # the text of the search that is shown
         self._searching: str | None = None  # and of the one that is running
         self._only = ""  # the full name of a document jumped to, which may be a prefix of others
         self._is_stale = False
         self._began = 0.0
-        self._rest = SlowDown(_MAX_SHARE, _MIN_INTERVAL)
+        self._throttle = Throttle(_MAX_SHARE, _MIN_INTERVAL)
         self._passages: dict[Hashable, Source] = {}  # results of a content search, by document
         self._read: tuple[StoredDocument, CodeShape] | None = None  # the one shown, with its codes
         self._chunk: int | None = None  # whose codes are shown, if not the text
-        self._taken: list[Taken] = []
+        self._undo_stack: list[RemovedDocuments] = []
         self._changes: list[Thread] = []
         self._pending = 0
 
@@ -133,13 +134,13 @@ class DocumentsView(View):
     @on(Input.Changed, "#text")
     def _search_typed(self) -> None:
         self._passages = {}
-        self._most = _FIRST_ROWS if self._order is None else _MAX_ROWS
-        self.call_soon("search", _TYPED, self._search_now)
+        self._limit = _FIRST_ROWS if self._order is None else _MAX_ROWS
+        self.debounce("search", _SEARCH_DELAY, self._search_now)
 
     @on(Input.Submitted, "#text")
     def _submit(self) -> None:
         self._table.focus()
-        self.call_soon("search", _RESTED, self._search_contents)
+        self.debounce("search", _READ_DELAY, self._search_contents)
 
     def action_to_rows(self) -> None:
         self._table.focus()
@@ -159,17 +160,16 @@ class DocumentsView(View):
         marked = tuple(self._found[key] for key, _ in self._table.rows if key in self._table.marked)
         documents = marked or (() if self._current is None else (self._current,))
         if len(documents) >= _CONFIRM_FROM:
-            question = (
-                f"Remove {counted(len(documents), 'document')} from the bank? The files stay; u restores the documents."
-            )
+            count = pluralise(len(documents), "document")
+            question = f"Remove {count} from the bank? The files stay; u restores the documents."
             screen = Confirm(question, "Remove", "Keep")
             self.app.push_screen(screen, lambda is_sure: self._remove(documents) if is_sure else None)
         elif documents:
             self._remove(documents)
 
     def action_undo(self) -> None:
-        taken = self._taken.pop()
-        self._change(lambda: restore_documents(self.places.bank, taken), partial(self._end_undo, taken))
+        removed = self._undo_stack.pop()
+        self._change(lambda: restore_documents(self.options.bank, removed), partial(self._end_undo, removed))
 
     def action_open_file(self) -> None:
         if (found := self._current) is not None and found.origin.source:
@@ -209,7 +209,7 @@ class DocumentsView(View):
 
         table.empty = "…"
         table.show([])
-        self.run_job("codes", lambda: [explain_codes(self.places.bank, keys)], show)
+        self.run_job("codes", lambda: [explain_codes(self.options.bank, keys)], show)
 
     def action_copy(self) -> None:
         if (found := self._current) is not None:
@@ -231,7 +231,7 @@ class DocumentsView(View):
         is_typing = self.query_one("#text").has_focus  # then letters are text, not keys
         can = {
             "to_rows": is_typing,
-            "undo": bool(self._taken) and not is_typing,
+            "undo": bool(self._undo_stack) and not is_typing,
             "remove": bool(self._table.rows) and not is_typing,
             **dict.fromkeys(("sort", "codes", "map", "open_file", "copy"), bool(self._table.rows) and not is_typing),
             "search": not is_typing,
@@ -249,8 +249,8 @@ class DocumentsView(View):
             self._read_all()
 
     def _read_all(self) -> None:
-        if self._most != _MAX_ROWS:
-            self._most = _MAX_ROWS
+        if self._limit != _MAX_ROWS:
+            self._limit = _MAX_ROWS
             self.query_one("#count", Static).update("reading all…")
             self._search_now()
 
@@ -260,7 +260,7 @@ class DocumentsView(View):
             column = columns[number]
             found.sort(key=lambda own: _sort_key(own, number), reverse=column.is_number)
             columns[number] = replace(column, title=f"{column.title} {'↓' if column.is_number else '↑'}")
-        self.dashboard.changed()
+        self.dashboard.request_redraw()
         self._table.show([(_key(own), _cells(own)) for own in found], columns)
 
     def _show_found(self, text: str, found: tuple[tuple[StoredDocument, ...], int, bool] | MBCError) -> None:
@@ -287,20 +287,20 @@ class DocumentsView(View):
             self._table.action_go(-1)
         if is_done:
             self._searching = None
-            self._rest.took(self._began, time.monotonic())
+            self._throttle.record(self._began, time.monotonic())
             self._search_if_stale()
 
     def _search_if_stale(self) -> None:
         """Search again because the bank has changed, but limit the share of time this takes."""
         if self._is_stale and self._searching is None and not self._passages:
-            delay = max(_RESTED, self._rest.seconds_left(time.monotonic()))
-            self.call_soon("refresh", delay, self._search_now)  # a search typed meanwhile comes first
+            delay = max(_READ_DELAY, self._throttle.seconds_left(time.monotonic()))
+            self.debounce("refresh", delay, self._search_now)  # a search typed meanwhile comes first
 
     def _search_now(self) -> None:
         self._searching, self._is_stale = self.query_one("#text", Input).value.strip(), False
         self._began = time.monotonic()
         is_exact = bool(self._only) and self._searching == self._only.strip()
-        job = partial(search_documents, self.places.bank, self._searching, self._most, is_exact=is_exact)
+        job = partial(search_documents, self.options.bank, self._searching, self._limit, is_exact=is_exact)
         self.run_job("search", job, partial(self._show_found, self._searching))
 
     def _search_contents(self) -> None:
@@ -319,17 +319,17 @@ class DocumentsView(View):
         self._passages = {_key(document): passage for document, passage in found}
         self._found = {_key(document): document for document, _ in found}
         self.remove_class("-trouble")
-        self.query_one("#count", Static).update(f"{counted(len(found), 'document')}, best first")
+        self.query_one("#count", Static).update(f"{pluralise(len(found), 'document')}, best first")
         self._show_rows()
         self._table.go(0)
         self._read_soon()
 
     def _read_soon(self) -> None:
-        self.call_soon("read", _RESTED, self._read_now)
+        self.debounce("read", _READ_DELAY, self._read_now)
 
     def _read_now(self) -> None:
         if (found := self._current) is not None:
-            job = partial(read_document, self.places.bank, found)
+            job = partial(read_document, self.options.bank, found)
             self.run_job("read", lambda: [job()], partial(self._show_document, found))
         else:
             self._read = None
@@ -353,7 +353,7 @@ class DocumentsView(View):
                 self._explain()
 
     def _remove(self, documents: tuple[StoredDocument, ...]) -> None:
-        self._change(lambda: remove_documents(self.places.bank, documents), partial(self._end_removal, documents))
+        self._change(lambda: remove_documents(self.options.bank, documents), partial(self._end_removal, documents))
 
     def _change(self, change: Callable[[], object], done: Callable[[Any], None]) -> None:
         def finish(result: object) -> None:
@@ -365,35 +365,35 @@ class DocumentsView(View):
         self._changes.append(self.run_job(f"change {len(self._changes)}", lambda: [change()], finish))
         self.set_timer(_PATIENCE, self._show_notes)
 
-    def _end_removal(self, documents: tuple[StoredDocument, ...], taken: Taken | MBCError) -> None:
-        if isinstance(taken, MBCError):
-            self._complain(taken)
+    def _end_removal(self, documents: tuple[StoredDocument, ...], removed: RemovedDocuments | MBCError) -> None:
+        if isinstance(removed, MBCError):
+            self._notify_error(removed)
             return
         self._search_now()
-        if not taken.documents:
+        if not removed.documents:
             self.notify("Already removed.", markup=False)
             return
-        self._taken.append(taken)
+        self._undo_stack.append(removed)
         self._table.marked = frozenset()
-        name = near(documents[0].origin.name) if documents[0].origin.name else documents[0].digest
-        removed = name if len(documents) == 1 else counted(len(documents), "document")
-        self.notify(f"Removed {removed}. Press u to undo.", markup=False)
+        name = display_path(documents[0].origin.name) if documents[0].origin.name else documents[0].digest
+        what = name if len(documents) == 1 else pluralise(len(documents), "document")
+        self.notify(f"Removed {what}. Press u to undo.", markup=False)
 
-    def _end_undo(self, taken: Taken, restored: int | MBCError) -> None:
+    def _end_undo(self, removed: RemovedDocuments, restored: int | MBCError) -> None:
         if isinstance(restored, MBCError):
-            self._taken.append(taken)
-            self._complain(restored)
+            self._undo_stack.append(removed)
+            self._notify_error(restored)
             return
         self._search_now()
-        count = sum(max(1, len(document.origins)) for document in taken.documents)
+        count = sum(max(1, len(document.origins)) for document in removed.documents)
         left = f"; {count - restored:,} had been ingested again" if restored < count else ""
-        self.notify(f"Restored {counted(restored, 'document')}{left}.", markup=False)
+        self.notify(f"Restored {pluralise(restored, 'document')}{left}.", markup=False)
 
-    def _complain(self, error: MBCError) -> None:
+    def _notify_error(self, error: MBCError) -> None:
         self.notify(error_text(error).plain, severity="error", markup=False)
 
     def _show_notes(self) -> None:
-        self.dashboard.changed()
+        self.dashboard.request_redraw()
         marked = len(self._table.marked)
         notes = [f"{marked:,} marked" if marked else "", "waiting to change the bank…" if self._pending else ""]
         self.query_one("#found").border_subtitle = ", ".join(filter(None, notes))
@@ -409,8 +409,8 @@ def _key(found: StoredDocument) -> Hashable:
 
 
 def _cells(found: StoredDocument) -> tuple[str, ...]:
-    name = near(found.origin.name) if found.origin.name else found.digest
-    return name, found.origin.date or "", f"{found.chunks:,}", "" if found.size is None else size(found.size)
+    name = display_path(found.origin.name) if found.origin.name else found.digest
+    return name, found.origin.date or "", f"{found.chunks:,}", "" if found.size is None else format_size(found.size)
 
 
 def _code_cells(key: tuple[int, int, int], use: CodeUse, shape: CodeShape) -> tuple[str, ...]:
@@ -430,13 +430,13 @@ def _facts(document: StoredDocument, shape: CodeShape) -> list[tuple[str, str | 
     facts: list[tuple[str, str | Text]] = []
     for number, origin in enumerate(document.origins[:_MAX_ORIGINS]):
         date = f", {origin.date}" if origin.date else ""
-        facts.append(("" if number else "read from", f"{near(origin.name)}{date}"))
+        facts.append(("" if number else "read from", f"{display_path(origin.name)}{date}"))
     if (more := len(document.origins) - _MAX_ORIGINS) > 0:
-        facts.append(("", f"and {counted(more, 'other place')}"))
+        facts.append(("", f"and {pluralise(more, 'other place')}"))
     codes = -(-document.chunks * shape.bits_per_chunk // 8)
     texts: Any = document.texts or ()
     kept = sum(len(own.payload) for own in texts)
-    text = f", text {size(kept)}" if kept else ""
-    original = "" if document.size is None else f"; original {size(document.size)}"
-    facts.append(("keeps", f"{counted(document.chunks, 'chunk')}: codes {size(codes)}{text}{original}"))
+    text = f", text {format_size(kept)}" if kept else ""
+    original = "" if document.size is None else f"; original {format_size(document.size)}"
+    facts.append(("keeps", f"{pluralise(document.chunks, 'chunk')}: codes {format_size(codes)}{text}{original}"))
     return facts

@@ -13,10 +13,10 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Button, Input, ProgressBar, Sparkline, Static, Tree
 
-from mbc_cli.render.bank import holdings
-from mbc_cli.text import counted, near, plain, seconds, size, time_left
+from mbc_cli.render.bank import content_summary
+from mbc_cli.text import display_path, format_duration, format_size, format_time_left, pluralise, sanitise
 from mbc_cli.tui.jobs import ChildProcess
-from mbc_cli.tui.state import DashboardState, Places
+from mbc_cli.tui.state import DashboardOptions, DashboardState
 from mbc_cli.tui.views import View
 from mbc_cli.tui.widgets.figures import Facts, box
 from mbc_cli.tui.widgets.inputs import Confirm, FolderTree, Form, PlainCheckbox, existing_path
@@ -51,8 +51,8 @@ class IngestTab(View):
         Binding("r", "read_again", "Refresh"),
     ]
 
-    def __init__(self, key: int, places: Places) -> None:
-        super().__init__(key, places)
+    def __init__(self, key: int, options: DashboardOptions) -> None:
+        super().__init__(key, options)
         # The last ingest started here: its process, its path, and how often it was interrupted.
         self._child: ChildProcess | None = None
         self._path: Path | None = None
@@ -124,14 +124,14 @@ class IngestTab(View):
         if path is None or not self._can_start:
             return
         # Options as --name=value, and paths after `--`: both values and paths may begin with a dash.
-        options = [f"--bank={self.places.bank}", f"--model={self.places.model}"]
-        options += [] if self.places.device is None else [f"--device={self.places.device}"]
+        options = [f"--bank={self.options.bank}", f"--model={self.options.model}"]
+        options += [] if self.options.device is None else [f"--device={self.options.device}"]
         options += [f"--ignore={pattern}" for pattern in self.query_one("#ignore", Input).value.split()]
         options += [f"--{name}" for name in ("watch", "prune") if self.query_one(f"#{name}", PlainCheckbox).value]
         self._path, self._is_watch, self._stops, self._error = path, "--watch" in options, 0, ""
         self._last_began = self.state.ingest.began
         arguments = ["ingest", *options, "--", str(path.absolute())]
-        self._child = ChildProcess(arguments, partial(self.app.call_later, self._take_end))
+        self._child = ChildProcess(arguments, partial(self.app.call_later, self._on_ingest_end))
         self.draw()
 
     def action_cancel(self) -> None:
@@ -166,7 +166,7 @@ class IngestTab(View):
     def _show_chosen(self) -> None:
         chosen = self.query_one(FolderTree).chosen
         name = "" if chosen is None else chosen.name or str(chosen)
-        self.query_one("#start", Button).label = Text(f"Ingest {plain(name)}", no_wrap=True, overflow="ellipsis")
+        self.query_one("#start", Button).label = Text(f"Ingest {sanitise(name)}", no_wrap=True, overflow="ellipsis")
 
     @property
     def _is_running(self) -> bool:
@@ -176,10 +176,10 @@ class IngestTab(View):
     def _can_start(self) -> bool:
         return not (self._is_running or self.state.is_ingesting)
 
-    def _take_end(self, error: str) -> None:
+    def _on_ingest_end(self, error: str) -> None:
         if not self._is_running:  # otherwise an earlier one has ended
             self._error = error
-        self.dashboard.changed()
+        self.dashboard.request_redraw()
 
     def _stop(self, is_sure: bool | None) -> None:
         if is_sure and self._child is not None:
@@ -200,14 +200,14 @@ class IngestTab(View):
     def _show_root(self) -> None:
         root = Path(self.query_one(FolderTree).path)
         title = Path("~", root.relative_to(Path.home())) if root.is_relative_to(Path.home()) else root
-        self.query_one("#choose").border_title = Text(shorten(plain(title), _TITLE_WIDTH))
+        self.query_one("#choose").border_title = Text(shorten(sanitise(title), _TITLE_WIDTH))
 
     def _shown_name(self, name: str) -> str:
         root = Path(self.query_one(FolderTree).path)
-        return plain(name.removeprefix(f"{root}{os.sep}"))
+        return sanitise(name.removeprefix(f"{root}{os.sep}"))
 
     def _state_line(self) -> Text:
-        state, path = self.state.ingest_state, "" if self._path is None else near(self._path)
+        state, path = self.state.ingest_state, "" if self._path is None else display_path(self._path)
         if self._is_running and self._stops:
             return Text("Stopping…", "bold")
         if self._is_running and self.state.ingest.began in (None, self._last_began):
@@ -219,14 +219,14 @@ class IngestTab(View):
             where = path if self._is_running else "in another process"
             return Text.assemble(("Recoding texts " if is_recoding else "Ingesting ", "bold"), where)
         if self._error:
-            return Text.assemble(("Failed. ", "bold"), plain(self._error.removeprefix("Error: ")))
+            return Text.assemble(("Failed. ", "bold"), sanitise(self._error.removeprefix("Error: ")))
         return Text(*_STATES[state])
 
     def _show_reason(self) -> None:
         """Show the row at the cursor in full."""
         table = self.query_one("#skipped RowTable", RowTable)
         row = dict(table.rows).get(table.key, ())
-        self.query_one("#reason", Static).update(plain(" ".join(row)))
+        self.query_one("#reason", Static).update(sanitise(" ".join(row)))
 
     def _draw_skipped(self, ingest: IngestHistory) -> None:
         panel = self.query_one("#skipped")
@@ -238,15 +238,15 @@ class IngestTab(View):
         self.query_one(RowTable).show([*rows])
         panel.border_title = f"Skipped {ingest.skips:,}"
         reasons = Counter(own.reason for own in ingest.skipped).most_common(_MAX_REASONS)
-        panel.border_subtitle = Text("; ".join(f"{count:,}x {plain(reason)}" for reason, count in reasons))
+        panel.border_subtitle = Text("; ".join(f"{count:,}x {sanitise(reason)}" for reason, count in reasons))
 
 
 def _ingest_facts(known: DashboardState) -> list[tuple[str, str | Text]]:
     ingest, finished, reported = known.ingest, known.ingest.finished, known.ingest.reported
     facts: list[tuple[str, str | Text]] = []
     if ingest.started is not None and ingest.started.size:
-        share = f"{size(ingest.size_done)} of {size(ingest.started.size)}"
-        facts.append(("read", f"{share} in {counted(ingest.started.files, 'file')}"))
+        share = f"{format_size(ingest.size_done)} of {format_size(ingest.started.size)}"
+        facts.append(("read", f"{share} in {pluralise(ingest.started.files, 'file')}"))
     if (done := finished or reported) is not None:
         removed = f", {finished.removed:,} removed" if finished is not None and finished.removed else ""
         unchanged = f", {done.unchanged:,} unchanged" if done.unchanged else ""
@@ -254,13 +254,13 @@ def _ingest_facts(known: DashboardState) -> list[tuple[str, str | Text]]:
         if done.chunks:  # otherwise none is encoded yet, or all are unchanged
             rate = (None if finished else ingest.rate) or done.chunks / max(done.seconds, 0.001)
             speed = f"{rate:,.{0 if rate >= 10 else 1}f}/s"
-            facts.append(("chunks", f"{done.chunks:,} in {seconds(done.seconds)}, {speed}"))
+            facts.append(("chunks", f"{done.chunks:,} in {format_duration(done.seconds)}, {speed}"))
     if (recoded := ingest.recoded) is not None:
-        sizes = f"{size(recoded.before_bytes)} → {size(recoded.after_bytes)}"
+        sizes = f"{format_size(recoded.before_bytes)} → {format_size(recoded.after_bytes)}"
         facts.append(("recoded", recoded.problem or f"{recoded.done:,} of {recoded.chunks:,}, {sizes}"))
     if finished is not None:
         bank = BankTotals(finished.bank_documents, finished.bank_origins, finished.bank_chunks)
-        facts.append(("bank", holdings(bank)))
+        facts.append(("bank", content_summary(bank)))
     elif known.is_ingesting and ingest.seconds_left is not None:
-        facts.append(("time left", time_left(ingest.seconds_left)))
+        facts.append(("time left", format_time_left(ingest.seconds_left)))
     return facts

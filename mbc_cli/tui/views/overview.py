@@ -10,8 +10,8 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.widgets import Static
 
-from mbc_cli.render.bank import code_layout, document_facts, holdings
-from mbc_cli.text import counted, near, size, time_left
+from mbc_cli.render.bank import code_layout, content_summary, document_facts
+from mbc_cli.text import display_path, format_size, format_time_left, pluralise
 from mbc_cli.tui.state import AttachedRun, BankSnapshot, DashboardState
 from mbc_cli.tui.views import View, no_bank_text
 from mbc_cli.tui.widgets.chart import Chart, PlotCurve
@@ -52,7 +52,7 @@ class OverviewView(View):
     def draw(self) -> None:
         state = self.state
         if state.bank is not None:
-            self.query_one("#bank", Facts).show(_bank_facts(state.bank, self.places.model))
+            self.query_one("#bank", Facts).show(_bank_facts(state.bank, self.options.model))
         elif state.bank_error is not None:
             self.query_one("#bank", Facts).update(no_bank_text(state.bank_error))
         lines = [("ingest", _ingest_line(state)), ("training", _training_line(state.run))]
@@ -61,7 +61,7 @@ class OverviewView(View):
         self.query_one(RowTable).show([(number, _cells(at, end)) for number, (at, end) in ends])
         room, names = self.query_one("#recent").content_size, self.query_one("#names", Static)
         newest = list(state.ingest.sources)[::-1][: room.height]
-        names.update("\n".join(shorten(near(name), room.width) for name in newest), layout=False)
+        names.update("\n".join(shorten(display_path(name), room.width) for name in newest), layout=False)
         if self.has_class("-unrecorded") == bool(state.ingest.sources):
             self.toggle_class("-unrecorded")
             self.call_after_refresh(self.draw)  # there is room now
@@ -115,10 +115,10 @@ def _bank_facts(bank: BankSnapshot, model: str) -> list[tuple[str, str | Text]]:
     header, shape = bank.header, bank.header.shape
     layout = code_layout(shape)
     return [
-        ("bank", near(bank.path)),
-        ("holds", holdings(bank.totals)),
+        ("bank", display_path(bank.path)),
+        ("holds", content_summary(bank.totals)),
         *document_facts(bank.sizes, bank.totals.documents, bank.read_bytes),
-        ("per chunk", f"{shape.bits_per_chunk} bits: {layout}; as floats {size(header.float_bytes(1))}"),
+        ("per chunk", f"{shape.bits_per_chunk} bits: {layout}; as floats {format_size(header.float_bytes(1))}"),
         ("model", f"{header.signature.name} ({header.signature.fingerprint}), asked with {model}"),
     ]
 
@@ -128,13 +128,13 @@ def _ingest_line(known: DashboardState) -> str:
     if state is None:
         return "none yet; start one in Ingest"
     documents = ingest.reported.documents if ingest.reported else 0
-    line = f"{state}: {counted(documents, 'document')}, {ingest.skips:,} skipped"
+    line = f"{state}: {pluralise(documents, 'document')}, {ingest.skips:,} skipped"
     if state != "running":
         return line
     if recoded := ingest.recoded:
         line = f"recoding texts: {recoded.done:,} of {recoded.chunks:,}"
     rate = "" if recoded or ingest.rate is None else f", {ingest.rate:,.0f} chunks/s"
-    left = "" if ingest.seconds_left is None else f", {time_left(ingest.seconds_left)} left"
+    left = "" if ingest.seconds_left is None else f", {format_time_left(ingest.seconds_left)} left"
     return line + rate + left
 
 
@@ -143,5 +143,5 @@ def _training_line(run: AttachedRun | None) -> str:
         return "none yet; start one in Train"
     history, state = run.history, run.state
     is_moving = state == "training" and history.seconds_left is not None
-    left = f", {time_left(history.seconds_left or 0)} left" if is_moving else ""
+    left = f", {format_time_left(history.seconds_left or 0)} left" if is_moving else ""
     return f"{run.folder.name} is {state}: step {history.step:,} of {history.total_steps:,}{left}"

@@ -16,11 +16,11 @@ from textual.markup import escape
 from textual.widgets import OptionList, ProgressBar, Static
 from textual.widgets.option_list import Option
 
-from mbc_cli.config import placed
+from mbc_cli.config import resolve_name
 from mbc_cli.models import new_run
-from mbc_cli.text import counted, near, plain, time_left
+from mbc_cli.text import display_path, format_time_left, pluralise, sanitise
 from mbc_cli.tui.jobs import ChildProcess
-from mbc_cli.tui.state import AttachedRun, Places
+from mbc_cli.tui.state import AttachedRun, DashboardOptions
 from mbc_cli.tui.views import View
 from mbc_cli.tui.widgets.figures import Facts, box
 from mbc_cli.tui.widgets.inputs import Confirm, Form
@@ -82,8 +82,8 @@ class TrainView(View):
         Binding("right_square_bracket,right", "turn(1)", "Plots", key_display="[ ]"),
     ]
 
-    def __init__(self, key: int, places: Places) -> None:
-        super().__init__(key, places)
+    def __init__(self, key: int, options: DashboardOptions) -> None:
+        super().__init__(key, options)
         # By run folder, until the training starts, succeeds, or fulfils the request.
         self._starting: dict[Path, ChildProcess] = {}
         self._failed: dict[Path, str] = {}
@@ -109,7 +109,7 @@ class TrainView(View):
     def draw(self) -> None:
         run = self.state.run
         if run is not None:
-            self._settle(run)
+            self._clear_fulfilled(run)
         self._draw_runs()
         self._draw_facts(run)
         self.query_one(RunPlots).show(run, self.state.other)
@@ -150,7 +150,7 @@ class TrainView(View):
         if self.state.run is not None:
             run = self.state.run.folder
             self._start(run, ["--resume", f"--run={run}"])
-            self.dashboard.changed()
+            self.dashboard.request_redraw()
 
     def action_start(self) -> None:
         from mbc_engine.names import preset_names
@@ -167,12 +167,12 @@ class TrainView(View):
         self.dashboard.compare(None)
 
     def action_choose(self) -> None:
-        self._pick("Show a run…", self._look_at)
+        self._pick("Show a run…", self._show_run)
 
     def _pick(self, words: str, done: Callable[[Path], object]) -> None:
         runs = [(folder, line) for folder, line in self._lines().items() if folder != self.state.run_folder]
         commands = [
-            (escape(plain(folder.name)), partial(done, folder), line.plain.split("\n")[1].strip())
+            (escape(sanitise(folder.name)), partial(done, folder), line.plain.split("\n")[1].strip())
             for folder, line in runs
         ]
         self.app.search_commands(commands, words)
@@ -183,7 +183,7 @@ class TrainView(View):
     @on(OptionList.OptionSelected, "#runs")
     def _choose(self, event: OptionList.OptionSelected) -> None:
         if event.option_id is not None:
-            self._look_at(Path(event.option_id))
+            self._show_run(Path(event.option_id))
 
     def training_ended(self, run: Path, error: str) -> None:
         """A training run started here has ended; `error` is "" if it finished or was stopped."""
@@ -193,12 +193,12 @@ class TrainView(View):
             if current is not None and current.folder == run and current.history.last_time is None:
                 self.dashboard.attach(self._before)
             if (form := self._open_form(run)) is not None:
-                form.say(error)
+                form.show_message(error)
             else:
-                self._complain(run, error)
-        self.dashboard.changed()
+                self._notify_error(run, error)
+        self.dashboard.request_redraw()
 
-    def _settle(self, run: AttachedRun) -> None:
+    def _clear_fulfilled(self, run: AttachedRun) -> None:
         if not run.at_work or self._requests.get(run.folder) in _FULFILLED.get(run.state, ()):
             self._requests.pop(run.folder, None)
         if run.at_work or not self._is_starting(run.folder):
@@ -226,11 +226,11 @@ class TrainView(View):
             make_request(run, request)
             self._requests[run] = request
         except OSError as error:
-            self._complain(run, f"Could not write the request: {error}")
-        self.dashboard.changed()
+            self._notify_error(run, f"Could not write the request: {error}")
+        self.dashboard.request_redraw()
 
-    def _complain(self, run: Path, words: str) -> None:
-        self.notify(plain(words), title=plain(run.name), severity="error", markup=False)
+    def _notify_error(self, run: Path, words: str) -> None:
+        self.notify(sanitise(words), title=sanitise(run.name), severity="error", markup=False)
 
     def _open_form(self, run: Path) -> Form | None:
         return self._form if self.app.screen is self._form and run == self._form_run else None
@@ -246,7 +246,7 @@ class TrainView(View):
             return "Data is required: files, or a dataset such as newswire:train:5000."
         if not (preset := typed["preset"]):
             return "A preset is required: its name, or a TOML file."
-        folder = placed(typed["run"], self.places.runs) if typed["run"] else new_run(preset, self.places.runs)
+        folder = resolve_name(typed["run"], self.options.runs) if typed["run"] else new_run(preset, self.options.runs)
         # Options as --name=value: a value may begin with a dash.
         options = [f"--preset={preset}", *(f"--data={spec}" for spec in data), f"--run={folder}"]
         options += [f"--validation={typed['validation']}"] if typed["validation"] else []
@@ -261,7 +261,7 @@ class TrainView(View):
         on_end = partial(self.app.call_later, self.training_ended, run)
         self._starting[run] = ChildProcess(["train", *options], on_end)
 
-    def _look_at(self, run: Path) -> None:
+    def _show_run(self, run: Path) -> None:
         if self.state.other is not None and self.state.other.folder == run:
             self.dashboard.compare(None)
         if self.state.run_folder != run:
@@ -279,7 +279,7 @@ class TrainView(View):
                 sign = _OTHER
             best = f"  F1 {run.best.f1:.1f}" if run.best else ""
             detail = f"  {_SIGNS[state]} {state}  step {run.step:,}{best}"
-            lines[folder] = Text(f"{sign} {plain(folder.name)}\n", "bold").append(detail, "not bold")
+            lines[folder] = Text(f"{sign} {sanitise(folder.name)}\n", "bold").append(detail, "not bold")
         return lines
 
     def _draw_runs(self) -> None:
@@ -334,24 +334,24 @@ def _run_facts(run: AttachedRun, state: str, words: str, other: AttachedRun | No
     step, total = history.step, history.total_steps
     last = history.validations[-1] if history.validations else None
     is_going = state in ("training", "paused") and history.seconds_left is not None
-    reset_steps = counted(len(history.resets), "step")
+    reset_steps = pluralise(len(history.resets), "step")
     facts: list[tuple[str, object]] = [
-        ("run", shorten(plain(run.folder.name), _VALUE_WIDTH)),
+        ("run", shorten(sanitise(run.folder.name), _VALUE_WIDTH)),
         ("state", f"{_SIGNS[state]} {state}"),
-        ("", plain(words)),
+        ("", sanitise(words)),
         ("reading", cached and not history.started and f"{cached.done:,} of {cached.total or 0:,} texts"),
         ("step", f"{step:,} of {total:,} ({step / total:.0%})" if total else "none yet"),
-        ("time left", is_going and time_left(history.seconds_left or 0)),
+        ("time left", is_going and format_time_left(history.seconds_left or 0)),
         ("epoch", history.latest and f"{history.latest.epoch + 1}"),
         ("speed", history.throughput and f"{history.throughput:,.0f} questions/s"),
         ("validated", last and f"F1 {last.f1:.1f}, EM {last.exact_match:.1f}"),
         ("best", history.best and f"F1 {history.best.f1:.1f} at step {history.best.step:,}"),
-        ("resets", history.resets and f"{counted(history.codes_reset, 'code')} in {reset_steps}, at ▴"),
+        ("resets", history.resets and f"{pluralise(history.codes_reset, 'code')} in {reset_steps}, at ▴"),
         ("codes", history.quantised and f"from step {history.quantised.step:,}, at ┊"),
         ("snapshot", history.checkpoints and f"step {history.checkpoints[-1]:,}"),
-        ("folder", shorten(near(run.folder), _VALUE_WIDTH)),
+        ("folder", shorten(display_path(run.folder), _VALUE_WIDTH)),
     ]
     if other is not None:
         best = f"; best: F1 {other.history.best.f1:.1f}" if other.history.best else ""
-        facts.append(("compared", f"{_OTHER} {plain(other.folder.name)}: {other.state}{best}"))
+        facts.append(("compared", f"{_OTHER} {sanitise(other.folder.name)}: {other.state}{best}"))
     return [(label, str(value)) for label, value in facts if value]

@@ -13,15 +13,23 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Collapsible, Static
 
-from mbc_cli.render.answer import NOT_IN_MEMORY, answer_note, asked_line, confidence_line, source_line, state_of, times
-from mbc_cli.text import counted, plain
+from mbc_cli.render.answer import (
+    NOT_IN_MEMORY,
+    answer_note,
+    asked_line,
+    confidence_line,
+    file_state_note,
+    source_line,
+    timing_summary,
+)
+from mbc_cli.text import pluralise, sanitise
 from mbc_cli.tui.widgets.figures import bar
 
 if TYPE_CHECKING:
     from mbc_engine.question import Answer, Source
 
 _BAR_WIDTH, _INDENT = 8, 3
-_LONGEST_FIRST, _LONGEST = 300, 150  # characters of the first source's sentence, and of the others'
+_MAX_FIRST_SENTENCE, _MAX_SENTENCE = 300, 150  # characters of the first source's sentence, and of the others'
 _CERTAIN: Final = ("high", "memory")
 
 
@@ -33,8 +41,8 @@ class ChatTurn(Vertical):
         self._question, self._text = question, text
 
     def compose(self) -> ComposeResult:
-        yield Static(Text(f"? {plain(self._question)}"), classes="question")
-        yield Static(Text(plain(self._text)), classes="answer" if self._text else "answer waiting")
+        yield Static(Text(f"? {sanitise(self._question)}"), classes="question")
+        yield Static(Text(sanitise(self._text)), classes="answer" if self._text else "answer waiting")
 
     def wait(self, reason: str) -> None:
         if not self._text:
@@ -43,14 +51,14 @@ class ChatTurn(Vertical):
     def append(self, piece: str) -> None:
         self._text += piece
         self._answer.remove_class("waiting")
-        self._answer.update(Text(plain(self._text)))
+        self._answer.update(Text(sanitise(self._text)))
 
     def show(self, answer: "Answer") -> None:
         is_found, confidence = answer.text is not None, confidence_line(answer)
         text = NOT_IN_MEMORY if answer.text is None else answer.text
         self._answer.set_class(not text, "waiting")
         self._answer.set_class(not is_found, "-missing")
-        self._answer.update(Text(plain(text) or "(no answer)"))
+        self._answer.update(Text(sanitise(text) or "(no answer)"))
         if answer.asked is not None:
             self.mount(Static(asked_line(answer.asked), classes="spent"), before=self._answer)
         below: list[Static | Collapsible] = []
@@ -59,12 +67,12 @@ class ChatTurn(Vertical):
         if confidence:
             is_certain = answer.confidence is not None and answer.confidence.label in _CERTAIN
             colour = "$text-success" if is_certain else "$text-warning"
-            below.append(Static(Content.assemble((plain(confidence.plain), colour))))
+            below.append(Static(Content.assemble((sanitise(confidence.plain), colour))))
         read = 0 if answer.codes is None else int(np.count_nonzero(answer.codes))
-        spent = times(answer) + (f" · {counted(read, 'code')} read" if read else "")
+        spent = timing_summary(answer) + (f" · {pluralise(read, 'code')} read" if read else "")
         below.append(Static(Text(spent), classes="spent"))
         if answer.sources:
-            heading = counted(len(answer.sources), "source" if is_found else "closest passage")
+            heading = pluralise(len(answer.sources), "source" if is_found else "closest passage")
             citations = (Citation(number, source) for number, source in enumerate(answer.sources, 1))
             below.append(Collapsible(*citations, title=heading, collapsed=False))
         self.mount(*below)
@@ -72,9 +80,9 @@ class ChatTurn(Vertical):
     def fail(self, message: str, hint: str | None) -> None:
         self._answer.remove_class("waiting")
         self._answer.add_class("-error")
-        self._answer.update(Text(plain(message)))
+        self._answer.update(Text(sanitise(message)))
         if hint:
-            self.mount(Static(Text(plain(hint)), classes="spent"))
+            self.mount(Static(Text(sanitise(hint)), classes="spent"))
 
     def stop(self) -> None:
         self._answer.display = bool(self._text)
@@ -107,10 +115,10 @@ class Citation(Static, can_focus=True):
     def __init__(self, number: int, source: "Source") -> None:
         lines = [Text(f"{number}. {bar(source.share, _BAR_WIDTH):<{_BAR_WIDTH}} ") + source_line("", source)]
         if source.sentence:
-            longest = _LONGEST_FIRST if number == 1 else _LONGEST
-            lines.append(Text(plain(clipped(source.sentence, longest))))
-        if state := state_of(source):
-            lines.append(Text(f"! {plain(state)}", "italic"))
+            longest = _MAX_FIRST_SENTENCE if number == 1 else _MAX_SENTENCE
+            lines.append(Text(sanitise(clipped(source.sentence, longest))))
+        if state := file_state_note(source):
+            lines.append(Text(f"! {sanitise(state)}", "italic"))
         super().__init__(Group(lines[0], *(Padding(own, (0, 0, 0, _INDENT)) for own in lines[1:])))
         self.source = source
 
@@ -123,8 +131,8 @@ class PassagePane(VerticalScroll, can_focus=True):
 
     def show(self, source: "Source", *, is_document: bool = False) -> None:
         """Show a passage, or a whole document, which needs no heading."""
-        state, passage = state_of(source), passage_text(source)
-        self.border_title = Content(plain(Path(source.path).name))
+        state, passage = file_state_note(source), passage_text(source)
+        self.border_title = Content(sanitise(Path(source.path).name))
         text = Text.assemble(
             source_line("", source), "\n", (f"{'! ' if state else ''}{_text_from(source, state)}", "italic")
         )
@@ -146,7 +154,7 @@ def passage_text(source: "Source") -> Text:
     passage = source.passage
     first, last = source.span() or (len(passage), len(passage))
     before, sentence, after = (
-        "\n".join(map(plain, text.split("\n"))) for text in (passage[:first], passage[first:last], passage[last:])
+        "\n".join(map(sanitise, text.split("\n"))) for text in (passage[:first], passage[first:last], passage[last:])
     )
     return Text.assemble(before, (sentence, "bold underline"), after)
 

@@ -252,18 +252,18 @@ def trace(x: Floats, y: Floats, rows: int, columns: int) -> NDArray[np.uint8]:
     return characters
 
 
-def ticks(low: float, high: float, most: int) -> dict[float, str]:
-    """At most `most` round numbers from `low` to `high` > `low`, with labels of the same unit and decimals."""
-    power = math.floor(math.log10((high - low) / most))
+def ticks(low: float, high: float, max_ticks: int) -> dict[float, str]:
+    """At most `max_ticks` round numbers from `low` to `high` > `low`, with labels of the same unit and decimals."""
+    power = math.floor(math.log10((high - low) / max_ticks))
     for index in count():
         factor, exponent = (1, 2, 5)[index % 3], power + index // 3
         step = factor * 10.0**exponent
         first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-        if last - first < most:
+        if last - first < max_ticks:
             break
     values = [number * step for number in range(first, last + 1)]
     largest = max((abs(value) for value in values), default=0.0)
-    unit, letter = next(((unit, letter) for least, unit, letter in _UNITS if largest >= least), (1.0, ""))
+    unit, letter = next(((unit, letter) for threshold, unit, letter in _UNITS if largest >= threshold), (1.0, ""))
     if 0 < largest < _POWERS_BELOW or largest >= _POWERS_FROM:
         power = math.floor(math.log10(largest) + 1e-9)
         unit, letter = 10.0**power, f"e{power}"
@@ -271,7 +271,7 @@ def ticks(low: float, high: float, most: int) -> dict[float, str]:
     return {value: f"{value / unit:,.{decimals}f}{letter}" if value else "0" for value in values}
 
 
-def short(value: float) -> str:
+def format_number(value: float) -> str:
     """A number in at most seven characters: 12.3k, 0.512, 2e-5, nan, inf."""
     size = abs(value)
     if not math.isfinite(value):
@@ -279,7 +279,7 @@ def short(value: float) -> str:
     if size >= _POWERS_FROM or 0 < size < _POWERS_BELOW:
         digits, exponent = f"{value:.1e}".split("e")
         return f"{float(digits):g}e{int(exponent)}"
-    for least, unit, letter in _UNITS:
-        if size >= least:
+    for threshold, unit, letter in _UNITS:
+        if size >= threshold:
             return f"{value / unit:.4g}{letter}"
     return f"{value:,.0f}" if size >= 1000 else f"{value:.3g}"

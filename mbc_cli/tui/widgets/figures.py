@@ -8,7 +8,7 @@ from rich.text import Text
 from textual.containers import Vertical
 from textual.widgets import Static
 
-from mbc_cli.text import plain
+from mbc_cli.text import sanitise
 
 _LABEL_WIDTH: Final = 10  # aligns the values of stacked boxes
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
@@ -29,7 +29,7 @@ class Facts(Static):
         table.add_column(style="dim", no_wrap=True, min_width=_LABEL_WIDTH)
         table.add_column(overflow="fold")
         for label, value in facts:
-            table.add_row(label, value if isinstance(value, Text) else Text(plain(value)))
+            table.add_row(label, value if isinstance(value, Text) else Text(sanitise(value)))
         self.update(table)
 
 

@@ -15,10 +15,10 @@ from textual.content import Content
 from textual.geometry import Size
 from textual.strip import Strip
 
-from mbc_cli.tui.widgets.chart import short
+from mbc_cli.tui.widgets.chart import format_number
 from mbc_cli.tui.widgets.table import CellView
 
-MOST_STEPS: Final = 8
+MAX_STEPS: Final = 8
 # Numbers smaller than the largest by this factor look alike, as a moving average never reaches zero; each step begins
 # at least at this multiple of the one before.
 _WIDEST, _NARROWEST = 1024.0, 1.25
@@ -30,16 +30,16 @@ _SHARE_OF_HEIGHT: Final = 0.45  # of the screen that a map may take before its c
 
 
 def steps(values: NDArray[Any]) -> NDArray[np.float64]:
-    """The start of each logarithmic brightness step, ascending: at most `MOST_STEPS`, or each whole number if few."""
+    """The start of each logarithmic brightness step, ascending: at most `MAX_STEPS`, or each whole number if few."""
     positive = values[values > 0].astype(np.float64)
     if not positive.size:
         return np.zeros(0)
     low, high = positive.min(), positive.max()
     are_whole = bool((positive == np.floor(positive)).all())
-    if are_whole and high <= MOST_STEPS:
+    if are_whole and high <= MAX_STEPS:
         return np.arange(low, high + 1)
     low = max(low, high / _WIDEST)
-    count = min(MOST_STEPS, max(1, math.floor(math.log(high / low) / math.log(_NARROWEST))))
+    count = min(MAX_STEPS, max(1, math.floor(math.log(high / low) / math.log(_NARROWEST))))
     starts = np.geomspace(low, high, count + 1)[:-1]
     return np.unique(np.ceil(starts) if are_whole else starts)
 
@@ -118,7 +118,7 @@ class HeatMap(CellView):
     def _lay_out(self, width: int) -> int:
         """Choose the number of cells per row, wide ones if the rows stay few; returns the number of rows."""
         self._left = len(str(max(0, self.cells - 1))) + 1
-        room, most_rows = (
+        room, max_rows = (
             width - self._left - self.styles.scrollbar_size_vertical,
             self.app.size.height * _SHARE_OF_HEIGHT,
         )
@@ -127,7 +127,7 @@ class HeatMap(CellView):
             whole = next(fitting // step * step for step in _ROUND if step <= fitting)
             self.columns = self._row if 0 < self._row <= fitting else min(whole, max(1, self.cells))
             rows = -(-self.cells // self.columns)
-            if rows <= most_rows and self._row in (0, self.columns):
+            if rows <= max_rows and self._row in (0, self.columns):
                 break
         return max(1, rows)
 
@@ -175,7 +175,7 @@ class HeatMap(CellView):
         while every <= max(1, len(steps)):
             legend = Text()
             for start, (character, style) in [*steps[:-1:every], *steps[-1:]]:
-                rough = short(start) if start >= 100 or start == int(start) else f"{start:.2g}"
+                rough = format_number(start) if start >= 100 or start == int(start) else f"{start:.2g}"
                 legend.append("  " if legend else "").append(character, style).append(f" {rough}")
             if self._marks:
                 legend.append("  ").append(_MARK, self._style("mark")).append(f" {self._marked}")

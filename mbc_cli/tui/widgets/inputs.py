@@ -16,7 +16,7 @@ from textual.widgets import Button, Checkbox, DirectoryTree, Input, Label, Stati
 from textual.widgets.directory_tree import DirEntry
 from textual.widgets.tree import TreeNode
 
-from mbc_cli.text import plain
+from mbc_cli.text import sanitise
 
 _MAX_NODES: Final = 1000  # of a folder; others can be reached by typing a path
 
@@ -47,11 +47,11 @@ class Confirm(ModalScreen[bool]):
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog") as box:
-            box.border_subtitle = Text(f"y: {plain(self._yes.lower())}, n: {plain(self._no.lower())}")
-            yield Static(Text(plain(self._question)))
+            box.border_subtitle = Text(f"y: {sanitise(self._yes.lower())}, n: {sanitise(self._no.lower())}")
+            yield Static(Text(sanitise(self._question)))
             with Horizontal(classes="buttons"):
-                yield Button(Text(plain(self._yes)), id="yes", variant="warning", compact=True)
-                yield Button(Text(plain(self._no)), id="no", compact=True)
+                yield Button(Text(sanitise(self._yes)), id="yes", variant="warning", compact=True)
+                yield Button(Text(sanitise(self._no)), id="no", compact=True)
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         self.dismiss(event.button.id == "yes")
@@ -93,7 +93,7 @@ class FolderTree(DirectoryTree):
                 self.move_cursor(node)
 
     def process_label(self, label: TextType) -> Text:
-        return Text(plain(label) or "/", no_wrap=True)
+        return Text(sanitise(label) or "/", no_wrap=True)
 
     def filter_paths(self, paths: Iterable[Path]) -> Iterable[Path]:
         return (path for path in paths if not path.name.startswith("."))
@@ -136,8 +136,8 @@ class Form(ModalScreen[None]):
                 yield Button(self._button, id="submit", variant="primary", compact=True)
                 yield Button("Close", id="close", compact=True)
 
-    def say(self, words: str) -> None:
-        self.query_one("#words", Static).update(Text(plain(words)))
+    def show_message(self, words: str) -> None:
+        self.query_one("#words", Static).update(Text(sanitise(words)))
 
     @on(Button.Pressed, "#close")
     def _close(self) -> None:
@@ -148,6 +148,6 @@ class Form(ModalScreen[None]):
     def _submit(self) -> None:
         words = self._submit_to({name: self.query_one(f"#{name}", Input).value.strip() for name in self._fields})
         if words:
-            self.say(words)
+            self.show_message(words)
         else:
             self.dismiss()

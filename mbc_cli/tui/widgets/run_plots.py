@@ -7,22 +7,22 @@ import numpy as np
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 
-from mbc_cli.text import plain
+from mbc_cli.text import sanitise
 from mbc_cli.tui.state import AttachedRun
-from mbc_cli.tui.widgets.chart import DOTS_ACROSS, Chart, PlotCurve, short
+from mbc_cli.tui.widgets.chart import DOTS_ACROSS, Chart, PlotCurve, format_number
 from mbc_engine.runs.training_runs import RunHistory
 
 # How a run is drawn: its colour, the marker of each step (None for a line), the markers of validations.
-Look = tuple[str, str | None, tuple[str, str]]
-FIRST: Final[Look] = ("text-primary", None, ("●", "○"))
-SECOND: Final[Look] = ("text-warning", "+", ("◆", "◇"))
+PlotStyle = tuple[str, str | None, tuple[str, str]]
+RUN_STYLE: Final[PlotStyle] = ("text-primary", None, ("●", "○"))
+COMPARED_STYLE: Final[PlotStyle] = ("text-warning", "+", ("◆", "◇"))
 _MARKERS_APART: Final = 4  # cells between two markers of a series, so that a line behind them shows
 _MIN_WIDTH, _MIN_HEIGHT = 38, 9  # of a plot
 _FRAME_WIDTH: Final = 6  # the border and the numbers
 
 
 @dataclass(frozen=True)
-class Measure:
+class Metric:
     """A training metric: a field of `TrainStep`, and fields of `Validated` with their names, in percent.
 
     The axis includes `lowest`; code resets are shown in metrics `of_codes`.
@@ -36,8 +36,8 @@ class Measure:
     lowest: float | None = None
     of_codes: bool = False
 
-    def curves(self, history: RunHistory, look: Look, points: int) -> list[PlotCurve]:
-        curves, (colour, marker, validation_markers) = [], look
+    def curves(self, history: RunHistory, style: PlotStyle, points: int) -> list[PlotCurve]:
+        curves, (colour, marker, validation_markers) = [], style
         if self.field is not None:
             at, values = history.series(self.field, points)
             curves.append(PlotCurve(at, values * self.scale, colour, marker))
@@ -49,13 +49,13 @@ class Measure:
             curves.append(PlotCurve(steps, values, colour, validation_marker))
         return curves
 
-    def value(self, history: RunHistory, look: Look) -> str:
+    def value(self, history: RunHistory, style: PlotStyle) -> str:
         """The last values of a run with their markers; "" before the first."""
-        values, (_, marker, validation_markers) = [], look
+        values, (_, marker, validation_markers) = [], style
         if self.field is not None and history.latest is not None:
             latest = getattr(history.latest, self.field)
             if latest is not None:
-                values.append(f"{marker or ''} {short(latest * self.scale)}".lstrip())
+                values.append(f"{marker or ''} {format_number(latest * self.scale)}".lstrip())
         if history.validations:
             last = history.validations[-1]
             for (field, name), validation_marker in zip(self.validated, validation_markers, strict=False):
@@ -64,19 +64,19 @@ class Measure:
         return "  ".join(values)
 
 
-MEASURES: Final = (
-    Measure("loss", "Loss", "loss"),
-    Measure("answers", "Answers, %", None, (("f1", "F1"), ("exact_match", "EM")), lowest=0),
-    Measure("source", "Right source, %", "route_accuracy", (("first_source", ""),), scale=100, lowest=0),
-    Measure("question", "Question loss", "question_loss"),
-    Measure("routing", "Routing loss", "route_loss"),
-    Measure("reconstruction", "Reconstruction loss", "reconstruction_loss"),
-    Measure("quantisation", "Quantisation loss", "vq_loss", of_codes=True),
-    Measure("perplexity", "Code perplexity", "perplexity", lowest=0, of_codes=True),
-    Measure("dead", "Dead codes", "dead_codes", lowest=0, of_codes=True),
-    Measure("variance", "Document variance", "document_variance"),
-    Measure("rate", "Learning rate", "learning_rate", lowest=0),
-    Measure("speed", "Questions per second", "examples_per_second", lowest=0),
+METRICS: Final = (
+    Metric("loss", "Loss", "loss"),
+    Metric("answers", "Answers, %", None, (("f1", "F1"), ("exact_match", "EM")), lowest=0),
+    Metric("source", "Right source, %", "route_accuracy", (("first_source", ""),), scale=100, lowest=0),
+    Metric("question", "Question loss", "question_loss"),
+    Metric("routing", "Routing loss", "route_loss"),
+    Metric("reconstruction", "Reconstruction loss", "reconstruction_loss"),
+    Metric("quantisation", "Quantisation loss", "vq_loss", of_codes=True),
+    Metric("perplexity", "Code perplexity", "perplexity", lowest=0, of_codes=True),
+    Metric("dead", "Dead codes", "dead_codes", lowest=0, of_codes=True),
+    Metric("variance", "Document variance", "document_variance"),
+    Metric("rate", "Learning rate", "learning_rate", lowest=0),
+    Metric("speed", "Questions per second", "examples_per_second", lowest=0),
 )
 
 
@@ -85,7 +85,7 @@ class RunPlots(VerticalScroll):
 
     def __init__(self) -> None:
         super().__init__(id="plots")
-        self._charts = {Chart(measure.title, id=measure.name): measure for measure in MEASURES}
+        self._charts = {Chart(metric.title, id=metric.name): metric for metric in METRICS}
         self._runs: tuple[AttachedRun | None, AttachedRun | None] = (None, None)
         self._drawn: object = None
 
@@ -116,19 +116,19 @@ class RunPlots(VerticalScroll):
         if run is None:
             chart.show([])
             return
-        measure, history = self._charts[chart], run.history
+        metric, history = self._charts[chart], run.history
         width = max(_MIN_WIDTH, chart.size.width) - _FRAME_WIDTH
-        curves, note = measure.curves(history, FIRST, width * DOTS_ACROSS), ""
+        curves, note = metric.curves(history, RUN_STYLE, width * DOTS_ACROSS), ""
         if other is not None:
-            curves = [*measure.curves(other.history, SECOND, width // _MARKERS_APART), *curves]
-            note = f"{plain(other.folder.name)} {measure.value(other.history, SECOND)}"
+            curves = [*metric.curves(other.history, COMPARED_STYLE, width // _MARKERS_APART), *curves]
+            note = f"{sanitise(other.folder.name)} {metric.value(other.history, COMPARED_STYLE)}"
         chart.show(
             curves,
             note,
-            value=measure.value(history, FIRST),
-            lowest=measure.lowest,
+            value=metric.value(history, RUN_STYLE),
+            lowest=metric.lowest,
             lines=[history.quantised.step] if history.quantised else [],
-            pointers=history.resets if measure.of_codes else [],
+            pointers=history.resets if metric.of_codes else [],
         )
 
 

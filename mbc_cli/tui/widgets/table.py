@@ -14,7 +14,7 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from mbc_cli.text import plain
+from mbc_cli.text import sanitise
 
 # A key that identifies the row across updates, and its cells, which may be untrusted text.
 Row = tuple[Hashable, tuple[str, ...]]
@@ -156,7 +156,7 @@ class RowTable(CellView):
         if is_here:
             style += self.get_component_rich_style("table--cursor")
         signs = ("▸" if is_here else " ") + ("● " if key in self.marked else "  ")
-        return self._strip(signs + self._line([plain(cell) for cell in cells]), style)
+        return self._strip(signs + self._line([sanitise(cell) for cell in cells]), style)
 
     @property
     def _line_width(self) -> int:

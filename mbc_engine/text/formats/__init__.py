@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Final
 
 from mbc_engine.text.decoding import LINE_CHARACTERS, ByteStream, lines, pieces, split_suffixes, storable
-from mbc_engine.text.document import Content, Fields, Skipped, UnreadableFile, day_of, with_title
+from mbc_engine.text.document import Content, Row, Skipped, UnreadableFile, day_of, with_title
 from mbc_engine.text.formats.documents import read_docx, read_html, read_markdown, read_pdf
 
 TEXT_FIELDS: Final = ("text", "content", "body")
@@ -26,7 +26,7 @@ _TAKEN_NAME: Final = re.compile(r"row \d+|.*, part \d+", re.DOTALL)
 
 
 def read_contents(
-    items: Iterable[Content | Fields | Skipped], text_column: str | None = None
+    items: Iterable[Content | Row | Skipped], text_column: str | None = None
 ) -> Iterator[Content | Skipped]:
     """Turn rows into documents; everything else passes through.
 
@@ -39,7 +39,7 @@ def read_contents(
     columns = ""
     is_there = text_column is None
     for item, part in _named(items):
-        if not isinstance(item, Fields):
+        if not isinstance(item, Row):
             yield item
         elif text_column is not None and not is_there and _key(item, text_column) is None:
             columns = columns or _listed(item.fields)
@@ -56,29 +56,29 @@ def read_contents(
         raise UnreadableFile(f"has no column named {text_column!r}; its columns are {columns}")
 
 
-def read_candidates(items: Iterable[Content | Fields | Skipped]) -> Iterator[tuple[str, Iterator[Candidate]] | Skipped]:
+def read_candidates(items: Iterable[Content | Row | Skipped]) -> Iterator[tuple[str, Iterator[Candidate]] | Skipped]:
     """The name of each part, and the candidates for its document, the default first."""
     for item, part in _named(items):
         if isinstance(item, Skipped):
             yield item
-        elif isinstance(item, Fields):
+        elif isinstance(item, Row):
             yield part, _candidates(item, part)
         elif item.text.strip():
             yield part, iter(((None, item),))
 
 
-def _candidates(row: Fields, part: str) -> Iterator[Candidate]:
+def _candidates(row: Row, part: str) -> Iterator[Candidate]:
     default = _default_column(row)
     for column in (None, *(name for name in row.fields if name != default)):
         if text := _text(row, column):
             yield column, _content(row, part, text)
 
 
-def _named(items: Iterable[Content | Fields | Skipped]) -> Iterator[tuple[Content | Fields | Skipped, str]]:
+def _named(items: Iterable[Content | Row | Skipped]) -> Iterator[tuple[Content | Row | Skipped, str]]:
     """Each item with its part's name, which does not depend on the field that holds the text."""
     taken: set[str] = set()
     for item in items:
-        if isinstance(item, Fields):
+        if isinstance(item, Row):
             id = item.fields.get("id")
             name = str(id) if isinstance(id, str | int) and not isinstance(id, bool) else ""
             if name in taken or not is_row_name(name):
@@ -100,12 +100,12 @@ def _listed(fields: Iterable[str]) -> str:
     return names if len(names) <= _LONGEST_LIST else f"{names[:_LONGEST_LIST]}…"
 
 
-def _content(row: Fields, part: str, text: str) -> Content:
+def _content(row: Row, part: str, text: str) -> Content:
     date = day_of(row.fields.get("date"))
     return Content(text, f"{date}\0{text}".encode(), date, part)  # texts contain no NUL, so none can imitate this
 
 
-def _text(row: Fields, column: str | None) -> str:
+def _text(row: Row, column: str | None) -> str:
     if column is None and row.joined:
         return storable(row.joined)
     key = _key(row, _default_column(row) if column is None else column)
@@ -113,11 +113,11 @@ def _text(row: Fields, column: str | None) -> str:
     return with_title(_as_text(row.fields.get("title")), text) if text else ""
 
 
-def _default_column(row: Fields) -> str | None:
+def _default_column(row: Row) -> str | None:
     return next((name for name in TEXT_FIELDS if _as_text(row.fields.get(name))), None)
 
 
-def _key(row: Fields, name: str | None) -> str | None:
+def _key(row: Row, name: str | None) -> str | None:
     return next((key for key in (name, name.strip().lower()) if key in row.fields), None) if name is not None else None
 
 
@@ -125,7 +125,7 @@ def _as_text(value: object) -> str:
     return storable(value).strip() if isinstance(value, str) else ""
 
 
-def read_csv(stream: ByteStream) -> Iterator[Fields | Skipped]:
+def read_csv(stream: ByteStream) -> Iterator[Row | Skipped]:
     """The non-blank rows, with column names in lower case.
 
     In a table without a text column, a row's text is all its cells, one `Name: value` per line.
@@ -152,7 +152,7 @@ def read_csv(stream: ByteStream) -> Iterator[Fields | Skipped]:
         elif any(cell.strip() for cell in cells):
             joined = "" if has_text else _joined(columns, cells)
             fields = dict.fromkeys(names, "") | dict(zip(names, cells, strict=False))
-            yield Fields(number, fields, joined, is_table=True)
+            yield Row(number, fields, joined, is_table=True)
 
 
 def _separator(header: str) -> str:
@@ -188,7 +188,7 @@ def _short_lines(stream: ByteStream) -> Iterator[str]:
         yield line
 
 
-def read_jsonl(stream: ByteStream) -> Iterator[Fields | Skipped]:
+def read_jsonl(stream: ByteStream) -> Iterator[Row | Skipped]:
     """The rows; blank lines are skipped."""
     for number, line in enumerate(lines(stream, "\n"), 1):
         if line is None:
@@ -199,7 +199,7 @@ def read_jsonl(stream: ByteStream) -> Iterator[Fields | Skipped]:
             except (ValueError, RecursionError):
                 yield Skipped(str(number), "is not JSON")
                 continue
-            yield Fields(number, value) if isinstance(value, dict) else Skipped(str(number), "is not a JSON object")
+            yield Row(number, value) if isinstance(value, dict) else Skipped(str(number), "is not a JSON object")
 
 
 @dataclass(frozen=True)
@@ -209,7 +209,7 @@ class Format:
     name: str  # part of the digests, as the same bytes are different texts in different formats
     # From bytes to contents, lazily. A row that is not a document is `Skipped`, with its number as the source. Raises
     # UnreadableFile if the file, or the rest of it, cannot be read.
-    read: Callable[[ByteStream], Iterator[Content | Fields | Skipped]]
+    read: Callable[[ByteStream], Iterator[Content | Row | Skipped]]
     suffixes: tuple[str, ...]
     may_be_compressed: bool = True
 

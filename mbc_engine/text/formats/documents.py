@@ -72,7 +72,7 @@ _TRUSTED = re.compile(
 
 def read_html(stream: ByteStream) -> Iterator[Content]:
     """The page as one document, dated by its meta or time elements."""
-    data = stream.read_whole(MOST_HTML_BYTES)
+    data = stream.read_all(MOST_HTML_BYTES)
     from lxml import etree
 
     page = _Page()
@@ -194,7 +194,7 @@ _WORD_BREAKS = {f"{_WORD}tbl": PARAGRAPH, f"{_WORD}tc": CELL} | {f"{_WORD}{tag}"
 
 def read_docx(stream: ByteStream) -> Iterator[Content]:
     """The document, dated by its properties: last modified, else created."""
-    data = stream.read_whole(MOST_BYTES)
+    data = stream.read_all(MOST_BYTES)
     from docx import Document
 
     with damage_is_unreadable():
@@ -260,7 +260,7 @@ _FULL = 0.7
 
 def read_pdf(stream: ByteStream) -> Iterator[Content]:
     """The document without its damaged pages; raises UnreadableFile at the end if there are any."""
-    data = stream.read_whole(MOST_BYTES)
+    data = stream.read_all(MOST_BYTES)
     from pypdf import PdfReader
     from pypdf.errors import DependencyError
 

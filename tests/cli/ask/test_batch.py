@@ -118,5 +118,5 @@ def test_questions_typed_on_a_terminal_can_give_json(ask, batches, monkeypatch, 
             return True
 
     monkeypatch.setattr(ask_command.sys, "stdin", Terminal(io.BytesIO(b"What held?\n")))
-    assert callable(ask_command._work(None, None, as_json=True, opens=False))
+    assert callable(ask_command._choose_task(None, None, as_json=True, opens=False))
     assert "finish with Ctrl-D" in capsys.readouterr().err

@@ -16,7 +16,7 @@ import pytest
 from mbc_cli.http.app import application
 from mbc_cli.http.documents import DocumentFolder
 from mbc_cli.http.queue import BatchQueue, MemoryService
-from mbc_cli.http.server import guarded
+from mbc_cli.http.server import with_access_control
 from mbc_engine.bank import BankSizes, BankTotals, MemoryBank
 from mbc_engine.memory import Memory
 from mbc_engine.paper.mbc import MBC
@@ -111,14 +111,14 @@ async def serving(tiny_model: MBC, home: Path) -> AsyncIterator[Callable[..., Ru
                 capacity=capacity,
             )
             if is_started:
-                service.catch_up()
+                service.sync_bank()
             app = application(service, has_token=token is not None)
             crashes: list[BaseException] = []
-            guard = guarded(
+            guard = with_access_control(
                 app,
                 token,
                 max_body,
-                crashed=crashes.append,
+                on_crash=crashes.append,
                 body_seconds=body_seconds,
             )
             client = httpx.AsyncClient(transport=httpx.ASGITransport(guard), base_url="http://127.0.0.1:8377")

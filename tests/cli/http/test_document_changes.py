@@ -23,7 +23,7 @@ from tests.cli.http.conftest import names
 def service(tiny_model: MBC, home: Path) -> Iterator[MemoryService]:
     with DocumentFolder(home / "b.documents").opened() as folder, Memory([home / "b.mbc"], tiny_model) as memory:
         service = MemoryService(memory, "tiny", folder)
-        service.catch_up()
+        service.sync_bank()
         yield service
 
 
@@ -62,7 +62,7 @@ def test_what_a_server_killed_between_two_steps_left_is_repaired_by_the_next(
             with pytest.raises(Killed):
                 service._process("documents", [change])
     assert names() == ["ada"]
-    MemoryService(service.memory, "tiny", service.folder).catch_up()
+    MemoryService(service.memory, "tiny", service.folder).sync_bank()
     assert names() == ["bruno"]
 
 

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from mbc_cli.tui.app import Dashboard
-from mbc_cli.tui.state import Places
+from mbc_cli.tui.state import DashboardOptions
 from tests.needs import PATIENCE
 
 Until = Callable[[Callable[[], object]], Awaitable[None]]
 
 
 @pytest.fixture
-def places(home: Path, model: Path) -> Places:
+def options(home: Path, model: Path) -> DashboardOptions:
     """Where `mbc tui` would look with the tiny model: a bank and runs that do not exist yet."""
-    return Places(home / "memory.mbc", str(model), home / "runs")
+    return DashboardOptions(home / "memory.mbc", str(model), home / "runs")
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from textual.widgets import Input, Static
 
 from mbc_cli.tui.app import VIEWS, Dashboard
-from mbc_cli.tui.state import Places
+from mbc_cli.tui.state import DashboardOptions
 from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.views.codes import CodesView
 from mbc_cli.tui.views.documents import DocumentsView
@@ -22,8 +22,8 @@ from mbc_engine.text import Chunk
 from tests.cli.tui.conftest import shown_keys
 
 
-async def test_digits_and_page_keys_lead_to_the_views(places: Places) -> None:
-    app = Dashboard(places)
+async def test_digits_and_page_keys_lead_to_the_views(options: DashboardOptions) -> None:
+    app = Dashboard(options)
     async with app.run_test(size=(80, 24)) as pilot:
         for key, view in enumerate(VIEWS, 1):
             await pilot.press(str(key))
@@ -35,14 +35,14 @@ async def test_digits_and_page_keys_lead_to_the_views(places: Places) -> None:
         assert app.view.NAME == VIEWS[-1].NAME
 
 
-async def test_the_line_for_questions_draws_nothing_while_idle(places: Places) -> None:
-    app = Dashboard(places, AskView.NAME)
+async def test_the_line_for_questions_draws_nothing_while_idle(options: DashboardOptions) -> None:
+    app = Dashboard(options, AskView.NAME)
     async with app.run_test(size=(80, 24)):
         assert not app.query_one("#question", Input).cursor_blink
 
 
-async def test_the_panel_of_keys_tells_what_a_view_shows(places: Places, until: Any, screen: Any) -> None:
-    app = Dashboard(places, IngestTab.NAME)
+async def test_the_panel_of_keys_tells_what_a_view_shows(options: DashboardOptions, until: Any, screen: Any) -> None:
+    app = Dashboard(options, IngestTab.NAME)
     async with app.run_test(size=(160, 45)) as pilot:
         await pilot.press("question_mark")
         await until(lambda: "documents whose files are gone" in " ".join(screen(app).split()))
@@ -50,8 +50,8 @@ async def test_the_panel_of_keys_tells_what_a_view_shows(places: Places, until: 
         await until(lambda: not app.screen.query("HelpPanel"))
 
 
-async def test_without_a_bank_it_says_how_to_get_one(places: Places, until: Any, screen: Any) -> None:
-    app = Dashboard(places)
+async def test_without_a_bank_it_says_how_to_get_one(options: DashboardOptions, until: Any, screen: Any) -> None:
+    app = Dashboard(options)
     async with app.run_test(size=(80, 24)) as pilot:
         await until(lambda: app.state.bank_error)
         await until(lambda: "ten made-up stories" in screen(app))
@@ -59,9 +59,9 @@ async def test_without_a_bank_it_says_how_to_get_one(places: Places, until: Any,
 
 
 async def test_a_bank_that_comes_changes_and_goes_is_seen(
-    places: Places, make_bank: Any, record: Any, until: Any
+    options: DashboardOptions, make_bank: Any, record: Any, until: Any
 ) -> None:
-    app = Dashboard(places)
+    app = Dashboard(options)
     async with app.run_test(size=(120, 40)):
         await until(lambda: app.state.bank_error)
         path = make_bank("memory.mbc", record("/a.txt", "Ada"))
@@ -75,12 +75,12 @@ async def test_a_bank_that_comes_changes_and_goes_is_seen(
 
 
 async def test_hostile_names_reach_the_screen_as_text(
-    places: Places, home: Path, make_bank: Any, until: Any, screen: Any
+    options: DashboardOptions, home: Path, make_bank: Any, until: Any, screen: Any
 ) -> None:
     folder = home / "[red]\x1b]0;x\x07"
     folder.mkdir()
     path = make_bank("memory.mbc").rename(folder / "a.mbc")
-    app = Dashboard(Places(path, places.model, places.runs))
+    app = Dashboard(DashboardOptions(path, options.model, options.runs))
     async with app.run_test(size=(120, 40)):
         await until(lambda: app.state.bank)
         await until(lambda: "[red]" in screen(app))
@@ -88,10 +88,10 @@ async def test_hostile_names_reach_the_screen_as_text(
 
 
 async def test_being_terminated_leaves_the_terminal_as_it_was(
-    places: Places, until: Any, monkeypatch: pytest.MonkeyPatch
+    options: DashboardOptions, until: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mbc_cli.tui.app._END_SECONDS", 86_400)  # otherwise it would end the tests
-    app = Dashboard(places)
+    app = Dashboard(options)
     async with app.run_test(size=(80, 24)):
         assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
         signal.raise_signal(signal.SIGTERM)
@@ -113,36 +113,36 @@ def test_an_error_nobody_expected_ends_the_command_as_any_other(
     assert "Unexpected error: KeyError: 'what'" in result.stderr
 
 
-async def test_ctrl_c_names_the_key_that_quits(places: Places, until: Any) -> None:
-    app = Dashboard(places)
+async def test_ctrl_c_names_the_key_that_quits(options: DashboardOptions, until: Any) -> None:
+    app = Dashboard(options)
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("ctrl+c")
         await until(lambda: any("Press q to quit" in own.message for own in app._notifications))
 
 
-async def test_a_screenshot_is_saved_in_the_working_folder(places: Places, home: Path, until: Any) -> None:
-    app = Dashboard(places)
+async def test_a_screenshot_is_saved_in_the_working_folder(options: DashboardOptions, home: Path, until: Any) -> None:
+    app = Dashboard(options)
     async with app.run_test(size=(80, 24)):
         app.deliver_screenshot()
         await until(lambda: any("Saved screenshot" in own.message for own in app._notifications))
         assert len(list(home.glob("*.svg"))) == 1
 
 
-async def test_nothing_moves_while_nothing_happens(places: Places, until: Any) -> None:
-    app = Dashboard(places)
+async def test_nothing_moves_while_nothing_happens(options: DashboardOptions, until: Any) -> None:
+    app = Dashboard(options)
     async with app.run_test(size=(80, 24)):
         await until(lambda: app.state.bank_error)
         assert not any(widget.auto_refresh for widget in app.screen.query("*"))
 
 
-async def test_from_documents_to_codes_and_back(places: Places, record: Any, until: Any) -> None:
+async def test_from_documents_to_codes_and_back(options: DashboardOptions, record: Any, until: Any) -> None:
     shape = CodeShape(tokens=2, levels=1, num_codes=8, per_position=True)
     texts = {"A harbour closed.": (1, 1), "The harbours froze.": (1, 2), "Apples fell.": (3, 5)}
-    with MemoryBank.create(places.bank, ModelSignature("m", "aa", "bb"), shape, 2, keeps_text=True) as bank:
+    with MemoryBank.create(options.bank, ModelSignature("m", "aa", "bb"), shape, 2, keeps_text=True) as bank:
         for number, (text, codes) in enumerate(texts.items()):
             chunks = np.array(codes).reshape(1, 2, 1)
             bank.put([StoredDocument.of(record(f"/{number}.txt", text), chunks, texts=[Chunk(text, 0)])])
-    app = Dashboard(places, DocumentsView.NAME)
+    app = Dashboard(options, DocumentsView.NAME)
     async with app.run_test(size=(80, 24)) as pilot:
         documents, codes = app.query_one(DocumentsView), app.query_one(CodesView)
         table, code_table = documents.query_one("#rows", RowTable), documents.query_one("#codes", RowTable)

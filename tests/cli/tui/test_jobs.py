@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from mbc_cli.engine import load_model
-from mbc_cli.tui.jobs import Answering
-from mbc_cli.tui.state import Places
+from mbc_cli.tui.jobs import AnswerWorker
+from mbc_cli.tui.state import DashboardOptions
 from mbc_engine.question import AskOptions
 from tests.needs import PATIENCE
 
 
 def test_a_bank_that_comes_later_is_reported_without_loading_the_model_again(
-    places: Places, bank: Path, home: Path, make_bank: Any, record: Any, monkeypatch: pytest.MonkeyPatch
+    options: DashboardOptions, bank: Path, home: Path, make_bank: Any, record: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loads: list[str] = []
 
@@ -31,42 +31,42 @@ def test_a_bank_that_comes_later_is_reported_without_loading_the_model_again(
     states: queue.Queue[str] = queue.Queue()
     away = bank.rename(home / "away.mbc")
     make_bank(bank.name, record("/a.txt", "a"))  # of another model
-    answering = Answering(places, lambda state, *_: states.put(state), print, print)
-    thread = threading.Thread(target=answering.run)
+    worker = AnswerWorker(options, lambda state, *_: states.put(state), print, print)
+    thread = threading.Thread(target=worker.run)
     thread.start()
     try:
-        answering.questions.put((0, "", AskOptions()))
+        worker.questions.put((0, "", AskOptions()))
         assert [states.get(timeout=PATIENCE) for _ in range(2)] == ["loading", "missing"]
         away.replace(bank)
-        answering.questions.put((0, "", AskOptions()))
+        worker.questions.put((0, "", AskOptions()))
         assert [states.get(timeout=PATIENCE) for _ in range(2)] == ["loading", "ready"]
     finally:
-        answering.questions.put(None)
+        worker.questions.put(None)
         thread.join()
     assert states.empty()
-    assert loads == [places.model]
+    assert loads == [options.model]
 
 
 def test_a_model_that_is_not_asked_for_long_is_given_back_and_loaded_again(
-    places: Places, bank: Path, monkeypatch: pytest.MonkeyPatch
+    options: DashboardOptions, bank: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     states: queue.Queue[str] = queue.Queue()
-    answering = Answering(places, lambda state, *_: states.put(state), print, print)
-    memory, unloaded = answering._memory, threading.Event()
+    worker = AnswerWorker(options, lambda state, *_: states.put(state), print, print)
+    memory, unloaded = worker._memory, threading.Event()
     unload = memory.unload
     monkeypatch.setattr(memory, "unload", lambda: (unload(), unloaded.set()))
     monkeypatch.setattr("mbc_cli.tui.jobs.IDLE_SECONDS", 0.01)
-    thread = threading.Thread(target=answering.run)
+    thread = threading.Thread(target=worker.run)
     thread.start()
     try:
         for _ in range(2):
             unloaded.clear()
-            answering.questions.put((0, "", AskOptions()))
+            worker.questions.put((0, "", AskOptions()))
             assert [states.get(timeout=PATIENCE) for _ in range(2)] == ["loading", "ready"]
             assert unloaded.wait(timeout=PATIENCE)
-            assert memory._model == places.model
+            assert memory._model == options.model
     finally:
-        answering.questions.put(None)
+        worker.questions.put(None)
         thread.join()
 
 

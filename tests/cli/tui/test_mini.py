@@ -8,7 +8,7 @@ import pytest
 from textual.widgets import Input
 
 from mbc_cli.tui.app import Dashboard
-from mbc_cli.tui.state import Places
+from mbc_cli.tui.state import DashboardOptions
 from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.views.codes import CodesView
 from mbc_cli.tui.views.documents import DocumentsView
@@ -26,7 +26,7 @@ async def test_a_bank_of_mini_is_seen_in_every_view(home: Path, mbc: Any, until:
         (home / "news" / f"{story.id}.txt").write_text(f"{story.title}. {story.text}")
     path = home / "mini.mbc"
     assert mbc("ingest", "news", "--bank", path, "--workers", 0).exit_code == 0
-    app = Dashboard(Places(path, "mini", home / "runs"))
+    app = Dashboard(DashboardOptions(path, "mini", home / "runs"))
 
     async with app.run_test(size=(160, 45)) as pilot:
         await until(lambda: "8 documents, 8 chunks" in screen(app) and "codes 27" in screen(app))

@@ -11,45 +11,45 @@ from textual.widgets import Input, Static
 from mbc_cli.config import dashboard_settings
 from mbc_cli.tui import app as module
 from mbc_cli.tui.app import Dashboard
-from mbc_cli.tui.jobs import Answering, keep_settings, read_settings
-from mbc_cli.tui.state import Places
+from mbc_cli.tui.jobs import AnswerWorker, read_settings, save_settings
+from mbc_cli.tui.state import DashboardOptions
 from mbc_cli.tui.views.documents import DocumentsView
 from mbc_cli.tui.widgets.table import RowTable
 from mbc_engine.events import IngestFinished, IngestStarted
 from mbc_engine.memory import Memory
 from mbc_engine.question import Source
-from mbc_engine.runs.event_log import Followed
+from mbc_engine.runs.event_log import LogUpdate
 from mbc_engine.text import read_document
 
 
-async def test_theme_view_bank_and_transcript_are_kept(places: Places, until: Any, screen: Any) -> None:
-    app = Dashboard(places)
+async def test_theme_view_bank_and_transcript_are_kept(options: DashboardOptions, until: Any, screen: Any) -> None:
+    app = Dashboard(options)
     async with app.run_test(size=(120, 40)) as pilot:
         app.theme = "textual-light"
         app.state.transcript.append(("Where did Ada move?", "Aalen"))
         await pilot.press("5")
         await until(lambda: app.state.view == "ask")
-    keep_settings(app.settings)
+    save_settings(app.settings)
     assert dashboard_settings().stat().st_mode & 0o777 == 0o600
     kept = read_settings()
-    assert (kept["view"], kept["bank"]) == ("ask", str(places.bank))
-    again = Dashboard(places, kept["view"], settings=kept)
+    assert (kept["view"], kept["bank"]) == ("ask", str(options.bank))
+    again = Dashboard(options, kept["view"], settings=kept)
     async with again.run_test(size=(120, 40)):
         await until(lambda: "? Where did Ada move?" in screen(again) and "Aalen" in screen(again))
         assert again.theme == "textual-light"
-    assert not Dashboard(Places(Path("/other.mbc"), "mini", places.runs), settings=kept).state.transcript
+    assert not Dashboard(DashboardOptions(Path("/other.mbc"), "mini", options.runs), settings=kept).state.transcript
 
 
 @pytest.mark.parametrize(
     "damage", [b"", b"{", b"[1]", b"\xff", b'{"theme": 3, "view": [], "bank": {}, "transcript": [1, [2]]}']
 )
-async def test_damaged_settings_are_ignored(places: Places, damage: bytes) -> None:
+async def test_damaged_settings_are_ignored(options: DashboardOptions, damage: bytes) -> None:
     dashboard_settings().parent.mkdir(parents=True)
     dashboard_settings().write_bytes(damage)
-    app = Dashboard(places, settings=read_settings())
+    app = Dashboard(options, settings=read_settings())
     async with app.run_test(size=(80, 24)):
         assert not app.state.transcript
-    assert json.loads(json.dumps(app.settings))["bank"] == str(places.bank)
+    assert json.loads(json.dumps(app.settings))["bank"] == str(options.bank)
 
 
 def test_another_bank_is_opened_and_comes_back_next_time(
@@ -58,7 +58,7 @@ def test_another_bank_is_opened_and_comes_back_next_time(
     other, opened = make_bank("other.mbc", record("/a.txt", "Ada")), []
 
     def run(self: Dashboard) -> Path | None:
-        opened.append(self.places.bank)
+        opened.append(self.options.bank)
         return other if len(opened) == 1 else None
 
     monkeypatch.setattr(Dashboard, "run", run)
@@ -71,15 +71,17 @@ def test_another_bank_is_opened_and_comes_back_next_time(
     assert opened[2:] == [other, Path("third.mbc").absolute()]
 
 
-async def test_the_palette_opens_a_bank(places: Places, make_bank: Any, record: Any, until: Any, screen: Any) -> None:
+async def test_the_palette_opens_a_bank(
+    options: DashboardOptions, make_bank: Any, record: Any, until: Any, screen: Any
+) -> None:
     other = make_bank("other.mbc", record("/a.txt", "Ada"))
-    app = Dashboard(places)
+    app = Dashboard(options)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("colon", *"open bank")
         await until(lambda: "Switch to another bank" in screen(app))
         await pilot.press("down", "enter")
         await until(lambda: app.screen.query("#path"))
-        app.screen.query_one("#path", Input).value = str(places.bank)
+        app.screen.query_one("#path", Input).value = str(options.bank)
         await pilot.press("enter")
         await until(lambda: "is not a bank" in screen(app))
         app.screen.query_one("#path", Input).value = str(other)
@@ -87,24 +89,26 @@ async def test_the_palette_opens_a_bank(places: Places, make_bank: Any, record: 
         await until(lambda: app.return_value == other)
 
 
-async def test_the_end_of_an_ingest_is_announced_in_other_views(places: Places, until: Any, screen: Any) -> None:
-    app = Dashboard(places, "documents")
+async def test_the_end_of_an_ingest_is_announced_in_other_views(
+    options: DashboardOptions, until: Any, screen: Any
+) -> None:
+    app = Dashboard(options, "documents")
     async with app.run_test(size=(120, 40)):
-        app._update_ingest(Followed([(1.0, IngestStarted(1, 8))]), True)
+        app._update_ingest(LogUpdate([(1.0, IngestStarted(1, 8))]), True)
         end = IngestFinished(1, 1, 0, 0, 0, 1.0, 1.0, True, 1, 1, 1, 27, 0, 0)
-        app._update_ingest(Followed([(2.0, end)]), False)
+        app._update_ingest(LogUpdate([(2.0, end)]), False)
         await until(lambda: [note.message for note in app._notifications] == ["Ingest finished."])
 
 
 async def test_a_document_is_opened_and_its_path_copied(
-    places: Places, make_bank: Any, record: Any, tmp_path: Path, until: Any, monkeypatch: pytest.MonkeyPatch
+    options: DashboardOptions, make_bank: Any, record: Any, tmp_path: Path, until: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[Path] = []
     monkeypatch.setattr(module, "open_file", lambda path, line: opened.append(path))
     monkeypatch.setattr(Dashboard, "suspend", contextmanager(lambda self: iter([None])))
     names = ("/notes/ada.txt", "/notes/ada.txt.old", "/notes/bruno.txt")
     make_bank("memory.mbc", *(record(name, name) for name in names))
-    app = Dashboard(places, "documents")
+    app = Dashboard(options, "documents")
     async with app.run_test(size=(120, 40)) as pilot:
         view = app.query_one(DocumentsView)
         await until(lambda: len(view.query_one("#rows", RowTable).rows) == 3)
@@ -116,7 +120,7 @@ async def test_a_document_is_opened_and_its_path_copied(
 
 
 async def test_enter_searches_the_contents_and_shows_the_sentence_that_fits(
-    places: Places,
+    options: DashboardOptions,
     make_bank: Any,
     record: Any,
     tmp_path: Path,
@@ -132,12 +136,12 @@ async def test_enter_searches_the_contents_and_shows_the_sentence_that_fits(
         Source(str(path), "", 0.5, 0, "unchanged", sentence, None, "file", 0, None, "memory.mbc", 7)
         for path, sentence in ((bruno, "It rained."), (ada, "Ada moved."), (bruno, "So what."))
     ]
-    monkeypatch.setattr(Answering, "_open", lambda self: None)
+    monkeypatch.setattr(AnswerWorker, "_open", lambda self: None)
     monkeypatch.setattr(Memory, "search", lambda self, queries, top: [passages])
     ada.write_text("Ada moved. It snowed.\n\nThe end.")
     bruno.write_text("Hello! It rained.")
     make_bank("memory.mbc", *filter(None, (read_document(str(path)) for path in (ada, bruno))))
-    app = Dashboard(places, "documents")
+    app = Dashboard(options, "documents")
     async with app.run_test(size=(120, 40)) as pilot:
         view = app.query_one(DocumentsView)
         await until(lambda: len(view.query_one("#rows", RowTable).rows) == 2)
@@ -158,11 +162,11 @@ async def test_enter_searches_the_contents_and_shows_the_sentence_that_fits(
 
 
 async def test_the_demo_is_a_key_while_there_is_no_bank(
-    places: Places, until: Any, home: Path, monkeypatch: Any
+    options: DashboardOptions, until: Any, home: Path, monkeypatch: Any
 ) -> None:
     commands: list[list[str]] = []
     monkeypatch.setattr(module, "ChildProcess", lambda arguments, on_end: (commands.append(arguments), on_end("")))
-    app = Dashboard(places)
+    app = Dashboard(options)
     async with app.run_test(size=(120, 40)) as pilot:
         await until(lambda: app.state.bank_error)
         await until(lambda: app.check_action("demo", ()))

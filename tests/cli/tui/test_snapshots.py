@@ -18,8 +18,8 @@ from textual.widgets import Input
 
 from mbc_cli.config import activity_log
 from mbc_cli.tui.app import VIEWS, Dashboard
-from mbc_cli.tui.jobs import Answering
-from mbc_cli.tui.state import Places
+from mbc_cli.tui.jobs import AnswerWorker
+from mbc_cli.tui.state import DashboardOptions
 from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.views.codes import CodesView
 from mbc_cli.tui.views.documents import DocumentsView
@@ -54,12 +54,12 @@ def snapshot(snapshot: SnapshotAssertion) -> SnapshotAssertion:
 
 
 @pytest.fixture
-def scene(home: Path, make_bank: Any, record: Any, monkeypatch: pytest.MonkeyPatch) -> Places:
+def scene(home: Path, make_bank: Any, record: Any, monkeypatch: pytest.MonkeyPatch) -> DashboardOptions:
     """Places, time and logs that are the same on every machine, every day."""
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
     monkeypatch.setattr("mbc_cli.tui.views.overview.time.time", lambda: NOON)
-    monkeypatch.setattr(Answering, "run", lambda self: None)  # `_answer` stands in
+    monkeypatch.setattr(AnswerWorker, "run", lambda self: None)  # `_answer` stands in
     monkeypatch.setenv("HOME", str(home))  # so that paths are shown relative to ~
     desk = home / "desk"
     desk.mkdir()
@@ -76,7 +76,7 @@ def scene(home: Path, make_bank: Any, record: Any, monkeypatch: pytest.MonkeyPat
     bank = make_bank("memory.mbc", *records).rename(desk / "memory.mbc")
     _log(activity_log(bank), NOON - 7200, 900, _ingests())
     _log(desk / "runs" / "first" / EVENTS, NOON - 900, 1.0, _training(0.9))
-    return Places(bank, "mini", desk / "runs")
+    return DashboardOptions(bank, "mini", desk / "runs")
 
 
 def _log(path: Path, start: float, pace: float, events: Iterable[Event]) -> None:
@@ -137,8 +137,8 @@ def _training(decay: float) -> Iterable[Event]:
     yield TrainFinished(60, 60.0, "runs/first/model")
 
 
-def _answer(places: Places) -> Answer:
-    news = places.bank.parent / "news"
+def _answer(options: DashboardOptions) -> Answer:
+    news = options.bank.parent / "news"
     sources = tuple(
         Source(
             path=str(news / f"story-{number:02}.txt"),
@@ -151,7 +151,7 @@ def _answer(places: Places) -> Answer:
             passage="The river rose. Ada moved to Aalen. The bridge held.",
             text_from="bank" if number == 2 else "file",
             start=0,
-            bank=str(places.bank),
+            bank=str(options.bank),
         )
         for number, share in enumerate((0.71, 0.2, 0.04))
     )
@@ -172,7 +172,12 @@ def _answer(places: Places) -> Answer:
 @pytest.mark.parametrize("size", [SMALL, LARGE], ids=["80x24", "160x45"])
 @pytest.mark.parametrize("view", [view.NAME for view in VIEWS])
 async def test_a_view_looks_as_it_should(
-    scene: Places, view: str, size: tuple[int, int], until: Callable[..., Any], snapshot: SnapshotAssertion, screen: Any
+    scene: DashboardOptions,
+    view: str,
+    size: tuple[int, int],
+    until: Callable[..., Any],
+    snapshot: SnapshotAssertion,
+    screen: Any,
 ) -> None:
     app = Dashboard(scene, view)
     async with app.run_test(size=size) as pilot:

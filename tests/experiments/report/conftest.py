@@ -146,7 +146,7 @@ def make_experiment(tmp_path: Path) -> Callable[..., ExperimentFolder]:
             "uniform": _predict(3, questions, text="tuned"),
             "closed-book": _predict(4, questions, text="closed"),
         }
-        with folder.at_work():
+        with folder.lock():
             folder.begin(settings, environment(3, command=f"mbc eval --run {name}"))
             cell = folder.cell("tiny-quiz")
             for method, predictions in asked.items():

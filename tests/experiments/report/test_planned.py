@@ -30,7 +30,7 @@ def evaluate(tmp_path):
             methods=asked,
         )
         folder = ExperimentFolder(tmp_path / "experiment")
-        with folder.at_work():
+        with folder.lock():
             folder.begin(settings.model_dump(exclude_none=True), environment(0))
             for method in answered:
                 folder.cell("b-d").keep_online(method, OUTCOME)

@@ -123,7 +123,7 @@ def test_an_empty_experiment_has_a_report_too(tmp_path):
     from mbc_engine.experiments.running import environment
 
     folder = ExperimentFolder(tmp_path)
-    with folder.at_work():
+    with folder.lock():
         folder.begin({"title": "Nothing", "bases": [], "datasets": [], "methods": []}, environment(0))
     write_report(folder)
     assert "Nothing" in folder.report_html.read_text()

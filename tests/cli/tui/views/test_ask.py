@@ -13,8 +13,8 @@ from textual.widgets import Input, Select, Static
 
 from mbc_cli.config import add_question, question_history, read_questions
 from mbc_cli.tui.app import Dashboard
-from mbc_cli.tui.jobs import Answering
-from mbc_cli.tui.state import Places
+from mbc_cli.tui.jobs import AnswerWorker
+from mbc_cli.tui.state import DashboardOptions
 from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.widgets.answer import ChatTurn, Citation, PassagePane
 from mbc_engine.bank import BankSizes, BankTotals
@@ -49,8 +49,8 @@ def says(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 @pytest.fixture
-def app(places: Places) -> Dashboard:
-    return Dashboard(places, AskView.NAME)
+def app(options: DashboardOptions) -> Dashboard:
+    return Dashboard(options, AskView.NAME)
 
 
 def _answers(app: Dashboard) -> list[str]:
@@ -151,7 +151,7 @@ async def _answer(app: Dashboard, pilot: Pilot[None], reply: Answer) -> None:
 @pytest.fixture
 def idle(monkeypatch: pytest.MonkeyPatch) -> None:
     """No model answers."""
-    monkeypatch.setattr(Answering, "run", lambda self: None)
+    monkeypatch.setattr(AnswerWorker, "run", lambda self: None)
 
 
 @pytest.mark.usefixtures("idle")
@@ -293,7 +293,7 @@ async def test_escape_leads_out_of_the_line_and_back_and_says_so(app: Dashboard)
 @embedded_encoder
 async def test_the_embedded_model_answers(home: Path, notes: Path, mbc: Any, until: Any, screen: Any) -> None:
     assert mbc("ingest", notes, "--bank", "mini.mbc", "--model", "mini", "--workers", 0).exit_code == 0
-    app = Dashboard(Places(home / "mini.mbc", "mini", home / "runs"), AskView.NAME)
+    app = Dashboard(DashboardOptions(home / "mini.mbc", "mini", home / "runs"), AskView.NAME)
     async with app.run_test(size=(160, 45)) as pilot:
         await _type(pilot, QUESTION)
         await until(lambda: "2 sources" in screen(app))

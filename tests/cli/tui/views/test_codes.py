@@ -7,7 +7,7 @@ import pytest
 from textual.widgets import Footer, Static, Tabs
 
 from mbc_cli.tui.app import Dashboard
-from mbc_cli.tui.state import AttachedRun, Places
+from mbc_cli.tui.state import AttachedRun, DashboardOptions
 from mbc_cli.tui.views.codes import CodesView, most_read
 from mbc_cli.tui.widgets.heat_map import HeatMap
 from mbc_cli.tui.widgets.table import RowTable
@@ -17,8 +17,8 @@ from tests.cli.tui.conftest import shown_keys
 
 
 @pytest.fixture
-def app(places: Places) -> Dashboard:
-    return Dashboard(places, CodesView.NAME)
+def app(options: DashboardOptions) -> Dashboard:
+    return Dashboard(options, CodesView.NAME)
 
 
 def _codes(app: Dashboard) -> HeatMap:
@@ -145,8 +145,8 @@ async def test_a_layer_without_numbers_says_how_to_get_them(app: Dashboard, unti
         await pilot.press("t")
         await pilot.pause()
         assert "Train" in nothing()
-        app.state.run = AttachedRun(app.places.runs / "[i]first")
-        app.changed()
+        app.state.run = AttachedRun(app.options.runs / "[i]first")
+        app.request_redraw()
         await until(lambda: "[i]first has no codes yet" in nothing())
         await pilot.click("#question")
         await pilot.pause()
@@ -162,7 +162,7 @@ async def test_training_and_the_last_question_have_layers_of_their_own(
     make_bank("memory.mbc", record("/a.txt", "a"))
     async with app.run_test(size=(160, 45)) as pilot:
         await until(lambda: "2 times" in _line(app))
-        app.state.run = AttachedRun(app.places.runs / "first")
+        app.state.run = AttachedRun(app.options.runs / "first")
         app.state.run.usage = np.array([[[0.5, 0.25, 0.25, 1e-6, 0, 0, 0, 0]]], np.float32)
         read = app.state.codes_read = np.zeros((1, 1, 8), np.float32)
         read[0, 0, [1, 5]] = 0.25, 0.75

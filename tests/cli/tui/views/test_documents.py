@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
 from mbc_cli.tui.app import Dashboard
-from mbc_cli.tui.state import Places
+from mbc_cli.tui.state import DashboardOptions
 from mbc_cli.tui.views.documents import DocumentsView
 from mbc_cli.tui.widgets.inputs import Confirm
 from mbc_cli.tui.widgets.table import RowTable
@@ -23,8 +23,8 @@ HOSTILE, HARMLESS = "/[red]\x1b[31m\u202eb.txt", "/[red]␛[31m<U+202E>b.txt"
 SMALL, LARGE = (80, 24), (200, 50)
 
 
-def dashboard(places: Places) -> Dashboard:
-    return Dashboard(places, DocumentsView.NAME)
+def dashboard(options: DashboardOptions) -> Dashboard:
+    return Dashboard(options, DocumentsView.NAME)
 
 
 def found(app: Dashboard) -> list[str]:
@@ -49,17 +49,17 @@ async def find(pilot: Pilot[None], text: str) -> None:
 
 
 async def test_the_end_and_the_order_are_those_of_all_documents(
-    places: Places, make_bank: Any, record: Any, until: Any, screen: Any
+    options: DashboardOptions, make_bank: Any, record: Any, until: Any, screen: Any
 ) -> None:
     make_bank("memory.mbc", *(record(f"/{number:04}.txt", "xyz"[: 1 + number // 1001]) for number in range(1003)))
-    app = dashboard(places)
+    app = dashboard(options)
     async with app.run_test(size=SMALL) as pilot:
         await until(lambda: "1,000 of 1,003 shown" in screen(app))
         await pilot.press("end")
         await until(lambda: "1,003 found" in screen(app))
         table = app.query_one("#found RowTable", RowTable)
         assert table.cursor == 1002
-    app = dashboard(places)
+    app = dashboard(options)
     async with app.run_test(size=SMALL) as pilot:
         await until(lambda: "1,000 of 1,003 shown" in screen(app))
         for _ in range(3):  # by source, by date, by chunks
@@ -70,12 +70,12 @@ async def test_the_end_and_the_order_are_those_of_all_documents(
 
 @pytest.mark.parametrize("size", [SMALL, pytest.param(LARGE, marks=pytest.mark.slow)])
 async def test_documents_are_listed_and_looked_at(
-    places: Places, make_bank: Any, record: Any, until: Any, size: tuple[int, int], screen: Any
+    options: DashboardOptions, make_bank: Any, record: Any, until: Any, size: tuple[int, int], screen: Any
 ) -> None:
     make_bank(
         "memory.mbc", record("/b.txt", "xy", date="2024-05-06"), record(HOSTILE, "xyz"), record("/c.csv", "v", "7")
     )
-    app = dashboard(places)
+    app = dashboard(options)
     async with app.run_test(size=size) as pilot:
         await until(lambda: found(app) == ["/b.txt", HARMLESS, "/c.csv#7"])
         await until(lambda: "2 chunks: " in screen(app))
@@ -94,10 +94,10 @@ async def test_documents_are_listed_and_looked_at(
 
 
 async def test_what_is_typed_is_found_and_escape_shows_all_again(
-    places: Places, make_bank: Any, record: Any, until: Any, screen: Any
+    options: DashboardOptions, make_bank: Any, record: Any, until: Any, screen: Any
 ) -> None:
     make_bank("memory.mbc", *(record(f"/{name}.txt", name) for name in ("ada", "bruno", "adam")))
-    app = dashboard(places)
+    app = dashboard(options)
     async with app.run_test(size=SMALL) as pilot:
         await until(lambda: len(found(app)) == 3)
         await find(pilot, "ada")
@@ -112,9 +112,11 @@ async def test_what_is_typed_is_found_and_escape_shows_all_again(
         await until(lambda: shown_keys(app) >= {"Mark", "Remove", "Sort"})
 
 
-async def test_no_more_than_a_thousand_rows_are_shown(places: Places, make_bank: Any, record: Any, until: Any) -> None:
+async def test_no_more_than_a_thousand_rows_are_shown(
+    options: DashboardOptions, make_bank: Any, record: Any, until: Any
+) -> None:
     make_bank("memory.mbc", *(record(f"/{number:04}", "x") for number in range(1200)))
-    app = dashboard(places)
+    app = dashboard(options)
     async with app.run_test(size=SMALL) as pilot:
         await until(lambda: len(found(app)) == 1000)
         assert str(app.query_one("#count", Static).content) == "1,000 of 1,200 shown"
@@ -122,9 +124,11 @@ async def test_no_more_than_a_thousand_rows_are_shown(places: Places, make_bank:
         await until(lambda: len(found(app)) == 100)
 
 
-async def test_rows_are_sorted_by_a_column_and_back(places: Places, make_bank: Any, record: Any, until: Any) -> None:
+async def test_rows_are_sorted_by_a_column_and_back(
+    options: DashboardOptions, make_bank: Any, record: Any, until: Any
+) -> None:
     make_bank("memory.mbc", record("/b", "xyz"), record("/c", "x"), record("/a", "xy"))
-    app = dashboard(places)
+    app = dashboard(options)
     async with app.run_test(size=SMALL) as pilot:
         await until(lambda: found(app) == ["/b", "/c", "/a"])
         await pilot.press("s")
@@ -136,10 +140,10 @@ async def test_rows_are_sorted_by_a_column_and_back(places: Places, make_bank: A
 
 
 async def test_a_removal_is_undone_and_a_second_one_too(
-    places: Places, make_bank: Any, record: Any, until: Any, screen: Any
+    options: DashboardOptions, make_bank: Any, record: Any, until: Any, screen: Any
 ) -> None:
     path = make_bank("memory.mbc", *(record(f"/{name}", name) for name in "abcd"))
-    app = dashboard(places)
+    app = dashboard(options)
     async with app.run_test(size=SMALL) as pilot:
         await until(lambda: len(found(app)) == 4)
         await pilot.press("down", "d")
@@ -159,10 +163,10 @@ async def test_a_removal_is_undone_and_a_second_one_too(
 
 
 async def test_more_than_twenty_are_removed_only_if_that_is_meant(
-    places: Places, make_bank: Any, record: Any, until: Any
+    options: DashboardOptions, make_bank: Any, record: Any, until: Any
 ) -> None:
     path = make_bank("memory.mbc", *(record(f"/{number:02}", "x") for number in range(25)))
-    app = dashboard(places)
+    app = dashboard(options)
     async with app.run_test(size=SMALL) as pilot:
         await until(lambda: len(found(app)) == 25)
         rows = app.query_one("#found RowTable", RowTable)
@@ -176,11 +180,11 @@ async def test_more_than_twenty_are_removed_only_if_that_is_meant(
 
 
 async def test_a_bank_without_names_shows_digests_and_removes_by_them(
-    places: Places, make_bank: Any, record: Any, until: Any
+    options: DashboardOptions, make_bank: Any, record: Any, until: Any
 ) -> None:
     records = [record("/a", "x"), record("/b", "xy")]
     make_bank("memory.mbc", *records, keeps_origins=False)
-    app = dashboard(places)
+    app = dashboard(options)
     async with app.run_test(size=SMALL) as pilot:
         await until(lambda: found(app) == [own.digest[:12] for own in records])
         await pilot.press("d")
@@ -190,11 +194,11 @@ async def test_a_bank_without_names_shows_digests_and_removes_by_them(
 
 
 async def test_a_bank_that_another_process_writes_is_reported_as_busy(
-    places: Places, make_bank: Any, record: Any, until: Any, monkeypatch: pytest.MonkeyPatch
+    options: DashboardOptions, make_bank: Any, record: Any, until: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = make_bank("memory.mbc", record("/a", "x"))
     monkeypatch.setattr(database, "_BUSY_SECONDS", 0.05)
-    app = dashboard(places)
+    app = dashboard(options)
     async with app.run_test(size=SMALL) as pilot:
         await until(lambda: found(app) == ["/a"])
         other = sqlite3.connect(path, isolation_level=None)
@@ -209,9 +213,9 @@ async def test_a_bank_that_another_process_writes_is_reported_as_busy(
 
 
 async def test_without_a_bank_it_says_why_and_shows_the_bank_that_comes(
-    places: Places, make_bank: Any, record: Any, until: Any, screen: Any
+    options: DashboardOptions, make_bank: Any, record: Any, until: Any, screen: Any
 ) -> None:
-    app = dashboard(places)
+    app = dashboard(options)
     async with app.run_test(size=SMALL):
         await until(lambda: app.state.bank_error and "No bank at" in screen(app))
         path = make_bank("memory.mbc")
@@ -223,11 +227,11 @@ async def test_without_a_bank_it_says_why_and_shows_the_bank_that_comes(
 
 
 @pytest.mark.slow
-async def test_an_ingest_of_another_process_is_seen(places: Places, notes: Path, until: Any) -> None:
-    app = dashboard(places)
+async def test_an_ingest_of_another_process_is_seen(options: DashboardOptions, notes: Path, until: Any) -> None:
+    app = dashboard(options)
     async with app.run_test(size=SMALL):
         command = [sys.executable, "-m", "mbc_cli", "ingest", str(notes), "--workers=0"]
-        command += [f"--bank={places.bank}", f"--model={places.model}"]
+        command += [f"--bank={options.bank}", f"--model={options.model}"]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as other:
             await until(lambda: other.poll() is not None)
         assert other.returncode == 0
@@ -235,11 +239,11 @@ async def test_an_ingest_of_another_process_is_seen(places: Places, notes: Path,
 
 
 async def test_a_removal_that_has_to_wait_is_shown_and_keeps_nobody_from_leaving(
-    places: Places, make_bank: Any, record: Any, until: Any, screen: Any, monkeypatch: pytest.MonkeyPatch
+    options: DashboardOptions, make_bank: Any, record: Any, until: Any, screen: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "_BUSY_SECONDS", 86_400)
     path = make_bank("memory.mbc", record("/a.txt", "a"))
-    app = dashboard(places)
+    app = dashboard(options)
     writer = sqlite3.connect(path, isolation_level=None)
     async with app.run_test(size=SMALL) as pilot:
         await until(lambda: found(app))

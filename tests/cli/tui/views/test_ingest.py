@@ -13,7 +13,7 @@ from textual.widgets import Input, Static
 
 from mbc_cli.config import activity_log
 from mbc_cli.tui.app import Dashboard
-from mbc_cli.tui.state import Places
+from mbc_cli.tui.state import DashboardOptions
 from mbc_cli.tui.views.ingest import IngestTab
 from mbc_cli.tui.widgets.inputs import Confirm, FolderTree, PlainCheckbox
 from mbc_cli.tui.widgets.table import RowTable
@@ -49,8 +49,8 @@ END = IngestFinished(
 )
 
 
-def dashboard(places: Places) -> Dashboard:
-    return Dashboard(places, IngestTab.NAME)
+def dashboard(options: DashboardOptions) -> Dashboard:
+    return Dashboard(options, IngestTab.NAME)
 
 
 def state(app: Dashboard) -> str:
@@ -75,10 +75,10 @@ async def go_to(pilot: Pilot[None], path: str) -> None:
 
 @pytest.mark.parametrize("size", [SMALL, pytest.param(LARGE, marks=pytest.mark.slow)])
 async def test_an_ingest_of_another_process_is_drawn_as_it_goes(
-    places: Places, until: Any, size: tuple[int, int], screen: Any
+    options: DashboardOptions, until: Any, size: tuple[int, int], screen: Any
 ) -> None:
-    app = dashboard(places)
-    ingest = recorded(iter([*EVENTS, END]), activity_log(places.bank))
+    app = dashboard(options)
+    ingest = recorded(iter([*EVENTS, END]), activity_log(options.bank))
     async with app.run_test(size=size) as pilot:
         await until(lambda: "Nothing ingested yet" in state(app))
         for _ in EVENTS:
@@ -104,22 +104,22 @@ async def test_an_ingest_of_another_process_is_drawn_as_it_goes(
         await until(lambda: "30 documents, 300 chunks" in screen(app))
 
 
-async def test_a_killed_ingest_is_shown_as_interrupted(places: Places, until: Any) -> None:
-    ingest = recorded(iter(EVENTS), activity_log(places.bank))
+async def test_a_killed_ingest_is_shown_as_interrupted(options: DashboardOptions, until: Any) -> None:
+    ingest = recorded(iter(EVENTS), activity_log(options.bank))
     list(ingest)
-    app = dashboard(places)
+    app = dashboard(options)
     async with app.run_test(size=SMALL):
         await until(lambda: "Interrupted" in state(app))
 
 
 async def test_the_tree_shows_names_as_they_are_and_no_hidden_ones(
-    places: Places, home: Path, until: Any, screen: Any
+    options: DashboardOptions, home: Path, until: Any, screen: Any
 ) -> None:
     folder = home / "files"
     folder.mkdir()
     for name in (f"{HOSTILE}.txt", ".hidden", "[bold]"):
         (folder / name).touch()
-    app = dashboard(places)
+    app = dashboard(options)
     async with app.run_test(size=LARGE) as pilot:
         await go_to(pilot, "files")
         await until(lambda: names(app) == ["[bold]", f"{HARMLESS}.txt"])
@@ -131,13 +131,13 @@ async def test_the_tree_shows_names_as_they_are_and_no_hidden_ones(
 
 
 async def test_a_folder_to_begin_with_may_have_any_name(
-    places: Places, home: Path, until: Any, monkeypatch: pytest.MonkeyPatch, screen: Any
+    options: DashboardOptions, home: Path, until: Any, monkeypatch: pytest.MonkeyPatch, screen: Any
 ) -> None:
     folder = home / HOSTILE
     folder.mkdir()
     (folder / "note.txt").touch()
     monkeypatch.chdir(folder)
-    app = dashboard(places)
+    app = dashboard(options)
     async with app.run_test(size=LARGE):
         await until(lambda: names(app) == ["note.txt"])
         await until(lambda: f"▾ {HARMLESS}" in screen(app) and f"Ingest {HARMLESS}" in screen(app))
@@ -146,9 +146,9 @@ async def test_a_folder_to_begin_with_may_have_any_name(
 
 
 async def test_a_path_may_lead_to_a_file_and_a_wrong_one_is_reported(
-    places: Places, notes: Path, until: Any, screen: Any
+    options: DashboardOptions, notes: Path, until: Any, screen: Any
 ) -> None:
-    app = dashboard(places)
+    app = dashboard(options)
     async with app.run_test(size=SMALL) as pilot:
         await go_to(pilot, "notes/nothing")
         await until(lambda: "no such file" in screen(app))
@@ -159,11 +159,11 @@ async def test_a_path_may_lead_to_a_file_and_a_wrong_one_is_reported(
 
 
 @pytest.mark.slow
-async def test_the_way_up_leads_past_folders_that_are_gone(places: Places, home: Path, until: Any) -> None:
+async def test_the_way_up_leads_past_folders_that_are_gone(options: DashboardOptions, home: Path, until: Any) -> None:
     folder = home / "a" / "b" / "c"
     folder.mkdir(parents=True)
     (home / "here").touch()
-    app = dashboard(places)
+    app = dashboard(options)
     async with app.run_test(size=SMALL) as pilot:
         await go_to(pilot, "a/b/c")
         await until(lambda: Path(app.query_one(FolderTree).path) == folder)
@@ -191,10 +191,10 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 
 async def test_the_command_says_what_was_chosen(
-    places: Places, home: Path, until: Any, started: list[list[str]]
+    options: DashboardOptions, home: Path, until: Any, started: list[list[str]]
 ) -> None:
     (home / "-x").mkdir()
-    app = dashboard(places)
+    app = dashboard(options)
     async with app.run_test(size=SMALL) as pilot:
         await go_to(pilot, "./-x")
         await until(lambda: app.query_one(FolderTree).chosen == home / "-x")
@@ -202,34 +202,34 @@ async def test_the_command_says_what_was_chosen(
             app.query_one(f"#{name}", PlainCheckbox).value = True
         app.query_one("#ignore", Input).value = "-a  *.csv"
         await pilot.press("i")
-    options = [f"--bank={places.bank}", f"--model={places.model}", "--ignore=-a", "--ignore=*.csv"]
-    assert started == [["ingest", *options, "--watch", "--prune", "--", str(home / "-x")]]
+    arguments = [f"--bank={options.bank}", f"--model={options.model}", "--ignore=-a", "--ignore=*.csv"]
+    assert started == [["ingest", *arguments, "--watch", "--prune", "--", str(home / "-x")]]
 
 
 async def test_an_ingest_begun_here_is_seen_though_the_clock_went_back(
-    places: Places, until: Any, monkeypatch: pytest.MonkeyPatch, started: list[list[str]]
+    options: DashboardOptions, until: Any, monkeypatch: pytest.MonkeyPatch, started: list[list[str]]
 ) -> None:
-    list(recorded(iter([*EVENTS, END]), activity_log(places.bank)))
-    app = dashboard(places)
+    list(recorded(iter([*EVENTS, END]), activity_log(options.bank)))
+    app = dashboard(options)
     async with app.run_test(size=SMALL) as pilot:
         await until(lambda: "Finished" in state(app))
         await pilot.press("i")
         assert "Loading" in state(app)
         with monkeypatch.context() as earlier:
             earlier.setattr("time.time", lambda: 1e9)
-            ingest = recorded(iter([*EVENTS, END]), activity_log(places.bank))
+            ingest = recorded(iter([*EVENTS, END]), activity_log(options.bank))
             next(ingest)
         await until(lambda: "Ingesting" in state(app))
         list(ingest)
 
 
 @pytest.mark.slow
-async def test_a_thousand_names_of_a_large_folder_are_shown(places: Places, home: Path, until: Any) -> None:
+async def test_a_thousand_names_of_a_large_folder_are_shown(options: DashboardOptions, home: Path, until: Any) -> None:
     folder = home / "large"
     folder.mkdir()
     for number in range(1003):
         (folder / f"{number:04}").touch()
-    app = dashboard(places)
+    app = dashboard(options)
     async with app.run_test(size=SMALL) as pilot:
         await go_to(pilot, "large")
         await until(lambda: len(names(app)) == 1001)
@@ -239,29 +239,29 @@ async def test_a_thousand_names_of_a_large_folder_are_shown(places: Places, home
 
 
 @pytest.mark.slow
-async def test_what_fails_tells_its_error_and_the_way_out(places: Places, notes: Path, until: Any) -> None:
-    places.bank.write_text("a list of things to buy, and no bank at all")
-    app = dashboard(places)
+async def test_what_fails_tells_its_error_and_the_way_out(options: DashboardOptions, notes: Path, until: Any) -> None:
+    options.bank.write_text("a list of things to buy, and no bank at all")
+    app = dashboard(options)
     async with app.run_test(size=SMALL) as pilot:
         await go_to(pilot, "notes")
         await until(lambda: "ada.txt" in names(app))
         await pilot.press("i")
         await until(lambda: "Loading" in state(app))
         await until(lambda: "Failed" in state(app))
-        assert str(places.bank) in state(app)
+        assert str(options.bank) in state(app)
         assert "is not a bank. Name a file" in state(app)
 
 
 @pytest.mark.skipif(not MINI.is_dir(), reason="the embedded model is not there")
 @pytest.mark.slow
-async def test_mini_memorises_a_folder_until_it_is_stopped(places: Places, home: Path, until: Any) -> None:
+async def test_mini_memorises_a_folder_until_it_is_stopped(options: DashboardOptions, home: Path, until: Any) -> None:
     folder = home / "stories"
     folder.mkdir()
     for number in range(600):
         (folder / f"{number:03}.txt").write_text(f"Story {number} of the harbour and the bridge. " * 4)
     (folder / "0.txt").touch()
     (folder / f"0{HOSTILE}.pdf").write_bytes(b"%PDF-1.4 nothing")
-    app = dashboard(Places(places.bank, "mini", places.runs))
+    app = dashboard(DashboardOptions(options.bank, "mini", options.runs))
     async with app.run_test(size=LARGE) as pilot:
         await go_to(pilot, "stories")
         await until(lambda: "0.txt" in names(app))
@@ -278,20 +278,20 @@ async def test_mini_memorises_a_folder_until_it_is_stopped(places: Places, home:
         assert any(cells[0] == f"0{HARMLESS}.pdf" and "damaged" in cells[1] for cells in skipped(app))
         finished = app.state.ingest.finished
     assert finished is not None
-    with MemoryBank.open(places.bank) as bank:
+    with MemoryBank.open(options.bank) as bank:
         assert 0 < bank.totals().documents == finished.documents < 600
-    *_, end = verify(places.bank)
+    *_, end = verify(options.bank)
     assert isinstance(end, BankVerified) and not end.damages
 
 
 async def test_a_reason_can_be_read_in_full_and_no_rate_is_shown_before_there_is_one(
-    places: Places, until: Any, screen: Any
+    options: DashboardOptions, until: Any, screen: Any
 ) -> None:
     reason = f"is not readable: {'because ' * 8}of this"
     events = [IngestStarted(2, 8), FileSkipped("/a.pdf", reason), DocumentsIngested(0, 0, 1, 4, 0.0, ("/b.txt",))]
-    for _ in recorded(iter([*events, replace(END, chunks=0)]), activity_log(places.bank)):
+    for _ in recorded(iter([*events, replace(END, chunks=0)]), activity_log(options.bank)):
         pass
-    app = dashboard(places)
+    app = dashboard(options)
     async with app.run_test(size=SMALL):
         await until(lambda: str(app.query_one("#reason", Static).content) == f"/a.pdf {reason}")
         assert "/s" not in screen(app)

@@ -8,7 +8,7 @@ import pytest
 from mbc_cli.config import activity_log
 from mbc_cli.render.bank import EMPTY_BANK_BYTES, document_facts
 from mbc_cli.tui.app import Dashboard
-from mbc_cli.tui.state import BankSnapshot, DashboardState, Places
+from mbc_cli.tui.state import BankSnapshot, DashboardOptions, DashboardState
 from mbc_cli.tui.views.overview import growth_steps
 from mbc_cli.tui.widgets.chart import PlotCurve, plot
 from mbc_engine.bank import BankSizes, BankTotals
@@ -52,10 +52,10 @@ def test_a_step_is_drawn_upright() -> None:
 
 
 async def test_a_bank_whose_ingests_were_not_recorded_says_so(
-    places: Places, make_bank: Any, record: Any, until: Any, screen: Any
+    options: DashboardOptions, make_bank: Any, record: Any, until: Any, screen: Any
 ) -> None:
     make_bank("memory.mbc", record("/a.txt", "Ada"))
-    app = Dashboard(places)
+    app = Dashboard(options)
     async with app.run_test(size=(120, 40)):
         await until(lambda: "its ingests were not recorded here" in screen(app))
 
@@ -83,10 +83,12 @@ def test_an_empty_bank_has_the_size_that_is_assumed(make_bank: Any) -> None:
     assert make_bank("empty.mbc").stat().st_size == EMPTY_BANK_BYTES
 
 
-async def test_without_chunks_no_curve_is_drawn(places: Places, make_bank: Any, until: Any, screen: Any) -> None:
+async def test_without_chunks_no_curve_is_drawn(
+    options: DashboardOptions, make_bank: Any, until: Any, screen: Any
+) -> None:
     make_bank("memory.mbc")
-    list(recorded(iter([STARTED, finished(0)]), activity_log(places.bank)))
-    app = Dashboard(places)
+    list(recorded(iter([STARTED, finished(0)]), activity_log(options.bank)))
+    app = Dashboard(options)
     async with app.run_test(size=(120, 40)):
         await until(lambda: app.state.bank and app.state.ingest.finished)
         await until(lambda: "finished" in screen(app))

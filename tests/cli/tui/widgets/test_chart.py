@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.content import Content
 
-from mbc_cli.tui.widgets.chart import Chart, PlotCurve, plot, short, ticks, trace
+from mbc_cli.tui.widgets.chart import Chart, PlotCurve, format_number, plot, ticks, trace
 from tests.cli.tui.widgets.conftest import WidgetApp
 
 ANY_SIZE = st.builds(lambda digits, power: digits * 10.0**power, st.floats(-9, 9, width=16), st.integers(-190, 190))
@@ -71,7 +71,7 @@ def test_numbers_on_an_axis_lie_on_it_in_order_and_are_not_too_many(one, other, 
     ],
 )
 def test_a_number_alone_is_short(value, text):
-    assert short(value) == text
+    assert format_number(value) == text
 
 
 def test_a_point_is_one_dot():

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_cli.tui.widgets.heat_map import MOST_STEPS, HeatMap, levels, steps
+from mbc_cli.tui.widgets.heat_map import MAX_STEPS, HeatMap, levels, steps
 from tests.cli.tui.widgets.conftest import WidgetApp
 
 
@@ -141,7 +141,7 @@ def test_brighter_is_never_less(drawn: list[float]) -> None:
     values = np.sort(np.array(drawn))
     begins = steps(values)
     found = levels(values, begins)
-    assert len(begins) <= MOST_STEPS
+    assert len(begins) <= MAX_STEPS
     assert (np.diff(begins) > 0).all()
     assert (np.diff(found.astype(int)) >= 0).all()
     assert ((found == 0) == (values == 0)).all()

@@ -7,7 +7,7 @@ from pathlib import Path
 from textual.content import Content
 
 from mbc_cli.tui.app import Dashboard
-from mbc_cli.tui.state import Places
+from mbc_cli.tui.state import DashboardOptions
 from mbc_cli.tui.views.train import TrainView
 from mbc_cli.tui.widgets.chart import Chart
 from mbc_engine.events import Event, TrainStarted, TrainStep, Validated
@@ -51,8 +51,8 @@ def write(run: Path, events: Sequence[Event]) -> Path:
     return run
 
 
-def dashboard(places: Places, run: Path | None = None) -> Dashboard:
-    return Dashboard(replace(places, run=run), TrainView.NAME)
+def dashboard(options: DashboardOptions, run: Path | None = None) -> Dashboard:
+    return Dashboard(replace(options, run=run), TrainView.NAME)
 
 
 def chart(app: Dashboard, name: str) -> Chart:

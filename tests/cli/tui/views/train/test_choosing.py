@@ -24,17 +24,17 @@ from tests.cli.tui.views.train.conftest import (
 
 
 @pytest.mark.parametrize(("size", "place"), [(SMALL, "#brief"), (LARGE, "#facts")])
-async def test_without_runs_it_says_how_to_begin(places, until, size, place):
-    app = dashboard(places)
+async def test_without_runs_it_says_how_to_begin(options, until, size, place):
+    app = dashboard(options)
     async with app.run_test(size=size):
         await until(lambda: "Press n to start one" in text_of(app, place))
         await until(lambda: "nothing yet" in drawing(chart(app, "loss")))
 
 
-async def test_another_run_is_chosen_from_the_list(places, until):
-    write(places.runs / "other", [STARTED, *steps(1, 90, loss=1.0)])
-    run = write(places.runs / "one", [STARTED, *steps(1, 30)])
-    app = dashboard(places, run)
+async def test_another_run_is_chosen_from_the_list(options, until):
+    write(options.runs / "other", [STARTED, *steps(1, 90, loss=1.0)])
+    run = write(options.runs / "one", [STARTED, *steps(1, 30)])
+    app = dashboard(options, run)
     async with app.run_test(size=LARGE) as pilot:
         runs = app.query_one("#runs", OptionList)
         await until(lambda: runs.option_count == 2 and title(app, "loss") == "Loss  4")
@@ -44,9 +44,9 @@ async def test_another_run_is_chosen_from_the_list(places, until):
         assert app.state.run.folder.name == "other"
 
 
-async def test_a_small_screen_has_the_list_behind_a_key(places, until):
-    write(places.runs / "other", [STARTED, *steps(1, 90, loss=1.0)])
-    app = dashboard(places, write(places.runs / "one", [STARTED, *steps(1, 30)]))
+async def test_a_small_screen_has_the_list_behind_a_key(options, until):
+    write(options.runs / "other", [STARTED, *steps(1, 90, loss=1.0)])
+    app = dashboard(options, write(options.runs / "one", [STARTED, *steps(1, 30)]))
     async with app.run_test(size=SMALL) as pilot:
         await until(lambda: len(app.state.runs) == 2 and "Runs" in shown_keys(app))
         await pilot.press("l")
@@ -56,16 +56,16 @@ async def test_a_small_screen_has_the_list_behind_a_key(places, until):
         await until(lambda: title(app, "loss") == "Loss  1")
 
 
-async def test_a_low_screen_has_room_for_a_run_in_the_list(places, until):
-    app = dashboard(places, write(places.runs / "one", [STARTED, *steps(1, 3), TrainStateChanged("stopped", 3, 100)]))
+async def test_a_low_screen_has_room_for_a_run_in_the_list(options, until):
+    app = dashboard(options, write(options.runs / "one", [STARTED, *steps(1, 3), TrainStateChanged("stopped", 3, 100)]))
     async with app.run_test(size=(200, 12)) as pilot:
         await until(lambda: len(app.state.runs) == 1 and "stopped" in text_of(app, "#facts"))
         app.query_one("#runs").focus()
         await pilot.press("end", "pageup", "pagedown")
 
 
-async def test_its_keys_outlive_the_size_of_the_screen(places, until):
-    app = dashboard(places, write(places.runs / "one", [STARTED, *steps(1, 30)]))
+async def test_its_keys_outlive_the_size_of_the_screen(options, until):
+    app = dashboard(options, write(options.runs / "one", [STARTED, *steps(1, 30)]))
     async with app.run_test(size=LARGE) as pilot:
         await until(lambda: isinstance(app.focused, OptionList) and "New" in shown_keys(app))
         app.query_one(Facts).show([])
@@ -76,10 +76,10 @@ async def test_its_keys_outlive_the_size_of_the_screen(places, until):
         await until(lambda: "✗ interrupted" in text_of(app, "#facts"))
 
 
-async def test_names_do_nothing_to_the_screen(places, until):
-    run = write(places.runs / "[bold]x\x1b[31m", [STARTED, *steps(1, 3)])
-    other = write(places.runs / "[link=y]", [STARTED, *steps(1, 3)])
-    app = dashboard(places, run)
+async def test_names_do_nothing_to_the_screen(options, until):
+    run = write(options.runs / "[bold]x\x1b[31m", [STARTED, *steps(1, 3)])
+    other = write(options.runs / "[link=y]", [STARTED, *steps(1, 3)])
+    app = dashboard(options, run)
     async with app.run_test(size=LARGE):
         app.compare(other)
         await until(lambda: subtitle(app, "loss") == "[link=y] + 4")

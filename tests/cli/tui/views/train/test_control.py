@@ -13,9 +13,9 @@ from tests.cli.tui.conftest import shown_keys
 from tests.cli.tui.views.train.conftest import SMALL, STARTED, dashboard, steps, text_of, write
 
 
-async def test_pause_continue_and_stop_are_requested_in_the_folder(places, until):
-    run = write(places.runs / "one", [STARTED, *steps(1, 10)])
-    app = dashboard(places, run)
+async def test_pause_continue_and_stop_are_requested_in_the_folder(options, until):
+    run = write(options.runs / "one", [STARTED, *steps(1, 10)])
+    app = dashboard(options, run)
     async with app.run_test(size=SMALL) as pilot:
         with work_lock(run / LOCK):
             await until(lambda: "Pause" in shown_keys(app))
@@ -38,13 +38,13 @@ async def test_pause_continue_and_stop_are_requested_in_the_folder(places, until
         assert "Resume" in shown_keys(app)
 
 
-async def test_a_request_that_fails_is_reported(places, until, monkeypatch):
+async def test_a_request_that_fails_is_reported(options, until, monkeypatch):
     def refuse(*_):
         raise PermissionError("[red]not yours")
 
     monkeypatch.setattr("mbc_cli.tui.views.train.make_request", refuse)
-    run = write(places.runs / "one", [STARTED, *steps(1, 10)])
-    app = dashboard(places, run)
+    run = write(options.runs / "one", [STARTED, *steps(1, 10)])
+    app = dashboard(options, run)
     async with app.run_test(size=SMALL) as pilot:
         with work_lock(run / LOCK):
             await until(lambda: "Pause" in shown_keys(app))
@@ -53,17 +53,17 @@ async def test_a_request_that_fails_is_reported(places, until, monkeypatch):
             await until(lambda: "training step 10 of 100" in text_of(app, "#brief"))
 
 
-async def test_words_of_a_training_that_failed_do_nothing_to_the_screen(places, until):
-    run = write(places.runs / "one", [STARTED, *steps(1, 3), TrainStateChanged("stopped", 3, 100)])
-    app = dashboard(places, run)
+async def test_words_of_a_training_that_failed_do_nothing_to_the_screen(options, until):
+    run = write(options.runs / "one", [STARTED, *steps(1, 3), TrainStateChanged("stopped", 3, 100)])
+    app = dashboard(options, run)
     async with app.run_test(size=SMALL):
         await until(lambda: "stopped" in text_of(app, "#brief"))
         app.view.training_ended(run, "no [red]\x1b[31m disk")
         await until(lambda: "no [red]␛[31m disk" in text_of(app, "#brief"))
 
 
-async def test_a_training_that_cannot_start_says_why_in_the_form(places, until):
-    app = dashboard(places)
+async def test_a_training_that_cannot_start_says_why_in_the_form(options, until):
+    app = dashboard(options)
     async with app.run_test(size=SMALL) as pilot:
         await pilot.press("n")
         await until(lambda: isinstance(app.screen, Form))
@@ -78,9 +78,9 @@ async def test_a_training_that_cannot_start_says_why_in_the_form(places, until):
         assert app.state.run is None
 
 
-async def test_the_form_for_another_training_stays_open_while_one_is_at_work(places, until):
-    run = write(places.runs / "one", [STARTED, *steps(1, 10)])
-    app = dashboard(places, run)
+async def test_the_form_for_another_training_stays_open_while_one_is_at_work(options, until):
+    run = write(options.runs / "one", [STARTED, *steps(1, 10)])
+    app = dashboard(options, run)
     async with app.run_test(size=SMALL) as pilot:
         with work_lock(run / LOCK):
             await until(lambda: "Pause" in shown_keys(app))
@@ -93,18 +93,18 @@ async def test_the_form_for_another_training_stays_open_while_one_is_at_work(pla
             assert isinstance(app.screen, Form)
 
 
-async def test_the_end_of_a_training_that_is_seen_while_the_dashboard_closes_is_left(places, until, monkeypatch):
-    run = write(places.runs / "one", [STARTED, *steps(1, 10)])
+async def test_the_end_of_a_training_that_is_seen_while_the_dashboard_closes_is_left(options, until, monkeypatch):
+    run = write(options.runs / "one", [STARTED, *steps(1, 10)])
     reports = []
     monkeypatch.setattr("mbc_cli.tui.app.poll_run", lambda _, report: reports.append(report) or (own for own in ()))
-    app = dashboard(places, run)
+    app = dashboard(options, run)
     async with app.run_test(size=SMALL):
         await until(lambda: reports)
     monkeypatch.setattr(app, "call_later", lambda update, *arguments: update(*arguments))
     reports[0](None, False, None)
 
 
-async def test_enter_twice_starts_one_training(places, until, monkeypatch):
+async def test_enter_twice_starts_one_training(options, until, monkeypatch):
     started = []
 
     class Child:
@@ -114,7 +114,7 @@ async def test_enter_twice_starts_one_training(places, until, monkeypatch):
             started.append(arguments)
 
     monkeypatch.setattr("mbc_cli.tui.views.train.ChildProcess", Child)
-    app = dashboard(places)
+    app = dashboard(options)
     async with app.run_test(size=SMALL) as pilot:
         await pilot.press("n")
         await until(lambda: isinstance(app.screen, Form))
@@ -125,14 +125,14 @@ async def test_enter_twice_starts_one_training(places, until, monkeypatch):
 
 
 @pytest.mark.slow
-async def test_a_training_is_started_paused_stopped_and_resumed(places, until, preset, home):
+async def test_a_training_is_started_paused_stopped_and_resumed(options, until, preset, home):
     data = home / "questions.jsonl"
     rows = [
         {"text": f"{name} moved to Delft.", "question": f"Where did {name} move?", "answers": ["Delft"]}
         for name in ("Ada", "Bruno", "Clara", "Dario", "Edith", "Felix", "Greta", "Hugo")
     ]
     data.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    app = dashboard(places)
+    app = dashboard(options)
     async with app.run_test(size=SMALL) as pilot:
 
         def has_state(state: RunState) -> bool:
@@ -146,7 +146,7 @@ async def test_a_training_is_started_paused_stopped_and_resumed(places, until, p
         await pilot.press("enter")
         await until(lambda: not isinstance(app.screen, Form))
         await until(lambda: has_state("training") and app.state.run.history.latest is not None)
-        assert app.state.run.folder == places.runs / "mine"
+        assert app.state.run.folder == options.runs / "mine"
         await until(lambda: "Pause" in shown_keys(app))
         await pilot.press("p")
         await until(lambda: has_state("paused") and "Continue" in shown_keys(app))

@@ -30,11 +30,11 @@ from tests.cli.tui.views.train.conftest import (
 )
 
 
-async def test_a_large_screen_shows_everything_at_once(places, until):
+async def test_a_large_screen_shows_everything_at_once(options, until):
     resetting = [replace(own, reset_codes=3 * (own.step == 12)) for own in steps(1, 30)]
     events = [STARTED, *resetting, QuantisationStarted(9, 20), VALIDATED]
-    run = write(places.runs / "one", [*events, TrainStateChanged("stopped", 30, 100)])
-    app = dashboard(places, run)
+    run = write(options.runs / "one", [*events, TrainStateChanged("stopped", 30, 100)])
+    app = dashboard(options, run)
     async with app.run_test(size=LARGE) as pilot:
         await until(lambda: title(app, "loss") == "Loss  4")
         assert len(visible_charts(app)) == 12
@@ -57,8 +57,8 @@ def visible_charts(app):
     return [own.id for own in plots.query(Chart) if own.display and plots.region.contains_region(own.region)]
 
 
-async def test_a_small_screen_shows_some_plots_and_turns_to_the_others(places, until):
-    app = dashboard(places, write(places.runs / "one", [STARTED, *steps(1, 30)]))
+async def test_a_small_screen_shows_some_plots_and_turns_to_the_others(options, until):
+    app = dashboard(options, write(options.runs / "one", [STARTED, *steps(1, 30)]))
     async with app.run_test(size=SMALL) as pilot:
         await until(lambda: title(app, "loss") == "Loss  4")
         assert "one ✗ interrupted step 30 of 100 (30%)" in text_of(app, "#brief")
@@ -70,9 +70,9 @@ async def test_a_small_screen_shows_some_plots_and_turns_to_the_others(places, u
         await until(lambda: visible_charts(app)[0] == "loss")
 
 
-async def test_it_moves_with_the_run_and_forgets_what_a_resumed_run_takes_back(places, until):
-    run = write(places.runs / "one", [STARTED, *steps(1, 10)])
-    app = dashboard(places, run)
+async def test_it_moves_with_the_run_and_forgets_what_a_resumed_run_takes_back(options, until):
+    run = write(options.runs / "one", [STARTED, *steps(1, 10)])
+    app = dashboard(options, run)
     async with app.run_test(size=SMALL):
         with work_lock(run / LOCK):
             await until(lambda: "▶ training step 10 " in text_of(app, "#brief"))
@@ -84,9 +84,9 @@ async def test_it_moves_with_the_run_and_forgets_what_a_resumed_run_takes_back(p
             assert "step 5 of 100" in text_of(app, "#brief")
 
 
-async def test_two_runs_are_told_apart_by_what_they_are_drawn_with(places, until):
-    write(places.runs / "other", [STARTED, *steps(1, 90, loss=1.0), VALIDATED, TrainFinished(90, 5.0, "model")])
-    app = dashboard(places, write(places.runs / "one", [STARTED, *steps(1, 30)]))
+async def test_two_runs_are_told_apart_by_what_they_are_drawn_with(options, until):
+    write(options.runs / "other", [STARTED, *steps(1, 90, loss=1.0), VALIDATED, TrainFinished(90, 5.0, "model")])
+    app = dashboard(options, write(options.runs / "one", [STARTED, *steps(1, 30)]))
     async with app.run_test(size=LARGE) as pilot:
         await until(lambda: "Compare" in shown_keys(app))
         await pilot.press("c")
@@ -104,9 +104,9 @@ async def test_two_runs_are_told_apart_by_what_they_are_drawn_with(places, until
         assert app.state.other is None
 
 
-async def test_a_training_that_diverges_is_drawn_all_the_same(places, until):
+async def test_a_training_that_diverges_is_drawn_all_the_same(options, until):
     worse = [replace(STEP, step=11, loss=1e30), replace(STEP, step=12, loss=float("nan"), perplexity=float("inf"))]
-    app = dashboard(places, write(places.runs / "one", [STARTED, *steps(1, 10), *worse]))
+    app = dashboard(options, write(options.runs / "one", [STARTED, *steps(1, 10), *worse]))
     async with app.run_test(size=LARGE):
         await until(lambda: title(app, "loss") == "Loss  nan")
         await until(lambda: "e29" in drawing(chart(app, "loss")) or "e30" in drawing(chart(app, "loss")))
@@ -114,15 +114,15 @@ async def test_a_training_that_diverges_is_drawn_all_the_same(places, until):
 
 
 @pytest.mark.slow
-async def test_a_hundred_thousand_steps_are_shown_to_the_last(places, until):
+async def test_a_hundred_thousand_steps_are_shown_to_the_last(options, until):
     lines = [json.dumps({"time": 0.0, **STARTED.to_json(), "total_steps": 100_000})]
     step = json.dumps({"time": 1.0, **STEP.to_json()})
     lines += [step.replace('"step": 1,', f'"step": {number},') for number in range(1, 100_000)]
     lines.append(json.dumps({"time": 2.0, **replace(STEP, step=100_000, loss=0.765).to_json()}))
-    run = places.runs / "long"
+    run = options.runs / "long"
     run.mkdir(parents=True)
     (run / EVENTS).write_text("".join(f"{line}\n" for line in lines))
-    app = dashboard(places, run)
+    app = dashboard(options, run)
     async with app.run_test(size=LARGE):
         await until(lambda: title(app, "loss") == "Loss  0.765")
         assert "100,000 of 100,000" in text_of(app, "#facts")
