@@ -2,11 +2,13 @@
 
 import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 from torch import Tensor
 
+from mbc_engine.lm import coding
 from mbc_engine.lm.coding import one_by_one
 
 TEXTS = ["a", "bb", "ccc", "dddd", "eeeee", "ffffff"]
@@ -68,16 +70,27 @@ def test_every_thread_computes_in_the_precision_around_it(threads: int) -> None:
     assert {own.dtype for own in one_by_one(work, TEXTS)} == {torch.float32}
 
 
-def test_what_goes_wrong_with_one_ends_the_others(threads: int) -> None:
-    begun = []
+def test_a_failed_text_cancels_those_not_started(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    started, cancelled = [], threading.Event()
+
+    class Pool(ThreadPoolExecutor):
+        """Says when the texts that are not started have been cancelled."""
+
+        def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+            super().shutdown(wait=False, cancel_futures=cancel_futures)
+            cancelled.set()
+            super().shutdown(wait=wait)
 
     def work(texts: Sequence[str]) -> Tensor:
-        begun.append(texts[0])
+        started.append(texts[0])
         if texts == ["bb"]:
             raise ValueError("bb")
+        if texts != ["a"]:
+            cancelled.wait()
         return lengths(texts)
 
+    monkeypatch.setattr(coding, "ThreadPoolExecutor", Pool)
     with pytest.raises(ValueError, match="bb"):
         list(one_by_one(work, TEXTS * 100))
-    assert len(begun) < 600
+    assert len(started) <= 2 + threads
     assert torch.get_num_threads() == threads
