@@ -1,6 +1,7 @@
 """Progress of long work on stderr: live bars on a terminal, a plain line every half minute elsewhere."""
 
 import time
+from dataclasses import dataclass
 from typing import Final, Self
 
 from rich.progress import BarColumn, Progress, Task, TaskID, TextColumn, TimeRemainingColumn
@@ -22,15 +23,21 @@ class _Note(TextColumn):
         return note
 
 
+@dataclass
+class _Bar:
+    task: TaskID
+    started: float
+    first: int  # its value then
+    last: int
+    reported: float  # when a line last showed it
+
+
 class ProgressView:
     """Bars by name; `is_shown` is False if the work itself prints on the terminal."""
 
     def __init__(self, *, in_bytes: bool = False, is_shown: bool = True) -> None:
         self._in_bytes, self._is_shown = in_bytes, is_shown
-        self._bars: dict[str, TaskID] = {}
-        # When each bar was created and its value then, and when a line last reported it.
-        self._starts: dict[str, tuple[float, int]] = {}
-        self._lines: dict[str, float] = {}
+        self._bars: dict[str, _Bar] = {}
         is_narrow = notes.width < _NARROW
         self._progress = Progress(
             TextColumn("{task.description}", markup=False),
@@ -53,24 +60,29 @@ class ProgressView:
     def bar(
         self, name: str, total: int | None, *, completed: int = 0, note: str = "", in_bytes: bool | None = None
     ) -> None:
-        """Set the bar `name`, created on first use, to `completed` of `total`, None if unknown."""
-        now, amount = (
-            time.monotonic(),
-            format_size if (self._in_bytes if in_bytes is None else in_bytes) else "{:,}".format,
-        )
+        """Set the bar `name`, created on first use, to `completed` of `total`, None if unknown.
+
+        A smaller value than before starts it over.
+        """
+        is_size = self._in_bytes if in_bytes is None else in_bytes
+        now, amount = time.monotonic(), format_size if is_size else "{:,}".format
         shown = amount(completed) if total is None else f"{amount(completed)}/{amount(total)}"
-        if name not in self._bars:
-            self._bars[name] = self._progress.add_task(name, note="", amount="")
-            self._starts[name], self._lines[name] = (now, completed), now
-        began, start = self._starts[name]
-        done, spent = completed - start, max(now - began, 1e-3)
+        bar = self._bars.get(name)
+        if bar is None:
+            task = self._progress.add_task(name, note="", amount="")
+            bar = self._bars[name] = _Bar(task, now, completed, completed, now)
+        elif completed < bar.last:
+            self._progress.reset(bar.task)
+            bar.started, bar.first = now, completed
+        bar.last = completed
+        done, spent = completed - bar.first, max(now - bar.started, 1e-3)
         speed = (
             f"{amount(round(done / spent))}/s" if done >= 10 * spent else f"{done / spent:.1f}/s" if done > 0 else ""
         )
-        self._progress.update(self._bars[name], total=total, completed=completed, note=note or speed, amount=shown)
-        if self.is_live or not self._is_shown or now - self._lines[name] < _SECONDS_A_LINE:
+        self._progress.update(bar.task, total=total, completed=completed, note=note or speed, amount=shown)
+        if self.is_live or not self._is_shown or now - bar.reported < _SECONDS_A_LINE:
             return
-        self._lines[name] = now
+        bar.reported = now
         line = f"{name}: {amount(completed)}"
         if total is not None:
             line += f" of {amount(total)}"
@@ -85,7 +97,7 @@ class ProgressView:
 
     def remove_bar(self, name: str) -> None:
         if name in self._bars:
-            self._progress.remove_task(self._bars.pop(name))
+            self._progress.remove_task(self._bars.pop(name).task)
 
     def line(self, text: str, style: str = "") -> None:
         notes.print(Text(text, style))

@@ -69,6 +69,15 @@ def test_a_pipe_gets_a_line_when_it_is_time(monkeypatch, capsys):
     assert capsys.readouterr().err == "Working: 1,500 of 4,500, 1 min 00 s left · fast\n"
 
 
+def test_a_bar_that_starts_over_forgets_its_past(monkeypatch, capsys):
+    clock = iter([0.0, 1000.0, 1010.0, 1040.0])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    with ProgressView() as view:
+        for completed in (0, 400, 10, 100):
+            view.bar("Answering", 400, completed=completed)
+    assert capsys.readouterr().err.splitlines()[-1] == "Answering: 100 of 400, 1 min 40 s left"
+
+
 def test_nothing_is_drawn_where_output_shares_the_terminal(terminal, capsys):
     with ProgressView(is_shown=False) as view:
         view.bar("Working", 2, completed=1)
