@@ -131,7 +131,7 @@ def _of_cell(cell: Cell, read: Cell, machine: Machine, max_hours: float) -> Cell
     missing = next((one for one in (*data, *models) if not one.can_be_had), None)
     judged: dict[str, Stage] = {}
     for stage in cell.stages():
-        taken = None if config is None else _memory(stage, config, cell.base.optimiser)
+        taken = None if config is None else _memory(stage, cell, config)
         hours = None
         if config and counts:
             speed = machine.speed * (machine.bf16_gain if _is_in_bf16(stage, cell, config) else 1)
@@ -150,11 +150,11 @@ def _of_cell(cell: Cell, read: Cell, machine: Machine, max_hours: float) -> Cell
     return CellRequirements(cell.name, data, models, tuple(judged.values()), unknown)
 
 
-def _memory(stage: Stage, config: Config, optimiser: str) -> int:
-    """The minimum bytes of memory a stage takes: everything in float32, except weights that the preset packs."""
+def _memory(stage: Stage, cell: Cell, config: Config) -> int:
+    """The minimum bytes of memory a stage takes: float32, except weights that the preset packs or that answer in bf16."""
     table = _parameters(config.model)
     stored, base_parameters = table["all"].bytes, table["base LM"].trainable + table["base LM"].frozen
-    tuned = base_parameters * (2 * _SINGLE + _MOMENTS[optimiser])
+    tuned = base_parameters * (2 * _SINGLE + _MOMENTS[cell.base.optimiser])
     match stage.kind, stage.subject:
         case "code-usage", _:
             return 0
@@ -167,7 +167,8 @@ def _memory(stage: Stage, config: Config, optimiser: str) -> int:
     kind = METHODS[stage.subject]
     if kind.is_fine_tuned:
         return tuned
-    return stored if {"mac", "mbc", "mbc-unquantised"} & {*kind.needs} else _SINGLE * base_parameters
+    answering = base_parameters * (_SINGLE // 2 if _is_in_bf16(stage, cell, config) else _SINGLE)
+    return stored if {"mac", "mbc", "mbc-unquantised"} & {*kind.needs} else answering
 
 
 def _operations(stage: Stage, cell: Cell, config: Config, counts: dict[str, int]) -> float:
@@ -200,9 +201,13 @@ def _operations(stage: Stage, cell: Cell, config: Config, counts: dict[str, int]
 
 
 def _is_in_bf16(stage: Stage, cell: Cell, config: Config) -> bool:
-    own = {"questions": cell.settings.question_training, "reader": cell.settings.reading_training}
-    is_training = stage.kind == "prepare" and stage.subject != "camels"
-    return is_training and own.get(stage.subject, config.training).precision == "bf16"
+    tuning = {"questions": cell.settings.question_training, "reader": cell.settings.reading_training}
+    if stage.kind == "prepare":
+        return stage.subject != "camels" and tuning.get(stage.subject, config.training).precision == "bf16"
+    kind = METHODS.get(stage.subject)
+    if kind is None or kind.is_fine_tuned:
+        return False
+    return any(tuning[need].precision == "bf16" for need in kind.needs if need in tuning)  # answers as it was tuned
 
 
 def _seen(settings: QuestionSettings, questions: int) -> int:

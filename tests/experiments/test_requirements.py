@@ -153,15 +153,18 @@ def test_hours_are_counted_by_hand(settings):
     assert cell.hours == pytest.approx(sum(hours.values()))
 
 
-def test_a_machine_made_for_bf16_trains_in_it_faster(settings):
+def test_what_is_tuned_in_bf16_is_faster_and_smaller_on_a_machine_made_for_it(settings):
     given = settings(methods=["mbc", "closed-book"], question_training={"precision": "bf16"}, protocols=["online"])
     slow = Machine("cpu", "an abacus", memory=10**13, speed=1 / 3600, has_hub=False)
     usual, fast = (only(given, one, max_hours=1e30) for one in (slow, replace(slow, bf16_gain=5.0)))
     gains = {one.name: one.hours / other.hours for one, other in zip(usual.stages, fast.stages, strict=True)}
     in_bf16 = next(cells(given)).config().training.precision == "bf16"
     assert gains == pytest.approx(
-        {"prepare mbc": 5 if in_bf16 else 1, "prepare questions": 5, "mbc online": 1, "closed-book online": 1}
+        {"prepare mbc": 5 if in_bf16 else 1, "prepare questions": 5, "mbc online": 1, "closed-book online": 5}
     )
+    memory = {stage.name: stage.memory for stage in usual.stages}
+    parameters = parameter_table(next(cells(given)).config().model)["base LM"].frozen
+    assert memory["closed-book online"] == 2 * parameters
 
 
 def test_datasets_of_the_paper_are_counted_by_the_paper_where_their_files_are_missing(settings, tmp_path):
