@@ -47,7 +47,7 @@ class MethodKind:
     is_ranked: bool = True
     read: str | None = None
 
-    def by(self, read: str) -> "MethodKind":
+    def with_read(self, read: str) -> "MethodKind":
         """The same with a fixed read mode, which is added to its name and to that of the method it is a control of."""
         return replace(
             self,
@@ -64,7 +64,7 @@ _KINDS = [
     for name, method in tomllib.loads(_FOLDER.joinpath("methods.toml").read_text("utf-8")).items()
 ]
 _READ_IN_MANY_WAYS = ("mbc", "mbc-wrong", "mac", "mac-wrong")
-_BY_READ = [kind.by(read) for read in READ_MODES for kind in _KINDS if kind.name in _READ_IN_MANY_WAYS]
+_BY_READ = [kind.with_read(read) for read in READ_MODES for kind in _KINDS if kind.name in _READ_IN_MANY_WAYS]
 METHODS: Mapping[str, MethodKind] = {kind.name: kind for kind in (*_KINDS, *_BY_READ)}
 
 
