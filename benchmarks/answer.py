@@ -1,8 +1,8 @@
-"""Speed of whole answers, with and without a key/value cache.
+"""Speed of complete answers, with and without a key/value cache.
 
     python benchmarks/answer.py [--threads 1] [--repeats 3] [--llama]
 
-A whole answer goes from the question's text to the answer's: encoding, the read, the prefix, and 16 tokens. Without a
+A complete answer goes from question text to answer text: encoding, the read, the prefix, and 16 tokens. Without a
 cache, as in the released code, the whole sequence goes through the base LM for each token, but here only the last
 position's logits are computed. Both ways read the same memory and must give the same texts. The tokens that end an
 answer are forbidden, so that every answer has exactly 16.
@@ -154,7 +154,7 @@ def measure_model(shape: Shape, device: str, repeats: int) -> list[AnswerSpeed]:
             ours = time_batch(model, base, questions[:batch], memory)
             theirs = time_batch(model, uncached, questions[:batch], memory)
             assert ours[1] == theirs[1], (ours[1], theirs[1])
-            assert len(set(ours[1])) > batch // 2, "The answers are too much alike to compare."
+            assert len(set(ours[1])) > batch // 2, "The answers are too similar to compare."
             turns.append((ours[0] / batch, theirs[0] / batch))
         cached, plain = (min(times) for times in zip(*turns[1:], strict=True))
         found.append(AnswerSpeed(shape.title, device, batch, cached, plain))
@@ -177,14 +177,14 @@ def measure(*, threads: int = 1, repeats: int = 3, llama: bool = False) -> list[
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=1, help="torch's threads on the CPU")
-    parser.add_argument("--repeats", type=int, default=3, help="runs of each, of which the fastest counts")
-    parser.add_argument("--llama", action="store_true", help="LLaMA-2-7B's shape as well; needs a GPU with 40 GB")
+    parser.add_argument("--repeats", type=int, default=3, help="timed runs of each; the fastest counts")
+    parser.add_argument("--llama", action="store_true", help="also measure LLaMA-2-7B's shape; needs a GPU with 40 GB")
     args = parser.parse_args()
     if args.llama and not torch.cuda.is_available():
-        parser.error("--llama needs a GPU, and torch finds none.")
-    print(f"Whole answers of {TOKENS} tokens, {DOCUMENTS:,} documents, float32, torch threads on a CPU: {args.threads}")
+        parser.error("--llama needs a GPU, but torch finds none.")
+    print(f"Complete answers of {TOKENS} tokens, {DOCUMENTS:,} documents, float32, CPU threads: {args.threads}")
     print(f"  {'':20} {'':5} {'':5} {'with cache':>22} {'without cache':>22}")
-    print(f"  {'':20} {'':5} {'batch':>5}" + 2 * f" {'ms/answer':>11} {'tokens/s':>10}" + f" {'times':>6}")
+    print(f"  {'':20} {'':5} {'batch':>5}" + 2 * f" {'ms/answer':>11} {'tokens/s':>10}" + f" {'ratio':>6}")
     for row in measure(threads=args.threads, repeats=args.repeats, llama=args.llama):
         print(
             f"  {row.model:20} {row.device:5} {row.batch:>5} {1000 * row.cached:>11.1f} {row.cached_rate:>10.1f} "

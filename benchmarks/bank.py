@@ -54,14 +54,14 @@ RESIDUAL = CodeShape(tokens=12, levels=2, num_codes=512, per_position=True)
 MINI = CodeShape(tokens=24, levels=1, num_codes=512, per_position=True)
 MINI_DIM = 8
 LAYOUTS = [
-    BankLayout(f"{name}, {per} a document, {'sources' if keeps else 'no sources'}", shape, dim, per, keeps)
+    BankLayout(f"{name}, {per} per document, {'sources' if keeps else 'no sources'}", shape, dim, per, keeps)
     for name, shape, dim in (("paper's codes", PAPER, T5_WIDTH), ("12 x 2 residual codes", RESIDUAL, 192))
     for per in (1, 5)
     for keeps in (True, False)
 ]
 WITH_TEXT = [
     BankLayout(
-        f"mini's codes and text, {per} a document, {'sources' if keeps else 'no sources'}",
+        f"mini's codes and text, {per} per document, {'sources' if keeps else 'no sources'}",
         MINI,
         MINI_DIM,
         per,
@@ -162,8 +162,8 @@ def fill_row_table(path: Path, layout: BankLayout, chunks: int, batch: int = 50_
 
 def measure_size(folder: Path, chunks: int) -> None:
     """Print the bytes per chunk on disk."""
-    print(f"Bytes a chunk on the disk, {chunks:,} chunks:")
-    print(f"  {'':46} {'codes':>6} {'text':>6} {'all':>6} {'MAC 4·T·D':>10} {'reference 8·T':>14}")
+    print(f"Bytes per chunk on disk, {chunks:,} chunks:")
+    print(f"  {'':46} {'codes':>6} {'text':>6} {'total':>6} {'MAC 4·T·D':>10} {'released 8·T':>14}")
     for number, layout in enumerate([*LAYOUTS, *WITH_TEXT]):
         path = folder / f"layout{number}.mbc"
         fill_bank(path, layout, chunks)
@@ -177,7 +177,8 @@ def measure_size(folder: Path, chunks: int) -> None:
         path.unlink()
     rows = folder / "rows.sqlite"
     fill_row_table(rows, LAYOUTS[0], chunks)
-    print(f"  {'a row a document, the codes of the paper':46} {'':>6} {'':>6} {rows.stat().st_size / chunks:>6.1f}")
+    title = "one row per document, paper's codes"
+    print(f"  {title:46} {'':>6} {'':>6} {rows.stat().st_size / chunks:>6.1f}")
     rows.unlink()
 
 
@@ -233,26 +234,26 @@ def measure_speed(folder: Path, chunks: int) -> None:
         path, rows = folder / "large.mbc", folder / "large.sqlite"
         seconds, plain = fill_bank(path, layout, chunks), fill_row_table(rows, layout, chunks)
         print(f"\n{chunks:,} chunks, {layout.name}:")
-        print(f"  append            {chunks / seconds:>12,.0f} chunks/s, {plain / seconds:.1f} times a row a document")
+        print(f"  append            {chunks / seconds:>12,.0f} chunks/s, {plain / seconds:.1f} x one row per document")
         opening = min(in_a_new_process("bank", "time_opening", str(path), one_thread=False) for _ in range(3))
         print(f"  open and info     {1000 * opening:>12.1f} ms in a new process")
         removal, removed = in_a_new_process("bank", "time_removal", str(path), one_thread=False)
         print(f"  remove by source  {1000 * removal:>12.1f} ms in a new process, {removed} document")
         grown, scored, answered = in_a_new_process("bank", "memory_of_a_question", str(path), one_thread=False)
-        print(f"  a routed question {1000 * scored:>12.1f} ms to score all, {1000 * answered:.1f} ms with its sources")
+        print(f"  a routed question {1000 * scored:>12.1f} ms to score all, {1000 * answered:.1f} ms with sources")
         print(f"  its memory        {grown / 1e6:>12.1f} MB")
         began = time.perf_counter()
         last = list(verify(path))[-1]
         assert isinstance(last, BankVerified)
-        print(f"  verify            {time.perf_counter() - began:>12.1f} s, {last.damages} damages")
+        print(f"  verify            {time.perf_counter() - began:>12.1f} s, {last.damages} errors")
         path.unlink()
         rows.unlink()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--chunks", type=int, default=1_000_000, help="chunks of the large banks")
-    parser.add_argument("--weigh", type=int, default=100_000, help="chunks of the banks that are weighed")
+    parser.add_argument("--chunks", type=int, default=1_000_000, help="chunks in the banks whose speed is measured")
+    parser.add_argument("--weigh", type=int, default=100_000, help="chunks in the banks whose size is measured")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         measure_size(Path(folder), args.weigh)

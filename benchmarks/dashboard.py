@@ -105,7 +105,7 @@ class Terminal:
         with self._grown:
             while text.encode() not in ESCAPES.sub(b"", self._written[position:]):
                 if not self._grown.wait(timeout=patience):
-                    raise TimeoutError(f"{text!r} has not come to the screen")
+                    raise TimeoutError(f"{text!r} did not appear on the screen")
             return time.monotonic() - since
 
     def type(self, text: str) -> None:
@@ -230,8 +230,8 @@ def seconds_to_see(changes: int) -> list[float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--events", type=int, default=100_000, help="steps in the log that is opened")
-    parser.add_argument("--seconds", type=float, default=15.0, help="how long to watch")
+    parser.add_argument("--events", type=int, default=100_000, help="steps in the run's log")
+    parser.add_argument("--seconds", type=float, default=15.0, help="how long to measure CPU use")
     args = parser.parse_args()
     measured: dict[str, Any] = {"events": args.events, "cores": os.cpu_count(), "load_before": os.getloadavg()[0]}
     for columns, rows in SIZES:

@@ -180,16 +180,16 @@ def _minimise(target: Target, data: bytes, finding: str, folder: Path) -> bytes:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seconds", type=float, default=60, help="time for all formats together")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--format", help="one alone, such as pdf, txt.gz, mbc or export")
-    parser.add_argument("--keep", type=Path, default=Path("findings"), metavar="FOLDER")
+    parser.add_argument("--format", help="fuzz only this format, such as pdf, txt.gz, mbc or export")
+    parser.add_argument("--keep", type=Path, default=Path("findings"), metavar="FOLDER", help="where to save findings")
     arguments = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="mbc-fuzz-"))
     (folder / "canary").write_text(CANARY)
     chosen = [target for target in targets(folder / "canary") if arguments.format in (None, target.name)]
     if not chosen:
-        parser.error(f"there is no format {arguments.format}")
+        parser.error(f"unknown format: {arguments.format}")
     print("| format | files | read | refused | findings |\n|---|---:|---:|---:|---:|", flush=True)
     total: Counter[str] = Counter()
     try:

@@ -150,7 +150,7 @@ def read_documents(path: Path) -> str:
             case Document(text=text, part=part):
                 documents += 1
                 if not text.strip() or "\0" in text + part:
-                    raise Finding("a text that is blank or has zeros")
+                    raise Finding("a blank text or one with NUL bytes")
                 if CANARY in text:
                     raise Finding("the content of another file")
                 (text + part).encode()
@@ -158,7 +158,7 @@ def read_documents(path: Path) -> str:
                 if not reason.isprintable():
                     raise Finding("a reason that cannot be printed")
                 if "MemoryError" in reason:
-                    raise Finding("the memory's end")
+                    raise Finding("out of memory")
     return READ if documents else REFUSED
 
 

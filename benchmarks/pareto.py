@@ -130,7 +130,7 @@ def lm_ratio(model: RetrieverReader, chunks: Sequence[Chunk]) -> float | None:
             for _ in bank.recode_texts(text_model, to_lm=True):
                 pass
         except ModelError as error:
-            print(f"No row for the language model: {error}")
+            print(f"The row for the language model is left out: {error}")
             return None
         assert list(bank.texts_at(range(len(chunks)), text_model)) == list(chunks)
         return bank.sizes().texts / plain_bytes(chunks)
@@ -169,7 +169,7 @@ def scores(examples: Sequence[QAExample], answer: Any) -> Figures:
 def rows(found: Figures) -> list[Row]:
     """The table, by size."""
     sizes, every = found["bytes"], []
-    titles = {"lm": "`mini`, `lm` text", "zstd": "`mini`, `zstd` text", "plain": "`mini`, text as it is"}
+    titles = {"lm": "`mini`, `lm` text", "zstd": "`mini`, `zstd` text", "plain": "`mini`, uncompressed text"}
     for codec in titles.keys() & sizes.keys():
         own, size = found["text"], sizes["codes"] + sizes[codec]
         every.append(Row(titles[codec], size, "no", own["EM"], own["F1"], "measured here"))
@@ -189,10 +189,10 @@ def rows(found: Figures) -> list[Row]:
 def render_section(found: Figures) -> Iterator[str]:
     """The section of the page."""
     yield (
-        "The size of a chunk (codes, words and text, without the index of documents) against the quality of answers from "
-        "it (EM and F1 against the shortest gold answer). *Measured here*: `mini`'s reader on `squad_val`; every codec "
-        "restores the same text, so the answers are the same. *The paper*: as published, for its SQuAD test questions and "
-        "the base LM named. Its setting is harder, as the bank holds codes alone: do not compare the two."
+        "The size of a chunk (codes, words and text, without the document index) and the quality of answers from it (EM "
+        "and F1 against the shortest gold answer). *Measured here*: `mini`'s reader on `squad_val`; every codec restores "
+        "the same text, so the answers are the same. *The paper*: published figures for its SQuAD test questions and the "
+        "given base LM. Its task is harder, as the bank holds only codes; the two are not comparable."
     )
     cells = [
         [
@@ -201,18 +201,18 @@ def render_section(found: Figures) -> Iterator[str]:
             row.files,
             percent(row.exact_match),
             percent(row.f1),
-            row.source or "finds, does not answer",
+            row.source or "search only",
         ]
         for row in rows(found)
     ]
-    yield from table(["", "bytes a chunk", "needs the files", "EM", "F1", "figures from"], cells)
-    yield "![Bytes a chunk against exact match](plots/pareto.png)"
+    yield from table(["", "bytes per chunk", "needs the files", "EM", "F1", "source"], cells)
+    yield "![Exact match by bytes per chunk](plots/pareto.png)"
     yield ""
     sample = f", `lm` from {found['bytes']['sample']} of them" if "sample" in found["bytes"] else ""
     yield (
         f"`python benchmarks/pareto.py --data ../shared/data{found['options']}`, {found['date']}: {found['chunks']} chunks of "
-        f"{found['paragraphs']} paragraphs{sample}; {found['text']['questions']:,} questions, for vectors "
-        f"{found['vectors']['questions']:,}; seed 0."
+        f"{found['paragraphs']} paragraphs{sample}; {found['text']['questions']:,} questions for text, "
+        f"{found['vectors']['questions']:,} for vectors; seed 0."
     )
 
 
@@ -230,13 +230,13 @@ def draw(found: Figures) -> None:
             colour = plots.COLOURS["flat" if is_ours else "dense"]
             for row in own:
                 place = row.size, row.exact_match or 0.0
-                temporary_bank = colour if row.files == "no" else "none"
-                axes.scatter(*place, color=colour, facecolor=temporary_bank, label=label if row == own[0] else None)
+                face = colour if row.files == "no" else "none"
+                axes.scatter(*place, color=colour, facecolor=face, label=label if row == own[0] else None)
                 title = row.title.replace("`", "")
                 axes.annotate(title, place, (4, 4), textcoords="offset points", fontsize=7, rotation=35)
         axes.set(
             xscale="log",
-            xlabel="bytes a chunk (hollow: the files are needed too)",
+            xlabel="bytes per chunk (hollow: needs the files as well)",
             ylabel="exact match, %",
             xlim=(5, 5e6),
         )
@@ -250,10 +250,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="the development data")
     parser.add_argument("--out", type=Path, default=Path("build/pareto.json"), help="measured figures (%(default)s)")
-    parser.add_argument("--written", action="store_true", help="measure nothing; write from what is in --out")
-    parser.add_argument("--quality", type=Path, help="squad.json of quality.py")
-    parser.add_argument("--questions", type=int, default=10_000, help="most questions asked")
-    parser.add_argument("--sample", type=int, default=40, help="chunks that the language model codes")
+    parser.add_argument("--written", action="store_true", help="measure nothing; write from the figures in --out")
+    parser.add_argument("--quality", type=Path, help="the squad.json that quality.py saved")
+    parser.add_argument("--questions", type=int, default=10_000, help="maximum number of questions")
+    parser.add_argument("--sample", type=int, default=40, help="chunks to encode with the language model")
     parser.add_argument("--threads", type=int, default=2, help="torch's threads")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)

@@ -467,11 +467,11 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="the development data")
     parser.add_argument("--out", type=Path, default=Path("build/quality"), help="measured figures (%(default)s)")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=[])
-    parser.add_argument("--written", action="store_true", help="measure nothing; write from what is in --out")
+    parser.add_argument("--written", action="store_true", help="measure nothing; write from the figures in --out")
     parser.add_argument("--model", default="mini")
-    parser.add_argument("--base", help="the chat LM that writes, by hub id or folder")
-    parser.add_argument("--questions", type=int, default=ALL, help="most questions of each kind")
-    parser.add_argument("--chunks", type=int, default=MILLION, help="that are scanned")
+    parser.add_argument("--base", help="chat LM for written answers: hub ID or folder")
+    parser.add_argument("--questions", type=int, default=ALL, help="maximum number of questions of each kind")
+    parser.add_argument("--chunks", type=int, default=MILLION, help="chunks to scan")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=2, help="torch's threads")
     args = parser.parse_args()
@@ -481,7 +481,7 @@ def main() -> None:
     paths = {name: args.out / f"{name}.json" for name in PARTS}
     parts = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items() if path.exists()}
     if lacking := ", ".join(name for name in PARTS if name not in {*parts, *ONLY_IF_NAMED}):
-        print(f"The tables also need: {lacking}.")
+        print(f"No tables were written; they also need: {lacking}.")
     elif args.written or args.questions == ALL:
         quality_written.write(parts)
     else:

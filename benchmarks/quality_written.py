@@ -96,7 +96,7 @@ def targets(parts: Parts, *, goals: bool = True) -> Iterator[str]:
     rows += [
         ["EM / F1 with the right paragraph given", "", scores(given), "75 / 83"],
         [
-            f"EM / F1 with the {squad['documents']:,} paragraphs, every question answered",
+            f"EM / F1 with {squad['documents']:,} paragraphs in the bank, every question answered",
             "",
             scores(squad["rows"]),
             "67 / 75",
@@ -110,15 +110,15 @@ def targets(parts: Parts, *, goals: bool = True) -> Iterator[str]:
         ],
         ["right answer, questions as typed", "", share(typed, is_right), "70"],
         [
-            f"answered of {len(others)} typed questions without an answer",
+            f"unanswerable questions answered, of {len(others)} as typed",
             "",
             str(sum(row["is_given"] for row in others)),
             "≤ 3",
         ],
-        ["time of a question", "", milliseconds(parts["speed"]["squad"]), "≤ 150 ms"],
+        ["time per question", "", milliseconds(parts["speed"]["squad"]), "≤ 150 ms"],
         [f"time to scan {newswire['scanned']:,} chunks", "", milliseconds(newswire["scan"]), "≤ 250 ms"],
     ]
-    head, columns = ["in percent, unless stated otherwise", "BM25", "`mini`", "goal"], 4 if goals else 3
+    head, columns = ["percent unless stated otherwise", "BM25", "`mini`", "goal"], 4 if goals else 3
     yield from table(head[:columns], [row[:columns] for row in rows])
 
 
@@ -134,20 +134,21 @@ def details(parts: Parts) -> Iterator[str]:
     asked = "" if own["key"]["questions"] == ALL else f" --questions {own['key']['questions']}"
     yield (
         f"`python benchmarks/quality.py --data ../shared/data{asked}`, {own['date']}, {own['machine']}, "
-        f"{own['threads']} threads, seed {own['key']['seed']}. Load average as times were measured: {parts['speed']['load']:.1f}."
+        f"{own['threads']} threads, seed {own['key']['seed']}. Load average during timing: {parts['speed']['load']:.1f}."
     )
 
 
 def finding_table(parts: Parts) -> Iterator[str]:
     squad, many, wikinews = parts["squad"], parts["many"], parts["wikinews"]
     typed, _ = by_answerable(parts)
-    yield "### Finding"
+    yield "### Retrieval"
     yield ""
     yield (
-        f"The right document first / in five: {len(squad['rows']):,} questions about {squad['documents']} paragraphs of "
-        f"SQuAD; {len(many['rows']):,} about {many['documents']:,} of SQuAD and Wikipedia, {len(many['read']):,} of them "
-        f"also answered; {len(typed)} typed ones about {wikinews['documents']} articles. *Found* is the order before anything "
-        "is read, *answered* that of the sources that an answer names. BM25 has stems and no stop words."
+        f"How often the right document is first / among the first five, for {len(squad['rows']):,} questions about "
+        f"{squad['documents']} paragraphs of SQuAD; {len(many['rows']):,} about {many['documents']:,} paragraphs of SQuAD and "
+        f"Wikipedia, of which {len(many['read']):,} were also answered; and {len(typed)} as typed about "
+        f"{wikinews['documents']} articles. *Found* is the ranking before reading, *answered* that of the sources given with "
+        "the answer. BM25 uses stemming and ignores stop words."
     )
     rows = [
         [
@@ -169,14 +170,14 @@ def finding_table(parts: Parts) -> Iterator[str]:
 def reading_table(parts: Parts) -> Iterator[str]:
     yield "### Reading"
     yield ""
-    yield "EM and F1 against the best of all gold answers, as in SQuAD's script, or the shortest, as in the paper."
+    yield "EM and F1 against the best-matching gold answer, as in SQuAD's script, or the shortest, as in the paper."
     given, squad = parts["given"]["rows"], parts["squad"]
     yield from table(
         ["%, every question answered", *(f"{own} gold" for own in SCORES)],
         [
             [title, *(with_interval(rows, own) for own in SCORES)]
             for title, rows in (
-                ("the right paragraph given", given),
+                ("right paragraph given", given),
                 (f"{squad['documents']} paragraphs in the bank", squad["rows"]),
             )
         ],
@@ -188,19 +189,19 @@ def typed_table(parts: Parts) -> Iterator[str]:
     yield "### Questions as people type them"
     yield ""
     yield (
-        f"About {parts['wikinews']['documents']} articles of Wikinews: often in lower case, without a question mark, or in "
-        "other words than the article's. By default:"
+        f"Questions about {parts['wikinews']['documents']} Wikinews articles, often in lower case, without a question mark, or "
+        "worded differently from the article. By default:"
     )
     values: list[tuple[str, Sequence[Row], Value]] = [
-        (f"right, of {len(typed)} with an answer", typed, is_right),
+        (f"correct, of {len(typed)} with an answer", typed, is_right),
         (
-            "has words of a gold answer, but is not it",
+            "partly correct: shares words with a gold answer",
             typed,
             lambda row: row["is_given"] and row["F1, any"] > 0 and not is_right(row),
         ),
         ("wrong", typed, lambda row: row["is_given"] and not row["F1, any"]),
         ("not answered", typed, lambda row: not row["is_given"]),
-        ("right, if every question is answered", typed, "EM, any"),
+        ("correct if every question is answered", typed, "EM, any"),
         (f"answered, of {len(others)} without an answer", others, "is_given"),
     ]
     yield from table(["", "%"], [[title, with_interval(rows, value)] for title, rows, value in values])
@@ -212,14 +213,17 @@ def confidence_table(parts: Parts) -> Iterator[str]:
     yield "### Confidence"
     yield ""
     yield (
-        f"How many of {len(squad):,} questions are answered, and how many of these rightly (any gold); and how many of "
-        f"{len(missing['paragraph'])} are still answered where the right paragraph is missing, or has lost the sentences "
-        "with the answer."
+        f"The share of {len(squad):,} questions that are answered, the share of these answers that are correct (any gold), "
+        f"and the share of {len(missing['paragraph'])} questions that are still answered when the right paragraph is "
+        "removed, or only its sentences with the answer."
     )
     least = float(np.quantile(confidences, 1 - ANSWER_RATE))
     ways: list[tuple[str, Callable[[Row], bool]]] = [
         ("by default", lambda row: row["is_given"]),
-        (f"from a confidence of {least:.2f}, which answers {ANSWER_RATE:.0%}", lambda row: row["probability"] >= least),
+        (
+            f"confidence of at least {least:.2f}, which answers {ANSWER_RATE:.0%}",
+            lambda row: row["probability"] >= least,
+        ),
     ]
     rows = [
         [
@@ -231,20 +235,20 @@ def confidence_table(parts: Parts) -> Iterator[str]:
         for title, is_answered in ways
     ]
     head = [
-        "answers given; %",
+        "%",
         "answered",
-        "right of these",
-        "paragraph missing: answered",
-        "sentence missing: answered",
+        "correct, of those answered",
+        "answered, paragraph missing",
+        "answered, sentences missing",
     ]
     yield from table(head, rows)
     area = area_under_curve(confidences, correct)
     yield (
-        f"Expected calibration error (ECE) {100 * calibration_error(confidences, correct):.1f}%, in {BINS} bins of "
-        "equal width. AUC, how often a right answer gets more confidence than a wrong one: "
+        f"Expected calibration error (ECE): {100 * calibration_error(confidences, correct):.1f}%, in {BINS} bins of equal "
+        "width. AUC, how often a right answer gets a higher confidence than a wrong one: "
         f"{'none' if area is None else f'{area:.3f}'}."
     )
-    yield from plot("confidence", "Confidence against the share that is right; precision against the share answered")
+    yield from plot("confidence", "Reliability diagram; precision by share of questions answered")
 
 
 def probabilities(rows: Sequence[Row]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -283,9 +287,9 @@ def forms_table(forms: Mapping[str, Sequence[Row]]) -> Iterator[str]:
     count = len(next(iter(forms.values())))
     yield "### The form of a question"
     yield ""
-    yield f"{count} questions written differently, every one answered."
+    yield f"{count} questions, each asked in several forms and always answered."
     yield from table(
-        ["%", "the same answer", "EM, any gold"],
+        ["%", "same answer", "EM, any gold"],
         [[form, with_interval(rows, "same"), with_interval(rows, "EM, any")] for form, rows in forms.items()],
     )
 
@@ -295,22 +299,22 @@ def speed_table(parts: Parts) -> Iterator[str]:
     yield "### Speed and size"
     yield ""
     banks = {
-        f"{parts[name]['documents']} {what}, their files there": speed[name]
-        for name, what in (("squad", "paragraphs"), ("wikinews", "articles of Wikinews"))
+        f"{parts[name]['documents']} {what}, files available": speed[name]
+        for name, what in (("squad", "paragraphs"), ("wikinews", "Wikinews articles"))
     }
-    chunks = f"{newswire['documents']:,} articles of newswire, {newswire['chunks']:,} chunks, no files"
-    times = banks | {chunks: newswire["seconds"], f"finding alone, {newswire['scanned']:,} chunks": newswire["scan"]}
+    chunks = f"{newswire['documents']:,} newswire articles, {newswire['chunks']:,} chunks, no files"
+    times = banks | {chunks: newswire["seconds"], f"search only, {newswire['scanned']:,} chunks": newswire["scan"]}
     yield from table(
-        ["time of a question", "median", "slowest"],
+        ["time per question", "median", "slowest"],
         [[name, milliseconds(seconds), milliseconds([max(seconds)])] for name, seconds in times.items()],
     )
     yield from table(
-        ["bytes a chunk", *newswire["bytes"], "original files"],
-        [["newswire, text under zstd", *(f"{own:.0f}" for own in (*newswire["bytes"].values(), newswire["files"]))]],
+        ["bytes per chunk", *newswire["bytes"], "original files"],
+        [["newswire, text in zstd", *(f"{own:.0f}" for own in (*newswire["bytes"].values(), newswire["files"]))]],
     )
     yield (
-        "*Index* is hashes, paths, dates and counts. The newswire's codes are drawn at random, and the last time is of "
-        f"copies of them. From {newswire['smaller from']} paragraphs of `squad_val` on, a bank is smaller than its files."
+        "*Index* is hashes, paths, dates and counts. The newswire articles have random codes; the search is over copies of "
+        f"them. A bank of {newswire['smaller from']} or more paragraphs of `squad_val` is smaller than their files."
     )
 
 
@@ -323,11 +327,11 @@ def writing_table(found: Parts) -> Iterator[str]:
     ]
     rows += [
         ["a gold answer is in it, word for word", share(extracted, "holds"), share(written, "holds")],
-        [f"of these, the {len(over)} questions that are answered by default", "", share(over, "holds")],
-        [f"of these, the {len(under)} that are not", "", share(under, "holds")],
+        [f"of these, the {len(over)} questions answered by default", "", share(over, "holds")],
+        [f"of these, the {len(under)} not answered by default", "", share(under, "holds")],
         ["the extracted answer is in it", "", share(written, "holds extracted")],
     ]
-    yield from table([f"%, {len(written)} questions, whatever the confidence", "extracted", "written"], rows)
+    yield from table([f"%, {len(written)} questions, regardless of confidence", "extracted", "written"], rows)
     words = mean(len(row["answer"].split()) for row in written)
     yield f"A written answer has {words:.0f} words on average, which lowers its EM and F1. {found['date']}."
 
@@ -359,7 +363,7 @@ def draw(rows: Sequence[Row]) -> None:
             default = 100 * len(given) / len(rows), 100 * mean(given)
             precision.plot(*default, "o", color=colour, label="default")
             precision.legend(frameon=False)
-        precision.set(xlabel="answered, %", ylabel="right of these, %", xlim=(0, 100), ylim=(0, 100))
+        precision.set(xlabel="answered, %", ylabel="correct, of those answered, %", xlim=(0, 100), ylim=(0, 100))
         for axes in (reliable, precision):
             axes.grid(True, alpha=0.3)
         plots.save(figure, DOCS / "plots", "confidence")

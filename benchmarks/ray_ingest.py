@@ -4,9 +4,9 @@
 
 The same files of newswire stories go into a new bank each time, with one torch thread per encoder: by `ingest` in this
 process, and on a cluster on this machine with one actor and with two. The banks' exports must be identical, byte for
-byte. *Rate* is measured from the first commit to the last, once everything has started; *whole* is the total time,
-including the start of the actors and their models, but not of Ray. *Efficiency* is the rate over that of one process
-times the number of actors: two need two cores that nothing else uses.
+byte. *Chunks/s* is measured from the first commit to the last, once everything has started; *total time* includes the
+start of the actors and their models, but not of Ray. *Efficiency* is that rate divided by the rate of one process and
+by the number of actors: two need two otherwise idle cores.
 """
 
 import argparse
@@ -113,7 +113,7 @@ def main() -> None:
         ]
         for way, own in results.items()
     ]
-    print("\n".join(table(["way", "chunks/s", "whole", "efficiency"], rows)))
+    print("\n".join(table(["", "chunks/s", "total time", "efficiency"], rows)))
     print(f"{results['one process']['chunks']} chunks; Ray started in {format_seconds(results['1 actor']['start'])}.")
     print(f"{environment['machine']}; {environment['versions']}; load {environment['load']}; {environment['date']}.")
 

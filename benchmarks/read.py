@@ -6,7 +6,7 @@
 aggregator, attend. The others are ours, from a bank file: `flat` (the same result, from the bank's counts and the
 codebook's cached keys and values), `sources` (the scan that finds the flat read's documents), `hierarchical:256`,
 `routed`, and `scan` (the routed read's scores alone). Parts have the paper's shapes and random weights, which do not
-change the time. Every figure comes from a new process, one question at a time, on one thread, with files in the page
+affect the time. Every figure comes from a new process, one question at a time, on one thread, with files in the page
 cache. Banks are created once and kept in the folder; those of ten million documents take minutes.
 """
 
@@ -227,7 +227,7 @@ def measure(name: str, mode: str, documents: int, folder: str, memory_gb: float 
     if mode == "dense":
         whole, sliced = dense_needs(name, documents)
         if sliced > memory_gb * 1e9:
-            return {"skipped": f"needs {sliced / 1e9:.1f} GB, allowed are {memory_gb:g}"}
+            return {"skipped": f"needs {sliced / 1e9:.1f} GB, and the limit is {memory_gb:g} GB"}
         in_slices = whole > memory_gb * 1e9
     with MemoryBank.open(path, read_only=True) as bank:
         parts = make_parts(name)
@@ -303,7 +303,7 @@ def lines_of(cells: Iterable[tuple[Cell, Result]]) -> Iterator[str]:
         seconds[name, mode, size] = found["seconds"]
         line += f" {1000 * found['seconds']:>12,.2f} ms {found['grown'] / 1e6:>10,.1f} MB {found['runs']:>4} runs"
         if mode == "scan":
-            line += f"  {1e9 * found['seconds'] / size:,.0f} ms a million"
+            line += f"  {1e9 * found['seconds'] / size:,.0f} ms per million"
         if mode == "dense":
             line += f"  difference {found['difference']:.1e} of {found['change']:.2g}"
             line += "  (in slices)" if found["in_slices"] else ""
@@ -315,10 +315,10 @@ def lines_of(cells: Iterable[tuple[Cell, Result]]) -> Iterator[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where banks are kept (default %(default)s)")
-    parser.add_argument("--largest", type=int, default=SIZES[-1], help="documents of the largest bank")
-    parser.add_argument("--only", nargs="+", choices=MODES, default=list(MODES), metavar="MODE", help="some reads")
+    parser.add_argument("--largest", type=int, default=SIZES[-1], help="documents in the largest bank")
+    parser.add_argument("--only", nargs="+", choices=MODES, default=list(MODES), metavar="MODE", help=", ".join(MODES))
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=SHAPES, metavar="SHAPE", help=", ".join(SHAPES))
-    parser.add_argument("--memory", type=float, default=MEMORY_GB, help="GB a dense read may take (%(default)s)")
+    parser.add_argument("--memory", type=float, default=MEMORY_GB, help="GB a dense read may use (%(default)s)")
     args = parser.parse_args()
     folder = str(args.folder.resolve())
     cells = [cell for cell in plan(args.largest, args.shapes) + scan_plan(args.largest) if cell[1] in args.only]
@@ -330,7 +330,7 @@ def main() -> None:
         grown = in_a_new_process("read", "measure_growth", name, folder)
         print(
             f"  {name}: flat read of {GROWTH[1]:,} documents {1000 * grown['large']:.2f} ms, of {GROWTH[0]:,} "
-            f"{1000 * grown['small']:.2f} ms: {grown['ratio']:.2f} times (wanted: at most 1.2)"
+            f"{1000 * grown['small']:.2f} ms: ratio {grown['ratio']:.2f} (goal: at most 1.2)"
         )
 
 

@@ -25,22 +25,23 @@ def cells_of(found: dict[str, Result], name: str) -> dict[tuple[str, int], Resul
 def render_reads(found: dict[str, Result]) -> Iterator[str]:
     """The section on reads."""
     yield (
-        "One question, already encoded, against a bank of N documents of one chunk. *Dense* is what the published "
-        "code does: it looks up the vectors of all codes and, in each of the aggregator's four blocks, normalises "
-        "them, projects them to keys and values, and attends. *Flat* has the same result: each code is one row "
-        "weighted by its count in the bank, with keys and values computed once per model. *Sources of flat* adds the "
-        "documents that the attention went to, by a scan of all codes. *Hierarchical* is the paper's divide and "
-        "conquer, with a result of its own; its memory grows until N = M² = 65,536. It and *routed* name their "
-        "sources on the way. The aggregator has the paper's shape and random weights; the codes are random. One "
-        "thread, float32; medians of repeated runs in a process of their own, files in the page cache. Memory is the "
-        "growth of the process at its peak, without the model and what libraries take on first use."
+        "One question, already encoded, is read against a bank of N documents of one chunk each. *Dense* is what the "
+        "released code does: it looks up the vectors of all codes and, in each of the aggregator's four blocks, "
+        "normalises them, projects them to keys and values, and attends to them. *Flat* gives the same result: each code "
+        "is one row weighted by its count in the bank, with keys and values computed once per model. *Flat sources* is "
+        "the additional scan of all codes that finds the documents a flat read attended to. *Hierarchical* is the "
+        "paper's divide-and-conquer read, whose result differs; its memory grows until N = M² = 65,536. Hierarchical and "
+        "*routed* reads find their sources along the way. The aggregator has the paper's shape and random weights; the "
+        "codes are random. Each figure is the median of repeated runs in a separate process, on one thread in float32, "
+        "with files in the page cache. Memory is the peak growth of the process, without the model and what libraries "
+        "allocate on first use."
     )
     for name in read.SHAPES:
         cells = cells_of(found, name)
         if cells:
             yield from render_shape(name, cells, found.get(f"{name} growth"))
-    yield from plot("read-time", "Time of a question over documents in the bank")
-    yield from plot("read-memory", "Memory of a question over documents in the bank")
+    yield from plot("read-time", "Time per question by number of documents")
+    yield from plot("read-memory", "Memory per question by number of documents")
 
 
 def render_shape(name: str, cells: dict[tuple[str, int], Result], grown: Result | None) -> Iterator[str]:
@@ -48,7 +49,7 @@ def render_shape(name: str, cells: dict[tuple[str, int], Result], grown: Result 
     yield from ["", f"### {TITLES[name]}"]
     modes = ["dense", "flat", "sources", read.HIERARCHICAL, "routed"]
     sizes = sorted({size for _, size in cells})
-    titles = ["dense", "flat", "dense / flat", "sources of flat", read.HIERARCHICAL, "routed"]
+    titles = ["dense", "flat", "dense / flat", "flat sources", read.HIERARCHICAL, "routed"]
 
     def shown(mode: str, size: int, figure: str, formatter: Callable[[float], str]) -> str:
         own = cells.get((mode, size), {})
@@ -65,7 +66,7 @@ def render_shape(name: str, cells: dict[tuple[str, int], Result], grown: Result 
     yield from table(["N", *titles], rows, words=0)
     yield "Memory:"
     rows = [[f"{size:,}", *(shown(mode, size, "grown", format_bytes) for mode in modes)] for size in sizes]
-    yield from table(["N", *modes], rows, words=0)
+    yield from table(["N", *(title for title in titles if title != "dense / flat")], rows, words=0)
     yield from render_dense_remarks(cells)
     if grown:
         yield from ["", growth_sentence(grown, cells)]
@@ -78,14 +79,14 @@ def render_dense_remarks(cells: dict[tuple[str, int], Result]) -> Iterator[str]:
     if read_whole:
         worst = max(read_whole, key=lambda own: own["difference"])
         yield (
-            f"Dense and flat differ by {worst['difference']:.1e} at most (float32), where the read changes the "
-            f"question's vectors by up to {worst['change']:.2g}."
+            f"The results of dense and flat differ by at most {worst['difference']:.1e} (float32); the read itself changes "
+            f"the question's vectors by up to {worst['change']:.2g}."
         )
     for size, own in dense.items():
         if own.get("in_slices"):
             yield (
-                f"At {size:,} documents the dense read normalised and projected {read.SLICE:,} rows at a time to fit "
-                "into memory: the same sums in less memory than the released code takes."
+                f"At {size:,} documents, the dense read normalised and projected {read.SLICE:,} rows at a time to fit "
+                "in memory: the same computation in less memory than the released code needs."
             )
         if own.get("runs") == 1:
             yield f"The dense read of {size:,} documents ran only once."
@@ -96,15 +97,15 @@ def render_dense_remarks(cells: dict[tuple[str, int], Result]) -> Iterator[str]:
 def growth_sentence(grown: Result, cells: dict[tuple[str, int], Result]) -> str:
     """Whether the time of the flat read grows with the bank."""
     small, large = grown["sizes"]
-    within = "within" if grown["ratio"] <= GOAL_GROWTH else "**more than**"
+    within = "within" if grown["ratio"] <= GOAL_GROWTH else "**above**"
     text = (
-        f"In turns in one process, the flat read of {large:,} documents took {format_seconds(grown['large'])}, that of "
-        f"{small:,} {format_seconds(grown['small'])} ({grown['runs']} runs each): {grown['ratio']:.2f} times, {within} "
-        f"the goal of {GOAL_GROWTH}."
+        f"Alternating in one process ({grown['runs']} runs each), a flat read of {large:,} documents took "
+        f"{format_seconds(grown['large'])} and one of {small:,} {format_seconds(grown['small'])}: a ratio of "
+        f"{grown['ratio']:.2f}, {within} the goal of {GOAL_GROWTH}."
     )
     scan = cells.get(("sources", large))
     if scan:
-        text += f" Naming its sources took {format_seconds(scan['seconds'])} more."
+        text += f" Finding its sources took another {format_seconds(scan['seconds'])}."
     return text
 
 
@@ -139,19 +140,19 @@ def read_plots(found: dict[str, Result], folder: Path) -> None:
 
     seconds = panels("seconds", 0.0)
     with_sources(seconds)
-    plots.by_documents(seconds, "seconds a question", folder, "read-time")
+    plots.by_documents(seconds, "seconds per question", folder, "read-time")
     megabytes = {
         title: {label: [(size, grown / 1e6) for size, grown in points] for label, points in panel.items()}
         for title, panel in panels("grown", MIN_GROWTH).items()
     }
-    plots.by_documents(megabytes, "MB more; 1 stands for less, too", folder, "read-memory")
+    plots.by_documents(megabytes, "memory growth, MB (less than 1 shown as 1)", folder, "read-memory")
 
 
 def render_scan(found: dict[str, Result]) -> Iterator[str]:
     """The section on the scan."""
     yield (
-        "A routed read scores every chunk: the bank's packed bits are unpacked block by block, and each code is a "
-        "look-up in a table made once per question. This is the scan alone, on one core, without ranking."
+        "A routed read scores every chunk: the bank's packed bits are unpacked block by block, and each code is looked "
+        "up in a table computed once per question. These figures are for the scan alone, on one core, without ranking."
     )
     rows = []
     for name in ("distilgpt2", "smollm2-135m"):
@@ -161,4 +162,4 @@ def render_scan(found: dict[str, Result]) -> Iterator[str]:
         for (_, size), own in sorted(cells_of(found, name).items()):
             a_million = f"{1e9 * own['seconds'] / size:,.0f} ms"
             rows.append([title, f"{size:,}", format_seconds(own["seconds"]), a_million, format_bytes(own["grown"])])
-    yield from table(["codes", "chunks", "time", "a million", "memory"], rows)
+    yield from table(["codes", "chunks", "time", "per million", "memory"], rows)

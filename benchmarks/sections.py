@@ -75,18 +75,23 @@ def render_search(found: dict[str, Result]) -> Iterator[str]:
     """The section on mini's search."""
     (own,) = found.values()
     yield (
-        f"What `mini` searches for a question, in a bank of {search.CHUNKS:,} chunks of random codes, one per document, "
-        "with sources and texts; files are in the page cache, the model is loaded. *First*: in a new process, where "
-        "checksums are compared and libraries allocate. *Later*: of a process that opens the bank anew."
+        f"How long `mini` takes to search a bank of {search.CHUNKS:,} chunks with random codes, one per document, with "
+        "sources and texts. Files are in the page cache and the model is loaded. *First* is the first search in a new "
+        "process, including the libraries' one-time allocations; *later* searches reopen the bank in the same process. "
+        "Both verify checksums."
     )
-    stages = [*search.STAGES, "all of it"]
-    rows = [[name, *(format_seconds(own[name][when]) for when in ("first", "later"))] for name in stages]
+    stages = {name: name for name in search.STAGES}
+    stages |= {"whiten by codes of the bank": "whiten with the bank's codes", "all of it": "total"}
+    rows = [
+        [title, *(format_seconds(own[name][when]) for when in ("first", "later"))] for name, title in stages.items()
+    ]
     yield from table(["", "first", "later"], rows)
     yield (
-        f"The scan alone takes {format_seconds(own[f'{search.SCAN}, each of {search.SEVERAL} questions']['later'])} a "
-        f"question when {search.SEVERAL} are asked at once. Weighing all documents takes "
+        f"When {search.SEVERAL} questions are asked at once, the scan takes "
+        f"{format_seconds(own[f'{search.SCAN}, each of {search.SEVERAL} questions']['later'])} per question. Selecting "
+        "documents takes another "
         + " and ".join(f"{format_seconds(own[name]['later'])} for {name}" for name in search.SELECTIONS)
-        + " more, once for each selection."
+        + ", once per selection."
     )
 
 
@@ -102,12 +107,12 @@ def render_answers(found: dict[str, Result]) -> Iterator[str]:
     """A section on answers."""
     rows = [own for several in found.values() for own in several]
     yield (
-        f"A whole answer: encoding the question, the model's own read of {rows[0]['documents']:,} documents, the "
-        f"prefix, and exactly {rows[0]['tokens']} tokens, greedy. *Without cache*, as in the released code, the "
-        "whole sequence goes through the base LM again for each token; the texts are the same. Times are those of a "
-        "batch divided by its answers."
+        f"An answer consists of encoding the question, the model's default read of {rows[0]['documents']:,} documents, "
+        f"the prefix and exactly {rows[0]['tokens']} greedily decoded tokens. *Without cache*, as in the released code, "
+        "the base LM reprocesses the whole sequence for each token; the texts are the same. Each time is that of a "
+        "batch divided by its size."
     )
-    head = ["model", "on", "batch", "with cache", "tokens/s", "without", "tokens/s", "times"]
+    head = ["model", "device", "batch", "with cache", "tokens/s", "without cache", "tokens/s", "speed-up"]
     yield from table(
         head,
         [
@@ -126,7 +131,7 @@ def render_answers(found: dict[str, Result]) -> Iterator[str]:
         ],
         words=2,
     )
-    yield from plot(plot_of(rows), "Time of an answer with and without a key/value cache")
+    yield from plot(plot_of(rows), "Time per answer with and without a key/value cache")
 
 
 def plot_of(rows: Sequence[Result]) -> str:
@@ -143,19 +148,19 @@ def answers_plots(found: dict[str, Result], folder: Path) -> None:
     for own in rows:
         pair = {"with cache": 1000 * own["cached"], "without cache": 1000 * own["uncached"]}
         panels.setdefault(own["model"], {})[f"batch of {own['batch']}"] = pair
-    plots.bars(panels, "ms an answer", folder, plot_of(rows))
+    plots.bars(panels, "ms per answer", folder, plot_of(rows))
 
 
 def render_startup(found: dict[str, Result]) -> Iterator[str]:
     """The section on a new process."""
     (own,) = found.values()
     yield (
-        "`mbc ask` with `mini` and a small bank in a new process, and its stages; files are in the page cache. A "
+        "`mbc ask` with `mini` and a small bank in a new process, in total and by stage, with files in the page cache. A "
         "later answer comes from a process that has loaded everything."
     )
-    rows = {"`mbc ask`, all of it": own["command"]} | own["stages"] | {"a later answer": own["later_answer"]}
+    rows = {"`mbc ask`, total": own["command"]} | own["stages"] | {"a later answer": own["later_answer"]}
     yield from table(
-        ["", "least", "median"],
+        ["", "fastest", "median"],
         [[name, format_seconds(value["min"]), format_seconds(value["median"])] for name, value in rows.items()],
     )
 
@@ -193,7 +198,7 @@ SECTIONS: Final = {
         ),
         Section(
             "search",
-            "Mini's search",
+            "Search with `mini`",
             lambda args: [Step("search", "search", "measure", (str(args.folder),))],
             render_search,
             seed="0 (codes), 1 (codebook)",
@@ -201,14 +206,14 @@ SECTIONS: Final = {
         Section("scan", "The routed scan", scan_steps, render_scan, seed="0 (question, codes), 1 (codebook)"),
         Section(
             "answer",
-            "Whole answers",
+            "Complete answers",
             lambda _: [Step("cpu", "sections", "answers")],
             render_answers,
             answers_plots,
         ),
         Section(
             "answer-gpu",
-            "Whole answers on a GPU",
+            "Complete answers on a GPU",
             lambda _: [Step("gpu", "sections", "answers", (True,))],
             render_answers,
             answers_plots,
@@ -223,20 +228,20 @@ SECTIONS: Final = {
         ),
         Section(
             "training",
-            "A step of training",
+            "Training step",
             lambda _: training_steps("distilgpt2", "cpu", "float32", accumulate=8),
             render_training,
         ),
         Section(
             "training-gpu",
-            "A step of training on a GPU",
+            "Training step on a GPU",
             lambda _: training_steps("distilgpt2", "cuda", "bf16"),
             render_training,
             is_optional=True,
         ),
         Section(
             "training-llama",
-            "A step of training LLaMA-2-7B's shape on a GPU",
+            "Training step of LLaMA-2-7B's shape on a GPU",
             lambda _: training_steps("llama2-7b", "cuda", "bf16", ways=("ours",)),
             render_training,
             is_optional=True,

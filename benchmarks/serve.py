@@ -48,7 +48,7 @@ def running_server(folder: Path, batch: int) -> Iterator[str]:
     finally:
         process.send_signal(signal.SIGTERM)
         if process.wait():
-            raise SystemExit(f"The server ended with {process.returncode}.")
+            raise SystemExit(f"The server exited with code {process.returncode}.")
 
 
 async def load(url: str, clients: int, seconds: float, stories: list[Any], numbers: "count[int]") -> dict[str, Any]:
@@ -106,15 +106,15 @@ def measure(folder: Path, batch: int, clients: list[int], seconds: float) -> lis
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=20, help="for each number of clients")
+    parser.add_argument("--seconds", type=float, default=20, help="duration of the load with each number of clients")
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32])
-    parser.add_argument("--json", type=Path, help="also write the figures here")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         found: list[dict[str, Any]] = []
         for batch in BATCHES:
             found += measure(Path(folder), batch, arguments.clients, arguments.seconds)
-    print("| batch | clients | requests/s | questions a batch | a question | 99% | a document | 99% |")
+    print("| batch | clients | requests/s | questions per batch | question, median | 99th | document, median | 99th |")
     print("|---:" * 8 + "|")
     for row in found:
         cells = [f"{1000 * row[kind][name]:,.0f} ms" for kind in ("question", "document") for name in ("median", "p99")]

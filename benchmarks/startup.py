@@ -153,7 +153,7 @@ def measure(runs: int = 5, later: int = 20) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=5, help="processes to time")
-    parser.add_argument("--json", action="store_true", help="print what `measure` returns")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     args = parser.parse_args()
     measured = measure(args.runs)
     if args.json:
@@ -161,8 +161,8 @@ def main() -> None:
         return
     load = f", load {os.getloadavg()[0]:.1f} at the end" if hasattr(os, "getloadavg") else ""
     print(f"Seconds, {args.runs} processes on {os.cpu_count()} cores{load}:")
-    print(f"  {'':26} {'least':>7} {'median':>7}")
-    rows = measured["stages"] | {"mbc ask, all of it": measured["command"], "a later answer": measured["later_answer"]}
+    print(f"  {'':26} {'fastest':>7} {'median':>7}")
+    rows = measured["stages"] | {"mbc ask, total": measured["command"], "a later answer": measured["later_answer"]}
     for name, seconds in rows.items():
         print(f"  {name:26} {seconds['min']:>7.2f} {seconds['median']:>7.2f}")
 

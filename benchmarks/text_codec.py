@@ -1,12 +1,12 @@
-"""Text under the language model: bytes, and the time to encode and decode it, for the section of docs/mini.md.
+"""Text compressed with the language model: bytes, and the time to encode and decode it, for docs/mini.md.
 
     python benchmarks/text_codec.py --data ../shared/data              # measure, then write; about ten minutes
     python benchmarks/text_codec.py --data ../shared/data --written    # write from saved figures
 
-The 402 paragraphs of `squad_val` are ingested from files under zstd, recoded, and asked about: with their files, and
-without them, then with nothing decoded before each question. The exact LM is compared with the naive one, transformers'
-in single precision, whose sums match another machine's only by luck: in one pass over each of a few chunks, then token
-by token. Needs an otherwise idle machine.
+The 402 paragraphs of `squad_val` are ingested from files with zstd, recoded, and asked about: with their files, and
+without them, in both cases with nothing decoded before each question. The exact LM is compared with the naive one,
+transformers' in single precision, whose results differ between machines: in one pass over each of a few chunks, then
+token by token. Needs an otherwise idle machine.
 """
 
 import argparse
@@ -130,30 +130,34 @@ def render_section(found: Figures) -> Iterator[str]:
     parts = ("address", "words", "text", "index", "file")
     scale = found["chunks"] / found["paragraphs"]
     yield (
-        f"{found['paragraphs']} paragraphs of `squad_val`, each a file, {found['chunks']} chunks. *Index* is everything "
-        f"else: hashes, paths, dates, counts, and half-empty pages, which larger banks have few of. A paragraph's text "
-        f"takes {scale * found['lm']['text']:.1f} bytes under the language model, {scale * found['zstd']['text']:.1f} "
-        f"under zstd."
+        f"{found['paragraphs']} paragraphs of `squad_val`, one per file, in {found['chunks']} chunks. *Index* is everything "
+        f"else: hashes, paths, dates, counts, and half-empty pages, of which larger banks have few. A paragraph's text "
+        f"takes {scale * found['lm']['text']:.1f} bytes with the language model, {scale * found['zstd']['text']:.1f} with "
+        f"zstd."
     )
     rows = [[f"`{codec}`", *(f"{found[codec][part]:.1f}" for part in parts)] for codec in ("zstd", "lm")]
-    yield from table(["bytes a chunk", *parts], rows)
+    yield from table(["bytes per chunk", *parts], rows)
     rate = found["chunks"] / found["recoding"]
     with_files, without_files = statistics.median(found["with files"]), statistics.median(found["without files"])
     yield from table(
-        ["", "time", "in single precision, by transformers"],
+        ["", "`mbc`", "transformers, float32"],
         [
-            ["recoding, chunks a second", f"{rate:.1f}", ""],
-            ["a chunk in one pass, coded", f"{found['exact pass']:.2f} s", f"{found['naive pass']:.2f} s"],
-            ["a token decoded", f"{1000 * found['exact step']:.1f} ms", f"{1000 * found['naive step']:.1f} ms"],
-            ["a question, the files there, median", f"{with_files:.2f} s", ""],
-            ["a question, the files deleted, nothing decoded before, median", f"{without_files:.2f} s", ""],
-            ["the slowest of them", f"{max(found['without files']):.2f} s", ""],
+            ["recoding, chunks per second", f"{rate:.1f}", ""],
+            [
+                "encoding a chunk; transformers: the forward pass only",
+                f"{found['exact pass']:.2f} s",
+                f"{found['naive pass']:.2f} s",
+            ],
+            ["decoding a token", f"{1000 * found['exact step']:.1f} ms", f"{1000 * found['naive step']:.1f} ms"],
+            ["a question, files available, median", f"{with_files:.2f} s", ""],
+            ["a question, files deleted, no text decoded before, median", f"{without_files:.2f} s", ""],
+            ["the same, slowest", f"{max(found['without files']):.2f} s", ""],
         ],
     )
     yield (
-        f"Without the files {found['same']} of {found['compared']} answers and confidences are the same as with them. "
+        f"Without the files, {found['same']} of {found['compared']} answers and confidences are the same as with them. "
         f"`python benchmarks/text_codec.py --data ../shared/data`, {found['date']}, {found['processor']}, at most "
-        f"{found['threads']} threads, seed 0; {len(found['with files'])} questions are timed."
+        f"{found['threads']} threads, seed 0; {len(found['with files'])} questions timed."
     )
 
 
@@ -163,10 +167,10 @@ def main() -> None:
     parser.add_argument(
         "--out", type=Path, default=Path("build/text_codec.json"), help="measured figures (%(default)s)"
     )
-    parser.add_argument("--written", action="store_true", help="measure nothing; write from what is in --out")
+    parser.add_argument("--written", action="store_true", help="measure nothing; write from the figures in --out")
     parser.add_argument("--paragraphs", type=int, default=402)
-    parser.add_argument("--questions", type=int, default=40, help="questions that are timed")
-    parser.add_argument("--compared", type=int, default=400, help="questions whose answers are compared")
+    parser.add_argument("--questions", type=int, default=40, help="questions to time")
+    parser.add_argument("--compared", type=int, default=100, help="questions whose answers to compare")
     args = parser.parse_args()
     found = load_or_measure(
         args.out, None if args.written else lambda: measure(args.data, args.paragraphs, args.questions, args.compared)

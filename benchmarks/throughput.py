@@ -14,12 +14,13 @@ GOAL_SHARE: Final = 0.5
 def render_training(found: dict[str, Result]) -> Iterator[str]:
     """A section on training."""
     yield (
-        "Forward, backward, clipping and Adam over SQuAD's questions and paragraphs, with the preset's settings, "
-        "real tokenizers and random weights. *Naive* is our code with the unnecessary work of the released code: "
-        "documents padded to 1,022 tokens for the amortizer, questions to 104, questions with answers to 128 for the "
-        "base LM, logits of every position, and three more passes of the base LM in each training pass, two of them "
-        "over the padded documents, for logged figures. Both train the same model in turns, with the same loss. "
-        "Passes and steps are medians; examples per second are for the preset's batch."
+        "Training on SQuAD's questions and paragraphs, with the preset's settings, real tokenizers and random weights. A "
+        "pass is forward and backward over part of a batch; a step, once per batch, is clipping and Adam. *Naive* is our "
+        "code with the redundant work of the released code: documents padded to 1,022 tokens for the amortizer, questions "
+        "to 104, and questions with answers to 128 for the base LM; logits at every position; and three more passes of "
+        "the base LM in each training pass, two of them over the padded documents, only for logging. The two alternate "
+        "on the same model and have the same loss. Times are medians; examples per second are for the preset's batch "
+        "size."
     )
     rows = []
     for own in found.values():
@@ -27,22 +28,24 @@ def render_training(found: dict[str, Result]) -> Iterator[str]:
             ratio = format_ratio(own["rates"]["ours"] / own["rates"][way]) if way == "naive" else ""
             taken = format_seconds(passed["seconds"]), format_seconds(own["step"]["seconds"])
             rows.append([own["title"], own["precision"], way, *taken, f"{own['rates'][way]:.3g}", ratio])
-    yield from table(["model", "in", "way", "a pass", "a step", "examples/s", "ours is faster"], rows, words=3)
+    yield from table(["model", "precision", "code", "pass", "step", "examples/s", "speed-up of ours"], rows, words=3)
     for own in found.values():
         is_preset = own["accumulate"] == own["of_preset"]
-        rather = "" if is_preset else f" rather than the preset's {own['of_preset']}, so that the naive way has room"
+        rather = (
+            "" if is_preset else f" instead of the preset's {own['of_preset']}, so that the naive code fits in memory"
+        )
         yield (
-            f"{own['title']}, {own['precision']}: {own['batch']} examples a step, {own['accumulate']} passes{rather}, "
-            f"{own['tokens']:.0f} tokens a document, {own['trainable']:,} parameters trained, {own['rounds']} rounds."
+            f"{own['title']}, {own['precision']}: {own['batch']} examples per step, {own['accumulate']} passes{rather}; "
+            f"{own['tokens']:.0f} tokens per document, {own['trainable']:,} trainable parameters, {own['rounds']} rounds."
         )
         for way, passed in own["passes"].items():
             if passed["bytes"]:
                 most = max(passed["bytes"], own["step"]["bytes"])
-                yield f"Memory of the GPU, {way}: {format_bytes(most)} at most."
+                yield f"Peak GPU memory, {way}: {format_bytes(most)}."
         if "naive" in own["rates"]:
             ratio = own["rates"]["ours"] / own["rates"]["naive"]
             yield (
-                f"Our way is {format_ratio(ratio)} times as fast"
+                f"Ours is {format_ratio(ratio)} times as fast"
                 f"{_against_goal(ratio, GOAL_TRAINING, format_ratio(GOAL_TRAINING))}."
             )
 
@@ -50,11 +53,11 @@ def render_training(found: dict[str, Result]) -> Iterator[str]:
 def render_memorising(found: dict[str, Result]) -> Iterator[str]:
     """A section on memorising."""
     yield (
-        "SQuAD's paragraphs become codes: tokenising, the T5's encoder, its decoder's queries, heads, and the "
-        "nearest codes, without writing them to a bank. *Naive* takes 16 documents at a time in their order, each "
-        "padded to 1,022 tokens. Both take turns and find the same codes. *Share of the peak* is the time that the "
-        "matrix products of the documents' tokens, without padding, would take at the speed of the fastest large "
-        "product in the same process, divided by the time of memorising."
+        "Encoding SQuAD's paragraphs into codes: tokenising, the T5 encoder, the decoder with its queries, the heads and "
+        "the search for the nearest codes, but not writing them to a bank. *Naive* takes 16 documents at a time in their "
+        "original order, each padded to 1,022 tokens. The two alternate and find the same codes. *Share of peak* is the "
+        "time that the matrix products over the documents' tokens, without padding, would take at the speed of the "
+        "fastest large product in the same process, divided by the measured time."
     )
     rows = [
         [
@@ -67,17 +70,17 @@ def render_memorising(found: dict[str, Result]) -> Iterator[str]:
         ]
         for own in found.values()
     ]
-    head = ["model", "in", "documents/s", "naive", "times", "peak", "share of the peak"]
+    head = ["model", "precision", "documents/s", "naive", "speed-up", "peak", "share of peak"]
     yield from table(head, rows, words=2)
     for own in found.values():
         ratio = own["seconds"]["naive"] / own["seconds"]["ours"]
         yield (
             f"{own['title']}, {own['precision']}: {own['documents']} documents of {own['tokens']:.0f} tokens, "
-            f"{own['rounds']} rounds, {own['differ']:.1%} of the codes differ; {format_ratio(ratio)} times as fast"
-            f"{_against_goal(ratio, GOAL_MEMORISING, format_ratio(GOAL_MEMORISING))}, {own['share']:.0%} of the peak"
+            f"{own['rounds']} rounds; {own['differ']:.1%} of the codes differ. Ours is {format_ratio(ratio)} times as fast"
+            f"{_against_goal(ratio, GOAL_MEMORISING, format_ratio(GOAL_MEMORISING))}, at {own['share']:.0%} of peak"
             f"{_against_goal(own['share'], GOAL_SHARE, f'{GOAL_SHARE:.0%}')}."
         )
 
 
 def _against_goal(value: float, least: float, words: str) -> str:
-    return f" (the goal: {words})" if value >= least else f", **less than** the goal of {words}"
+    return f" (goal: {words})" if value >= least else f" (**below** the goal of {words})"

@@ -71,16 +71,20 @@ def measure(name: str, mode: str, documents: int, folder: str) -> reads.Result:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=reads.FOLDER, help="where banks are kept (default %(default)s)")
-    parser.add_argument("--documents", type=int, default=1_000_000, help="of both banks together (default %(default)s)")
-    parser.add_argument("--shape", choices=reads.WIDTHS, default="distilgpt2", help="default %(default)s")
+    parser.add_argument(
+        "--documents", type=int, default=1_000_000, help="documents in both banks together (default %(default)s)"
+    )
+    parser.add_argument(
+        "--shape", choices=reads.WIDTHS, default="distilgpt2", help="whose codes to use (default %(default)s)"
+    )
     args = parser.parse_args(arguments)
     print(f"{args.documents:,} documents, {args.shape}: one bank, two, and two with weights")
     for mode in READS:
         found = in_a_new_process("together", "measure", args.shape, mode, args.documents, str(args.folder.resolve()))
         print(
             f"  {mode:8} {1000 * found['one']:>9.2f} ms {1000 * found['two']:>9.2f} ms, "
-            f"{found['two'] / found['one']:.2f} times {1000 * found['weighted']:>9.2f} ms, "
-            f"{found['weighted'] / found['one']:.2f} times; difference {found['difference']:.1e}",
+            f"ratio {found['two'] / found['one']:.2f} {1000 * found['weighted']:>9.2f} ms, "
+            f"ratio {found['weighted'] / found['one']:.2f}; difference {found['difference']:.1e}",
             flush=True,
         )
 

@@ -142,7 +142,7 @@ def measure(
     trainee = Trainee(model, data, settings, device)
     losses = [trainee.loss(way, [0, 1]) for way in ways]
     if max(losses) - min(losses) > CLOSE[model.base.model.dtype] * abs(losses[0]):
-        raise ValueError(f"The ways come to different losses: {losses}.")
+        raise ValueError(f"The losses of the two ways differ: {losses}.")
     taken: dict[str, list[Result]] = {way: [] for way in ways}
     steps = []
     for turn in range(rounds):
@@ -186,7 +186,7 @@ def main() -> None:
     parser.add_argument("--precision", choices=("float32", "bf16"), default="float32")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--ways", nargs="+", choices=(OURS, NAIVE), default=(OURS, NAIVE))
-    parser.add_argument("--accumulate", type=int, help="passes to a batch (default: the preset's)")
+    parser.add_argument("--accumulate", type=int, help="passes per batch (default: the preset's)")
     parser.add_argument("--texts", default=str(SQUAD), help="a file of questions (default %(default)s)")
     args = parser.parse_args()
     print(json.dumps(measure(**vars(args)), indent=1))

@@ -19,7 +19,7 @@ def renew(run: Path, page: Path = PAGE) -> None:
     """Put a run's report, without title and settings, and its figures below the page's marker."""
     by_hand, marker, _ = page.read_text(encoding="utf-8").partition(BEGIN)
     if not marker:
-        raise SystemExit(f"{page} has no line {BEGIN}")
+        raise SystemExit(f"{page} lacks the marker line: {BEGIN.strip()}")
     report = (run / "report.md").read_text(encoding="utf-8").partition("\n\n")[2].partition("\n## Settings\n")[0]
     figures = page.with_suffix("")
     figures.mkdir(exist_ok=True)

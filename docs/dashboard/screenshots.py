@@ -1,7 +1,7 @@
 """Draws the screenshots of docs/dashboard.md: the dashboard on real ingests and two real training runs.
 
     python docs/dashboard/screenshots.py            about twenty minutes on two cores, mostly for the training
-    python docs/dashboard/screenshots.py --keep DIR keeps what the pictures show, and reuses it next time
+    python docs/dashboard/screenshots.py --keep DIR keeps the banks and runs shown, and reuses them next time
 
 Needs the embedded encoder (the extra `embedded`).
 """
@@ -55,8 +55,8 @@ PICTURES = (
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="where to keep what is shown")
-    parser.add_argument("--only", metavar="NAME", action="append", help="draw this picture alone; may be given again")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="where to keep the banks and runs shown")
+    parser.add_argument("--only", metavar="NAME", action="append", help="draw only this picture; can be repeated")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         home = (options.keep or Path(folder)).absolute()
@@ -96,7 +96,7 @@ def mbc(*arguments: str) -> None:
 
 
 async def draw(home: Path, picture: Picture) -> None:
-    """Open the dashboard, bring up what the picture is to show, and save it."""
+    """Open the dashboard, wait for what the picture should show, and save it."""
     from mbc_cli.tui.app import Dashboard
     from mbc_cli.tui.state import DashboardOptions
 
@@ -122,7 +122,7 @@ async def until(condition: Callable[[], object]) -> None:
     deadline = time.monotonic() + 120
     while not condition():
         if time.monotonic() > deadline:
-            raise TimeoutError("the dashboard did not come to show what it was to")
+            raise TimeoutError("the dashboard did not show the expected state in time")
         await asyncio.sleep(0.1)
 
 

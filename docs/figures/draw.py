@@ -1,7 +1,7 @@
 """Draws the figures of docs/how-it-works.md with mbc's own code, and prints the numbers that the page quotes.
 
     python docs/figures/draw.py                  all: about five minutes on two cores, mostly for two training runs
-    python docs/figures/draw.py --only flat-read  one; may be repeated
+    python docs/figures/draw.py --only flat-read  only this one; can be repeated
 
 Needs matplotlib (the extra `report`) and the embedded encoder (`embedded`). Every seed is 0.
 """
@@ -31,7 +31,7 @@ FIGURES: Final[dict[str, Callable[[], Figure]]] = {
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=FIGURES, action="append", help="draw this figure alone; may be given again")
+    parser.add_argument("--only", choices=FIGURES, action="append", help="draw only this figure; can be repeated")
     parser.add_argument("--folder", type=Path, default=HERE, help="where to write (default: beside this file)")
     options = parser.parse_args(arguments)
     for name in options.only or FIGURES:

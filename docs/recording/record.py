@@ -113,7 +113,7 @@ class RecordedShell:
         since = len(self.output)
         while _PROMPT not in b"".join(output.text for output in self.output[since:]):
             if time.monotonic() > end:
-                raise TimeoutError("a command did not end")
+                raise TimeoutError("a command did not finish")
             self._read(terminal, BETWEEN_KEYS)
 
     def _read(self, terminal: int, seconds: float) -> None:

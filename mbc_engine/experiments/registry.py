@@ -52,7 +52,7 @@ class MethodKind:
         return replace(
             self,
             name=f"{self.name}-{read}",
-            title=f"{self.title}, {read} read",
+            title=f"{self.title} ({read} read)",
             description=f"{self.description}; {read} read",
             control_of=self.control_of and f"{self.control_of}-{read}",
             read=read,

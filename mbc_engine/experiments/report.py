@@ -224,13 +224,16 @@ def build_report(
 ) -> Report:
     """Derive the verdicts and cautions from an experiment's cells."""
     order = get_args(Judgement)
-    # A single cell need not be named.
-    places = {cell.name: f"{cell.dataset} ({cell.base})" if len(cells) > 1 else "" for cell in cells}
+    # Name only what differs between cells.
+    datasets, bases = ({getattr(cell, name) for cell in cells} for name in ("dataset", "base"))
+    places = {
+        cell.name: (cell.dataset if len(datasets) > 1 else "", cell.base if len(bases) > 1 else "") for cell in cells
+    }
     verdicts = [verdict for cell in cells for verdict in _verdicts(cell, places[cell.name])]
     # Comparisons with corrupted banks come first, and bad outcomes before good ones.
     verdicts.sort(key=lambda verdict: (not _corrupted_bank(verdict.controls[0]), order.index(verdict.outcome)))
     cautions = tuple(
-        f"{place}: {caution}" if (place := places[cell.name]) else caution
+        f"{place}: {caution}" if (place := ", ".join(filter(None, places[cell.name]))) else caution
         for cell in cells
         for caution in _cautions(cell)
     )
@@ -258,7 +261,7 @@ _OF_METHODS: Final[Mapping[Judgement, tuple[str, str]]] = {
 }
 
 
-def _verdicts(cell: CellReport, place: str) -> Iterator[Verdict]:
+def _verdicts(cell: CellReport, place: tuple[str, str]) -> Iterator[Verdict]:
     tests = {(test.first, test.second): test for test in cell.against_controls}
     # One sentence covers a method's corrupted banks, or the methods with the same control.
     groups: dict[tuple[str, Judgement], list[_Pair]] = {}
@@ -271,7 +274,9 @@ def _verdicts(cell: CellReport, place: str) -> Iterator[Verdict]:
     for (_, outcome), group in groups.items():
         methods = tuple(dict.fromkeys(method for method, _, _ in group))
         controls = tuple(dict.fromkeys(control for _, control, _ in group))
-        claim = _claim(methods, controls, outcome, f" on {place}" if place else "")
+        dataset, base = place
+        where = (f" on {dataset}" if dataset else "") + (f" ({base})" if base else "")
+        claim = _claim(methods, controls, outcome, where)
         yield Verdict(cell.name, methods, controls, outcome, claim, _compared(group, outcome))
 
 
@@ -287,7 +292,10 @@ def _judgement(test: PairedTest | None) -> Judgement:
 
 def _claim(methods: Sequence[str], controls: Sequence[str], outcome: Judgement, where: str) -> str:
     banks = [bank for control in controls if (bank := _corrupted_bank(control))]
-    subject = f"{title_of(methods[0])}'s bank" if banks else _listed([title_of(method) for method in methods])
+    titles = [title_of(method) for method in methods]
+    subject = _listed(titles)
+    if banks:
+        subject = f"The bank of {titles[0]}" if titles[0].endswith(")") else f"{titles[0]}'s bank"
     if outcome == "unchecked":
         was, against = "were" if len(methods) > 1 else "was", _listed(banks or [title_of(controls[0])])
         return f"{subject} {was} not checked{where} against {against}"

@@ -80,7 +80,7 @@ class CodingModel(nn.Module, ABC):
     def memorise(self, texts: Sequence[str]) -> NDArray[np.uint16]:
         """Codes of texts that fit the window: [N, T, levels] (paper, algorithm 2, lines 2 to 5).
 
-        On a CPU they depend only on the text; in batches, two of 200 paragraphs got a different code among mini's 180.
+        On a CPU they depend only on the text; in batches, two of 200 paragraphs got a different code from an earlier mini.
         """
         shape = self.code_shape
         codes = np.zeros((len(texts), shape.tokens, shape.levels), np.uint16)

@@ -152,10 +152,10 @@ def fit_scale(address: Address, documents: Tensor, questions: Tensor, about: Ten
 def main() -> None:
     parser = stage_parser(__doc__, "data", "out", "threads", "device", "seed")
     parser.add_argument(
-        "--parts", type=int, default=4, help=f"of Wikipedia, {ARTICLES_IN_PART} articles each; up to 11"
+        "--parts", type=int, default=4, help=f"parts of Wikipedia to use, of {ARTICLES_IN_PART} articles each; up to 11"
     )
     parser.add_argument("--dim", type=int, default=8)
-    parser.add_argument("--iterations", type=int, default=20, help="of k-means")
+    parser.add_argument("--iterations", type=int, default=20, help="iterations of k-means")
     args = begin(parser)
     vectors = Vectors(args.out, args.device)
 
@@ -187,7 +187,7 @@ def main() -> None:
         about = torch.tensor(evaluated.about, device=args.device)
         if name == "held-out":
             fit_scale(address, its_documents, its_questions, about)
-        print(f"{name}, {len(about):,} questions, right paragraph first / in five (%)")
+        print(f"{name}, {len(about):,} questions, right paragraph first / in the first five (%)")
         measure(address, its_documents, its_questions, about, others)
     save_file({key: value.cpu() for key, value in address.state_dict().items()}, args.out / "address.safetensors")
 

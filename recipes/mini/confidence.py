@@ -165,16 +165,16 @@ def report(found: NDArray[np.float64], said: NDArray[np.float64], least: float) 
     """How well probabilities separate right answers from wrong ones, and how many pass the minimum margin."""
     there, given = found[:, -1] == 1, found[:, 0] >= least
     return (
-        f"AUC {area(said[there], found[there, -2] == 1):.3f}, said {said[there].mean():.3f}, "
-        f"right {found[there, -2].mean():.3f}; answered {given[there].mean():.3f}, of these right "
-        f"{found[there & given, -2].mean():.3f}; without the paragraph answered {given[~there].mean():.3f}"
+        f"AUC {area(said[there], found[there, -2] == 1):.3f}, mean confidence {said[there].mean():.3f}, "
+        f"right {found[there, -2].mean():.3f}; answered {given[there].mean():.3f}, right of those answered "
+        f"{found[there & given, -2].mean():.3f}; answered without the paragraph {given[~there].mean():.3f}"
     )
 
 
 def main() -> None:
     parser = stage_parser(__doc__, "data", "out", "threads", "device", "seed")
-    parser.add_argument("--reader", required=True, help="its name in mini's config.toml")
-    parser.add_argument("--write", action="store_true", help="put the result into mini's config.toml")
+    parser.add_argument("--reader", required=True, help="the reader's name in mini's config.toml")
+    parser.add_argument("--write", action="store_true", help="write the result to mini's config.toml")
     args = begin(parser)
     model = load_model("mini", device=args.device, reader=args.reader)
     assert isinstance(model, RetrieverReader)
@@ -189,7 +189,7 @@ def main() -> None:
     least = round(float(np.quantile(every[every[:, -1] < 1, 0], 1 - FALSE_ANSWERS)), 2)
     for own, other in zip(found, found[::-1], strict=True):
         print(f"fitted on the other half: {report(own, probabilities(own, fitted(other)), least)}")
-    print(f"weights {line[:-1].round(4).tolist()}, intercept {line[-1]:.4f}, least margin {least}")
+    print(f"weights {line[:-1].round(4).tolist()}, intercept {line[-1]:.4f}, minimum margin {least}")
     print(report(every, probabilities(every, line), least))
     if args.write:
         confidence = AnswerConfidence(

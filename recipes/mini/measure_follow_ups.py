@@ -56,7 +56,9 @@ def main() -> None:
                     first.append(Path(answer.sources[0].path).name == dialogue["file"])
                     matches.append(compare(answer.text or "", turn["answers"], "any"))
             exact, f1 = mean(match.exact_match for match in matches), mean(match.f1 for match in matches)
-            print(f"{way}: {mean(first):.0%} first, EM {100 * exact:.0f}, F1 {100 * f1:.0f}, {len(first)} questions")
+            print(
+                f"{way}: right source first {mean(first):.0%}, EM {100 * exact:.0f}, F1 {100 * f1:.0f}, {len(first)} questions"
+            )
 
 
 if __name__ == "__main__":

@@ -18,8 +18,10 @@ from mbc_engine.mini.span_reader import load_span_reader
 
 def main() -> None:
     parser = stage_parser(__doc__, "out")
-    parser.add_argument("--address", type=Path, required=True, help="what address.py made")
-    parser.add_argument("--readers", type=Path, required=True, help="a folder for each reader, which reader.py made")
+    parser.add_argument("--address", type=Path, required=True, help="the file written by address.py")
+    parser.add_argument(
+        "--readers", type=Path, required=True, help="the folder with the output of reader.py for each reader"
+    )
     args = parser.parse_args()
 
     settings = mini_settings()

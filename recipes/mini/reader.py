@@ -240,14 +240,16 @@ def meet(reader: SpanReader, start: Path) -> None:
 
 def main() -> None:
     parser = stage_parser(__doc__, "data", "out", "threads", "device", "seed")
-    parser.add_argument("--reader", required=True, help="its name in config.toml, which has its settings")
-    parser.add_argument("--start", type=Path, help="a reader to go on from by the last stage; their mean is kept")
+    parser.add_argument("--reader", required=True, help="the reader's name in config.toml, which has its settings")
+    parser.add_argument(
+        "--start", type=Path, help="folder of a reader to train further, with the last stage; the mean of both is kept"
+    )
     parser.add_argument("--learning-rate", type=float, default=1e-3)
     parser.add_argument("--warmup", type=int, default=100)
     parser.add_argument("--batch", type=int, default=2048, help="tokens in a batch, padding included")
-    parser.add_argument("--at-once", type=int, default=2, help="batches in a step")
-    parser.add_argument("--steps", type=int, help="stop after so many; None for all")
-    parser.add_argument("--share", type=float, default=1.0, help="of the questions of each stage")
+    parser.add_argument("--at-once", type=int, default=2, help="batches per step")
+    parser.add_argument("--steps", type=int, help="stop after this many steps (default: all)")
+    parser.add_argument("--share", type=float, default=1.0, help="share of the questions of each stage")
     parser.add_argument("--none", type=float, default=0.25, help="share of questions whose passage has no answer")
     parser.add_argument("--save-every", type=int, default=250)
     args = begin(parser)

@@ -84,21 +84,21 @@ def measure(name: str, dictionary: bytes, texts: dict[str, list[bytes]], level: 
         packed = [compressor.compress(text) for text in several]
         middle = time.perf_counter()
         if [decompressor.decompress(data) for data in packed] != several:
-            raise RuntimeError("a text is not what it was")
+            raise RuntimeError("a decompressed text differs from the original")
         ended = time.perf_counter()
         plain = sum(map(len, several)) / len(several)
         size = sum(map(len, packed)) / len(several) + MORE_BYTES
         print(
             f"{name:>22} {kind:>10}: {size:6.1f} of {plain:.0f} bytes, "
-            f"{(middle - began) / len(several) * 1e6:4.0f} us to write, {(ended - middle) / len(several) * 1e6:3.0f} to read"
+            f"{(middle - began) / len(several) * 1e6:4.0f} us to write, {(ended - middle) / len(several) * 1e6:3.0f} us to read"
         )
 
 
 def main() -> None:
     parser = stage_parser(__doc__, "data", "seed")
     parser.add_argument("--out", type=Path, default=DICTIONARY)
-    parser.add_argument("--bytes", type=int, default=SIZES[-1], help="its size")
-    parser.add_argument("--measure", action="store_true", help="compare sizes, and write nothing")
+    parser.add_argument("--bytes", type=int, default=SIZES[-1], help="size of the dictionary")
+    parser.add_argument("--measure", action="store_true", help="compare sizes without writing a dictionary")
     args = parser.parse_args()
     texts = samples(args.data, args.seed)
     print(f"{len(texts):,} pieces, {sum(map(len, texts)) / 1e6:.0f} MB")

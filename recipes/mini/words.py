@@ -8,7 +8,7 @@ Common words are the most frequent ones in Wikipedia paragraphs, and those that 
 than in other questions, by a log ratio of at least its inverse document frequency; for these words it is lower.
 
 The figures are of three banks of 400 paragraphs, one of neighbouring paragraphs and two of paragraphs from everywhere:
-with 1,024 to 16,384 word numbers and several weights, how often the right paragraph is first or in the first five, and
+with 1,024 to 16,384 hash buckets and several weights, how often the right paragraph is first or in the first five, and
 the bytes of a paragraph's words. Sentence vectors are computed once and saved in `--out`. Nothing of `squad_val` is
 read.
 """
@@ -151,7 +151,7 @@ def main() -> None:
     assert isinstance(model, RetrieverReader)
     every = list(banks(args.data))
     codes = [code_scores(model, asked, args.out / f"{asked.name}.npy") for asked in every]
-    print("numbers  bytes  " + "  ".join(f"weight {weight:3}" for weight in WEIGHTS) + "   (first / in five)")
+    print("buckets  bytes  " + "  ".join(f"weight {weight:3}" for weight in WEIGHTS) + "   (first / in five)")
     for word_index.WORDS in SIZES:  # type: ignore[misc]  # a constant everywhere else
         word_index.number_of.cache_clear()
         added = [word_scores(asked) for asked in every]

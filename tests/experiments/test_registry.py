@@ -61,7 +61,7 @@ def test_a_method_with_a_read_of_its_own_is_asked_in_it_and_so_is_its_control(ce
     assert [type(method).__name__ for method in methods] == ["MemoryMethod", "WrongBank"] * 2
     assert [method._codebook is None for method in methods] == [False, False, True, True]
     assert controls_of("mac-flat") == ("mac-wrong-flat",)
-    assert METHODS["mbc-wrong-flat"].title == "MBC, wrong bank, flat read"
+    assert METHODS["mbc-wrong-flat"].title == "MBC, wrong bank (flat read)"
 
 
 def test_every_control_says_what_it_spoils() -> None:

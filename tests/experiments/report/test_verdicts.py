@@ -67,15 +67,17 @@ def test_a_control_that_was_not_asked_is_mentioned(report_of, results_of, predic
 def test_of_several_cells_each_sentence_says_which(cell_of, results_of, predict):
     first = cell_of({"mbc": results_of(predict(60, 99)), "mbc-empty": results_of(predict(0, 99))})
     second = replace(first, name="tiny-other", dataset="Other")
+    third = replace(second, name="large-other", base="Large LM")
     report = build_report({}, [first, second])
+    assert [verdict.claim for verdict in report.verdicts] == ["MBC's bank helps on Quiz", "MBC's bank helps on Other"]
+    assert [caution[:19] for caution in report.cautions] == ["Quiz: Figures from ", "Other: Figures from"]
+    report = build_report({}, [second, third])
     assert [verdict.claim for verdict in report.verdicts] == [
-        "MBC's bank helps on Quiz (Tiny LM)",
-        "MBC's bank helps on Other (Tiny LM)",
+        "MBC's bank helps (Tiny LM)",
+        "MBC's bank helps (Large LM)",
     ]
-    assert [caution[:36] for caution in report.cautions] == [
-        "Quiz (Tiny LM): Figures from 99 ques",
-        "Other (Tiny LM): Figures from 99 que",
-    ]
+    assert build_report({}, [first, second, third]).verdicts[-1].claim == "MBC's bank helps on Other (Large LM)"
+    assert build_report({}, [first, third]).cautions[0].startswith("Quiz, Tiny LM: Figures from ")
 
 
 def test_f1_alone_does_not_count_as_helping(report_of, results_of, predict):
