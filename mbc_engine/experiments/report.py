@@ -68,7 +68,7 @@ class MethodReport:
 @dataclass(frozen=True)
 class CellReport:
     """A base LM on a dataset, with its tests; `leader` has the best EM, controls and the oracle aside; `asked` are the
-    methods the experiment runs here. `against_leader` includes MBC against MAC."""
+    methods the experiment runs here. `against_leader` includes MBC against MAC and without codes."""
 
     name: str
     base: str
@@ -182,8 +182,9 @@ def cell_report(
     ranked = {row.method: row.online.scores for row in rows if row.online and row.is_ranked}
     leader = max(ranked, key=lambda name: (ranked[name].exact_match.value, ranked[name].f1.value), default=None)
     to_lead = [(row.method, leader) for row in rows if leader and row.method != leader and not row.is_control]
-    # The paper's comparison, whoever leads.
-    to_lead += [(f"mbc{read}", f"mac{read}") for read in _READS if leader not in (f"mbc{read}", f"mac{read}")]
+    # The paper's comparison and what codes cost, whoever leads.
+    pairs = [*((f"mbc{read}", f"mac{read}") for read in _READS), ("mbc", "mbc-unquantised")]
+    to_lead += [pair for pair in pairs if leader not in pair]
     return CellReport(
         f"{base.name}-{dataset.name}",
         base.title,

@@ -27,7 +27,7 @@ def test_no_control_leads(cell_of, results_of, predict):
     assert [(test.first, test.second) for test in cell.against_leader] == [("mbc", "uniform")]
 
 
-def test_mbc_is_tested_against_mac_whoever_leads(cell_of, results_of, predict):
+def test_mbc_is_tested_against_mac_and_without_codes_whoever_leads(cell_of, results_of, predict):
     def pairs(**right: int):
         cell = cell_of({name: results_of(predict(count, 10)) for name, count in right.items()})
         return [(test.first, test.second) for test in cell.against_leader]
@@ -37,6 +37,7 @@ def test_mbc_is_tested_against_mac_whoever_leads(cell_of, results_of, predict):
     assert pairs(mbc=2, mac=3, uniform=1) == [("mbc", "mac"), ("uniform", "mac")]
     flat = {"mbc-flat": 2, "mac-flat": 3, "mac-routed": 3}
     assert pairs(**flat, uniform=4)[-1] == ("mbc-flat", "mac-flat")
+    assert pairs(**{"mbc": 2, "mbc-unquantised": 3}, uniform=4)[-1] == ("mbc", "mbc-unquantised")
 
 
 def test_published_figures_stand_beside_ours_and_for_what_was_not_run(cell_of, published, results_of, predict):
