@@ -229,7 +229,7 @@ def memory_of_a_question(path: str) -> tuple[int, float, float]:
 
 
 def measure_speed(folder: Path, chunks: int) -> None:
-    """Print the speed of banks with one chunk per document, the hardest case."""
+    """Print the speed of three layouts, with one or five chunks per document."""
     for layout in (LAYOUTS[0], LAYOUTS[2], LAYOUTS[4]):
         path, rows = folder / "large.mbc", folder / "large.sqlite"
         seconds, plain = fill_bank(path, layout, chunks), fill_row_table(rows, layout, chunks)

@@ -21,7 +21,7 @@ READ: Final = "read"
 REFUSED: Final = "refused"
 _MAX_BYTES: Final = 2 << 20
 _LENGTHS: Final = (1, 4, 30, 500)
-# Truncation (4 and 5) is rarer, since it leaves little else to go wrong.
+# Cut or replaced ends (4 and 5) are rarer, since they leave little else to go wrong.
 _MUTATIONS: Final = (*(0, 1, 2, 3, 6, 7, 8) * 4, 4, 5)
 _SPECIAL_BYTES: Final = tuple(bytes((byte,)) for byte in b"\0\xff\x1b<>/()[]{}\"'\\\n")
 _NUMBER: Final = re.compile(rb"-?\d+")
@@ -49,7 +49,8 @@ class Target:
 
 
 def mutate(data: bytes, rng: Random, tokens: tuple[bytes, ...], other: Callable[[], bytes]) -> bytes:
-    """Mutate data in one or more places: bits, bytes, tokens, numbers, ranges deleted or repeated, the end cut off.
+    """Mutate data in one or more places: bits, bytes, tokens, numbers, ranges deleted or repeated, the end cut off
+    or replaced.
 
     Args:
         data: what to mutate.

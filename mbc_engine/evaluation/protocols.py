@@ -7,7 +7,7 @@ Scaling: how quality, time and bytes depend on how many documents share a memory
 
 import sys
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
@@ -237,14 +237,15 @@ def scaling(
     sizes: Sequence[int],
     *,
     known: Sequence[Measurement] = (),
+    keep: Callable[[tuple[Measurement, ...]], None] = lambda _: None,
     golds: Golds = "shortest",
     seed: int = 0,
 ) -> Generator[Event, None, tuple[Measurement, ...]]:
     """Split the stream into memories of each size in turn, each asked about its own documents (see `online`).
 
     Only the number of other documents changes from size to size, except that a smaller last memory is dropped. Sizes
-    larger than the stream are skipped; raises DataError if all are. Sizes in `known`, already measured by `online`, are
-    not measured again.
+    larger than the stream are skipped; raises DataError if all are. Sizes in `known` are not measured again; after each
+    new one, `keep` gets all so far.
     """
     measured = {one.cost.documents: one for one in known}
     filled = sorted({size for size in sizes if size <= len(stream.documents)})
@@ -257,4 +258,5 @@ def scaling(
         if size not in measured:
             outcome = yield from online(method, stream, bank_documents=size, golds=golds, seed=seed)
             measured[size] = outcome.online
+            keep(tuple(measured[size] for size in filled if size in measured))
     return tuple(measured[size] for size in filled)

@@ -193,6 +193,7 @@ _KINDS: Final[Mapping[str, TypeAdapter[Any]]] = {
     "online": TypeAdapter(Measurement),
     "retention": TypeAdapter(tuple[Measurement, ...]),
     "scaling": TypeAdapter(tuple[Measurement, ...]),
+    "scaling.partial": TypeAdapter(tuple[Measurement, ...]),
     "code-usage": TypeAdapter(CodeUsage),
 }
 _DIGEST: Final = TypeAdapter(str)
@@ -232,7 +233,7 @@ class CellFolder:
             online,
             self._predictions(method, online) if online else (),
             self.read(method, "retention") or (),
-            self.read(method, "scaling") or (),
+            self.read(method, "scaling") or self.read(method, "scaling.partial") or (),
             self.read(method, "rate"),
         )
 

@@ -50,7 +50,7 @@ class Availability:
 @dataclass(frozen=True)
 class Machine:
     """Hardware to compute on: a torch device, bytes of memory, and assumed operations per second, `bf16_gain` times as
-    many when training in bf16."""
+    many in bf16."""
 
     device: str
     description: str

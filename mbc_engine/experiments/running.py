@@ -11,6 +11,7 @@ import time
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
@@ -176,7 +177,9 @@ def _asked(protocol: str, name: str, cell: Cell, folder: CellFolder) -> Generato
         work = retention(method, cell.test, **settings.retention.model_dump(), **options)
     else:
         asked = folder.read(name, "online")
-        work = scaling(method, cell.test, settings.scaling, known=() if asked is None else (asked,), **options)
+        known = [*(folder.read(name, "scaling.partial") or ()), *([] if asked is None else [asked])]
+        keep = partial(folder.write, name, "scaling.partial")
+        work = scaling(method, cell.test, settings.scaling, known=known, keep=keep, **options)
     folder.write(name, protocol, (yield from work))
 
 

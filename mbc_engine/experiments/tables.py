@@ -223,11 +223,12 @@ def _size(count: int | None) -> Entry:
 def provenance(origin: Mapping[str, Any]) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Environments and settings with their headings, as dotted names and values; of later environments, what differs
     from the one before."""
-    before: list[tuple[str, str]] = []
+    before: dict[str, str] = {}
     for number, environment in enumerate(origin["environments"], 1):
-        values = list(flat(environment))
+        values = dict(flat(environment))
         title = "Environment" if number == 1 else f"Environment {number}: what differs"
-        yield title, [value for value in values if value not in before]
+        changed = {name: value for name, value in values.items() if before.get(name) != value}
+        yield title, [*changed.items(), *((name, NOTHING) for name in before if name not in values)]
         before = values
     if origin["settings"]:
         yield "Settings", list(flat(origin["settings"]))

@@ -113,7 +113,7 @@ def minilm_folder() -> Path | None:
 
 
 def unofficial_file(folder: Path) -> Path | None:
-    """The first file of all-MiniLM-L6-v2 that is missing in a folder or not the official one; None if all are."""
+    """The first file of all-MiniLM-L6-v2 that is missing or not official in a folder; None if all are official."""
     for name, digest in _MINILM_DIGESTS.items():
         try:
             known = (folder / name).stat()

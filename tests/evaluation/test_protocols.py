@@ -376,8 +376,10 @@ class TestScaling:
         data, method = stream(examples(8)), Perfect()
         _, expected = finished(scaling(Forgetful(3), data, [2, 4, 8]))
         known = finished(online(Forgetful(3), data, bank_documents=4))[1].online
-        _, found = finished(scaling(method, data, [2, 4], known=[known]))
+        kept = []
+        _, found = finished(scaling(method, data, [2, 4], known=[known], keep=kept.append))
         assert found[1] == known
+        assert kept == [found]
         assert found[1].scores == expected[1].scores
         assert method.adapted == [1, 2, 2, 2, 2]
 

@@ -97,6 +97,21 @@ def test_a_stop_while_questions_are_asked_keeps_nothing_of_them(work, settings, 
     assert not ExperimentFolder(folder).cell("tiny-people").has("mbc", "online")
 
 
+def test_scaling_continues_after_the_last_finished_size(work, settings, tmp_path):
+    given, stop, folder = settings(methods=["mbc"], protocols=["scaling"]), threading.Event(), tmp_path / "run"
+    cell = ExperimentFolder(folder).cell("tiny-people")
+    for _ in run(given, folder, cache=tmp_path / "cache", stop=stop):
+        if cell.has("mbc", "scaling.partial"):
+            stop.set()
+    assert not cell.has("mbc", "scaling")
+    (first,) = cell.results("mbc").scaling
+    assert first.cost.documents == 2
+    work(given)
+    both = cell.results("mbc").scaling
+    assert both[0] == first
+    assert [step.cost.documents for step in both] == [2, 8]
+
+
 def test_what_cannot_be_done_is_skipped_with_what_needs_it(work, settings, tmp_path):
     given = settings(methods=["mbc", "closed-book"])
     broken = given.model_copy(

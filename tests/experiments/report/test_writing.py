@@ -14,7 +14,7 @@ from mbc_engine.evaluation.results import ExperimentFolder
 from mbc_engine.evaluation.statistics import Interval
 from mbc_engine.experiments import page
 from mbc_engine.experiments.page import _bars, write_report
-from mbc_engine.experiments.report import read_report
+from mbc_engine.experiments.report import NOTHING, read_report
 from mbc_engine.experiments.tables import provenance
 
 
@@ -99,10 +99,10 @@ def test_markdown_begins_with_the_verdicts_and_has_every_table(written):
 
 def test_later_environments_show_what_differs():
     first = {"cores": 2, "packages": {"torch": "2.13.0"}, "date": "2026-11-25"}
-    origin = {"environments": [first, {**first, "date": "2026-11-26"}], "settings": {"seed": 3}}
+    origin = {"environments": [first, {"cores": 2, "packages": {}, "date": "2026-11-26"}], "settings": {"seed": 3}}
     assert list(provenance(origin)) == [
         ("Environment", [("cores", "2"), ("packages.torch", "2.13.0"), ("date", "2026-11-25")]),
-        ("Environment 2: what differs", [("date", "2026-11-26")]),
+        ("Environment 2: what differs", [("date", "2026-11-26"), ("packages.torch", NOTHING)]),
         ("Settings", [("seed", "3")]),
     ]
 
