@@ -102,7 +102,8 @@ class WordIndex:
         # Low bits are read in windows of eight bytes.
         streams = np.append(np.frombuffer(data, np.uint8)[_WORD_SIZES.size :], np.zeros(8, np.uint8))
         self.chunks, self._high = chunks, streams[:size]
-        stops, shift = np.flatnonzero(np.unpackbits(self._high)), int(_shifts(WORDS, words))
+        # As booleans, which `flatnonzero` searches many times as fast as bytes.
+        stops, shift = np.flatnonzero(np.unpackbits(self._high).view(np.bool_)), int(_shifts(WORDS, words))
         if len(stops) != WORDS + words or 8 * low_bytes < WORDS * shift:
             raise ValueError("words do not add up")
         self._low = sliding_window_view(streams[size:], 8)
@@ -128,7 +129,7 @@ class WordIndex:
         lengths = self._high_starts[chosen + 1] - firsts
         shift = np.repeat(self._shifts[chosen], sizes)
         bits = _ranges(firsts, lengths)
-        stops = np.flatnonzero(self._high[bits >> 3] >> (7 - (bits & 7)) & 1)
+        stops = np.flatnonzero((self._high[bits >> 3] >> (7 - (bits & 7)) & 1).astype(np.bool_))
         low_starts = np.repeat(self._low_starts[chosen], sizes) + _ranges(np.zeros_like(sizes), sizes) * shift
         # One cumulative sum over all gaps, minus each word's offset.
         sums = np.append(0, np.cumsum(self._values(np.diff(stops, prepend=-1) - 1, low_starts, shift) + 1))
