@@ -177,10 +177,11 @@ def _asked(protocol: str, name: str, cell: Cell, folder: CellFolder) -> Generato
         work = retention(method, cell.test, **settings.retention.model_dump(), **options)
     else:
         asked = folder.read(name, "online")
-        known = [*(folder.read(name, "scaling.partial") or ()), *([] if asked is None else [asked])]
+        known = [*(folder.read(name, "scaling.partial") or ()), *filter(None, [asked])]
         keep = partial(folder.write, name, "scaling.partial")
         work = scaling(method, cell.test, settings.scaling, known=known, keep=keep, **options)
     folder.write(name, protocol, (yield from work))
+    folder.file(name, f"{protocol}.partial").unlink(missing_ok=True)  # or it would stand in for a deleted result
 
 
 def _best_rate(name: str, cell: Cell) -> Generator[Event, None, float]:

@@ -110,6 +110,8 @@ def test_scaling_continues_after_the_last_finished_size(work, settings, tmp_path
     both = cell.results("mbc").scaling
     assert both[0] == first
     assert [step.cost.documents for step in both] == [2, 8]
+    cell.file("mbc", "scaling").unlink()  # measured anew, from the first size
+    assert not cell.results("mbc").scaling
 
 
 def test_what_cannot_be_done_is_skipped_with_what_needs_it(work, settings, tmp_path):
