@@ -47,8 +47,8 @@ class LocalModel:
         return self.name if self.place in ("package", "yours") else str(self.folder)
 
 
-def is_retriever_reader(settings: "Settings | None") -> "TypeIs[RetrieverReaderSettings]":
-    """Whether a model is a retriever-reader, such as mini."""
+def are_of_retriever_reader(settings: "Settings | None") -> "TypeIs[RetrieverReaderSettings]":
+    """Whether settings are those of a retriever-reader, such as mini."""
     from mbc_engine.config import RetrieverReaderSettings
 
     return isinstance(settings, RetrieverReaderSettings)

@@ -13,10 +13,10 @@ from mbc_cli.engine import loading
 from mbc_cli.models import (
     LocalModel,
     Settings,
+    are_of_retriever_reader,
     command_of,
     find_local_model,
     find_preset,
-    is_retriever_reader,
     model_folders,
     model_not_found,
     read_model,
@@ -89,7 +89,7 @@ def show(
     if config is None:
         raise model_not_found(name, runs)
     settings = settings_of(config)
-    parameters, problem = (None, None) if is_retriever_reader(settings) else _parameters(settings)
+    parameters, problem = (None, None) if are_of_retriever_reader(settings) else _parameters(settings)
     if json:
         what = {"kind": "preset", "preset": name, **components(settings)}
         if model:
@@ -255,7 +255,7 @@ def show_presets(*, as_json: bool) -> None:
 def components(settings: Settings) -> dict[str, Any]:
     """Base LM, encoders and codes as JSON; null if there is none."""
     shape = shape_of(settings)
-    if is_retriever_reader(settings):
+    if are_of_retriever_reader(settings):
         base, documents, questions = None, settings.encoder, settings.encoder
     else:
         base, documents, questions = settings.base, settings.documents.name, settings.questions.name
@@ -281,7 +281,7 @@ def chunk_size(settings: Settings) -> str:
 
 
 def _has_codes(settings: Settings) -> bool:
-    return is_retriever_reader(settings) or settings.quantised
+    return are_of_retriever_reader(settings) or settings.quantised
 
 
 def _row(model: LocalModel) -> tuple[str, ...]:
@@ -289,7 +289,7 @@ def _row(model: LocalModel) -> tuple[str, ...]:
     if settings is None:
         parts = ("cannot be read" if out.is_terminal else model.problem or "", "", "")
     else:
-        base = "reads text" if is_retriever_reader(settings) else _without_owner(settings.base)
+        base = "reads text" if are_of_retriever_reader(settings) else _without_owner(settings.base)
         parts = (base, code_dimensions(settings), chunk_size(settings))
     validation = (f"{best.exact_match:.1f}", f"{best.f1:.1f}") if best else ("", "")
     return (
@@ -312,7 +312,7 @@ def _summary(model: LocalModel) -> dict[str, Any]:
         "path": str(model.folder),
         "place": model.place,
         **(components(model.settings) if model.settings else {"base": None, "encoders": None, "codes": None}),
-        "reads_text": is_retriever_reader(model.settings),
+        "reads_text": are_of_retriever_reader(model.settings),
         "problem": model.problem,
         "size": model.size,
         "best": model.best,
@@ -321,7 +321,7 @@ def _summary(model: LocalModel) -> dict[str, Any]:
 
 def _facts(name: str, model: LocalModel | None, config: "Config | RetrieverReaderConfig") -> list[tuple[str, str]]:
     settings = settings_of(config)
-    facts = _reader_facts(settings) if is_retriever_reader(settings) else _settings_facts(settings)
+    facts = _reader_facts(settings) if are_of_retriever_reader(settings) else _settings_facts(settings)
     if model is None:
         train = f"mbc train --preset {shlex.quote(sanitise(name))} --data SPEC"
         return [("preset", name), *facts, ("training", _training(cast("Config", config))), ("train", train)]
