@@ -86,7 +86,7 @@ def targets(parts: Parts, *, goals: bool = True) -> Iterator[str]:
 
     rows = [
         [
-            f"right one of {own['documents']:,} paragraphs first / in five",
+            f"{own['documents']:,} paragraphs: right one first / in the first five",
             found(own["rows"], "bm25", share),
             found(read, "rank", share),
             goal,
@@ -101,7 +101,7 @@ def targets(parts: Parts, *, goals: bool = True) -> Iterator[str]:
             scores(squad["rows"]),
             "67 / 75",
         ],
-        ["answered by default", "", share(squad["rows"], "is_given"), "≥ 80"],
+        ["questions answered by default", "", share(squad["rows"], "is_given"), "≥ 80"],
         ["answered although the right paragraph is missing", "", share(absent, "is_given"), "≤ 10"],
         [
             "right source first, questions as typed",
@@ -313,8 +313,8 @@ def speed_table(parts: Parts) -> Iterator[str]:
         [["newswire, text in zstd", *(f"{own:.0f}" for own in (*newswire["bytes"].values(), newswire["files"]))]],
     )
     yield (
-        "*Index* is hashes, paths, dates and counts. The newswire articles have random codes; the search is over copies of "
-        f"them. A bank of {newswire['smaller from']} or more paragraphs of `squad_val` is smaller than their files."
+        "*Index* is hashes, paths, dates and counts. The newswire bank has random codes; the last search is over copies of "
+        f"it. A bank of {newswire['smaller from']} or more paragraphs of `squad_val` is smaller than their files."
     )
 
 

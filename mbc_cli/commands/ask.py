@@ -48,11 +48,11 @@ _QUESTIONS = (
 )
 _CONFIDENCE = (
     "Give no answer below this confidence, from 0 to 1; 0 always answers. For mini, confidence is the probability that "
-    "the answer is right; for a calibrated model that you train, that the bank holds it."
+    "the answer is right; for a calibrated model that you train, that the bank holds an answer."
 )
 _BEAMS = "Beam search width; 1 always takes the likeliest token. No effect with mini."
 _WRITE = "Let a chat LM put the answer into a sentence; the quotation is shown below it."
-_OPEN = "Then open the first source at its line, in $VISUAL, $EDITOR or $PAGER."
+_OPEN = "Afterwards, open the first source at its line, in $VISUAL, $EDITOR or $PAGER."
 _MAX_TOKENS = "Maximum length of a written answer, in tokens."
 
 

@@ -65,8 +65,8 @@ def show(
 ) -> None:
     """Show everything a bank stores about a document, and whether its file has changed.
 
-    A path selects all documents of its file, path#part one of them; six or more digits select all documents whose
-    digest starts with them. With --json each document is one line of JSON, codes included.
+    A path selects all documents of its file, path#part one of them; six or more hexadecimal digits select all
+    documents whose digest starts with them. With --json each document is one line of JSON, codes included.
 
     Examples:
       mbc bank show notes/ada.txt
@@ -136,9 +136,9 @@ def remove(
     """Remove documents from a bank; if one is not found, none are removed. Does not delete files.
 
     A path selects all documents of its file; a document that is also in other files is kept for those. A digest, or at
-    least its first six digits, removes a document from all its files. The next ingest of a folder brings its files
-    back, unless --ignore keeps them out. --prove compares the bank with one built from everything else, and searches
-    the file for traces of what was removed.
+    least its first six hexadecimal digits, removes a document from all its files. The next ingest of a folder brings
+    its files back, unless --ignore keeps them out. --prove compares the bank with one built from everything else, and
+    searches the file for traces of what was removed.
 
     Examples:
       mbc bank remove notes/old.txt

@@ -226,7 +226,7 @@ def import_(
     bank: BankOption,
     json: JsonOption = False,
 ) -> None:
-    """Import an export into a bank, creating it if needed: all of it or, on any error, nothing.
+    """Import an export into a bank, creating the bank if needed; on any error, nothing is imported.
 
     Examples:
       mbc bank import memory.jsonl --bank work.mbc

@@ -124,7 +124,7 @@ def evaluate(
 
     Each method memorises documents and is then asked about them. Without --[b]train[/b], an existing model is
     evaluated. A trained model is also asked with an empty bank, a shuffled one and one of other
-    documents: if it answers as well with those, it makes no use of its memory. All results are kept in one folder, with
+    documents: if it answers as well with those, it does not use its memory. All results are kept in one folder, with
     an HTML report, report.html. Ctrl-C stops the evaluation; --run continues it.
 
     Examples:

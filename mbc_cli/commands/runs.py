@@ -25,7 +25,7 @@ _REQUESTED = {"pause": "to be paused", "stop": "to be stopped"}
 def pause(name: RunArgument, *, runs: RunsOption, json: JsonOption = False) -> None:
     """Pause a training run after the current step and save a snapshot.
 
-    The process keeps its memory. Resuming with `mbc runs resume` gives bit-identical results.
+    The process stays alive and keeps its RAM. Resuming with `mbc runs resume` gives bit-identical results.
 
     Examples:
       mbc runs pause first

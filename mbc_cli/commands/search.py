@@ -53,7 +53,7 @@ def search(
 ) -> None:
     """Find the passages that fit a query best, by meaning and by words. Nothing is answered, and no reader is loaded.
 
-    Each passage comes with its file and line, its share of the probability, its date and best sentence, in which the
+    Each passage comes with its file and line, its relative score, its date and best sentence, in which the
     words of the query are marked. In a pipe, each is one line, FILE:LINE:SENTENCE, as from grep. The line is left out
     where it is not known: in PDF, Word and HTML, and where the file has changed. With --json, passages are whole.
 

@@ -41,8 +41,8 @@ def tui(
 ) -> None:
     """Open the dashboard: browse documents and codes, follow training and ingests, ask questions.
 
-    It updates as other processes change the bank and the training runs, and opens as it was left: with the last bank,
-    view and theme, unless options say otherwise.
+    It updates as other processes change the bank and the training runs. It reopens with the last bank, view and theme,
+    unless options say otherwise.
 
     Examples:
       mbc tui

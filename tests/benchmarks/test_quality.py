@@ -88,7 +88,7 @@ def test_each_part_is_measured_and_shown_in_tables(
     monkeypatch.setattr(quality_written, "DOCS", tmp_path / "docs")
     quality_written.write(parts)
     readme, page = (page.read_text() for page in pages)
-    assert "| right one of 8 paragraphs first / in five |" in readme
+    assert "| 8 paragraphs: right one first / in the first five |" in readme
     assert "### The form of a question" in page
     assert "| the extracted answer is in it |  | 0.0 |" in page
     assert page.count("<!-- end of what it writes -->") == 5
