@@ -114,12 +114,12 @@ _add(settings, None, unset=config.unset, path=config.show_path)
 
 def main() -> None:
     """Run the program. Characters the terminal cannot encode are printed as escapes; undecodable input is replaced."""
-    for name in ("stdout", "stderr"):
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # closed by the parent; the next opened file would get its descriptor
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115
+            setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123, SIM115
     for stream, errors in ((sys.stdin, "replace"), (sys.stdout, "backslashreplace"), (sys.stderr, "backslashreplace")):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors=errors)
     # The hub's library would otherwise send the hub information about this machine.
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    app()
+    app(prog_name="mbc")

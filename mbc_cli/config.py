@@ -223,7 +223,7 @@ def read_questions(path: Path, limit: int = _MAX_QUESTIONS) -> list[str]:
         lines = path.read_bytes().split(b"\n")
     except OSError:
         return []
-    return [line.decode(errors="surrogateescape") for line in lines if line][-limit:]
+    return [line.decode(errors="surrogateescape") for line in lines if line and b"\0" not in line][-limit:]
 
 
 def add_question(path: Path, line: str, limit: int = _MAX_QUESTIONS) -> None:

@@ -27,7 +27,7 @@ from mbc_engine import __version__
 from mbc_engine.errors import BankError, ConfigError, DataError, MBCError
 from mbc_engine.events import DocumentsIngested, FileSkipped, IngestFinished, IngestStarted
 from mbc_engine.question import AskOptions, Label, State, TextFrom
-from mbc_engine.text import Skipped, WalkResult, find_files, printable_path
+from mbc_engine.text import IGNORE_FILE, Skipped, WalkResult, find_files, printable_path
 
 if TYPE_CHECKING:
     from mbc_engine.memory import Memory
@@ -48,12 +48,12 @@ _READING: Final = ToolAnnotations(
 
 def allowed_folders(folders: Sequence[Path]) -> tuple[Path, ...]:
     for folder in folders:
-        if not folder.is_dir():
+        if not os.path.isdir(folder):
             raise ConfigError(f"{folder} is not a folder.", hint="Name existing folders with --allow.")
     return tuple(Path(os.path.realpath(folder)) for folder in folders)
 
 
-def find_allowed(names: Sequence[str], folders: Sequence[Path]) -> WalkResult:
+def find_allowed(names: Sequence[str], folders: Sequence[Path], *, stop: threading.Event | None = None) -> WalkResult:
     """The readable files at and below names, which are absolute or relative to an allowed folder.
 
     Hidden files are refused. Links that leave the folders are not followed, and are reported as one skip.
@@ -61,12 +61,14 @@ def find_allowed(names: Sequence[str], folders: Sequence[Path]) -> WalkResult:
     if not folders:
         raise ConfigError("No folder is allowed.", hint="Start the server with `mbc mcp --allow FOLDER`.")
     paths = [_resolve(name, folders) for name in names]
-    found = find_files(paths)
+    found = find_files(paths, stop=stop)
     files = tuple(path for path in found.files if _is_inside(path, folders))
-    # A name that is not UTF-8 is reported with escapes, under which no file exists.
-    skipped = tuple(
-        item for item in found.skipped if _is_inside(Path(item.source), folders) or not os.path.lexists(item.source)
-    )
+
+    def is_reported(path: Path) -> bool:
+        # A name that is not UTF-8 is reported with escapes, under which no file exists.
+        return _is_inside(path.parent if path.name == IGNORE_FILE else path, folders) or not os.path.lexists(path)
+
+    skipped = tuple(item for item in found.skipped if is_reported(Path(item.source)))
     if len(files) + len(skipped) < len(found.files) + len(found.skipped):
         named = ", ".join(map(printable_path, paths))
         skipped += (Skipped(named, "has links to places outside the allowed folders, which are not followed"),)
@@ -275,7 +277,7 @@ class MemoryServer:
             asyncio.run_coroutine_threadsafe(context.report_progress(done, total or None, message), loop)
 
         def work() -> IngestResult:
-            return self._ingest(find_allowed(paths, self._allowed), report, stop)
+            return self._ingest(find_allowed(paths, self._allowed, stop=stop), report, stop)
 
         try:
             return await self._run(work)
@@ -336,7 +338,8 @@ class MemoryServer:
         try:
             return _reply(await asyncio.get_running_loop().run_in_executor(self._thread, work))
         except MBCError as error:
-            raise ToolError("\n".join(sanitise(line) for line in (error.message, error.hint) if line)) from error
+            lines = (fields.as_fields(line) for line in (error.message, error.hint) if line)
+            raise ToolError("\n".join(map(sanitise, lines))) from error
 
     def _require_banks(self) -> None:
         for path in self._memory.paths:

@@ -1,6 +1,7 @@
 """The local models and training runs, by name, and the command that started a run. Imports no torch."""
 
 import json
+import os
 import shlex
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -201,7 +202,7 @@ def new_run(preset: str, runs: Path) -> Path:
 
 def existing_run(name: str, runs: Path) -> Path:
     folder = resolve_name(name, runs)
-    if not (folder / EVENTS).is_file():
+    if not os.path.isfile(folder / EVENTS):
         raise ConfigError(f"There is no run at {folder}.", hint="`mbc runs list` shows those in --runs.")
     return folder
 

@@ -1,5 +1,6 @@
 """Options that several commands share, and shell completion (paths are left to the shell). Imports no torch."""
 
+import os
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -110,7 +111,15 @@ def _validate_read_mode(typed: str | None) -> str | None:
     return typed
 
 
-BankOption = Annotated[Path, option("The bank file.", "--bank", default_factory=default_bank, **_BANK)]
+def _require_one_bank(ctx: typer.Context, bank: Path) -> Path:
+    if os.pathsep in str(bank) and str(bank) == os.environ.get("MBC_BANK") and not ctx.resilient_parsing:
+        raise typer.BadParameter("MBC_BANK names several banks, and this command takes one.")
+    return bank
+
+
+BankOption = Annotated[
+    Path, option("The bank file.", "--bank", default_factory=default_bank, callback=_require_one_bank, **_BANK)
+]
 BanksOption = Annotated[list[Path], option(_SEVERAL, "--bank", default_factory=lambda: [default_bank()], **_BANK)]
 WeightsOption = Annotated[list[float] | None, option(_WEIGHT, "--weight", metavar="NUMBER", show_default="1 each")]
 ModelOption = Annotated[

@@ -28,7 +28,7 @@ USAGE, UNEXPECTED = 2, 1
 BROKEN_PIPE: Final = 141
 _OUTPUT_ERRORS: Final = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT)
 _SHARED: Final = ("quiet", "verbose", "debug")
-_WITHOUT_CONFIG: Final = ("doctor", "config")
+_WITHOUT_CONFIG: Final = frozenset({"doctor", "config"})
 # Options whose defaults differ between users, so --verbose shows them.
 _USER_SPECIFIC_OPTIONS: Final = ("--bank", "--model", "--runs")
 _CONFIG_ERROR, _RUNNING = "mbc.config_error", "mbc.running"
@@ -137,12 +137,12 @@ def _running(ctx: typer.Context) -> Iterator[None]:
     wanted = {name for name in _SHARED if f"mbc.{name}" in ctx.meta}
     if {"quiet", "verbose"} <= wanted:
         raise ConfigError("--quiet and --verbose contradict each other.", hint="Leave one of them out.")
-    if (error := config_error(ctx)) and ctx.command_path.split()[1] not in _WITHOUT_CONFIG:
+    if (error := config_error(ctx)) and not _WITHOUT_CONFIG.issuperset(ctx.command_path.split()[1:2]):
         raise error
     ctx.meta[_RUNNING] = ctx
     began, path = time.perf_counter(), config_path()
     with verbosity(wanted):
-        print_verbose(f"config file: {path}{'' if os.path.exists(path) else ' (does not exist)'}")  # noqa: PTH110
+        print_verbose(f"config file: {path}{'' if os.path.exists(path) else ' (does not exist)'}")
         for origin in ("environment", "config"):
             for option, value in _options_from(ctx, origin):
                 print_verbose(f"from the {origin}: {option} {value}")
@@ -224,7 +224,12 @@ def _hints(error: MBCError, root: typer.Context | None) -> Iterator[str]:
     running: typer.Context | None = root and root.meta.get(_RUNNING)
     banks = running.params.get("bank") if running and _origin(running, "bank") == "default" else None
     bank = banks[0] if isinstance(banks, list) else banks
-    if isinstance(error, BankError) and isinstance(bank, Path) and str(bank) in error.message and not bank.exists():
+    if (
+        isinstance(error, BankError)
+        and isinstance(bank, Path)
+        and str(bank) in error.message
+        and not os.path.exists(bank)
+    ):
         yield "Nothing has been memorised yet. Start with `mbc ingest FOLDER`; `mbc demo` shows how it works."
     elif error.hint:
         yield error.hint

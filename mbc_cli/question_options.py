@@ -23,14 +23,24 @@ _PATH: Final = re.compile(r"~|\.{0,2}(/|$)")
 _WILD: Final = re.compile(r"[*?\[\\]")
 _SPECIAL: Final = re.compile(r"[*?\[\]\\!# ]")
 # Matching tries every combination of the stars: three take milliseconds for a name of 200 characters, four a tenth of a
-# second, six forever.
+# second, six forever. Only a folder's whole name may be `**`; elsewhere each star of a run counts.
 _MAX_STARS: Final = 3
+_STARS: Final = re.compile(r"(?<![^/])\*\*(?![^/])|\*")
+
+
+# Options of `mbc ask` that are fields of a request.
+_OPTION: Final = re.compile(r"--(since|as-of|half-life|only|exclude|read|min-confidence|write)\b")
+
+
+def as_fields(message: str) -> str:
+    """An error message with options of `mbc ask` spelled as the fields of a request."""
+    return _OPTION.sub(lambda found: found[1].replace("-", "_"), message)
 
 
 def _limit_stars(pattern: str) -> str:
     if "\0" in pattern:
         raise ValueError("a path cannot contain NUL")
-    if len(re.findall(r"\*+", pattern)) > _MAX_STARS:
+    if len(_STARS.findall(pattern)) > _MAX_STARS:
         raise ValueError(f"a pattern may have * or ** in at most {_MAX_STARS} places")
     return pattern
 

@@ -4,6 +4,7 @@ import errno
 import io
 import os
 import stat
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -23,7 +24,7 @@ def atomic_write(path: Path, *, is_private: bool = False) -> Iterator[io.Buffere
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "Not a file", str(path))
     before = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
-    beside = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    beside = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_native_id()}.partial")
     mode = PRIVATE_FILE if is_private or before is not None else 0o666
     try:
         # Exclusive creation does not follow a link that somebody put there.

@@ -18,7 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from mbc_engine.errors import ConfigError
+from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.names import parse_read_mode, preset_names
 
 BaseWeights = Literal["float32", "bf16", "nf4", "int8"]
@@ -251,7 +251,7 @@ def load_preset(name: str, overrides: list[str] | None = None) -> Config:
     """
     if name in preset_names():
         text = (files("mbc_engine") / "presets" / f"{name}.toml").read_text()
-    elif os.path.isfile(name):  # noqa: PTH113  # Path.is_file() fails if the name is too long
+    elif os.path.isfile(name):  # Path.is_file() fails if the name is too long
         try:
             text = Path(name).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
@@ -291,6 +291,15 @@ def parse_model_config(text: str, origin: str, overrides: list[str] | None = Non
     except ValidationError as error:
         hint = "The presets' TOML files show every setting."
         raise ConfigError(f"{origin}: {first_fault(error)}.", hint=hint) from error
+
+
+def read_model_config(path: Path) -> Config | RetrieverReaderConfig:
+    """Parse a model's `config.toml`. Raises ModelError if it cannot be read, and what `parse_model_config` raises."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelError(f"{path} cannot be read: {error}.", hint="Get the model again.") from error
+    return parse_model_config(text, str(path))
 
 
 def first_fault(error: ValidationError) -> str:

@@ -58,6 +58,8 @@ _EMPTY: Final = re.compile(
 )
 _FEW: Final = 4
 _LONGEST_ANSWER: Final = 10
+# In characters; a longer question is neither completed nor referred to.
+_LONGEST_QUESTION: Final = 1000
 _END: Final = " ?!.…"
 
 Span = tuple[int, int]
@@ -70,7 +72,7 @@ def rewritten(question: str, before: str, answer: str | None) -> str:
     rest = text[joined.end() :] if joined else text
     about = _ABOUT.match(rest)
     words = (rest[about.end() :] if about else rest).rstrip(_END).split()
-    if not words or not before.strip():
+    if not words or not before.strip() or max(len(question), len(before)) > _LONGEST_QUESTION:
         return question
     previous = _PreviousTurn(before, answer)
     if places := _referring(words):
@@ -109,7 +111,7 @@ class _PreviousTurn:
         for place in range(start, len(self.words)):
             is_verb = _is_verb(self.words[place]) or (bare[place - 1] == "to" and bare[place + 1] in _FUNCTION)
             has_verb = has_verb or is_verb or (place > start and bare[place] in _BEING)
-            if is_verb or bare[place] in _FUNCTION:
+            if is_verb or not bare[place] or bare[place] in _FUNCTION:
                 continue
             if spans and spans[-1][1] == place and not self.words[place - 1].endswith((",", ";")):
                 spans[-1] = spans[-1][0], place + 1
@@ -191,7 +193,7 @@ def _names(words: Sequence[str], *, is_start: bool = True) -> list[Span]:
         is_name = any(map(str.isupper, inner)) and (not is_function or is_acronym)
         runs_on = bool(spans) and spans[-1][1] == place and not words[place - 1].endswith((",", ";", ":"))
         is_link = _normalised(word) in ("of", "for", "the", "de", "&", "@") and any(
-            map(str.istitle, words[place + 1 :][:1])
+            map(str.istitle, words[place + 1 : place + 2])
         )
         if runs_on and (is_name or is_link or inner[:1].isdigit()):
             spans[-1] = spans[-1][0], place + 1

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 
-from mbc_engine.config import RetrieverReaderConfig, parse_model_config
+from mbc_engine.config import RetrieverReaderConfig, read_model_config
 from mbc_engine.mini.model import RetrieverReader, load
 from mbc_engine.names import CONFIG, find_model
 
@@ -29,7 +29,7 @@ def load_model(name: str | Path, *, device: str | torch.device = "cpu", reader: 
         ConfigError: a retriever-reader has no such reader.
     """
     folder = find_model(str(name))
-    config = parse_model_config((folder / CONFIG).read_text(), str(folder / CONFIG))
+    config = read_model_config(folder / CONFIG)
     if isinstance(config, RetrieverReaderConfig):
         model = load(config, folder, device=device, reader=reader)
         model.name = name if isinstance(name, str) else folder.name

@@ -10,8 +10,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Self
 
-from mbc_engine.bank import BankHeader, Banks, BankSizes, BankTotals, MemoryBank, delete
-from mbc_engine.bank.database import bytes_at, wal_of
+from mbc_engine.bank import BankHeader, Banks, BankSizes, BankTotals, MemoryBank, delete_if_unused
+from mbc_engine.bank.database import bytes_at
 from mbc_engine.conversation import rewritten
 from mbc_engine.errors import ConfigError, MBCError
 from mbc_engine.machine import return_free_memory
@@ -133,6 +133,8 @@ class Memory:
             on_token: gets a generated or written answer in pieces as they become final; for one question, greedy.
         """
         options = replace(options or AskOptions(), **changes)
+        if not questions:
+            return []
         began = time.perf_counter()
         with self._reading() as answerer, answerer.bank.snapshot():
             bank = answerer.bank
@@ -194,8 +196,11 @@ class Memory:
         A document may have several, except in a hierarchical read, which finds only its best. No reader is loaded.
         Without `with_text`, there are no sentences, and passages only if no language model has to decode them.
         """
+        options = replace(options or AskOptions(), **changes)
+        if not queries:
+            return []
         with self._reading() as answerer, answerer.bank.snapshot():
-            found = answerer.chunks(queries, replace(options or AskOptions(), **changes), top)
+            found = answerer.chunks(queries, options, top)
             known = Passages(answerer.bank, answerer.model.chunker, self._on_decoding)
             hits = [(query, hit) for query, own in zip(queries, found, strict=True) for hit in own]
             if with_text:
@@ -287,17 +292,13 @@ class Memory:
         path, model = self._path_to_write(), self.model
         from mbc_engine.lm.coding import open_bank
 
-        is_new, is_empty = not bytes_at(path), False
+        is_new = not bytes_at(path)
         try:
             with open_bank(model, path, keeps_origins=keeps_origins, keeps_text=keeps_text) as bank:
-                try:
-                    yield bank
-                finally:
-                    is_empty = bank.totals().documents == 0
+                yield bank
         finally:
-            # The WAL is still there while another process has the bank open, and may be filling it.
-            if is_new and is_empty and not wal_of(path).exists():
-                delete(path)
+            if is_new:
+                delete_if_unused(path)
 
     def _path_to_write(self) -> Path:
         if not self.paths:

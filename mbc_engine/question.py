@@ -39,7 +39,7 @@ GENERATED_TOKENS, WRITTEN_TOKENS = 16, 48
 
 @dataclass(frozen=True)
 class AskOptions:
-    """How to answer questions; raises ConfigError if a value is out of range.
+    """How to answer questions; raises ConfigError if a number is out of range.
 
     Attributes:
         read_mode: for a model of the paper's method, NAME or NAME:NUMBER; None for its own.
@@ -66,6 +66,12 @@ class AskOptions:
             raise ConfigError(
                 f"--min-confidence {self.min_confidence:g} is not between 0 and 1.", hint="0.5 means even odds."
             )
+        for name, least in (("sources", 0), ("beams", 1), ("max_new_tokens", 1)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ConfigError(
+                    f"--{name.replace('_', '-')} {value} is less than {least}.", hint="Give a larger one."
+                )
 
 
 Label = Literal["high", "medium", "low", "memory", "model", "unsure"]
@@ -139,8 +145,9 @@ class Files:
         found = self._find(origin.source, origin.part, digest)
         if found is not None:
             return ("unchanged", found) if found.digest.startswith(digest) else ("changed", None)
-        if not Path(origin.source).exists():
-            return "gone", None
+        with suppress(OSError):  # a closed folder or an unreachable disk: the file may be there
+            if not Path(origin.source).exists():
+                return "gone", None
         if origin.source in self._unreadable:
             return "unreadable", None
         return ("gone" if origin.part else "changed"), None
@@ -186,7 +193,8 @@ class Source:
         start: the character offset of the chunk in the document's text.
         date: when it was written, ISO 8601, if known.
         bank: the name of the bank that holds it.
-        line: the line of the file that the sentence begins on, from 1; None unless the file has the passage verbatim.
+        line: the line of the file that the sentence begins on, from 1; None unless the file has the passage verbatim,
+            and only once.
     """
 
     path: str
@@ -216,8 +224,10 @@ _MOST_BYTES: Final = 16 << 20
 def _first_line(file: Path, passage: str) -> int | None:
     with suppress(OSError):
         data = file.read_bytes().replace(b"\r\n", b"\n") if file.stat().st_size <= _MOST_BYTES else b""
-        start = data.find(passage.encode())
-        return 1 + data.count(b"\n", 0, start) if start >= 0 else None
+        encoded = passage.encode()
+        start = data.find(encoded)
+        if start >= 0 and data.find(encoded, start + 1) < 0:  # otherwise it could be either
+            return 1 + data.count(b"\n", 0, start)
     return None
 
 
@@ -235,7 +245,7 @@ OnDecoding = Callable[[int], AbstractContextManager[object]]
 
 
 class Passages:
-    """The passages of chunks in one snapshot of a bank; no file is opened twice."""
+    """The passages of chunks in one snapshot of a bank; files are read in passing, as `Files` does."""
 
     def __init__(self, bank: "ReadableBank", chunker: Chunker, on_decoding: OnDecoding | None = None) -> None:
         self._bank, self._chunker, self._files = bank, chunker, Files()

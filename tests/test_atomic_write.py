@@ -1,6 +1,7 @@
 """A file is either as it was, or complete."""
 
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -77,7 +78,7 @@ def test_a_replaced_file_keeps_its_permissions(tmp_path: Path, umask: int, mode:
 def test_a_link_where_it_is_written_is_not_followed(tmp_path: Path) -> None:
     other, path = tmp_path / "other", tmp_path / "a.txt"
     other.write_bytes(b"before")
-    (tmp_path / f".a.txt.{os.getpid()}.partial").symlink_to(other)
+    (tmp_path / f".a.txt.{os.getpid()}-{threading.get_native_id()}.partial").symlink_to(other)
     with pytest.raises(FileExistsError), atomic_write(path):
         pass
     assert other.read_bytes() == b"before"

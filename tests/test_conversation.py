@@ -71,5 +71,20 @@ def test_doubt_adds_the_words_of_the_question_before(question: str, before: str,
     assert rewritten(question, before, answer) == asked
 
 
+@pytest.mark.parametrize(
+    "before", ["So ... who built the bridge?", 'Who wrote " The Wall " ?', "... ? !", "' 's \u2019s who"]
+)
+def test_words_that_are_only_punctuation_refer_to_nothing(before: str) -> None:
+    for question in ("When was it built?", "And who were they?", "what about there"):
+        for answer in ("", "...", None):
+            assert rewritten(question, before, answer)
+
+
+def test_very_long_questions_are_left_alone() -> None:
+    long = "he said that it " * 100
+    assert rewritten("And when?", long, None) == "And when?"
+    assert rewritten(long, BEFORE, ANSWER) == long
+
+
 def test_the_first_question_has_nothing_to_refer_to() -> None:
     assert rewritten("And when?", "", None) == "And when?"

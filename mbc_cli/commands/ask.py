@@ -1,6 +1,5 @@
 """`mbc ask`: put a question, a file of questions or a conversation to one or several banks."""
 
-import io
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -123,7 +122,7 @@ def _choose_task(
         if not question.strip():
             raise ConfigError("The question is empty.", hint='Ask like this: mbc ask "Who won the race?"')
         return partial(_ask_one, question=question, as_json=as_json, opens=opens)
-    is_typed = sys.stdin is not None and sys.stdin.isatty()
+    is_typed = sys.stdin.isatty()
     if file is None and is_typed and not as_json:
         from mbc_cli.commands.chat import chat
 
@@ -133,7 +132,7 @@ def _choose_task(
         return partial(_ask_all, groups=[listed], total=len(listed), as_json=as_json)
     if is_typed:
         notes.print("Type one question per line; finish with Ctrl-D.")
-    groups = stream_questions(sys.stdin.buffer if sys.stdin is not None else io.BytesIO(), "stdin")
+    groups = stream_questions(sys.stdin.buffer, "stdin")
     if (first := next(groups, None)) is None:
         raise no_questions("stdin")
     return partial(_ask_all, groups=chain([first], groups), as_json=as_json, shows_progress=not is_typed)

@@ -220,7 +220,7 @@ def _files_of(bank: "MemoryBank", names: _Names, digests: set[str]) -> dict[Path
     found = (origin for document in bank.lookup((), digests) for origin in document.origins)
     for source, part in (*names, *((origin.source, origin.part) for origin in found)):
         parts.setdefault(source, set()).add(part)
-    there = (path for path in map(Path, sorted(parts)) if path.is_absolute() and path.is_file())
+    there = (path for path in map(Path, sorted(parts)) if path.is_absolute() and os.path.isfile(path))
     return {path: parts[str(path)] >= bank.parts_of(str(path)) for path in there}
 
 

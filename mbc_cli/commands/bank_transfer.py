@@ -66,8 +66,9 @@ def merge(
 
 @contextmanager
 def _target(path: Path, banks: list[Path]) -> "Iterator[mbc_engine.MemoryBank]":
-    """The bank to merge into. If missing, it is created like the first of `banks`, and deleted if the block fails."""
-    from mbc_engine.bank import MemoryBank, delete
+    """The bank to merge into. If missing, it is created like the first of `banks`, and deleted if left empty by an
+    error."""
+    from mbc_engine.bank import MemoryBank, delete_if_unused
     from mbc_engine.bank.database import bytes_at
 
     if bytes_at(path):
@@ -80,11 +81,12 @@ def _target(path: Path, banks: list[Path]) -> "Iterator[mbc_engine.MemoryBank]":
         return
     with MemoryBank.open(banks[0], read_only=True) as first:
         header = first.header
+    memory = MemoryBank.create_like(path, header)
     try:
-        with MemoryBank.create_like(path, header) as memory:
+        with memory:
             yield memory
     except BaseException:
-        delete(path)
+        delete_if_unused(path)
         raise
 
 

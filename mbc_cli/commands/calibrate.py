@@ -66,10 +66,9 @@ def calibrate(
 
 
 def _require_generating(name: str, folder: Path) -> None:
-    from mbc_engine.config import RetrieverReaderConfig, parse_model_config
+    from mbc_engine.config import RetrieverReaderConfig, read_model_config
 
-    config = parse_model_config((folder / CONFIG).read_text(encoding="utf-8"), str(folder / CONFIG))
-    if isinstance(config, RetrieverReaderConfig):
+    if isinstance(read_model_config(folder / CONFIG), RetrieverReaderConfig):
         raise ConfigError(
             f"The model {name} is already calibrated; `mbc calibrate` is for trained models.",
             hint="Name one with --model. How mini was calibrated is in recipes/mini of the source code.",

@@ -1,6 +1,7 @@
 """`mbc config`: default options, in the user's config file."""
 
 import json as json_
+import os
 from typing import Annotated, Any
 
 import typer
@@ -26,7 +27,7 @@ def list_settings(*, json: JsonOption = False) -> None:
     path = config.config_path()
     found = config.flatten_settings(config.read_config(path))
     if json:
-        print_json({"path": str(path), "exists": path.exists(), "settings": found})
+        print_json({"path": str(path), "exists": os.path.exists(path), "settings": found})
     elif found:
         width = max(len(sanitise(key)) for key in found)
         print_rows((("key", f"<{width}"), ("value", "")), ((key, _as_text(value)) for key, value in found.items()))
@@ -88,7 +89,7 @@ def show_path(*, json: JsonOption = False) -> None:
     """
     path = config.config_path()
     if json:
-        print_json({"path": str(path), "exists": path.exists()})
+        print_json({"path": str(path), "exists": os.path.exists(path)})
     else:
         out.print(sanitise(path))
 

@@ -150,7 +150,7 @@ def _reader_encoder() -> Report:
 
 def _place(path: Path) -> Report:
     # Path.exists() raises below a folder without search permission.
-    there = next((own for own in (path, *path.absolute().parents) if os.path.exists(own)), None)  # noqa: PTH110
+    there = next((own for own in (path, *path.absolute().parents) if os.path.exists(own)), None)
     free = None
     with suppress(OSError):
         free = shutil.disk_usage(there).free if there else None
@@ -175,13 +175,12 @@ def _abilities(devices: Report, hub: Report, model: str) -> Iterable[tuple[str, 
 
 
 def _missing(model: str, hub: Report) -> str | None:
-    from mbc_engine.config import RetrieverReaderConfig, parse_model_config
+    from mbc_engine.config import RetrieverReaderConfig, read_model_config
 
     try:
         from mbc_engine.lm.packaged import install_hint, is_local
 
-        path = find_model(model) / CONFIG
-        config = parse_model_config(path.read_text(), str(path))
+        config = read_model_config(find_model(model) / CONFIG)
         if isinstance(config, RetrieverReaderConfig):
             names = {config.retriever_reader.encoder}
         else:

@@ -265,8 +265,8 @@ def _base(model: str | None, preset: str | None, changes: list[str]) -> "BaseSet
     from mbc_engine.experiments.settings import BaseSettings
 
     name = model if model is not None else preset or ""
-    is_file = os.path.isfile(name)  # noqa: PTH113  # Path.is_file() raises on overlong names
-    if model is not None and os.path.exists(model):  # noqa: PTH110
+    is_file = os.path.isfile(name)  # Path.is_file() raises on overlong names
+    if model is not None and os.path.exists(model):
         model = str(Path(model).absolute())
     if preset is not None and is_file:
         preset = str(Path(preset).absolute())

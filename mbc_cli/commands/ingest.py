@@ -129,7 +129,7 @@ def _memorise(
         view.announce_stopped()
         raise typer.Exit(INTERRUPTED)
     if not watch:
-        view.require_documents()
+        view.require_documents(may_be_none=bool(how.get("prune")))
 
 
 def _check_option_conflicts(

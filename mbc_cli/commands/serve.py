@@ -60,7 +60,7 @@ def serve(
     from mbc_cli.http.server import Server, base_url, listen, read_token, with_access_control
 
     token = read_token(token_file, host)
-    kept = DocumentFolder(documents or bank[0].with_name(f"{bank[0].stem}.documents"))
+    kept = DocumentFolder(documents or bank[0].parent / f"{bank[0].stem}.documents")
     with listen(host, port) as listener, kept.opened() as folder:
         with interrupt_message("Nothing was served yet."):
             memory = open_memory(bank, model, device, weights=weight, base=base)
@@ -92,4 +92,4 @@ def _prepare(service: "MemoryService", banks: list[Path], weights: list[float] |
 def _report(error: BaseException) -> None:
     errors.print(sanitise(f"Unexpected error: {type(error).__name__}: {error}"), style="red")
     if is_on("debug"):
-        errors.print(sanitise("".join(traceback.format_exception(error))))
+        errors.print("\n".join(map(sanitise, "".join(traceback.format_exception(error)).splitlines())))

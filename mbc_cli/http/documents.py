@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from heapq import nsmallest
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Final, Generic, Literal, Self, TypeVar
 
@@ -221,9 +222,10 @@ def find_document(path: Path, folder: DocumentFolder, id: str) -> DocumentReply 
 def list_documents(path: Path, folder: DocumentFolder, limit: int, after: str) -> ListReply[DocumentReply]:
     with MemoryBank.open(path, read_only=True) as bank:
         is_ingested = after.startswith(INGESTED)
-        ids = [] if is_ingested else [id for id in folder.ids() if id > after][: limit + 1]
-        found = [reply for id in ids if (reply := client_document(bank, folder, id)) is not None]
-        if len(ids) <= limit:
+        ids = () if is_ingested else (id for id in folder.ids() if id > after)
+        readable = (reply for id in ids if (reply := client_document(bank, folder, id)) is not None)
+        found = list(islice(readable, limit + 1))
+        if len(found) <= limit:
             last = after.removeprefix(INGESTED) if is_ingested else ""
             others = (other for other in bank.documents() if other.digest > last and not _is_from(folder, other))
             first = nsmallest(limit + 1 - len(found), others, key=lambda other: other.digest)

@@ -24,6 +24,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from mbc_cli.question_options import as_fields
 from mbc_cli.render.terminal import notes, out, print_verbose
 from mbc_engine.errors import BankBusy, BankError, ConfigError, DataError, MBCError, NothingToRead
 
@@ -48,8 +49,6 @@ _ENGINE_ERRORS: Final = (
     ((ConfigError, DataError), 400, "invalid_value"),
     (MBCError, 500, "model_error"),
 )
-# Options of `mbc ask` that are fields of a request, spelled with underscores.
-_OPTION: Final = re.compile(r"--(since|as-of|half-life|only|exclude|read|min-confidence|write)\b")
 
 
 class ErrorReply(BaseModel):
@@ -75,7 +74,7 @@ def api_error(error: Exception) -> ApiError:
             return error
         case MBCError():
             message = " ".join(filter(None, (error.message, error.hint)))
-            message = _OPTION.sub(lambda found: found[1].replace("-", "_"), message)
+            message = as_fields(message)
             status, code = next((status, code) for kind, status, code in _ENGINE_ERRORS if isinstance(error, kind))
             return ApiError(status, message, code)
         case RequestValidationError():

@@ -258,14 +258,14 @@ _NOT_TEXT: Final = (".pdf", ".docx")
 
 def open_file(path: Path, line: int | None = None) -> None:
     """Show a file at a line until the viewer exits. Raises DataError if the file is gone or no program can show it."""
-    if not path.is_absolute() or not path.is_file():
+    if not path.is_absolute() or not os.path.isfile(path):
         raise DataError(f"{path} cannot be opened: it is not a file any more.", hint="`mbc search` shows its text.")
     if path.suffix.lower() in _NOT_TEXT:
         typer.launch(str(path))
         return
     try:
         subprocess.run(_command(path, line), check=False)  # noqa: S603  # the user's own choice
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: the command has an open quotation
         raise DataError(f"{path} cannot be opened: {error}.", hint="Set EDITOR to an editor.") from error
 
 

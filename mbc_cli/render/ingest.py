@@ -114,10 +114,10 @@ class IngestProgress(ProgressView):
         else:
             self._show_summary(self._finished)
 
-    def require_documents(self) -> None:
-        """Raises DataError if not a single document could be read."""
+    def require_documents(self, *, may_be_none: bool = False) -> None:
+        """Raises DataError if not a single document could be read, unless there may be none and none was skipped."""
         end = self._finished
-        if not (end.documents or end.unchanged or end.removed):
+        if not (end.documents or end.unchanged or end.removed or (may_be_none and not self._skipped)):
             raise DataError("No readable files were found.", hint=READABLE)
 
     def show_skipped(self) -> None:

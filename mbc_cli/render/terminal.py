@@ -54,7 +54,7 @@ def print_verbose(text: str) -> None:
 
 
 def status_spinner(what: str) -> AbstractContextManager[object]:
-    return notes.status(f"{sanitise(what)}…") if notes.is_terminal and not notes.quiet else nullcontext()
+    return notes.status(Text(f"{sanitise(what)}…")) if notes.is_terminal and not notes.quiet else nullcontext()
 
 
 def print_json(value: Any) -> None:

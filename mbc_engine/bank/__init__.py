@@ -34,6 +34,6 @@ from mbc_engine.bank.records import (
 )
 from mbc_engine.bank.search import CodeUse, code_uses, find_documents
 from mbc_engine.bank.selection import Selection
-from mbc_engine.bank.store import MemoryBank
+from mbc_engine.bank.store import MemoryBank, delete_if_unused
 from mbc_engine.bank.text_codec import OpenTextModel, decode_chunk, decode_texts, text_checksum
 from mbc_engine.bank.verification import verify

@@ -47,10 +47,11 @@ INVALID_DATA_ERRORS: Final = (ValueError, TypeError, AttributeError, LookupError
 def connect(path: Path, *, read_only: bool = False, create: bool = False) -> sqlite3.Connection:
     """Open an existing database, or with `create` also a new one; waits up to 10 s for another writer."""
     mode = "rwc" if create else "rw"
+    wal = wal_of(path)
     # Open writable if possible, even to read: only then does SQLite remove its files beside the bank.
-    if read_only and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+    if read_only and not (os.access(path, os.W_OK) and os.access(wal.parent, os.W_OK)):
         mode = "ro"
-        if not os.access(path.parent, os.W_OK) and not wal_of(path).exists():
+        if not os.access(wal.parent, os.W_OK) and not wal.exists():
             mode += "&immutable=1"  # in a read-only folder, SQLite reads a WAL database only like this
     with wrap_sqlite_errors(str(path)):
         connection = sqlite3.connect(
@@ -158,14 +159,15 @@ def identity(path: Path) -> tuple[int, int] | None:
 
 
 def wal_of(path: Path) -> Path:
-    """SQLite's log of changes not yet merged into the file."""
-    return path.with_name(path.name + "-wal")
+    """SQLite's log of changes not yet merged into the file; beside the file itself if the path is a link."""
+    return Path(os.path.realpath(path) + "-wal")
 
 
 def delete(path: Path) -> None:
     """Delete a database that no process has open, and files that an interrupted one may have left beside it."""
-    for file in (path, wal_of(path), path.with_name(path.name + "-shm")):
-        file.unlink(missing_ok=True)
+    real = os.path.realpath(path)
+    for end in ("", "-wal", "-shm"):
+        Path(real + end).unlink(missing_ok=True)
 
 
 def _holds_something(path: Path) -> bool:

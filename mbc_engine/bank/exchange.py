@@ -29,7 +29,7 @@ from mbc_engine.bank.records import (
     check,
     count,
 )
-from mbc_engine.bank.store import MemoryBank, require_one_model
+from mbc_engine.bank.store import MemoryBank, delete_if_unused, require_one_model
 from mbc_engine.bank.text_codec import LM, OpenTextModel, decode_found, encode_chunk
 from mbc_engine.errors import BankError, DataError
 from mbc_engine.events import Event, Progressed
@@ -121,14 +121,13 @@ def import_lines(lines: Iterable[bytes], path: Path) -> Iterator[Event]:
     bank = MemoryBank.open_or_create(path, head)
     try:
         with bank, bank.changing():
+            if bank.header.shape != head.shape:
+                raise DataError("The export's codes have another shape than the bank's.", hint="Export the bank again.")
             _require_kept(bank, "The export", has_origins=head.keeps_origins, has_texts=head.keeps_text)
             yield from _import_documents(bank, numbered, head)
     except BaseException:
         if is_new:
-            with MemoryBank.open(path, read_only=True) as bank:
-                is_empty = not bank.totals().documents  # another process may have written to it meanwhile
-            if is_empty:
-                database.delete(path)
+            delete_if_unused(path)
         raise
 
 
@@ -306,7 +305,7 @@ def remove_restorable(
     bank: MemoryBank, names: Collection[tuple[str, str]], digests: Collection[str] = ()
 ) -> RemovedDocuments:
     """Remove and return origins, given as source and part, and documents, given by digest."""
-    sought, whole = set(names), {digest[: 2 * bank.header.digest_bytes] for digest in digests}
+    sought, whole = set(names), {digest[: 2 * bank.header.digest_bytes].lower() for digest in digests}
     with bank.changing():
         documents = []
         for document in bank.lookup(sought, digests, with_texts=True):
@@ -381,7 +380,7 @@ def remove_with_proof(bank: MemoryBank, names: Collection[tuple[str, str]], dige
     kept: list[StoredDocument] = []
     gone: list[list[bytes]] = []
     others: set[bytes] = set()
-    digests = {digest[: 2 * bank.header.digest_bytes] for digest in digests}
+    digests = {digest[: 2 * bank.header.digest_bytes].lower() for digest in digests}
     for document in bank.documents(whole=True):
         origins = tuple(origin for origin in document.origins if origin[:2] not in names)
         payloads = [text.payload for text in document.texts or () if isinstance(text, EncodedText)]

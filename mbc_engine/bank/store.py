@@ -348,10 +348,11 @@ class MemoryBank:
         """Whether the file at the path was replaced or deleted; reads see the old bank until it is reopened."""
         if self.path is None:
             return False
-        return (
-            database.identity(self.path) != self._identity
-            or database.read_header(self._connection, self.name) != self.header
-        )
+        with database.wrap_sqlite_errors(self.name):
+            return (
+                database.identity(self.path) != self._identity
+                or database.read_header(self._connection, self.name) != self.header
+            )
 
     def blocks(self) -> Iterator[tuple[Codes, Lengths]]:
         """All codes in one snapshot, thousands of chunks [chunks, tokens, levels] at a time, with document lengths."""
@@ -464,3 +465,13 @@ def require_one_model(one: MemoryBank, other: MemoryBank) -> None:
             f"{other.name} by model {others.name} ({others.fingerprint}).",
             hint="`mbc bank reencode` rebuilds a bank with another model.",
         )
+
+
+def delete_if_unused(path: Path) -> None:
+    """Delete a bank that was just created if it holds no document, unless another process is using it."""
+    is_empty = False
+    with suppress(BankError), MemoryBank.open(path, read_only=True) as bank:
+        is_empty = not bank.totals().documents
+    # The WAL is still there while another process has the bank open, and may be filling it.
+    if is_empty and not database.wal_of(path).exists():
+        database.delete(path)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, NonNegativeInt, PositiveInt, ValidationError
 
-from mbc_engine.config import RetrieverReaderConfig, first_fault, load_preset, parse_model_config
+from mbc_engine.config import RetrieverReaderConfig, first_fault, load_preset, read_model_config
 from mbc_engine.datasets.by_name import absolute
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.evaluation.results import ExperimentFolder
@@ -144,8 +144,7 @@ def _validated(table: dict[str, Any], origin: str) -> ExperimentSettings:
 
 def is_retriever_reader(model: str) -> bool:
     """Whether a model is a retriever-reader such as mini, rather than one of the paper's method."""
-    path = find_model(model) / CONFIG
-    return isinstance(parse_model_config(path.read_text(encoding="utf-8"), str(path)), RetrieverReaderConfig)
+    return isinstance(read_model_config(find_model(model) / CONFIG), RetrieverReaderConfig)
 
 
 def require_usable(settings: ExperimentSettings, origin: str | None = None) -> None:

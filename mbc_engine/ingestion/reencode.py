@@ -1,5 +1,6 @@
 """Re-encodes a bank with another model, from its documents' files or the text it keeps."""
 
+import os
 import threading
 from collections import defaultdict
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
@@ -39,7 +40,7 @@ def reencode(
     """
     digests, keeps_text = _contents(path)
     wanted = {(source, part) for source, parts in digests.items() for part in parts}
-    files = [Path(source) for source in sorted(digests) if Path(source).is_file()]
+    files = [Path(source) for source in sorted(digests) if os.path.isfile(source)]
     yield IngestStarted(len(files), sum(map(file_size, files)))
     beside = path.with_name(path.name + ".reencoding")
     with _open_beside(model, beside, keeps_text=keeps_text) as new:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from mbc_engine.text.document import Content, EmptyFile, UnreadableFile, described, reason
 
-# `ByteStream.peek` returns at least as many, if available.
+# At its start, `ByteStream.peek` returns as many, if available.
 PEEK_BYTES = 1 << 20
 # Small, as the block in which a decompressor finds damage is lost.
 _BLOCK_BYTES = 1 << 16
@@ -72,7 +72,7 @@ class _UntilItFails(io.RawIOBase):
 
 
 class ByteStream(io.BufferedReader):
-    """Bytes up to the end or the first damage; `peek()` shows the next `PEEK_BYTES`.
+    """Bytes up to the end or the first damage; `peek()` at its start shows the first `PEEK_BYTES`.
 
     `read(n)` returns at most n bytes, `position()` how far into the file it has read.
     """

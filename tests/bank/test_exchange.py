@@ -316,3 +316,23 @@ def test_an_export_without_a_bank_in_its_signature_is_a_mismatch(made: Any, line
     with pytest.raises(ModelMismatch):
         list(import_lines(written(lines), path))
     assert path.exists()
+
+
+def test_codes_of_another_shape_are_refused(made: Any, lines: list[Any], path: Path) -> None:
+    with made.bank(path):
+        for key, value in (("num_codes", 4096), ("per_position", not lines[0]["codes"]["per_position"])):
+            with pytest.raises(DataError, match="another shape"):
+                list(import_lines(written(change(lines, 0, codes=lines[0]["codes"] | {key: value})), path))
+
+
+def test_a_failed_import_leaves_a_bank_that_is_in_use(
+    made: Any, lines: list[Any], path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exchange, "_BATCH", 1)
+    events = import_lines(written(lines), path)
+    next(events)
+    with MemoryBank.open(path) as other:
+        events.close()
+        other.put([made.item("/c", 3)])
+    with MemoryBank.open(path) as bank:
+        assert bank.totals().documents == 1

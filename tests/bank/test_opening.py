@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from mbc_engine.bank import BankHeader, MemoryBank, database, remove_with_proof, verify
+from mbc_engine.bank import BankHeader, MemoryBank, database, delete_if_unused, remove_with_proof, verify
 from mbc_engine.bank import database as opening
 from mbc_engine.errors import BankError
 
@@ -359,3 +359,34 @@ def test_second_writer_waits_for_the_first(made: Any, bank_file: Path) -> None:
         second.put([made.item("/d", 4)])
         assert second.totals().documents == 4
     thread.join()
+
+
+def test_a_link_to_a_bank_shows_what_its_log_holds(made: Any, bank_file: Path, read_only_folder: Path) -> None:
+    """SQLite keeps the log beside the file that a link leads to, whatever folder the link is in."""
+    bank_file.with_name("link.mbc").symlink_to(bank_file)
+    link = read_only_folder / "link.mbc"
+    with MemoryBank.open(bank_file) as bank:
+        bank.put([made.item("/c", 3)])
+        with MemoryBank.open(link, read_only=True) as reader:
+            assert reader.totals().documents == 3
+            bank.put([made.item("/d", 4)])
+            assert reader.totals().documents == 4
+
+
+def test_only_an_unused_bank_is_deleted(made: Any, tmp_path: Path) -> None:
+    path, link = tmp_path / "new.mbc", tmp_path / "link.mbc"
+    link.symlink_to(path)
+    delete_if_unused(path)  # there is none
+    path.write_text("another program's")
+    delete_if_unused(path)
+    assert path.read_text() == "another program's"
+    path.unlink()
+    with made.bank(link):
+        delete_if_unused(link)  # somebody has it open
+        assert path.exists()
+    delete_if_unused(link)
+    assert [own.name for own in tmp_path.iterdir()] == ["link.mbc"]
+    with made.bank(path) as bank:
+        bank.put([made.item("/a", 1)])
+    delete_if_unused(path)
+    assert path.exists()

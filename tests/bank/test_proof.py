@@ -148,3 +148,15 @@ def test_a_bank_in_memory_has_no_file_to_search(made: Any) -> None:
     with made.bank() as bank:
         bank.put([made.item("/a", 1)])
         assert remove_with_proof(bank, [("/a", "")], []).holds
+
+
+def test_traces_are_found_through_a_link(made: Any, bank: MemoryBank, path: Path, tmp_path: Path) -> None:
+    link = tmp_path / "elsewhere" / "link.mbc"
+    link.parent.mkdir()
+    link.symlink_to(path)
+    with MemoryBank.open(path, read_only=True) as reader, reader.snapshot():
+        reader.counts()
+        with MemoryBank.open(link) as linked:
+            result = remove_with_proof(linked, [("/2", "")], [])
+    assert result.traces == 1  # in the log, which the reader keeps
+    assert not result.holds

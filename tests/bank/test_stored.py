@@ -1,5 +1,9 @@
 """Reading documents, chunks and sizes from a bank, each from one state of it."""
 
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +11,7 @@ import numpy as np
 import pytest
 
 from mbc_engine.bank import BankHeader, BankTotals, MemoryBank, ModelSignature, StoredChunk, database
-from mbc_engine.errors import ModelMismatch
+from mbc_engine.errors import BankError, ModelMismatch
 
 
 def test_chunks_know_their_document(made: Any, bank: MemoryBank) -> None:
@@ -119,6 +123,18 @@ def test_a_bank_knows_when_another_stands_in_its_place(made: Any, bank: MemoryBa
     path.unlink()
     assert bank.is_replaced()
     assert not bare.is_replaced()
+
+
+def test_a_bank_that_was_overwritten_is_damaged(made: Any, bank: MemoryBank, path: Path) -> None:
+    bank.put([made.item("/a", 1)])
+    bank.checkpoint()
+    # In another process, as closing the file in this one would drop its locks. SQLite's own header stays.
+    overwrite = "import os, sys; os.pwrite(os.open(sys.argv[1], os.O_WRONLY), b'x' * 8192, 100)"
+    subprocess.run([sys.executable, "-c", overwrite, str(path)], check=True)
+    with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(path)) as other:
+        other.execute("PRAGMA user_version = 5")  # so that the bank does not read its cache
+    with pytest.raises(BankError):
+        bank.is_replaced()
 
 
 def test_documents_are_looked_up_by_many_names_and_digests_at_once(made: Any, bank: MemoryBank) -> None:

@@ -1,8 +1,10 @@
 import json
+import shutil
 
 import pytest
 
 import mbc_engine.bank as engine
+from mbc_cli.commands import bank_transfer
 from mbc_engine.bank import MemoryBank
 from mbc_engine.errors import BankError
 
@@ -59,14 +61,32 @@ def test_another_codebook_is_refused_and_nothing_is_changed(mbc, shards, make_ba
 
 def test_a_failed_merge_leaves_nothing_of_a_new_bank(mbc, shards, home, monkeypatch):
     def broken(bank, other):
-        held.append(MemoryBank.open(bank.path, read_only=True))  # while it is open, SQLite's files stay beside the bank
         raise BankError("The disk is full.")
 
-    held = []
     monkeypatch.setattr(engine, "merge", broken)
     assert mbc("bank", "merge", *shards, "--bank", "all.mbc").exit_code == 5
     assert not list(home.glob("all.mbc*"))
-    held[0].close()
+
+
+def test_a_merge_that_is_done_stays_though_nobody_reads_its_summary(mbc, shards, home, monkeypatch):
+    def broken(*_):
+        raise BrokenPipeError
+
+    monkeypatch.setattr(bank_transfer, "print_bank_summary", broken)
+    assert mbc("bank", "merge", *shards, "--bank", "all.mbc").exit_code
+    with MemoryBank.open(home / "all.mbc") as bank:
+        assert bank.totals().documents == 3
+
+
+def test_a_bank_that_another_made_meanwhile_stays(mbc, shards, home, monkeypatch):
+    def first(path, header):
+        shutil.copy(shards[0], path)
+        raise BankError(f"There is already a file at {path}.")
+
+    monkeypatch.setattr(MemoryBank, "create_like", first)
+    assert mbc("bank", "merge", *shards, "--bank", "all.mbc").exit_code == 5
+    with MemoryBank.open(home / "all.mbc") as bank:
+        assert bank.totals().documents == 2
 
 
 def test_a_bank_is_not_merged_into_itself(mbc, shards, home):

@@ -121,6 +121,16 @@ def test_a_missing_model_is_a_finding(mbc):
     assert "There is no model 'no-such-model'." in report["abilities"][0]["detail"]
 
 
+def test_a_config_that_is_not_text_is_a_finding(mbc, home):
+    (home / "model").mkdir()
+    (home / "model" / "config.toml").write_bytes(b"\xff\xfe")
+    (home / "model" / "model.safetensors").touch()
+    code, report = doctor(mbc, "--model", home / "model")
+    assert (code, "cannot be read" in report["abilities"][0]["detail"]) == (4, True)
+    for command in (["ask", "Who?"], ["calibrate", "--data", "newswire:test:2"]):
+        assert mbc(*command, "--model", home / "model").exit_code in (4, 5)
+
+
 def test_torch_that_cannot_be_imported_is_a_finding(home, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     found = doctor_command.check(home / "b.mbc", home / "runs", "mini", asks_hub=False)

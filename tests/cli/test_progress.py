@@ -4,7 +4,9 @@ import pytest
 from rich.console import Console
 
 from mbc_cli.render import progress
+from mbc_cli.render import terminal as render
 from mbc_cli.render.progress import ProgressView
+from mbc_cli.render.terminal import status_spinner
 
 
 @pytest.fixture
@@ -18,6 +20,13 @@ def test_data_stays_on_stdout_beside_a_bar(terminal, capsys):
         view.bar("Working", 2, completed=1)
         print("data")
     assert capsys.readouterr().out == "data\n"
+
+
+def test_a_spinner_says_names_as_they_are(monkeypatch, capsys):
+    monkeypatch.setattr(render, "notes", Console(stderr=True, force_terminal=True, width=80))
+    with status_spinner("Reading newswire:train:5000 and [bold]a[/b].jsonl"):
+        pass
+    assert "Reading newswire:train:5000 and [bold]a[/b].jsonl…" in capsys.readouterr().err
 
 
 def test_a_bar_fits_80_columns(terminal, capsys):

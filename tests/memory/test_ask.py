@@ -20,7 +20,7 @@ from mbc_engine.ingestion.run import ingest_stream
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.memories import BankMemory
 from mbc_engine.paper.reads import Reading
-from mbc_engine.question import Passages, best_sentences, matches
+from mbc_engine.question import AskOptions, Passages, best_sentences, matches
 from mbc_engine.ranking import Hit
 from mbc_engine.text import split_sentences
 from mbc_engine.text.chunks import Chunker
@@ -442,3 +442,9 @@ def test_open_banks_read_as_one_are_not_written(tiny: Any, folder: Path, tmp_pat
             list(memory.add([folder]))
         with pytest.raises(ConfigError, match="cannot be written"):
             memory.remove([str(folder / "1.txt")])
+
+
+@pytest.mark.parametrize("wrong", [{"sources": -1}, {"beams": 0}, {"max_new_tokens": 0}, {"min_confidence": 1.5}])
+def test_numbers_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=f"--{next(iter(wrong)).replace('_', '-')}"):
+        AskOptions(**wrong)

@@ -97,6 +97,16 @@ def test_a_line_is_that_of_the_sentence_in_the_file(model: MBC, tmp_path: Path) 
     assert {own.line for own in changed if own.state == "changed"} == {None}
 
 
+def test_a_passage_that_a_file_has_twice_has_no_line(model: MBC, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("text\nIt rained in the north all day.\nIt rained in the north\n")
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        list(ingest(model, bank, [tmp_path / "rows.csv"]))
+        memory = Memory(bank, model)
+        (found,) = memory.search(["Where did it rain?"], top=2)
+        assert memory.search([]) == memory.ask([]) == []
+    assert {own.part: own.line for own in found} == {"row 1": 2, "row 2": None}
+
+
 def test_a_file_is_searched_for_a_line_once_however_many_questions_find_it(
     model: MBC, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

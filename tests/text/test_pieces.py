@@ -200,3 +200,18 @@ def test_progress_through_a_file_is_even(write: Callable[[str, str | bytes], Pat
     ends = [item.position for item in read_file(path) if isinstance(item, Document)]
     assert ends[-1] == len(data)
     assert all(0 < end - start <= 1 << 15 for start, end in zip([0, *ends], ends, strict=False))
+
+
+def test_a_file_that_cannot_be_looked_at_is_not_called_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.txt").write_text("A boat.")
+    (tmp_path / "a.txt").chmod(0)
+
+    def exists(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    def opened(path: Path, *_args: object, **_options: object) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "exists", exists)
+    monkeypatch.setattr(Path, "open", opened)
+    assert Files().look(Origin(str(tmp_path / "a.txt"), "", None), "0") == ("unreadable", None)

@@ -206,6 +206,12 @@ def test_history_is_private_and_kept(typed, home):
     assert readline.get_history_item(4) == "d"
 
 
+def test_a_history_with_the_zeros_of_a_power_failure_is_read(typed, home):
+    (home / "history").write_bytes(b"Who?\n\0\0\0\nWhere?\n")
+    start_line_editor(home / "history")
+    assert [readline.get_history_item(number) for number in (1, 2)] == ["Who?", "Where?"]
+
+
 def test_a_history_that_cannot_be_written_is_no_error(typed, home):
     (home / "file").touch()
     typed("a")

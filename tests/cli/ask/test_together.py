@@ -129,6 +129,14 @@ def test_the_environment_may_name_several(mbc, model, team, mine, monkeypatch):
     assert ask_json(mbc, model, "--bank", team)["bank"]["paths"] == [str(team)]
 
 
+def test_a_command_for_one_bank_refuses_several(mbc, team, mine, home, notes, monkeypatch):
+    monkeypatch.setenv("MBC_BANK", f"{team}{os.pathsep}{mine}")
+    for command in (["ingest", notes, "--model", "no-such-model"], ["bank", "info"]):
+        result = mbc(*command)
+        assert (result.exit_code, "names several banks" in result.stderr) == (2, True)
+    assert mbc("bank", "info", "--bank", mine).exit_code == 0
+
+
 @pytest.fixture
 def config(home):
     path = home / "XDG_CONFIG_HOME" / "mbc" / "config.toml"

@@ -51,6 +51,9 @@ async def test_several_are_added_together_and_listed_in_pages(serving: Callable[
         after, more = seen[-1], page["has_more"]
     assert seen == ids
     assert (await running.client.get("/v1/bank")).json()["documents"] == 5
+    running.service.folder.file(ids[1]).write_bytes(b"damaged")
+    page = (await running.client.get("/v1/documents", params={"limit": 2})).json()
+    assert ([one["id"] for one in page["data"]], page["has_more"]) == ([ids[0], ids[2]], True)
 
 
 async def test_a_long_document_is_one_for_its_client(

@@ -72,6 +72,8 @@ async def test_searches_of_the_same_options_are_one_batch(running: Any, monkeypa
         ({"query": "x", "read": "sideways"}, None, "no read"),
         ({"query": "x", "read": "routed:1001"}, "read", "at most"),
         ({"query": "x", "only": ["*a*a*a*b"]}, "only.0", "at most 3 places"),
+        ({"query": "x", "only": ["a****b"]}, "only.0", "at most 3 places"),
+        ({"query": "x", "exclude": ["**a**/b"]}, "exclude.0", "at most 3 places"),
         ({"query": "x", "sources": 3}, "sources", "not permitted"),
     ],
 )

@@ -50,6 +50,12 @@ def test_links_below_lead_nowhere_else(notes: Path, home: Path) -> None:
     assert skipped.source == str(notes) and "links to places outside" in skipped.reason
 
 
+def test_patterns_that_cannot_be_read_are_named(notes: Path) -> None:
+    (notes / ".mbcignore").write_text("[z-a]")
+    (skipped,) = find_allowed([str(notes)], allowed_folders([notes])).skipped
+    assert Path(skipped.source).name == ".mbcignore" and "links" not in skipped.reason
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="file names are UTF-8 elsewhere")
 def test_an_allowed_folder_may_have_any_name(home: Path) -> None:
     folder = home / os.fsdecode(b"n\xff")
