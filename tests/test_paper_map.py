@@ -64,4 +64,4 @@ def test_hyper_parameters_are_those_of_the_presets(row: tuple[str, ...]) -> None
 
 
 def test_all_hyper_parameters_are_listed() -> None:
-    assert len(HYPER_PARAMETERS) == 20
+    assert len(HYPER_PARAMETERS) == 21

@@ -113,11 +113,11 @@ class Cell:
             yield Stage("code-usage", "", ("prepare reset", "prepare no-reset"))
 
     def config(self, changes: Sequence[str] = ()) -> Config:
-        base = self.base
+        base, changes = self.base, [*changes, f"training.seed={self.settings.seed}"]
         if base.model is None:
-            return load_preset(base.preset or "", [*base.changes, *changes, f"training.seed={self.settings.seed}"])
+            return load_preset(base.preset or "", [*base.changes, *changes])
         path = find_model(base.model) / CONFIG
-        return parse_config(path.read_text(encoding="utf-8"), str(path), list(changes))
+        return parse_config(path.read_text(encoding="utf-8"), str(path), changes)
 
     def config_of(self, name: str) -> Config:
         """The training config of mbc, mac, mbc-unquantised and, for code usage, reset and no-reset."""

@@ -48,7 +48,7 @@ class DatasetSettings(BaseModel):
     validation: str | None = Field(None, description="None holds back documents of `train`")
     test: str
     most_train: PositiveInt | None = Field(None, description="most training questions")
-    most_validation: PositiveInt = Field(200, description="most validation documents of a learning-rate sweep")
+    most_validation: PositiveInt = Field(200, description="most validation documents")
 
     def placed(self, folder: Path | None) -> "DatasetSettings":
         lists = {name: [absolute(own, folder) for own in getattr(self, name)] for name in ("train", "questions_train")}

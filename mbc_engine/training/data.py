@@ -97,7 +97,7 @@ class TextStates:
             done = len(self._texts)
             if file.tell() < self._rows * row_bytes:
                 whole = np.searchsorted(self._start[self._order], file.tell() // row_bytes, side="right")
-                done = max(int(whole) - 1, 0)
+                done = max(int(whole) - 1, 0) // self.BATCH * self.BATCH  # the same batches give the same bits
                 file.truncate(int(self._start[self._order[done]]) * row_bytes)
             for begin in range(done, len(self._order), self.BATCH):
                 batch = self._order[begin : begin + self.BATCH]

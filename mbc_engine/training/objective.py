@@ -112,9 +112,10 @@ class Objective(nn.Module):
         dropped = min(round(len(numbers) * self.settings.backprop_dropout), len(numbers) - 1)
         if dropped:
             order = torch.randperm(len(numbers), generator=generator).tolist()
+            # Those with a gradient first: older torch reuses autocast's copies of weights, made without, for both.
+            kept = amortizer.readout(*self.documents.states([numbers[place] for place in order[dropped:]]))
             with torch.no_grad():
                 without = amortizer.readout(*self.documents.states([numbers[place] for place in order[:dropped]]))
-            kept = amortizer.readout(*self.documents.states([numbers[place] for place in order[dropped:]]))
             readout = torch.cat([without, kept])[torch.tensor(order, device=kept.device).argsort()]
         else:
             readout = amortizer.readout(*self.documents.states(numbers))

@@ -4,6 +4,7 @@ from mbc_engine.errors import DataError
 from mbc_engine.evaluation.results import CellFolder
 from mbc_engine.experiments.cells import Cell, cells
 from mbc_engine.experiments.settings import BaseSettings, DatasetSettings, ExperimentSettings
+from mbc_engine.paper.checkpoint import save_model
 
 
 def data_of(settings):
@@ -51,6 +52,16 @@ def test_without_training_documents_a_wrong_bank_takes_news_that_the_stream_does
     others = cell.other_documents()
     assert len(others) == len(cell.test.documents) == 4
     assert set(others).isdisjoint(cell.test.documents)
+
+
+def test_the_seed_is_the_experiments_for_presets_and_models_alike(settings, tiny, tmp_path):
+    config = tiny.config("gpt2", "bert", "training.seed=3")
+    save_model(tiny.model("gpt2", "bert"), config, tmp_path / "model")
+    given = settings().model_copy(update={"seed": 7})
+    base = BaseSettings(name="own", title="own", model=str(tmp_path / "model"))
+    for own in (*given.bases, base):
+        cell = Cell(own, given.datasets[0], given)
+        assert [cell.config_of(name).training.seed for name in ("mbc", "mac")] == [7, 7]
 
 
 def names(settings):

@@ -192,6 +192,21 @@ def test_backprop_dropout_leaves_its_share_of_documents_without_gradient(
     assert losses.total.item() == pytest.approx(whole.total.item(), rel=1e-5)  # forward, nothing changes
 
 
+def test_documents_with_a_gradient_are_encoded_first(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In older versions of torch, autocast kept the copies of weights that it had made without a gradient."""
+    objective = make("gpt2", "bert", "training.backprop_dropout=0.5")
+    amortizer = objective.model.documents.amortizer
+    readout, with_gradient = amortizer.readout, list[bool]()
+
+    def record(*states: Tensor) -> Tensor:
+        with_gradient.append(torch.is_grad_enabled())
+        return readout(*states)
+
+    monkeypatch.setattr(amortizer, "readout", record)
+    trained_on(objective, 8)
+    assert with_gradient == [True, False]
+
+
 def test_backprop_dropout_draws_anew_each_time(make: Make) -> None:
     objective = make("gpt2", "bert", "training.backprop_dropout=0.5")
     leaves = LeafStates(8, 24)

@@ -74,7 +74,7 @@ def test_a_cut_off_cache_is_completed_to_the_same_file(
     for left in (0, 1, row, 5 * row, 5 * row + 7, len(content) - row, len(content) - 1):
         file.write_bytes(content[:left])
         cached, events = filled(encoder, tmp_path)
-        assert len(file.read_bytes()) == len(content)
+        assert file.read_bytes() == content
         assert events[-1] == Progressed("read texts", 6, 6)
         live = TextStates(encoder, TEXTS)
         for index in range(6):
