@@ -480,8 +480,10 @@ def main() -> None:
         measure(args, args.only)
     paths = {name: args.out / f"{name}.json" for name in PARTS}
     parts = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items() if path.exists()}
+    if "writing" in parts:
+        quality_written.write_writing(parts["writing"])
     if lacking := ", ".join(name for name in PARTS if name not in {*parts, *ONLY_IF_NAMED}):
-        print(f"No tables were written; they also need: {lacking}.")
+        print(f"The other tables were not written; they also need: {lacking}.")
     elif args.written or args.questions == ALL:
         quality_written.write(parts)
     else:

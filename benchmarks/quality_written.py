@@ -1,6 +1,6 @@
 """The tables and the plot of what quality.py measured, and the pages they are written to."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import mean, median
 from typing import Any, Final
@@ -26,15 +26,19 @@ SCORES: Final = tuple(f"{measure}, {golds}" for golds in ("any", "shortest") for
 
 def write(parts: Parts) -> None:
     """Write the tables to their pages, and draw the plot."""
-    begin = "<!-- {} written by python benchmarks/quality.py -->"
-    for page, name, lines in (
-        (DOCS / "mini.md", "targets,", targets(parts)),
-        (DOCS / "mini.md", "details,", details(parts)),
-        (DOCS.parent / "README.md", "figures,", targets(parts, goals=False)),
-        *([(DOCS / "mini.md", "written answers,", writing_table(parts["writing"]))] if "writing" in parts else []),
-    ):
-        write_section(page, begin.format(name), END, lines)
+    _write_section(DOCS / "mini.md", "targets", targets(parts))
+    _write_section(DOCS / "mini.md", "details", details(parts))
+    _write_section(DOCS.parent / "README.md", "figures", targets(parts, goals=False))
     draw(parts["squad"]["rows"])
+
+
+def write_writing(found: Parts) -> None:
+    """Write the table of written answers, which is measured by itself."""
+    _write_section(DOCS / "mini.md", "written answers", writing_table(found))
+
+
+def _write_section(page: Path, name: str, lines: Iterable[str]) -> None:
+    write_section(page, f"<!-- {name}, written by python benchmarks/quality.py -->", END, lines)
 
 
 def value_of(row: Row, value: Value) -> float:

@@ -80,13 +80,14 @@ def test_each_part_is_measured_and_shown_in_tables(
     wrong = json.loads((tmp_path / "wikinews-wrong.json").read_text())
     assert not any(row["is_given"] and row["EM, any"] for row in wrong)
     rows = [row | {"holds": True, "holds extracted": False} for row in parts["squad"]["rows"]]
-    parts["writing"] = under | {"extracted": rows, "written": rows}
+    writing = under | {"extracted": rows, "written": rows}
     pages = [tmp_path / "README.md", tmp_path / "docs" / "mini.md"]
     pages[1].parent.mkdir()
     for page in pages:
         page.write_bytes((Path(__file__).parents[2] / page.relative_to(tmp_path)).read_bytes())
     monkeypatch.setattr(quality_written, "DOCS", tmp_path / "docs")
     quality_written.write(parts)
+    quality_written.write_writing(writing)
     readme, page = (page.read_text() for page in pages)
     assert "| 8 paragraphs: right one first / in the first five |" in readme
     assert "### The form of a question" in page
