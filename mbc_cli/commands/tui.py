@@ -58,7 +58,7 @@ def tui(
     if view is not None and view not in names:
         raise ConfigError(f"There is no view {view!r}.", hint=f"Views: {', '.join(names)}.")
     last, last_view = str(settings.get("bank")), settings.get("view")
-    if is_default(ctx, "bank") and Path(last).is_file():
+    if is_default(ctx, "bank") and os.path.isfile(last):
         bank = Path(last)
     options = DashboardOptions(
         bank.absolute(), model, runs.absolute(), None if run is None else resolve_name(run, runs), device

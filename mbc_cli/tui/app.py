@@ -38,7 +38,7 @@ from mbc_cli.tui.views.documents import DocumentsView
 from mbc_cli.tui.views.ingest import IngestTab
 from mbc_cli.tui.views.overview import OverviewView
 from mbc_cli.tui.views.train import TrainView
-from mbc_cli.tui.widgets.inputs import Form
+from mbc_cli.tui.widgets.inputs import Form, existing_path
 from mbc_engine.bank import CodeShape, StoredDocument
 from mbc_engine.errors import MBCError
 from mbc_engine.runs.event_log import LogUpdate
@@ -53,7 +53,8 @@ _VIEW_COMMANDS: Final = (
     ("documents", "Remove documents", "Remove the marked documents, or the one at the cursor", "remove"),
     ("documents", "Search documents", "Search the contents of documents", "search"),
 )
-_ENDS: Final = ("finished", "stopped", "interrupted", "failed")
+_AT_WORK: Final = ("running", "training", "paused")
+_ENDS: Final = ("finished", "stopped", "interrupted")
 _DRAW_INTERVAL: Final = 0.5  # seconds; drawing is most of what the dashboard does
 _END_SECONDS: Final = 3.0  # allowed for closing before the process is killed
 
@@ -95,6 +96,7 @@ class Dashboard(App[Path]):
         self._polls: dict[str, Callable[[], None]] = {}  # functions that stop them
         self._is_stale = False
         self._keys: set[Binding] = set()  # shown in the footer
+        self._demo: ChildProcess | None = None
         self.error: Exception | None = None
 
     def compose(self) -> ComposeResult:
@@ -115,7 +117,8 @@ class Dashboard(App[Path]):
         if self.options.run is not None:
             self.attach(self.options.run)
         self._poll("runs", poll_runs(self.options.runs, self._updating(self._update_runs)))
-        if (theme := self._settings.get("theme")) in self.available_themes:
+        theme = self._settings.get("theme")
+        if isinstance(theme, str) and theme in self.available_themes:
             self.theme = theme
         self.set_interval(_DRAW_INTERVAL, self._draw_if_stale)
 
@@ -168,7 +171,10 @@ class Dashboard(App[Path]):
 
     def action_open_bank(self) -> None:
         def switch(typed: dict[str, str]) -> str:
-            path = Path(typed["path"]).expanduser().absolute()
+            try:
+                path = existing_path(typed["path"])
+            except ValueError as error:
+                return str(error)
             if not path.is_file():
                 return f"{path} is not a bank."
             self.exit(path)
@@ -187,12 +193,14 @@ class Dashboard(App[Path]):
             else:
                 self.exit(bank)
 
+        if self._demo is not None and self._demo.is_running:
+            return
         if bank.exists():
             self.exit(bank)
             return
         self.notify("Preparing the demo: memorising ten stories.", timeout=20)
         arguments = ["demo", f"--model={self.options.model}", f"--keep={demo_folder()}"]
-        ChildProcess(arguments, partial(self.call_later, end))
+        self._demo = ChildProcess(arguments, partial(self.call_later, end))
 
     def open_file(self, path: Path, line: int | None = None) -> None:
         """Show a file in the user's editor or pager, which takes over the terminal."""
@@ -299,12 +307,14 @@ class Dashboard(App[Path]):
         return run
 
     def _update_ingest(self, log_update: LogUpdate, at_work: bool) -> None:
-        before = self.state.ingest_state
+        before, began, was_read = self.state.ingest_state, self.state.ingest.began, self.state.is_ingest_read
         self.state.update_ingest(log_update, at_work)
+        if was_read and self.state.ingest.began not in (None, began):
+            before = "running"  # a short ingest may begin and end between two polls
         self._notify_end("Ingest", before, self.state.ingest_state, IngestTab.NAME)
 
     def _notify_end(self, work: str, before: str | None, now: str | None, view: str) -> None:
-        if before in ("running", "training") and now in _ENDS and view != self.view.NAME:
+        if before in _AT_WORK and now in _ENDS and view != self.view.NAME:
             self.notify(f"{work} {now}.", severity="information" if now == "finished" else "warning")
 
     def _update_runs(self, runs: tuple[RunSummary, ...]) -> None:
@@ -332,8 +342,12 @@ def _turns(kept: object) -> Iterable[tuple[str, str]]:
 
 def _try_open_file(path: Path, line: int | None) -> str:
     """Why a file could not be shown, or ""."""
+    # Ctrl-C is meant for the program that shows the file. It would inherit SIG_IGN, but not a handler.
+    previous = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         open_file(path, line)
     except MBCError as error:
         return f"{error.message} {error.hint or ''}"
+    finally:
+        signal.signal(signal.SIGINT, previous)
     return ""

@@ -37,7 +37,7 @@ from mbc_engine.bank import (
     remove_restorable,
     restore,
 )
-from mbc_engine.bank.text_codec import decode_texts
+from mbc_engine.bank.text_codec import decode_found
 from mbc_engine.errors import MBCError, ModelError
 from mbc_engine.machine import Throttle
 from mbc_engine.names import READ_MODES
@@ -282,6 +282,8 @@ class AnswerWorker:
                     for document in memory.lookup([name] if keeps_origins else (), () if keeps_origins else name[:1])
                 ]
         except MBCError as error:
+            if not self._is_ready:
+                self._on_model("missing", error, ())
             return error
 
     def _open(self) -> None:
@@ -361,14 +363,14 @@ def read_document(bank: Path, found: StoredDocument) -> tuple[StoredDocument, Co
     if texts and not (is_slow and file):
         some = texts[:_MAX_DECODED] if is_slow else texts
         with suppress(ModelError):
-            text = _joined(list(map(Chunk, decode_texts(some, text_model), [own.start for own in some])))
+            text = _joined(filter(None, decode_found(some, str(bank), text_model)))
             text, text_from = text if len(some) == len(texts) else f"{text}\n…", "bank"
     name = origin.source or document.digest
     passage = Source(name, origin.part, 1.0, 0, state, None, text, text_from, 0, origin.date, str(bank))
     return document, shape, passage
 
 
-def _joined(chunks: Sequence[Chunk]) -> str:
+def _joined(chunks: Iterable[Chunk]) -> str:
     """The text of a document from its chunks, which only whitespace separates."""
     text = ""
     for chunk in chunks:

@@ -88,15 +88,17 @@ class AttachedRun:
 class DashboardState:
     """Everything the views draw.
 
-    `runs` are all runs, the most recently changed first; `run` is the current one and `other` the one it is compared
-    with. `codes_read` is the share of each code in the last answer, [levels, codebooks, codes]; `growth` has (time,
-    chunks) for each change seen in the bank. `transcript` has the last questions with their answers.
+    `ingest` has all of its log once `is_ingest_read`. `runs` are all runs, the most recently changed first; `run` is the
+    current one and `other` the one it is compared with. `codes_read` is the share of each code in the last answer,
+    [levels, codebooks, codes]; `growth` has (time, chunks) for each change seen in the bank. `transcript` has the last
+    questions with their answers.
     """
 
     bank: BankSnapshot | None = None
     bank_error: MBCError | None = None
     ingest: IngestHistory = field(default_factory=IngestHistory)
     is_ingesting: bool = False
+    is_ingest_read: bool = False
     runs: tuple[RunSummary, ...] = ()
     run: AttachedRun | None = None
     other: AttachedRun | None = None
@@ -125,4 +127,4 @@ class DashboardState:
         if log_update.is_restarted:
             self.ingest = IngestHistory()
         self.ingest.add(log_update.events)
-        self.is_ingesting = at_work
+        self.is_ingesting, self.is_ingest_read = at_work, not log_update.has_more

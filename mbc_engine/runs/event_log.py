@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 # The largest number of seconds since the epoch that is a valid date on all platforms.
 _END_OF_TIME: Final = 1e11
+# Beyond 64 bits, an integer counts nothing, and may be too large for a float.
+_MAX_INTEGER: Final = (1 << 63) - 1
 # When an event was logged, in seconds since the epoch, and the event.
 Stamped: TypeAlias = tuple[float, Event]
 
@@ -150,8 +152,11 @@ def parse_line(line: bytes) -> Stamped:
         stamp, kind = float(record["time"]), record["event"]
         if not 0 <= stamp < _END_OF_TIME:
             raise ValueError(f"{stamp} is not a time")
+        for value in record.values():
+            if type(value) is int and abs(value) > _MAX_INTEGER:
+                raise ValueError("a number is too large")
         return stamp, _validator(kind).validate_json(line, strict=True)
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(repr(error)) from error
 
 

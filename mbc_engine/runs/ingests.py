@@ -121,14 +121,11 @@ class IngestHistory:
         self.skipped: deque[FileSkipped] = deque(maxlen=_SKIPPED)  # the last of `skips` files or rows
         self.skips = 0
         self.sources: deque[str] = deque(maxlen=_SOURCES)  # of the latest documents, newest last
-        # `rate` after each report of the last few minutes, by the seconds since the ingest began.
-        self.pace: deque[tuple[float, float]] = deque(maxlen=_PACE)
-        self.last_time: float | None = None
+        self.pace: deque[float] = deque(maxlen=_PACE)  # `rate` after each report of the last few minutes
         self._reports: deque[DocumentsIngested] = deque(maxlen=_RECENT + 1)
 
     def add(self, events: Iterable[Stamped]) -> None:
         for time, event in events:
-            self.last_time = time
             match event:
                 case IngestStarted():
                     self.state = "running"
@@ -145,7 +142,7 @@ class IngestHistory:
                     self.reported = event
                     self._reports.append(event)
                     if (rate := self.rate) is not None:
-                        self.pace.append((event.seconds, rate))
+                        self.pace.append(rate)
                     for source in event.sources:  # all rows of a table have the same
                         if not self.sources or self.sources[-1] != source:
                             self.sources.append(source)

@@ -71,7 +71,8 @@ def write_usage(run: Path, usage: "NDArray[np.float32]", step: int) -> None:
 
 
 def read_usage(run: Path) -> "NDArray[np.float32] | None":
-    """The latest published usage of codes [levels, positions, num_codes]; None if there is none."""
+    """The latest published usage of codes [levels, positions, num_codes], finite; None if there is none."""
+    import numpy as np
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
@@ -79,7 +80,8 @@ def read_usage(run: Path) -> "NDArray[np.float32] | None":
         usage: NDArray[np.float32] = load((run / _USAGE).read_bytes())["usage"]
     except (OSError, SafetensorError, KeyError):
         return None
-    return usage if usage.ndim == 3 and usage.size else None
+    is_valid = usage.dtype == np.float32 and usage.ndim == 3 and usage.size > 0 and np.isfinite(usage).all()
+    return usage if is_valid else None
 
 
 def runs_in(folder: Path) -> list[Path]:

@@ -75,10 +75,15 @@ def test_a_follower_that_skims_reads_the_last_of_several_in_a_row(path: Path) ->
     assert [event.step for _, event in follower.poll().events] == [7]  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("time", ["1e300", "-1", "NaN"])
+@pytest.mark.parametrize("time", ["1e300", "-1", "NaN", "1" * 400])
 def test_a_line_with_a_time_that_is_none_is_no_event(time: str) -> None:
     with pytest.raises(ValueError):
         event_log.parse_line(f'{{"time": {time}, "event": "QuantisationStarted", "step": 3, "vectors": 7}}'.encode())
+
+
+def test_a_line_with_a_number_too_large_to_compute_with_is_no_event(path: Path) -> None:
+    written(path, [dataclasses.replace(STEP, dead_codes=10**400), STEP])
+    assert [event for _, event in EventFollower(path).poll().events] == [STEP]
 
 
 def test_every_kind_of_event_comes_back_as_it_was(path: Path) -> None:
@@ -223,7 +228,7 @@ def test_a_log_that_was_cut_back_is_read_anew_however_much_it_has_grown_since(pa
     log.append(SOME[2])
     follower.poll()
     log.rewind(position)
-    again = [QuantisationStarted(step, 10**200) for step in range(further)]
+    again = [FileSkipped("x" * 200, str(number)) for number in range(further)]
     for event in again:
         log.append(event)
     log.close()

@@ -26,14 +26,14 @@ def test_the_current_ingest_is_summarised() -> None:
     ingest = history(IngestStarted(4, 800), skipped, report(10, 100, 1.0), report(40, 200, 3.0, "/c"))
     assert (ingest.state, ingest.began, ingest.started) == ("running", 0.0, IngestStarted(4, 800))
     assert (list(ingest.skipped), ingest.skips, list(ingest.sources)) == ([skipped], 1, ["/a", "/c"])
-    assert (ingest.reported, ingest.size_done, ingest.last_time) == (report(40, 200, 3.0, "/c"), 200, 3.0)
+    assert (ingest.reported, ingest.size_done) == (report(40, 200, 3.0, "/c"), 200)
     # 30 chunks and 100 bytes in two seconds; 600 bytes are left.
     assert (ingest.rate, ingest.seconds_left) == (15.0, 12.0)
 
 
 def test_the_pace_of_the_current_ingest_is_kept() -> None:
     reports = [report(10, 100, 1.0), report(40, 200, 3.0), report(40, 200, 4.0)]
-    assert list(history(IngestStarted(4, 800), *reports).pace) == [(3.0, 15.0), (4.0, 10.0)]
+    assert list(history(IngestStarted(4, 800), *reports).pace) == [15.0, 10.0]
     assert not history(IngestStarted(4, 800), *reports, IngestStarted(4, 800)).pace
 
 

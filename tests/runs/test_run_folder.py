@@ -56,8 +56,13 @@ def test_nobody_is_at_work_where_nobody_can_be(tmp_path: Path, name: str) -> Non
     assert not is_running(tmp_path / name)
 
 
-def test_usage_of_another_shape_is_none(tmp_path: Path) -> None:
-    write_usage(tmp_path, np.zeros(4, np.float32), 0)
+@pytest.mark.parametrize(
+    "usage",
+    [np.zeros(4, np.float32), np.ones((1, 1, 2), np.int64), np.full((1, 1, 2), np.inf, np.float32)],
+    ids=["shape", "type", "infinite"],
+)
+def test_usage_that_cannot_be_one_is_none(tmp_path: Path, usage: np.ndarray) -> None:
+    write_usage(tmp_path, usage, 0)
     assert read_usage(tmp_path) is None
 
 

@@ -111,7 +111,8 @@ class AskView(View):
         return self._answer_worker.search(query)
 
     def _remember(self, questions: list[str]) -> None:
-        self._earlier += [question for question in questions if self._earlier[-1:] != [question]]
+        shown = map(sanitise, questions)  # Input draws text as it is
+        self._earlier += [question for question in shown if self._earlier[-1:] != [question]]
         self._recalled = len(self._earlier)
 
     def take_focus(self) -> None:

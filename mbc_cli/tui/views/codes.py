@@ -171,7 +171,7 @@ class CodesView(View):
         heat.show(values, marks, marked=marked)
         if self._selected_code is None:
             heat.go(int(values.argmax()))
-        elif own_marked is not None and self._selected_code[:2] != (level, position):
+        elif own_marked is not None and self._selected_code[:2] != (level, position) and not own_marked[heat.cursor]:
             heat.go(marks[0])
         heat.border_title = Content(_book_title(usage, level, position, layer))
         line = _code_line(heat.cursor, values, layer, own_read if own_marked is None else None)
@@ -217,8 +217,10 @@ class CodesView(View):
         """Look up the chunks of the code at the cursor once it rests there, and again when its usage changes."""
         bank, uses = self.state.bank, None
         if layer == "training":
-            self._selected_code, self._has_users = code, False
-            self._list("Chunks", _OTHER_CODEBOOK)
+            self._selected_code = code
+            if self._has_users:  # listing anew would ask for another redraw, without end
+                self._has_users = False
+                self._list("Chunks", _OTHER_CODEBOOK)
             return
         if bank is not None and all(at < size for at, size in zip(code, bank.counts.shape, strict=True)):
             uses = int(bank.counts[code])

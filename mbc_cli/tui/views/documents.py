@@ -15,7 +15,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal
 from textual.widgets import Input, Static
 
-from mbc_cli.text import display_path, format_size, pluralise
+from mbc_cli.text import display_path, format_size, pluralise, sanitise
 from mbc_cli.tui.jobs import explain_codes, read_document, remove_documents, restore_documents, search_documents
 from mbc_cli.tui.state import BankSnapshot, DashboardOptions
 from mbc_cli.tui.views import View, error_text, no_bank_text
@@ -107,6 +107,7 @@ class DocumentsView(View):
                 yield RowTable(_CODE_COLUMNS, id="codes")
 
     def on_mount(self) -> None:
+        self.query_one("#trouble").can_focus = True  # without a focus, the view's keys would do nothing
         self.watch(self._table, "key", self._read_soon, init=False)
         self.watch(self._table, "cursor", self._read_on, init=False)
         self.watch(self._table, "marked", self._show_notes, init=False)
@@ -116,16 +117,18 @@ class DocumentsView(View):
             thread.join(_PATIENCE)
 
     def take_focus(self) -> None:
-        self._table.focus()
+        self.query_one("#trouble" if self.has_class("-trouble") else "#rows").focus()
 
     def draw(self) -> None:
         if self.state.bank is None and self.state.bank_error is not None:
-            self._seen = None
+            self._seen, self._passages = None, {}
             self._show_error(no_bank_text(self.state.bank_error))
         elif self.state.bank is not self._seen:
             self._seen = self.state.bank
             self._is_stale = True
             self._search_if_stale()
+        if self.screen.focused is None:
+            self.take_focus()  # what had it may be hidden now
 
     @property
     def _table(self) -> RowTable:
@@ -143,14 +146,14 @@ class DocumentsView(View):
         self.debounce("search", _READ_DELAY, self._search_contents)
 
     def action_to_rows(self) -> None:
-        self._table.focus()
+        self.take_focus()
 
     def action_search(self) -> None:
         self.query_one("#text").focus()
 
     def action_leave(self) -> None:
-        if not self._table.has_focus:
-            self._table.focus()
+        if not (self._table.has_focus or self.query_one("#trouble").has_focus):
+            self.take_focus()
         elif self._table.marked:
             self._table.marked = frozenset()
         else:
@@ -217,7 +220,8 @@ class DocumentsView(View):
 
     def show_only(self, name: str) -> None:
         """Show only the document with this path and part, or this digest."""
-        self._only = self.query_one("#text", Input).value = name
+        self._only, self.query_one("#text", Input).value = name, sanitise(name)  # Input draws text as it is
+        self._search_typed()  # two names may look alike
         self._table.focus()
 
     def action_sort(self) -> None:
@@ -229,11 +233,11 @@ class DocumentsView(View):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         is_typing = self.query_one("#text").has_focus  # then letters are text, not keys
+        has_rows = bool(self._table.rows) and not is_typing and not self.has_class("-trouble")
         can = {
             "to_rows": is_typing,
             "undo": bool(self._undo_stack) and not is_typing,
-            "remove": bool(self._table.rows) and not is_typing,
-            **dict.fromkeys(("sort", "codes", "map", "open_file", "copy"), bool(self._table.rows) and not is_typing),
+            **dict.fromkeys(("remove", "sort", "codes", "map", "open_file", "copy"), has_rows),
             "search": not is_typing,
         }
         return can.get(action, True)
@@ -272,7 +276,7 @@ class DocumentsView(View):
         if not is_done and self._shown == text:
             return  # the old rows stay until all new ones are there
         self._shown = text
-        self.remove_class("-trouble")
+        self._show_trouble(False)
         listed = f"{len(rows):,} of {matches:,} shown" if len(rows) < matches else f"{matches:,} found"
         self.query_one("#count", Static).update(listed if is_done else f"{matches:,} so far")
         self._has_more = is_done and len(rows) < matches
@@ -297,11 +301,12 @@ class DocumentsView(View):
             self.debounce("refresh", delay, self._search_now)  # a search typed meanwhile comes first
 
     def _search_now(self) -> None:
-        self._searching, self._is_stale = self.query_one("#text", Input).value.strip(), False
-        self._began = time.monotonic()
-        is_exact = bool(self._only) and self._searching == self._only.strip()
-        job = partial(search_documents, self.options.bank, self._searching, self._limit, is_exact=is_exact)
-        self.run_job("search", job, partial(self._show_found, self._searching))
+        typed = self.query_one("#text", Input).value.strip()
+        self._searching, self._is_stale, self._began = typed, False, time.monotonic()
+        is_exact = bool(self._only) and typed == sanitise(self._only).strip()
+        sought = self._only if is_exact else typed
+        job = partial(search_documents, self.options.bank, sought, self._limit, is_exact=is_exact)
+        self.run_job("search", job, partial(self._show_found, typed))
 
     def _search_contents(self) -> None:
         """Search the documents' contents; typing afterwards searches names again."""
@@ -312,17 +317,21 @@ class DocumentsView(View):
         self.run_job("search", lambda: [search(query)], self._show_passages)
 
     def _show_passages(self, found: list[tuple[StoredDocument, Source]] | MBCError) -> None:
+        self._searching = None
         if isinstance(found, MBCError):
             self._show_error(error_text(found))
             return
-        self._order, self._searching, self._has_more = None, None, False
+        self._order, self._has_more = None, False
         self._passages = {_key(document): passage for document, passage in found}
         self._found = {_key(document): document for document, _ in found}
-        self.remove_class("-trouble")
-        self.query_one("#count", Static).update(f"{pluralise(len(found), 'document')}, best first")
-        self._show_rows()
+        self._show_trouble(False)
+        self._show_best()
         self._table.go(0)
         self._read_soon()
+
+    def _show_best(self) -> None:
+        self.query_one("#count", Static).update(f"{pluralise(len(self._found), 'document')}, best first")
+        self._show_rows()
 
     def _read_soon(self) -> None:
         self.debounce("read", _READ_DELAY, self._read_now)
@@ -339,9 +348,13 @@ class DocumentsView(View):
     def _show_document(
         self, found: StoredDocument, read: tuple[StoredDocument, CodeShape, Source] | MBCError | None
     ) -> None:
+        if read is None or found != self._current:
+            return  # the table is about to show that it was removed
         if isinstance(read, MBCError):
-            self._show_error(error_text(read))
-        elif read is not None and found == self._current:  # else the table is about to show that it was removed
+            self._read = None
+            self._explain()
+            self.query_one(Facts).update(error_text(read))
+        else:
             document, shape, passage = read
             fitting = self._passages.get(_key(found))
             shown = replace(passage, sentence=None if fitting is None else fitting.sentence)
@@ -369,7 +382,12 @@ class DocumentsView(View):
         if isinstance(removed, MBCError):
             self._notify_error(removed)
             return
-        self._search_now()
+        if self._passages:
+            for document in documents:
+                self._found.pop(_key(document), None)
+            self._show_best()
+        else:
+            self._search_now()
         if not removed.documents:
             self.notify("Already removed.", markup=False)
             return
@@ -384,7 +402,10 @@ class DocumentsView(View):
             self._undo_stack.append(removed)
             self._notify_error(restored)
             return
-        self._search_now()
+        if self._passages:
+            self._search_contents()
+        else:
+            self._search_now()
         count = sum(max(1, len(document.origins)) for document in removed.documents)
         left = f"; {count - restored:,} had been ingested again" if restored < count else ""
         self.notify(f"Restored {pluralise(restored, 'document')}{left}.", markup=False)
@@ -400,8 +421,15 @@ class DocumentsView(View):
 
     def _show_error(self, text: Text) -> None:
         self.query_one("#trouble", Static).update(text)
-        self.add_class("-trouble")
+        self._show_trouble(True)
         self.query_one("#count", Static).update("")
+
+    def _show_trouble(self, is_shown: bool) -> None:
+        """Show the error instead of the documents, or these again."""
+        hidden = self.query_one("#both" if is_shown else "#trouble")
+        self.set_class(is_shown, "-trouble")
+        if hidden.has_focus_within:
+            self.take_focus()
 
 
 def _key(found: StoredDocument) -> Hashable:

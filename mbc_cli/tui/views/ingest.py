@@ -1,6 +1,7 @@
 """Ingesting: the file or folder, the progress, what was read last and what was skipped."""
 
 import os
+import time
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -45,6 +46,7 @@ class IngestTab(View):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("i", "ingest", "Ingest"),
+        Binding("escape", "leave", "Leave", show=False),
         Binding("c,escape", "cancel", "Cancel"),
         Binding("g", "go_to", "Go to"),
         Binding("backspace", "go_up", "Parent folder", show=False),
@@ -58,11 +60,16 @@ class IngestTab(View):
         self._path: Path | None = None
         self._is_watch, self._stops, self._error = False, 0, ""
         self._last_began: float | None = None  # of the ingest before that
+        self._ended = 0.0  # when `_error` was reported
 
     def compose(self) -> ComposeResult:
+        try:
+            folder = existing_path(".")
+        except ValueError:  # the working folder was deleted
+            folder = Path.home()
         with Horizontal():
             with box("", id="choose"):
-                yield FolderTree(existing_path("."))
+                yield FolderTree(folder)
                 with Horizontal(id="options"):
                     yield PlainCheckbox("watch", id="watch", compact=True)
                     yield PlainCheckbox("prune", id="prune", compact=True)
@@ -106,7 +113,7 @@ class IngestTab(View):
             bar.update(total=started.size, progress=ingest.size_done)
         self.query_one(Facts).show(_ingest_facts(self.state))
         spark = self.query_one(Sparkline)
-        spark.display, spark.data = len(ingest.pace) > 1, [rate for _, rate in ingest.pace]
+        spark.display, spark.data = len(ingest.pace) > 1, list(ingest.pace)
         self.query_one("#now").border_subtitle = "▁▅▇ chunks per second" if spark.display else ""
         names, width = self.query_one("#names", Static), self.query_one("#by").content_size.width
         newest = list(ingest.sources)[: -_MAX_NAMES - 1 : -1]
@@ -115,7 +122,11 @@ class IngestTab(View):
         self.query_one("#start").disabled = not self._can_start
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        can = {"ingest": self._can_start, "cancel": not self._can_start}
+        can = {
+            "leave": self.query_one("#ignore").has_focus,
+            "ingest": self._can_start,
+            "cancel": not self._can_start,
+        }
         return can.get(action, True)
 
     @on(Button.Pressed, "#start")
@@ -127,12 +138,16 @@ class IngestTab(View):
         options = [f"--bank={self.options.bank}", f"--model={self.options.model}"]
         options += [] if self.options.device is None else [f"--device={self.options.device}"]
         options += [f"--ignore={pattern}" for pattern in self.query_one("#ignore", Input).value.split()]
-        options += [f"--{name}" for name in ("watch", "prune") if self.query_one(f"#{name}", PlainCheckbox).value]
+        # Also what is not chosen: the config file may turn it on.
+        options += [f"--{'' if choice.value else 'no-'}{choice.id}" for choice in self.query(PlainCheckbox)]
         self._path, self._is_watch, self._stops, self._error = path, "--watch" in options, 0, ""
         self._last_began = self.state.ingest.began
         arguments = ["ingest", *options, "--", str(path.absolute())]
         self._child = ChildProcess(arguments, partial(self.app.call_later, self._on_ingest_end))
         self.draw()
+
+    def action_leave(self) -> None:
+        self.take_focus()
 
     def action_cancel(self) -> None:
         if not self._is_running:
@@ -178,7 +193,7 @@ class IngestTab(View):
 
     def _on_ingest_end(self, error: str) -> None:
         if not self._is_running:  # otherwise an earlier one has ended
-            self._error = error
+            self._error, self._ended = error, time.time()
         self.dashboard.request_redraw()
 
     def _stop(self, is_sure: bool | None) -> None:
@@ -208,17 +223,19 @@ class IngestTab(View):
 
     def _state_line(self) -> Text:
         state, path = self.state.ingest_state, "" if self._path is None else display_path(self._path)
+        began, bank = self.state.ingest.began, self.state.bank
+        is_logged = bank is None or bank.header.keeps_origins
         if self._is_running and self._stops:
             return Text("Stopping…", "bold")
-        if self._is_running and self.state.ingest.began in (None, self._last_began):
+        if self._is_running and is_logged and began in (None, self._last_began):
             return Text("Loading the model…", "bold")
-        if self._is_running and state != "running":
+        if self._is_running and self._is_watch and state != "running":
             return Text.assemble(("Watching ", "bold"), f"{path} for changes; press c to stop")
-        if state == "running":
+        if state == "running" or (self._is_running and not is_logged):
             is_recoding = self.state.ingest.recoded is not None
             where = path if self._is_running else "in another process"
             return Text.assemble(("Recoding texts " if is_recoding else "Ingesting ", "bold"), where)
-        if self._error:
+        if self._error and (began is None or began <= self._ended):  # else another ingest followed
             return Text.assemble(("Failed. ", "bold"), sanitise(self._error.removeprefix("Error: ")))
         return Text(*_STATES[state])
 

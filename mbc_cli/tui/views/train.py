@@ -122,16 +122,16 @@ class TrainView(View):
         self.query_one("#runs" if self.query_one("#side").display else "#plots").focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        run, other, others = self.state.run, self.state.other, len(self.state.runs)
+        run, other, runs = self.state.run, self.state.other, self.state.runs
         is_at_work = run is not None and run.at_work
         is_pausing = run is not None and self._is_pausing(run)
         can = {
             "request": is_at_work and is_pausing == (parameters == ("",)),
             "stop": is_at_work,
             "resume": run is not None and self._state_of(run) in ("stopped", "interrupted"),
-            "compare": other is None and others > 1,
+            "compare": other is None and any(own.folder != self.state.run_folder for own in runs),
             "compare_no_more": other is not None,
-            "choose": others > 0 and not self.query_one("#side").display,
+            "choose": bool(runs) and not self.query_one("#side").display,
         }
         return can.get(action, True)
 
@@ -251,6 +251,7 @@ class TrainView(View):
         options = [f"--preset={preset}", *(f"--data={spec}" for spec in data), f"--run={folder}"]
         options += [f"--validation={typed['validation']}"] if typed["validation"] else []
         options += [f"--set={setting}" for setting in settings]
+        options += [] if self.options.device is None else [f"--device={self.options.device}"]
         self._before, self._form_run = self.state.run_folder, folder
         self._start(folder, options)
         self.dashboard.attach(folder)

@@ -106,7 +106,10 @@ class FolderTree(DirectoryTree):
 
 
 class Form(ModalScreen[None]):
-    """Asks for text in fields, {name: (label, example)}; `submit` gets it, and returns a message, or "" to close."""
+    """Asks for text in fields, {name: (label, example)}; `submit` gets it, and returns a message, or "" to close.
+
+    Examples, suggestions and messages may be untrusted text.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Close")]
 
@@ -129,8 +132,9 @@ class Form(ModalScreen[None]):
             for name, (label, example) in self._fields.items():
                 with Horizontal(classes="field"):
                     yield Label(label)
-                    suggester = SuggestFromList(self._suggestions.get(name, ()))
-                    yield Input(placeholder=example, id=name, suggester=suggester, compact=True)
+                    # Input draws text as it is; what would have to be changed to be shown cannot be suggested.
+                    safe = [own for own in self._suggestions.get(name, ()) if sanitise(own) == own]
+                    yield Input(placeholder=sanitise(example), id=name, suggester=SuggestFromList(safe), compact=True)
             yield Static(id="words")
             with Horizontal(classes="buttons"):
                 yield Button(self._button, id="submit", variant="primary", compact=True)

@@ -89,7 +89,8 @@ class Column:
 
 
 class RowTable(CellView):
-    """Rows under fixed titles, with a cursor and, if `can_mark`, marks; `empty` is shown without rows.
+    """Rows under fixed titles, with a cursor and, if `can_mark`, marks; `empty`, which may have several lines,
+    is shown without rows.
 
     `key` is that of the row under the cursor, `marked` those of marked rows; a removed row loses its mark.
     """
@@ -149,7 +150,8 @@ class RowTable(CellView):
             return self._strip(" " * _GUTTER + titles, self.get_component_rich_style("table--title"))
         place = y - 1 + self.scroll_offset.y
         if place >= len(self.rows):
-            return self._strip(" " * _GUTTER + (self.empty if place == 0 else ""), self.rich_style)
+            lines = [] if self.rows else self.empty.splitlines()[place : place + 1]
+            return self._strip(" " * _GUTTER + sanitise("".join(lines)), self.rich_style)
         (key, cells), is_here, style = self.rows[place], place == self.cursor, self.rich_style
         if key in self.marked:
             style += self.get_component_rich_style("table--mark", partial=True)

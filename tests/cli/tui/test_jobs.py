@@ -6,6 +6,7 @@ import queue
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from mbc_cli.engine import load_model
 from mbc_cli.tui.jobs import AnswerWorker
 from mbc_cli.tui.state import DashboardOptions
+from mbc_engine.errors import ModelError
 from mbc_engine.question import AskOptions
 from tests.needs import PATIENCE
 
@@ -65,6 +67,23 @@ def test_a_model_that_is_not_asked_for_long_is_given_back_and_loaded_again(
             assert [states.get(timeout=PATIENCE) for _ in range(2)] == ["loading", "ready"]
             assert unloaded.wait(timeout=PATIENCE)
             assert memory._model == options.model
+    finally:
+        worker.questions.put(None)
+        thread.join()
+
+
+def test_a_search_without_a_model_reports_that_it_is_missing(
+    options: DashboardOptions, home: Path, make_bank: Any
+) -> None:
+    make_bank("memory.mbc")
+    states: queue.Queue[str] = queue.Queue()
+    worker = AnswerWorker(replace(options, model=str(home / "none")), lambda state, *_: states.put(state), print, print)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    try:
+        with pytest.raises(ModelError):
+            worker.search("who")
+        assert [states.get(timeout=PATIENCE) for _ in range(2)] == ["loading", "missing"]
     finally:
         worker.questions.put(None)
         thread.join()

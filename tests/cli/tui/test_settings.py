@@ -1,6 +1,7 @@
 """Settings kept between starts, switching banks, and opening and copying what is shown."""
 
 import json
+import signal
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 from textual.widgets import Input, Static
 
-from mbc_cli.config import dashboard_settings
+from mbc_cli.config import activity_log, dashboard_settings, default_bank
 from mbc_cli.tui import app as module
 from mbc_cli.tui.app import Dashboard
 from mbc_cli.tui.jobs import AnswerWorker, read_settings, save_settings
@@ -19,6 +20,7 @@ from mbc_engine.events import IngestFinished, IngestStarted
 from mbc_engine.memory import Memory
 from mbc_engine.question import Source
 from mbc_engine.runs.event_log import LogUpdate
+from mbc_engine.runs.ingests import recorded
 from mbc_engine.text import read_document
 
 
@@ -41,7 +43,7 @@ async def test_theme_view_bank_and_transcript_are_kept(options: DashboardOptions
 
 
 @pytest.mark.parametrize(
-    "damage", [b"", b"{", b"[1]", b"\xff", b'{"theme": 3, "view": [], "bank": {}, "transcript": [1, [2]]}']
+    "damage", [b"", b"{", b"[1]", b"\xff", b'{"theme": [], "view": [], "bank": {}, "transcript": [1, [2]]}']
 )
 async def test_damaged_settings_are_ignored(options: DashboardOptions, damage: bytes) -> None:
     dashboard_settings().parent.mkdir(parents=True)
@@ -71,6 +73,16 @@ def test_another_bank_is_opened_and_comes_back_next_time(
     assert opened[2:] == [other, Path("third.mbc").absolute()]
 
 
+def test_a_last_bank_that_cannot_be_looked_for_is_forgotten(mbc: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[Path] = []
+    monkeypatch.setattr(Dashboard, "run", lambda self: opened.append(self.options.bank))
+    monkeypatch.setenv("TEXTUAL_DRIVER", "none")
+    monkeypatch.setattr("mbc_cli.commands.tui.threading.enumerate", list)
+    save_settings({"bank": f"/{'a' * 300}"})
+    assert mbc("tui").exit_code == 0
+    assert opened == [default_bank()]
+
+
 async def test_the_palette_opens_a_bank(
     options: DashboardOptions, make_bank: Any, record: Any, until: Any, screen: Any
 ) -> None:
@@ -81,9 +93,15 @@ async def test_the_palette_opens_a_bank(
         await until(lambda: "Switch to another bank" in screen(app))
         await pilot.press("down", "enter")
         await until(lambda: app.screen.query("#path"))
-        app.screen.query_one("#path", Input).value = str(options.bank)
-        await pilot.press("enter")
-        await until(lambda: "is not a bank" in screen(app))
+        for typed, why in (
+            (str(options.bank), "no such file"),
+            (str(options.bank.parent), "is not a bank"),
+            ("~nobody-has-this-name/a", "could not determine home"),
+            ("a" * 300, "file name too long"),
+        ):
+            app.screen.query_one("#path", Input).value = typed
+            await pilot.press("enter")
+            await until(lambda why=why: why in str(app.screen.query_one("#words", Static).content))
         app.screen.query_one("#path", Input).value = str(other)
         await pilot.press("enter")
         await until(lambda: app.return_value == other)
@@ -98,6 +116,50 @@ async def test_the_end_of_an_ingest_is_announced_in_other_views(
         end = IngestFinished(1, 1, 0, 0, 0, 1.0, 1.0, True, 1, 1, 1, 27, 0, 0)
         app._update_ingest(LogUpdate([(2.0, end)]), False)
         await until(lambda: [note.message for note in app._notifications] == ["Ingest finished."])
+
+
+async def test_an_ingest_or_a_pause_that_is_over_before_the_next_look_is_announced_too(
+    options: DashboardOptions, until: Any
+) -> None:
+    began, end = IngestStarted(1, 8), IngestFinished(1, 1, 0, 0, 0, 1.0, 1.0, True, 1, 1, 1, 27, 0, 0)
+    list(recorded(iter([began, end]), activity_log(options.bank)))  # which was over before the dashboard opened
+    app = Dashboard(options, "documents")
+    async with app.run_test(size=(120, 40)):
+        await until(lambda: app.state.ingest.finished)
+        app._update_ingest(LogUpdate([(1.0, end), (2.0, began), (3.0, end)], is_restarted=True), False)
+        await until(lambda: app._notifications)
+        app._notify_end("Training", "paused", "stopped", "train")
+        await until(lambda: len(app._notifications) > 1)
+        assert [note.message for note in app._notifications] == ["Ingest finished.", "Training stopped."]
+
+
+async def test_ctrl_c_in_the_pager_does_not_end_the_dashboard(
+    options: DashboardOptions, until: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    received: list[int] = []
+
+    def handle(number: int, _: object) -> None:
+        received.append(number)
+
+    # The dashboard's own would end the tests.
+    before = signal.signal(signal.SIGINT, handle)
+    opened: list[object] = []
+
+    def show(*_: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+        opened.append(signal.getsignal(signal.SIGINT))
+
+    monkeypatch.setattr(module, "open_file", show)
+    monkeypatch.setattr(Dashboard, "suspend", contextmanager(lambda self: iter([None])))
+    app = Dashboard(options, "documents")
+    try:
+        async with app.run_test(size=(120, 40)):
+            app.open_file(Path("/notes/ada.txt"))
+            assert signal.getsignal(signal.SIGINT) is handle
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert opened != [signal.SIG_IGN]  # which the pager would inherit
+    assert not received
 
 
 async def test_a_document_is_opened_and_its_path_copied(
@@ -173,3 +235,22 @@ async def test_the_demo_is_a_key_while_there_is_no_bank(
         await pilot.press("D")
         await until(lambda: app.return_value is not None)
         assert commands[0][0] == "demo" and app.return_value.name == "demo.mbc"
+
+
+async def test_the_demo_is_prepared_once_however_often_its_key_is_pressed(
+    options: DashboardOptions, until: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands: list[list[str]] = []
+
+    class Child:
+        is_running = True
+
+        def __init__(self, arguments: list[str], on_end: object) -> None:
+            commands.append(arguments)
+
+    monkeypatch.setattr(module, "ChildProcess", Child)
+    app = Dashboard(options)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(lambda: app.state.bank_error)
+        await pilot.press("D", "D")
+        assert [own[0] for own in commands] == ["demo"]

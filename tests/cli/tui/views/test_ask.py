@@ -253,6 +253,14 @@ async def test_a_bank_of_another_model_is_reported_with_the_way_out(
         await until(lambda: "mbc bank reencode" not in screen(app))
 
 
+async def test_an_earlier_question_does_nothing_to_the_screen(app: Dashboard, until: Any) -> None:
+    add_question(question_history(), "Who \x1b[2Jis?")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(lambda: app.query_one(AskView)._earlier)
+        await pilot.press("up")
+        await until(lambda: app.query_one("#question", Input).value == "Who ␛[2Jis?")
+
+
 async def test_earlier_questions_are_on_the_arrow_keys(app: Dashboard, until: Any) -> None:
     add_question(question_history(), "Who?")
     add_question(question_history(), "Why?")

@@ -84,6 +84,32 @@ async def test_the_codes_of_a_document_are_marked_and_followed_from_book_to_book
         assert "Unmark" not in shown_keys(app)
 
 
+async def test_a_code_of_another_codebook_is_gone_to_also_if_the_document_has_several_there(
+    app: Dashboard, home: Any, record: Any, until: Any
+) -> None:
+    shape = CodeShape(tokens=3, levels=1, num_codes=8, per_position=True)
+    with MemoryBank.create(home / "memory.mbc", ModelSignature("m", "aa", "bb"), shape, 2) as bank:
+        bank.put([StoredDocument.of(record("/b.txt", "bb"), np.array([[1, 2, 3], [4, 5, 6]]).reshape(2, 3, 1))])
+        document = bank.lookup([("/b.txt", "")])[0]
+    async with app.run_test(size=(80, 24)):
+        await until(lambda: "1 time" in _line(app))
+        app.query_one(CodesView).mark(document, shape, (0, 1, 5))
+        await until(lambda: _line(app).startswith("code 5") and _line(app).endswith("◆ in b.txt"))
+
+
+async def test_the_training_layer_asks_for_no_further_drawing(
+    app: Dashboard, make_bank: Any, record: Any, until: Any
+) -> None:
+    make_bank("memory.mbc", record("/a.txt", "a"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.state.run = AttachedRun(app.options.runs / "first", usage=np.ones((1, 1, 8), np.float32))
+        await pilot.press("t")
+        await until(lambda: "different codebook" in _users(app))
+        app._is_stale = False
+        app.view.draw()
+        assert not app._is_stale
+
+
 async def test_what_is_added_brightens_the_map_and_the_list(
     app: Dashboard, make_bank: Any, record: Any, until: Any
 ) -> None:

@@ -16,7 +16,10 @@ from mbc_cli.tui.state import DashboardOptions
 from mbc_cli.tui.views.documents import DocumentsView
 from mbc_cli.tui.widgets.inputs import Confirm
 from mbc_cli.tui.widgets.table import RowTable
-from mbc_engine.bank import MemoryBank, StoredDocument, database
+from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, StoredDocument, database
+from mbc_engine.bank.records import EncodedText
+from mbc_engine.bank.text_codec import encode_chunk
+from mbc_engine.text import Chunk
 from tests.cli.tui.conftest import shown_keys
 
 HOSTILE, HARMLESS = "/[red]\x1b[31m\u202eb.txt", "/[red]␛[31m<U+202E>b.txt"
@@ -110,6 +113,42 @@ async def test_what_is_typed_is_found_and_escape_shows_all_again(
         await until(lambda: not shown_keys(app) & {"Mark", "Remove", "Sort"})
         await pilot.press("escape")
         await until(lambda: shown_keys(app) >= {"Mark", "Remove", "Sort"})
+
+
+async def test_a_document_jumped_to_is_listed_alone_whatever_its_name(
+    options: DashboardOptions, make_bank: Any, record: Any, until: Any
+) -> None:
+    names = ("/a ", "/a b", "/a\nb", HOSTILE)
+    make_bank("memory.mbc", *(record(name, name) for name in names))
+    app = dashboard(options)
+    async with app.run_test(size=SMALL):
+        rows = app.query_one("#found RowTable", RowTable)
+        await until(lambda: len(rows.rows) == 4)
+        for name in names:
+            app.show_document(name)
+            await until(lambda name=name: [key for key, _ in rows.rows] == [(name, "")])
+        assert app.query_one("#text", Input).value == HARMLESS
+
+
+async def test_a_damaged_text_is_reported_beside_the_list(
+    options: DashboardOptions, record: Any, until: Any, screen: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def encode(chunk: Chunk) -> EncodedText:
+        text = encode_chunk(chunk)
+        return text._replace(check=text.check ^ 1) if chunk.text == "Ada" else text
+
+    monkeypatch.setattr("mbc_engine.bank.store.encode_chunk", encode)
+    shape = CodeShape(tokens=2, levels=1, num_codes=8, per_position=False)
+    with MemoryBank.create(options.bank, ModelSignature("m", "aa", "bb"), shape, 2, keeps_text=True) as bank:
+        for name, text in (("/a.txt", "Ada"), ("/b.txt", "Bruno")):
+            codes = np.zeros((1, 2, 1), np.uint16)
+            bank.put([StoredDocument.of(record(name, name), codes, texts=[Chunk(text, 0)])])
+    app = dashboard(options)
+    async with app.run_test(size=SMALL) as pilot:
+        await until(lambda: "`mbc bank verify` lists the damage" in screen(app))
+        assert "/a.txt" in screen(app) and "/b.txt" in screen(app)
+        await pilot.press("j")
+        await until(lambda: "Bruno" in screen(app) and "damage" not in screen(app))
 
 
 async def test_no_more_than_a_thousand_rows_are_shown(
@@ -218,8 +257,10 @@ async def test_without_a_bank_it_says_why_and_shows_the_bank_that_comes(
     app = dashboard(options)
     async with app.run_test(size=SMALL):
         await until(lambda: app.state.bank_error and "No bank at" in screen(app))
+        await until(lambda: "Search" in shown_keys(app))
         path = make_bank("memory.mbc")
         await until(lambda: "The bank is empty." in screen(app))
+        await until(lambda: app.query_one("#rows").has_focus)
         with MemoryBank.open(path) as bank:
             bank.put([StoredDocument.of(record("/a", "x"), np.zeros((1, 2, 1), np.uint16))])
         await until(lambda: found(app) == ["/a"])

@@ -198,12 +198,67 @@ async def test_the_command_says_what_was_chosen(
     async with app.run_test(size=SMALL) as pilot:
         await go_to(pilot, "./-x")
         await until(lambda: app.query_one(FolderTree).chosen == home / "-x")
-        for name in ("watch", "prune"):
-            app.query_one(f"#{name}", PlainCheckbox).value = True
+        app.query_one("#watch", PlainCheckbox).value = True
         app.query_one("#ignore", Input).value = "-a  *.csv"
         await pilot.press("i")
     arguments = [f"--bank={options.bank}", f"--model={options.model}", "--ignore=-a", "--ignore=*.csv"]
-    assert started == [["ingest", *arguments, "--watch", "--prune", "--", str(home / "-x")]]
+    # The config file may prune by default.
+    assert started == [["ingest", *arguments, "--watch", "--no-prune", "--", str(home / "-x")]]
+
+
+async def test_a_failure_is_shown_until_another_ingest_follows(options: DashboardOptions, until: Any) -> None:
+    app = dashboard(options)
+    async with app.run_test(size=SMALL):
+        app.query_one(IngestTab)._on_ingest_end("Error: no space left")
+        await until(lambda: state(app) == "Failed. no space left")
+        list(recorded(iter([*EVENTS, END]), activity_log(options.bank)))
+        await until(lambda: "Finished" in state(app))
+
+
+@pytest.mark.parametrize(("is_watch", "words"), [(False, "Finished"), (True, "Watching")])
+async def test_only_a_watch_is_said_to_go_on_after_its_first_ingest(
+    options: DashboardOptions, until: Any, started: list[list[str]], is_watch: bool, words: str
+) -> None:
+    app = dashboard(options)
+    async with app.run_test(size=SMALL) as pilot:
+        await until(lambda: app.query_one(FolderTree).chosen)
+        app.query_one("#watch", PlainCheckbox).value = is_watch
+        await pilot.press("i")
+        list(recorded(iter([*EVENTS, END]), activity_log(options.bank)))
+        await until(lambda: words in state(app))
+
+
+async def test_an_ingest_that_leaves_no_log_is_not_said_to_load_for_ever(
+    options: DashboardOptions, make_bank: Any, until: Any, started: list[list[str]]
+) -> None:
+    make_bank("memory.mbc", keeps_origins=False)
+    app = dashboard(options)
+    async with app.run_test(size=SMALL) as pilot:
+        await until(lambda: app.state.bank and app.query_one(FolderTree).chosen)
+        await pilot.press("i")
+        await until(lambda: "Ingesting" in state(app))
+
+
+async def test_escape_leaves_the_field_of_exclusions(options: DashboardOptions, until: Any) -> None:
+    app = dashboard(options)
+    async with app.run_test(size=SMALL) as pilot:
+        app.query_one("#ignore").focus()
+        await until(lambda: app.query_one("#ignore").has_focus)
+        await pilot.press("escape")
+        await until(lambda: app.query_one(FolderTree).has_focus)
+
+
+async def test_without_a_working_folder_it_begins_at_home(
+    options: DashboardOptions, home: Path, until: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = home / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    monkeypatch.setenv("HOME", str(home))
+    app = dashboard(options)
+    async with app.run_test(size=SMALL):
+        await until(lambda: Path(app.query_one(FolderTree).path) == home)
 
 
 async def test_an_ingest_begun_here_is_seen_though_the_clock_went_back(

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 from textual.widget import Widget
+from textual.widgets import Input
 
-from mbc_cli.tui.widgets.inputs import Confirm, existing_path
+from mbc_cli.tui.widgets.inputs import Confirm, Form, existing_path
 from tests.cli.tui.widgets.conftest import HOSTILE, WidgetApp
 
 
@@ -28,6 +29,18 @@ async def test_a_question_is_answered_by_keys_and_enter_alone_does_no_harm(keys:
         await pilot.press(*keys)
         await pilot.pause()
         assert app.received == [answer]
+
+
+async def test_an_example_is_harmless_and_only_what_can_be_typed_is_suggested() -> None:
+    app = WidgetApp(Widget())
+    async with app.run_test(size=(80, 24)) as pilot:
+        form = Form("Open", {"path": ("Path", HOSTILE)}, str, button="Open", suggestions={"path": [HOSTILE, "safe"]})
+        app.push_screen(form)
+        await pilot.pause()
+        field = form.query_one(Input)
+        assert field.placeholder == "[red]␛[31m<U+202E>b"
+        assert field.suggester is not None
+        assert [await field.suggester.get_suggestion(typed) for typed in ("[red]", "sa")] == [None, "safe"]
 
 
 def test_what_is_typed_is_a_path_from_here_or_from_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

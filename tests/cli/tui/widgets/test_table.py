@@ -49,6 +49,16 @@ async def test_columns_share_the_width_and_names_are_text() -> None:
         assert lines(widget)[:2] == ["   name                n", "▸  [red]␛…m<U+202E>b  12"]
 
 
+async def test_why_there_are_no_rows_may_take_several_lines() -> None:
+    app = WidgetApp(table())
+    async with app.run_test(size=(24, 6)):
+        widget = app.query_one(RowTable)
+        widget.empty = f"{HOSTILE} is damaged.\nRun this."
+        assert lines(widget)[1:4] == ["   [red]␛[31m<U+202E>b i", "   Run this.", ""]
+        widget.show(rows("a"))
+        assert lines(widget)[1:4] == ["▸  a                   7", "", ""]
+
+
 async def test_the_cursor_stays_on_its_row_and_marks_on_theirs() -> None:
     app = WidgetApp(table())
     async with app.run_test(size=(24, 6)) as pilot:

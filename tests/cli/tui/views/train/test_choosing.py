@@ -56,6 +56,13 @@ async def test_a_small_screen_has_the_list_behind_a_key(options, until):
         await until(lambda: title(app, "loss") == "Loss  1")
 
 
+async def test_a_run_from_elsewhere_is_compared_with_the_only_one_in_the_folder(options, until, home):
+    write(options.runs / "one", [STARTED, *steps(1, 90)])
+    app = dashboard(options, write(home / "elsewhere", [STARTED, *steps(1, 30)]))
+    async with app.run_test(size=SMALL):
+        await until(lambda: len(app.state.runs) == 1 and "Compare" in shown_keys(app))
+
+
 async def test_a_low_screen_has_room_for_a_run_in_the_list(options, until):
     app = dashboard(options, write(options.runs / "one", [STARTED, *steps(1, 3), TrainStateChanged("stopped", 3, 100)]))
     async with app.run_test(size=(200, 12)) as pilot:

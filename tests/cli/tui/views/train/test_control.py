@@ -1,6 +1,7 @@
 """Trainings started, paused, stopped and resumed by keys, and what is shown when that fails."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from textual.widgets import Input
@@ -104,7 +105,7 @@ async def test_the_end_of_a_training_that_is_seen_while_the_dashboard_closes_is_
     reports[0](None, False, None)
 
 
-async def test_enter_twice_starts_one_training(options, until, monkeypatch):
+async def test_enter_twice_starts_one_training_on_the_device_of_the_dashboard(options, until, monkeypatch):
     started = []
 
     class Child:
@@ -114,14 +115,14 @@ async def test_enter_twice_starts_one_training(options, until, monkeypatch):
             started.append(arguments)
 
     monkeypatch.setattr("mbc_cli.tui.views.train.ChildProcess", Child)
-    app = dashboard(options)
+    app = dashboard(replace(options, device="cpu"))
     async with app.run_test(size=SMALL) as pilot:
         await pilot.press("n")
         await until(lambda: isinstance(app.screen, Form))
         app.screen.query_one("#preset", Input).value = "smollm2-135m"
         app.screen.query_one("#data", Input).value = "a.jsonl"
         await pilot.press("enter", "enter")
-        assert [own[0] for own in started] == ["train"]
+        assert [(own[0], own[-1]) for own in started] == [("train", "--device=cpu")]
 
 
 @pytest.mark.slow

@@ -1,0 +1,95 @@
+"""Searching the contents of documents with the model of Ask, and what becomes of the results."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbc_cli.tui.app import Dashboard
+from mbc_cli.tui.jobs import AnswerWorker
+from mbc_cli.tui.state import DashboardOptions
+from mbc_cli.tui.views.documents import DocumentsView
+from mbc_cli.tui.widgets.table import RowTable
+from mbc_engine.errors import ModelError
+from mbc_engine.memory import Memory
+from mbc_engine.question import Source
+from tests.cli.tui.conftest import shown_keys
+
+SMALL = (80, 24)
+
+
+@pytest.fixture
+def app(options: DashboardOptions) -> Dashboard:
+    return Dashboard(options, DocumentsView.NAME)
+
+
+def found(app: Dashboard) -> list[str]:
+    """The column of sources."""
+    return [cells[0] for _, cells in app.query_one("#found RowTable", RowTable).rows]
+
+
+@pytest.fixture
+def finds(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Makes every search of the contents find these documents."""
+
+    def find(*names: str) -> None:
+        passages = [Source(name, "", 0.5, 0, "unchanged", None, None, None, 0, None, "memory.mbc") for name in names]
+        monkeypatch.setattr(AnswerWorker, "_open", lambda self: None)
+        monkeypatch.setattr(Memory, "search", lambda self, queries, top: [passages])
+
+    return find
+
+
+async def test_what_is_removed_and_restored_leaves_and_joins_the_best_documents(
+    app: Dashboard, make_bank: Any, record: Any, until: Any, screen: Any, finds: Any
+) -> None:
+    names = ["/clara", "/ada", "/bruno"]
+    make_bank("memory.mbc", *(record(name, name) for name in sorted(names)))
+    finds(*names)
+    async with app.run_test(size=SMALL) as pilot:
+        await until(lambda: len(found(app)) == 3)
+        await pilot.press("slash", *"weather", "enter")
+        await until(lambda: found(app) == names)
+        await pilot.press("j", "d")
+        await until(lambda: found(app) == ["/clara", "/bruno"] and "2 documents, best first" in screen(app))
+        await until(lambda: app._notifications)
+        await pilot.press("u")
+        await until(lambda: found(app) == names)
+
+
+async def test_a_search_that_fails_leaves_a_way_back(
+    app: Dashboard, make_bank: Any, record: Any, until: Any, screen: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(worker: AnswerWorker, query: str) -> None:
+        raise ModelError("no such model")
+
+    monkeypatch.setattr(AnswerWorker, "search", fail)
+    make_bank("memory.mbc", record("/a", "x"))
+    async with app.run_test(size=SMALL) as pilot:
+        await until(lambda: found(app) == ["/a"])
+        await pilot.press("slash", *"who", "enter")
+        await until(lambda: "no such model" in screen(app))
+        await until(lambda: "Search" in shown_keys(app) and "Remove" not in shown_keys(app))
+        await pilot.press("slash", "x", "escape", "escape")
+        await until(lambda: "no such model" not in screen(app) and app.query_one("#rows").has_focus)
+        assert found(app) == ["/a"]
+
+
+async def test_a_bank_that_comes_back_is_listed_by_name_again(
+    app: Dashboard, make_bank: Any, record: Any, until: Any, home: Path, finds: Any
+) -> None:
+    make_bank("memory.mbc", record("/ada", "x"), record("/bruno", "xy"))
+    finds("/bruno", "/ada")
+    async with app.run_test(size=SMALL) as pilot:
+        await until(lambda: len(found(app)) == 2)
+        await pilot.press("slash", *"ada", "enter")
+        await until(lambda: found(app) == ["/bruno", "/ada"])
+        (home / "away").mkdir()
+        for file in home.glob("memory.mbc*"):
+            file.rename(home / "away" / file.name)
+        await until(lambda: app.state.bank_error)
+        await until(lambda: app.query_one("#trouble").has_focus)
+        for file in (home / "away").iterdir():
+            file.rename(home / file.name)
+        await until(lambda: found(app) == ["/ada"] and app.query_one("#rows").has_focus)
