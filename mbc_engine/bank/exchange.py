@@ -301,11 +301,15 @@ class RemovedDocuments:
     documents: tuple[StoredDocument, ...]  # complete; with the removed origins only, though others may remain
 
 
+def _as_stored(digests: Collection[str], bank: MemoryBank) -> set[str]:
+    return {digest[: 2 * bank.header.digest_bytes].lower() for digest in digests}
+
+
 def remove_restorable(
     bank: MemoryBank, names: Collection[tuple[str, str]], digests: Collection[str] = ()
 ) -> RemovedDocuments:
     """Remove and return origins, given as source and part, and documents, given by digest."""
-    sought, whole = set(names), {digest[: 2 * bank.header.digest_bytes].lower() for digest in digests}
+    sought, whole = set(names), _as_stored(digests, bank)
     with bank.changing():
         documents = []
         for document in bank.lookup(sought, digests, with_texts=True):
@@ -380,7 +384,7 @@ def remove_with_proof(bank: MemoryBank, names: Collection[tuple[str, str]], dige
     kept: list[StoredDocument] = []
     gone: list[list[bytes]] = []
     others: set[bytes] = set()
-    digests = {digest[: 2 * bank.header.digest_bytes].lower() for digest in digests}
+    digests = _as_stored(digests, bank)
     for document in bank.documents(whole=True):
         origins = tuple(origin for origin in document.origins if origin[:2] not in names)
         payloads = [text.payload for text in document.texts or () if isinstance(text, EncodedText)]
