@@ -96,58 +96,49 @@ def quantise(shape: ExactShape, state: Mapping[str, Tensor]) -> dict[str, Tensor
 
 
 class ExactLM:
-    """The LM of the `tensors` made by `quantise`. Device and `sums` affect its speed, never its results.
+    """The LM of the `tensors` made by `quantise`, on the CPU. `sums` affects its speed, never its results.
 
     Args:
         sums: None for the fastest that is exact on this machine.
     """
 
-    def __init__(
-        self, shape: ExactShape, tensors: Mapping[str, Tensor], *, device: str = "cpu", sums: Sums | None = None
-    ) -> None:
-        self.shape, self.device = shape, torch.device(device)
-        self._sums: Sums = sums or _fastest_sums(self.device)
+    def __init__(self, shape: ExactShape, tensors: Mapping[str, Tensor], sums: Sums | None = None) -> None:
+        self.shape = shape
+        self._sums: Sums = sums or _fastest_sums()
         held = torch.int8 if self._sums == "int8" else torch.float32
 
-        def get(name: str) -> Tensor:
-            return tensors[name].to(device)
-
         def linear(name: str) -> Linear:
-            return get(f"{name}.weight").to(held).T, get(f"{name}.scale")
+            return tensors[f"{name}.weight"].to(held).T, tensors[f"{name}.scale"]
 
-        self._embedding = get("tokens.weight"), get("tokens.scale")
-        self._head = self._embedding[0].to(held).T, self._embedding[1]
-        self._gain = get("gain")
+        self._embedding = tensors["tokens.weight"], tensors["tokens.scale"]
+        self._head = linear("tokens")
+        self._gain = tensors["gain"]
         self._layers = [
             (
-                get(f"{number}.attention.gain"),
+                tensors[f"{number}.attention.gain"],
                 linear(f"{number}.attention"),
                 linear(f"{number}.output"),
-                get(f"{number}.rise.gain"),
+                tensors[f"{number}.rise.gain"],
                 linear(f"{number}.rise"),
                 linear(f"{number}.fall"),
             )
             for number in range(shape.layers)
         ]
-        self._exp, self._sigmoid = _exp_table().to(device), _sigmoid_table().to(device)
+        self._exp, self._sigmoid = _exp_table(), _sigmoid_table()
         query_top = math.isqrt(_EXACT // shape.head_dim) - 1
         # As tensors, since torch would convert a number on every use.
-        self._query_top = torch.tensor(float(query_top), device=device)
-        self._score_scale = torch.tensor(_EXP_STEPS / (query_top**2 * math.sqrt(shape.head_dim)), device=device)
-        self._epsilon = torch.tensor(shape.epsilon, device=device)
-        self._mean = torch.tensor(1 / (shape.width * _NORM_STEPS**2), device=device)
-        self._constants = {number: torch.tensor(float(number), device=device) for number in _NUMBERS}
-
-    @property
-    def vocabulary(self) -> int:
-        return len(self._embedding[0])
+        self._query_top = torch.tensor(float(query_top))
+        self._score_scale = torch.tensor(_EXP_STEPS / (query_top**2 * math.sqrt(shape.head_dim)))
+        self._epsilon = torch.tensor(shape.epsilon)
+        self._mean = torch.tensor(1 / (shape.width * _NORM_STEPS**2))
+        self._constants = {number: torch.tensor(float(number)) for number in _NUMBERS}
 
     def empty_cache(self, batch: int, length: int) -> Cache:
         """Per layer, room for `length` tokens: keys [B, KV, D, length], their scales, and values."""
         shape = self.shape
         keys, scales = (batch, shape.kv_heads, shape.head_dim, length), (batch, shape.kv_heads, 1, 1, length)
         sizes = keys, scales, (batch, shape.kv_heads, length, shape.head_dim)
-        several = ([torch.zeros(size, device=self.device) for size in sizes] for _ in range(shape.layers))
+        several = ([torch.zeros(size) for size in sizes] for _ in range(shape.layers))
         return [(keys, scales, values) for keys, scales, values in several]
 
     @torch.inference_mode()
@@ -163,7 +154,7 @@ class ExactLM:
         cos, sin = (table[start:end].unsqueeze(1) for table in self._rotations(end))
         hidden = None
         if length > 1:
-            hidden = torch.full((length, end), -torch.inf, device=self.device).triu_(start + 1)
+            hidden = torch.full((length, end), -torch.inf).triu_(start + 1)
         for (gain, attention, output, rise_gain, rise, fall), known in zip(self._layers, cache, strict=True):
             y = self._product(attention, *self._normed(x, gain))
             mixed = self._attend(y.view(batch, length, -1), cos, sin, known, start, hidden)
@@ -249,22 +240,18 @@ class ExactLM:
             most = _EXACT // _TOP**2  # terms whose sum is exact
             parts = zip(values.float().split(most, dim=1), weight.split(most), strict=True)
             return reduce(Tensor.add_, (_summed(*part).to(torch.int32) for part in parts))
-        if len(values) == 2 and self.device.type == "cpu":  # a row alone is three times as fast as several
+        if len(values) == 2:  # a row alone is three times as fast as several
             return torch.cat([torch._int_mm(row, weight) for row in values.split(1)])  # noqa: SLF001
-        if len(values) > 16 or self.device.type == "cpu":
-            return torch._int_mm(values, weight)  # noqa: SLF001 - torch has no public name for it
-        padded = torch.cat([values, values.new_zeros(32 - len(values), values.shape[1])])  # CUDA's minimum is 17
-        return torch._int_mm(padded, weight)[: len(values)]  # noqa: SLF001
+        return torch._int_mm(values, weight)  # noqa: SLF001 - torch has no public name for it
 
     def _rotations(self, positions: int) -> tuple[Tensor, Tensor]:
         count = 1 << max(8, (positions - 1).bit_length())
-        cos, sin = _rotation_tables(self.shape.head_dim, self.shape.theta, count)
-        return cos.to(self.device), sin.to(self.device)
+        return _rotation_tables(self.shape.head_dim, self.shape.theta, count)
 
 
 def _summed(integers: Tensor, others: Tensor) -> Tensor:
     """A matrix product whose sums stay below 2^24."""
-    if integers.device.type == "cpu" and _is_single() and _is_single_unless_set():
+    if _is_single() and _matmul_is_exact():
         return integers @ others
     return (integers.double() @ others.double()).float()
 
@@ -277,22 +264,22 @@ def _is_single() -> bool:
 
 
 @cache
-def _is_single_unless_set() -> bool:
+def _matmul_is_exact() -> bool:
     """Whether matrix products use single precision: the environment may tell oneDNN to use less."""
     return bool((torch.eye(128).mul_(4095) @ torch.full((128, 128), 4095.0) == 4095.0**2).all())
 
 
-def _fastest_sums(device: torch.device) -> Sums:
+def _fastest_sums() -> Sums:
     """8-bit products if they are exact, which they are not on some processors, and fast.
 
     Without VNNI, CPUs take thirty times as long as in single precision.
     """
-    if device.type == "cpu" and not torch.cpu._is_vnni_supported():  # noqa: SLF001 - no public name either
+    if not torch.cpu._is_vnni_supported():  # noqa: SLF001 - no public name either
         return "float32"
-    full = torch.full((32, 1536), _TOP, dtype=torch.int8, device=device)
+    full = torch.full((32, 1536), _TOP, dtype=torch.int8)
     try:
         for values in (full, -full):
-            exact = torch.full((32, 32), _TOP * _TOP * 1536 * int(values[0, 0].sign()), device=device)
+            exact = torch.full((32, 32), _TOP * _TOP * 1536 * int(values[0, 0].sign()))
             if not torch.equal(torch._int_mm(values, full.T), exact.int()):  # noqa: SLF001
                 return "float32"
     except RuntimeError:

@@ -9,11 +9,11 @@ import hashlib
 import json
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import torch
 from filelock import FileLock
@@ -38,53 +38,37 @@ _KEPT: Final = 4096  # most recently decoded texts
 
 
 class TextModel:
-    """Compresses texts to bytes with a language model, and restores them.
+    """Compresses texts to bytes with a Llama-like LM that has byte-level BPE, and restores them.
 
     Args:
-        tokens: the bytes of each token; None for special tokens, which no text contains.
-        first: the token from which the first token of a text is predicted.
+        tensors: the LM's weights, made by `quantise`.
         fingerprint: 16 hexadecimal digits of a hash of everything that payloads depend on.
+        sums: see `ExactLM`.
     """
 
     def __init__(
-        self, lm: ExactLM, tokenizer: Tokenizer, tokens: Sequence[bytes | None], first: int, fingerprint: str
-    ) -> None:
-        self.fingerprint = fingerprint
-        self._lm, self._tokenizer, self._tokens, self._first = lm, tokenizer, tokens, first
-        self._latest: OrderedDict[bytes, str] = OrderedDict()
-
-    @classmethod
-    def from_folder(cls, folder: Path, *, device: str = "cpu", sums: Sums | None = None) -> Self:
-        """Open a Llama-like LM with byte-level BPE, saved by transformers. Raises ModelError for anything else."""
-        shape, tokenizer = _read_shape(folder), Tokenizer.from_file(str(folder / "tokenizer.json"))
-        tensors = quantise(shape, load_file(folder / "model.safetensors"))
-        return cls._of(shape, tokenizer, tensors, _fingerprint(shape, tokenizer, tensors), device, sums)
-
-    @classmethod
-    def _of(
-        cls,
+        self,
         shape: ExactShape,
         tokenizer: Tokenizer,
         tensors: Mapping[str, Tensor],
         fingerprint: str,
-        device: str = "cpu",
         sums: Sums | None = None,
-    ) -> Self:
+    ) -> None:
         tokenizer.encode_special_tokens = True  # in a text they are plain text
-        tokens = _token_bytes(tokenizer)
-        first = tokens.index(b"\n") if b"\n" in tokens else 0  # predicts the first words best of those tried
-        return cls(ExactLM(shape, tensors, device=device, sums=sums), tokenizer, tokens, first, fingerprint)
+        self.fingerprint = fingerprint
+        self._lm, self._tokenizer, self._tokens = ExactLM(shape, tensors, sums), tokenizer, _token_bytes(tokenizer)
+        # What the first token is predicted from: a line break predicts it best of those tried.
+        self._first = self._tokens.index(b"\n") if b"\n" in self._tokens else 0
+        self._latest: OrderedDict[bytes, str] = OrderedDict()
 
     def encode(self, texts: Sequence[str]) -> list[bytes | None]:
-        """Each text as a payload; None if it has no tokens, over 1,024, or ones that do not restore it exactly."""
-        return list(self.encode_stepwise(texts))
+        """Each text as a payload; None if it has no tokens, over 1,024, or ones that do not restore it exactly.
 
-    def encode_stepwise(self, texts: Sequence[str]) -> Iterator[bytes | None]:
-        """As `encode`, one result at a time, with as many texts in parallel as torch has threads."""
+        As many texts are coded in parallel as torch has threads.
+        """
         several = [self._tokenized(text) for text in texts]
         coded = one_by_one(self._intervals, [own for own in several if own])
-        for ids in several:
-            yield _range_encoded([(len(ids) - 1, 1, _MOST_TOKENS), *next(coded)]) if ids else None
+        return [_range_encoded([(len(ids) - 1, 1, _MOST_TOKENS), *next(coded)]) if ids else None for ids in several]
 
     def decode(self, payloads: Sequence[bytes]) -> list[str]:
         """The inverse of `encode`. Raises ValueError if bytes are not a payload; other damage gives a wrong text."""
@@ -114,7 +98,7 @@ class TextModel:
         """For each token of the single text: the sum of the frequencies before its own, its own, and the total."""
         (ids,), lm = texts, self._lm
         found = []
-        states = lm.forward(self._tensor([[self._first, *ids[:-1]]]), lm.empty_cache(1, len(ids)))[0]
+        states = lm.forward(torch.tensor([[self._first, *ids[:-1]]]), lm.empty_cache(1, len(ids)))[0]
         # A few at a time, to fit a processor's cache.
         for place in range(0, len(ids), 8):
             for frequencies, own in zip(lm.frequencies(states[place : place + 8]), ids[place : place + 8], strict=True):
@@ -143,7 +127,7 @@ class TextModel:
                 began = time.perf_counter()
                 working = [place for place in order if lengths[place] > step]
                 rows = len(working)
-                before = self._tensor([[written[place][-1] if step else self._first] for place in working])
+                before = torch.tensor([[written[place][-1] if step else self._first] for place in working])
                 known = [(keys[:rows], scales[:rows], values[:rows]) for keys, scales, values in cache]
                 frequencies = self._lm.frequencies(self._lm.forward(before, known, step)[:, 0])
                 self._take(frequencies, [(coders[place], written[place]) for place in working])
@@ -153,16 +137,13 @@ class TextModel:
     def _take(self, frequencies: Tensor, work: Sequence[tuple["_RangeDecoder", list[int]]]) -> None:
         ends = frequencies.cumsum(1)
         targets = [coder.target(total) for (coder, _), total in zip(work, ends[:, -1].tolist(), strict=True)]
-        found = torch.searchsorted(ends, torch.tensor(targets, device=ends.device).unsqueeze(1), right=True)
+        found = torch.searchsorted(ends, torch.tensor(targets).unsqueeze(1), right=True)
         sizes, past = frequencies.gather(1, found), ends.gather(1, found)
         for (coder, ids), (own,), (size,), (end,) in zip(
             work, *(part.tolist() for part in (found, sizes, past)), strict=True
         ):
             coder.take(end - size, size)
             ids.append(own)
-
-    def _tensor(self, ids: Sequence[Sequence[int]]) -> Tensor:
-        return torch.tensor(ids, device=self._lm.device)
 
 
 def open_text_model(fingerprint: str | None = None) -> TextModel:
@@ -206,14 +187,12 @@ def _embedded() -> TextModel:
     except (OSError, SafetensorError) as error:
         hint = "Check the disk's free space and permissions."
         raise ModelError(f"The language model could not be prepared: {error}.", hint=hint) from error
-    return TextModel._of(shape, tokenizer, tensors, _EMBEDDED)  # noqa: SLF001 - one of its own kind
+    return TextModel(shape, tokenizer, tensors, _EMBEDDED)
 
 
 def _read_shape(folder: Path) -> ExactShape:
     config: dict[str, Any] = json.loads((folder / "config.json").read_text())
     heads, rope = config["num_attention_heads"], config.get("rope_parameters") or config
-    if config["model_type"] != "llama" or not config["tie_word_embeddings"] or config.get("attention_bias"):
-        raise ModelError(f"{folder} holds no Llama with tied embeddings.", hint="Other models cannot compress text.")
     return ExactShape(
         layers=config["num_hidden_layers"],
         heads=heads,
