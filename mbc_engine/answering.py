@@ -186,7 +186,7 @@ class PrefixAnswerer:
         return drafts, searched, answered
 
     def chunks(self, queries: Sequence[str], options: AskOptions, top: int) -> list[list[Hit]]:
-        return self._read(queries, options, top).chunks
+        return [own[:top] for own in self._read(queries, options, max(1, top)).chunks]
 
     def _read(self, questions: Sequence[str], options: AskOptions, top: int) -> Reading:
         memory = self._memory(options.selection)

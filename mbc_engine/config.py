@@ -88,8 +88,8 @@ class ConfidenceSettings(_Settings):
 
     slope: NonNegativeFloat = Field(allow_inf_nan=False, description="of the log-odds over the gain, per nat per token")
     intercept: float = Field(allow_inf_nan=False, description="of the log-odds, where the bank adds nothing")
-    from_memory: float = Field(ge=0, le=1, description="confidence from which on an answer is called from memory")
-    from_model: float = Field(ge=0, le=1, description="confidence up to which it is called from the model alone")
+    from_memory: float = Field(ge=0, le=1, description='lowest confidence at which an answer is labelled "memory"')
+    from_model: float = Field(ge=0, le=1, description='highest confidence at which it is labelled "model"')
 
     @model_validator(mode="after")
     def _thresholds_are_in_order(self) -> Self:
@@ -154,7 +154,7 @@ class AddressSettings(_Settings):
 class AnswerConfidence(_Settings):
     """How likely an answer is right: a logistic regression on features of the search and the reader."""
 
-    weights: tuple[float, ...] = Field(description="of the features, see `mini/confidence.py`")
+    weights: tuple[float, float] = Field(description="of the features, see `mini/confidence.py`")
     intercept: float = 0.0
     least_margin: float = Field(0.0, description='least log-odds over "not here" of an answer that is given')
 
@@ -181,7 +181,9 @@ class RetrieverReaderSettings(_Settings):
     address: AddressSettings = AddressSettings()
     candidates: PositiveInt = Field(64, description="chunks found, of which the best are read and the rest are sources")
     word_weight: NonNegativeFloat = Field(1.2, description="what a shared word's inverse document frequency counts")
-    readers: tuple[ReaderSettings, ...] = Field(min_length=1, description="best first: the first that is here reads")
+    readers: tuple[ReaderSettings, ...] = Field(
+        min_length=1, description="best first; the first whose encoder is available is used"
+    )
 
     @property
     def code_numbers(self) -> tuple[int, int, int, bool]:
@@ -194,16 +196,16 @@ class LossSettings(_Settings):
 
     vq: NonNegativeFloat = Field(1.0, description="lambda of the codebook and commitment losses")
     routing: NonNegativeFloat = Field(0.0, description="a question's vectors pick its document in the batch")
-    reconstruction: NonNegativeFloat = Field(0.0, description="the LM writes a document back from its own vectors")
-    reconstruction_tokens: PositiveInt = Field(96, description="how much of a document is written back")
-    reconstruction_documents: NonNegativeInt = Field(0, description="most documents written back a pass; 0 is all")
+    reconstruction: NonNegativeFloat = Field(0.0, description="the LM reconstructs a document from its vectors")
+    reconstruction_tokens: PositiveInt = Field(96, description="how much of a document is reconstructed")
+    reconstruction_documents: NonNegativeInt = Field(0, description="most documents reconstructed per pass; 0: all")
 
 
 class TrainingSettings(_Settings):
     """How a model is trained (paper, section 4.3.1)."""
 
     epochs: PositiveInt = 50
-    patience: NonNegativeInt = Field(0, description="end after so many epochs without a lower loss; 0 is never")
+    patience: NonNegativeInt = Field(0, description="stop after this many epochs without a lower loss; 0: never")
     batch_size: PositiveInt = 64
     accumulate: PositiveInt = Field(1, description="forward passes a batch is split into")
     learning_rate: float = Field(1e-5, gt=0)
@@ -223,9 +225,7 @@ class TrainingSettings(_Settings):
     answer_window: PositiveInt = 24
     checkpoint_seconds: PositiveInt = 300
     validation_questions: PositiveInt = Field(500, description="most questions validated on")
-    validation_steps: NonNegativeInt = Field(
-        0, description="validate after so many steps, not only after an epoch; 0 is never"
-    )
+    validation_steps: NonNegativeInt = Field(0, description="also validate every so many steps; 0: only after epochs")
     seed: NonNegativeInt = 0
     losses: LossSettings = LossSettings()
 
@@ -267,7 +267,10 @@ def load_preset(name: str, overrides: list[str] | None = None) -> Config:
 
 def parse_config(text: str, origin: str, overrides: list[str] | None = None) -> Config:
     """Like `parse_model_config`, but only for a model of the paper's method."""
-    config = parse_model_config(text, origin, overrides)
+    return _of_paper(parse_model_config(text, origin, overrides), origin)
+
+
+def _of_paper(config: Config | RetrieverReaderConfig, origin: str) -> Config:
     if isinstance(config, RetrieverReaderConfig):
         raise ConfigError(
             f"{origin} describes a retriever-reader such as mini; this needs a model of the paper's method.",
@@ -293,13 +296,18 @@ def parse_model_config(text: str, origin: str, overrides: list[str] | None = Non
         raise ConfigError(f"{origin}: {first_fault(error)}.", hint=hint) from error
 
 
-def read_model_config(path: Path) -> Config | RetrieverReaderConfig:
+def read_model_config(path: Path, overrides: list[str] | None = None) -> Config | RetrieverReaderConfig:
     """Parse a model's `config.toml`. Raises ModelError if it cannot be read, and what `parse_model_config` raises."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ModelError(f"{path} cannot be read: {error}.", hint="Get the model again.") from error
-    return parse_model_config(text, str(path))
+    return parse_model_config(text, str(path), overrides)
+
+
+def read_paper_config(path: Path, overrides: list[str] | None = None) -> Config:
+    """Like `read_model_config`, but only for a model of the paper's method."""
+    return _of_paper(read_model_config(path, overrides), str(path))
 
 
 def first_fault(error: ValidationError) -> str:

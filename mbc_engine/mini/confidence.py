@@ -17,7 +17,6 @@ from mbc_engine.mini.span_reader import Span
 
 # The weight of a passage's log share relative to its spans' margins; chosen on held-out questions.
 PRIOR_WEIGHT: Final = 0.35
-FEATURES: Final = ("margin", "votes")
 _HIGH, _MEDIUM = 0.8, 0.5
 _LARGEST_MARGIN: Final = 16.0
 _LARGEST_EXPONENT: Final = 30.0
@@ -42,7 +41,7 @@ def choose(spans: Sequence[Span | None], shares: Sequence[float]) -> int | None:
 
 
 def features(spans: Sequence[Span | None], shares: Sequence[float], best: int) -> tuple[float, float]:
-    """The regression's inputs for an answer, in the order of `FEATURES`.
+    """The regression's inputs for an answer: the margin and the votes.
 
     These are its margin over "not here", clamped to ±16, and the log-odds of its share of all spans' votes. `spans` are
     the best of each passage, `shares` the probabilities that the question is about it.

@@ -12,19 +12,17 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor
 
 from mbc_engine.bank import CodeShape, ReadableBank, Selection
 from mbc_engine.config import ReaderSettings, RetrieverReaderConfig, RetrieverReaderSettings
-from mbc_engine.errors import ConfigError, ModelError
+from mbc_engine.errors import ConfigError
 from mbc_engine.lm.bert import open_encoder
 from mbc_engine.lm.coding import CodingModel
 from mbc_engine.lm.encoders import Encoder
 from mbc_engine.lm.packaged import is_available_offline
-from mbc_engine.lm.pretrained import shapes_of, write_tensors
-from mbc_engine.mini.confidence import FEATURES, choose, probability
+from mbc_engine.lm.pretrained import read_tensors, restore, write_tensors
+from mbc_engine.mini.confidence import choose, probability
 from mbc_engine.mini.retrieval import Address, Scope
 from mbc_engine.mini.span_reader import Span, SpanReader, load_span_reader
 from mbc_engine.names import CONFIG, WEIGHTS
@@ -150,18 +148,7 @@ def build(
     device: str = "cpu",
 ) -> RetrieverReader:
     """A model around its pretrained encoder, with addresses still to be loaded or fitted."""
-    if len(reader_settings.confidence.weights) != len(FEATURES):
-        raise ModelError(
-            f"This mbc expects {len(FEATURES)} confidence weights; "
-            f"the model has {len(reader_settings.confidence.weights)}.",
-            hint="Download the model again, or use the version of mbc that it was made for.",
-        )
     encoder = open_encoder(settings.encoder, device=device)
-    if encoder.model.config.is_encoder_decoder:
-        raise ModelError(
-            f"Sentence vectors need an encoder-only model, which {settings.encoder} is not.",
-            hint="Use a model like BERT.",
-        )
     encoder.model.requires_grad_(False)
     own = settings.address
     address = Address(encoder.model.config.hidden_size, tokens=own.tokens, dim=own.dim, num_codes=own.codes)
@@ -192,18 +179,7 @@ def load(
     reader_settings = reader_of(settings, reader)
     weights = folder / f"{reader_settings.name}.safetensors"
     model = build(settings, reader_settings, lambda: load_span_reader(weights, reader_settings, device=place), place)
-    try:
-        state = load_file(folder / WEIGHTS)
-    except (OSError, SafetensorError) as error:
-        raise ModelError(f"The weights in {folder} cannot be read: {error}", hint="Get the model again.") from error
-    own = _own_state(model)
-    if shapes_of(own) != shapes_of(state):
-        raise ModelError(
-            f"{folder / WEIGHTS} does not hold the weights its config describes.", hint="Get the model again."
-        )
-    with torch.no_grad():
-        for name, value in own.items():
-            value.copy_(state[name])
+    restore(_own_state(model), read_tensors(folder / WEIGHTS), folder / WEIGHTS)
     model.folder = folder
     return model
 

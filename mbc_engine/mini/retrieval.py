@@ -23,6 +23,7 @@ from torch.nn import functional
 
 from mbc_engine.bank import Codes, ReadableBank, Selection
 from mbc_engine.bank.words import word_numbers
+from mbc_engine.paper.codebook import nearest
 from mbc_engine.ranking import Hit, Ranking, chunk_weights, log_of
 
 # Chosen on questions about six articles that are in neither the codebooks' data nor `squad_val`.
@@ -67,11 +68,7 @@ class Address(nn.Module):
 
     def encode(self, vectors: Tensor) -> Tensor:
         """The nearest code at every position; the lowest wins a tie: [B, tokens, dim] -> [B, tokens] int64."""
-        books = self.books.detach().float()
-        # Not in autocast's precision: a chunk must get the same address everywhere.
-        with torch.autocast(vectors.device.type, enabled=False):
-            products = torch.einsum("btd,tjd->btj", vectors.detach().float(), books)
-        return (books.square().sum(-1) - 2 * products).argmin(-1)
+        return nearest(vectors, self.books)
 
     def lookup(self, codes: Tensor) -> Tensor:
         """Vectors of codes, [..., tokens] int64 -> [..., tokens, dim]."""

@@ -6,13 +6,11 @@ Frozen pretrained parts are referred to by name, not stored. No pickle is read o
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
-from mbc_engine.config import Config, parse_config
-from mbc_engine.errors import ModelError
-from mbc_engine.lm.pretrained import gathered_state, shapes_of, shard_like, unpacked_state
+from mbc_engine.config import Config, read_paper_config
+from mbc_engine.lm.pretrained import gathered_state, read_tensors, restore, unpacked_state
 from mbc_engine.names import ADAPTER, CONFIG, WEIGHTS, find_model
 from mbc_engine.paper.builder import build, load_pretrained
 from mbc_engine.paper.mbc import MBC
@@ -46,33 +44,19 @@ def save_model(model: MBC, config: Config, folder: Path, *, writes: bool = True)
     (folder / CONFIG).write_text(config.to_toml())
 
 
-def load_trained_state(model: MBC, state: dict[str, Tensor], origin: Path) -> None:
-    """Restore what `trained_state` returned. Raises ModelError if names or shapes differ from the model's."""
-    own = trained_state(model)
-    if shapes_of(own) != shapes_of(state):
-        raise ModelError(f"{origin} does not hold the weights its config describes.", hint="Get the model again.")
-    with torch.no_grad():
-        for name, value in own.items():
-            value.copy_(shard_like(state[name], value))
-
-
 def load_into(model: MBC, folder: Path) -> None:
     """Load the weights in `folder` into a newly built model. Raises ModelError if they are damaged or do not fit."""
-    try:
-        if model.settings.lora.layers:
-            from mbc_engine.paper.kv_lora import load_adapter
+    if model.settings.lora.layers:
+        from mbc_engine.paper.kv_lora import load_adapter
 
-            load_adapter(model.base.model, folder / ADAPTER)
-        state = load_file(folder / WEIGHTS)
-    except (OSError, SafetensorError) as error:
-        raise ModelError(f"The weights in {folder} cannot be read: {error}", hint="Get the model again.") from error
-    load_trained_state(model, state, folder / WEIGHTS)
+        load_adapter(model.base.model, folder / ADAPTER)
+    restore(trained_state(model), read_tensors(folder / WEIGHTS), folder / WEIGHTS)
 
 
 def load_model(name: str | Path, *, device: str | torch.device = "cpu") -> MBC:
     """Open a model of the paper's method as `mbc_engine.load_model`. Raises ConfigError if it is of the other kind."""
     folder = find_model(str(name))
-    config = parse_config((folder / CONFIG).read_text(), str(folder / CONFIG))
+    config = read_paper_config(folder / CONFIG)
     model = build(config.model, load_pretrained(config.model, device=device)).to(device)
     load_into(model, folder)
     model.name = name if isinstance(name, str) else folder.name

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from mbc_engine.bank import Codes, CodeShape, perplexity
+from mbc_engine.bank import Codes, CodeShape, count, perplexity
 
 
 def kmeans(points: Tensor, clusters: int, *, iterations: int = 15) -> tuple[Tensor, Tensor]:
@@ -22,13 +22,23 @@ def kmeans(points: Tensor, clusters: int, *, iterations: int = 15) -> tuple[Tens
     centres = points[torch.randperm(len(points), device=points.device)[:clusters]].clone()
     sizes = torch.zeros(clusters, device=points.device)
     for _ in range(iterations):
-        nearest = torch.cdist(points, centres).min(-1)
-        sizes = torch.bincount(nearest.indices, minlength=clusters).to(points.dtype)
-        sums = torch.zeros_like(centres).index_add_(0, nearest.indices, points)
+        found = torch.cdist(points, centres).min(-1)
+        sizes = torch.bincount(found.indices, minlength=clusters).to(points.dtype)
+        sums = torch.zeros_like(centres).index_add_(0, found.indices, points)
         empty = (sizes == 0).nonzero().flatten()
         centres = sums / sizes.clamp_min(1).unsqueeze(-1)
-        centres[empty] = points[nearest.values.topk(len(empty)).indices]
+        centres[empty] = points[found.values.topk(len(empty)).indices]
     return centres, sizes
+
+
+def nearest(vectors: Tensor, books: Tensor) -> Tensor:
+    """Index of the nearest code, the lowest of equals: [B, T, D], [T or 1, N_c, D] -> [B, T] int64."""
+    books = books.detach().float()
+    # Full precision also inside autocast: a text must get the same codes everywhere.
+    with torch.autocast(vectors.device.type, enabled=False):
+        # |v - e|^2 without |v|^2, which is the same for every code.
+        products = torch.einsum("btd,tjd->btj", vectors.detach().float(), books.expand(vectors.shape[1], -1, -1))
+        return (books.square().sum(-1) - 2 * products).argmin(-1)
 
 
 @dataclass(frozen=True)
@@ -77,16 +87,6 @@ class Codebook(nn.Module):
     def shape(self) -> CodeShape:
         return CodeShape(self.tokens, self.levels, self.num_codes, self.per_position)
 
-    def nearest(self, vectors: Tensor, level: int) -> Tensor:
-        """Index of a level's nearest code: [B, T, D] -> [B, T] int64; the lowest wins a tie."""
-        book = self.books[level].detach().float()
-        # Full precision also inside autocast: a code must be the same in training and in a bank.
-        with torch.autocast(vectors.device.type, enabled=False):
-            # |v - e|^2 without |v|^2, which is the same for every code.
-            products = torch.einsum("btd,tjd->btj", vectors.detach().float(), book.expand(self.tokens, -1, -1))
-            distances = book.square().sum(-1) - 2 * products
-        return distances.argmin(-1)
-
     def lookup(self, codes: Tensor) -> Tensor:
         """Vectors of codes, levels summed: [..., T, levels] int64 -> [..., T, D]."""
         return torch.stack([self.lookup_level(codes[..., level], level) for level in range(self.levels)]).sum(0)
@@ -104,7 +104,7 @@ class Codebook(nn.Module):
         total, loss = torch.zeros_like(residual), residual.new_zeros(())
         codes, residuals = [], []
         for level in range(self.levels):
-            index = self.nearest(residual, level)
+            index = nearest(residual, self.books[level])
             hard = self.lookup_level(index, level)
             loss = loss + functional.mse_loss(hard, residual.detach())
             loss = loss + self.commitment * functional.mse_loss(residual, hard.detach())
@@ -159,7 +159,7 @@ class Codebook(nn.Module):
                 self.books[level, position] = centres.to(self.books.dtype)
                 # Sizes sum to T: on a batch's scale, new usage would take 1 / (1 - gamma) steps to matter.
                 self.usage[level, position] = sizes / len(vectors)
-            residual = residual - self.lookup_level(self.nearest(residual, level), level)
+            residual = residual - self.lookup_level(nearest(residual, self.books[level]), level)
 
     def perplexity(self) -> float:
         """Effective number of codes in use, the mean over books (paper, section 4.4.4)."""
@@ -177,12 +177,5 @@ def spread(shares: NDArray[np.floating], codes: Codes, shape: CodeShape) -> Code
 
     They sum to 1 over each level. No question's shares may all be zero.
     """
-    questions, _, tokens, levels = codes.shape
-    size = (questions, levels, shape.positions, shape.num_codes)
-    book = np.arange(questions * levels).reshape(questions, 1, 1, levels) * shape.positions
-    if shape.per_position:
-        book = book + np.arange(tokens)[:, None]
-    whole = shares / shares.sum((1, 2), keepdims=True)
-    each = np.broadcast_to(whole[..., None], codes.shape).ravel()
-    result = np.bincount((book * shape.num_codes + codes).ravel(), each, minlength=int(np.prod(size)))
-    return result.reshape(size).astype(np.float32)
+    whole = (shares / shares.sum((1, 2), keepdims=True))[..., None]
+    return np.stack([count(own, shape, share) for own, share in zip(codes, whole, strict=True)]).astype(np.float32)

@@ -10,12 +10,12 @@ from typing import Any
 import torch
 from peft import LoraConfig, get_peft_model_state_dict, inject_adapter_in_model, set_peft_model_state_dict
 from peft.tuners.lora import LoraLayer
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from mbc_engine.errors import ModelMismatch
-from mbc_engine.lm.pretrained import key_value_modules, shapes_of
+from mbc_engine.lm.pretrained import key_value_modules, read_tensors, shapes_of
 
 WEIGHTS = "adapter_model.safetensors"
 
@@ -89,7 +89,7 @@ def save_adapter(base: PreTrainedModel, state: dict[str, Tensor], folder: Path) 
 
 def load_adapter(base: PreTrainedModel, folder: Path) -> None:
     """Load the weights in `folder` into the base LM's adapter. Raises ModelMismatch if names or shapes differ."""
-    state = load_file(folder / WEIGHTS)
+    state = read_tensors(folder / WEIGHTS)
     if shapes_of(state) != shapes_of(adapter_state(base)):
         raise ModelMismatch(
             f"The adapter in {folder} does not fit the base LM {base.name_or_path}.",

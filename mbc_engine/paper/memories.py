@@ -236,11 +236,8 @@ class CodeMemory(ReadableMemory):
             return self._counts()[0].ravel()  # type: ignore[no-any-return]
         counts, start = np.zeros(self._codebook.books[0].flatten(0, 1).shape[0]), 0
         for codes, _ in self._blocks():
-            rows = codes[..., 0].astype(np.int64)
-            if self._codebook.per_position:
-                rows += np.arange(self._codebook.tokens) * self._codebook.num_codes
-            weights = np.repeat(self._given_weights[start : start + len(codes)], self._codebook.tokens)
-            counts += np.bincount(rows.ravel(), weights, minlength=len(counts))
+            weights = self._given_weights[start : start + len(codes), None, None]
+            counts += count(codes, self._codebook.shape, weights)[0].ravel()
             start += len(codes)
         return counts
 

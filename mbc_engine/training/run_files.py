@@ -12,13 +12,20 @@ from filelock import Timeout
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from mbc_engine.config import Config, parse_config
+from mbc_engine.config import Config
 from mbc_engine.errors import ConfigError
-from mbc_engine.lm.pretrained import gathered_state, optimiser_tensors, restore_optimiser, shard_like, write_tensors
-from mbc_engine.paper.checkpoint import load_trained_state, save_model, trained_state
+from mbc_engine.lm.pretrained import (
+    gathered_state,
+    optimiser_tensors,
+    restore,
+    restore_optimiser,
+    shard_like,
+    write_tensors,
+)
+from mbc_engine.paper.checkpoint import save_model, trained_state
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.runs.event_log import work_lock
-from mbc_engine.runs.training_runs import CONFIG, EVENTS, LOCK, MODEL, SNAPSHOT, make_request
+from mbc_engine.runs.training_runs import EVENTS, LOCK, MODEL, SNAPSHOT, make_request
 
 
 @contextmanager
@@ -102,7 +109,7 @@ def load_snapshot(path: Path, model: MBC, optimizer: torch.optim.Optimizer) -> T
     with safe_open(path, framework="pt") as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         notes = file.metadata()
-    load_trained_state(model, _section(tensors, "model."), path)
+    restore(trained_state(model), _section(tensors, "model."), path)
     with torch.no_grad():
         for name, value in _section(tensors, "lora.").items():
             own = _lora(model)[name]
@@ -125,8 +132,3 @@ def require_no_run(folder: Path) -> None:
     """Raise ConfigError if a folder holds a run."""
     if (folder / EVENTS).exists() or (folder / SNAPSHOT).exists():
         raise ConfigError(f"{folder} already holds a run.", hint="Continue it with --resume, or choose another --run.")
-
-
-def require_start(start: Path) -> None:
-    """Raise ConfigError if training cannot start from the model in a folder: it is not one of the paper's method."""
-    parse_config((start / CONFIG).read_text(), str(start / CONFIG))

@@ -14,7 +14,7 @@ from accelerate import Accelerator
 from accelerate.tracking import get_available_trackers
 
 from mbc_engine import events
-from mbc_engine.config import Config
+from mbc_engine.config import Config, read_paper_config
 from mbc_engine.datasets.layout import QAExample, evenly_spaced
 from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.lm.pretrained import checkpoint_layers
@@ -72,7 +72,7 @@ def train(
     """
     require_trackers(trackers)
     if start is not None:
-        run_files.require_start(start)
+        read_paper_config(start / CONFIG)
     if not resume:
         run_files.require_no_run(run)  # before any process can write there
     processes = processes_on(device, trackers=trackers, folder=run / TRACKED)

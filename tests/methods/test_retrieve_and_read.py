@@ -8,7 +8,6 @@ import torch
 from mbc_engine.config import RetrieverReaderSettings
 from mbc_engine.lm.encoders import load_encoder
 from mbc_engine.methods.reading import RetrieveAndRead
-from mbc_engine.mini.confidence import FEATURES
 from mbc_engine.mini.model import RetrieverReader, build
 from mbc_engine.mini.span_reader import SpanReader
 
@@ -29,7 +28,7 @@ def model(tiny: Any) -> RetrieverReader:
             "encoder": name,
             "window": 32,
             "address": {"tokens": 4, "codes": 16, "dim": 2},
-            "readers": [{"name": "own", "encoder": name, "confidence": {"weights": [0.0] * len(FEATURES)}}],
+            "readers": [{"name": "own", "encoder": name, "confidence": {"weights": [0.0, 0.0]}}],
         }
     )
     return build(settings, settings.readers[0], reader)

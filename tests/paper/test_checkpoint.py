@@ -10,8 +10,9 @@ import torch
 
 from mbc_engine.errors import ModelError, ModelMismatch
 from mbc_engine.lm.coding import open_bank, signature
+from mbc_engine.lm.pretrained import restore
 from mbc_engine.names import find_model
-from mbc_engine.paper.checkpoint import load_model, load_trained_state, save_model, trained_state
+from mbc_engine.paper.checkpoint import load_model, save_model, trained_state
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.memories import CodeMemory
 from mbc_engine.paper.scoring import memorise_documents
@@ -143,7 +144,7 @@ def test_a_missing_file_is_refused(saved: Path, file: str) -> None:
 def test_weights_of_another_shape_are_refused(saved: Path) -> None:
     text = (saved / "config.toml").read_text()
     (saved / "config.toml").write_text(text.replace("tokens = 4", "tokens = 5"))
-    with pytest.raises(ModelError, match="does not hold the weights its config describes"):
+    with pytest.raises(ModelError, match="do not fit the model's settings"):
         load_model(saved)
 
 
@@ -159,9 +160,9 @@ def test_a_state_with_a_name_too_many_or_too_few_is_refused(tiny: Any, tmp_path:
     state = dict(trained_state(model))
     state.pop("codebook.usage")
     with pytest.raises(ModelError):
-        load_trained_state(model, state, tmp_path)
+        restore(trained_state(model), state, tmp_path)
     with pytest.raises(ModelError):
-        load_trained_state(model, {**trained_state(model), "more": torch.zeros(1)}, tmp_path)
+        restore(trained_state(model), {**trained_state(model), "more": torch.zeros(1)}, tmp_path)
 
 
 def test_a_model_is_found_as_a_folder_or_in_a_run(saved: Path) -> None:
@@ -217,5 +218,5 @@ def test_a_model_without_codes_has_no_bank(tiny: Any, tmp_path: Path) -> None:
 def test_weights_of_a_model_with_codes_are_not_those_of_one_without(tiny: Any, saved: Path) -> None:
     config = saved / "config.toml"
     config.write_text(config.read_text().replace("quantised = true", "quantised = false"))
-    with pytest.raises(ModelError, match="does not hold the weights"):
+    with pytest.raises(ModelError, match="do not fit the model's settings"):
         load_model(saved)

@@ -97,7 +97,7 @@ def test_a_snapshot_of_another_model_is_refused(tiny: Any, tmp_path: Path) -> No
     model, optimizer = trained(tiny, "gpt2", "bert")
     save_snapshot(tmp_path / "s.safetensors", model, optimizer, STATE)
     other = tiny.model("gpt2", "bert", "model.tokens=5")
-    with pytest.raises(ModelError, match="does not hold the weights"):
+    with pytest.raises(ModelError, match="do not fit the model's settings"):
         load_snapshot(tmp_path / "s.safetensors", other, torch.optim.Adam(other.prefix.parameters()))
 
 
