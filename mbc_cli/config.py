@@ -75,15 +75,11 @@ def set_value(path: Path, key: str, value: Any) -> None:
         inside[name] = value
     if table and not inside:
         del document[table]
-    write(path, tomlkit.dumps(document))
-
-
-def write(path: Path, text: str) -> None:
     target = Path(os.path.realpath(path))
     try:
         make_private_folder(target.parent)
         with atomic_write(target, is_private=True) as file:
-            file.write(text.encode())
+            file.write(tomlkit.dumps(document).encode())
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror}.", hint="Check the path.") from error
 
@@ -183,7 +179,7 @@ def _as_typed(value: Any, *, is_list: bool, origin: str) -> Any:
 
 def _stored(value: Any, given: str) -> Any:
     """Paths are stored absolute, numbers and flags as they are, everything else as text."""
-    if isinstance(value, Path) or (os.sep in given and Path(given).exists()):
+    if isinstance(value, Path) or (os.sep in given and os.path.exists(given)):
         return str(Path(given).absolute())
     return value if isinstance(value, bool | int | float) else given
 

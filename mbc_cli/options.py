@@ -12,7 +12,7 @@ from mbc_cli.config import DEFAULT_MODEL, default_bank, evaluation_names, keys, 
 from mbc_cli.text import sanitise
 from mbc_engine.errors import ConfigError
 from mbc_engine.experiments.registry import METHODS, Protocol
-from mbc_engine.names import LEAST_NUMBERS, READ_MODES, own_runs, parse_read_mode, preset_names
+from mbc_engine.names import LEAST_NUMBERS, READ_MODES, own_runs, parse_read_mode, preset_names, suite_names
 from mbc_engine.runs.training_runs import CONFIG
 
 COMMON_PANEL: Final = "Common options"
@@ -48,18 +48,12 @@ def _completer(names: Callable[[], Iterable[str] | dict[str, str]]) -> Callable[
     return complete
 
 
-def _suites() -> Iterable[str]:
-    from mbc_engine.experiments.settings import suite_names
-
-    return suite_names()
-
-
 complete_presets = _completer(preset_names)
 complete_reads = _completer(lambda: READ_MODES)
 complete_evaluations = _completer(evaluation_names)
 complete_methods = _completer(lambda: {name: kind.description for name, kind in METHODS.items()})
 complete_protocols = _completer(lambda: get_args(Protocol))
-complete_suites = _completer(_suites)
+complete_suites = _completer(suite_names)
 
 
 def complete_config_keys(ctx: typer.Context, incomplete: str) -> Completions:

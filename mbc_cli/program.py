@@ -9,7 +9,6 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from types import FrameType
 from typing import Any, Final, TextIO
 
@@ -17,7 +16,7 @@ import typer
 from rich.text import Text
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from mbc_cli.config import config_path, default_map, long_name, read_config
+from mbc_cli.config import config_path, default_bank, default_map, long_name, read_config
 from mbc_cli.render.terminal import errors, print_verbose, verbosity
 from mbc_cli.text import format_duration, sanitise
 from mbc_engine.errors import BankError, ConfigError, MBCError
@@ -222,14 +221,7 @@ def _report_usage_error(error: typer.TyperException) -> int:
 
 def _hints(error: MBCError, root: typer.Context | None) -> Iterator[str]:
     running: typer.Context | None = root and root.meta.get(_RUNNING)
-    banks = running.params.get("bank") if running and _origin(running, "bank") == "default" else None
-    bank = banks[0] if isinstance(banks, list) else banks
-    if (
-        isinstance(error, BankError)
-        and isinstance(bank, Path)
-        and str(bank) in error.message
-        and not os.path.exists(bank)
-    ):
+    if isinstance(error, BankError) and str(default_bank()) in error.message and not os.path.exists(default_bank()):
         yield "Nothing has been memorised yet. Start with `mbc ingest FOLDER`; `mbc demo` shows how it works."
     elif error.hint:
         yield error.hint

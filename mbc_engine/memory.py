@@ -274,6 +274,7 @@ class Memory:
         self.close()
         self._model = self._name or self._model
         self.__dict__.pop("writer", None)
+        gc.unfreeze()  # a model frozen at the end of its loading would never be collected
         gc.collect()
         return_free_memory()
 

@@ -48,8 +48,17 @@ def parse_read_mode(text: str) -> ReadMode:
 
 def preset_names() -> list[str]:
     """Names of the built-in presets, sorted."""
-    folder = files("mbc_engine") / "presets"
-    return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
+    return _names_in("presets")
+
+
+def suite_names() -> list[str]:
+    """Names of the built-in suites of `mbc eval`, sorted."""
+    return _names_in("experiments/suites")
+
+
+def _names_in(folder: str) -> list[str]:
+    names = (entry.name for entry in (files("mbc_engine") / folder).iterdir())
+    return sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml"))
 
 
 CONFIG: Final = "config.toml"

@@ -27,7 +27,7 @@ from mbc_cli.options import (
     WeightsOption,
     option,
 )
-from mbc_cli.render.answer import answer_json, open_file, show_answer, show_times
+from mbc_cli.render.answer import answer_json, open_file, show_answer, timing_summary
 from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.terminal import notes, out, print_json, print_json_lines
 from mbc_cli.text import format_duration, pluralise, sanitise
@@ -146,7 +146,7 @@ def _ask_one(memory: "Memory", options: AskOptions, *, question: str, as_json: b
         from mbc_cli.commands.chat import stream_answer
 
         answer = stream_answer(memory, options, question)
-        show_times(answer, memory.loading)
+        notes.print(timing_summary(answer, memory.loading), style="dim")
         if opens and answer.sources:
             open_file(Path(answer.sources[0].path), answer.sources[0].line)
 

@@ -190,7 +190,7 @@ def remove(
 
 def _resolve_sources(bank: "MemoryBank", sources: list[str], *, ignore: bool) -> tuple[_Names, set[str], list[Path]]:
     """Names and digests to remove, and their files that still exist. With `ignore`, a file need not be in the bank."""
-    absent = [typed for typed in sources if ignore and Path(typed).is_file() and not _names_of(bank, typed)]
+    absent = [typed for typed in sources if ignore and os.path.isfile(typed) and not _names_of(bank, typed)]
     names, typed_digests = _Names(), list[str]()
     for typed in sources:
         if found := _names_of(bank, typed):
@@ -264,7 +264,9 @@ def _digests(bank: "MemoryBank", typed: Sequence[str]) -> dict[str, list[str]]:
 
 def _show_removal(gone: "BankTotals", after: "BankTotals", rules: Sequence[_Rule], proof: "Proof | None") -> None:
     what = pluralise(gone.documents, "document")
-    if gone.origins not in (0, gone.documents):
+    if gone.origins and not gone.documents:
+        what = f"{pluralise(gone.origins, 'origin')} of documents that are found elsewhere too"
+    elif gone.origins not in (0, gone.documents):
         what = f"{pluralise(gone.origins, 'origin')} and the {what} found nowhere else"
     out.print(f"Removed {what}; the bank holds {content_summary(after)}.")
     for path, file, added in rules:

@@ -10,7 +10,7 @@ from typing import Final
 from rich.text import Text
 
 from mbc_cli.config import add_question, question_history, read_questions
-from mbc_cli.render.answer import asked_line, open_file, show_answer, show_source, show_times
+from mbc_cli.render.answer import asked_line, open_file, show_answer, show_source, timing_summary
 from mbc_cli.render.bank import content_summary
 from mbc_cli.render.terminal import errors, notes, out
 from mbc_cli.text import display_path, sanitise
@@ -75,7 +75,7 @@ def converse(memory: Memory, options: AskOptions, read_line: Callable[[], str]) 
             elif word:
                 last = None  # an interrupted question has no sources
                 last = previous = stream_answer(memory, options, line, previous)
-                show_times(last)
+                notes.print(timing_summary(last), style="dim")
                 out.print()
         except MBCError as error:
             errors.print(Text(sanitise(f"{error.message} {error.hint or ''}".rstrip()), "red"))

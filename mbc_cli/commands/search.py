@@ -22,7 +22,14 @@ from mbc_cli.options import (
     WeightsOption,
     option,
 )
-from mbc_cli.render.answer import language_note, passage_json, shared_words, show_passage, source_location
+from mbc_cli.render.answer import (
+    highlight_matches,
+    language_note,
+    passage_json,
+    shared_words,
+    show_source,
+    source_location,
+)
 from mbc_cli.render.terminal import notes, out, print_json
 from mbc_cli.text import display_path, sanitise
 from mbc_engine.errors import ConfigError
@@ -76,18 +83,16 @@ def search(
     options = ask_options(**chosen, read_mode=read)
     with open_memory(bank, model, device, weights=weight).open(options) as memory:
         (found,) = memory.search([query], options, top=top, with_text=not files)
+        from mbc_engine.mini.model import RetrieverReader
+
+        note = language_note(query) if isinstance(memory.model, RetrieverReader) else None
     if files:
         _print_files(found, ends_with_nul=null)
     elif json:
-        print_json(
-            {
-                "query": query,
-                "note": language_note(query),
-                "passages": [passage_json(query, source) for source in found],
-            }
-        )
+        passages = [passage_json(query, source) for source in found]
+        print_json({"query": query, "note": note, "passages": passages})
     else:
-        _print_passages(query, found, with_bank=len(bank) > 1)
+        _print_passages(query, found, note, with_bank=len(bank) > 1)
 
 
 def _print_files(found: Sequence[Source], *, ends_with_nul: bool) -> None:
@@ -97,14 +102,15 @@ def _print_files(found: Sequence[Source], *, ends_with_nul: bool) -> None:
         print(shown, end="\0" if ends_with_nul else "\n")
 
 
-def _print_passages(query: str, found: Sequence[Source], *, with_bank: bool) -> None:
+def _print_passages(query: str, found: Sequence[Source], note: str | None, *, with_bank: bool) -> None:
     for number, source in enumerate(found, 1):
         if out.is_terminal:
-            show_passage(number, query, source, with_bank=with_bank)
+            lines = [highlight_matches(query, source.sentence)] if source.sentence else []
+            show_source(number, source, lines, with_bank=with_bank)
         else:
             print(f"{source_location(source)}:{sanitise(source.sentence or '')}")
     sys.stdout.flush()
-    if note := language_note(query):
+    if note:
         notes.print(note, style="yellow")
     elif any(source.passage for source in found) and not any(shared_words(query, source) for source in found):
         notes.print("None of these contains a word of the query; they are the closest in meaning.", style="dim")

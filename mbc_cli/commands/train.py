@@ -4,6 +4,7 @@ In help texts, `[b]train[/b]` keeps Rich from rendering `:train:` as an emoji.
 """
 
 import json as json_format
+import os
 import shlex
 from dataclasses import replace
 from functools import partial
@@ -94,7 +95,7 @@ def train(
         kept = ("preset", "data", "validation", "base", "settings", "start")
         if any(run and is_from_command_line(ctx, name) for name in kept):
             raise ConfigError(
-                "A resumed run keeps its preset, settings and data.", hint=f"Only: mbc train --resume --run {run}"
+                "A resumed run keeps its preset, settings and data.", hint=f"Run just: mbc train --resume --run {run}"
             )
         if not run:
             raise ConfigError("Resume which run?", hint="Give --run a run's name or folder.")
@@ -117,7 +118,7 @@ def train(
         config = load_preset(preset, _changes(settings or [], base))
         folder, data = resolve_name(run, runs) if run else new_run(preset, runs), list(map(absolute, data))
         validation = absolute(validation) if validation else own_validation(data)
-        start = str(Path(start).absolute()) if start and Path(start).exists() else start
+        start = str(Path(start).absolute()) if start and os.path.exists(start) else start
         command = RunCommand(data, validation, start, device, track or [])
     _train(folder, config, command, threads, resume=resume, as_json=json)
 
@@ -125,7 +126,7 @@ def train(
 def _changes(settings: list[str], base: str | None) -> list[str]:
     if base is None:
         return settings
-    place = str(Path(base).absolute()) if Path(base).is_dir() else base  # the same from any working folder
+    place = str(Path(base).absolute()) if os.path.isdir(base) else base  # the same from any working folder
     return [*settings, f"model.base={json_format.dumps(place, ensure_ascii=False)}"]  # a string in JSON is one in TOML
 
 

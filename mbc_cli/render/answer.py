@@ -181,12 +181,6 @@ def show_source(number: int, source: Source, lines: Sequence[str | Text], *, wit
         print_indented(state, by=len(label), style="yellow")
 
 
-def show_passage(number: int, query: str, source: Source, *, with_bank: bool = False) -> None:
-    """Print a search result: its best sentence, cut around the first word of the query if long."""
-    lines = [highlight_matches(query, source.sentence)] if source.sentence else []
-    show_source(number, source, lines, with_bank=with_bank)
-
-
 def highlight_matches(query: str, text: str) -> Text:
     """Untrusted text with the words of a query highlighted, cut around the first of them if long."""
     spans, length = matches(query, text), len(text)
@@ -198,10 +192,6 @@ def highlight_matches(query: str, text: str) -> Text:
             shown.append(sanitise(text[end:start])).append(sanitise(text[start:stop]), "bold red")
             end = stop
     return shown.append(sanitise(text[end:last])).append(" …" if last < length else "")
-
-
-def show_times(answer: Answer, loading: float | None = None) -> None:
-    notes.print(timing_summary(answer, loading), style="dim")
 
 
 def answer_json(answer: Answer, banks: Sequence[Path], loading: float) -> dict[str, Any]:

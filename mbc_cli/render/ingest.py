@@ -128,7 +128,7 @@ class IngestProgress(ProgressView):
                 out.print(Text(f"  skipped: {rest:,} more; --verbose lists every file", "yellow"))
                 return
             alike = 0 if is_on("verbose") else self._reasons[skipped.reason] - 1
-            others = f", and so {'is' if alike == 1 else 'are'} {pluralise(alike, 'other')}" if alike else ""
+            others = f" (and {alike:,} more)" if alike else ""
             out.print(Text(f"  skipped: {display_path(skipped.source)} {sanitise(skipped.reason)}{others}", "yellow"))
 
     def _show_round(self, end: IngestFinished, *, is_first: bool) -> None:

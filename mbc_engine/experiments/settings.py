@@ -18,7 +18,7 @@ from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.evaluation.results import ExperimentFolder
 from mbc_engine.experiments.registry import METHODS, Protocol
 from mbc_engine.methods.method import STRICT, CamelsSettings, QuestionSettings, Rate
-from mbc_engine.names import CONFIG, find_model
+from mbc_engine.names import CONFIG, find_model, suite_names
 
 _SUITES = files("mbc_engine.experiments") / "suites"
 
@@ -102,11 +102,6 @@ class ExperimentSettings(BaseModel):
             if name not in names:
                 raise ConfigError(f"The suite has no base LM {name!r}.", hint=f"It has {', '.join(names)}.")
         return self.model_copy(update={"bases": [base for base in self.bases if base.name in bases]})
-
-
-def suite_names() -> list[str]:
-    """Names of the built-in suites, sorted."""
-    return sorted(entry.name.removesuffix(".toml") for entry in _SUITES.iterdir() if entry.name.endswith(".toml"))
 
 
 def load_suite(name: str, folder: Path | None = None) -> ExperimentSettings:

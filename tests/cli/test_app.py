@@ -141,6 +141,19 @@ def test_a_bank_that_was_named_is_missed_by_its_name(mbc):
     assert "mbc ingest FOLDER --bank other.mbc" in mbc("bank", "info", "--bank", "other.mbc").stderr
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "config set ask.model {}/x",
+        "train --preset distilgpt2 --data newswire:train:10 --from {}",
+        "train --preset distilgpt2 --data newswire:train:10 --base {}",
+        "bank remove {} --ignore --bank memory.mbc",
+    ],
+)
+def test_an_overlong_name_is_no_unexpected_error(mbc, bank, command):
+    assert "Unexpected" not in mbc(*command.format("a" * 300).split()).stderr
+
+
 def test_a_foreign_argument_is_never_markup(mbc):
     result = mbc("bank", "info", "--bank", "[/red]\x1b[31m.mbc")
     assert result.exit_code == 5

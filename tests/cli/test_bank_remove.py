@@ -45,6 +45,13 @@ def test_a_path_takes_all_parts_and_what_was_read_elsewhere_stays(mbc, rows):
     assert _names(mbc, rows) == ["/ada.txt"]
 
 
+def test_a_document_that_another_file_holds_stays(mbc, rows):
+    removed = mbc("bank", "remove", "/ada.txt", "--bank", rows)
+    assert removed.stdout == (
+        "Removed 1 origin of documents that are found elsewhere too; the bank holds 3 documents, 13 chunks.\n"
+    )
+
+
 def test_a_digest_takes_a_document_out_wherever_it_was_read(mbc, rows, record):
     digest = record("", "Ada").digest
     summary = json.loads(mbc("bank", "remove", digest[:6], "--bank", rows, "--json").stdout)

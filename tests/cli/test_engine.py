@@ -2,6 +2,7 @@
 
 import gc
 import os
+import weakref
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,16 @@ def test_no_garbage_is_collected_while_loading() -> None:
         assert not gc.isenabled()
     assert gc.isenabled()
     assert gc.get_freeze_count()
+
+
+def test_an_unloaded_model_is_freed_though_it_was_frozen_while_loading(model: Path, bank: Path) -> None:
+    gc.unfreeze()
+    engine._freeze.cache_clear()
+    with engine.open_memory([bank], str(model), "cpu") as memory:
+        held = weakref.ref(memory.model)
+        assert gc.get_freeze_count()
+        memory.unload()
+        assert held() is None
 
 
 def test_collection_goes_on_after_a_failure_and_not_before_the_outermost_end() -> None:

@@ -62,7 +62,7 @@ def test_five_reasons_are_shown_and_all_are_in_json(ingest, notes):
         (notes / f"{number}.{'abcdefg'[number]}").touch()
     output = ingest(notes, "--bank", "b.mbc").stdout.splitlines()
     lines = [line for line in output if line.startswith("  skipped: ")]
-    assert lines[0] == "  skipped: notes/0.a is a .a file, a format that is not supported, and so is 1 other"
+    assert lines[0] == "  skipped: notes/0.a is a .a file, a format that is not supported (and 1 more)"
     assert (len(lines), lines[-1]) == (6, "  skipped: 2 more; --verbose lists every file")
     assert ingest(notes, "--bank", "b.mbc", "--verbose").stdout.count("  skipped: ") == 8
     assert len(json.loads(ingest(notes, "--bank", "b.mbc", "--json").stdout)["skipped"]) == 8

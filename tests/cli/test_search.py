@@ -7,7 +7,7 @@ import sys
 import pytest
 from rich.console import Console
 
-from mbc_cli.render.answer import highlight_matches, passage_json, show_passage
+from mbc_cli.render.answer import highlight_matches, passage_json, show_source
 from mbc_engine.question import AskOptions, Source
 
 QUERY = "Where did Ada move?"
@@ -31,15 +31,9 @@ def source(home):
 def test_a_pipe_gets_a_line_for_each_passage_as_from_grep(search):
     result = search("ada", "moved")
     assert result.exit_code == 0
-    assert (
-        sorted(result.stdout.splitlines())
-        == [
-            "notes/ada.txt:1:Ada moved to Aalen in the spring.",
-            "notes/bruno.md:1:Bruno moved to Bergen.",
-            "notes/bruno.md:1:The bridge held.",
-        ]
-        or len(result.stdout.splitlines()) == 2
-    )
+    lines = result.stdout.splitlines()
+    assert len(lines) == 2
+    assert lines[0].startswith("notes/ada.txt:1:Ada moved") or lines[1].startswith("notes/ada.txt:1:Ada moved")
     assert result.stderr == ""
 
 
@@ -112,8 +106,8 @@ def test_on_a_terminal_words_are_marked_and_nothing_is_obeyed(source, monkeypatc
         console = Console(force_terminal=True, width=40, color_system="standard", markup=False, highlight=False)
         monkeypatch.setattr(f"mbc_cli.render.{module}.out", console)
     evil = source("Ada \x1b]0;x\x07[red]moved\u202e to Aalen, where the river rose in spring.")
-    show_passage(1, "ada moved", evil)
-    show_passage(2, "ada", source(None, line=None, state="gone", text_from=None, passage=None, part="7"))
+    show_source(1, evil, [highlight_matches("ada moved", evil.sentence)])
+    show_source(2, source(None, line=None, state="gone", text_from=None, passage=None, part="7"), [])
     lines = capsys.readouterr().out
     assert "\x1b[1;31mAda\x1b[0m ␛]0;x␇[red]\x1b[1;31mmoved\x1b[0m<U+202E>" in lines
     assert "ada.txt:12" in lines and "ada.txt#7" in lines and "97%" in lines and "the file no longer exists" in lines
@@ -162,7 +156,9 @@ def test_the_options_of_a_search_reach_the_memory(mbc, bank, model, monkeypatch)
     assert (options.read_mode, options.selection.half_life) == ("routed:2", 28.0)
 
 
-def test_a_query_in_another_language_gets_a_note(mbc, bank, model):
-    command = ("search", "Wohin ist Ada gezogen?", "--bank", bank, "--model", model)
-    assert "not seem to be in English" in " ".join(mbc(*command).stderr.split())
-    assert json.loads(mbc(*command, "--json").stdout)["note"].startswith("The question does not seem")
+def test_a_query_in_another_language_gets_a_note_if_mini_searches(mbc, notes, bank, model):
+    assert mbc("ingest", notes, "--bank", "mini.mbc", "--workers", 0).exit_code == 0
+    command = ("search", "Wohin ist Ada gezogen?", "--bank")
+    assert "not seem to be in English" in " ".join(mbc(*command, "mini.mbc").stderr.split())
+    assert json.loads(mbc(*command, "mini.mbc", "--json").stdout)["note"].startswith("The question does not seem")
+    assert "English" not in mbc(*command, bank, "--model", model).stderr

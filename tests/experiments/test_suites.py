@@ -17,8 +17,8 @@ from mbc_engine.experiments.settings import (
     parse_settings,
     require_usable,
     settings_in,
-    suite_names,
 )
+from mbc_engine.names import suite_names
 
 ONE = """
 title = "One"
