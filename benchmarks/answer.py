@@ -1,6 +1,6 @@
 """Speed of complete answers, with and without a key/value cache.
 
-    python benchmarks/answer.py [--threads 1] [--repeats 3] [--llama]
+    python benchmarks/performance.py --only answer
 
 A complete answer goes from question text to answer text: encoding, the read, the prefix, and 16 tokens. Without a
 cache, as in the released code, the whole sequence goes through the base LM for each token, but here only the last
@@ -10,10 +10,9 @@ answer are forbidden, so that every answer has exactly 16.
 Models have the presets' shapes and random float32 weights, which are as fast as trained ones.
 """
 
-import argparse
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,8 @@ from mbc_engine import load_examples
 from mbc_engine.lm.base import DECODING, BaseLM, KVPrefix, first_line
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.memories import CodeMemory
+
+Result = dict[str, Any]
 
 TOKENS = 16
 DOCUMENTS = 1000
@@ -42,40 +43,6 @@ LLAMA = Shape(
     ("model.base_weights=float32", "model.documents.weights=float32", "model.questions.weights=float32"),
     base=_SPREAD,
 )
-
-
-@dataclass(frozen=True)
-class AnswerSpeed:
-    """A model's speed.
-
-    Attributes:
-        model: its name.
-        device: where it ran.
-        batch: questions per batch.
-        cached: seconds per answer with a key/value cache.
-        uncached: seconds per answer without.
-    """
-
-    model: str
-    device: str
-    batch: int
-    cached: float
-    uncached: float
-
-    @property
-    def cached_rate(self) -> float:
-        """Tokens per second with a cache."""
-        return TOKENS / self.cached
-
-    @property
-    def uncached_rate(self) -> float:
-        """Tokens per second without."""
-        return TOKENS / self.uncached
-
-    @property
-    def ratio(self) -> float:
-        """Speed-up from the cache."""
-        return self.uncached / self.cached
 
 
 class UncachedLM(BaseLM):
@@ -134,7 +101,7 @@ def time_batch(model: MBC, base: BaseLM, questions: list[str], memory: CodeMemor
     return time.perf_counter() - began, [text for text, _ in answers]
 
 
-def measure_model(shape: Shape, device: str, repeats: int) -> list[AnswerSpeed]:
+def measure_model(shape: Shape, device: str, repeats: int = 3) -> list[Result]:
     """Alternate both ways on one model; the fastest run of each counts, since other programs only slow runs down."""
     model = random_model(shape, device)
     base = model.base
@@ -157,40 +124,13 @@ def measure_model(shape: Shape, device: str, repeats: int) -> list[AnswerSpeed]:
             assert len(set(ours[1])) > batch // 2, "The answers are too similar to compare."
             turns.append((ours[0] / batch, theirs[0] / batch))
         cached, plain = (min(times) for times in zip(*turns[1:], strict=True))
-        found.append(AnswerSpeed(shape.title, device, batch, cached, plain))
+        about = {"model": shape.title, "device": device, "batch": batch, "tokens": TOKENS, "documents": DOCUMENTS}
+        found.append(about | {"cached": cached, "uncached": plain})
     return found
 
 
-def measure(*, threads: int = 1, repeats: int = 3, llama: bool = False) -> list[AnswerSpeed]:
-    """Measure all models.
-
-    Args:
-        threads: torch's threads on the CPU.
-        repeats: timed runs of each way, after one warm-up.
-        llama: also measure LLaMA-2-7B's shape, on the GPU.
-    """
-    torch.set_num_threads(threads)
-    found = [row for shape in MODELS for row in measure_model(shape, "cpu", repeats)]
-    return [*found, *measure_model(LLAMA, "cuda", repeats)] if llama else found
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, default=1, help="torch's threads on the CPU")
-    parser.add_argument("--repeats", type=int, default=3, help="timed runs of each; the fastest counts")
-    parser.add_argument("--llama", action="store_true", help="also measure LLaMA-2-7B's shape; needs a GPU with 40 GB")
-    args = parser.parse_args()
-    if args.llama and not torch.cuda.is_available():
-        parser.error("--llama needs a GPU, but torch finds none.")
-    print(f"Complete answers of {TOKENS} tokens, {DOCUMENTS:,} documents, float32, CPU threads: {args.threads}")
-    print(f"  {'':20} {'':5} {'':5} {'with cache':>22} {'without cache':>22}")
-    print(f"  {'':20} {'':5} {'batch':>5}" + 2 * f" {'ms/answer':>11} {'tokens/s':>10}" + f" {'ratio':>6}")
-    for row in measure(threads=args.threads, repeats=args.repeats, llama=args.llama):
-        print(
-            f"  {row.model:20} {row.device:5} {row.batch:>5} {1000 * row.cached:>11.1f} {row.cached_rate:>10.1f} "
-            f"{1000 * row.uncached:>11.1f} {row.uncached_rate:>10.1f} {row.ratio:>6.1f}"
-        )
-
-
-if __name__ == "__main__":
-    main()
+def measure(llama: bool = False) -> list[Result]:
+    """Seconds per answer of each model and batch size; with `llama` only of LLaMA-2-7B's shape, on a GPU."""
+    torch.set_num_threads(1)
+    shapes = [(LLAMA, "cuda")] if llama else [(shape, "cpu") for shape in MODELS]
+    return [row for shape, device in shapes for row in measure_model(shape, device)]

@@ -150,8 +150,14 @@ def fill_row_table(path: Path, layout: BankLayout, chunks: int, batch: int = 50_
     for own in batches(layout, chunks, batch):
         began = time.perf_counter()
         rows = [
-            (record.source, bytes.fromhex(record.digest)[:16], record.size, record.date, pack(codes, layout.shape))
-            for record, codes, _ in own
+            (
+                one.origin.source,
+                bytes.fromhex(one.digest)[:16],
+                one.size,
+                one.origin.date,
+                pack(one.codes, layout.shape),
+            )
+            for one in own
         ]
         with connection:
             connection.executemany("INSERT OR REPLACE INTO documents VALUES (?, ?, ?, ?, ?)", rows)

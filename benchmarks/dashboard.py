@@ -1,4 +1,4 @@
-"""Cost of the dashboard: how soon it shows changes, and how much CPU it uses while watching a training run.
+"""Cost of the dashboard: how soon it shows a training run, and how much CPU it uses while watching one.
 
     python benchmarks/dashboard.py [--events 100000] [--seconds 15]
 
@@ -23,12 +23,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from statistics import median
 from typing import Any
 
-import numpy as np
-
-from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, Origin, StoredDocument, fingerprint
 from mbc_engine.events import TrainStarted, TrainStep, Validated
 from mbc_engine.runs.event_log import EventLog, work_lock
 from mbc_engine.runs.training_runs import EVENTS, LOCK
@@ -36,7 +32,6 @@ from mbc_engine.runs.training_runs import EVENTS, LOCK
 SIZES = ((80, 24), (200, 50))
 RATE = 50
 SETTLE = 4.0
-CHANGES = 20
 # Colours and cursor movements.
 ESCAPES = re.compile(rb"\x1b(\[[0-9;?<>=]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|.)")
 
@@ -95,22 +90,13 @@ class Terminal:
         self._written, self._grown = bytearray(), threading.Condition()
         threading.Thread(target=self._read, daemon=True).start()
 
-    @property
-    def position(self) -> int:
-        """Bytes written so far."""
-        return len(self._written)
-
-    def seconds_until(self, text: str, since: float, position: int = 0, patience: float = 60.0) -> float:
-        """Seconds from `since` until `text` appears in the output after `position`."""
+    def seconds_until(self, text: str, patience: float = 60.0) -> float:
+        """Seconds from the process start until `text` appears in the output."""
         with self._grown:
-            while text.encode() not in ESCAPES.sub(b"", self._written[position:]):
-                if not self._grown.wait(timeout=patience):
+            while text.encode() not in ESCAPES.sub(b"", self._written):
+                if not self._grown.wait(timeout=self.began + patience - time.monotonic()):
                     raise TimeoutError(f"{text!r} did not appear on the screen")
-            return time.monotonic() - since
-
-    def type(self, text: str) -> None:
-        """Press keys."""
-        os.write(self._ours, text.encode())
+            return time.monotonic() - self.began
 
     def load(self, seconds: float) -> float:
         """CPU use over the next seconds, in percent of a core."""
@@ -174,7 +160,7 @@ def measure(columns: int, rows: int, events: int, seconds: float) -> dict[str, f
         with work_lock(run / LOCK):
             terminal = Terminal(["tui", *places, "--view", "train"], columns, rows)
             try:
-                opened = terminal.seconds_until("0.765", terminal.began)
+                opened = terminal.seconds_until("0.765")
                 time.sleep(SETTLE)
                 idle = terminal.load(seconds)
                 with growing_run(run, events):
@@ -185,49 +171,6 @@ def measure(columns: int, rows: int, events: int, seconds: float) -> dict[str, f
     return {"open_seconds": round(opened, 2), "idle_percent": idle, "busy_percent": busy}
 
 
-def seconds_to_attach(columns: int, rows: int, events: int) -> float:
-    """Seconds from Enter until an open dashboard shows the last event of the run whose path was typed."""
-    with tempfile.TemporaryDirectory() as folder:
-        run = Path(folder, "elsewhere", "long")
-        write_run(run, events, last_loss=0.7654)
-        places = ["--runs", str(Path(folder, "runs")), "--bank", str(Path(folder, "none.mbc"))]
-        terminal = Terminal(["tui", *places, "--view", "train"], columns, rows)
-        try:
-            terminal.seconds_until("No training yet", terminal.began)
-            time.sleep(SETTLE)
-            for keys in ("a", str(run)):
-                terminal.type(keys)
-                time.sleep(SETTLE)
-            position, began = terminal.position, time.monotonic()
-            terminal.type("\r")
-            return terminal.seconds_until("0.765", began, position)
-        finally:
-            terminal.close()
-
-
-def seconds_to_see(changes: int) -> list[float]:
-    """Seconds until the Overview shows each document that this process adds to its bank."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "watched.mbc")
-        shape = CodeShape(tokens=12, levels=1, num_codes=512, per_position=False)
-        codebooks = np.zeros((1, 1, 512, 4), np.float32)
-        taken = []
-        with MemoryBank.create(path, ModelSignature("watched", "a" * 16, fingerprint(codebooks)), shape, 4) as bank:
-            terminal = Terminal(["tui", "--bank", str(path), "--runs", folder], *SIZES[0])
-            try:
-                terminal.seconds_until("0 documents", terminal.began)
-                for number in range(1, changes + 1):
-                    time.sleep(1 + number / changes)  # anywhere between two polls
-                    position, began = terminal.position, time.monotonic()
-                    digest, origin = f"{number:016x}".ljust(64, "0"), Origin(f"/{number}.txt", "", None)
-                    bank.put([StoredDocument(digest, 1, 1, (origin,), np.zeros((1, 12, 1), np.int64))])
-                    noun = "document" if number == 1 else "documents"
-                    taken.append(terminal.seconds_until(f"{number} {noun}", began, position))
-            finally:
-                terminal.close()
-    return taken
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--events", type=int, default=100_000, help="steps in the run's log")
@@ -235,12 +178,7 @@ def main() -> None:
     args = parser.parse_args()
     measured: dict[str, Any] = {"events": args.events, "cores": os.cpu_count(), "load_before": os.getloadavg()[0]}
     for columns, rows in SIZES:
-        measured[f"{columns}x{rows}"] = {
-            "attach_seconds": round(seconds_to_attach(columns, rows, args.events), 2),
-            **measure(columns, rows, args.events, args.seconds),
-        }
-    seen = seconds_to_see(CHANGES)
-    measured["bank_change_seen_seconds"] = {"median": round(median(seen), 2), "most": round(max(seen), 2)}
+        measured[f"{columns}x{rows}"] = measure(columns, rows, args.events, args.seconds)
     print(json.dumps(measured, indent=2))
 
 

@@ -1,6 +1,6 @@
 """Documents memorised per second, and as a share of the machine's peak matrix throughput.
 
-    python benchmarks/memorising.py [--shape distilgpt2] [--device cuda] [--precision bf16] [--documents 96]
+    python benchmarks/performance.py --only memorising
 
 Memorising is what `MBC.memorise` does: tokenising, the amortizer's encoder, its T queries through the decoder, heads,
 and the nearest codes. Writing them to a bank is left out; it takes microseconds per document. The naive way is that of
@@ -11,8 +11,6 @@ Only matrix products over the documents' own tokens count, each document by itse
 other operations do not.
 """
 
-import argparse
-import json
 import statistics
 import time
 from collections.abc import Callable
@@ -120,19 +118,3 @@ def _seconds(run: Callable[[], object], device: str) -> float:
     if device == "cuda":
         torch.cuda.synchronize()
     return time.perf_counter() - began
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shape", choices=SHAPES, default="distilgpt2")
-    parser.add_argument("--device", choices=_WIDTH, default="cpu")
-    parser.add_argument("--precision", choices=("float32", "bf16"), default="float32")
-    parser.add_argument("--documents", type=int, default=DOCUMENTS)
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--texts", default=str(SQUAD), help="a file of questions (default %(default)s)")
-    args = parser.parse_args()
-    print(json.dumps(measure(**vars(args)), indent=1))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """The cost of one question: reading all of a bank's vectors, as the released code does, against reading its codes.
 
-    python benchmarks/read.py [--largest 10000000] [--only flat routed] [--shapes distilgpt2]
+    python benchmarks/performance.py --only read
 
 `dense` is the published way: look up the vectors of all codes, project them to keys and values in each block of the
 aggregator, attend. The others are ours, from a bank file: `flat` (the same result, from the bank's counts and the
@@ -10,9 +10,8 @@ affect the time. Every figure comes from a new process, one question at a time, 
 cache. Banks are created once and kept in the folder; those of ten million documents take minutes.
 """
 
-import argparse
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -273,7 +272,7 @@ def measure_growth(name: str, folder: str, sizes: Sequence[int] = GROWTH) -> Res
     }
 
 
-def plan(largest: int = SIZES[-1], shapes: Iterable[str] = SHAPES) -> list[Cell]:
+def plan(largest: int) -> list[Cell]:
     """The cells of the comparison, the quick ones first."""
     sizes = {
         "flat": SIZES,
@@ -283,56 +282,10 @@ def plan(largest: int = SIZES[-1], shapes: Iterable[str] = SHAPES) -> list[Cell]
         "dense": DENSE_SIZES,
     }
     return [
-        (name, mode, size) for name in shapes for mode, several in sizes.items() for size in several if size <= largest
+        (name, mode, size) for name in SHAPES for mode, several in sizes.items() for size in several if size <= largest
     ]
 
 
-def scan_plan(largest: int = SCAN_SIZES[-1]) -> list[Cell]:
+def scan_plan(largest: int) -> list[Cell]:
     """The cells of the routed scan: the paper's codes, and two residual levels."""
     return [(name, "scan", size) for name in ("distilgpt2", "smollm2-135m") for size in SCAN_SIZES if size <= largest]
-
-
-def lines_of(cells: Iterable[tuple[Cell, Result]]) -> Iterator[str]:
-    """One line per cell; for a dense read with its ratio to the flat read of the same size, if measured before."""
-    seconds: dict[Cell, float] = {}
-    for (name, mode, size), found in cells:
-        line = f"  {name:11} {mode:17} {size:>10,}"
-        if "skipped" in found:
-            yield f"{line}  skipped: {found['skipped']}"
-            continue
-        seconds[name, mode, size] = found["seconds"]
-        line += f" {1000 * found['seconds']:>12,.2f} ms {found['grown'] / 1e6:>10,.1f} MB {found['runs']:>4} runs"
-        if mode == "scan":
-            line += f"  {1e9 * found['seconds'] / size:,.0f} ms per million"
-        if mode == "dense":
-            line += f"  difference {found['difference']:.1e} of {found['change']:.2g}"
-            line += "  (in slices)" if found["in_slices"] else ""
-            flat = seconds.get((name, "flat", size))
-            line += f"  {found['seconds'] / flat:,.0f} times the flat read" if flat else ""
-        yield line
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--folder", type=Path, default=FOLDER, help="where banks are kept (default %(default)s)")
-    parser.add_argument("--largest", type=int, default=SIZES[-1], help="documents in the largest bank")
-    parser.add_argument("--only", nargs="+", choices=MODES, default=list(MODES), metavar="MODE", help=", ".join(MODES))
-    parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=SHAPES, metavar="SHAPE", help=", ".join(SHAPES))
-    parser.add_argument("--memory", type=float, default=MEMORY_GB, help="GB a dense read may use (%(default)s)")
-    args = parser.parse_args()
-    folder = str(args.folder.resolve())
-    cells = [cell for cell in plan(args.largest, args.shapes) + scan_plan(args.largest) if cell[1] in args.only]
-    print(f"  {'shape':11} {'read':17} {'documents':>10} {'time':>15} {'memory':>13}")
-    found = ((cell, in_a_new_process("read", "measure", *cell, folder, args.memory)) for cell in cells)
-    for line in lines_of(found):
-        print(line, flush=True)
-    for name in args.shapes if "flat" in args.only and args.largest >= GROWTH[1] else ():
-        grown = in_a_new_process("read", "measure_growth", name, folder)
-        print(
-            f"  {name}: flat read of {GROWTH[1]:,} documents {1000 * grown['large']:.2f} ms, of {GROWTH[0]:,} "
-            f"{1000 * grown['small']:.2f} ms: ratio {grown['ratio']:.2f} (goal: at most 1.2)"
-        )
-
-
-if __name__ == "__main__":
-    main()

@@ -95,14 +95,6 @@ def render_search(found: dict[str, Result]) -> Iterator[str]:
     )
 
 
-def answers(llama: bool = False) -> list[Result]:
-    """The figures of answer.py as plain values; with `llama` only that shape's, on a GPU."""
-    import answer
-
-    found = answer.measure_model(answer.LLAMA, "cuda", 3) if llama else answer.measure()
-    return [vars(row) | {"tokens": answer.TOKENS, "documents": answer.DOCUMENTS} for row in found]
-
-
 def render_answers(found: dict[str, Result]) -> Iterator[str]:
     """A section on answers."""
     rows = [own for several in found.values() for own in several]
@@ -207,14 +199,14 @@ SECTIONS: Final = {
         Section(
             "answer",
             "Complete answers",
-            lambda _: [Step("cpu", "sections", "answers")],
+            lambda _: [Step("cpu", "answer", "measure")],
             render_answers,
             answers_plots,
         ),
         Section(
             "answer-gpu",
             "Complete answers on a GPU",
-            lambda _: [Step("gpu", "sections", "answers", (True,))],
+            lambda _: [Step("gpu", "answer", "measure", (True,))],
             render_answers,
             answers_plots,
             is_optional=True,

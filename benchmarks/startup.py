@@ -1,14 +1,11 @@
 """Where the time to the first answer of a new process goes, with `mini`.
 
-    python benchmarks/startup.py [--runs 5]
+    python benchmarks/performance.py --only startup
 
 Every run is a new process that times each part of `mbc ask`; the whole command is timed separately. Files are in the
 page cache. Other programs running at the same time distort the figures.
 """
 
-import argparse
-import json
-import os
 import statistics
 import subprocess
 import sys
@@ -148,24 +145,3 @@ def measure(runs: int = 5, later: int = 20) -> dict[str, Any]:
         "stages": {stage: spread([run[stage] for run in stages]) for stage in stages[0]},
         "later_answer": spread(answers),
     }
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=5, help="processes to time")
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    args = parser.parse_args()
-    measured = measure(args.runs)
-    if args.json:
-        print(json.dumps(measured))
-        return
-    load = f", load {os.getloadavg()[0]:.1f} at the end" if hasattr(os, "getloadavg") else ""
-    print(f"Seconds, {args.runs} processes on {os.cpu_count()} cores{load}:")
-    print(f"  {'':26} {'fastest':>7} {'median':>7}")
-    rows = measured["stages"] | {"mbc ask, total": measured["command"], "a later answer": measured["later_answer"]}
-    for name, seconds in rows.items():
-        print(f"  {name:26} {seconds['min']:>7.2f} {seconds['median']:>7.2f}")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """Training speed: our step and the naive way's (`naive.py`), alternating on the same model.
 
-    python benchmarks/training.py [--shape distilgpt2] [--device cuda] [--precision bf16] [--ways ours] [--accumulate 8]
+    python benchmarks/performance.py --only training
 
 A pass is forward and backward over a share of the preset's batch, through the engine's own objective, including code
 usage and resets; a step is clipping and Adam, once for all passes of a batch. Both are timed each time, which gives the
@@ -8,8 +8,6 @@ examples per second for the preset's batch. The texts are SQuAD's: each pass tak
 about as many documents. Before anything is timed, both ways must have the same loss.
 """
 
-import argparse
-import json
 import statistics
 import time
 from collections.abc import Sequence
@@ -84,8 +82,9 @@ class Trainee:
         began = self._now()
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.precision == "bf16"):
             losses = self.objectives[way](self.data.batch(chosen), self.generator)
-        self.model.codebook.update_usage(losses.codes)
-        self.model.codebook.reset_dead(losses.residuals, self.generator)
+        assert losses.quantized is not None
+        self.model.codebook.update_usage(losses.quantized.codes)
+        self.model.codebook.reset_dead(losses.quantized.residuals, self.generator)
         (losses.total / self.settings.accumulate).backward()
         return {"seconds": self._now() - began, "bytes": self._peak()}
 
@@ -177,20 +176,3 @@ def _median(several: Sequence[Result]) -> Result:
         "seconds": statistics.median(own["seconds"] for own in several),
         "bytes": max((own["bytes"] for own in several if own["bytes"] is not None), default=None),
     }
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shape", choices=SHAPES, default="distilgpt2")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--precision", choices=("float32", "bf16"), default="float32")
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--ways", nargs="+", choices=(OURS, NAIVE), default=(OURS, NAIVE))
-    parser.add_argument("--accumulate", type=int, help="passes per batch (default: the preset's)")
-    parser.add_argument("--texts", default=str(SQUAD), help="a file of questions (default %(default)s)")
-    args = parser.parse_args()
-    print(json.dumps(measure(**vars(args)), indent=1))
-
-
-if __name__ == "__main__":
-    main()
