@@ -79,6 +79,8 @@ def pull(
                 place.rename(incoming / "replaced")
             download.rename(place)
         finally:
+            if os.path.lexists(incoming / "replaced") and not os.path.lexists(place):  # interrupted in between
+                (incoming / "replaced").rename(place)
             shutil.rmtree(incoming, ignore_errors=True)
         return Transfer(config, info.sha, sum((place / file).stat().st_size for file in files), "kept")
 

@@ -276,7 +276,7 @@ class KeyIndex:
 
 def _pairs(block: int, keys: NDArray[np.integer[Any]]) -> NDArray[np.uint64]:
     if not 0 <= block <= _BLOCK:
-        raise OverflowError(f"{block} is no number of a block")
+        raise OverflowError(f"{block} is not a valid block number")
     return np.sort(keys).astype(np.uint64) << _BLOCK_BITS | np.uint64(block)
 
 

@@ -147,8 +147,10 @@ def damaged(name: str) -> BankError:
 
 
 def bytes_at(path: Path) -> int:
-    """The size of a file, 0 if there is none. Raises BankError if it cannot be accessed."""
+    """The size of a file, 0 if there is none. Raises BankError if it cannot be accessed or is a folder."""
     found = _status(path)
+    if found and stat.S_ISDIR(found.st_mode):
+        raise BankError(f"{path} is a folder, not a bank.", hint="Name a file, such as memory.mbc.")
     return found.st_size if found else 0
 
 
@@ -168,13 +170,6 @@ def delete(path: Path) -> None:
     real = os.path.realpath(path)
     for end in ("", "-wal", "-shm"):
         Path(real + end).unlink(missing_ok=True)
-
-
-def _holds_something(path: Path) -> bool:
-    found = _status(path)
-    if found and stat.S_ISDIR(found.st_mode):
-        raise BankError(f"{path} is a folder, not a bank.", hint="Name a file, such as memory.mbc.")
-    return bool(found and found.st_size)
 
 
 def _refuse_foreign(path: Path) -> None:
@@ -235,7 +230,7 @@ TABLES: Final = {
 
 def open_file(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     """Connect to a bank of any version. Raises BankError if there is none, or it is not a bank (left untouched)."""
-    if not _holds_something(path):
+    if not bytes_at(path):
         raise _no_bank(path)
     _refuse_foreign(path)
     connection = connect(path, read_only=read_only)
@@ -326,7 +321,7 @@ def _json(values: Sequence[str | int]) -> bytes:
 def make_file(path: Path, header: BankHeader) -> sqlite3.Connection:
     """Create an empty bank file, and its folder. Raises BankError if the path is taken or cannot be written."""
     exists = BankError(f"There is already a file at {path}.", hint="Name another file, or open this one.")
-    if _holds_something(path):  # an empty file is left by an interrupted creation
+    if bytes_at(path):  # an empty file is left by an interrupted creation
         raise exists
     try:
         make_private_folder(path.parent)

@@ -1,10 +1,8 @@
 """Moves documents in and out of banks: merge, JSON Lines export and import, replace, undoable and proven removal."""
 
-import contextlib
 import hashlib
 import json
 import re
-import sqlite3
 import subprocess
 import sys
 from base64 import b64decode, b64encode
@@ -122,7 +120,9 @@ def import_lines(lines: Iterable[bytes], path: Path) -> Iterator[Event]:
     try:
         with bank, bank.changing():
             if bank.header.shape != head.shape:
-                raise DataError("The export's codes have another shape than the bank's.", hint="Export the bank again.")
+                raise DataError(
+                    "The export's codes have a different shape from the bank's.", hint="Import it into another bank."
+                )
             _require_kept(bank, "The export", has_origins=head.keeps_origins, has_texts=head.keeps_text)
             yield from _import_documents(bank, numbered, head)
     except BaseException:
@@ -131,7 +131,7 @@ def import_lines(lines: Iterable[bytes], path: Path) -> Iterator[Event]:
         raise
 
 
-def _import_documents(bank: MemoryBank, lines: Iterable[tuple[int, bytes]], head: BankHeader) -> Iterator[Event]:
+def _import_documents(bank: MemoryBank, lines: Iterator[tuple[int, bytes]], head: BankHeader) -> Iterator[Event]:
     shape = bank.header.shape
     counts = np.zeros_like(bank.counts())
     waiting: list[StoredDocument] = []
@@ -141,6 +141,8 @@ def _import_documents(bank: MemoryBank, lines: Iterable[tuple[int, bytes]], head
             if "counts" in record:
                 if record["documents"] != documents or b64decode(record["counts"]) != counts.astype("<i8").tobytes():
                     raise ValueError("the counts do not match the documents")
+                if next(lines, None) is not None:
+                    raise ValueError("lines follow the counts")
                 bank.put(waiting)
                 yield Progressed("copy documents", documents, documents)
                 return
@@ -274,23 +276,15 @@ def replace_content(path: Path, by: Path, *, check: Callable[[], None] | None = 
     `check` is called under the write lock, before anything changes; an exception from it aborts the replacement.
     """
     database.open_file(by, read_only=True).close()
-    with closing(database.open_file(path)) as connection, database.wrap_sqlite_errors(str(path)):
+    with closing(database.open_current(path, read_only=False)) as connection, database.wrap_sqlite_errors(str(path)):
         connection.execute("PRAGMA secure_delete = ON")
         connection.execute("ATTACH ? AS new", (f"{by.absolute().as_uri()}?mode=rw",))
         with database.transaction(connection, "IMMEDIATE"):
             if check:
                 check()
-            for (table,) in connection.execute("SELECT name FROM main.sqlite_master WHERE type = 'table'").fetchall():
-                connection.execute(f'DROP TABLE main."{table}"')
-            for table, statement in database.TABLES.items():
-                connection.execute(statement)
-                connection.execute(f"INSERT INTO main.{table} SELECT * FROM new.{table}")  # noqa: S608 - one of ours
-            connection.execute(f"PRAGMA user_version = {database.FORMAT_VERSION}")
-        connection.execute("DETACH new")
-        # The replacement is committed: a disk too full to shrink the file must not turn it into an error.
-        with contextlib.suppress(sqlite3.OperationalError):
-            connection.execute("PRAGMA auto_vacuum = FULL")
-            connection.execute("VACUUM")
+            for table in database.TABLES:
+                connection.execute(f"DELETE FROM main.{table}")  # noqa: S608 - one of ours
+                connection.execute(f"INSERT INTO main.{table} SELECT * FROM new.{table}")  # noqa: S608
 
 
 @dataclass(frozen=True)

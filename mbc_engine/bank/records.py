@@ -305,7 +305,7 @@ def table_sums(shape: CodeShape, tables: Scores) -> Callable[[bytes, int], Score
             for own, table in zip(found, padded[:, place], strict=True):
                 own[rows] += table.take(indices, mode="wrap")  # the table covers all bit patterns, so nothing wraps
         if np.isnan(found).any():
-            raise ValueError("some bits are no code")
+            raise ValueError("some bits are not a valid code")
         return found
 
     return sums

@@ -96,7 +96,7 @@ class WordIndex:
 
     def __init__(self, data: bytes, chunks: int) -> None:
         if len(data) < _WORD_SIZES.size:
-            raise ValueError("there are no words")
+            raise ValueError("the word index is missing")
         words, size = _WORD_SIZES.unpack_from(data)
         low_bytes = len(data) - _WORD_SIZES.size - size
         # Low bits are read in windows of eight bytes.

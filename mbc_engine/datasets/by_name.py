@@ -5,7 +5,6 @@ Appending `[FROM:TO]` selects a range of documents.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 
 from mbc_engine.datasets import newswire
@@ -49,7 +48,7 @@ def load_examples(source: str) -> list[QAExample]:
         taken = set(documents[part])
         examples = [example for example in examples if example.text in taken]
     if not examples:
-        hint = f"{whole} has {len(documents):,} documents." if part else "Ask for more of it."
+        hint = f"{whole} has {len(documents):,} documents." if part else "Ask for at least one story."
         raise DataError(f"{source} holds no questions.", hint=hint)
     return examples
 
@@ -101,9 +100,9 @@ def _split_part(source: str) -> tuple[str, slice | None]:
 def _newswire(source: str) -> list[QAExample]:
     try:
         _, split, count, *seed = source.split(":")
-        stories = newswire.stories(split, int(count), int(seed[0]) if seed else 0)  # type: ignore[arg-type]
-        return list(newswire.examples(islice(stories, int(count))))
-    except (ValueError, KeyError, IndexError) as error:
+        stories = newswire.stories(split, int(count), *map(int, seed))  # type: ignore[arg-type]
+        return list(newswire.examples(stories))
+    except (ValueError, KeyError, IndexError, TypeError) as error:
         raise DataError(
             f"{source!r} is not newswire:SPLIT:STORIES[:SEED].",
             hint="For example newswire:train:5000 or newswire:test:64.",

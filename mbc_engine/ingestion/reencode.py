@@ -89,10 +89,10 @@ def _names(bank: MemoryBank) -> set[Name]:
 
 def _open_beside(model: Model, path: Path, *, keeps_text: bool) -> MemoryBank:
     try:
-        return open_bank(model, path, keeps_text=keeps_text or None)
+        return open_bank(model, path, keeps_text=keeps_text)
     except ModelMismatch:
         delete(path)
-        return open_bank(model, path, keeps_text=keeps_text or None)
+        return open_bank(model, path, keeps_text=keeps_text)
 
 
 def _whole(name: Name) -> Name:

@@ -200,9 +200,9 @@ class FollowedRun:
         self.history = RunHistory()
         self._follower = EventFollower(folder / EVENTS, latest_only=None if has_curves else events.TrainStep)
 
-    def update(self, most: int | None = None) -> LogUpdate:
-        """Read at most `most` further lines of the log; the history is a new object if the log started anew."""
-        log_update = self._follower.poll(most)
+    def update(self) -> LogUpdate:
+        """Read what was appended to the log; the history is a new object if the log started anew."""
+        log_update = self._follower.poll()
         if log_update.is_restarted:
             self.history = RunHistory()
         self.history.add(log_update.events)

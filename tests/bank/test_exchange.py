@@ -321,7 +321,7 @@ def test_an_export_without_a_bank_in_its_signature_is_a_mismatch(made: Any, line
 def test_codes_of_another_shape_are_refused(made: Any, lines: list[Any], path: Path) -> None:
     with made.bank(path):
         for key, value in (("num_codes", 4096), ("per_position", not lines[0]["codes"]["per_position"])):
-            with pytest.raises(DataError, match="another shape"):
+            with pytest.raises(DataError, match="different shape"):
                 list(import_lines(written(change(lines, 0, codes=lines[0]["codes"] | {key: value})), path))
 
 
@@ -336,3 +336,9 @@ def test_a_failed_import_leaves_a_bank_that_is_in_use(
         other.put([made.item("/c", 3)])
     with MemoryBank.open(path) as bank:
         assert bank.totals().documents == 1
+
+
+def test_lines_after_the_counts_are_refused(lines: list[Any], path: Path) -> None:
+    with pytest.raises(DataError, match="lines follow the counts"):
+        list(import_lines([*written(lines), *written(lines)], path))
+    assert not path.exists()

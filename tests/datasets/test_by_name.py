@@ -17,6 +17,7 @@ def test_generated_stories_come_by_name():
     "spec",
     [
         *("newswire:test", "newswire:nowhere:3", "newswire:test:many", "newswire:test:-1", "none.csv", "rows.txt", ""),
+        "newswire:test:2:0:more",
         *("squad:", "squad:dev", "squad:train:", "squad", "n" * 300, f"squad:train:{'n' * 300}"),
     ],
 )

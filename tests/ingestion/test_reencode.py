@@ -59,6 +59,15 @@ def test_a_reencoded_bank_is_one_ingested_by_the_new_model(
     assert not list(tmp_path.glob("*.reencoding*"))
 
 
+def test_a_bank_without_text_stays_without(
+    other: MBC, path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(other), "keeps_text", True)
+    finished(reencode(other, path))
+    with MemoryBank.open(path, read_only=True) as bank:
+        assert not bank.header.keeps_text
+
+
 def test_what_is_gone_is_listed_and_keeps_the_old_bank(other: MBC, path: Path, folder: Path) -> None:
     before = lines(path)
     text = (folder / "1.txt").read_text()

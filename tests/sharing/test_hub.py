@@ -1,5 +1,7 @@
 """Pull and push: a whole model that was checked, or nothing."""
 
+from pathlib import Path
+
 import pytest
 from huggingface_hub.errors import (
     GatedRepoError,
@@ -62,6 +64,21 @@ def test_a_model_is_replaced_only_when_asked(shared, models, files):
     pull("ada/tiny", models, replaces=True)
     assert "ada/tiny/mine" not in files(models)
     assert [entry.name for entry in models.iterdir()] == ["ada"]
+
+
+def test_an_interrupted_replacement_puts_the_old_model_back(shared, models, files, monkeypatch):
+    pull("ada/tiny", models)
+    before, rename = files(models), Path.rename
+
+    def interrupted(path, target):
+        if path.name == "model":
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        pull("ada/tiny", models, replaces=True)
+    assert files(models) == before
 
 
 def test_of_a_link_to_a_model_only_the_link_is_replaced(shared, models, files, working_folder):

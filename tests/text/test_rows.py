@@ -132,6 +132,10 @@ def test_a_table_without_rows(reason: Callable[[str, str], str]) -> None:
     assert reason("a.csv", "\n") == reason("a.tsv", "text\n") == "is empty"
 
 
+def test_a_table_with_two_text_columns_is_not_guessed_at(reason: Callable[[str, str], str]) -> None:
+    assert reason("a.csv", "text,Text\nfirst,second\n") == "has two columns named text"
+
+
 @pytest.mark.parametrize("codec", ["utf-8-sig", "utf-16", "cp1251"])
 def test_tables_are_decoded(read: Read, codec: str) -> None:
     russian = "Съешь же ещё этих мягких французских булок"

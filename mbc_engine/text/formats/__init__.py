@@ -143,6 +143,8 @@ def read_csv(stream: ByteStream) -> Iterator[Row | Skipped]:
         raise UnreadableFile(f"has a broken header: {header}")
     columns = [name.strip() for name in header]
     names = [name.lower() for name in columns]
+    if twice := [name for name in TEXT_FIELDS if names.count(name) > 1]:
+        raise UnreadableFile(f"has two columns named {twice[0]}")
     has_text = bool({*TEXT_FIELDS} & {*names})
     for number, cells in enumerate(table, 1):
         if isinstance(cells, csv.Error):
