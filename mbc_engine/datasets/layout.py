@@ -153,7 +153,9 @@ def read_examples(path: Path) -> list[QAExample]:
     except OSError as error:
         raise DataError(f"{path} {reason(error)}.", hint="Check its permissions, and that it is whole.") from error
     except _DAMAGE as error:
-        raise DataError(f"{path} cannot be read: {described(error)}.", hint="Repair it, or download it again.") from error
+        raise DataError(
+            f"{path} cannot be read: {described(error)}.", hint="Repair it, or download it again."
+        ) from error
     if not examples:
         raise DataError(f"{path} holds no questions.", hint=_HINT)
     return examples

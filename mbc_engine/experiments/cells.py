@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -242,18 +241,19 @@ class Cell:
         return load_base(path, weights=weights, device=self.device)
 
     def skip_reason(self, method: str) -> str | None:
-        from mbc_engine.methods.memory_methods import indistinguishable_up_to
+        """Why a method would only repeat another: a read may not tell codes shuffled over documents from the real ones.
 
-        if self.is_of_retriever_reader:
+        A flat read depends only on how often each code occurs; shuffling changes neither a hierarchical read with a
+        single group nor a routed read that takes the whole bank.
+        """
+        if method != "mbc-shuffled-documents":
             return None
         model = self.config().model
         read_mode = self.settings.read or model.read
-        read = parse_read_mode(read_mode)
-        if read.number is None:
-            own = {"hierarchical": model.group_documents, "routed": model.routed_documents}
-            read = read._replace(number=own.get(read.name))
-        alike = indistinguishable_up_to(method, read)
-        if alike == math.inf or (alike > 0 and self._largest_bank() <= alike):
+        name, number = parse_read_mode(read_mode)
+        if number is None:
+            number = {"hierarchical": model.group_documents, "routed": model.routed_documents}.get(name)
+        if number is None or self._largest_bank() <= number:
             return f"the {read_mode} read cannot tell it from the real bank"
         return None
 

@@ -247,18 +247,13 @@ def _corrupted_bank(method: str) -> str:
 
 _Pair = tuple[str, str, PairedTest | None]
 
-_OF_BANKS: Final[Mapping[Judgement, str]] = {
-    "worse": "does harm",
-    "no": "does not help",
-    "partly": "helps in F1 but not in EM",
-    "yes": "helps",
-}
-# For one method and for several, against a control.
-_OF_METHODS: Final[Mapping[Judgement, tuple[str, str]]] = {
+# For one method, or its bank, and for several, against controls.
+_CLAIMS: Final[Mapping[Judgement, tuple[str, str]]] = {
     "worse": ("is worse than {}", "are worse than {}"),
     "no": ("does not beat {}", "do not beat {}"),
     "partly": ("beats {} in F1 but not in EM", "beat {} in F1 but not in EM"),
     "yes": ("beats {}", "beat {}"),
+    "unchecked": ("was not checked against {}", "were not checked against {}"),
 }
 
 
@@ -297,12 +292,8 @@ def _claim(methods: Sequence[str], controls: Sequence[str], outcome: Judgement, 
     subject = _listed(titles)
     if banks:
         subject = f"The bank of {titles[0]}" if titles[0].endswith(")") else f"{titles[0]}'s bank"
-    if outcome == "unchecked":
-        was, against = "were" if len(methods) > 1 else "was", _listed(banks or [title_of(controls[0])])
-        return f"{subject} {was} not checked{where} against {against}"
-    if banks:
-        return f"{subject} {_OF_BANKS[outcome]}{where}"
-    return f"{subject} {_OF_METHODS[outcome][len(methods) > 1].format(title_of(controls[0]))}{where}"
+    against = _listed(banks or [title_of(controls[0])])
+    return f"{subject} {_CLAIMS[outcome][len(methods) > 1].format(against)}{where}"
 
 
 def _compared(group: Sequence[_Pair], outcome: Judgement) -> str:
@@ -407,9 +398,9 @@ def seconds(value: float | None) -> str:
         return NOTHING if value is None else "0 s"
     if value >= 999.5:
         return f"{value:,.0f} s"
-    units = {"s": 1, "ms": 1e3, "µs": 1e6}
-    unit = next((unit for unit, times in units.items() if value * times >= 0.9995), "ns")
-    return f"{value * units.get(unit, 1e9):.3g} {unit}"
+    units = {"s": 1, "ms": 1e3}
+    unit = next((unit for unit, times in units.items() if value * times >= 0.9995), "µs")
+    return f"{value * units.get(unit, 1e6):.3g} {unit}"
 
 
 def size(count: int | None) -> str:

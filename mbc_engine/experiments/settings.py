@@ -18,7 +18,7 @@ from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.evaluation.results import ExperimentFolder
 from mbc_engine.experiments.registry import METHODS, Protocol
 from mbc_engine.methods.method import STRICT, CamelsSettings, QuestionSettings, Rate
-from mbc_engine.names import CONFIG, find_model, suite_names
+from mbc_engine.names import CONFIG, find_model, parse_read_mode, suite_names
 
 _SUITES = files("mbc_engine.experiments") / "suites"
 
@@ -147,6 +147,8 @@ def require_usable(settings: ExperimentSettings, origin: str | None = None) -> N
 
     `origin` is the file the settings come from; None if they come from the command line.
     """
+    if settings.read is not None:
+        parse_read_mode(settings.read)
     for wrong, hint in _faults(settings):
         raise ConfigError(f"{origin}: {wrong}." if origin else f"{wrong[0].upper()}{wrong[1:]}.", hint=hint)
     for base in settings.bases:

@@ -6,6 +6,7 @@ from typing import Any, Final, TypeVar
 
 from mbc_engine.evaluation.results import Measurement, PairedTest
 from mbc_engine.evaluation.statistics import Interval
+from mbc_engine.experiments.registry import METHODS
 from mbc_engine.experiments.report import (
     NOTHING,
     CellReport,
@@ -107,16 +108,17 @@ def _costs(cell: CellReport) -> Table:
     for row, online in measured:
         documents = _documents(online)
         rate = _NONE if row.rate is None else Entry(f"{row.rate:g}", sort_key=row.rate)
-        lines.append((Entry(row.title), documents, *_cost_entries(online), *_if(has_rates, rate)))
+        lines.append((Entry(row.title), documents, *_cost_entries(row, online), *_if(has_rates, rate)))
     return _of_rows("Time and memory", columns, lines, [row for row, _ in measured], cell)
 
 
 _COSTS: Final = ("per document", "per answer", "bytes, paper's count", "bytes on disk")
 
 
-def _cost_entries(found: Measurement) -> tuple[Entry, ...]:
+def _cost_entries(row: MethodReport, found: Measurement) -> tuple[Entry, ...]:
     cost = found.cost
-    times = (cost.seconds_per_document, cost.seconds_per_answer)
+    memorises = row.method not in METHODS or METHODS[row.method].adapts
+    times = cost.seconds_per_document if memorises else None, cost.seconds_per_answer
     return (*(Entry(seconds(value), sort_key=value) for value in times), _size(cost.paper_bytes), _size(cost.on_disk))
 
 

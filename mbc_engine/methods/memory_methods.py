@@ -4,10 +4,9 @@ MBC keeps a document as a few codes, MAC (Tack et al., 2024) as T continuous vec
 """
 
 import hashlib
-import math
 import random
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -15,7 +14,6 @@ import torch
 from mbc_engine.bank import Codes, StoredDocument
 from mbc_engine.methods.method import Footprint, Method, MethodAnswer
 from mbc_engine.methods.reading import bank_in_memory, size_as_file
-from mbc_engine.names import ReadMode
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.memories import CodeMemory, ReadableMemory, VectorMemory
 from mbc_engine.paper.scoring import Memorised, answer_from
@@ -122,18 +120,10 @@ class EmptyBank(MemoryMethod):
 class WrongBank(MemoryMethod):
     """Memorises as many of `others`, which are not in the stream, as the stream has documents; sources are empty."""
 
-    def __init__(
-        self,
-        model: MBC,
-        others: Sequence[str],
-        seed: int = 0,
-        *,
-        read_mode: str | None = None,
-        keeps_codes: bool = True,
-    ) -> None:
+    def __init__(self, model: MBC, others: Sequence[str], seed: int = 0, **options: Any) -> None:
         self._others = list(dict.fromkeys(others))
         random.Random(seed).shuffle(self._others)
-        super().__init__(model, read_mode=read_mode, keeps_codes=keeps_codes)
+        super().__init__(model, **options)
 
     def reset(self) -> None:
         super().reset()
@@ -168,14 +158,3 @@ def shuffled_codes(model: MBC, seed: int = 0, *, read_mode: str | None = None) -
         return np.stack(read, axis=-1).astype(codes.dtype)
 
     return MemoryMethod(model, read_mode=read_mode, corrupt=corrupt)
-
-
-def indistinguishable_up_to(control: str, read_mode: ReadMode) -> float:
-    """The largest bank, in chunks, from which a read gives the same with a control as without; 0 if it always differs.
-
-    Shuffling codes across documents does not change a flat read, which depends only on how often each code occurs, nor
-    a hierarchical read with a single group, nor a routed read that takes the whole bank.
-    """
-    if control != "mbc-shuffled-documents":
-        return 0
-    return math.inf if read_mode.number is None else read_mode.number

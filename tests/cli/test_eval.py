@@ -41,7 +41,7 @@ def test_without_a_method_mbc_is_held_against_its_controls(mbc, model, questions
     assert result.exit_code == 0, result.stderr
     folder = home / "XDG_DATA_HOME" / "mbc" / "evaluations" / "first"
     assert f"The report: {folder / 'report.html'}" in result.stderr
-    assert "bank does not help" in result.stdout.splitlines()[0]
+    assert "bank does not beat" in result.stdout.splitlines()[0]
     report = json.loads((folder / "report.json").read_text())
     assert list(rows_of(report)) == ["mbc", "mbc-empty", "mbc-shuffled-documents", "mbc-shuffled-codes", "mbc-wrong"]
 

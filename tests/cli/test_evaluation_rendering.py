@@ -70,7 +70,7 @@ def test_the_verdict_comes_first_and_everything_fits(report, screen, width):
     text = screen(width)
     evaluation.print_report(report)
     lines = text.getvalue().splitlines()
-    assert lines[0].startswith("✗ MBC's bank does not help: EM ")
+    assert lines[0].startswith("✗ MBC's bank does not beat ")
     assert max(map(len, lines)) <= width
     assert any(line.startswith("Note. Figures from 60 questions.") for line in lines)
     mbc = next(line for line in lines if line.startswith("MBC  ") and "33.3" in line)

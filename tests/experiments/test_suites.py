@@ -152,6 +152,7 @@ def test_a_file_is_a_suite_too(suite):
         ('["mbc"]', '["mbc"]\nrates = [-1.0]', "own.toml: rates.0: input should be greater than 0."),
         ('["mbc"]', '["mbc"]\nrates = [inf]', "own.toml: rates.0: input should be a finite number."),
         ('["mbc"]', '["mbc"]\nscaling = []', "own.toml: scaling: list should have at least 1 item"),
+        ('["mbc"]', '["mbc"]\nread = "bogus"', "There is no read mode 'bogus'"),
     ],
 )
 def test_an_error_names_its_place(suite, before, after, message):

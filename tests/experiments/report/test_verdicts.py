@@ -17,7 +17,7 @@ def test_a_bank_that_does_not_help_is_reported_in_plain_words(report_of, results
     (verdict,) = report.verdicts
     assert verdict.outcome == "no"
     assert sentence(verdict) == (
-        "MBC's bank does not help: EM 0.4 with it, 0.5 with an empty bank "
+        "MBC's bank does not beat an empty bank: EM 0.4 with it, 0.5 with an empty bank "
         "(difference \N{MINUS SIGN}0.1, 95% \N{MINUS SIGN}0.3 to 0.0)."
     )
 
@@ -30,7 +30,7 @@ def test_a_bank_that_helps_names_every_control(report_of, results_of, predict):
     )
     (verdict,) = report.verdicts
     assert (verdict.outcome, verdict.controls) == ("yes", ("mbc-empty", "mbc-wrong"))
-    assert verdict.claim == "MBC's bank helps"
+    assert verdict.claim == "MBC's bank beats an empty bank and a bank of other documents"
     assert verdict.figures.startswith("EM 50.0 with it, 0.0 with an empty bank (difference +50.0, 95% ")
     assert ", 0.8 with a bank of other documents (difference +49.2, 95% " in verdict.figures
 
@@ -69,14 +69,20 @@ def test_of_several_cells_each_sentence_says_which(cell_of, results_of, predict)
     second = replace(first, name="tiny-other", dataset="Other")
     third = replace(second, name="large-other", base="Large LM")
     report = build_report({}, [first, second])
-    assert [verdict.claim for verdict in report.verdicts] == ["MBC's bank helps on Quiz", "MBC's bank helps on Other"]
+    assert [verdict.claim for verdict in report.verdicts] == [
+        "MBC's bank beats an empty bank on Quiz",
+        "MBC's bank beats an empty bank on Other",
+    ]
     assert [caution[:19] for caution in report.cautions] == ["Quiz: Figures from ", "Other: Figures from"]
     report = build_report({}, [second, third])
     assert [verdict.claim for verdict in report.verdicts] == [
-        "MBC's bank helps (Tiny LM)",
-        "MBC's bank helps (Large LM)",
+        "MBC's bank beats an empty bank (Tiny LM)",
+        "MBC's bank beats an empty bank (Large LM)",
     ]
-    assert build_report({}, [first, second, third]).verdicts[-1].claim == "MBC's bank helps on Other (Large LM)"
+    assert (
+        build_report({}, [first, second, third]).verdicts[-1].claim
+        == "MBC's bank beats an empty bank on Other (Large LM)"
+    )
     assert build_report({}, [first, third]).cautions[0].startswith("Quiz, Tiny LM: Figures from ")
 
 
@@ -85,7 +91,7 @@ def test_f1_alone_does_not_count_as_helping(report_of, results_of, predict):
     report = report_of(mbc=results_of(half), mbc_empty=results_of(predict(0, 120)))
     (verdict,) = report.verdicts
     assert verdict.outcome == "partly"
-    assert verdict.claim == "MBC's bank helps in F1 but not in EM"
+    assert verdict.claim == "MBC's bank beats an empty bank in F1 but not in EM"
     assert "; F1 50.0 with it, 0.0 with an empty bank" in verdict.figures
 
 
