@@ -12,6 +12,7 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["MBC_CODEC"] = "zstd"  # the language model takes a second for a few texts
 os.environ["OMP_NUM_THREADS"] = "1"  # also of processes that tests start: all cores are taken
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,11 +23,13 @@ from mbc_engine.config import Config, parse_config
 from mbc_engine.datasets.layout import QAExample
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+    from mbc_engine.load import Model
+    from mbc_engine.memory import Memory
     from mbc_engine.mini.model import RetrieverReader
     from mbc_engine.paper.mbc import MBC
 
@@ -298,6 +301,21 @@ class TinyModels:
 @pytest.fixture(scope="session")
 def tiny(tiny_gpt2: Path, tiny_llama: Path, tiny_bert: Path, tiny_t5: Path) -> TinyModels:
     return TinyModels({"gpt2": tiny_gpt2, "llama": tiny_llama}, {"bert": tiny_bert, "t5": tiny_t5})
+
+
+@pytest.fixture
+def remember(tmp_path: Path) -> Iterator[Callable[..., Memory]]:
+    """Ingests files into the bank b.mbc and returns a memory of it, which stays open."""
+    from mbc_engine import Memory, ingest, open_bank
+
+    with ExitStack() as opened:
+
+        def remember(model: Model, *paths: Path, base: str | None = None, **kept: bool) -> Memory:
+            bank = opened.enter_context(open_bank(model, tmp_path / "b.mbc", **kept))
+            list(ingest(model, bank, paths))
+            return Memory(bank, model, base=base)
+
+        yield remember
 
 
 @pytest.fixture

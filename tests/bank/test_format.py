@@ -40,12 +40,6 @@ def test_impossible_shape_is_refused(numbers: tuple[int, int, int]) -> None:
         CodeShape(*numbers, per_position=False)
 
 
-def test_nine_bit_codes_reach_over_bytes() -> None:
-    shape = CodeShape(tokens=1, levels=1, num_codes=512, per_position=False)
-    codes = np.array([0b100000001, 0b000000000, 0b111111111], np.uint16).reshape(3, 1, 1)
-    assert pack(codes, shape) == bytes([0b10000000, 0b1_0000000, 0b00_111111, 0b111_00000])
-
-
 @given(shaped_codes())
 def test_packed_codes_are_their_binary_numbers_written_one_after_another(case: tuple[CodeShape, Codes]) -> None:
     shape, codes = case

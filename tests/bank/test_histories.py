@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from mbc_engine.bank import BankHeader, MemoryBank, Origin, export, import_lines, merge, store, text_codec, verify
 from mbc_engine.bank.text_codec import decode_chunk, encode_chunk
+from mbc_engine.bank.words import number_of, word_numbers
 from mbc_engine.events import DamageFound
 from mbc_engine.text import Chunk
 
@@ -183,6 +184,10 @@ class BankUnderTest:
             assert 4 * len(texts) <= bank.sizes().texts <= payloads + 40 * len(texts)
             with pytest.raises(IndexError):
                 bank.texts_at([len(listed)])
+            words = [number_of(word) for word in ("quick", "8", "日本", "absent")]
+            found = [[at for at, chunk in enumerate(texts) if word in word_numbers(chunk.text)] for word in words]
+            assert [own.tolist() for own in bank.chunks_with(words)] == found
+            assert bank.chunks_with([]) == []
         else:
             assert bank.sizes().texts == 0
         for index in (-1, len(listed)):

@@ -17,7 +17,6 @@ from mbc_engine.bank import (
     MemoryBank,
     Origin,
     StoredDocument,
-    count,
     decode_chunk,
     text_codec,
 )
@@ -54,53 +53,6 @@ def test_documents_survive_closing(made: Any, bank: MemoryBank, path: Path) -> N
         assert np.array_equal(made.all_codes(opened), made.uniform(1, 2, 3))
         assert opened.parts_of("/b") == {"7"}
         assert opened.lookup([("/b", "")]) == []
-
-
-def test_changed_document_replaces_its_old_content(made: Any, bank: MemoryBank) -> None:
-    bank.put([made.item("/a", 1, codes=made.uniform(1, 1)), made.item("/b", 2, codes=made.uniform(2))])
-    bank.put([made.item("/a", 3, codes=made.uniform(4))])
-    assert bank.totals() == BankTotals(2, 2, 2)
-    assert np.array_equal(bank.counts(), count(made.uniform(4, 2), made.shape))
-    assert bank.knows(made.record("/a", 3))
-    assert not bank.knows(made.record("/a", 1))
-    assert bank.lookup((), [made.digest(1)]) == []
-
-
-def test_a_content_read_twice_is_stored_once_until_its_last_origin_goes(made: Any, bank: MemoryBank) -> None:
-    bank.put([made.item("/b", 1, date="2024"), made.item("/a", 1, "3"), made.item("/c", 2)])
-    bank.put([made.item("/d", 1)])
-    document, _ = bank.documents(whole=True)
-    assert document.origins == (Origin("/a", "3", None), Origin("/b", "", "2024"), Origin("/d", "", None))
-    assert np.array_equal(document.codes, made.codes(1))
-    assert bank.totals() == BankTotals(2, 4, 2 + 3)
-    assert bank.remove([("/b", ""), ("/d", ""), ("/nowhere", "")]) == 2
-    assert [origin.name for origin in bank.lookup((), [made.digest(1)])[0].origins] == ["/a#3"]
-    assert bank.remove([("/a", ""), ("/a", "3"), ("/a", "3")]) == 1
-    assert bank.totals() == BankTotals(1, 1, 3)
-    assert np.array_equal(bank.counts(), made.counts([2]))
-
-
-def test_of_one_batch_the_last_reading_of_a_place_counts(made: Any, bank: MemoryBank) -> None:
-    bank.put([made.item("/a", 1), made.item("/b", 1), made.item("/a", 2, date="2024")])
-    assert {document.origins for document in bank.documents()} == {
-        (Origin("/b", "", None),),
-        (Origin("/a", "", "2024"),),
-    }
-
-
-def test_a_new_date_is_kept(made: Any, bank: MemoryBank) -> None:
-    bank.put([made.item("/a", 1)])
-    bank.put([made.item("/a", 1, date="2025")])
-    assert [document.origins for document in bank.documents()] == [(Origin("/a", "", "2025"),)]
-    assert bank.totals() == BankTotals(1, 1, 2)
-
-
-def test_documents_go_by_their_digests(made: Any, bank: MemoryBank) -> None:
-    bank.put([made.item("/a", 1), made.item("/b", 1), made.item("/c", 2)])
-    assert bank.remove((), [made.digest(1), made.digest(9)]) == 1
-    assert bank.totals() == BankTotals(1, 1, 3)
-    assert bank.remove((), [made.digest(2)[:32]]) == 1
-    assert not bank.counts().any()
 
 
 def test_a_bank_without_origins_knows_contents_alone(made: Any, bare: MemoryBank) -> None:

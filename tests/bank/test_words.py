@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine.bank import Banks
 from mbc_engine.bank.words import WORDS, WordIndex, number_of, read_words, word_numbers, words_in, words_of, write_words
-from mbc_engine.text import Chunk
 
 
 @st.composite
@@ -92,37 +90,6 @@ def test_damaged_words_are_refused_or_are_not_as_written(case: tuple[np.ndarray,
 def test_what_is_no_index_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match="words"):
         read_words(data, 10)
-
-
-def test_a_bank_finds_its_chunks_by_their_words_through_every_change(made: Any, monkeypatch: Any) -> None:
-    """Against the words of the texts that the bank holds, over several blocks."""
-    from mbc_engine.bank import BankHeader
-
-    monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 7))
-    names = ["amber", "zinc", "cobalt", "1843", "Ösel"]
-
-    def texts(content: int) -> list[Chunk]:
-        chosen = [names[(content * place + place) % 5] for place in range(1 + content % 3)]
-        return [Chunk(f"{name} and {names[content % 5]}", 9 * place) for place, name in enumerate(chosen)]
-
-    def check(bank: Any) -> None:
-        held = [chunk.text for chunk in bank.texts_at(range(bank.totals().chunks))]
-        numbers = [number_of(name) for name in ("amber", "zinc", "cobalt", "1843", "osel", "absent")]
-        expected = [[at for at, text in enumerate(held) if number in word_numbers(text)] for number in numbers]
-        assert [own.tolist() for own in bank.chunks_with(numbers)] == expected
-        assert any(expected)
-        assert bank.chunks_with([]) == []
-
-    with made.bank(keeps_text=True) as bank, made.bank(keeps_text=True) as other:
-        for start in range(0, 30, 4):
-            bank.put([made.item(f"/{number}", number, texts=texts(number)) for number in range(start, start + 4)])
-            check(bank)
-        other.put([made.item(f"/{number}", number, texts=texts(number)) for number in range(40, 50)])
-        check(Banks([bank, other]))
-        bank.remove([(f"/{number}", "") for number in range(0, 30, 3)])
-        check(bank)
-        bank.compact()
-        check(bank)
 
 
 def test_a_bank_without_texts_has_no_words(made: Any) -> None:

@@ -74,17 +74,8 @@ def test_a_failed_export_leaves_nothing(mbc, small_bank, home, monkeypatch):
     assert list(home.iterdir()) == [small_bank]
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda lines: lines[:-20],
-        lambda lines: b"",
-        lambda lines: b"\x00\xff" + lines,
-        lambda lines: lines.replace(b'"chunks":3', b'"chunks":4'),
-    ],
-)
-def test_a_damaged_export_leaves_no_bank(mbc, lines, home, damage):
-    (home / "e.jsonl").write_bytes(damage(lines))
+def test_a_damaged_export_leaves_no_bank(mbc, lines, home):
+    (home / "e.jsonl").write_bytes(lines[:-20])
     result = mbc("bank", "import", "e.jsonl", "--bank", "new.mbc")
     assert (result.exit_code, result.stdout) == (3, "")
     assert len(result.stderr.splitlines()) == 2

@@ -103,11 +103,6 @@ def test_a_missing_bank_is_an_error_before_any_is_made(mbc, shards, home):
     assert not (home / "all.mbc").exists()
 
 
-def test_a_bank_without_sources_does_not_go_into_one_with_them(mbc, shards, make_bank, record):
-    without = make_bank("without.mbc", record("/e", "Edi"), keeps_origins=False)
-    assert mbc("bank", "merge", without, "--bank", shards[0]).exit_code == 5
-
-
 def test_nothing_is_left_beside_the_bank(mbc, shards, home):
     mbc("bank", "merge", *shards, "--bank", "all.mbc")
     assert sorted(path.name for path in home.iterdir()) == ["1.mbc", "2.mbc", "all.mbc"]

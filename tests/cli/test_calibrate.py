@@ -45,15 +45,6 @@ def test_a_calibration_is_measured_and_kept(mbc, own, model, questions):
     assert table == config(model)
 
 
-def test_a_bank_stays_valid(mbc, own, questions, notes, home):
-    bank = home / "own.mbc"
-    assert mbc("ingest", notes, "--bank", bank, "--model", own, "--workers", 0).exit_code == 0
-    before = bank.read_bytes()
-    assert mbc("calibrate", "--model", own, "--data", questions, "--bank-size", 20).exit_code == 0
-    assert bank.read_bytes() == before
-    assert mbc("ask", "Who moved?", "--bank", bank, "--model", own).exit_code == 0
-
-
 def test_the_rates_are_shown(mbc, own, questions, found):
     result = mbc("calibrate", "--model", own, "--data", questions, "--bank-size", 20)
     assert result.exit_code == 0

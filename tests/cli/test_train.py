@@ -102,6 +102,7 @@ def test_a_run_is_not_overwritten(mbc, preset, data, home):
     before = (home / "run" / "command.json").read_text()
     result = mbc(*arguments, "--device", "cpu", "--validation", data)
     assert result.exit_code == 2
+    assert "already holds a run." in result.stderr
     assert "--resume" in result.stderr
     assert (home / "run" / "command.json").read_text() == before
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mbc_engine import Confidence, Memory, QAExample, calibrate, ingest, load_model, open_bank
+from mbc_engine import Confidence, QAExample, calibrate, load_model
 from mbc_engine.config import ConfidenceSettings
 from mbc_engine.errors import DataError, ModelError
 from mbc_engine.evaluation.calibrate import require_enough, require_writable, roc_auc, settings_of, store
@@ -168,14 +168,12 @@ def folder(tiny: Any, tmp_path: Path) -> Path:
 
 
 def test_calibrating_changes_neither_the_model_nor_its_banks(
-    tiny: Any, folder: Path, tmp_path: Path, examples: Examples
+    folder: Path, remember: Any, tmp_path: Path, examples: Examples
 ) -> None:
     model = load_model(folder)
     note = tmp_path / "ada.txt"
     note.write_text("Ada moved to Aalen in the spring.")
-    with open_bank(model, tmp_path / "b.mbc") as bank:
-        list(ingest(model, bank, [note]))
-        assert Memory(bank, model).ask(["Who moved?"])[0].confidence is None
+    assert remember(model, note).ask(["Who moved?"])[0].confidence is None
     before = model.fingerprints()
     weights = (folder / "model.safetensors").read_bytes()
     first, second = (calibrated(model, examples(40), bank_documents=20) for _ in range(2))
@@ -186,11 +184,10 @@ def test_calibrating_changes_neither_the_model_nor_its_banks(
     again = load_model(folder)
     assert again.settings.confidence == settings_of(first)
     assert again.fingerprints() == before
-    with open_bank(again, tmp_path / "b.mbc") as bank:
-        assert not again.settings.confidence.slope  # it tells no answers apart
-        assert Memory(bank, again).ask(["Who moved?"])[0].confidence is None
-        store(SETTINGS, folder)
-        reply = Memory(bank, load_model(folder)).ask(["Who moved?"])[0]
+    assert not again.settings.confidence.slope  # it tells no answers apart
+    assert remember(again, note).ask(["Who moved?"])[0].confidence is None
+    store(SETTINGS, folder)
+    reply = remember(load_model(folder), note).ask(["Who moved?"])[0]
     assert reply.gain is not None
     assert reply.confidence == Confidence(*judge(SETTINGS, reply.gain))
 

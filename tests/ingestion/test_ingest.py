@@ -20,7 +20,7 @@ import pytest
 import torch
 
 from mbc_engine import MemoryBank, ingest, open_bank
-from mbc_engine.bank import export, merge
+from mbc_engine.bank import export
 from mbc_engine.errors import DataError, ModelMismatch
 from mbc_engine.events import DocumentsIngested, FileSkipped, IngestFinished, IngestStarted
 from mbc_engine.ingestion.reading import Item, chunked
@@ -256,23 +256,6 @@ def test_processes_that_read_ahead_give_the_same_bank(
         (folder / "0.txt").write_text("Changed.")
         again = last_of(ingest(model, helped, [folder], workers=2))
         assert (again.documents, again.unchanged) == (1, 5)
-
-
-def test_shards_ingested_apart_merge_into_the_bank_of_all(tiny: Any, folder: Path, tmp_path: Path) -> None:
-    model = tiny.model()
-    (folder / "again.txt").write_bytes((folder / "0.txt").read_bytes())
-    files = sorted(folder.glob("*.txt"))
-    banks = [open_bank(model, tmp_path / f"{name}.mbc") for name in ("all", "first", "second", "merged")]
-    together, first, second, merged = banks
-    list(ingest(model, together, files))
-    list(ingest(model, first, files[:3]))
-    list(ingest(model, second, files[3:]))
-    list(merge(merged, first))
-    list(merge(merged, second))
-    assert lines(merged) == lines(together)
-    assert merged.totals().documents == 4
-    for bank in banks:
-        bank.close()
 
 
 def test_a_stop_ends_before_the_next_batch_and_the_next_ingest_goes_on(tiny: Any, folder: Path, tmp_path: Path) -> None:

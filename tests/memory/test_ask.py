@@ -26,39 +26,34 @@ from mbc_engine.text import split_sentences
 from mbc_engine.text.chunks import Chunker
 
 
-def test_an_answer_names_sources_and_their_state(tiny: Any, folder: Path, tmp_path: Path) -> None:
-    model = tiny.model()
-    with open_bank(model, tmp_path / "b.mbc") as bank:
-        list(ingest(model, bank, [folder]))
-        (folder / "1.txt").unlink()
-        (folder / "2.txt").write_text("Changed since.")
-        reply = Memory(bank, model).ask(["Who won?"], sources=4)[0]
+def test_an_answer_names_sources_and_their_state(tiny: Any, remember: Any, folder: Path) -> None:
+    memory = remember(tiny.model(), folder)
+    (folder / "1.txt").unlink()
+    (folder / "2.txt").write_text("Changed since.")
+    reply = memory.ask(["Who won?"], sources=4)[0]
     states = {Path(source.path).stem: source.state for source in reply.sources}
     assert states == {"0": "unchanged", "1": "gone", "2": "changed", "3": "unchanged"}
     assert all((source.sentence is None) == (source.state != "unchanged") for source in reply.sources)
     assert sum(source.share for source in reply.sources) == pytest.approx(1, abs=1e-4)
 
 
-def test_a_row_is_named_as_part_of_its_file(tiny: Any, tmp_path: Path) -> None:
+def test_a_row_is_named_as_part_of_its_file(tiny: Any, remember: Any, tmp_path: Path) -> None:
     model, path = tiny.model(), tmp_path / "rows.jsonl"
     path.write_text("\n".join(json.dumps({"id": name, "text": f"{name} moved."}) for name in ("ada", "bruno")))
-    with open_bank(model, tmp_path / "b.mbc") as bank:
-        list(ingest(model, bank, [path]))
-        reply = Memory(bank, model).ask(["Who moved?"])[0]
+    reply = remember(model, path).ask(["Who moved?"])[0]
     assert {(source.path, source.part, source.sentence) for source in reply.sources} == {
         (str(path), "ada", "ada moved."),
         (str(path), "bruno", "bruno moved."),
     }
 
 
-def test_of_several_origins_one_that_is_still_there_is_named(tiny: Any, tmp_path: Path) -> None:
+def test_of_several_origins_one_that_is_still_there_is_named(tiny: Any, remember: Any, tmp_path: Path) -> None:
     model = tiny.model()
     for name in ("a.txt", "b.txt"):
         (tmp_path / name).write_text("Ada moved to Bergen.")
-    with open_bank(model, tmp_path / "b.mbc") as bank:
-        list(ingest(model, bank, [tmp_path / "a.txt", tmp_path / "b.txt"]))
-        (tmp_path / "a.txt").unlink()
-        (source,) = Memory(bank, model).ask(["Who moved?"])[0].sources
+    memory = remember(model, tmp_path / "a.txt", tmp_path / "b.txt")
+    (tmp_path / "a.txt").unlink()
+    (source,) = memory.ask(["Who moved?"])[0].sources
     assert (source.path, source.state) == (str(tmp_path / "b.txt"), "unchanged")
 
 
@@ -67,16 +62,15 @@ def test_a_bank_without_origins_names_contents(tiny: Any, folder: Path, tmp_path
     with open_bank(model, tmp_path / "b.mbc", keeps_origins=False) as bank:
         list(ingest(model, bank, [folder]))
         known = {document.digest for document in bank.documents()}
-        reply = Memory(bank, model).ask(["Who won?"], sources=4)[0]
+        reply = Memory(bank, model).ask(["Who won?"], sources=4, selection=Selection())[0]
     assert {source.path for source in reply.sources} == known
     assert {(source.state, source.sentence, source.date) for source in reply.sources} == {("unknown", None, None)}
 
 
-def test_sides_with_encoders_of_different_width_find_sentences(tiny: Any, folder: Path, tmp_path: Path) -> None:
-    model = tiny.model("gpt2", "t5", f"model.questions.name={tiny.encoders['bert']}")
-    with open_bank(model, tmp_path / "b.mbc") as bank:
-        list(ingest(model, bank, [folder]))
-        reply = Memory(bank, model).ask(["Who won?"])[0]
+def test_sides_with_encoders_of_different_width_find_sentences(tiny: Any, remember: Any, folder: Path) -> None:
+    reply = remember(tiny.model("gpt2", "t5", f"model.questions.name={tiny.encoders['bert']}"), folder).ask(
+        ["Who won?"]
+    )[0]
     assert reply.sources[0].sentence in Path(reply.sources[0].path).read_text()
 
 
@@ -101,13 +95,12 @@ def test_what_came_from_standard_input_is_not_called_gone(tiny: Any, tmp_path: P
     assert (source.state, source.sentence) == ("unknown", None)
 
 
-def test_a_row_that_is_lost_is_gone(tiny: Any, tmp_path: Path) -> None:
+def test_a_row_that_is_lost_is_gone(tiny: Any, remember: Any, tmp_path: Path) -> None:
     model, path = tiny.model(), tmp_path / "rows.jsonl"
     path.write_text('{"id": "ada", "text": "Ada moved."}')
-    with open_bank(model, tmp_path / "b.mbc") as bank:
-        list(ingest(model, bank, [path]))
-        path.write_text('{"id": "bruno", "text": "Bruno moved."}')
-        (source,) = Memory(bank, model).ask(["Who moved?"])[0].sources
+    memory = remember(model, path)
+    path.write_text('{"id": "bruno", "text": "Bruno moved."}')
+    (source,) = memory.ask(["Who moved?"])[0].sources
     assert source.state == "gone"
 
 
@@ -194,13 +187,11 @@ def test_words_of_a_query_are_found_in_every_form(query: str, words: list[str]) 
     assert [text[start:end] for start, end in matches(query, text)] == words
 
 
-def test_a_heading_is_shown_only_where_there_is_no_sentence(tiny: Any, tmp_path: Path) -> None:
+def test_a_heading_is_shown_only_where_there_is_no_sentence(tiny: Any, remember: Any, tmp_path: Path) -> None:
     model, texts = tiny.model(), {"story.txt": "The bridge\n\nA storm took it in May.", "title.txt": "The bridge"}
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
-    with open_bank(model, tmp_path / "b.mbc") as bank:
-        list(ingest(model, bank, [tmp_path / name for name in texts]))
-        sources = Memory(bank, model).ask(["The bridge"])[0].sources
+    sources = remember(model, *(tmp_path / name for name in texts)).ask(["The bridge"])[0].sources
     shown = {Path(source.path).name: source.sentence for source in sources}
     assert shown == {"story.txt": "A storm took it in May.", "title.txt": "The bridge"}
 
@@ -238,15 +229,12 @@ def test_a_passage_says_where_it_starts(tiny: Any, long_document: Path, tmp_path
 
 
 def test_the_papers_model_shows_sentences_of_files_that_are_gone_where_the_bank_keeps_text(
-    tiny: Any, folder: Path, tmp_path: Path
+    tiny: Any, remember: Any, folder: Path
 ) -> None:
-    model = tiny.model()
-    with open_bank(model, tmp_path / "b.mbc", keeps_text=True) as bank:
-        list(ingest(model, bank, [folder]))
-        memory = Memory(bank, model)
-        (before,) = memory.ask(["Who won?"])
-        shutil.rmtree(folder)
-        (after,) = memory.ask(["Who won?"])
+    memory = remember(tiny.model(), folder, keeps_text=True)
+    (before,) = memory.ask(["Who won?"])
+    shutil.rmtree(folder)
+    (after,) = memory.ask(["Who won?"])
     assert (before.text, before.gain) == (after.text, after.gain)
     assert [own.sentence for own in before.sources] == [own.sentence for own in after.sources]
     assert all(own.sentence and own.text_from == "bank" for own in after.sources)
@@ -289,54 +277,32 @@ def test_an_unchanged_bank_is_the_same_memory_again(
         assert (len(changed), len(reply.sources)) == (3, 3)
 
 
-def test_a_selection_that_nothing_fits_says_so(tiny: Any, folder: Path, tmp_path: Path) -> None:
-    model = tiny.model()
-    with open_bank(model, tmp_path / "b.mbc") as bank:
-        list(ingest(model, bank, [folder]))
-        for selection in (Selection(only=("*.pdf",)), Selection(as_of=date(1900, 1, 1))):
-            with pytest.raises(BankError, match=r"No document in .* matches") as refused:
-                Memory(bank, model).ask(["Who won?"], selection=selection)
-            assert "--only" in str(refused.value.hint)
+def test_a_selection_that_nothing_fits_says_so(tiny: Any, remember: Any, folder: Path) -> None:
+    memory = remember(tiny.model(), folder)
+    for selection in (Selection(only=("*.pdf",)), Selection(as_of=date(1900, 1, 1))):
+        with pytest.raises(BankError, match=r"No document in .* matches") as refused:
+            memory.ask(["Who won?"], selection=selection)
+        assert "--only" in str(refused.value.hint)
 
 
-def test_a_bank_without_origins_cannot_be_asked_in_part(tiny: Any, folder: Path, tmp_path: Path) -> None:
-    model = tiny.model()
-    with open_bank(model, tmp_path / "b.mbc", keeps_origins=False) as bank:
-        list(ingest(model, bank, [folder]))
-        with pytest.raises(BankError, match="made without sources"):
-            Memory(bank, model).ask(["Who won?"], selection=Selection(only=("1.txt",)))
-
-
-@pytest.mark.parametrize("mode", ["nonsense", "flat:3", "hierarchical:1", "routed:"])
-def test_a_read_that_does_not_exist_is_refused(tiny: Any, folder: Path, tmp_path: Path, mode: str) -> None:
-    model = tiny.model()
-    with open_bank(model, tmp_path / "b.mbc") as bank:
-        list(ingest(model, bank, [folder]))
-        with pytest.raises(ConfigError) as refused:
-            Memory(bank, model).ask(["Who won?"], read_mode=mode)
-    assert refused.value.hint
-
-
-def test_a_judgement_holds_for_the_models_own_read(tiny: Any, folder: Path, tmp_path: Path) -> None:
+def test_a_judgement_holds_for_the_models_own_read(tiny: Any, remember: Any, folder: Path) -> None:
     model = tiny.model()
     settings = ConfidenceSettings(slope=1, intercept=0, from_memory=1, from_model=0)
     model.settings = model.settings.model_copy(update={"confidence": settings})
-    with open_bank(model, tmp_path / "b.mbc") as bank:
-        list(ingest(model, bank, [folder]))
-        judged = [
-            Memory(bank, model).ask(["Who won?"], read_mode=mode)[0].confidence is not None
-            for mode in (None, "flat", "hierarchical:2")
-        ]
+    memory = remember(model, folder)
+    judged = [
+        memory.ask(["Who won?"], read_mode=mode)[0].confidence is not None for mode in (None, "flat", "hierarchical:2")
+    ]
     assert judged == [True, True, False]
+    assert memory.ask(["Who won?"], read_mode="flat", min_confidence=0)[0].text is not None
 
 
-def test_gains_that_are_no_numbers_are_an_error(tiny: Any, folder: Path, tmp_path: Path) -> None:
+def test_gains_that_are_no_numbers_are_an_error(tiny: Any, remember: Any, folder: Path) -> None:
     model = tiny.model()
-    with open_bank(model, tmp_path / "b.mbc") as bank:
-        list(ingest(model, bank, [folder]))
-        model.base.log_likelihood = lambda *_: torch.tensor([0.0, -torch.inf])
-        with pytest.raises(ModelError, match="NaN or infinite likelihoods") as refused:
-            Memory(bank, model).ask(["Who won?"])
+    memory = remember(model, folder)
+    model.base.log_likelihood = lambda *_: torch.tensor([0.0, -torch.inf])
+    with pytest.raises(ModelError, match="NaN or infinite likelihoods") as refused:
+        memory.ask(["Who won?"])
     assert refused.value.hint
 
 
@@ -361,56 +327,54 @@ def test_the_codes_an_answer_read_are_given_if_asked_for(
 
 @pytest.mark.parametrize("mode", ["flat", "routed"])
 def test_an_answer_without_sources_does_not_look_for_them(
-    tiny: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+    tiny: Any, remember: Any, folder: Path, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     model = tiny.model("gpt2", "bert", "model.routing=true")
     questions = ["Who won?", "Who moved?"]
-    with open_bank(model, tmp_path / "b.mbc") as bank:
-        list(ingest(model, bank, [folder]))
-        memory = Memory(bank, model)
-        usual = memory.ask(questions, read_mode=mode)
-        monkeypatch.setattr(Reading, "sources", property(lambda _: pytest.fail("looks for documents")))
-        replies = memory.ask(questions, read_mode=mode, sources=0)
+    memory = remember(model, folder)
+    usual = memory.ask(questions, read_mode=mode)
+    monkeypatch.setattr(Reading, "sources", property(lambda _: pytest.fail("looks for documents")))
+    replies = memory.ask(questions, read_mode=mode, sources=0)
     assert [reply.text for reply in replies] == [reply.text for reply in usual]
     assert [reply.sources for reply in replies] == [(), ()]
 
 
 @pytest.mark.parametrize(("least", "is_answered"), [(None, True), (0.0, True), (0.4, True), (0.6, False)])
 def test_an_answer_below_the_confidence_asked_for_is_withheld(
-    tiny: Any, folder: Path, tmp_path: Path, least: float | None, is_answered: bool
+    tiny: Any, remember: Any, folder: Path, least: float | None, is_answered: bool
 ) -> None:
     model = tiny.model()
     settings = ConfidenceSettings(slope=1e-9, intercept=0, from_memory=1, from_model=0)  # always even odds
     model.settings = model.settings.model_copy(update={"confidence": settings})
-    with open_bank(model, tmp_path / "b.mbc") as bank:
-        list(ingest(model, bank, [folder]))
-        (reply,) = Memory(bank, model).ask(["Who won?"], min_confidence=least)
+    (reply,) = remember(model, folder).ask(["Who won?"], min_confidence=least)
     assert (reply.text is not None) is is_answered
     assert reply.confidence is not None
     assert (reply.confidence.probability, reply.confidence.label) == (pytest.approx(0.5), "unsure")
 
 
 @pytest.mark.parametrize(
-    ("confidence", "mode", "message"),
+    ("slope", "mode", "message", "hint"),
     [
-        (None, None, "is not calibrated"),
-        (ConfidenceSettings(slope=0, intercept=0, from_memory=1, from_model=0), None, "cannot tell whether its bank"),
-        (ConfidenceSettings(slope=1, intercept=0, from_memory=1, from_model=0), "hierarchical:2", "for its own read"),
+        (None, None, "is not calibrated", "mbc calibrate"),
+        (0, None, "cannot tell whether its bank", "calibrate another model"),
+        (1, "hierarchical:2", "calibrated for its own read, flat, not for hierarchical:2", "Leave out --read"),
     ],
 )
 def test_a_model_that_cannot_tell_withholds_nothing(
-    tiny: Any, folder: Path, tmp_path: Path, confidence: Any, mode: str | None, message: str
+    tiny: Any, remember: Any, folder: Path, slope: float | None, mode: str | None, message: str, hint: str
 ) -> None:
-    model = tiny.model()
+    model, confidence = tiny.model(), None
+    if slope is not None:
+        confidence = ConfidenceSettings(slope=slope, intercept=0, from_memory=1, from_model=0)
     model.settings = model.settings.model_copy(update={"confidence": confidence})
-    with open_bank(model, tmp_path / "b.mbc") as bank:
-        list(ingest(model, bank, [folder]))
-        with pytest.raises(ConfigError, match=message):
-            Memory(bank, model).ask(["Who won?"], read_mode=mode, min_confidence=0.5)
+    memory = remember(model, folder)
+    with pytest.raises(ConfigError, match=message) as refused:
+        memory.ask(["Who won?"], read_mode=mode, min_confidence=0.5)
+    assert hint in str(refused.value.hint)
 
 
 def test_each_part_of_the_work_has_its_own_time(
-    tiny: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny: Any, remember: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, now = tiny.model(), [0.0]
 
@@ -421,14 +385,13 @@ def test_each_part_of_the_work_has_its_own_time(
 
         return timed
 
-    with open_bank(model, tmp_path / "b.mbc") as bank:
-        list(ingest(model, bank, [folder]))
-        for module in ("answering", "memory"):
-            monkeypatch.setattr(f"mbc_engine.{module}.time", SimpleNamespace(perf_counter=lambda: now[0]))
-        for name, seconds in (("read", 1), ("generate_answers", 2), ("memory_gains", 4)):
-            monkeypatch.setattr(MBC, name, takes(seconds, getattr(MBC, name)))
-        monkeypatch.setattr(Passages, "of", takes(8, Passages.of))
-        (reply,) = Memory(bank, model).ask(["Who won?"])
+    memory = remember(model, folder)
+    for module in ("answering", "memory"):
+        monkeypatch.setattr(f"mbc_engine.{module}.time", SimpleNamespace(perf_counter=lambda: now[0]))
+    for name, seconds in (("read", 1), ("generate_answers", 2), ("memory_gains", 4)):
+        monkeypatch.setattr(MBC, name, takes(seconds, getattr(MBC, name)))
+    monkeypatch.setattr(Passages, "of", takes(8, Passages.of))
+    (reply,) = memory.ask(["Who won?"])
     assert reply.seconds == {"search": 1, "answer": 6, "sources": 8}
 
 

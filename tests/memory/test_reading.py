@@ -34,13 +34,11 @@ def without_text(reply: Any) -> tuple[Any, ...]:
     return reply.text, reply.confidence, [(own.path, own.share, own.sentence, own.passage) for own in reply.sources]
 
 
-def test_the_answer_comes_with_the_sentence_and_the_file_it_stands_in(tiny: Any, tmp_path: Path) -> None:
+def test_the_answer_comes_with_the_sentence_and_the_file_it_stands_in(tiny: Any, remember: Any, tmp_path: Path) -> None:
     model, rows = tiny.retriever_reader("Aalen"), tmp_path / "rows.jsonl"
     texts = {"6": "Hugo won. The bridge held.", "7": "It rained. Ada moved\n to Aalen. Nobody won."}
     rows.write_text("".join(json.dumps({"id": name, "text": text}) + "\n" for name, text in texts.items()))
-    with open_bank(model, tmp_path / "b.mbc") as bank:
-        list(ingest(model, bank, [rows]))
-        (reply,) = Memory(bank, model).ask(["Where did Ada move?"])
+    (reply,) = remember(model, rows).ask(["Where did Ada move?"])
     assert reply.text == "Aalen"
     assert reply.confidence is not None
     assert reply.confidence.label == "high"
@@ -50,12 +48,10 @@ def test_the_answer_comes_with_the_sentence_and_the_file_it_stands_in(tiny: Any,
     assert {source.part for source in reply.sources} == {"6", "7"}
 
 
-def test_a_sentence_that_spans_two_is_both(tiny: Any, tmp_path: Path) -> None:
+def test_a_sentence_that_spans_two_is_both(tiny: Any, remember: Any, tmp_path: Path) -> None:
     model = tiny.retriever_reader("won. Ada")
     (tmp_path / "a.txt").write_text("It rained. Hugo won. Ada moved.")
-    with open_bank(model, tmp_path / "b.mbc") as bank:
-        list(ingest(model, bank, [tmp_path / "a.txt"]))
-        (reply,) = Memory(bank, model).ask(["Who?"])
+    (reply,) = remember(model, tmp_path / "a.txt").ask(["Who?"])
     assert (reply.text, reply.sources[0].sentence) == ("won. Ada", "Hugo won. Ada moved.")
 
 
@@ -93,16 +89,14 @@ def test_capitals_spaces_and_question_marks_change_nothing(
     assert asked.search([typed]) == asked.search([TYPED])
 
 
-def test_the_same_is_answered_with_and_without_the_files(tiny: Any, folder: Path, tmp_path: Path) -> None:
+def test_the_same_is_answered_with_and_without_the_files(tiny: Any, remember: Any, folder: Path) -> None:
     model, questions = tiny.retriever_reader("Nobody", "north"), ["Who won?", "Where did it rain?"]
-    with open_bank(model, tmp_path / "b.mbc") as bank:
-        list(ingest(model, bank, [folder]))
-        memory = Memory(bank, model)
-        before = memory.ask(questions)
-        (folder / "0.txt").write_text("Changed since.")
-        changed = memory.ask(questions)
-        shutil.rmtree(folder)
-        after = memory.ask(questions)
+    memory = remember(model, folder)
+    before = memory.ask(questions)
+    (folder / "0.txt").write_text("Changed since.")
+    changed = memory.ask(questions)
+    shutil.rmtree(folder)
+    after = memory.ask(questions)
     assert list(map(without_text, before)) == list(map(without_text, changed)) == list(map(without_text, after))
     assert {own.text_from for reply in before for own in reply.sources} == {"file"}
     assert {own.text_from for reply in after for own in reply.sources} == {"bank"}
@@ -110,78 +104,71 @@ def test_the_same_is_answered_with_and_without_the_files(tiny: Any, folder: Path
     assert [reply.text for reply in before] == ["Nobody", "Nobody"]
 
 
-def test_a_bank_without_text_reads_files_alone(tiny: Any, folder: Path, tmp_path: Path) -> None:
-    model = tiny.retriever_reader("Nobody")
-    with open_bank(model, tmp_path / "b.mbc", keeps_text=False) as bank:
-        list(ingest(model, bank, [folder]))
-        memory = Memory(bank, model)
-        (reply,) = memory.ask(["Who won?"])
-        assert (reply.text, reply.sources[0].text_from) == ("Nobody", "file")
-        shutil.rmtree(folder)
-        with pytest.raises(BankError, match="no longer available"):
-            memory.ask(["Who won?"])
-        assert {own.passage for own in memory.search(["Who won?"])[0]} == {None}
+def test_a_bank_without_text_reads_files_alone(tiny: Any, remember: Any, folder: Path) -> None:
+    memory = remember(tiny.retriever_reader("Nobody"), folder, keeps_text=False)
+    (reply,) = memory.ask(["Who won?"])
+    assert (reply.text, reply.sources[0].text_from) == ("Nobody", "file")
+    shutil.rmtree(folder)
+    with pytest.raises(BankError, match="no longer available"):
+        memory.ask(["Who won?"])
+    assert {own.passage for own in memory.search(["Who won?"])[0]} == {None}
 
 
 def test_below_the_threshold_nothing_is_answered_and_the_nearest_sources_stay(
-    tiny: Any, folder: Path, tmp_path: Path
+    tiny: Any, remember: Any, folder: Path
 ) -> None:
-    model = tiny.retriever_reader("Nobody", least_margin=9.0)
-    with open_bank(model, tmp_path / "b.mbc") as bank:
-        list(ingest(model, bank, [folder]))
-        memory = Memory(bank, model)
-        (withheld,) = memory.ask(["Who won?"])
-        (given,) = memory.ask(["Who won?"], min_confidence=0)
+    memory = remember(tiny.retriever_reader("Nobody", least_margin=9.0), folder)
+    (withheld,) = memory.ask(["Who won?"])
+    (given,) = memory.ask(["Who won?"], min_confidence=0)
     assert (withheld.text, given.text) == (None, "Nobody")
     assert withheld.confidence == given.confidence
     assert len(withheld.sources) == len(given.sources) == 3
     assert all(own.sentence == "Nobody won." for own in withheld.sources)
 
 
-def test_more_chunks_are_read_where_the_first_hold_no_answer(tiny: Any, tmp_path: Path) -> None:
+def test_more_chunks_are_read_where_the_first_hold_no_answer(tiny: Any, remember: Any, tmp_path: Path) -> None:
     model, rows = tiny.retriever_reader("Hugo", "Ada"), tmp_path / "rows.jsonl"
     texts = [f"Story {number}. {who} won." for number, who in enumerate(["Nobody"] * 4 + ["Hugo", "Ada"])]
     rows.write_text("".join(json.dumps({"id": str(n), "text": text}) + "\n" for n, text in enumerate(texts)))
-    with open_bank(model, tmp_path / "b.mbc") as bank:
-        list(ingest(model, bank, [rows]))
-        memory = Memory(bank, model)
-        ranked = [own.passage for own in memory.search(["Who won?"], top=6)[0]]  # all are equally likely
+    memory = remember(model, rows)
+    ranked = [own.passage for own in memory.search(["Who won?"], top=6)[0]]  # all are equally likely
 
-        def read(passages: int, further: int) -> tuple[str | None, list[list[str]]]:
-            model.reader_settings = model.reader_settings.model_copy(update={"passages": passages, "further": further})
-            finder_of(model).asked.clear()
-            return memory.ask(["Who won?"])[0].text, [own for _, own in finder_of(model).asked]
+    def read(passages: int, further: int) -> tuple[str | None, list[list[str]]]:
+        model.reader_settings = model.reader_settings.model_copy(update={"passages": passages, "further": further})
+        finder_of(model).asked.clear()
+        return memory.ask(["Who won?"])[0].text, [own for _, own in finder_of(model).asked]
 
-        assert read(6, 3) == ("Hugo", [ranked])
-        assert read(5, 3) == ("Hugo", [ranked[:5]])
-        assert read(1, 3) == (None, [ranked[:1], ranked[1:4]])
-        assert read(1, 9) == ("Hugo", [ranked[:1], ranked[1:]])
+    assert read(6, 3) == ("Hugo", [ranked])
+    assert read(5, 3) == ("Hugo", [ranked[:5]])
+    assert read(1, 3) == (None, [ranked[:1], ranked[1:4]])
+    assert read(1, 9) == ("Hugo", [ranked[:1], ranked[1:]])
 
 
 @pytest.mark.parametrize("sources", [0, 2, 7])
-def test_the_best_four_chunks_are_read_however_many_are_shown(tiny: Any, tmp_path: Path, sources: int) -> None:
+def test_the_best_four_chunks_are_read_however_many_are_shown(
+    tiny: Any, remember: Any, tmp_path: Path, sources: int
+) -> None:
     model, rows = tiny.retriever_reader("Nobody"), tmp_path / "rows.jsonl"
     rows.write_text("".join(json.dumps({"id": str(n), "text": f"Story {n}. Nobody won."}) + "\n" for n in range(8)))
-    with open_bank(model, tmp_path / "b.mbc") as bank:
-        list(ingest(model, bank, [rows]))
-        (reply,) = Memory(bank, model).ask(["Who won?"], sources=sources)
-        (found,) = Memory(bank, model).search(["Who won?"], top=8)
+    memory = remember(model, rows)
+    (reply,) = memory.ask(["Who won?"], sources=sources)
+    (found,) = memory.search(["Who won?"], top=8)
     ((_, read),) = finder_of(model).asked
     assert read == [own.passage for own in found[:4]]
     assert len(reply.sources) == min(sources, 6)  # as many as are candidates
     assert [own.sentence for own in reply.sources[:4]] == ["Nobody won."] * min(sources, 4)
 
 
-def test_only_texts_that_are_read_or_shown_are_looked_up(tiny: Any, tmp_path: Path, monkeypatch: Any) -> None:
+def test_only_texts_that_are_read_or_shown_are_looked_up(
+    tiny: Any, remember: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
     model, rows, looked_up = tiny.retriever_reader("Nobody"), tmp_path / "rows.jsonl", []
     rows.write_text("".join(json.dumps({"id": str(n), "text": f"Story {n}. Nobody won."}) + "\n" for n in range(8)))
     texts_at = MemoryBank.encoded_texts_at
     monkeypatch.setattr(
         MemoryBank, "encoded_texts_at", lambda bank, own: [looked_up.extend(own), texts_at(bank, own)][1]
     )
-    with open_bank(model, tmp_path / "b.mbc") as bank:
-        list(ingest(model, bank, [rows]))
-        (reply,) = Memory(bank, model).ask(["Who won story 5?"], sources=5)
+    (reply,) = remember(model, rows).ask(["Who won story 5?"], sources=5)
     ((_, read),) = finder_of(model).asked
     assert len(looked_up) == len(set(looked_up)) == len({*read} | {own.passage for own in reply.sources}) == 5
 
@@ -200,7 +187,7 @@ def test_several_chunks_of_a_document_are_read_and_named_once(tiny: Any, tmp_pat
     assert path.read_text()[start : start + len(passage)] == passage
 
 
-def test_a_shared_word_puts_a_chunk_before_others(tiny: Any, tmp_path: Path) -> None:
+def test_a_shared_word_puts_a_chunk_before_others(tiny: Any, remember: Any, tmp_path: Path) -> None:
     model = tiny.retriever_reader()
     model.settings = model.settings.model_copy(update={"word_weight": 10.0})
     rows = tmp_path / "rows.jsonl"
@@ -208,9 +195,7 @@ def test_a_shared_word_puts_a_chunk_before_others(tiny: Any, tmp_path: Path) -> 
     rows.write_text(
         "".join(json.dumps({"id": name, "text": f"{name.title()}bo moved to Aalen."}) + "\n" for name in names)
     )
-    with open_bank(model, tmp_path / "b.mbc") as bank:
-        list(ingest(model, bank, [rows]))
-        found = Memory(bank, model).search([f"Where is {name}bo?" for name in names], top=1)
+    found = remember(model, rows).search([f"Where is {name}bo?" for name in names], top=1)
     assert [own[0].part for own in found] == names
 
 
@@ -224,15 +209,12 @@ def test_what_came_from_standard_input_is_answered(tiny: Any, tmp_path: Path) ->
     assert (reply.text, reply.sources[0].state, reply.sources[0].text_from) == ("Bergen", "unknown", "bank")
 
 
-def test_a_selection_is_searched_alone(tiny: Any, folder: Path, tmp_path: Path) -> None:
-    model = tiny.retriever_reader("Nobody")
-    with open_bank(model, tmp_path / "b.mbc") as bank:
-        list(ingest(model, bank, [folder]))
-        memory = Memory(bank, model)
-        (reply,) = memory.ask(["Who won?"], selection=Selection(only=("1.txt", "3.txt")))
-        assert {Path(own.path).name for own in reply.sources} == {"1.txt", "3.txt"}
-        with pytest.raises(BankError, match=r"No document in .* matches"):
-            memory.ask(["Who won?"], selection=Selection(only=("*.pdf",)))
+def test_a_selection_is_searched_alone(tiny: Any, remember: Any, folder: Path) -> None:
+    memory = remember(tiny.retriever_reader("Nobody"), folder)
+    (reply,) = memory.ask(["Who won?"], selection=Selection(only=("1.txt", "3.txt")))
+    assert {Path(own.path).name for own in reply.sources} == {"1.txt", "3.txt"}
+    with pytest.raises(BankError, match=r"No document in .* matches"):
+        memory.ask(["Who won?"], selection=Selection(only=("*.pdf",)))
 
 
 def test_a_bank_that_changes_is_searched_as_it_is_then(tiny: Any, folder: Path, tmp_path: Path) -> None:
@@ -257,12 +239,10 @@ def test_codes_read_are_given_if_asked_for(tiny: Any, folder: Path, tmp_path: Pa
     assert not reply.codes[counts == 0].any()
 
 
-def test_a_read_of_the_papers_method_is_refused(tiny: Any, folder: Path, tmp_path: Path) -> None:
-    model = tiny.retriever_reader("Nobody")
-    with open_bank(model, tmp_path / "b.mbc") as bank:
-        list(ingest(model, bank, [folder]))
-        with pytest.raises(ConfigError, match="--read does not apply"):
-            Memory(bank, model).ask(["Who won?"], read_mode="flat")
+def test_a_read_of_the_papers_method_is_refused(tiny: Any, remember: Any, folder: Path) -> None:
+    memory = remember(tiny.retriever_reader("Nobody"), folder)
+    with pytest.raises(ConfigError, match="--read does not apply"):
+        memory.ask(["Who won?"], read_mode="flat")
 
 
 def test_an_empty_bank_says_so(tiny: Any, tmp_path: Path) -> None:

@@ -52,11 +52,10 @@ def test_one_document_may_give_several_passages(model: MBC, tmp_path: Path) -> N
     assert [source.share for source in found] == sorted((source.share for source in found), reverse=True)
 
 
-def test_a_file_that_is_gone_leaves_no_passage(model: MBC, folder: Path, tmp_path: Path) -> None:
-    with open_bank(model, tmp_path / "b.mbc") as bank:
-        list(ingest(model, bank, [folder]))
-        (folder / "1.txt").unlink()
-        (found,) = Memory(bank, model).search(QUERIES[:1], top=4)
+def test_a_file_that_is_gone_leaves_no_passage(model: MBC, remember: Any, folder: Path) -> None:
+    memory = remember(model, folder)
+    (folder / "1.txt").unlink()
+    (found,) = memory.search(QUERIES[:1], top=4)
     assert {Path(source.path).stem: source.passage is None for source in found} == {
         "0": False,
         "1": True,
@@ -65,10 +64,8 @@ def test_a_file_that_is_gone_leaves_no_passage(model: MBC, folder: Path, tmp_pat
     }
 
 
-def test_a_selection_leaves_documents_out(model: MBC, folder: Path, tmp_path: Path) -> None:
-    with open_bank(model, tmp_path / "b.mbc") as bank:
-        list(ingest(model, bank, [folder]))
-        (found,) = Memory(bank, model).search(QUERIES[:1], top=4, selection=Selection(exclude=("2.txt",)))
+def test_a_selection_leaves_documents_out(model: MBC, remember: Any, folder: Path) -> None:
+    (found,) = remember(model, folder).search(QUERIES[:1], top=4, selection=Selection(exclude=("2.txt",)))
     assert {Path(source.path).stem for source in found} == {"0", "1", "3"}
 
 
@@ -77,7 +74,7 @@ def test_an_empty_bank_is_refused(model: MBC, tmp_path: Path) -> None:
         Memory(bank, model).search(QUERIES)
 
 
-def test_a_line_is_that_of_the_sentence_in_the_file(model: MBC, tmp_path: Path) -> None:
+def test_a_line_is_that_of_the_sentence_in_the_file(model: MBC, remember: Any, tmp_path: Path) -> None:
     files = {
         "a.txt": "Ada moved.\n\nIt rained in\nthe north.",
         "windows.txt": "Ada moved.\r\n\r\nIt rained in\r\nthe north.",
@@ -87,28 +84,25 @@ def test_a_line_is_that_of_the_sentence_in_the_file(model: MBC, tmp_path: Path) 
     }
     for name, text in files.items():
         (tmp_path / name).write_bytes(text.encode())
-    with open_bank(model, tmp_path / "b.mbc") as bank:
-        list(ingest(model, bank, [tmp_path / name for name in files]))
-        found = Memory(bank, model).search(["Where did it rain?"], top=9)[0]
-        lines = {Path(own.path).name: own.line for own in found if own.sentence == "It rained in the north."}
-        (tmp_path / "a.txt").write_text("It rained in the north.")
-        changed = Memory(bank, model).search(["Where did it rain?"], top=9)[0]
+    memory = remember(model, *(tmp_path / name for name in files))
+    found = memory.search(["Where did it rain?"], top=9)[0]
+    lines = {Path(own.path).name: own.line for own in found if own.sentence == "It rained in the north."}
+    (tmp_path / "a.txt").write_text("It rained in the north.")
+    changed = memory.search(["Where did it rain?"], top=9)[0]
     assert lines == {"a.txt": 3, "windows.txt": 3, "b.md": 6, "rows.jsonl": 2, "c.html": None}
     assert {own.line for own in changed if own.state == "changed"} == {None}
 
 
-def test_a_passage_that_a_file_has_twice_has_no_line(model: MBC, tmp_path: Path) -> None:
+def test_a_passage_that_a_file_has_twice_has_no_line(model: MBC, remember: Any, tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("text\nIt rained in the north all day.\nIt rained in the north\n")
-    with open_bank(model, tmp_path / "b.mbc") as bank:
-        list(ingest(model, bank, [tmp_path / "rows.csv"]))
-        memory = Memory(bank, model)
-        (found,) = memory.search(["Where did it rain?"], top=2)
-        assert memory.search([]) == memory.ask([]) == []
+    memory = remember(model, tmp_path / "rows.csv")
+    (found,) = memory.search(["Where did it rain?"], top=2)
+    assert memory.search([]) == memory.ask([]) == []
     assert {own.part: own.line for own in found} == {"row 1": 2, "row 2": None}
 
 
 def test_a_file_is_searched_for_a_line_once_however_many_questions_find_it(
-    model: MBC, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: MBC, remember: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a.txt").write_text("Ada moved.")
     read, read_bytes = list[str](), Path.read_bytes
@@ -117,10 +111,9 @@ def test_a_file_is_searched_for_a_line_once_however_many_questions_find_it(
         read.append(path.name)
         return read_bytes(path)
 
-    with open_bank(model, tmp_path / "b.mbc") as bank:
-        list(ingest(model, bank, [tmp_path / "a.txt"]))
-        monkeypatch.setattr(Path, "read_bytes", noted)
-        found = Memory(bank, model).search(["Who moved?", "Did Ada move?"])
+    memory = remember(model, tmp_path / "a.txt")
+    monkeypatch.setattr(Path, "read_bytes", noted)
+    found = memory.search(["Who moved?", "Did Ada move?"])
     assert [own.line for (own,) in found] == [1, 1]
     assert read == ["a.txt"]
 

@@ -17,18 +17,10 @@ from mbc_engine.methods.method import MethodAnswer, QuestionSettings
 from mbc_engine.methods.reading import answers
 from mbc_engine.methods.token_weights import TokenWeights, salient_spans, uniform
 from mbc_engine.methods.tuning import train_on_questions
+from tests.conftest import qa_examples
 
 DOCUMENTS = ["Ada moved to Aalen in the spring.", "The river rose, the bridge held.", "Hugo moved to Haifa."]
-PLACES = ("Aalen", "Bergen", "Cadiz", "Delft", "Essen", "Ferrara", "Gdansk", "Haifa", "Izmir", "Jena")
-PEOPLE = [
-    QAExample("", f"{name} moved to {place}.", f"Where did {name} move?", (place,))
-    for last in range(5)
-    for first, name in enumerate(
-        first + ("bo", "dine", "ka", "mir", "ro")[last]
-        for first in ("Ada", "Bru", "Cla", "Dari", "Edi", "Feli", "Gre", "Hu", "Ire", "Jona")
-    )
-    for place in [PLACES[(first * 3 + last) % 10]]
-]
+PEOPLE = qa_examples(50)
 KNOWN, STRANGERS = PEOPLE[:30], PEOPLE[30:]
 OPTIMISERS: list[Optimiser] = ["adam", "adafactor"]
 

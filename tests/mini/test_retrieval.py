@@ -1,6 +1,5 @@
-"""Finding passages: one scan of the codes, the words asked for, and documents out of chunks, by hand."""
+"""Finding passages: one scan of the codes, and documents out of chunks, by hand."""
 
-import math
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +9,6 @@ import pytest
 import torch
 
 from mbc_engine import Selection, ingest, open_bank
-from mbc_engine.bank.words import word_numbers
 from mbc_engine.mini.retrieval import Scope, by_document
 from mbc_engine.ranking import Hit
 
@@ -54,33 +52,6 @@ def test_the_scan_finds_what_a_slow_sum_over_codes_does(tiny: Any, story: Path, 
         left = [place for place in np.argsort(-scores, kind="stable") if not names[place].endswith("2.txt")]
         assert [ranked.chunk for ranked in chosen] == left
     assert len(found) == 2
-
-
-def test_words_add_to_the_scores_of_all_chunks_that_have_them(tiny: Any, story: Path, tmp_path: Path) -> None:
-    """Against a loop over texts, of all and of some; every word counts once, by how few of the chunks have it."""
-    model, questions = tiny.retriever_reader(), ["Did Irene or Hugo move, Hugo?", "Haifa", ""]
-    with open_bank(model, tmp_path / "b.mbc") as bank:
-        list(ingest(model, bank, [story]))
-        scope, part = model.scope(bank), model.scope(bank, Selection(exclude=("1.txt",)))
-        tables = torch.randn(3, 3, 8, generator=torch.Generator().manual_seed(1))
-        words = scope.words(questions, 0.7)
-        plain, found, chosen = scope.best(tables, 4), scope.best(tables, 4, words), part.best(tables, 4, words)
-        texts = [chunk.text for chunk in bank.texts_at(range(4))]
-        names = [chunk.document.origins[0].source for chunk in bank.chunks_at(range(4))]
-        assert scope.words(questions, 0.0) == [[], [], []]
-    for question, before, own, some in zip(questions, plain, found, chosen, strict=True):
-        scores = {hit.chunk: math.log(hit.share) for hit in before}
-        for number in word_numbers(question):
-            holding = [at for at, text in enumerate(texts) if number in word_numbers(text)]
-            for at in holding:
-                scores[at] += 0.7 * math.log(5 / (len(holding) + 0.5))
-        for hits, kept in ((own, scores), (some, {at: s for at, s in scores.items() if "1.txt" not in names[at]})):
-            total = sum(map(math.exp, kept.values()))
-            assert [hit.chunk for hit in hits] == sorted(kept, key=lambda at: -kept[at])
-            assert [hit.share for hit in hits] == pytest.approx(
-                [math.exp(kept[hit.chunk]) / total for hit in hits], rel=1e-4
-            )
-    assert {texts[hits[0].chunk].split()[0] for hits in found[:1]} <= {"Irene", "Hugo"}
 
 
 def test_a_sample_takes_what_counts_of_a_small_bank(tiny: Any, story: Path, tmp_path: Path) -> None:

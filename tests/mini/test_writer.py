@@ -7,7 +7,6 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from mbc_engine import Memory, ingest, open_bank
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.lm.base import BaseLM, load_base
 from mbc_engine.mini.writer import Writer, load_writer
@@ -129,15 +128,13 @@ def test_a_base_lm_without_a_chat_template_is_refused(tiny_llama: Path, tiny_ber
 
 
 def test_a_memory_writes_from_the_passage_the_answer_was_found_in(
-    tiny: Any, chat_lm: Path, folder: Path, tmp_path: Path
+    tiny: Any, remember: Any, chat_lm: Path, folder: Path
 ) -> None:
     model, pieces = tiny.retriever_reader("Nobody"), []
-    with open_bank(model, tmp_path / "b.mbc") as bank:
-        list(ingest(model, bank, [folder]))
-        memory = Memory(bank, model, base=str(chat_lm))
-        (found,) = memory.ask(["Who won?"])
-        (written,) = memory.ask(["Who won?"], write=True, on_token=pieces.append)
-        several = memory.ask(["Who won?", "Where did it rain?"], write=True)
+    memory = remember(model, folder, base=str(chat_lm))
+    (found,) = memory.ask(["Who won?"])
+    (written,) = memory.ask(["Who won?"], write=True, on_token=pieces.append)
+    several = memory.ask(["Who won?", "Where did it rain?"], write=True)
     passage = written.sources[0].passage
     assert passage is not None
     expected = load_writer(str(chat_lm)).write("Who won?", "Nobody", passage, max_new_tokens=48)
@@ -148,20 +145,16 @@ def test_a_memory_writes_from_the_passage_the_answer_was_found_in(
 
 
 def test_an_answer_that_is_not_in_the_memory_is_not_written(
-    tiny: Any, chat_lm: Path, folder: Path, tmp_path: Path
+    tiny: Any, remember: Any, chat_lm: Path, folder: Path
 ) -> None:
     model, pieces = tiny.retriever_reader("Nobody", least_margin=9.0), []
-    with open_bank(model, tmp_path / "b.mbc") as bank:
-        list(ingest(model, bank, [folder]))
-        memory = Memory(bank, model, base=str(chat_lm))
-        (withheld,) = memory.ask(["Who won?"], write=True, on_token=pieces.append)
-        assert (withheld.text, withheld.written_by, pieces) == (None, None, [])
-        assert memory.ask(["Who won?"], write=True, min_confidence=0)[0].written_by is not None
+    memory = remember(model, folder, base=str(chat_lm))
+    (withheld,) = memory.ask(["Who won?"], write=True, on_token=pieces.append)
+    assert (withheld.text, withheld.written_by, pieces) == (None, None, [])
+    assert memory.ask(["Who won?"], write=True, min_confidence=0)[0].written_by is not None
 
 
-def test_a_model_of_the_papers_method_cannot_be_asked_to_write(tiny: Any, folder: Path, tmp_path: Path) -> None:
-    model = tiny.model()
-    with open_bank(model, tmp_path / "b.mbc") as bank:
-        list(ingest(model, bank, [folder]))
-        with pytest.raises(ConfigError, match="--write does not apply"):
-            Memory(bank, model).ask(["Who won?"], write=True)
+def test_a_model_of_the_papers_method_cannot_be_asked_to_write(tiny: Any, remember: Any, folder: Path) -> None:
+    memory = remember(tiny.model(), folder)
+    with pytest.raises(ConfigError, match="--write does not apply"):
+        memory.ask(["Who won?"], write=True)

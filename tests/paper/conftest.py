@@ -205,6 +205,13 @@ def prompts(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[list[int]]]:
     return prompts
 
 
+def weight_overrides(base: str, encoder: str, frozen: bool = False) -> list[str]:
+    """Settings for the weight formats of the base LM and both encoders."""
+    sides = [f"model.{side}.weights={encoder}" for side in ("documents", "questions")]
+    sides += [f"model.{side}.frozen={str(frozen).lower()}" for side in ("documents", "questions")]
+    return [f"model.base_weights={base}", *sides]
+
+
 @pytest.fixture(scope="module")
 def wide(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The tiny models again, 64 wide, as a CPU needs them to compute with 4 bits."""

@@ -10,16 +10,19 @@ import torch
 
 from mbc_engine.errors import ModelError, ModelMismatch
 from mbc_engine.lm.coding import open_bank, signature
-from mbc_engine.lm.pretrained import restore
+from mbc_engine.lm.pretrained import PACKED, restore
 from mbc_engine.names import find_model
 from mbc_engine.paper.checkpoint import load_model, save_model, trained_state
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.memories import CodeMemory
 from mbc_engine.paper.scoring import memorise_documents
+from tests.paper.conftest import weight_overrides
 
 TEXTS = ["Ada moved to Bergen in the spring.", "The river rose.", "Hugo moved to Haifa and nobody was hurt."]
 QUESTIONS = ["Where did Ada move?", "Who moved to Haifa in the spring?"]
-KINDS = [("gpt2", "bert", True), ("gpt2", "t5", False), ("llama", "bert", False), ("llama", "t5", True)]
+PLAIN = [("gpt2", "bert", True), ("gpt2", "t5", False), ("llama", "bert", False), ("llama", "t5", True)]
+# The weights of the encoders; those of the base LM are packed.
+PACKED_BASE = [("t5", False, "float32"), ("t5", True, "nf4"), ("bert", False, "int8")]
 
 
 def overrides(frozen: bool) -> list[str]:
@@ -45,13 +48,10 @@ def saved(tiny: Any, tmp_path: Path) -> Path:
     return tmp_path / "model"
 
 
-@pytest.mark.parametrize(("base", "encoder", "frozen"), KINDS)
-def test_a_loaded_model_gives_the_same_codes_and_answers(
-    tiny: Any, tmp_path: Path, base: str, encoder: str, frozen: bool
-) -> None:
-    model = disturbed(tiny.model(base, encoder, *overrides(frozen)))
-    save_model(model, tiny.config(base, encoder, *overrides(frozen)), tmp_path / "model")
-    again = load_model(tmp_path / "model")
+def check_loaded(models: Any, folder: Path, *settings: str) -> None:
+    model = disturbed(models.model(*settings))
+    save_model(model, models.config(*settings), folder)
+    again = load_model(folder)
     saved_state, loaded_state = trained_state(model), trained_state(again)
     assert saved_state.keys() == loaded_state.keys()
     assert all(torch.equal(value, loaded_state[name]) for name, value in saved_state.items())
@@ -61,6 +61,20 @@ def test_a_loaded_model_gives_the_same_codes_and_answers(
     assert one == other
     assert again.fingerprints() == model.fingerprints()
     assert not again.training
+
+
+@pytest.mark.parametrize(("base", "encoder", "frozen"), PLAIN)
+def test_a_loaded_model_gives_the_same_codes_and_answers(
+    tiny: Any, tmp_path: Path, base: str, encoder: str, frozen: bool
+) -> None:
+    check_loaded(tiny, tmp_path / "model", base, encoder, *overrides(frozen))
+
+
+@pytest.mark.parametrize(("encoder", "frozen", "weights"), PACKED_BASE)
+def test_a_loaded_model_with_packed_weights_gives_the_same_codes_and_answers(
+    wide: Any, tmp_path: Path, encoder: str, frozen: bool, weights: str
+) -> None:
+    check_loaded(wide, tmp_path / "model", "gpt2", encoder, *weight_overrides("nf4", weights, frozen))
 
 
 @pytest.mark.parametrize("encoder", ["bert", "t5"])
@@ -74,9 +88,11 @@ def test_a_frozen_encoder_is_referred_to_and_a_trained_one_stored(tiny: Any, enc
         assert not any(name.startswith("base.") for name in names)
 
 
-def test_every_trained_parameter_is_stored_once(tiny: Any) -> None:
-    model = tiny.model("gpt2", "t5")
+@pytest.mark.parametrize("weights", ["float32", *PACKED])
+def test_every_trained_parameter_is_stored_once(wide: Any, weights: str) -> None:
+    model = wide.model("gpt2", "t5", *weight_overrides(weights, weights))
     stored = trained_state(model).values()
+    assert {value.dtype for value in stored} == {torch.float32}
     wanted = [value for name, value in model.named_parameters() if value.requires_grad and not name.startswith("base.")]
     assert sorted(value.data_ptr() for value in stored) == sorted(
         value.data_ptr() for value in [*wanted, model.codebook.usage]
@@ -151,7 +167,7 @@ def test_weights_of_another_shape_are_refused(saved: Path) -> None:
 def test_another_base_lm_is_refused(tiny: Any, saved: Path) -> None:
     text = (saved / "config.toml").read_text()
     (saved / "config.toml").write_text(text.replace(str(tiny.bases["gpt2"]), str(tiny.bases["llama"])))
-    with pytest.raises(ModelMismatch):
+    with pytest.raises(ModelMismatch, match="does not fit the base LM"):
         load_model(saved)
 
 

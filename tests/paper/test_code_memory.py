@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mbc_engine.bank import MemoryBank, Selection
-from mbc_engine.errors import BankError, ModelError
+from mbc_engine.errors import ModelError
 from mbc_engine.paper.codebook import Codebook
 from mbc_engine.paper.memories import BankMemory, CodeMemory, ReadableMemory
 from mbc_engine.paper.reads import Reading, read
@@ -203,15 +203,6 @@ def test_a_half_life_routes_by_weight_times_score(small: Any, half_life: float, 
         expected = reader.aggregator(question[index : index + 1], rows, weights).modulation[0]
         torch.testing.assert_close(reading.modulation[index], expected, rtol=1e-4, atol=1e-5)
     bank.close()
-
-
-def test_a_bank_without_origins_has_nothing_to_select_by(small: Any) -> None:
-    codebook = small.codebook()
-    with small.bank(codebook, small.codes(3), np.ones(3, np.int64), keeps_origins=False) as bank:
-        assert len(BankMemory(bank, codebook, Selection())) == 3
-        with pytest.raises(BankError, match="made without sources") as refused:
-            BankMemory(bank, codebook, Selection(only=("/1",)))
-    assert refused.value.hint
 
 
 def test_weights_take_four_bytes_a_chunk(small: Any) -> None:

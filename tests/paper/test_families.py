@@ -1,5 +1,6 @@
 """Every supported family, in every weight format: prefix, losses, answers and adapter against plain passes."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
@@ -176,7 +177,7 @@ def test_gradients_reach_the_prefix_of_every_layer_and_the_adapter(adaptable: Lo
     ).backward()
     for grown in (keys, values):
         assert grown.grad is not None
-        assert (grown.grad[0].abs().amax((1, 2, 3)) > 0).all()
+        assert (grown.grad[0].abs().amax((1, 3)) > 0).all()  # each column of each layer
     assert adapter
     for value in adapter:
         assert value.dtype == torch.float32
@@ -201,6 +202,7 @@ def test_a_saved_adapter_gives_the_same_in_a_reloaded_base(adaptable: LoadedBase
         if value.requires_grad:
             torch.nn.init.normal_(value, std=0.3)
     save_adapter(one.model, adapter_state(one.model), tmp_path)
+    assert json.loads((tmp_path / "adapter_config.json").read_text())["r"] == 2
     load_adapter(other.model, tmp_path)
     prefix = prefix_for(one, 2)
     saved, loaded, without = (made.log_likelihood(prefix, QUESTIONS, ANSWERS) for made in (one, other, adaptable.base))

@@ -24,7 +24,9 @@ QUESTIONS = ["Where did Ada move in the spring?", "Who?"]
 
 @pytest.mark.parametrize("encoder", ["bert", "t5"])
 @pytest.mark.parametrize("levels", [1, 2])
-def test_codes_stand_in_the_order_of_the_texts_whatever_the_batches(tiny: Any, encoder: str, levels: int) -> None:
+def test_codes_stand_in_the_order_of_the_texts_whatever_the_batches(
+    tiny: Any, encoder: str, levels: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = tiny.model(
         "gpt2",
         encoder,
@@ -36,12 +38,13 @@ def test_codes_stand_in_the_order_of_the_texts_whatever_the_batches(tiny: Any, e
     )
     with torch.no_grad():
         model.codebook.fit(model.documents(TEXTS))
-    codes = model.memorise(TEXTS)
-    assert codes.dtype == np.uint16
-    with torch.no_grad():
         alone = [model.codebook.encode(model.documents([text]))[0].tolist() for text in TEXTS]
-    assert codes.tolist() == alone
     assert len({str(document) for document in alone}) == len(TEXTS)
+    for size in (1, 2, 3, len(TEXTS)):
+        monkeypatch.setattr(encoders, "_BATCH", size)
+        codes = model.memorise(TEXTS)
+        assert codes.dtype == np.uint16
+        assert codes.tolist() == alone
 
 
 @pytest.mark.parametrize("encoder", ["bert", "t5"])

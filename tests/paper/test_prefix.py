@@ -1,4 +1,4 @@
-"""The prefix: which latent fills which slot, and that a base LM reads it."""
+"""The prefix: which latent fills which slot, and what a base LM gets of it."""
 
 from typing import Any
 
@@ -91,20 +91,6 @@ def test_every_cache_is_fresh() -> None:
         keys, values = second.layers[layer].keys, second.layers[layer].values
         assert torch.equal(keys, prefix.keys[:, layer])
         assert torch.equal(values, prefix.values[:, layer])
-
-
-@pytest.mark.parametrize("family", ["gpt2", "llama"])
-@pytest.mark.parametrize("layer", [0, 1])
-@pytest.mark.parametrize("kind", ["keys", "values"])
-def test_every_layers_keys_and_values_reach_the_loss(tiny: Any, family: str, layer: int, kind: str) -> None:
-    base = tiny.model(family).base
-    texts = base.prompt_tokenizer.question_answer_targets(["Who moved?"], ["Ada"], question_window=9, answer_window=9)
-    shape = base.shape
-    size = (1, shape.layers, shape.kv_heads, 2, shape.head_dim)
-    prefix = KVPrefix(torch.randn(size, requires_grad=True), torch.randn(size, requires_grad=True))
-    base.loss(prefix, texts).backward()
-    gradient = getattr(prefix, kind).grad[0, layer]
-    assert (gradient.abs().amax((0, 2)) > 0).all()  # each column
 
 
 def test_no_prefix_has_no_columns(tiny: Any) -> None:

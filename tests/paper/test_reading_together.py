@@ -75,6 +75,7 @@ def test_banks_read_as_the_bank_they_are_merged_to(
         for bank in banks:
             list(merge(merged, bank))
         together = Banks(banks, weights)
+        assert not together.is_weighted
         assert together.totals() == merged.totals()
         assert np.array_equal(together.counts(), merged.counts())
         assert together.counts().dtype == np.int64
@@ -140,16 +141,6 @@ def test_only_the_banks_that_hold_anything_are_weighed(small: Any, mode: str) ->
         readings = (read_all(small, codebook, BankMemory(each, codebook), mode) for each in (among_empty, alone))
         numbers = small.documents(np.array([1, 2, 3]))
         assert_same(*readings, numbers, numbers)
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_equal_weights_change_nothing_at_all(small: Any, mode: str) -> None:
-    codebook = small.codebook()
-    with banks_of(small, codebook, [[1, 2], [3, 1]]) as (banks, _):
-        plain, weighted = (
-            read_all(small, codebook, BankMemory(Banks(banks, w), codebook), mode) for w in (None, [7.5, 7.5])
-        )
-    assert torch.equal(plain.modulation, weighted.modulation)
 
 
 def test_what_two_banks_hold_counts_twice(small: Any) -> None:

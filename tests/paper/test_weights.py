@@ -1,4 +1,4 @@
-"""Packed weights: what stays frozen, what is stored, and what a bank is bound to."""
+"""Packed weights: what stays frozen, what trains, and what a bank is bound to."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -15,18 +15,9 @@ from mbc_engine.lm.base import load_base
 from mbc_engine.lm.encoders import load_encoder
 from mbc_engine.lm.pretrained import PACKED, base_dtype, is_packed, loading_options
 from mbc_engine.paper.builder import load_pretrained, trainable_parameters
-from mbc_engine.paper.checkpoint import load_model, save_model, trained_state
-from mbc_engine.paper.memories import CodeMemory
+from mbc_engine.paper.checkpoint import load_model, save_model
 from mbc_engine.training.trainer import train
-
-TEXTS = ["Ada moved to Bergen in the spring.", "The river rose.", "Hugo moved to Haifa and nobody was hurt."]
-QUESTIONS = ["Where did Ada move?", "Who moved to Haifa in the spring?"]
-
-
-def overrides(base: str, encoder: str, frozen: bool = False) -> list[str]:
-    sides = [f"model.{side}.weights={encoder}" for side in ("documents", "questions")]
-    sides += [f"model.{side}.frozen={str(frozen).lower()}" for side in ("documents", "questions")]
-    return [f"model.base_weights={base}", *sides]
+from tests.paper.conftest import weight_overrides
 
 
 def packed(module: nn.Module) -> dict[str, nn.Module]:
@@ -35,7 +26,7 @@ def packed(module: nn.Module) -> dict[str, nn.Module]:
 
 @pytest.mark.parametrize(("weights", "encoder"), [("nf4", "t5"), ("int8", "bert")])
 def test_packed_linear_layers_are_frozen_and_everything_else_trains(wide: Any, encoder: str, weights: str) -> None:
-    model = wide.model("gpt2", encoder, *overrides("float32", weights))
+    model = wide.model("gpt2", encoder, *weight_overrides("float32", weights))
     plain = wide.model("gpt2", encoder)
     for side in ("documents", "questions"):
         encoder_now = getattr(model, side).amortizer.pretrained
@@ -55,41 +46,11 @@ def test_embeddings_heads_and_biases_are_never_packed(wide: Any, weights: str) -
     assert base.get_output_embeddings().weight.dtype == torch.float32
 
 
-@pytest.mark.parametrize(
-    ("weights", "encoder", "frozen"), [("float32", "t5", False), ("nf4", "t5", True), ("int8", "bert", False)]
-)
-def test_a_saved_model_answers_the_same_and_fits_its_banks(
-    wide: Any, tmp_path: Path, weights: str, encoder: str, frozen: bool
-) -> None:
-    changes = overrides("nf4", weights, frozen)
-    model = wide.model("gpt2", encoder, *changes)
-    torch.manual_seed(5)
-    with torch.no_grad():
-        for value in trained_state(model).values():
-            value.add_(0.1 * torch.rand_like(value))
-    save_model(model, wide.config("gpt2", encoder, *changes), tmp_path / "model")
-    again = load_model(tmp_path / "model")
-    codes = model.memorise(TEXTS)
-    assert (again.memorise(TEXTS) == codes).all()
-    one, other = (made.answer(QUESTIONS, CodeMemory(codes, made.codebook)) for made in (model, again))
-    assert one == other
-    assert again.fingerprints() == model.fingerprints()
-
-
-@pytest.mark.parametrize("weights", PACKED)
-def test_packed_weights_are_not_stored(wide: Any, weights: str) -> None:
-    model = wide.model("gpt2", "t5", *overrides(weights, weights))
-    stored = trained_state(model)
-    assert {value.dtype for value in stored.values()} == {torch.float32}
-    wanted = [value for name, value in model.named_parameters() if value.requires_grad and not name.startswith("base.")]
-    assert sorted(value.data_ptr() for value in stored.values()) == sorted(
-        value.data_ptr() for value in [*wanted, model.codebook.usage]
-    )
-
-
 def test_a_fingerprint_is_of_what_was_packed_and_how_and_not_of_how_it_was_rounded(wide: Any) -> None:
     """A GPU may round a weight differently from a CPU; the bank still belongs to the model."""
-    made = {weights: wide.model("gpt2", "t5", *overrides("float32", weights)) for weights in ("float32", *PACKED)}
+    made = {
+        weights: wide.model("gpt2", "t5", *weight_overrides("float32", weights)) for weights in ("float32", *PACKED)
+    }
     assert len({model.fingerprints() for model in made.values()}) == 3
     model = made["nf4"]
     before = model.fingerprints()
@@ -121,7 +82,7 @@ def test_what_an_encoder_was_packed_from_is_identified_by_its_values(wide: Any, 
 
 @pytest.mark.parametrize("weights", PACKED)
 def test_a_frozen_encoder_is_shared_where_both_sides_hold_it_alike(wide: Any, weights: str) -> None:
-    both = overrides("float32", weights, frozen=True)
+    both = weight_overrides("float32", weights, frozen=True)
     for changes, is_shared in ((both, True), ([*both, "model.questions.weights=float32"], False)):
         _, documents, questions = load_pretrained(wide.config("gpt2", "t5", *changes).model)
         assert (documents is questions) == is_shared
@@ -153,7 +114,7 @@ def test_training_after_answering_moves_what_is_not_packed(wide: Any, weights: s
 def test_a_model_with_packed_weights_trains(
     wide: Any, examples: Any, tmp_path: Path, weights: str, encoder: str
 ) -> None:
-    changes = [*overrides(weights, weights), "training.precision=bf16", "training.epochs=1"]
+    changes = [*weight_overrides(weights, weights), "training.precision=bf16", "training.epochs=1"]
     config, data = wide.config("gpt2", encoder, *changes), examples(8)
     untrained = wide.model("gpt2", encoder, *changes)
     *_, last = train(config, data, data[:2], tmp_path / "run", cache=tmp_path / "cache")
@@ -216,7 +177,7 @@ def test_a_layer_that_a_cpu_would_compute_wrong_with_four_bits_is_refused(tiny: 
 
 @pytest.mark.parametrize("weights", PACKED)
 def test_an_adapter_that_does_not_fit_a_packed_base_is_refused(wide: Any, tmp_path: Path, weights: str) -> None:
-    changes = overrides(weights, "float32")
+    changes = weight_overrides(weights, "float32")
     save_model(wide.model("gpt2", "bert", *changes), wide.config("gpt2", "bert", *changes), tmp_path)
     config = (tmp_path / "config.toml").read_text()
     (tmp_path / "config.toml").write_text(config.replace(str(wide.bases["gpt2"]), str(wide.bases["llama"])))

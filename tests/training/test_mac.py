@@ -1,19 +1,15 @@
 """Training without codes: the same loop, and nothing of a codebook or an adapter anywhere."""
 
-import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from mbc_engine.config import Config
 from mbc_engine.events import (
-    Event,
     QuantisationStarted,
     TrainFinished,
     TrainStarted,
-    TrainStateChanged,
     TrainStep,
     Validated,
 )
@@ -69,31 +65,6 @@ def test_the_best_validated_model_is_kept(tmp_path: Path, examples: Any, config:
     validated = [event for event in events if isinstance(event, Validated)]
     assert [event.is_best for event in validated] == [True, validated[1].loss < validated[0].loss]
     assert isinstance(events[-1], TrainFinished)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("step", "validate"), [(3, 3), (5, 0)])
-def test_a_stopped_run_resumes_to_the_same_bits(
-    tmp_path: Path, examples: Any, config: Config, step: int, validate: int
-) -> None:
-    def run(name: str, *, until: int = 0, resume: bool = False) -> list[Event]:
-        stop, events, folder = threading.Event(), [], tmp_path / name
-        running = train(
-            config, examples(20), examples(validate), folder, cache=tmp_path / "cache", stop=stop, resume=resume
-        )
-        for event in running:
-            events.append(event)
-            if isinstance(event, TrainStep) and event.step == until:
-                stop.set()
-        return events
-
-    run("whole")
-    assert run("stopped", until=step)[-1] == TrainStateChanged("stopped", step, 10)
-    run("stopped", resume=True)
-    for file in ("snapshot.safetensors", "model/model.safetensors"):
-        expected, found = tensors(tmp_path / "whole" / file), tensors(tmp_path / "stopped" / file)
-        assert expected.keys() == found.keys()
-        assert all(torch.equal(value, found[name]) for name, value in expected.items())
 
 
 def test_a_question_is_asked_of_vectors(tiny: Any, examples: Any) -> None:

@@ -11,7 +11,7 @@ from mbc_engine.events import TrainStep
 from mbc_engine.paper.builder import build, load_pretrained
 from mbc_engine.training import objective as optimising
 from mbc_engine.training.data import TextStates, TrainingSet
-from mbc_engine.training.objective import Objective, learning_rate
+from mbc_engine.training.objective import Objective, adam, learning_rate
 from mbc_engine.training.processes import processes_on
 from tests.training.conftest import Runner, of
 
@@ -59,6 +59,11 @@ def test_settings_of_the_optimiser_are_the_papers(tiny: Any, start: Runner, monk
     monkeypatch.setattr(optimising, "clip_gradients", lambda values, norm: clips.append(norm))
     start(tiny.config("gpt2", "bert", "training.clip=7.0"), "run", until=lambda event: isinstance(event, TrainStep))
     assert clips == [7.0]
+    optimizer = adam(tiny.model(), 1e-5)
+    assert type(optimizer) is torch.optim.Adam
+    for group in optimizer.param_groups:
+        settings = (group["lr"], group["betas"], group["eps"], group["weight_decay"], group["amsgrad"])
+        assert settings == (1e-5, (0.9, 0.999), 1e-8, 0, False)
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,6 @@ from mbc_engine.training.trainer import train
 from tests.training.conftest import Runner
 
 
-def test_a_run_is_not_overwritten(tiny: Any, start: Runner) -> None:
-    start(tiny.config(), "run", until=lambda event: True)
-    with pytest.raises(ConfigError, match="already holds a run"):
-        start(tiny.config(), "run")
-
-
 def test_having_nothing_to_train_on_is_reported_before_anything_is_loaded(tiny: Any, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="nothing to train on"):
         next(train(tiny.config(), [], [], tmp_path / "run", cache=tmp_path))

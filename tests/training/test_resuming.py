@@ -27,6 +27,7 @@ from mbc_engine.events import (
     TrainStateChanged,
     TrainStep,
 )
+from mbc_engine.experiments.cells import mac_of
 from mbc_engine.runs.event_log import read_events
 from mbc_engine.runs.training_runs import is_running, make_request, request_in
 from mbc_engine.training import trainer
@@ -60,7 +61,9 @@ def steady(events: list[Event]) -> list[Event]:
 
 
 def same_outcome(one: Path, other: Path) -> None:
-    for file in ("snapshot.safetensors", "model/model.safetensors", "model/adapter/adapter_model.safetensors"):
+    adapter = "model/adapter/adapter_model.safetensors"
+    assert (one / adapter).exists() == (other / adapter).exists()
+    for file in ("snapshot.safetensors", "model/model.safetensors", *([adapter] if (one / adapter).exists() else [])):
         expected, found = tensors(one / file), tensors(other / file)
         assert expected.keys() == found.keys()
         different = [name for name, value in expected.items() if not torch.equal(value, found[name])]
@@ -70,21 +73,21 @@ def same_outcome(one: Path, other: Path) -> None:
 
 
 @pytest.fixture
-def whole(examples: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Config], Path]:
+def whole(examples: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     """The run of an uninterrupted training, which tests with the same settings share."""
 
-    def whole(config: Config) -> Path:
-        settings = config.to_toml()
+    def whole(config: Config, validate: int = 3) -> Path:
+        settings = config.to_toml(), validate
         if settings not in _WHOLE:
             folder = tmp_path_factory.mktemp("whole")
-            list(trainer.train(config, examples(20), examples(3), folder / "run", cache=folder / "cache"))
+            list(trainer.train(config, examples(20), examples(validate), folder / "run", cache=folder / "cache"))
             _WHOLE[settings] = folder / "run"
         return _WHOLE[settings]
 
     return whole
 
 
-_WHOLE: dict[str, Path] = {}
+_WHOLE: dict[tuple[str, int], Path] = {}
 
 KILLED = """
 import os, signal, sys
@@ -137,18 +140,28 @@ def test_a_killed_run_resumes_to_the_same_bits(
 
 
 @pytest.mark.parametrize(
-    ("step", "encoder"),
+    ("step", "encoder", "is_mac", "validate"),
     [
-        pytest.param(1, "t5", marks=pytest.mark.slow),
-        (5, "bert"),
-        pytest.param(7, "bert", marks=pytest.mark.slow),
-        pytest.param(10, "bert", marks=pytest.mark.slow),
+        pytest.param(1, "t5", False, 3, marks=pytest.mark.slow),
+        (5, "bert", False, 3),
+        pytest.param(7, "bert", False, 3, marks=pytest.mark.slow),
+        pytest.param(10, "bert", False, 3, marks=pytest.mark.slow),
+        pytest.param(3, "bert", True, 3, marks=pytest.mark.slow),
+        pytest.param(5, "bert", True, 0, marks=pytest.mark.slow),
     ],
 )
 def test_a_stopped_run_resumes_to_the_same_bits(
-    tiny: Any, tmp_path: Path, start: Runner, whole: Callable[[Config], Path], step: int, encoder: str
+    tiny: Any,
+    tmp_path: Path,
+    start: Runner,
+    whole: Callable[..., Path],
+    step: int,
+    encoder: str,
+    is_mac: bool,
+    validate: int,
 ) -> None:
     config = tiny.config("llama" if encoder == "t5" else "gpt2", encoder, *EVERYTHING, *(FROZEN if step == 7 else []))
+    config = mac_of(config) if is_mac else config
     stop = threading.Event()
 
     def at(event: Event) -> bool:
@@ -156,12 +169,12 @@ def test_a_stopped_run_resumes_to_the_same_bits(
             stop.set()
         return False
 
-    first = start(config, "stopped", stop=stop, until=at)
+    first = start(config, "stopped", stop=stop, until=at, validate=validate)
     if step < 10:
         assert first[-1] == TrainStateChanged("stopped", step, 10)
         assert isinstance(first[-2], CheckpointSaved)
-    start(config, "stopped", resume=True)
-    same_outcome(whole(config), tmp_path / "stopped")
+    start(config, "stopped", validate=validate, resume=True)
+    same_outcome(whole(config, validate), tmp_path / "stopped")
 
 
 @pytest.mark.parametrize("step", [5, 7], ids=["an epoch's last", "in the middle"])

@@ -54,21 +54,6 @@ def test_a_confidence_that_never_differs_is_not_shown(mbc, bank, always_unsure, 
     assert "cannot tell" in result.stderr
 
 
-def test_confidence_is_known_for_the_models_own_read_alone(mbc, bank, calibrated, says):
-    says("Aalen")
-    command = ("ask", QUESTION, "--bank", bank, "--model", calibrated, "--min-confidence", 0, "--read")
-    result = mbc(*command, "routed")
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "calibrated for its own read, flat, not for routed." in result.stderr
-    assert mbc(*command, "flat").exit_code == 0
-
-
-def test_confidence_needs_a_calibrated_model(mbc, bank, model):
-    result = mbc("ask", QUESTION, "--bank", bank, "--model", model, "--min-confidence", 0.5)
-    assert result.exit_code == 2
-    assert "mbc calibrate" in result.stderr
-
-
 @pytest.mark.parametrize("value", ["-0.1", "1.1", "nan"])
 def test_confidence_is_a_probability(mbc, bank, value):
     assert mbc("ask", QUESTION, "--bank", bank, "--model", "none", "--min-confidence", value).exit_code == 2

@@ -18,20 +18,8 @@ def test_an_unknown_read_is_an_error_before_any_model_is_loaded(mbc, bank, read)
     assert "Read modes: flat, hierarchical, routed" in result.stderr
 
 
-@pytest.mark.parametrize("read", ["flat:3", "hierarchical:1", "routed:0"])
-def test_a_number_that_a_read_does_not_take_is_an_error_before_any_model_is_loaded(mbc, bank, read):
-    assert mbc("ask", QUESTION, "--bank", bank, "--model", "no-such-model", "--read", read).exit_code == 2
-
-
 def test_every_read_is_in_the_help(mbc, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     help_text = " ".join(mbc("ask", "--help").stdout.replace("│", " ").split())
     for name, words in READ_MODES.items():
         assert f"{name} ({words})" in help_text.replace(":N (", " (")
-
-
-def test_reads_are_completed(mbc, monkeypatch):
-    monkeypatch.setenv("_MBC_COMPLETE", "complete_bash")
-    monkeypatch.setenv("COMP_WORDS", "mbc ask --read r")
-    monkeypatch.setenv("COMP_CWORD", "3")
-    assert mbc().stdout.split() == ["routed"]
