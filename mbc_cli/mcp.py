@@ -113,7 +113,7 @@ class Quotation(BaseModel):
         description="The sentence the answer was found in, or the one that fits the question or query best."
     )
     text: SanitisedText | None = Field(None, description="`search` only: the whole passage, word for word.")
-    words: list[SanitisedText] = Field([], description="`search` only: the words of the passage that the query has.")
+    words: list[SanitisedText] = Field([], description="`search` only: the query's words that occur in the passage.")
 
 
 class AskResult(BaseModel):

@@ -197,7 +197,8 @@ def name_of(run: Path) -> str:
 
 def new_run(preset: str, runs: Path) -> Path:
     stem = Path(preset).stem
-    return next(runs / f"{stem}-{number}" for number in count(1) if not (runs / f"{stem}-{number}").exists()).absolute()
+    folders = (runs / f"{stem}-{number}" for number in count(1))
+    return next(folder for folder in folders if not os.path.exists(folder)).absolute()
 
 
 def existing_run(name: str, runs: Path) -> Path:

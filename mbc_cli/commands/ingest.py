@@ -158,7 +158,7 @@ def _require_ray(actors: "Actors", address: str | None, *, other: str | None) ->
     if other:
         raise ConfigError(f"--engine ray cannot be combined with {other}.", hint="Use --engine local.")
     if not actors.cpus and not actors.gpus:
-        raise ConfigError("An actor needs a CPU or a GPU, or a part of one.", hint="Set --actor-cpus.")
+        raise ConfigError("Each actor needs at least a fraction of a CPU or a GPU.", hint="Set --actor-cpus.")
     require_ray(address)
 
 

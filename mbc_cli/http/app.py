@@ -160,7 +160,7 @@ def _model(service: MemoryService) -> dict[str, str | int]:
 
 def _require_model(name: str, service: MemoryService) -> None:
     if name != service.name:
-        message = f"There is no model {name[:MAX_NAME_LENGTH]!r} here; {service.name} is served."
+        message = f"This server has no model {name[:MAX_NAME_LENGTH]!r}; it serves {service.name}."
         raise ApiError(404, message, "model_not_found", "model")
 
 

@@ -50,7 +50,6 @@ VIEWS: Final[tuple[type[View], ...]] = (OverviewView, CodesView, TrainView, Inge
 _VIEW_COMMANDS: Final = (
     ("ingest", "Ingest path", "Choose a file or folder to ingest by its path", "go_to"),
     ("train", "New training", "Start a training run", "start"),
-    ("documents", "Remove documents", "Remove the marked documents, or the one at the cursor", "remove"),
     ("documents", "Search documents", "Search the contents of documents", "search"),
 )
 _AT_WORK: Final = ("running", "training", "paused")
@@ -159,8 +158,7 @@ class Dashboard(App[Path]):
         yield SystemCommand("Open bank", "Switch to another bank", self.action_open_bank)
         yield SystemCommand("Demo", "Ingest ten made-up stories and ask about them", self.action_demo)
         for name, title, about, action in _VIEW_COMMANDS:
-            if name in {view.NAME for view in VIEWS}:
-                yield SystemCommand(title, about, partial(self._act, name, action))
+            yield SystemCommand(title, about, partial(self._act, name, action))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return action != "demo" or (self.state.bank is None and self.state.bank_error is not None)
@@ -200,6 +198,7 @@ class Dashboard(App[Path]):
             return
         self.notify("Preparing the demo: memorising ten stories.", timeout=20)
         arguments = ["demo", f"--model={self.options.model}", f"--keep={demo_folder()}"]
+        arguments += [] if self.options.device is None else [f"--device={self.options.device}"]
         self._demo = ChildProcess(arguments, partial(self.call_later, end))
 
     def open_file(self, path: Path, line: int | None = None) -> None:

@@ -57,8 +57,7 @@ CallLater = Callable[..., object]
 
 _POLL_INTERVAL: Final = 0.25  # seconds: shorter than a person notices
 _MAX_EVENTS: Final = 2_000  # that the app handles between two key presses
-# Seconds of reading per step of a poll, and lines of other runs' logs between two checks of the clock.
-_STEP_SECONDS, _MAX_LINES = 0.1, 20_000
+_STEP_SECONDS: Final = 0.1  # of reading per step of a poll
 _REPORT_INTERVAL: Final = 0.1  # seconds between two reports of a search
 _MAX_PASSAGES: Final = 30
 _MAX_DECODED: Final = 8  # chunks: a few per second
@@ -98,38 +97,28 @@ def start_polling(poll: Poll, call_later: CallLater) -> Callable[[], None]:
 
 def poll_bank(path: Path, update: Callable[[BankSnapshot | None, MBCError | None], object]) -> Poll:
     """Report the bank at a path whenever it has changed, or why it cannot be read."""
-    bank: MemoryBank | None = None
     version: tuple[int, int] | None = None
     reported: str | None = None
     throttle = Throttle(max_share=0.1, min_interval=0.25)
-    try:
-        while True:
-            began = time.monotonic()
-            try:
-                if throttle.is_due(began):
-                    if bank is not None and bank.is_replaced():
-                        bank.close()
-                        bank = version = None
-                    bank = bank or MemoryBank.open(path, read_only=True)
-                    if (now := bank.version()) != version:
+    while True:
+        try:
+            with MemoryBank.open(path, read_only=True) as bank:
+                while not bank.is_replaced():
+                    if throttle.is_due(began := time.monotonic()) and (now := bank.version()) != version:
                         with bank.snapshot():
                             sizes, read = bank.sizes(), bank.mean_size()
-                            found = BankSnapshot(path, bank.header, bank.totals(), sizes, bank.counts(), read)
+                            found = BankSnapshot(bank.header, bank.totals(), sizes, bank.counts(), read)
                         update(found, None)
                         version, reported = now, None
                         throttle.record(began, time.monotonic())
-            except MBCError as error:
-                # A bank that was read before may have been re-encoded; the next step reopens it.
-                if version is None and reported != error.message:
-                    reported = error.message
-                    update(None, error)
-                if bank is not None:
-                    bank.close()
-                bank = version = None
+                    yield False
+        except MBCError as error:
+            # A bank that was read before may have been re-encoded; the next step reopens it.
+            if version is None and reported != error.message:
+                reported = error.message
+                update(None, error)
             yield False
-    finally:
-        if bank is not None:
-            bank.close()
+        version = None
 
 
 def poll_log(log: Path, is_running: Callable[[], bool], update: Callable[[LogUpdate, bool], object]) -> Poll:
@@ -162,15 +151,11 @@ def poll_runs(folder: Path, update: Callable[[tuple[RunSummary, ...]], object]) 
     reported: tuple[RunSummary, ...] | None = None
     throttle = Throttle(max_share=0.02, min_interval=1.0)
     while True:
-        began, has_more = time.monotonic(), False
-        if throttle.is_due(began):
+        if throttle.is_due(began := time.monotonic()):
             runs = {run: runs.get(run) or FollowedRun(run, has_curves=False) for run in runs_in(folder)}
             for run in runs.values():
-                # A bit of each, so that nothing waits for the whole of a long log.
-                while (is_behind := run.update(most=_MAX_LINES).has_more) and time.monotonic() < began + _STEP_SECONDS:
-                    pass
-                has_more = has_more or is_behind
-            if not has_more:
+                run.update()
+            if reported is not None:  # otherwise whole logs were read, which is done only once
                 throttle.record(began, time.monotonic())
             summaries = tuple(
                 RunSummary(run.folder, run.state, run.history.step, run.history.best) for run in runs.values()
@@ -178,7 +163,7 @@ def poll_runs(folder: Path, update: Callable[[tuple[RunSummary, ...]], object]) 
             if summaries != reported:
                 reported = summaries
                 update(summaries)
-        yield has_more
+        yield False
 
 
 def await_hangup(descriptor: int, on_hangup: Callable[[], object]) -> None:
@@ -330,7 +315,7 @@ def search_documents(
     reported, matches = time.monotonic(), 0
     rows: list[StoredDocument] = []
     with MemoryBank.open(bank, read_only=True) as memory:
-        for more, found in find_documents(memory, text, limit):
+        for more, found in find_documents(memory, text, sys.maxsize if is_exact else limit):
             rows += [own for own in more if not is_exact or (own.origin.name or own.digest) == text]
             matches = len(rows) if is_exact else found
             if not text and len(rows) == limit:
@@ -378,13 +363,11 @@ def _joined(chunks: Iterable[Chunk]) -> str:
     return text
 
 
-def remove_documents(bank: Path, documents: Iterable[StoredDocument]) -> RemovedDocuments:
-    """Remove documents from a bank: by origin, or by digest if the bank keeps no origins."""
+def remove_documents(bank: Path, documents: Sequence[StoredDocument]) -> RemovedDocuments:
+    """Remove documents from a bank: by their origins, or by digest if the bank keeps none."""
     with MemoryBank.open(bank) as memory:
-        if memory.header.keeps_origins:
-            removed = remove_restorable(memory, {own.origin[:2] for own in documents})
-        else:
-            removed = remove_restorable(memory, (), {own.digest for own in documents})
+        names = {origin[:2] for own in documents for origin in own.origins}
+        removed = remove_restorable(memory, names, {own.digest for own in documents if not own.origins})
         memory.checkpoint()
     return removed
 

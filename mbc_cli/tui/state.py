@@ -44,7 +44,6 @@ class BankSnapshot:
     known.
     """
 
-    path: Path
     header: BankHeader
     totals: BankTotals
     sizes: BankSizes

@@ -53,6 +53,9 @@ class View(TabPane):
     def take_focus(self) -> None:
         next(widget for widget in self.query("*") if widget.focusable).focus()
 
+    def action_take_focus(self) -> None:
+        self.take_focus()
+
     def debounce(self, name: str, delay: float, call: Callable[[], object]) -> None:
         """Call after `delay` seconds, replacing a pending call of that name."""
         if (timer := self._delayed.pop(name, None)) is not None:
@@ -86,9 +89,9 @@ def message_text(message: str, *hints: str | None) -> Text:
     return Text("\n").join([Text(sanitise(message), "bold"), *(Text(sanitise(hint)) for hint in hints if hint)])
 
 
-def error_text(error: MBCError, *hints: str) -> Text:
-    """An engine error and its hints."""
-    return message_text(error.message, error.hint, *hints)
+def error_text(error: MBCError) -> Text:
+    """An engine error and its hint."""
+    return message_text(error.message, error.hint)
 
 
 def no_bank_text(error: MBCError) -> Text:

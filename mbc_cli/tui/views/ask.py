@@ -29,7 +29,6 @@ from mbc_engine.question import AskOptions
 from mbc_engine.text.decoding import storable
 
 if TYPE_CHECKING:
-    from mbc_engine.bank import StoredDocument
     from mbc_engine.question import Answer, Source
 
 _SOURCE_COUNTS: Final = (1, 2, 3, 5, 10)
@@ -79,7 +78,7 @@ class AskView(View):
             with Vertical(id="aside"):
                 yield PassagePane(id="passage", classes="panel")
                 yield HeatMap("Codes read", id="read", can_focus=False)
-        placeholder = "What do you want to know? Follow-up questions are completed."
+        placeholder = "Ask a question, or follow up on the last one."
         yield Input(placeholder=placeholder, id="question", select_on_focus=False)
         with Horizontal(id="options"):
             counts = [(pluralise(number, "source"), number) for number in _SOURCE_COUNTS]
@@ -95,20 +94,16 @@ class AskView(View):
         self.run_job("history", lambda: [read_questions(question_history())], self._remember)
         later = self.app.call_later
         calls = (partial(later, show) for show in (self.show_model, self.show_token, self.show_answer))
-        self._answer_worker = AnswerWorker(self.options, *calls)
-        start_thread(self._answer_worker.run, later)
+        self.answer_worker = AnswerWorker(self.options, *calls)
+        start_thread(self.answer_worker.run, later)
 
     def on_unmount(self) -> None:
-        self._answer_worker.cancelled.update(self._waiting)
-        self._answer_worker.questions.put(None)
+        self.answer_worker.cancelled.update(self._waiting)
+        self.answer_worker.questions.put(None)
 
     @property
     def _line(self) -> Input:
         return self.query_one("#question", Input)
-
-    def search(self, query: str) -> "list[tuple[StoredDocument, Source]]":
-        """The documents whose contents match a query best, by this view's model; for other threads."""
-        return self._answer_worker.search(query)
 
     def _remember(self, questions: list[str]) -> None:
         shown = map(sanitise, questions)  # Input draws text as it is
@@ -118,12 +113,10 @@ class AskView(View):
     def take_focus(self) -> None:
         self._line.focus()
 
-    action_take_focus = take_focus
-
     def draw(self) -> None:
         if self.state.bank is not None and self._model_state == "unloaded":
             self._model_state = "requested"
-            self._answer_worker.questions.put((0, "", AskOptions()))
+            self.answer_worker.questions.put((0, "", AskOptions()))
         about = self._about_text()
         if about != self._about:
             self._about = about
@@ -154,7 +147,7 @@ class AskView(View):
     def action_stop(self) -> None:
         """Cancel the question that is being answered; the next one waits until the model has noticed."""
         number = min(self._waiting)
-        self._answer_worker.cancelled.add(number)
+        self.answer_worker.cancelled.add(number)
         self._waiting.pop(number).stop()
         self.dashboard.request_redraw()
 
@@ -236,7 +229,7 @@ class AskView(View):
         how = self.query_one("#how", Select)
         read_mode = str(how.value) or None if how.display else None
         options = AskOptions(read_mode=read_mode, sources=int(str(self.query_one("#number", Select).value)))
-        self._answer_worker.questions.put((self._asked, question, options))
+        self.answer_worker.questions.put((self._asked, question, options))
         self._show_reasons()
 
     def show_model(self, state: ModelState, error: MBCError | None, read_modes: Sequence[str]) -> None:
@@ -312,4 +305,4 @@ class AskView(View):
             return no_bank_text(state.bank_error)
         if self._model_error is not None:
             return error_text(self._model_error)
-        return Text(f"{display_path(state.bank.path)}: {content_summary(state.bank.totals)}." if state.bank else "")
+        return Text(f"{display_path(self.options.bank)}: {content_summary(state.bank.totals)}." if state.bank else "")

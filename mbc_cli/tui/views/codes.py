@@ -1,4 +1,4 @@
-"""The codebooks as heat maps: how often each code is used, by what, and what its chunks have in common."""
+"""The codebooks as heat maps: how often each code is used, and what its chunks have in common."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -38,7 +38,6 @@ _ABOUT: Final = (
     "A code is an entry of a codebook; a chunk is stored as one code of each codebook.\n"
     "Perplexity is the number of codes effectively in use, highest if used evenly."
 )
-_OTHER_CODEBOOK: Final = "The bank's codes come from a different codebook than the run's."
 _LAYER: Final = Binding.Group("Layer", compact=True)
 _BOOK: Final = Binding.Group("Codebook", compact=True)
 
@@ -220,7 +219,7 @@ class CodesView(View):
             self._selected_code = code
             if self._has_users:  # listing anew would ask for another redraw, without end
                 self._has_users = False
-                self._list("Chunks", _OTHER_CODEBOOK)
+                self._list("Chunks", "Chunks are listed for the bank's codes (b).")
             return
         if bank is not None and all(at < size for at, size in zip(code, bank.counts.shape, strict=True)):
             uses = int(bank.counts[code])
@@ -259,7 +258,7 @@ class CodesView(View):
         said = [] if use is None else use.words
         rows = zip(self._documents, found, strict=True)
         table.show([(key, (_chunk_name(chunk), _key_sentence(text, said))) for key, (chunk, text) in rows])
-        shared = ", ".join(said) or ("" if use is None else "none that sets them apart")
+        shared = ", ".join(said) or ("" if use is None else "none that stand out")
         words.update(Text.assemble(("words in common: ", "dim"), sanitise(shared)) if shared else "")
         self.dashboard.request_redraw()
 
@@ -334,5 +333,5 @@ def _code_line(code: int, values: NDArray[Any], layer: str, read: NDArray[np.flo
         line.append(f", {value / values.sum():.1%} of this codebook")
     if read is not None and read[code] > 0:
         line.append("" if layer == "question" else "  ◆ ")
-        line.append(f"{read[code] / read.sum():.0%} of what the last question read")
+        line.append(f"{read[code] / read.sum():.0%} of the codes read for the last answer")
     return line

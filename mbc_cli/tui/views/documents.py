@@ -55,7 +55,7 @@ class DocumentsView(View):
     Space marks a document. `d` removes the marked ones, or the one at the cursor; `u` restores them. The files are not
     deleted, so the next ingest of their folder adds them again; `mbc bank remove --ignore` keeps them out.
 
-    Enter searches the contents: the best documents come first, with the sentence that fits underlined. `o` opens a
+    Enter searches the contents: the best documents come first, with the matching sentence underlined. `o` opens a
     document's file at that line, `y` copies its path. Tab moves to its text.
 
     `c` shows the codes of the document's first chunk instead, then of the next: how many chunks of the bank have each
@@ -71,19 +71,18 @@ class DocumentsView(View):
         Binding("o", "open_file", "Open file", show=False),
         Binding("y", "copy", "Copy path", show=False),
         Binding("escape", "leave", "Back", show=False),
-        Binding("down", "to_rows", "Down", show=False),
+        Binding("down", "take_focus", "Down", show=False),
     ]
 
     def __init__(self, key: int, options: DashboardOptions) -> None:
         super().__init__(key, options)
         self._found: dict[Hashable, StoredDocument] = {}
         self._order: int | None = None  # the column to sort by, the largest numbers first
-        self._seen: BankSnapshot | None = None
+        self._seen: BankSnapshot | None = None  # the bank last searched
         self._limit, self._has_more, self._goes_to_end = _FIRST_ROWS, False, False
         self._shown: str | None = None  # the text of the search that is shown
-        self._searching: str | None = None  # and of the one that is running
+        self._is_searching = False
         self._only = ""  # the full name of a document jumped to, which may be a prefix of others
-        self._is_stale = False
         self._began = 0.0
         self._throttle = Throttle(_MAX_SHARE, _MIN_INTERVAL)
         self._passages: dict[Hashable, Source] = {}  # results of a content search, by document
@@ -123,9 +122,7 @@ class DocumentsView(View):
         if self.state.bank is None and self.state.bank_error is not None:
             self._seen, self._passages = None, {}
             self._show_error(no_bank_text(self.state.bank_error))
-        elif self.state.bank is not self._seen:
-            self._seen = self.state.bank
-            self._is_stale = True
+        else:
             self._search_if_stale()
         if self.screen.focused is None:
             self.take_focus()  # what had it may be hidden now
@@ -144,9 +141,6 @@ class DocumentsView(View):
     def _submit(self) -> None:
         self._table.focus()
         self.debounce("search", _READ_DELAY, self._search_contents)
-
-    def action_to_rows(self) -> None:
-        self.take_focus()
 
     def action_search(self) -> None:
         self.query_one("#text").focus()
@@ -235,7 +229,7 @@ class DocumentsView(View):
         is_typing = self.query_one("#text").has_focus  # then letters are text, not keys
         has_rows = bool(self._table.rows) and not is_typing and not self.has_class("-trouble")
         can = {
-            "to_rows": is_typing,
+            "take_focus": is_typing,
             "undo": bool(self._undo_stack) and not is_typing,
             **dict.fromkeys(("remove", "sort", "codes", "map", "open_file", "copy"), has_rows),
             "search": not is_typing,
@@ -269,7 +263,7 @@ class DocumentsView(View):
 
     def _show_found(self, text: str, found: tuple[tuple[StoredDocument, ...], int, bool] | MBCError) -> None:
         if isinstance(found, MBCError):
-            self._searching = None
+            self._is_searching = False
             self._show_error(error_text(found))
             return
         rows, matches, is_done = found
@@ -290,19 +284,28 @@ class DocumentsView(View):
             self._goes_to_end = False
             self._table.action_go(-1)
         if is_done:
-            self._searching = None
+            self._is_searching = False
             self._throttle.record(self._began, time.monotonic())
             self._search_if_stale()
 
     def _search_if_stale(self) -> None:
         """Search again because the bank has changed, but limit the share of time this takes."""
-        if self._is_stale and self._searching is None and not self._passages:
+        if self._is_stale:
             delay = max(_READ_DELAY, self._throttle.seconds_left(time.monotonic()))
-            self.debounce("refresh", delay, self._search_now)  # a search typed meanwhile comes first
+            self.debounce("refresh", delay, self._refresh)
+
+    def _refresh(self) -> None:
+        if self._is_stale:  # otherwise another search has begun meanwhile
+            self._search_now()
+
+    @property
+    def _is_stale(self) -> bool:
+        """Whether the bank has changed since the last search; what a content search found stays."""
+        return self.state.bank is not self._seen and not (self._is_searching or self._passages)
 
     def _search_now(self) -> None:
         typed = self.query_one("#text", Input).value.strip()
-        self._searching, self._is_stale, self._began = typed, False, time.monotonic()
+        self._seen, self._is_searching, self._began = self.state.bank, True, time.monotonic()
         is_exact = bool(self._only) and typed == sanitise(self._only).strip()
         sought = self._only if is_exact else typed
         job = partial(search_documents, self.options.bank, sought, self._limit, is_exact=is_exact)
@@ -311,13 +314,15 @@ class DocumentsView(View):
     def _search_contents(self) -> None:
         """Search the documents' contents; typing afterwards searches names again."""
         if not (query := self.query_one("#text", Input).value.strip()):
+            self._search_now()
             return
-        search = self.dashboard.query_one(AskView).search
+        worker = self.dashboard.query_one(AskView).answer_worker
+        self._is_searching = True
         self.query_one("#count", Static).update("searching…")
-        self.run_job("search", lambda: [search(query)], self._show_passages)
+        self.run_job("search", lambda: [worker.search(query)], self._show_passages)
 
     def _show_passages(self, found: list[tuple[StoredDocument, Source]] | MBCError) -> None:
-        self._searching = None
+        self._is_searching = False
         if isinstance(found, MBCError):
             self._show_error(error_text(found))
             return
@@ -416,7 +421,7 @@ class DocumentsView(View):
     def _show_notes(self) -> None:
         self.dashboard.request_redraw()
         marked = len(self._table.marked)
-        notes = [f"{marked:,} marked" if marked else "", "waiting to change the bank…" if self._pending else ""]
+        notes = [f"{marked:,} marked" if marked else "", "waiting for the bank…" if self._pending else ""]
         self.query_one("#found").border_subtitle = ", ".join(filter(None, notes))
 
     def _show_error(self, text: Text) -> None:
@@ -466,5 +471,5 @@ def _facts(document: StoredDocument, shape: CodeShape) -> list[tuple[str, str | 
     kept = sum(len(own.payload) for own in texts)
     text = f", text {format_size(kept)}" if kept else ""
     original = "" if document.size is None else f"; original {format_size(document.size)}"
-    facts.append(("keeps", f"{pluralise(document.chunks, 'chunk')}: codes {format_size(codes)}{text}{original}"))
+    facts.append(("stored", f"{pluralise(document.chunks, 'chunk')}: codes {format_size(codes)}{text}{original}"))
     return facts

@@ -46,7 +46,7 @@ class IngestTab(View):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("i", "ingest", "Ingest"),
-        Binding("escape", "leave", "Leave", show=False),
+        Binding("escape", "take_focus", "Leave", show=False),
         Binding("c,escape", "cancel", "Cancel"),
         Binding("g", "go_to", "Go to"),
         Binding("backspace", "go_up", "Parent folder", show=False),
@@ -123,7 +123,7 @@ class IngestTab(View):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         can = {
-            "leave": self.query_one("#ignore").has_focus,
+            "take_focus": self.query_one("#ignore").has_focus,
             "ingest": self._can_start,
             "cancel": not self._can_start,
         }
@@ -145,9 +145,6 @@ class IngestTab(View):
         arguments = ["ingest", *options, "--", str(path.absolute())]
         self._child = ChildProcess(arguments, partial(self.app.call_later, self._on_ingest_end))
         self.draw()
-
-    def action_leave(self) -> None:
-        self.take_focus()
 
     def action_cancel(self) -> None:
         if not self._is_running:

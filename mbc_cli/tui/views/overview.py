@@ -1,6 +1,5 @@
 """The bank at a glance: what it holds, how large it is, how it grew, and what is running."""
 
-import math
 import time
 from datetime import UTC, datetime
 from typing import Final
@@ -12,7 +11,7 @@ from textual.widgets import Static
 
 from mbc_cli.render.bank import code_layout, content_summary, document_facts
 from mbc_cli.text import display_path, format_size, format_time_left, pluralise
-from mbc_cli.tui.state import AttachedRun, BankSnapshot, DashboardState
+from mbc_cli.tui.state import AttachedRun, BankSnapshot, DashboardOptions, DashboardState
 from mbc_cli.tui.views import View, no_bank_text
 from mbc_cli.tui.widgets.chart import Chart, PlotCurve
 from mbc_cli.tui.widgets.figures import Facts, box
@@ -20,7 +19,6 @@ from mbc_cli.tui.widgets.table import Column, RowTable, shorten
 from mbc_engine.events import IngestFinished
 
 _DAY: Final = 86_400.0
-_STEPS: Final = 200  # of time that a plot can resolve
 _LEAD: Final = 20  # the share of the plot before the first ingest, as a divisor
 _MAX_INGESTS: Final = 200
 _COLUMNS: Final = (
@@ -52,7 +50,7 @@ class OverviewView(View):
     def draw(self) -> None:
         state = self.state
         if state.bank is not None:
-            self.query_one("#bank", Facts).show(_bank_facts(state.bank, self.options.model))
+            self.query_one("#bank", Facts).show(_bank_facts(state.bank, self.options))
         elif state.bank_error is not None:
             self.query_one("#bank", Facts).update(no_bank_text(state.bank_error))
         lines = [("ingest", _ingest_line(state)), ("training", _training_line(state.run))]
@@ -71,7 +69,7 @@ class OverviewView(View):
         chart, points = self.query_one("#growth", Chart), growth_steps(self.state, time.time())
         if not any(chunks for _, chunks in points):
             is_unrecorded = self.state.bank is not None and self.state.bank.totals.chunks > 0
-            chart.empty = "its ingests were not recorded here" if is_unrecorded else "nothing ingested yet"
+            chart.empty = "no ingests recorded on this machine" if is_unrecorded else "nothing ingested yet"
             chart.show([])
             return
         times, chunks = zip(*points, strict=True)
@@ -82,18 +80,13 @@ class OverviewView(View):
 
 
 def growth_steps(state: DashboardState, now: float) -> list[tuple[float, int]]:
-    """The corners of a step curve: at each ingest's end, whenever the bank was seen to change, and now.
-
-    `now` is rounded to save redrawing.
-    """
+    """The corners of a step curve: at each ingest's end, whenever the bank was seen to change, and now."""
     ends = [(at, end.bank_chunks) for at, end in state.ingest.growth]
     began = ends[0][0] if ends else state.ingest.began
     if began is None:
         return []
-    # A power of two: any `now` would be a multiple of a step derived from the span itself.
-    step = 2.0 ** int(math.log2(max(1.0, (now - began) / _STEPS)))
     seen = [own for own in state.growth if own[0] > began]
-    last = max(began, now // step * step, *(at for at, _ in [*ends, *seen]))
+    last = max(began, now, *(at for at, _ in [*ends, *seen]))
     before = max(0, ends[0][1] - state.ingest.growth[0][1].chunks) if ends else 0
     corners = [(began - max(1.0, (last - began) / _LEAD), before)]
     present = [] if state.bank is None else [(last, state.bank.totals.chunks)]
@@ -111,15 +104,15 @@ def _cells(at: float, end: IngestFinished) -> tuple[str, ...]:
     return _local_time(at), *(f"{count:,}" for count in counts)
 
 
-def _bank_facts(bank: BankSnapshot, model: str) -> list[tuple[str, str | Text]]:
+def _bank_facts(bank: BankSnapshot, options: DashboardOptions) -> list[tuple[str, str | Text]]:
     header, shape = bank.header, bank.header.shape
     layout = code_layout(shape)
     return [
-        ("bank", display_path(bank.path)),
+        ("bank", display_path(options.bank)),
         ("holds", content_summary(bank.totals)),
         *document_facts(bank.sizes, bank.totals.documents, bank.read_bytes),
         ("per chunk", f"{shape.bits_per_chunk} bits: {layout}; as floats {format_size(header.float_bytes(1))}"),
-        ("model", f"{header.signature.name} ({header.signature.fingerprint}), asked with {model}"),
+        ("model", f"{header.signature.name} ({header.signature.fingerprint}), asked with {options.model}"),
     ]
 
 

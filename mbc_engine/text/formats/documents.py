@@ -1,4 +1,4 @@
-"""Formats with one text per file: HTML, Markdown, Word, PDF and plain text.
+"""Formats with one text per file: HTML, Markdown, Word and PDF.
 
 HTML: title and visible text, with a break where a browser makes one. Markdown: no front matter, no comments. Word:
 paragraphs and tables in order, accepted changes only. PDF: the text of the pages that have any.

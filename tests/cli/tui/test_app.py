@@ -113,6 +113,13 @@ def test_an_error_nobody_expected_ends_the_command_as_any_other(
     assert "Unexpected error: KeyError: 'what'" in result.stderr
 
 
+async def test_the_palette_removes_no_documents_that_are_out_of_sight(options: DashboardOptions) -> None:
+    app = Dashboard(options)
+    async with app.run_test(size=(80, 24)):
+        titles = {command.title for command in app.get_system_commands(app.screen)}
+        assert "Search documents" in titles and not any("Remove" in title for title in titles)
+
+
 async def test_ctrl_c_names_the_key_that_quits(options: DashboardOptions, until: Any) -> None:
     app = Dashboard(options)
     async with app.run_test(size=(80, 24)) as pilot:
@@ -171,4 +178,4 @@ async def test_from_documents_to_codes_and_back(options: DashboardOptions, recor
         await until(lambda: [cells[0] for _, cells in table.rows] == [f"/{name}"])
         assert app.view is documents
         await pilot.press("c")
-        await until(lambda: not documents.query_one("#document").has_class("-codes"))
+        await until(lambda: not code_table.display)

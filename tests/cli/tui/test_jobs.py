@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mbc_cli.engine import load_model
-from mbc_cli.tui.jobs import AnswerWorker
+from mbc_cli.tui.jobs import AnswerWorker, search_documents
 from mbc_cli.tui.state import DashboardOptions
 from mbc_engine.errors import ModelError
 from mbc_engine.question import AskOptions
@@ -87,6 +87,12 @@ def test_a_search_without_a_model_reports_that_it_is_missing(
     finally:
         worker.questions.put(None)
         thread.join()
+
+
+def test_a_document_is_found_by_its_whole_name_however_many_others_contain_it(make_bank: Any, record: Any) -> None:
+    bank = make_bank("memory.mbc", *(record(name, name) for name in ("/a.txt", "/a.txt.1", "/b/a.txt", "a.txt")))
+    *_, (documents, matches, is_all) = search_documents(bank, "a.txt", 2, is_exact=True)
+    assert ([own.origin.name for own in documents], matches, is_all) == (["a.txt"], 1, True)
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 import json
 import signal
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -237,7 +238,7 @@ async def test_the_demo_is_a_key_while_there_is_no_bank(
         assert commands[0][0] == "demo" and app.return_value.name == "demo.mbc"
 
 
-async def test_the_demo_is_prepared_once_however_often_its_key_is_pressed(
+async def test_the_demo_is_prepared_once_on_the_device_of_the_dashboard_however_often_its_key_is_pressed(
     options: DashboardOptions, until: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commands: list[list[str]] = []
@@ -249,8 +250,8 @@ async def test_the_demo_is_prepared_once_however_often_its_key_is_pressed(
             commands.append(arguments)
 
     monkeypatch.setattr(module, "ChildProcess", Child)
-    app = Dashboard(options)
+    app = Dashboard(replace(options, device="cpu"))
     async with app.run_test(size=(120, 40)) as pilot:
         await until(lambda: app.state.bank_error)
         await pilot.press("D", "D")
-        assert [own[0] for own in commands] == ["demo"]
+        assert [(own[0], own[-1]) for own in commands] == [("demo", "--device=cpu")]

@@ -104,7 +104,7 @@ async def test_the_training_layer_asks_for_no_further_drawing(
     async with app.run_test(size=(80, 24)) as pilot:
         app.state.run = AttachedRun(app.options.runs / "first", usage=np.ones((1, 1, 8), np.float32))
         await pilot.press("t")
-        await until(lambda: "different codebook" in _users(app))
+        await until(lambda: "Chunks are listed for the bank's codes (b)." in _users(app))
         app._is_stale = False
         app.view.draw()
         assert not app._is_stale
@@ -195,17 +195,17 @@ async def test_training_and_the_last_question_have_layers_of_their_own(
         app.view.draw()
         await pilot.press("n", "n")
         await pilot.pause()
-        assert _line(app) == "code 5: 0 times in the bank, dead  ◆ 75% of what the last question read"
+        assert _line(app) == "code 5: 0 times in the bank, dead  ◆ 75% of the codes read for the last answer"
         await pilot.press("t", "left", "left", "left", "left")
         await pilot.pause()
         assert (
             _line(app)
-            == "code 1: 0.25 per batch recently, 25.0% of this codebook  ◆ 25% of what the last question read"
+            == "code 1: 0.25 per batch recently, 25.0% of this codebook  ◆ 25% of the codes read for the last answer"
         )
         assert "5 dead" in str(_codes(app).border_title)
         await pilot.press("l")
         await pilot.pause()
-        assert _line(app) == "code 1: 25% of what the last question read"
+        assert _line(app) == "code 1: 25% of the codes read for the last answer"
         assert str(_codes(app).border_title) == "Codes: 2 of 8 read"
         assert app.query_one("#layer", Tabs).active == "question"
 
@@ -215,7 +215,7 @@ async def test_the_last_question_is_shown_where_it_read(app: Dashboard, until: A
         read = app.state.codes_read = np.zeros((1, 3, 8), np.float32)
         read[0, 1, 2], read[0, 2, [4, 6]] = 0.25, (0.25, 0.5)
         await pilot.press("l")
-        await until(lambda: _line(app) == "code 6: 67% of what the last question read")
+        await until(lambda: _line(app) == "code 6: 67% of the codes read for the last answer")
         assert str(_codes(app).border_title) == "Position 3: 2 of 8 read"
         await pilot.press("left_square_bracket")
         await until(lambda: str(_codes(app).border_title) == "Position 2: 1 of 8 read")

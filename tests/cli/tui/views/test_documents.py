@@ -290,6 +290,6 @@ async def test_a_removal_that_has_to_wait_is_shown_and_keeps_nobody_from_leaving
         await until(lambda: found(app))
         writer.execute("BEGIN IMMEDIATE")
         await pilot.press("d")
-        await until(lambda: "waiting to change the bank" in screen(app))
+        await until(lambda: "waiting for the bank" in screen(app))
         await pilot.press("q")
     writer.close()

@@ -34,7 +34,7 @@ def test_a_bank_without_a_recorded_ingest_has_no_history() -> None:
 
 
 def test_the_running_first_ingest_accounts_for_all_chunks() -> None:
-    assert growth_steps(dashboard_state(7, (10.0, STARTED)), now=13.5) == [(9.0, 0), (13.0, 0), (13.0, 7)]
+    assert growth_steps(dashboard_state(7, (10.0, STARTED)), now=13.5) == [(9.0, 0), (13.5, 0), (13.5, 7)]
 
 
 def test_a_bank_grows_in_steps_at_the_ends_of_ingests_and_is_what_it_is_now() -> None:
@@ -57,7 +57,7 @@ async def test_a_bank_whose_ingests_were_not_recorded_says_so(
     make_bank("memory.mbc", record("/a.txt", "Ada"))
     app = Dashboard(options)
     async with app.run_test(size=(120, 40)):
-        await until(lambda: "its ingests were not recorded here" in screen(app))
+        await until(lambda: "no ingests recorded on this machine" in screen(app))
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,6 @@ async def test_without_chunks_no_curve_is_drawn(
         assert "nothing ingested yet" in screen(app)
 
 
-def test_now_moves_in_steps_of_a_two_hundredth() -> None:
+def test_a_clock_that_was_set_back_is_no_earlier_than_the_last_ingest() -> None:
     events = [(0.0, STARTED), (100.0, finished(12))]
-    assert growth_steps(dashboard_state(12, *events), now=1000.4)[-1] == (1000.0, 12)
     assert growth_steps(dashboard_state(12, *events), now=99.0)[-1] == (100.0, 12)

@@ -79,6 +79,18 @@ async def test_a_training_that_cannot_start_says_why_in_the_form(options, until)
         assert app.state.run is None
 
 
+async def test_a_preset_name_too_long_for_a_folder_is_refused_in_the_form(options, until):
+    options.runs.mkdir()  # only then is the name looked up
+    app = dashboard(options)
+    async with app.run_test(size=SMALL) as pilot:
+        await pilot.press("n")
+        await until(lambda: isinstance(app.screen, Form))
+        app.screen.query_one("#preset", Input).value = "x" * 300
+        app.screen.query_one("#data", Input).value = "a.jsonl"
+        await pilot.press("enter")
+        await until(lambda: "Error: " in text_of(app, "#words"))
+
+
 async def test_the_form_for_another_training_stays_open_while_one_is_at_work(options, until):
     run = write(options.runs / "one", [STARTED, *steps(1, 10)])
     app = dashboard(options, run)
