@@ -10,6 +10,7 @@ import plots
 from numpy.typing import NDArray
 from wording import plot, table, write_section
 
+from mbc_engine.evaluation.calibrate import roc_auc
 from mbc_engine.evaluation.statistics import interval
 
 Row = dict[str, Any]
@@ -275,8 +276,7 @@ def area_under_curve(confidences: NDArray[np.float64], correct: NDArray[np.bool_
     """How often a right answer has more confidence than a wrong one; ties count half."""
     if correct.all() or not correct.any():
         return None
-    yes, no = confidences[correct][:, None], confidences[~correct][None]
-    return float((yes > no).mean() + 0.5 * (yes == no).mean())
+    return roc_auc(confidences[correct], confidences[~correct])
 
 
 def precision_curve(
