@@ -131,7 +131,7 @@ def evaluate(
       mbc eval --data newswire:test:64
       mbc eval --model runs/mine --data questions.jsonl --bank-size 16 --json
       mbc eval --preset smollm2-135m --[b]train[/b] "news.jsonl[:900]" --data "news.jsonl[900:]" --method mbc --method mac
-      mbc eval --suite small --data-folder data --plan
+      mbc eval --suite small --plan
     """
     from mbc_engine.experiments.settings import load_suite, settings_in
 

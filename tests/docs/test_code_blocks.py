@@ -22,7 +22,7 @@ ONLY_PARSED = {
     r"python recipes/": "hours, and texts of which no checkout has a copy",
     r"python benchmarks/": "minutes to hours, and a quiet machine",
     r"mbc demo$": "4 s on each page; with `--keep` it is run",
-    r"mbc eval --suite (small --data-folder|smollm2 --base)": "hours",
+    r"mbc eval --suite (small --run|smollm2 --base)": "hours",
     r"mbc eval --preset smollm2-135m": "trains for minutes",
     r"mbc eval --data newswire": "minutes",
     r"mbc train --preset \S+ --data squad:": "SQuAD is on the hub",

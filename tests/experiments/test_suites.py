@@ -112,10 +112,15 @@ def test_a_retriever_reader_is_asked_alone_and_in_its_own_way(suite):
 
 
 def test_files_lie_in_the_folder_that_is_named():
-    datasets = {dataset.name: dataset for dataset in load_suite("small", Path("/data")).datasets}
-    assert datasets["squad"].test == "/data/qa/squad_val.jsonl.xz"
-    assert datasets["archivalqa"].train == ["/data/qa/archivalqa_like.jsonl.xz[:2500]"]
-    assert datasets["newswire"].test == "newswire:test:150"
+    (squad,) = load_suite("smollm2", Path("/data")).datasets
+    assert squad.test == "/data/qa/squad_val.jsonl.xz"
+    assert squad.train[0] == "/data/qa/squad_realigned.jsonl.xz"
+    assert load_suite("small", Path("/data")).datasets[0].test == "newswire:test:150"
+
+
+def test_a_part_of_a_file_lies_there_too(suite):
+    path = suite('test = "newswire:test:4"', 'test = "qa/own.jsonl.xz[:25]"')
+    assert load_suite(path, Path("/data")).datasets[0].test == "/data/qa/own.jsonl.xz[:25]"
 
 
 def test_a_file_is_a_suite_too(suite):
