@@ -88,7 +88,7 @@ def test_damaged_words_are_refused_or_are_not_as_written(case: tuple[np.ndarray,
     "data", [b"", b"x" * 99, struct.pack("<II", 9, 99), write_words(np.array([3]), 1)[:-2], struct.pack("<II", 0, 9)]
 )
 def test_what_is_no_index_is_refused(data: bytes) -> None:
-    with pytest.raises(ValueError, match="words"):
+    with pytest.raises(ValueError, match="word"):
         read_words(data, 10)
 
 
