@@ -72,7 +72,8 @@ if layers:  # accelerate itself shards on GPUs only
 config = parse_config((folder / "config.toml").read_text(), "config")
 rows = [line.split("\\t") for line in (folder / "examples.tsv").read_text().splitlines()]
 examples = [QAExample(name, text, question, (answer,)) for name, text, question, answer in rows]
-print(len(list(trainer.train(config, examples, examples[:7], folder / run, cache=folder / "cache"))))
+print(len(list(trainer.train(config, examples, examples[:7], folder / run, cache=folder / "cache"))), flush=True)
+os._exit(0)  # as `mbc` ends: torch's own threads may abort a busy machine's process while Python tears down
 """
 # Shares of unequal size, and a pass with fewer questions than processes.
 EVERYTHING = [
