@@ -33,7 +33,6 @@ class Picture:
     view: str
     size: tuple[int, int]
     keys: Sequence[str] = ()
-    theme: str = "textual-dark"
     question: str | None = None
 
 
@@ -45,7 +44,6 @@ PICTURES = (
     Picture("codes-80x24", "codes", SMALL),
     Picture("train", "train", LARGE, keys=("c", "enter")),
     Picture("train-80x24", "train", SMALL),
-    Picture("train-light", "train", LARGE, theme="textual-light"),
     Picture("ingest", "ingest", LARGE),
     Picture("ask", "ask", LARGE, question=QUESTION),
     Picture("ask-80x24", "ask", SMALL, question=QUESTION),
@@ -102,7 +100,7 @@ async def draw(home: Path, picture: Picture) -> None:
 
     app = Dashboard(DashboardOptions(home / "news.mbc", "mini", home / "runs", home / "runs" / "bold"), picture.view)
     async with app.run_test(size=picture.size) as pilot:
-        app.theme = picture.theme
+        app.theme = "textual-dark"
         await until(lambda: app.state.bank and app.state.run and app.state.run.history.finished)
         await asyncio.sleep(2)
         if picture.question:
