@@ -221,7 +221,7 @@ def _report_usage_error(error: typer.TyperException) -> int:
 
 def _hints(error: MBCError, root: typer.Context | None) -> Iterator[str]:
     running: typer.Context | None = root and root.meta.get(_RUNNING)
-    if isinstance(error, BankError) and str(default_bank()) in error.message and not os.path.exists(default_bank()):
+    if isinstance(error, BankError) and error.message == f"No bank at {default_bank()}.":
         yield "Nothing has been memorised yet. Start with `mbc ingest FOLDER`; `mbc demo` shows how it works."
     elif error.hint:
         yield error.hint

@@ -274,8 +274,11 @@ class Memory:
         self.close()
         self._model = self._name or self._model
         self.__dict__.pop("writer", None)
+        was_frozen = gc.get_freeze_count() > 0
         gc.unfreeze()  # a model frozen at the end of its loading would never be collected
         gc.collect()
+        if was_frozen:
+            gc.freeze()
         return_free_memory()
 
     def __enter__(self) -> Self:

@@ -112,6 +112,7 @@ def poll_bank(path: Path, update: Callable[[BankSnapshot | None, MBCError | None
                         version, reported = now, None
                         throttle.record(began, time.monotonic())
                     yield False
+                yield False  # it was replaced: the next step opens the new one
         except MBCError as error:
             # A bank that was read before may have been re-encoded; the next step reopens it.
             if version is None and reported != error.message:
@@ -155,8 +156,8 @@ def poll_runs(folder: Path, update: Callable[[tuple[RunSummary, ...]], object]) 
             runs = {run: runs.get(run) or FollowedRun(run, has_curves=False) for run in runs_in(folder)}
             for run in runs.values():
                 run.update()
-            if reported is not None:  # otherwise whole logs were read, which is done only once
-                throttle.record(began, time.monotonic())
+            # A long log is read whole only once: it must not silence the runs for as long as it would deserve.
+            throttle.record(began, min(time.monotonic(), began + _STEP_SECONDS))
             summaries = tuple(
                 RunSummary(run.folder, run.state, run.history.step, run.history.best) for run in runs.values()
             )

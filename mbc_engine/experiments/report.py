@@ -292,7 +292,7 @@ def _claim(methods: Sequence[str], controls: Sequence[str], outcome: Judgement, 
     subject = _listed(titles)
     if banks:
         subject = f"The bank of {titles[0]}" if titles[0].endswith(")") else f"{titles[0]}'s bank"
-    against = _listed(banks or [title_of(controls[0])])
+    against = _listed(banks or [title_of(controls[0])], "or" if outcome in ("no", "unchecked") else "and")
     return f"{subject} {_CLAIMS[outcome][len(methods) > 1].format(against)}{where}"
 
 
@@ -344,8 +344,8 @@ def _cautions(cell: CellReport) -> Iterator[str]:
         )
 
 
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+def _listed(names: Sequence[str], last: str = "and") -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {last} {names[-1]}"
 
 
 def _missing(folder: ExperimentFolder) -> list[dict[str, str]]:

@@ -4,7 +4,7 @@ import os
 import threading
 from collections import defaultdict
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
@@ -88,11 +88,14 @@ def _names(bank: MemoryBank) -> set[Name]:
 
 
 def _open_beside(model: Model, path: Path, *, keeps_text: bool) -> MemoryBank:
-    try:
-        return open_bank(model, path, keeps_text=keeps_text)
-    except ModelMismatch:
-        delete(path)
-        return open_bank(model, path, keeps_text=keeps_text)
+    """The bank begun earlier, if it was for this model and as to texts; otherwise a new one."""
+    with suppress(ModelMismatch):
+        bank = open_bank(model, path, keeps_text=keeps_text)
+        if bank.header.keeps_text == keeps_text:
+            return bank
+        bank.close()
+    delete(path)
+    return open_bank(model, path, keeps_text=keeps_text)
 
 
 def _whole(name: Name) -> Name:

@@ -253,7 +253,7 @@ def restore(own: Mapping[str, Tensor], stored: Mapping[str, Tensor], origin: Pat
     if shapes_of(own) != shapes_of(stored):
         raise ModelError(
             f"The weights in {origin} do not fit the model's settings.",
-            hint="To start training from a model, keep the settings that it was trained with; else get it again.",
+            hint="Get the model again; to start training from it, keep the settings that it was trained with.",
         )
     for name, value in own.items():
         value.copy_(shard_like(stored[name], value))

@@ -102,8 +102,8 @@ class Parameters:
 def parameter_table(settings: ModelSettings) -> dict[str, Parameters]:
     """The parameters of each part of a model, and of "all"; counted on torch's meta device, without weights.
 
-    Parameters that two parts share are counted with the first. Raises ModelError if a pretrained part's sizes are unknown or its family
-    is not supported.
+    Parameters that two parts share are counted with the first. Raises ModelError if a pretrained part's sizes are
+    unknown or its family is not supported.
     """
     model, bits = skeleton(settings)
     seen: set[int] = set()

@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from mbc_cli.app import app
-from mbc_cli.config import walk_commands
+from mbc_cli.config import default_bank, walk_commands
 from mbc_engine import __version__
 from mbc_engine.errors import BankError, ConfigError, DataError, MBCError, ModelError, ModelMismatch
 from tests.cli.imports import imported_by
@@ -139,6 +139,8 @@ def test_the_first_use_without_a_bank_tells_where_to_begin(mbc, command):
 
 def test_a_bank_that_was_named_is_missed_by_its_name(mbc):
     assert "mbc ingest FOLDER --bank other.mbc" in mbc("bank", "info", "--bank", "other.mbc").stderr
+    longer = f"{default_bank()}.bak"
+    assert f"mbc ingest FOLDER --bank {longer}" in mbc("bank", "info", "--bank", longer).stderr
 
 
 @pytest.mark.parametrize(

@@ -59,10 +59,13 @@ def test_a_reencoded_bank_is_one_ingested_by_the_new_model(
     assert not list(tmp_path.glob("*.reencoding*"))
 
 
+@pytest.mark.parametrize("is_begun", [False, True])
 def test_a_bank_without_text_stays_without(
-    other: MBC, path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+    other: MBC, path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, is_begun: bool
 ) -> None:
     monkeypatch.setattr(type(other), "keeps_text", True)
+    if is_begun:  # as to a bank of the same name that kept text
+        open_bank(other, path.with_name(f"{path.name}.reencoding"), keeps_text=True).close()
     finished(reencode(other, path))
     with MemoryBank.open(path, read_only=True) as bank:
         assert not bank.header.keeps_text

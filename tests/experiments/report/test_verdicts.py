@@ -60,7 +60,7 @@ def test_a_control_that_was_not_asked_is_mentioned(report_of, results_of, predic
     (verdict,) = report.verdicts
     assert sentence(verdict) == (
         "MBC's bank was not checked against an empty bank, codes shuffled over the documents, "
-        "codes shuffled over the codebook and a bank of other documents."
+        "codes shuffled over the codebook or a bank of other documents."
     )
 
 
