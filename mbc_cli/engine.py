@@ -74,7 +74,11 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-_freeze = cache(gc.freeze)  # once: what later collections would scan are the libraries
+@cache
+def _freeze() -> None:
+    """Freeze existing objects, once only: later models must stay collectable. Counting frozen objects takes 50 ms."""
+    if not gc.get_freeze_count():
+        gc.freeze()
 
 
 def require_model(name: str, device: str | None = None) -> None:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from mbc_engine.bank import CodeShape, ReadableBank, Selection
 from mbc_engine.config import ReaderSettings, RetrieverReaderConfig, RetrieverReaderSettings
-from mbc_engine.errors import ConfigError
+from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.lm.bert import open_encoder
 from mbc_engine.lm.coding import CodingModel
 from mbc_engine.lm.encoders import Encoder
@@ -149,6 +149,11 @@ def build(
 ) -> RetrieverReader:
     """A model around its pretrained encoder, with addresses still to be loaded or fitted."""
     encoder = open_encoder(settings.encoder, device=device)
+    if encoder.model.config.is_encoder_decoder:
+        raise ModelError(
+            f"Sentence vectors need an encoder-only model, which {settings.encoder} is not.",
+            hint="Use a model like BERT.",
+        )
     encoder.model.requires_grad_(False)
     own = settings.address
     address = Address(encoder.model.config.hidden_size, tokens=own.tokens, dim=own.dim, num_codes=own.codes)

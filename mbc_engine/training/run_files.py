@@ -19,7 +19,6 @@ from mbc_engine.lm.pretrained import (
     optimiser_tensors,
     restore,
     restore_optimiser,
-    shard_like,
     write_tensors,
 )
 from mbc_engine.paper.checkpoint import save_model, trained_state
@@ -110,10 +109,7 @@ def load_snapshot(path: Path, model: MBC, optimizer: torch.optim.Optimizer) -> T
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         notes = file.metadata()
     restore(trained_state(model), _section(tensors, "model."), path)
-    with torch.no_grad():
-        for name, value in _section(tensors, "lora.").items():
-            own = _lora(model)[name]
-            own.copy_(shard_like(value, own))
+    restore(_lora(model), _section(tensors, "lora."), path)
     restore_optimiser(tensors, dict(model.named_parameters()), optimizer)
     state = TrainingState(**{name: literal_eval(value) for name, value in notes.items()})
     model.is_quantising = state.is_quantising

@@ -28,6 +28,15 @@ def test_an_unloaded_model_is_freed_though_it_was_frozen_while_loading(model: Pa
         assert held() is None
 
 
+def test_a_process_that_froze_its_objects_itself_keeps_its_models_collectable() -> None:
+    engine._freeze.cache_clear()
+    gc.freeze()  # as the dashboard does, which may open one model after the other
+    before = gc.get_freeze_count()
+    with loading("a model"):
+        kept = [[number] for number in range(1000)]
+    assert kept and gc.get_freeze_count() <= before
+
+
 def test_collection_goes_on_after_a_failure_and_not_before_the_outermost_end() -> None:
     with pytest.raises(KeyError), loading("a model"):
         with loading("its parts"):

@@ -10,7 +10,7 @@ import logging
 import re
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -264,8 +264,7 @@ def read_pdf(stream: ByteStream) -> Iterator[Content]:
     from pypdf import PdfReader
     from pypdf.errors import DependencyError
 
-    logging.getLogger("pypdf").setLevel(logging.CRITICAL + 1)  # it logs every oddity that it works around
-    with damage_is_unreadable():
+    with _quiet_log(), damage_is_unreadable():
         try:
             reader = PdfReader(io.BytesIO(data))
             if reader.is_encrypted and not reader.decrypt(""):
@@ -309,3 +308,15 @@ def _unwrapped(page: str) -> str:
         else:
             written += (line, " " if runs_on else "\n")
     return "".join(written).strip()
+
+
+@contextmanager
+def _quiet_log() -> Iterator[None]:
+    """Silence pypdf, which logs every oddity that it works around."""
+    logger = logging.getLogger("pypdf")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
