@@ -1,6 +1,6 @@
 """Speed of complete answers, with and without a key/value cache.
 
-    python benchmarks/performance.py --only answer
+    python benchmarks/performance.py --data ../shared/data --only answer
 
 A complete answer goes from question text to answer text: encoding, the read, the prefix, and 16 tokens. Without a
 cache, as in the released code, the whole sequence goes through the base LM for each token, but here only the last
@@ -13,6 +13,7 @@ Models have the presets' shapes and random float32 weights, which are as fast as
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -101,9 +102,9 @@ def time_batch(model: MBC, base: BaseLM, questions: list[str], memory: CodeMemor
     return time.perf_counter() - began, [text for text, _ in answers]
 
 
-def measure_model(shape: Shape, device: str, repeats: int = 3) -> list[Result]:
+def measure_model(shape: Shape, device: str, data: Path, repeats: int = 3) -> list[Result]:
     """Alternate both ways on one model; the fastest run of each counts, since other programs only slow runs down."""
-    model = random_model(shape, device)
+    model = random_model(shape, device, data)
     base = model.base
     words = base.model.config.vocab_size - len(base.tokenizer)
     base.tokenizer.add_tokens([f" word{number}" for number in range(words)])
@@ -129,8 +130,11 @@ def measure_model(shape: Shape, device: str, repeats: int = 3) -> list[Result]:
     return found
 
 
-def measure(llama: bool = False) -> list[Result]:
-    """Seconds per answer of each model and batch size; with `llama` only of LLaMA-2-7B's shape, on a GPU."""
+def measure(data: str, llama: bool = False) -> list[Result]:
+    """Seconds per answer of each model and batch size; with `llama` only of LLaMA-2-7B's shape, on a GPU.
+
+    Tokenizers are from a data folder, see `shapes.py`.
+    """
     torch.set_num_threads(1)
     shapes = [(LLAMA, "cuda")] if llama else [(shape, "cpu") for shape in MODELS]
-    return [row for shape, device in shapes for row in measure_model(shape, device)]
+    return [row for shape, device in shapes for row in measure_model(shape, device, Path(data))]

@@ -1,6 +1,6 @@
 """Documents memorised per second, and as a share of the machine's peak matrix throughput.
 
-    python benchmarks/performance.py --only memorising
+    python benchmarks/performance.py --data ../shared/data --only memorising
 
 Memorising is what `MBC.memorise` does: tokenising, the amortizer's encoder, its T queries through the decoder, heads,
 and the nearest codes. Writing them to a bank is left out; it takes microseconds per document. The naive way is that of
@@ -20,7 +20,7 @@ from typing import Any, Final
 import naive
 import numpy as np
 import torch
-from shapes import SHAPES, SQUAD, examples, random_model
+from shapes import SHAPES, examples, random_model
 from torch.utils.flop_counter import FlopCounterMode
 
 from mbc_engine.paper.mbc import MBC
@@ -58,21 +58,21 @@ def measure_peak(device: str, dtype: torch.dtype) -> float:
 
 
 def measure(
+    data: str,
     shape: str,
     device: str,
     precision: str,
     documents: int = DOCUMENTS,
     rounds: int = ROUNDS,
-    texts: str = str(SQUAD),
 ) -> Result:
-    """Alternate both ways; medians.
+    """Alternate both ways, with texts and tokenizers from a data folder (`shapes.py`); medians.
 
     Raises:
         ValueError: more than 1% of their float32 codes differ.
     """
     model_shape = SHAPES[shape]
-    model = random_model(model_shape, device)
-    found = examples(Path(texts), model_shape.config.model.documents.window, model.documents.tokenizer)
+    model = random_model(model_shape, device, Path(data))
+    found = examples(Path(data), model_shape.config.model.documents.window, model.documents.tokenizer)
     chosen = [example.text for example in found[:: max(1, len(found) // documents)][:documents]]
     counts = [len(ids) for ids in model.documents.tokenizer(chosen)["input_ids"]]
     model.codebook.fit(model.documents(chosen[:64]))  # codes far apart from each other

@@ -1,9 +1,9 @@
 """Measures everything in docs/performance.md and writes the page: tables, plots and prose.
 
     pip install -c constraints.txt -e '.[embedded,report]'
-    python benchmarks/performance.py                       # everything, on an otherwise idle machine
-    python benchmarks/performance.py --only read startup   # some sections; the others stay as they are
-    python benchmarks/performance.py --only                # none: rewrite the page from saved results
+    python benchmarks/performance.py --data ../shared/data   # everything, on an otherwise idle machine
+    python benchmarks/performance.py --only read startup     # some sections; the others stay as they are
+    python benchmarks/performance.py --only                  # none: rewrite the page from saved results
 
 Results are saved in the folder step by step, with the machine they were measured on, so an interrupted run resumes
 where it stopped. `--again` measures the sections again. Each step runs in a new process.
@@ -96,7 +96,8 @@ def render_conditions(section: Section, steps: dict[str, dict[str, Any]], args: 
 
 def command_of(section: Section, args: argparse.Namespace) -> str:
     """The command that measures a section."""
-    command = f"python benchmarks/performance.py --only {section.name}"
+    data = f"--data {args.data} " if section.needs_data and args.data else ""
+    command = f"python benchmarks/performance.py {data}--only {section.name}"
     if section.name in ("read", "scan") and args.largest != read.SIZES[-1]:
         command += f" --largest {args.largest}"
     return command
@@ -126,6 +127,7 @@ def main() -> None:
         metavar="SECTION",
         help=f"sections to measure: {', '.join(SECTIONS)}",
     )
+    parser.add_argument("--data", type=Path, help="texts and tokenizers, see shapes.py")
     parser.add_argument("--folder", type=Path, default=read.FOLDER, help="where results and banks are kept")
     parser.add_argument(
         "--output", type=Path, default=ROOT / "docs", help="where to write the page (default %(default)s)"
@@ -135,6 +137,8 @@ def main() -> None:
     parser.add_argument("--memory", type=float, default=read.MEMORY_GB, help="GB a dense read may use (%(default)s)")
     args = parser.parse_args()
     args.folder = args.folder.resolve()
+    if args.data is None and (lacking := [name for name in args.only if SECTIONS[name].needs_data]):
+        parser.error(f"these sections need --data: {', '.join(lacking)}")
     failed = []
     for name in args.only:
         try:

@@ -1,6 +1,6 @@
 """Chunks per second that an ingest on Ray memorises, with one actor and with two, against a single process.
 
-    python benchmarks/ray_ingest.py [--model mini] [--chunks 480] [--json]
+    python benchmarks/ray_ingest.py --data ../shared/data [--model mini] [--chunks 480] [--json]
 
 The same files of newswire stories go into a new bank each time, with one torch thread per encoder: by `ingest` in this
 process, and on a cluster on this machine with one actor and with two. The banks' exports must be identical, byte for
@@ -21,7 +21,6 @@ from typing import Any, Final
 
 import torch
 from keeping import conditions
-from shapes import DATA
 from wording import format_seconds, table
 
 from mbc_engine import MBC, ingest, load_model, open_bank
@@ -29,15 +28,15 @@ from mbc_engine.bank import MemoryBank, export
 from mbc_engine.events import DocumentsIngested, Event
 from mbc_engine.ingestion.ray import Actors, connected
 
-STORIES: Final = DATA / "news/reuters21578.jsonl.xz"
+STORIES: Final = "news/reuters21578.jsonl.xz"
 CHUNKS: Final = 480
 
 Result = dict[str, Any]
 
 
-def write_stories(folder: Path, model: MBC, chunks: int) -> None:
+def write_stories(stories: Path, folder: Path, model: MBC, chunks: int) -> None:
     """Write one file per story, for `chunks` chunks in all."""
-    with lzma.open(STORIES, "rt") as rows:
+    with lzma.open(stories, "rt") as rows:
         for row in map(json.loads, rows):
             text = f"{row['title']}. {row['text']}"
             chunks -= len(model.chunker(text))
@@ -56,7 +55,7 @@ def track_ingest(events: Iterable[Event]) -> Result:
     return {"whole": time.perf_counter() - began, "chunks": chunks, "rate": (chunks - before) / (last - first)}
 
 
-def measure(name: str, chunks: int, folder: Path) -> dict[str, Result]:
+def measure(name: str, stories: Path, chunks: int, folder: Path) -> dict[str, Result]:
     """Measure each way in turn.
 
     Raises:
@@ -66,7 +65,7 @@ def measure(name: str, chunks: int, folder: Path) -> dict[str, Result]:
     model = load_model(name)
     news = folder / "news"
     news.mkdir()
-    write_stories(news, model, chunks)
+    write_stories(stories, news, model, chunks)
     results, exports = {}, set()
 
     def run_ingest(way: str, bank: MemoryBank, events: Iterator[Event]) -> None:
@@ -94,13 +93,14 @@ def measure(name: str, chunks: int, folder: Path) -> dict[str, Result]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help=f"the folder that has {STORIES}")
     parser.add_argument("--model", default="mini")
     parser.add_argument("--chunks", type=int, default=CHUNKS)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     environment = conditions()
     with tempfile.TemporaryDirectory() as folder:
-        results = measure(args.model, args.chunks, Path(folder))
+        results = measure(args.model, args.data / STORIES, args.chunks, Path(folder))
     if args.json:
         print(json.dumps(environment | {"ways": results}, indent=1))
         return

@@ -49,6 +49,7 @@ class Section:
     plots: Callable[[dict[str, Result], Path], None] | None = None
     seed: str = "0"
     is_optional: bool = False
+    needs_data: bool = False
 
 
 def cell_steps(cells: Iterable[read.Cell], args: argparse.Namespace) -> list[Step]:
@@ -158,6 +159,7 @@ def render_startup(found: dict[str, Result]) -> Iterator[str]:
 
 
 def training_steps(
+    args: argparse.Namespace,
     shape: str,
     device: str,
     precision: str,
@@ -165,14 +167,20 @@ def training_steps(
     ways: tuple[str, ...] = ("ours", "naive"),
     accumulate: int | None = None,
 ) -> list[Step]:
-    arguments = (shape, device, precision, 3, ways, accumulate)
+    arguments = (str(args.data), shape, device, precision, 3, ways, accumulate)
     return [Step(f"{shape} {precision}", "training", "measure", arguments, one_thread=False)]
 
 
-def memorising_steps(*measured: tuple[str, str, str]) -> list[Step]:
+def memorising_steps(args: argparse.Namespace, *measured: tuple[str, str, str]) -> list[Step]:
     """One step per (shape, device, precision)."""
     return [
-        Step(f"{shape} {precision}", "memorising", "measure", (shape, device, precision), one_thread=False)
+        Step(
+            f"{shape} {precision}",
+            "memorising",
+            "measure",
+            (str(args.data), shape, device, precision),
+            one_thread=False,
+        )
         for shape, device, precision in measured
     ]
 
@@ -199,17 +207,19 @@ SECTIONS: Final = {
         Section(
             "answer",
             "Complete answers",
-            lambda _: [Step("cpu", "answer", "measure")],
+            lambda args: [Step("cpu", "answer", "measure", (str(args.data),))],
             render_answers,
             answers_plots,
+            needs_data=True,
         ),
         Section(
             "answer-gpu",
             "Complete answers on a GPU",
-            lambda _: [Step("gpu", "answer", "measure", (True,))],
+            lambda args: [Step("gpu", "answer", "measure", (str(args.data), True))],
             render_answers,
             answers_plots,
             is_optional=True,
+            needs_data=True,
         ),
         Section(
             "startup",
@@ -221,35 +231,40 @@ SECTIONS: Final = {
         Section(
             "training",
             "Training step",
-            lambda _: training_steps("distilgpt2", "cpu", "float32", accumulate=8),
+            lambda args: training_steps(args, "distilgpt2", "cpu", "float32", accumulate=8),
             render_training,
+            needs_data=True,
         ),
         Section(
             "training-gpu",
             "Training step on a GPU",
-            lambda _: training_steps("distilgpt2", "cuda", "bf16"),
+            lambda args: training_steps(args, "distilgpt2", "cuda", "bf16"),
             render_training,
             is_optional=True,
+            needs_data=True,
         ),
         Section(
             "training-llama",
             "Training step of LLaMA-2-7B's shape on a GPU",
-            lambda _: training_steps("llama2-7b", "cuda", "bf16", ways=("ours",)),
+            lambda args: training_steps(args, "llama2-7b", "cuda", "bf16", ways=("ours",)),
             render_training,
             is_optional=True,
+            needs_data=True,
         ),
         Section(
             "memorising",
             "Memorising",
-            lambda _: memorising_steps(("distilgpt2", "cpu", "float32")),
+            lambda args: memorising_steps(args, ("distilgpt2", "cpu", "float32")),
             render_memorising,
+            needs_data=True,
         ),
         Section(
             "memorising-gpu",
             "Memorising on a GPU",
-            lambda _: memorising_steps(("distilgpt2", "cuda", "bf16"), ("llama2-7b", "cuda", "bf16")),
+            lambda args: memorising_steps(args, ("distilgpt2", "cuda", "bf16"), ("llama2-7b", "cuda", "bf16")),
             render_memorising,
             is_optional=True,
+            needs_data=True,
         ),
     )
 }

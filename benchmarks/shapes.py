@@ -1,5 +1,7 @@
 """Models of published sizes around real tokenizers, with random weights, which are as fast as trained ones.
 
+Texts and tokenizers come from a data folder: `qa/squad_train_part.jsonl.xz`, `tokenizers/gpt2` and `tokenizers/t5`.
+
 Weights are created on their device and in their precision, packed ones layer by layer: a 7B model in 4 bits never
 exists in any other precision.
 """
@@ -30,9 +32,7 @@ from mbc_engine.lm.pretrained import base_dtype, disable_weight_repacking
 from mbc_engine.paper.builder import build, config_of
 from mbc_engine.paper.mbc import MBC
 
-DATA: Final = Path(__file__).resolve().parents[2] / "shared/data"
-SQUAD: Final = DATA / "qa/squad_train_part.jsonl.xz"
-TOKENIZERS: Final = DATA / "tokenizers"
+SQUAD: Final = "qa/squad_train_part.jsonl.xz"
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Shape:
     Attributes:
         title: in words.
         preset: the source of its settings.
-        tokenizer: of its base LM, a folder of `TOKENIZERS`.
+        tokenizer: of its base LM, `gpt2` or `t5`.
         overrides: of the preset's settings, `section.key=value`.
         base, encoder: overrides of its pretrained parts' configs.
     """
@@ -91,9 +91,9 @@ SHAPES: Final = {
 }
 
 
-def tokenizer_of(name: str) -> PreTrainedTokenizerBase:
-    """GPT-2's or T5's tokenizer."""
-    folder = TOKENIZERS / name
+def tokenizer_of(name: str, data: Path) -> PreTrainedTokenizerBase:
+    """GPT-2's or T5's tokenizer, from a data folder."""
+    folder = data / "tokenizers" / name
     if name == "gpt2":
         return GPT2Tokenizer(vocab=str(folder / "vocab.json"), merges=str(folder / "merges.txt"))
     special = {"eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
@@ -101,8 +101,8 @@ def tokenizer_of(name: str) -> PreTrainedTokenizerBase:
     return found
 
 
-def random_model(shape: Shape, device: str) -> MBC:
-    """A model of a shape, created entirely on the device."""
+def random_model(shape: Shape, device: str, data: Path) -> MBC:
+    """A model of a shape, created entirely on the device, with tokenizers from a data folder."""
     torch.manual_seed(0)
     settings = shape.config.model
     dtype = base_dtype(settings.base_weights, torch.device(device))
@@ -110,10 +110,10 @@ def random_model(shape: Shape, device: str) -> MBC:
         config = _config(settings.base, shape.base)
         base = _packed_lm(config, dtype) if settings.base_weights == "nf4" else _lm(config, dtype)
         sides = [
-            Encoder(AutoModel.from_config(_config(own.name, shape.encoder)), tokenizer_of("t5"))
+            Encoder(AutoModel.from_config(_config(own.name, shape.encoder)), tokenizer_of("t5", data))
             for own in (settings.documents, settings.questions)
         ]
-        model = build(settings, (BaseLM(base, tokenizer_of(shape.tokenizer)), *sides))
+        model = build(settings, (BaseLM(base, tokenizer_of(shape.tokenizer, data)), *sides))
     return model.to(device).eval()
 
 
@@ -161,9 +161,9 @@ def _packed(layer: nn.Linear, dtype: torch.dtype, device: torch.device) -> nn.Mo
     return packed
 
 
-def examples(path: Path, window: int, tokenizer: PreTrainedTokenizerBase) -> list[QAExample]:
-    """One question about each distinct text of a file that fits a window in tokens, in the file's order."""
-    by_text = {example.text: example for example in reversed(load_examples(str(path)))}
+def examples(data: Path, window: int, tokenizer: PreTrainedTokenizerBase) -> list[QAExample]:
+    """One question about each distinct SQuAD text that fits a window in tokens, in the file's order."""
+    by_text = {example.text: example for example in reversed(load_examples(str(data / SQUAD)))}
     found = list(reversed(by_text.values()))
     counts = [len(ids) for ids in tokenizer([example.text for example in found], verbose=False)["input_ids"]]
     return [example for example, count in zip(found, counts, strict=True) if count <= window]

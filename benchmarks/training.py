@@ -1,6 +1,6 @@
 """Training speed: our step and the naive way's (`naive.py`), alternating on the same model.
 
-    python benchmarks/performance.py --only training
+    python benchmarks/performance.py --data ../shared/data --only training
 
 A pass is forward and backward over a share of the preset's batch, through the engine's own objective, including code
 usage and resets; a step is clipping and Adam, once for all passes of a batch. Both are timed each time, which gives the
@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import torch
 from naive import DOCUMENT, QUESTION, NaiveLM, NaiveObjective, PaddedStates
-from shapes import SHAPES, SQUAD, examples, random_model
+from shapes import SHAPES, examples, random_model
 
 from mbc_engine.config import TrainingSettings
 from mbc_engine.paper.builder import trainable_parameters
@@ -111,22 +111,22 @@ class Trainee:
 
 
 def measure(
+    data: str,
     shape: str,
     device: str,
     precision: str,
     rounds: int = ROUNDS,
     ways: Sequence[str] = (OURS, NAIVE),
     accumulate: int | None = None,
-    texts: str = str(SQUAD),
 ) -> Result:
     """Alternate passes and steps of each way; medians.
 
     Args:
+        data: the folder of texts and tokenizers, see `shapes.py`.
         shape, device, precision: what to measure.
         rounds: passes of each way.
         ways: one or both.
         accumulate: passes per batch, None for the preset's; the naive way needs a GB of memory per example.
-        texts: a file of questions.
 
     Raises:
         ValueError: the ways' losses differ.
@@ -134,11 +134,11 @@ def measure(
     model_shape, config = SHAPES[shape], SHAPES[shape].config
     other = {"precision": precision, "accumulate": accumulate or config.training.accumulate}
     settings = config.training.model_copy(update=other)
-    model = random_model(model_shape, device)
-    found = examples(Path(texts), config.model.documents.window, model.documents.tokenizer)
+    model = random_model(model_shape, device, Path(data))
+    found = examples(Path(data), config.model.documents.window, model.documents.tokenizer)
     size = settings.batch_size // settings.accumulate
-    data = TrainingSet(found[:: max(1, len(found) // (size * rounds))][: size * rounds])
-    trainee = Trainee(model, data, settings, device)
+    training_set = TrainingSet(found[:: max(1, len(found) // (size * rounds))][: size * rounds])
+    trainee = Trainee(model, training_set, settings, device)
     losses = [trainee.loss(way, [0, 1]) for way in ways]
     if max(losses) - min(losses) > CLOSE[model.base.model.dtype] * abs(losses[0]):
         raise ValueError(f"The losses of the two ways differ: {losses}.")
@@ -160,7 +160,7 @@ def measure(
         "batch": settings.batch_size,
         "accumulate": settings.accumulate,
         "of_preset": config.training.accumulate,
-        "tokens": statistics.mean(map(len, model.documents.tokenizer(data.documents)["input_ids"])),
+        "tokens": statistics.mean(map(len, model.documents.tokenizer(training_set.documents)["input_ids"])),
         "trainable": trainable_parameters(model),
         "rounds": rounds,
         "losses": losses,
