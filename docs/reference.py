@@ -1,7 +1,6 @@
 """Generates docs/commands.md from the commands' own help: `python docs/reference.py`."""
 
 import re
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal, get_args, get_origin
 
@@ -21,13 +20,22 @@ def reference() -> str:
     assert isinstance(root, TyperGroup)
     commands = [found for found in walk_commands(root, "mbc") if not found[1].hidden]
     everywhere = [option for option in _options(root) if option.rich_help_panel == COMMON_PANEL]
-    shared = _shared(commands)
     return "\n".join(
         [
             "## Options that commands share",
             "",
-            *_table([*shared, *everywhere]),
-            *(line for command in commands for line in _section(command, shared)),
+            "| | |",
+            "|---|---|",
+            *(f"| `{_name(param)}` | {_help(param)} |" for param in [*_shared(commands), *everywhere]),
+            "",
+            "## All commands",
+            "",
+            "`mbc COMMAND --help` explains each option.",
+            "",
+            "| command | | options |",
+            "|---|---|---|",
+            *map(_row, commands),
+            "",
         ]
     )
 
@@ -51,27 +59,12 @@ def _shared(commands: list[_Command]) -> list[TyperOption]:
     return [same[0] for same in found.values() if len(same) > 1]
 
 
-def _section(command: _Command, shared: list[TyperOption]) -> Iterator[str]:
+def _row(command: _Command) -> str:
     words, itself = command
-    text, _, examples = _plain(itself.help).partition("Examples:\n")
-    known = {(option.name, option.help) for option in shared}
-    own = [option for option in _options(itself) if (option.name, option.help) not in known]
-    others = [f"`--{long_name(option)}`" for option in _options(itself) if option not in own]
-    arguments = [param for param in itself.params if isinstance(param, TyperArgument)]
-    yield from ("", f"## `{' '.join((*words, *map(_name, arguments)))}`", "", " ".join(text.split()))
-    if own or arguments:
-        yield from ("", *_table([*arguments, *own]))
-    if others:
-        yield from ("", f"Also: {', '.join(others)}.")
-    if examples:
-        yield from ("", "```bash", *(line.strip() for line in examples.strip().splitlines()), "```")
-
-
-def _table(params: Sequence[TyperArgument | TyperOption]) -> Iterator[str]:
-    yield "| | |"
-    yield "|---|---|"
-    for param in params:
-        yield f"| `{_name(param)}` | {_help(param).replace('|', chr(92) + '|')} |"
+    arguments = [_name(param) for param in itself.params if isinstance(param, TyperArgument)]
+    summary = re.match(r"[^.]*(?:\.(?! )[^.]*)*\.?", " ".join(_plain(itself.help).split()))
+    options = ", ".join(f"`--{long_name(option)}`" for option in _options(itself))
+    return f"| `{_escaped(' '.join((*words, *arguments)))}` | {_escaped(summary[0] if summary else '')} | {options} |"
 
 
 def _name(param: TyperArgument | TyperOption) -> str:
@@ -81,7 +74,7 @@ def _name(param: TyperArgument | TyperOption) -> str:
     annotation = param.type_descriptor.annotation
     choices = get_args(annotation) if get_origin(annotation) is Literal else ("VALUE",)
     value = "" if param.is_flag else f" {param.metavar or '|'.join(choices)}"
-    return f"--{long_name(param)}{value}".replace("|", "\\|")
+    return _escaped(f"--{long_name(param)}{value}")
 
 
 def _help(param: TyperArgument | TyperOption) -> str:
@@ -92,7 +85,11 @@ def _help(param: TyperArgument | TyperOption) -> str:
         parts.append(f"Default: {param.default}.")
     if param.envvar:
         parts.append(f"Environment: `{param.envvar}`.")
-    return " ".join(parts)
+    return _escaped(" ".join(parts))
+
+
+def _escaped(cell: str) -> str:
+    return cell.replace("|", "\\|")
 
 
 def _plain(text: str | None) -> str:
