@@ -15,6 +15,7 @@ from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, StoredDocumen
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.paper.checkpoint import save_model
 from mbc_engine.text import Document
+from tests.cli.stub_memory import StubMemory
 from tests.needs import share_language_model
 
 Run = Callable[..., Result]
@@ -57,6 +58,20 @@ def mbc() -> Run:
         return CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
 
     return run
+
+
+@pytest.fixture
+def memory(home: Path, monkeypatch: pytest.MonkeyPatch) -> StubMemory:
+    """The stub that every front end gets in place of a `Memory`; its bank does not exist."""
+    stub = StubMemory([home / "memory.mbc"], "none")
+
+    def made(*given: Any, **named: Any) -> StubMemory:
+        other = StubMemory(*given, **named)
+        stub.paths, stub.made_with = other.paths, other.made_with
+        return stub
+
+    monkeypatch.setattr("mbc_engine.memory.Memory", made)
+    return stub
 
 
 @pytest.fixture(scope="session")
