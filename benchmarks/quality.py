@@ -487,7 +487,7 @@ def main() -> None:
     elif args.written or args.questions == ALL:
         quality_written.write(parts)
     else:
-        print(*quality_written.targets(parts), *quality_written.details(parts), sep="\n")
+        print(*quality_written.figures(parts), *quality_written.details(parts), sep="\n")
 
 
 if __name__ == "__main__":

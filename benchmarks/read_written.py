@@ -1,6 +1,6 @@
 """The sections of docs/performance.md on reads and on the routed scan, with their plots."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -33,7 +33,7 @@ def render_reads(found: dict[str, Result]) -> Iterator[str]:
         "paper's divide-and-conquer read, whose result differs; its memory grows until N = M² = 65,536. Hierarchical and "
         "*routed* reads find their sources along the way. The aggregator has the paper's shape and random weights; the "
         "codes are random. Each figure is the median of repeated runs in a separate process, on one thread in float32, "
-        "with files in the page cache. Memory is the peak growth of the process, without the model and what libraries "
+        "with files in the page cache. Memory, in the plot, is the peak growth of the process, without the model and what libraries "
         "allocate on first use."
     )
     for name in read.SHAPES:
@@ -51,22 +51,19 @@ def render_shape(name: str, cells: dict[tuple[str, int], Result], grown: Result 
     sizes = sorted({size for _, size in cells})
     titles = ["dense", "flat", "dense / flat", "flat sources", read.HIERARCHICAL, "routed"]
 
-    def shown(mode: str, size: int, figure: str, formatter: Callable[[float], str]) -> str:
+    def shown(mode: str, size: int) -> str:
         own = cells.get((mode, size), {})
-        return formatter(own[figure]) if figure in own else "skipped" if "skipped" in own else ""
+        return format_seconds(own["seconds"]) if "seconds" in own else "skipped" if "skipped" in own else ""
 
     rows = []
     for size in sizes:
-        row = [shown(mode, size, "seconds", format_seconds) for mode in modes]
+        row = [shown(mode, size) for mode in modes]
         ratio = ""
         if row[0] not in ("", "skipped") and row[1]:
             ratio = format_ratio(cells["dense", size]["seconds"] / cells["flat", size]["seconds"])
         rows.append([f"{size:,}", *row[:2], ratio, *row[2:]])
-    yield from ["", "Time:"]
+    yield ""
     yield from table(["N", *titles], rows, words=0)
-    yield "Memory:"
-    rows = [[f"{size:,}", *(shown(mode, size, "grown", format_bytes) for mode in modes)] for size in sizes]
-    yield from table(["N", *(title for title in titles if title != "dense / flat")], rows, words=0)
     yield from render_dense_remarks(cells)
     if grown:
         yield from ["", growth_sentence(grown, cells)]
