@@ -40,8 +40,8 @@ from mbc_engine.errors import ModelError
 from mbc_engine.experiments.registry import published
 from mbc_engine.metrics import compare
 from mbc_engine.paper.builder import config_of
-from mbc_engine.question import text_model
 from mbc_engine.ranking import Hit
+from mbc_engine.sources import text_model
 from mbc_engine.text import Chunk
 
 Figures = dict[str, Any]

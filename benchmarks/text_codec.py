@@ -28,7 +28,7 @@ from mbc_engine.lm.base import load_base
 from mbc_engine.lm.embedded import LANGUAGE_MODEL
 from mbc_engine.lm.text_model import open_text_model
 from mbc_engine.machine import processor
-from mbc_engine.question import text_model
+from mbc_engine.sources import text_model
 
 Figures = dict[str, Any]
 

@@ -24,10 +24,10 @@ from mbc_engine.names import find_model
 
 if TYPE_CHECKING:
     from mbc_engine.datasets.layout import QAExample
-    from mbc_engine.load import Model
     from mbc_engine.memory import Memory
     from mbc_engine.mini.writer import Writer
-    from mbc_engine.question import OnDecoding
+    from mbc_engine.model import Model
+    from mbc_engine.sources import OnDecoding
 
 IDLE_SECONDS: Final = 600.0  # without a question before the model is unloaded
 READER_VARIABLE: Final = "MBC_READER"  # the name of one of mini's readers
@@ -103,7 +103,7 @@ def load_model(name: str, device: str | None = None) -> "Model":
     with loading(f"model {name}"):
         import torch
 
-        from mbc_engine.load import load_model as load
+        from mbc_engine.model import load_model as load
 
         model = load(name, device=prepare_torch(device), reader=os.environ.get(READER_VARIABLE))
     print_verbose(

@@ -24,14 +24,14 @@ from mbc_cli.render.answer import answer_note, shared_words
 from mbc_cli.render.terminal import is_on
 from mbc_cli.text import pluralise, sanitise
 from mbc_engine import __version__
+from mbc_engine.answer import AskOptions, Label, State, TextFrom
 from mbc_engine.errors import BankError, ConfigError, DataError, MBCError
 from mbc_engine.events import DocumentsIngested, FileSkipped, IngestFinished, IngestStarted
-from mbc_engine.question import AskOptions, Label, State, TextFrom
 from mbc_engine.text import IGNORE_FILE, Skipped, WalkResult, find_files, printable_path
 
 if TYPE_CHECKING:
+    from mbc_engine.answer import Answer, Source
     from mbc_engine.memory import Memory
-    from mbc_engine.question import Answer, Source
 
 _ENDING_SECONDS: Final = 1.5
 _MAX_REASONS: Final = 20

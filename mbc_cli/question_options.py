@@ -10,9 +10,9 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field
 
+from mbc_engine.answer import AskOptions
 from mbc_engine.bank import Selection
 from mbc_engine.errors import ConfigError
-from mbc_engine.question import AskOptions
 
 MAX_QUESTION_LENGTH: Final = 8_000
 MAX_SOURCES: Final = 20

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mbc_engine.answer import Answer, AskOptions, Confidence, Source
     from mbc_engine.bank import Banks, MemoryBank, Selection
     from mbc_engine.config import Config, load_preset
     from mbc_engine.datasets.by_name import load_examples
@@ -18,19 +19,18 @@ if TYPE_CHECKING:
     from mbc_engine.events import Event, run_to_completion
     from mbc_engine.ingestion.reencode import reencode
     from mbc_engine.ingestion.run import ingest, ingest_stream, watch
-    from mbc_engine.lm.coding import open_bank
-    from mbc_engine.load import load_model
     from mbc_engine.memory import Memory
     from mbc_engine.methods.memory_methods import EmptyBank, MemoryMethod
     from mbc_engine.methods.reading import RetrieveAndRead
     from mbc_engine.mini.model import RetrieverReader
+    from mbc_engine.model import load_model, open_bank
     from mbc_engine.paper.mbc import MBC
-    from mbc_engine.question import Answer, AskOptions, Confidence, Source
     from mbc_engine.training.trainer import train
 
 __version__ = "0.1.0"
 
 _MODULES = {
+    "answer": ("Answer", "AskOptions", "Confidence", "Source"),
     "bank": ("Banks", "MemoryBank", "Selection"),
     "config": ("Config", "load_preset"),
     "datasets.by_name": ("load_examples",),
@@ -41,14 +41,12 @@ _MODULES = {
     "events": ("Event", "run_to_completion"),
     "ingestion.reencode": ("reencode",),
     "ingestion.run": ("ingest", "ingest_stream", "watch"),
-    "lm.coding": ("open_bank",),
-    "load": ("load_model",),
     "memory": ("Memory",),
+    "model": ("load_model", "open_bank"),
     "methods.memory_methods": ("EmptyBank", "MemoryMethod"),
     "methods.reading": ("RetrieveAndRead",),
     "mini.model": ("RetrieverReader",),
     "paper.mbc": ("MBC",),
-    "question": ("Answer", "AskOptions", "Confidence", "Source"),
     "training.trainer": ("train",),
 }
 _HOMES = {name: f"mbc_engine.{module}" for module, names in _MODULES.items() for name in names}

@@ -5,25 +5,25 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from mbc_engine.answer import GENERATED_TOKENS, WRITTEN_TOKENS, AskOptions, Confidence
 from mbc_engine.bank import ReadableBank, Selection
+from mbc_engine.codes import CodeMap, spread
 from mbc_engine.errors import ConfigError, NothingToRead
-from mbc_engine.lm.coding import signature
 from mbc_engine.mini.confidence import label_of
 from mbc_engine.mini.model import RetrieverReader, SpanAnswer
 from mbc_engine.mini.retrieval import Scope, by_document
-from mbc_engine.paper.codebook import CodeMap, spread
+from mbc_engine.model import signature
 from mbc_engine.paper.confidence import judge
 from mbc_engine.paper.memories import BankMemory
 from mbc_engine.paper.reads import Reading
-from mbc_engine.question import GENERATED_TOKENS, WRITTEN_TOKENS, AskOptions, Confidence, Passages, sentence_around
 from mbc_engine.ranking import Hit
+from mbc_engine.sources import Passages, sentence_around
 
 if TYPE_CHECKING:
-    from mbc_engine.load import Model
     from mbc_engine.mini.writer import Writer
     from mbc_engine.paper.mbc import MBC
 
@@ -48,7 +48,7 @@ class Draft:
     extracted: str | None = None
 
 
-def answerer_of(model: "Model", bank: ReadableBank, writer: "Callable[[], Writer]") -> "Answerer":
+def answerer_of(model: Any, bank: ReadableBank, writer: "Callable[[], Writer]") -> "Answerer":
     """The answerer for a model and a bank, which writes with `writer` if asked to; its methods need a bank snapshot.
 
     Raises ModelMismatch if another model wrote the bank.
@@ -196,7 +196,7 @@ class PrefixAnswerer:
 Answerer = ReadingAnswerer | PrefixAnswerer
 
 
-def require_askable(model: "Model", options: AskOptions) -> None:
+def require_askable(model: Any, options: AskOptions) -> None:
     """Raise ConfigError if a model cannot be asked with these options."""
     if isinstance(model, RetrieverReader):
         if options.read_mode is not None:

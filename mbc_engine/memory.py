@@ -10,19 +10,20 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Self
 
+from mbc_engine.answer import Answer, AskOptions, Source
 from mbc_engine.bank import BankHeader, Banks, BankSizes, BankTotals, MemoryBank, delete_if_unused
 from mbc_engine.bank.database import bytes_at
 from mbc_engine.conversation import rewritten
 from mbc_engine.errors import ConfigError, MBCError
 from mbc_engine.machine import return_free_memory
-from mbc_engine.question import Answer, AskOptions, OnDecoding, Passages, Source, best_sentences, text_model
 from mbc_engine.runs.ingests import recorded
+from mbc_engine.sources import OnDecoding, Passages, best_sentences, text_model
 
 if TYPE_CHECKING:
     from mbc_engine.answering import Answerer, Draft
     from mbc_engine.events import Event
-    from mbc_engine.load import Model
     from mbc_engine.mini.writer import Writer
+    from mbc_engine.model import Model
 
 
 class Memory:
@@ -80,7 +81,7 @@ class Memory:
             if self._load is not None:
                 self._model = self._load(self._model, self._device)
             else:
-                from mbc_engine.load import load_model
+                from mbc_engine.model import load_model
 
                 self._model = load_model(self._model, device=self._device or "cpu")
             self.loading += time.perf_counter() - began
@@ -206,7 +207,7 @@ class Memory:
             if with_text:
                 passages = known.of(hit.chunk for _, hit in hits)
                 wanted = [(query, passages[hit.chunk].passage) for query, hit in hits]
-                sentences = best_sentences(answerer.model, wanted)
+                sentences = best_sentences(wanted, answerer.model.sentence_vectors)
             else:
                 known.of((), beside=[replace(hit, share=0.0) for _, hit in hits])
                 sentences = [None] * len(hits)
@@ -294,7 +295,7 @@ class Memory:
             yield self._given
             return
         path, model = self._path_to_write(), self.model
-        from mbc_engine.lm.coding import open_bank
+        from mbc_engine.model import open_bank
 
         is_new = not bytes_at(path)
         try:
@@ -348,7 +349,7 @@ class Memory:
         unread = [(number, hit.chunk) for number, hit in hits if hit.chunk not in drafts[number].sentences]
         wanted = [(questions[number], found[chunk].passage) for number, chunk in unread]
         # For sources that were not even read, an encoder is not worth its time.
-        fitting = dict(zip(unread, best_sentences(None, wanted), strict=True))
+        fitting = dict(zip(unread, best_sentences(wanted), strict=True))
         sources: list[list[Source]] = [[] for _ in drafts]
         for number, hit in hits:
             sentence = drafts[number].sentences.get(hit.chunk, fitting.get((number, hit.chunk)))

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-    from mbc_engine.load import Model
     from mbc_engine.memory import Memory
     from mbc_engine.mini.model import RetrieverReader
+    from mbc_engine.model import Model
     from mbc_engine.paper.mbc import MBC
 
 # How long an example takes depends on the machine.

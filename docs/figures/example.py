@@ -8,7 +8,7 @@ from mbc_engine import MemoryBank, RetrieverReader, load_model
 from mbc_engine.bank import Origin, StoredDocument
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.datasets.newswire import Story, stories
-from mbc_engine.lm.coding import signature
+from mbc_engine.model import signature
 
 
 @dataclass(frozen=True)

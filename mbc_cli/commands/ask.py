@@ -31,9 +31,9 @@ from mbc_cli.render.answer import answer_json, open_file, show_answer, timing_su
 from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.terminal import notes, out, print_json, print_json_lines
 from mbc_cli.text import format_duration, pluralise, sanitise
+from mbc_engine.answer import AskOptions
 from mbc_engine.datasets.questions import Question, load_questions, no_questions, stream_questions
 from mbc_engine.errors import ConfigError
-from mbc_engine.question import AskOptions
 
 if TYPE_CHECKING:
     from mbc_engine.memory import Memory

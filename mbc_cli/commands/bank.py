@@ -19,7 +19,7 @@ from mbc_cli.render.terminal import notes, out, print_facts, print_json
 from mbc_cli.text import display_path, pluralise, sanitise
 from mbc_engine.errors import BankError, ConfigError
 from mbc_engine.events import BankVerified, DamageFound, Progressed
-from mbc_engine.question import text_model
+from mbc_engine.sources import text_model
 
 if TYPE_CHECKING:
     from mbc_engine.bank import BankTotals, MemoryBank, Proof, StoredDocument

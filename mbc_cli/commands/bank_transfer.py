@@ -22,7 +22,7 @@ from mbc_cli.text import display_path, format_size, pluralise, sanitise
 from mbc_engine.atomic_write import atomic_write
 from mbc_engine.errors import BankError, ConfigError, DataError
 from mbc_engine.events import Progressed
-from mbc_engine.question import text_model
+from mbc_engine.sources import text_model
 
 _STANDARD: Final = Path("-")
 # Far longer than any exported line; an endless line would exhaust memory.

@@ -14,9 +14,9 @@ from mbc_cli.render.answer import asked_line, open_file, show_answer, show_sourc
 from mbc_cli.render.bank import content_summary
 from mbc_cli.render.terminal import errors, notes, out
 from mbc_cli.text import display_path, sanitise
+from mbc_engine.answer import Answer, AskOptions
 from mbc_engine.errors import MBCError
 from mbc_engine.memory import Memory
-from mbc_engine.question import Answer, AskOptions
 from mbc_engine.text.decoding import storable
 
 try:

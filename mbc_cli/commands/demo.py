@@ -18,12 +18,12 @@ from mbc_cli.program import interrupt_message
 from mbc_cli.render.answer import NOT_IN_MEMORY, confidence_words, source_json
 from mbc_cli.render.terminal import notes, out, print_indented, print_json
 from mbc_cli.text import display_path, format_duration, format_size, pluralise, sanitise
+from mbc_engine.answer import Answer
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.datasets.newswire import Story, stories
 from mbc_engine.errors import ConfigError
 from mbc_engine.events import IngestFinished
 from mbc_engine.metrics import compare
-from mbc_engine.question import Answer
 
 STORIES: Final = 10
 _KINDS: Final = (("Who",), ("Where",), ("How",), ("What",), ("When", "On which day"))

@@ -32,8 +32,8 @@ from mbc_cli.render.answer import (
 )
 from mbc_cli.render.terminal import notes, out, print_json
 from mbc_cli.text import display_path, sanitise
+from mbc_engine.answer import Source
 from mbc_engine.errors import ConfigError
-from mbc_engine.question import Source
 
 _TOP = "How many passages to show, at most."
 _FILES = "Print only the files, each once, best first."

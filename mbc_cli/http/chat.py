@@ -11,9 +11,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 from mbc_cli import question_options as fields
 from mbc_cli.http.server import ApiError, api_error
 from mbc_cli.render.answer import NOT_IN_MEMORY
+from mbc_engine.answer import AskOptions
 from mbc_engine.conversation import rewritten
 from mbc_engine.names import parse_read_mode
-from mbc_engine.question import AskOptions
 from mbc_engine.text.decoding import storable
 
 if TYPE_CHECKING:

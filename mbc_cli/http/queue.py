@@ -15,10 +15,10 @@ from mbc_cli.engine import IDLE_SECONDS
 from mbc_cli.http.documents import ID_LENGTH, DocumentFolder, NewDocument, client_document
 from mbc_cli.http.server import CLIENT_LEFT, SHUTTING_DOWN, ApiError
 from mbc_cli.render.answer import NOT_IN_MEMORY, answer_json, passage_json
+from mbc_engine.answer import AskOptions
 from mbc_engine.bank import MemoryBank
 from mbc_engine.bank.database import bytes_at, identity
 from mbc_engine.errors import BankError, ConfigError
-from mbc_engine.question import AskOptions
 
 if TYPE_CHECKING:
     from mbc_engine.memory import Memory
@@ -160,7 +160,7 @@ class MemoryService:
 
     def sync_bank(self) -> None:
         """Create the bank if needed, and sync it with the folder."""
-        from mbc_engine.lm.coding import open_bank
+        from mbc_engine.model import open_bank
 
         with open_bank(self.memory.model, self.bank) as bank:
             keeps_origins = bank.header.keeps_origins

@@ -16,8 +16,9 @@ from rich.text import Text
 
 from mbc_cli.render.terminal import notes, out, print_indented
 from mbc_cli.text import display_path, format_duration, pluralise, sanitise
+from mbc_engine.answer import Answer, Confidence, Source
 from mbc_engine.errors import DataError
-from mbc_engine.question import Answer, Confidence, Source, matches
+from mbc_engine.sources import matches
 from mbc_engine.text.language import seems_english
 
 # Shown in place of an answer.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mbc_cli.render.terminal import out, print_facts, print_json, print_json_lines, print_rows
 from mbc_cli.text import display_path, format_bytes_per_chunk, format_size, pluralise, sanitise
-from mbc_engine.question import Files
+from mbc_engine.sources import Files
 
 if TYPE_CHECKING:
     from mbc_engine.bank import BankSizes, BankTotals, CodeShape, MemoryBank, StoredDocument, TextState

@@ -25,6 +25,7 @@ from mbc_cli.config import dashboard_settings
 from mbc_cli.engine import IDLE_SECONDS, open_memory
 from mbc_cli.text import sanitise
 from mbc_cli.tui.state import BankSnapshot, DashboardOptions, RunSummary
+from mbc_engine.answer import AskOptions, Source, TextFrom
 from mbc_engine.atomic_write import atomic_write, make_private_folder
 from mbc_engine.bank import (
     CodeShape,
@@ -40,16 +41,15 @@ from mbc_engine.bank import (
 from mbc_engine.bank.text_codec import decode_found
 from mbc_engine.errors import MBCError, ModelError
 from mbc_engine.machine import Throttle
-from mbc_engine.names import READ_MODES
-from mbc_engine.question import AskOptions, Files, Source, TextFrom, text_model
 from mbc_engine.runs.event_log import EventFollower, LogUpdate
 from mbc_engine.runs.training_runs import EVENTS, FollowedRun, is_running, read_usage, runs_in
+from mbc_engine.sources import Files, text_model
 from mbc_engine.text import Chunk
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from mbc_engine.question import Answer
+    from mbc_engine.answer import Answer
 
 # Checks once per step, and yields whether there is more to read at once.
 Poll = Generator[bool, None, None]
@@ -275,13 +275,10 @@ class AnswerWorker:
     def _open(self) -> None:
         if self._is_ready:
             return
-        from mbc_engine.mini.model import RetrieverReader
-
         self._on_model("loading", None, ())
         self._memory.open(AskOptions())
         self._is_ready, model = True, self._memory.model
-        if not isinstance(model, RetrieverReader):
-            self._read_modes = [mode for mode in READ_MODES if mode != "routed" or model.settings.routing]
+        self._read_modes = model.read_modes
         self._on_model("ready", None, self._read_modes)
 
     @contextmanager

@@ -166,9 +166,9 @@ class Cell:
         return found.hexdigest()[:16]
 
     def method(self, name: str) -> "Method":
-        from mbc_engine.load import load_model
         from mbc_engine.methods import reading
         from mbc_engine.methods.fine_tuned import FineTuned
+        from mbc_engine.model import load_model
 
         if METHODS[name].is_fine_tuned:
             model, weights, window = self.base_lm("questions"), self.token_weights(name), self.settings.document_window

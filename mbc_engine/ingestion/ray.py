@@ -33,7 +33,7 @@ from mbc_engine.text import printable_path
 from mbc_engine.text.chunks import Chunker
 
 if TYPE_CHECKING:
-    from mbc_engine.load import Model
+    from mbc_engine.model import Model
 
 # Memory of a local cluster for texts and codes in transit; the rest spills to disk.
 _OBJECT_BYTES: Final = 256 * 2**20
@@ -206,7 +206,7 @@ def encode_files(
     import ray
     from ray.exceptions import RayError
 
-    from mbc_engine.lm.coding import signature
+    from mbc_engine.model import signature
 
     number = room_for(actors) if actors.number is None else actors.number
     # Smaller tasks if there are few files, so that every actor has something to do.
@@ -385,8 +385,7 @@ class EncodingActor:
     def _loaded(self) -> "Model":
         import torch
 
-        from mbc_engine.lm.coding import signature
-        from mbc_engine.load import load_model
+        from mbc_engine.model import load_model, signature
 
         torch.set_num_threads(max(1, int(self.actors.cpus)))
         model = load_model(self.name, device=self.actors.device or ("cuda" if self.actors.gpus else "cpu"))

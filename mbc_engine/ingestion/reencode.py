@@ -14,9 +14,8 @@ from mbc_engine.errors import BankError, ModelMismatch
 from mbc_engine.events import Event, IngestStarted
 from mbc_engine.ingestion.reading import ChunkedDocument, Item, digests_by_source, file_size, read_all
 from mbc_engine.ingestion.run import BATCH_CHUNKS, Run
-from mbc_engine.lm.coding import open_bank
-from mbc_engine.load import Model
-from mbc_engine.question import text_model
+from mbc_engine.model import Model, open_bank
+from mbc_engine.sources import text_model
 from mbc_engine.text import Chunk, Document, Skipped, find_text_column, without_piece_number
 from mbc_engine.text.chunks import Chunker
 from mbc_engine.text.decoding import split_suffixes

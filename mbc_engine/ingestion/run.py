@@ -18,8 +18,7 @@ from mbc_engine.bank import MemoryBank, OpenTextModel, StoredDocument, origin_na
 from mbc_engine.errors import BankBusy, BankError, DataError, ModelError
 from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished, IngestStarted, TextsRecoded
 from mbc_engine.ingestion.reading import ChunkedDocument, FileRead, Item, chunked, file_size, read_all
-from mbc_engine.lm.coding import signature
-from mbc_engine.load import Model
+from mbc_engine.model import Model, signature
 from mbc_engine.text import IGNORE_FILE, Skipped, WalkResult, find_files, read_stream, require_paths
 from mbc_engine.text.language import seems_english
 

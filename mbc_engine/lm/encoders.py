@@ -2,13 +2,15 @@
 
 import hashlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import torch
 from safetensors import safe_open
-from torch import Tensor
+from torch import Tensor, distributed
 from torch.nn import functional
 
 from mbc_engine.config import EncoderWeights
@@ -19,6 +21,9 @@ from mbc_engine.text.chunks import Chunker
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+_Given = TypeVar("_Given")
+_Made = TypeVar("_Made")
 
 _BATCH: Final = 32
 # About a thousand tokens: larger batches outgrow a CPU's caches and need more padding.
@@ -117,3 +122,40 @@ def _stored_digest(place: str) -> str:
         with safe_open(path, framework="pt") as stored:
             digests += [state_digest({name: stored.get_tensor(name)}) for name in stored.keys()]  # noqa: SIM118
     return hashlib.sha256(" ".join(sorted(digests)).encode()).hexdigest()
+
+
+def one_by_one(work: Callable[[Sequence[_Given]], _Made], texts: Sequence[_Given]) -> Generator[_Made, None, None]:
+    """Apply `work` to each text alone, without gradients, in as many threads as torch has; yields results in order.
+
+    Processes with sharded parameters must gather them in the same order, so they take one text after the other.
+    """
+    is_cast, kind = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+
+    def alone(text: _Given) -> _Made:
+        with torch.no_grad(), torch.autocast("cpu", dtype=kind, enabled=is_cast):  # a new thread inherits neither
+            return work([text])
+
+    is_shared = distributed.is_available() and distributed.is_initialized()
+    with single_threaded() as threads:
+        # The first text goes alone: it initialises tokenizers and caches, which two threads must not do at once.
+        yield from map(alone, texts[:1])
+        if threads == 1 or is_shared:
+            yield from map(alone, texts[1:])
+            return
+        # A new thread gets the count set last anywhere, perhaps by another thread that is encoding too.
+        pool = ThreadPoolExecutor(threads, "text", initializer=torch.set_num_threads, initargs=(1,))
+        try:
+            yield from pool.map(alone, texts[1:])
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def single_threaded() -> Iterator[int]:
+    """Limit torch to one thread in the calling thread; yields how many it had."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield threads
+    finally:
+        torch.set_num_threads(threads)

@@ -23,8 +23,8 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from mbc_engine.errors import ModelError
-from mbc_engine.lm.coding import one_by_one, single_threaded
 from mbc_engine.lm.embedded import find_language_model
+from mbc_engine.lm.encoders import one_by_one, single_threaded
 from mbc_engine.lm.exact import ExactLM, ExactShape, Sums, quantise
 from mbc_engine.lm.pretrained import write_tensors
 

@@ -14,11 +14,11 @@ from mbc_engine.bank import MemoryBank, ModelSignature, StoredDocument
 from mbc_engine.bank.exchange import merge
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.lm.base import BaseLM
-from mbc_engine.lm.coding import CodingModel
 from mbc_engine.lm.encoders import padded_batches
 from mbc_engine.methods.method import Footprint, Method, MethodAnswer
 from mbc_engine.mini.model import RetrieverReader
 from mbc_engine.mini.retrieval import Scope, by_document
+from mbc_engine.model import Model
 from mbc_engine.paper.scoring import within_window
 from mbc_engine.ranking import Hit
 from mbc_engine.text.chunks import Chunker
@@ -206,7 +206,7 @@ class RetrieveAndRead(Method):
         return Footprint(size_as_file(self._bank))
 
 
-def bank_in_memory(model: CodingModel, *, keeps_text: bool) -> MemoryBank:
+def bank_in_memory(model: Model, *, keeps_text: bool) -> MemoryBank:
     """An empty bank without origins, which only this process reads."""
     # All fingerprints have the same length, and computing a large model's takes longer than everything else.
     signature = ModelSignature(model.name, "0" * 16, "0" * 16)

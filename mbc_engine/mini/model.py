@@ -18,13 +18,13 @@ from mbc_engine.bank import CodeShape, ReadableBank, Selection
 from mbc_engine.config import ReaderSettings, RetrieverReaderConfig, RetrieverReaderSettings
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.lm.bert import open_encoder
-from mbc_engine.lm.coding import CodingModel
 from mbc_engine.lm.encoders import Encoder
 from mbc_engine.lm.packaged import is_available_offline
 from mbc_engine.lm.pretrained import read_tensors, restore, write_tensors
 from mbc_engine.mini.confidence import choose, probability
 from mbc_engine.mini.retrieval import Address, Scope
 from mbc_engine.mini.span_reader import Span, SpanReader, load_span_reader
+from mbc_engine.model import Model
 from mbc_engine.names import CONFIG, WEIGHTS
 from mbc_engine.ranking import Hit
 from mbc_engine.text.language import canonical_question
@@ -47,7 +47,7 @@ class SpanAnswer:
     read_chunks: tuple[ReadChunk, ...]
 
 
-class RetrieverReader(CodingModel):
+class RetrieverReader(Model):
     """Finds passages and reads answers in them; see the module.
 
     `reader_settings` holds the settings of the reader, which `open_reader` opens for the first question.
@@ -185,7 +185,6 @@ def load(
     weights = folder / f"{reader_settings.name}.safetensors"
     model = build(settings, reader_settings, lambda: load_span_reader(weights, reader_settings, device=place), place)
     restore(_own_state(model), read_tensors(folder / WEIGHTS), folder / WEIGHTS)
-    model.folder = folder
     return model
 
 

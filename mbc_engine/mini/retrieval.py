@@ -23,7 +23,7 @@ from torch.nn import functional
 
 from mbc_engine.bank import Codes, ReadableBank, Selection
 from mbc_engine.bank.words import word_numbers
-from mbc_engine.paper.codebook import nearest
+from mbc_engine.codes import nearest
 from mbc_engine.ranking import Hit, Ranking, chunk_weights, log_of
 
 # Chosen on questions about six articles that are in neither the codebooks' data nor `squad_val`.

@@ -56,9 +56,19 @@ def load_into(model: MBC, folder: Path) -> None:
 def load_model(name: str | Path, *, device: str | torch.device = "cpu") -> MBC:
     """Open a model of the paper's method as `mbc_engine.load_model`. Raises ConfigError if it is of the other kind."""
     folder = find_model(str(name))
-    config = read_paper_config(folder / CONFIG)
+    model = load(read_paper_config(folder / CONFIG), folder, device=device)
+    model.name, model.folder = name if isinstance(name, str) else folder.name, folder
+    return model
+
+
+def load(
+    config: Config,
+    folder: Path,
+    *,
+    device: str | torch.device = "cpu",
+    reader: str | None = None,  # noqa: ARG001  # only the other kind has readers
+) -> MBC:
+    """Open the model in a folder, as `load_model`."""
     model = build(config.model, load_pretrained(config.model, device=device)).to(device)
     load_into(model, folder)
-    model.name = name if isinstance(name, str) else folder.name
-    model.folder = folder
     return model.eval()

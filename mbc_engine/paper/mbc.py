@@ -11,8 +11,9 @@ from mbc_engine.bank import CodeShape
 from mbc_engine.config import ModelSettings
 from mbc_engine.errors import ModelError
 from mbc_engine.lm.base import BaseLM
-from mbc_engine.lm.coding import CodingModel
 from mbc_engine.lm.pretrained import unpacked_state
+from mbc_engine.model import Model
+from mbc_engine.names import READ_MODES
 from mbc_engine.paper.aggregator import Aggregator
 from mbc_engine.paper.amortizer import TextEncoder
 from mbc_engine.paper.codebook import Codebook
@@ -22,7 +23,7 @@ from mbc_engine.paper.reads import Reader, Reading, read
 from mbc_engine.ranking import Hit
 
 
-class MBC(CodingModel):
+class MBC(Model):
     """A memory-bank-compression model; as in the paper, its banks keep no text beside the codes by default.
 
     `documents` and `questions` are g_amort and g_input. A model that does not quantise, such as MAC, has no codebook;
@@ -65,6 +66,10 @@ class MBC(CodingModel):
         # Packed weights are identified by their originals, so that banks move between kinds of processors.
         details = str(self.settings.documents.window), self.documents.encoder.packed_from
         return unpacked_state(self.documents), [detail for detail in details if detail is not None]
+
+    @property
+    def read_modes(self) -> tuple[str, ...]:
+        return tuple(mode for mode in READ_MODES if mode != "routed" or self.router is not None)
 
     @property
     def is_warming_up(self) -> bool:

@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 
 from mbc_engine.bank import CodeShape
+from mbc_engine.codes import CodeMap, spread
 from mbc_engine.errors import ModelError
 from mbc_engine.names import parse_read_mode
 from mbc_engine.paper.aggregator import Aggregated, Aggregator, KeyValue
-from mbc_engine.paper.codebook import Codebook, CodeMap, spread
+from mbc_engine.paper.codebook import Codebook
 from mbc_engine.paper.memories import ReadableMemory, Router
 from mbc_engine.ranking import Hit, Ranking, log_of
 

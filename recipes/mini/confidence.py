@@ -30,10 +30,10 @@ from reader_data import Row, is_held_out, read_rows
 from mbc_engine import RetrieverReader, load_model
 from mbc_engine.bank import MemoryBank, Origin, StoredDocument
 from mbc_engine.config import AnswerConfidence, RetrieverReaderConfig
-from mbc_engine.lm.coding import signature
 from mbc_engine.metrics import compare
 from mbc_engine.mini.confidence import features
 from mbc_engine.mini.retrieval import Scope
+from mbc_engine.model import signature
 from mbc_engine.names import CONFIG, packaged_model
 from mbc_engine.ranking import Hit
 from mbc_engine.text import Chunk

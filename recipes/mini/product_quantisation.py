@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
+from mbc_engine.codes import kmeans
 from mbc_engine.mini.retrieval import Address
-from mbc_engine.paper.codebook import kmeans
 
 
 @torch.no_grad()

@@ -31,7 +31,7 @@ from options import begin, qa_rows, stage_parser
 from mbc_engine import MemoryBank, RetrieverReader, load_model
 from mbc_engine.bank import Origin, StoredDocument
 from mbc_engine.bank import words as word_index
-from mbc_engine.lm.coding import signature
+from mbc_engine.model import signature
 
 COMMON: Final = Path(__file__).parents[2] / "mbc_engine" / "bank" / "common_words.txt"
 PARAGRAPHS: Final = 20_000

@@ -28,13 +28,13 @@ def devices(monkeypatch):
     """The devices that models are requested on; they are loaded on the CPU all the same."""
     from mbc_engine.paper import checkpoint
 
-    load, seen = checkpoint.load_model, []
+    load, seen = checkpoint.load, []
 
-    def loaded(name, *, device):
+    def loaded(config, folder, *, device, reader=None):
         seen.append(device)
-        return load(name)
+        return load(config, folder)
 
-    monkeypatch.setattr(checkpoint, "load_model", loaded)
+    monkeypatch.setattr(checkpoint, "load", loaded)
     return seen
 
 

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from mbc_cli.render.answer import highlight_matches, passage_json, show_source
-from mbc_engine.question import AskOptions, Source
+from mbc_engine.answer import AskOptions, Source
 
 QUERY = "Where did Ada move?"
 

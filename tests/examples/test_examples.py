@@ -32,7 +32,7 @@ load_once = cache(load_model)
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Run]:
     """Runs an example with arguments in an empty working folder; gives the lines it prints. Models are loaded once."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("mbc_engine.load.load_model", load_once)
+    monkeypatch.setattr("mbc_engine.model.load_model", load_once)
 
     def run(name: str, *arguments: object) -> list[str]:
         script = str(EXAMPLES / f"{name}.py")
@@ -87,7 +87,7 @@ def test_follow_stops_when_interrupted_and_goes_on_later(
         return load_once(name, **options)
 
     with monkeypatch.context() as changed:
-        changed.setattr("mbc_engine.load.load_model", interrupted)
+        changed.setattr("mbc_engine.model.load_model", interrupted)
         assert run("follow", folder)[-1] == "stopped; run this again to continue"
     assert run("follow", folder)[-1].startswith("done: 3 documents")
 

@@ -27,7 +27,7 @@ from mbc_engine.ingestion.reading import Item, chunked
 from mbc_engine.ingestion.run import Run, ingest_stream
 from mbc_engine.paper.checkpoint import save_model
 from mbc_engine.paper.mbc import MBC
-from mbc_engine.question import Files
+from mbc_engine.sources import Files
 from mbc_engine.text import Document
 
 

@@ -16,8 +16,8 @@ import pytest
 from mbc_engine import MemoryBank, ingest, load_model, open_bank
 from mbc_engine.bank import count, decode_chunk, export, verify
 from mbc_engine.events import BankVerified, IngestFinished
-from mbc_engine.load import Model
 from mbc_engine.mini.model import save
+from mbc_engine.model import Model
 from mbc_engine.paper.checkpoint import save_model
 
 # Loads the model once and forks a process for every ingest that is to be killed: loading takes seconds, a fork nothing.

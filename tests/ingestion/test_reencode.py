@@ -14,7 +14,7 @@ from mbc_engine.errors import BankError
 from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished
 from mbc_engine.ingestion.reencode import reencode
 from mbc_engine.ingestion.run import ingest_stream
-from mbc_engine.lm.coding import signature
+from mbc_engine.model import signature
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.text import Chunk
 

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from mbc_engine import Memory, ingest, open_bank
+from mbc_engine.answer import AskOptions
 from mbc_engine.bank import Banks, MemoryBank, Selection
 from mbc_engine.config import ConfidenceSettings
 from mbc_engine.errors import BankError, ConfigError, ModelError, ModelMismatch
@@ -20,8 +21,8 @@ from mbc_engine.ingestion.run import ingest_stream
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.memories import BankMemory
 from mbc_engine.paper.reads import Reading
-from mbc_engine.question import AskOptions, Passages, best_sentences, matches
 from mbc_engine.ranking import Hit
+from mbc_engine.sources import Passages, best_sentences, matches
 from mbc_engine.text import split_sentences
 from mbc_engine.text.chunks import Chunker
 
@@ -147,12 +148,12 @@ def test_the_sentence_is_the_closest_of_its_own_passage(tiny: Any, long_document
     assert len(passages) > 1
     questions = ["Why?", "Who was it?", "A flood, perhaps?"]  # words that no passage has
     wanted = [(question, passage) for question in questions for passage in [*passages, None]]
-    found = best_sentences(model, wanted)
+    found = best_sentences(wanted, model.sentence_vectors)
     assert found == [None if passage is None else closest(model, question, passage) for question, passage in wanted]
-    assert best_sentences(model, [("Who?", None)]) == [None]
-    assert best_sentences(model, []) == []
+    assert best_sentences([("Who?", None)], model.sentence_vectors) == [None]
+    assert best_sentences([], model.sentence_vectors) == []
     first = ["The old painter moved to Izmir in the spring."] * 2
-    assert best_sentences(None, [("Why?", "\n\n".join(first))]) == first[:1]
+    assert best_sentences([("Why?", "\n\n".join(first))]) == first[:1]
 
 
 @pytest.mark.parametrize(
@@ -170,7 +171,7 @@ def test_words_that_few_sentences_have_decide_before_meaning(question: str, sent
         "Ada moved in spring. Hugo moved to Haifa.\nIrene moved in spring. The old bridge held.\n"
         "Eine U\u0308berschwemmung traf die Stadt. Наводнение было очень сильным."
     )
-    assert best_sentences(NoEncoder(), [(question, passage)]) == [sentence]  # type: ignore[arg-type]
+    assert best_sentences([(question, passage)], NoEncoder().sentence_vectors) == [sentence]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from mbc_engine.errors import BankError, ConfigError
 from mbc_engine.ingestion.run import ingest_stream
 from mbc_engine.lm.encoders import load_encoder
 from mbc_engine.mini.span_reader import SpanReader
-from mbc_engine.question import Passages
+from mbc_engine.sources import Passages
 from tests.conftest import SENTENCES
 from tests.finder import Finder
 from tests.text_models import StandIn
@@ -270,7 +270,7 @@ def test_texts_under_a_language_model_are_decoded_at_once_and_only_where_a_file_
         before = Passages(bank, model.chunker).of(every)
         list(bank.recode_texts(texts.open, to_lm=True))
         assert bank.text_state().lm_texts == bank.totals().chunks > 4
-        monkeypatch.setattr("mbc_engine.question.text_model", texts.open)
+        monkeypatch.setattr("mbc_engine.sources.text_model", texts.open)
         texts.decoded.clear()
         passages = Passages(bank, model.chunker, on_decoding)
         assert passages.of(every) == before
@@ -307,7 +307,7 @@ def test_a_question_decodes_all_its_passages_in_one_batch(
         (before,) = Memory(bank, model).ask(["Who won?"], sources=6)
         list(bank.recode_texts(texts.open, to_lm=True))
         shutil.rmtree(folder)
-        monkeypatch.setattr("mbc_engine.question.text_model", texts.open)
+        monkeypatch.setattr("mbc_engine.sources.text_model", texts.open)
         texts.decoded.clear()
         (after,) = Memory(bank, model).ask(["Who won?"], sources=6)
     assert without_text(after) == without_text(before)
@@ -318,7 +318,7 @@ def test_a_question_decodes_all_its_passages_in_one_batch(
         Memory(bank, model).ask(["Who won?"], sources=0)
         assert texts.decoded == [1]
         texts.decoded.clear()
-        monkeypatch.setattr("mbc_engine.question._WORTH_DECODING", 1.1)
+        monkeypatch.setattr("mbc_engine.sources._WORTH_DECODING", 1.1)
         (few,) = Memory(bank, model).ask(["Who won?"], sources=6)
         assert texts.decoded == [1]
         assert [own.passage is not None for own in few.sources] == [True] + [False] * 5

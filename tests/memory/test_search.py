@@ -128,7 +128,7 @@ def test_a_search_loads_no_reader_and_decodes_only_what_is_shown(
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, sorted(tmp_path.glob("*.txt"))))
         list(bank.recode_texts(texts.open, to_lm=True))
-        monkeypatch.setattr("mbc_engine.question.text_model", texts.open)
+        monkeypatch.setattr("mbc_engine.sources.text_model", texts.open)
         memory, texts.decoded = Memory(bank, model), []
         (before,) = memory.search(["Who won?"], top=3)
         assert texts.decoded == []  # the files have them

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from mbc_engine.errors import ModelError, ModelMismatch
-from mbc_engine.lm.coding import open_bank, signature
 from mbc_engine.lm.pretrained import PACKED, restore
+from mbc_engine.model import open_bank, signature
 from mbc_engine.names import find_model
 from mbc_engine.paper.checkpoint import load_model, save_model, trained_state
 from mbc_engine.paper.mbc import MBC

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mbc_engine.bank import Codes
-from mbc_engine.paper.codebook import Codebook, spread
+from mbc_engine.codes import spread
+from mbc_engine.paper.codebook import Codebook
 from mbc_engine.paper.memories import BankMemory, CodeMemory, VectorMemory
 from mbc_engine.paper.reads import read
 

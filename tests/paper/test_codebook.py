@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from mbc_engine.paper.codebook import Codebook, kmeans
+from mbc_engine.codes import kmeans
+from mbc_engine.paper.codebook import Codebook
 
 SQUARE = [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from mbc_engine.lm import coding
-from mbc_engine.lm.coding import one_by_one
+from mbc_engine.lm import encoders
+from mbc_engine.lm.encoders import one_by_one
 
 TEXTS = ["a", "bb", "ccc", "dddd", "eeeee", "ffffff"]
 
@@ -89,7 +89,7 @@ def test_a_failed_text_cancels_those_not_started(threads: int, monkeypatch: pyte
             cancelled.wait()
         return lengths(texts)
 
-    monkeypatch.setattr(coding, "ThreadPoolExecutor", Pool)
+    monkeypatch.setattr(encoders, "ThreadPoolExecutor", Pool)
     with pytest.raises(ValueError, match="bb"):
         list(one_by_one(work, TEXTS * 100))
     assert len(started) <= 2 + threads

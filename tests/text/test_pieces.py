@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbc_engine.bank import Origin
-from mbc_engine.question import Files
+from mbc_engine.sources import Files
 from mbc_engine.text import Document, Skipped, read_document, read_file, read_stream
 from mbc_engine.text import decoding as pieces
 from mbc_engine.text.decoding import ByteStream

@@ -23,13 +23,13 @@ from mbc_cli.tui.state import DashboardOptions
 from mbc_cli.tui.views import View, error_text, no_bank_text
 from mbc_cli.tui.widgets.answer import ChatTurn, Citation, PassagePane
 from mbc_cli.tui.widgets.heat_map import HeatMap
+from mbc_engine.answer import AskOptions
 from mbc_engine.bank import origin_name
 from mbc_engine.errors import MBCError
-from mbc_engine.question import AskOptions
 from mbc_engine.text.decoding import storable
 
 if TYPE_CHECKING:
-    from mbc_engine.question import Answer, Source
+    from mbc_engine.answer import Answer, Source
 
 _SOURCE_COUNTS: Final = (1, 2, 3, 5, 10)
 _MAX_TURNS: Final = 100

@@ -24,10 +24,10 @@ from mbc_cli.tui.widgets.answer import PassagePane
 from mbc_cli.tui.widgets.figures import Facts, box
 from mbc_cli.tui.widgets.inputs import Confirm
 from mbc_cli.tui.widgets.table import Column, RowTable
+from mbc_engine.answer import Source
 from mbc_engine.bank import CodeShape, CodeUse, RemovedDocuments, StoredDocument
 from mbc_engine.errors import MBCError
 from mbc_engine.machine import Throttle
-from mbc_engine.question import Source
 
 if TYPE_CHECKING:
     from threading import Thread

@@ -26,7 +26,7 @@ from mbc_cli.text import pluralise, sanitise
 from mbc_cli.tui.widgets.figures import bar
 
 if TYPE_CHECKING:
-    from mbc_engine.question import Answer, Source
+    from mbc_engine.answer import Answer, Source
 
 _BAR_WIDTH, _INDENT = 8, 3
 _MAX_FIRST_SENTENCE, _MAX_SENTENCE = 300, 150  # characters of the first source's sentence, and of the others'

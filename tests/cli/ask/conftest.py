@@ -5,10 +5,10 @@ import shutil
 import pytest
 from rich.console import Console
 
+from mbc_engine.answer import Answer, Confidence, Source
 from mbc_engine.bank import BankSizes, BankTotals
 from mbc_engine.lm.base import BaseLM
 from mbc_engine.paper.mbc import MBC
-from mbc_engine.question import Answer, Confidence, Source
 
 QUESTION = "Where did Ada move?"
 

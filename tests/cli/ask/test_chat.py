@@ -19,10 +19,10 @@ from mbc_cli.commands import chat
 from mbc_cli.commands.chat import converse, read_line, start_line_editor
 from mbc_cli.engine import open_memory
 from mbc_engine import answering
+from mbc_engine.answer import AskOptions
 from mbc_engine.errors import DataError
 from mbc_engine.lm.base import BaseLM
-from mbc_engine.lm.coding import signature
-from mbc_engine.question import AskOptions
+from mbc_engine.model import signature
 from tests.cli.ask.conftest import QUESTION
 from tests.needs import PATIENCE
 

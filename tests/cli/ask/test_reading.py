@@ -11,7 +11,7 @@ from rich.console import Console
 
 from mbc_cli.render import answer as render
 from mbc_cli.render.answer import answer_json, confidence_words, show_answer
-from mbc_engine.question import Confidence
+from mbc_engine.answer import Confidence
 from tests.cli.ask.conftest import QUESTION
 from tests.needs import embedded_encoder
 

@@ -10,9 +10,9 @@ import pytest
 
 from mbc_cli.commands.chat import chat
 from mbc_cli.engine import open_memory
+from mbc_engine.answer import AskOptions
 from mbc_engine.bank import Banks
 from mbc_engine.lm.base import BaseLM
-from mbc_engine.question import AskOptions
 from tests.cli.ask.conftest import QUESTION
 
 

@@ -17,10 +17,10 @@ from mbc_cli.http.app import application
 from mbc_cli.http.documents import DocumentFolder
 from mbc_cli.http.queue import BatchQueue, MemoryService
 from mbc_cli.http.server import with_access_control
+from mbc_engine.answer import Answer, AskOptions
 from mbc_engine.bank import BankSizes, BankTotals, MemoryBank
 from mbc_engine.memory import Memory
 from mbc_engine.paper.mbc import MBC
-from mbc_engine.question import Answer, AskOptions
 from tests.needs import PATIENCE
 
 NAME = "tiny"

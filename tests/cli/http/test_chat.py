@@ -9,11 +9,11 @@ from typing import Any
 import openai
 import pytest
 
+from mbc_engine.answer import Confidence, Source
 from mbc_engine.bank import Selection
 from mbc_engine.errors import BankBusy, BankError, ModelMismatch, NothingToRead
 from mbc_engine.memory import Memory
 from mbc_engine.paper.mbc import MBC
-from mbc_engine.question import Confidence, Source
 from tests.needs import PATIENCE
 
 

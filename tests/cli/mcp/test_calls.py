@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from mbc_cli.mcp import MemoryServer
+from mbc_engine.answer import Source
 from mbc_engine.events import DocumentsIngested, Event, IngestFinished, IngestStarted
 from mbc_engine.memory import Memory
-from mbc_engine.question import Source
 from tests.cli.mcp.conftest import Serving, text_of
 from tests.needs import PATIENCE
 

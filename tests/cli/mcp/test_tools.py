@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from mbc_cli.mcp import ask_result, search_result
+from mbc_engine.answer import Answer, Confidence, Source
 from mbc_engine.bank import BankSizes, BankTotals
 from mbc_engine.memory import Memory
-from mbc_engine.question import Answer, Confidence, Source
 from tests.cli.conftest import Run
 from tests.cli.mcp.conftest import Serving, text_of
 

@@ -13,10 +13,10 @@ from mbc_cli.tui.jobs import AnswerWorker
 from mbc_cli.tui.state import DashboardOptions
 from mbc_cli.tui.views.documents import DocumentsView
 from mbc_cli.tui.widgets.table import RowTable
+from mbc_engine.answer import Source
 from mbc_engine.bank import MemoryBank, StoredDocument
 from mbc_engine.errors import ModelError
 from mbc_engine.memory import Memory
-from mbc_engine.question import Source
 from tests.cli.tui.conftest import shown_keys
 from tests.needs import PATIENCE
 

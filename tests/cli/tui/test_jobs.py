@@ -15,8 +15,8 @@ import pytest
 from mbc_cli.engine import load_model
 from mbc_cli.tui.jobs import AnswerWorker, search_documents
 from mbc_cli.tui.state import DashboardOptions
+from mbc_engine.answer import AskOptions
 from mbc_engine.errors import ModelError
-from mbc_engine.question import AskOptions
 from tests.needs import PATIENCE
 
 

@@ -17,9 +17,9 @@ from mbc_cli.tui.jobs import AnswerWorker, read_settings, save_settings
 from mbc_cli.tui.state import DashboardOptions
 from mbc_cli.tui.views.documents import DocumentsView
 from mbc_cli.tui.widgets.table import RowTable
+from mbc_engine.answer import Source
 from mbc_engine.events import IngestFinished, IngestStarted
 from mbc_engine.memory import Memory
-from mbc_engine.question import Source
 from mbc_engine.runs.event_log import LogUpdate
 from mbc_engine.runs.ingests import recorded
 from mbc_engine.text import read_document

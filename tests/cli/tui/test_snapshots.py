@@ -24,6 +24,7 @@ from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.views.codes import CodesView
 from mbc_cli.tui.views.documents import DocumentsView
 from mbc_cli.tui.views.ingest import IngestTab
+from mbc_engine.answer import Answer, Confidence, Source
 from mbc_engine.bank import BankSizes, BankTotals
 from mbc_engine.events import (
     DocumentsIngested,
@@ -36,7 +37,6 @@ from mbc_engine.events import (
     TrainStep,
     Validated,
 )
-from mbc_engine.question import Answer, Confidence, Source
 from mbc_engine.runs.training_runs import EVENTS
 
 NOON = 1_790_000_000.0

@@ -17,9 +17,9 @@ from mbc_cli.tui.jobs import AnswerWorker
 from mbc_cli.tui.state import DashboardOptions
 from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.widgets.answer import ChatTurn, Citation, PassagePane
+from mbc_engine.answer import Answer, Confidence, Label, Source
 from mbc_engine.bank import BankSizes, BankTotals
 from mbc_engine.lm.base import BaseLM
-from mbc_engine.question import Answer, Confidence, Label, Source
 from tests.needs import embedded_encoder
 
 QUESTION = "Where did Ada move?"

@@ -3,7 +3,7 @@
 import pytest
 
 from mbc_cli.tui.widgets.answer import clipped, passage_text
-from mbc_engine.question import Source
+from mbc_engine.answer import Source
 
 
 def underlined(sentence: str | None, passage: str | None) -> tuple[str, list[str]]:

@@ -1,16 +1,16 @@
-"""A question's options, its answer, and the answer's sources: files, whether they changed, sentences. No torch."""
+"""From a chunk to its file and its best sentence; no torch."""
 
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
-from mbc_engine.errors import ConfigError
+from mbc_engine.answer import Source, State
 from mbc_engine.text import (
     Chunk,
     Document,
@@ -27,106 +27,13 @@ from mbc_engine.text.language import ENGLISH, canonical_question, word_set
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from mbc_engine.bank import BankSizes, BankTotals, EncodedText, Origin, ReadableBank, Selection, StoredChunk
+    from torch import Tensor
+
+    from mbc_engine.bank import EncodedText, Origin, ReadableBank, StoredChunk
     from mbc_engine.bank.text_codec import TextCoder
-    from mbc_engine.load import Model
-    from mbc_engine.paper.codebook import CodeMap
     from mbc_engine.ranking import Hit
 
-
-GENERATED_TOKENS, WRITTEN_TOKENS = 16, 48
-
-
-@dataclass(frozen=True)
-class AskOptions:
-    """How to answer questions; raises ConfigError if a number is out of range.
-
-    Attributes:
-        read_mode: for a model of the paper's method, NAME or NAME:NUMBER; None for its own.
-        selection: which documents count, and how much; None for all.
-        sources: documents to name for each answer; 0 saves a model of the paper's method a scan in flat reads.
-        min_confidence: withhold answers below this probability; None for a retriever-reader's own threshold.
-        with_codes: also return which codes were read.
-        max_new_tokens: of an answer that an LM generates or writes; None for 16 or 48.
-        beams: the width of beam search; 1 is greedy.
-        write: have a chat LM write a retriever-reader's answer as a sentence, from the passage it was found in.
-    """
-
-    read_mode: str | None = None
-    selection: "Selection | None" = None
-    sources: int = 3
-    min_confidence: float | None = None
-    with_codes: bool = False
-    max_new_tokens: int | None = None
-    beams: int = 1
-    write: bool = False
-
-    def __post_init__(self) -> None:
-        if self.min_confidence is not None and not 0 <= self.min_confidence <= 1:
-            raise ConfigError(
-                f"--min-confidence {self.min_confidence:g} is not between 0 and 1.", hint="0.5 means even odds."
-            )
-        for name, least in (("sources", 0), ("beams", 1), ("max_new_tokens", 1)):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise ConfigError(
-                    f"--{name.replace('_', '-')} {value} is less than {least}.", hint="Give a larger one."
-                )
-
-
-Label = Literal["high", "medium", "low", "memory", "model", "unsure"]
-
-
-@dataclass(frozen=True)
-class Confidence:
-    """How far to trust an answer, calibrated on held-out questions.
-
-    Attributes:
-        probability: for a retriever-reader, that the answer is right; otherwise, that the bank held what was asked.
-        label: for a retriever-reader, high, medium or low; otherwise, where the answer comes from.
-    """
-
-    probability: float
-    label: Label
-
-
-@dataclass(frozen=True)
-class Answer:
-    """An answer with its sources.
-
-    Attributes:
-        text: the answer; None if the model judges that it is not in this memory.
-        confidence: in the answer, withheld or not; None if the model is not calibrated, or not for this read mode.
-        sources: the document the answer was read in, then the others, best first.
-        seconds: of the whole batch: to `search` the bank, to read or generate the `answer`, to look up `sources`.
-        totals, sizes: of the banks, summed.
-        gain: what the bank adds to the answer's log-likelihood per token, in nats; None for a retriever-reader.
-        codes: each code's share of the attention, [levels, positions, num_codes], summing to 1 per level; None unless
-            asked for. A hierarchical read estimates it, see `paper/reads.py`.
-        extracted: the words of the passage that `confidence` refers to, if `text` was written from them; else None.
-        written_by: the chat LM that wrote `text`, by hub id or path; None if it was not written.
-        asked: in a conversation, the follow-up question as completed; None if it was asked unchanged.
-    """
-
-    question: str
-    text: str | None
-    confidence: Confidence | None
-    sources: tuple["Source", ...]
-    seconds: Mapping[str, float]
-    totals: "BankTotals"
-    sizes: "BankSizes"
-    gain: float | None = None
-    codes: "CodeMap | None" = field(default=None, repr=False, compare=False)
-    extracted: str | None = None
-    written_by: str | None = None
-    asked: str | None = None
-
-    def with_question(self, question: str) -> "Answer":
-        """This answer for `question`, which was completed to the one it answers."""
-        return self if question == self.question else replace(self, question=question, asked=self.question)
-
-
-State = Literal["unchanged", "changed", "gone", "unreadable", "unknown"]
+_FEWEST_WORDS: Final = 4
 
 
 class Files:
@@ -170,51 +77,6 @@ class Files:
             if item.may_hold(part):
                 return item.find(part, digest)
         return None
-
-
-_FEWEST_WORDS: Final = 4
-TextFrom = Literal["file", "bank"]
-
-
-@dataclass(frozen=True)
-class Source:
-    """A passage found for a question: a chunk of a document, and where it came from.
-
-    Attributes:
-        path: where it was read from; the document's digest in a bank without origins.
-        part: which part of that, "" for all of it.
-        share: the probability that the search gives the document, or its share of the attention, in [0, 1].
-        ties: how many other documents of the bank have the same share.
-        state: whether the file is still what was ingested; `unknown` in a bank without origins.
-        sentence: the one the answer was read in; for other sources, the best match for the question; None if none was
-            looked for.
-        passage: the chunk, exactly as it was ingested; None if neither the file nor the bank still has it.
-        text_from: the file while it is unchanged, otherwise the bank; None without text, as is `start`.
-        start: the character offset of the chunk in the document's text.
-        date: when it was written, ISO 8601, if known.
-        bank: the name of the bank that holds it.
-        line: the line of the file that the sentence begins on, from 1; None unless the file has the passage verbatim,
-            and only once.
-    """
-
-    path: str
-    part: str
-    share: float
-    ties: int
-    state: State
-    sentence: str | None
-    passage: str | None
-    text_from: TextFrom | None
-    start: int | None
-    date: str | None
-    bank: str
-    line: int | None = None
-
-    def span(self) -> tuple[int, int] | None:
-        """Start and end of the sentence in the passage, where it may be on several lines."""
-        words = (self.sentence or "").split()
-        found = re.search(r"\s+".join(map(re.escape, words)), self.passage or "") if words else None
-        return found and found.span()
 
 
 # Larger files are not searched for a line.
@@ -344,19 +206,22 @@ class Passages:
         return first or nowhere, None
 
 
-def best_sentences(encoder: "Model | None", wanted: "Sequence[tuple[str, str | None]]") -> list[str | None]:
+def best_sentences(
+    wanted: "Sequence[tuple[str, str | None]]", vectors_of: "Callable[[Sequence[str]], Tensor] | None" = None
+) -> list[str | None]:
     """The sentence of each passage that best matches its question, or None.
 
     It is the one with the most words in common, weighted by inverse document frequency over the passage's sentences.
-    Ties, which are compared in one batch, go to the one closest in meaning; without an encoder, to the first.
+    Ties go to the one closest in meaning by `vectors_of`, which encodes all tied sentences in one batch, or without it
+    to the first.
     """
     closest = [_closest(question, _sentences(passage)) if passage else [] for question, passage in wanted]
-    if encoder is None:
+    if vectors_of is None:
         return [next(iter(own), None) for own in closest]
     forms = {question: canonical_question(question) for question, _ in wanted}
     tied = [[forms[question], *own] for (question, _), own in zip(wanted, closest, strict=True) if len(own) > 1]
     texts = list(dict.fromkeys(chain.from_iterable(tied)))
-    vectors = dict(zip(texts, encoder.sentence_vectors(texts), strict=True)) if texts else {}
+    vectors = dict(zip(texts, vectors_of(texts), strict=True)) if texts else {}
     return [
         max(own, key=lambda sentence: float(vectors[sentence] @ vectors[forms[question]]))
         if len(own) > 1

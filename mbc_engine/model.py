@@ -1,28 +1,30 @@
-"""Models that turn texts into codes, and opening the banks that store them; a bank belongs to one model."""
+"""Model, the interface of every kind of model; loading one by its name, and opening its banks."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from collections.abc import Generator, Sequence
+from contextlib import closing
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, distributed, nn
+from torch import Tensor, nn
 
 from mbc_engine.bank import BankHeader, CodeShape, MemoryBank, ModelSignature, fingerprint
-from mbc_engine.lm.encoders import Encoder
+from mbc_engine.config import Config, RetrieverReaderConfig, read_model_config
+from mbc_engine.lm.encoders import Encoder, one_by_one
 from mbc_engine.lm.pretrained import state_digest
+from mbc_engine.names import CONFIG, find_model
 from mbc_engine.text.chunks import Chunker
 
-_Given = TypeVar("_Given")
-_Made = TypeVar("_Made")
+# The modules that load a model, by the class of its config. They import much that the other kind does not need.
+_LOADERS: Final = {RetrieverReaderConfig: "mbc_engine.mini.model", Config: "mbc_engine.paper.checkpoint"}
 
 
-class CodingModel(nn.Module, ABC):
+class Model(nn.Module, ABC):
     """A model that encodes chunks as codes: one of the paper's method, or a retriever-reader.
 
     Its window includes special tokens; `keeps_text` says whether its banks keep the text of chunks by default.
@@ -54,6 +56,11 @@ class CodingModel(nn.Module, ABC):
     @abstractmethod
     def _coding_state(self) -> tuple[dict[str, Tensor], list[str]]:
         """The tensors and settings that codes depend on, except the codebooks."""
+
+    @property
+    def read_modes(self) -> tuple[str, ...]:
+        """The ways to read a bank that it offers; empty if there is only one."""
+        return ()
 
     @property
     def device(self) -> torch.device:
@@ -103,51 +110,33 @@ class CodingModel(nn.Module, ABC):
             yield chosen, codes.cpu().numpy().astype(np.uint16)
 
 
-def one_by_one(work: Callable[[Sequence[_Given]], _Made], texts: Sequence[_Given]) -> Generator[_Made, None, None]:
-    """Apply `work` to each text alone, without gradients, in as many threads as torch has; yields results in order.
+def load_model(name: str | Path, *, device: str | torch.device = "cpu", reader: str | None = None) -> Model:
+    """Load a model, ready to ingest documents and answer questions.
 
-    Processes with sharded parameters must gather them in the same order, so they take one text after the other.
+    Args:
+        name: a model's folder, a run's folder, or the name of a model.
+        device: where it runs; pretrained weights are loaded directly onto it.
+        reader: which reader of a retriever-reader; None for the best one that is installed.
+
+    Raises:
+        ModelError: it is missing or damaged, or a pretrained part is missing or does not fit the device's memory.
+        ModelMismatch: its adapter belongs to another base LM.
+        ConfigError: a retriever-reader has no such reader.
     """
-    is_cast, kind = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
-
-    def alone(text: _Given) -> _Made:
-        with torch.no_grad(), torch.autocast("cpu", dtype=kind, enabled=is_cast):  # a new thread inherits neither
-            return work([text])
-
-    is_shared = distributed.is_available() and distributed.is_initialized()
-    with single_threaded() as threads:
-        # The first text goes alone: it initialises tokenizers and caches, which two threads must not do at once.
-        yield from map(alone, texts[:1])
-        if threads == 1 or is_shared:
-            yield from map(alone, texts[1:])
-            return
-        # A new thread gets the count set last anywhere, perhaps by another thread that is encoding too.
-        pool = ThreadPoolExecutor(threads, "text", initializer=torch.set_num_threads, initargs=(1,))
-        try:
-            yield from pool.map(alone, texts[1:])
-        finally:
-            pool.shutdown(cancel_futures=True)
+    folder = find_model(str(name))
+    config = read_model_config(folder / CONFIG)
+    loader = import_module(_LOADERS[type(config)])
+    model: Model = loader.load(config, folder, device=device, reader=reader)
+    model.name, model.folder = name if isinstance(name, str) else folder.name, folder
+    return model
 
 
-@contextmanager
-def single_threaded() -> Iterator[int]:
-    """Limit torch to one thread in the calling thread; yields how many it had."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield threads
-    finally:
-        torch.set_num_threads(threads)
-
-
-def signature(model: CodingModel) -> ModelSignature:
+def signature(model: Model) -> ModelSignature:
     """What a bank records about the model that wrote it. Raises ModelError if the model makes no codes."""
     return ModelSignature(model.name, *model.fingerprints())
 
 
-def open_bank(
-    model: CodingModel, path: Path, *, keeps_origins: bool = True, keeps_text: bool | None = None
-) -> MemoryBank:
+def open_bank(model: Model, path: Path, *, keeps_origins: bool = True, keeps_text: bool | None = None) -> MemoryBank:
     """Open the bank at `path` for this model to write to, creating it if necessary.
 
     A new bank without origins identifies documents only by a short content hash. `keeps_text` says whether a new bank
