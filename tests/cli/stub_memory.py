@@ -7,9 +7,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Self
 
+from mbc_engine.answer import Answer, AskOptions, Confidence, Source
 from mbc_engine.bank import BankHeader, Banks, BankSizes, BankTotals, CodeShape, MemoryBank, ModelSignature
 from mbc_engine.events import DocumentsIngested, Event, IngestFinished, IngestStarted
-from mbc_engine.question import Answer, AskOptions, Confidence, OnDecoding, Source
+from mbc_engine.sources import OnDecoding
 
 if TYPE_CHECKING:
     from mbc_engine.errors import MBCError
