@@ -303,6 +303,40 @@ def tiny(tiny_gpt2: Path, tiny_llama: Path, tiny_bert: Path, tiny_t5: Path) -> T
     return TinyModels({"gpt2": tiny_gpt2, "llama": tiny_llama}, {"bert": tiny_bert, "t5": tiny_t5})
 
 
+@pytest.fixture(scope="session")
+def wide(tiny: TinyModels, tmp_path_factory: pytest.TempPathFactory) -> TinyModels:
+    """The tiny models again, 64 wide, as a CPU needs them to compute with 4 bits."""
+    import torch
+    from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer
+
+    sizes: dict[str, dict[str, float]] = {
+        "gpt2": {"n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 160},
+        "llama": {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4},
+        "bert": {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 1, "num_attention_heads": 4},
+        "t5": {"d_model": 64, "d_kv": 32, "d_ff": 128, "num_layers": 1, "num_heads": 2},
+    }
+    places = {}
+    for family, kind in (
+        *((name, AutoModelForCausalLM) for name in tiny.bases),
+        *((n, AutoModel) for n in tiny.encoders),
+    ):
+        tokenizer = AutoTokenizer.from_pretrained({**tiny.bases, **tiny.encoders}[family])
+        given: dict[str, float] = {
+            "initializer_range": 0.3,
+            "bos_token_id": 0,
+            "eos_token_id": 0,
+            "pad_token_id": 0,
+            **sizes[family],
+        }
+        places[family] = tmp_path_factory.mktemp(family)
+        torch.manual_seed(5)
+        kind.from_config(AutoConfig.for_model(family, vocab_size=len(tokenizer), **given)).save_pretrained(
+            places[family]
+        )
+        tokenizer.save_pretrained(places[family])
+    return TinyModels({name: places[name] for name in tiny.bases}, {name: places[name] for name in tiny.encoders})
+
+
 @pytest.fixture
 def remember(tmp_path: Path) -> Iterator[Callable[..., Memory]]:
     """Ingests files into the bank b.mbc and returns a memory of it, which stays open."""

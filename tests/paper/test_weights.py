@@ -7,13 +7,10 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 
-from mbc_engine.errors import ModelError, ModelMismatch
+from mbc_engine.errors import ModelMismatch
 from mbc_engine.events import TrainFinished
-from mbc_engine.lm.base import load_base
-from mbc_engine.lm.encoders import load_encoder
-from mbc_engine.lm.pretrained import PACKED, base_dtype, is_packed, loading_options
+from mbc_engine.lm.pretrained import PACKED, is_packed
 from mbc_engine.paper.builder import load_pretrained, trainable_parameters
 from mbc_engine.paper.checkpoint import load_model, save_model
 from mbc_engine.training.trainer import train
@@ -38,14 +35,6 @@ def test_packed_linear_layers_are_frozen_and_everything_else_trains(wide: Any, e
     assert trainable_parameters(plain) - trainable_parameters(model) == hidden
 
 
-@pytest.mark.parametrize("weights", PACKED)
-def test_embeddings_heads_and_biases_are_never_packed(wide: Any, weights: str) -> None:
-    base = load_base(str(wide.bases["gpt2"]), weights=weights).model
-    assert {name.rpartition(".")[2] for name in packed(base)} == {"c_attn", "c_proj", "c_fc"}
-    assert {value.dtype for name, value in base.named_parameters() if not name.endswith(".weight")} == {torch.float32}
-    assert base.get_output_embeddings().weight.dtype == torch.float32
-
-
 def test_a_fingerprint_is_of_what_was_packed_and_how_and_not_of_how_it_was_rounded(wide: Any) -> None:
     """A GPU may round a weight differently from a CPU; the bank still belongs to the model."""
     made = {
@@ -61,53 +50,12 @@ def test_a_fingerprint_is_of_what_was_packed_and_how_and_not_of_how_it_was_round
     assert model.fingerprints() != before
 
 
-def test_what_an_encoder_was_packed_from_is_identified_by_its_values(wide: Any, tmp_path: Path) -> None:
-    one = load_encoder(str(wide.encoders["t5"]), weights="nf4").packed_from
-    model = AutoModel.from_pretrained(wide.encoders["t5"])
-    tokenizer = AutoTokenizer.from_pretrained(wide.encoders["t5"])
-    for name in ("same", "shards", "other"):
-        tokenizer.save_pretrained(tmp_path / name)
-    model.save_pretrained(tmp_path / "same")
-    model.save_pretrained(tmp_path / "shards", max_shard_size="8KB")
-    assert not (tmp_path / "shards" / "model.safetensors").exists()
-    with torch.no_grad():
-        model.encoder.final_layer_norm.weight[3] += 1e-6
-    model.save_pretrained(tmp_path / "other")
-    assert load_encoder(str(tmp_path / "same"), weights="nf4").packed_from == one
-    assert load_encoder(str(tmp_path / "shards"), weights="nf4").packed_from == one
-    assert load_encoder(str(tmp_path / "other"), weights="nf4").packed_from != one
-    assert load_encoder(str(tmp_path / "other"), weights="int8").packed_from != one
-    assert load_encoder(str(wide.encoders["t5"])).packed_from is None
-
-
 @pytest.mark.parametrize("weights", PACKED)
 def test_a_frozen_encoder_is_shared_where_both_sides_hold_it_alike(wide: Any, weights: str) -> None:
     both = weight_overrides("float32", weights, frozen=True)
     for changes, is_shared in ((both, True), ([*both, "model.questions.weights=float32"], False)):
         _, documents, questions = load_pretrained(wide.config("gpt2", "t5", *changes).model)
         assert (documents is questions) == is_shared
-
-
-@pytest.mark.parametrize("weights", PACKED)
-@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
-def test_training_after_answering_moves_what_is_not_packed(wide: Any, weights: str, precision: torch.dtype) -> None:
-    """Inference first: there bitsandbytes might pack 4-bit weights in a way that has no gradients."""
-    encoder = load_encoder(str(wide.encoders["t5"]), weights=weights)
-    model = encoder.model.eval()
-    batch = {"input_ids": torch.tensor([[3, 5, 4, 6]]), "decoder_input_ids": torch.tensor([[3, 4]])}
-    with torch.no_grad():
-        first = model(**batch).last_hidden_state
-    for parameter in model.parameters():
-        parameter.requires_grad_(parameter.is_floating_point())
-    with torch.autocast("cpu", torch.bfloat16, enabled=precision == torch.bfloat16):
-        model(**batch).last_hidden_state.float().square().mean().backward()
-    for name, value in model.named_parameters():
-        if value.requires_grad:
-            assert value.grad is not None, name
-    assert model.shared.weight.grad is not None
-    assert model.shared.weight.grad.abs().max() > 0
-    with torch.no_grad():
-        assert torch.equal(model(**batch).last_hidden_state, first)
 
 
 @pytest.mark.parametrize(("weights", "encoder"), [("nf4", "t5"), ("int8", "bert")])
@@ -129,53 +77,6 @@ def test_a_model_with_packed_weights_trains(
 
 
 @pytest.mark.parametrize("weights", PACKED)
-def test_training_in_bf16_leaves_the_precision_of_biases_alone(wide: Any, weights: str) -> None:
-    base = load_base(str(wide.bases["gpt2"]), weights=weights).model
-    before = {name: value.clone() for name, value in base.named_parameters()}
-    with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
-        base(torch.tensor([[5, 9, 14, 3]]))
-    for name, value in base.named_parameters():
-        assert value.dtype == before[name].dtype
-        assert torch.equal(value, before[name])
-
-
-@pytest.mark.parametrize(("weights", "error"), [("bf16", 0.03), ("int8", 0.1), ("nf4", 0.5)])
-def test_a_packed_base_predicts_about_the_same(wide: Any, weights: Any, error: float) -> None:
-    ids, folder = torch.tensor([[5, 9, 14, 3]]), str(wide.bases["llama"])
-    with torch.no_grad():
-        exact, held = (load_base(folder, weights=kind).model(ids).logits.float() for kind in ("float32", weights))
-    assert 0 < (exact - held).abs().mean() / exact.abs().mean() < error
-
-
-def test_four_bits_are_the_nearest_of_the_sixteen_levels(wide: Any) -> None:
-    """A packed layer computes with what QLoRA's quantisation makes of the weights, in blocks of 64."""
-    from bitsandbytes.functional import get_4bit_type
-
-    exact = AutoModelForCausalLM.from_pretrained(wide.bases["gpt2"], dtype=torch.float32)
-    held = load_base(str(wide.bases["gpt2"]), weights="nf4").model
-    layer = held.transformer.h[0].attn.c_attn
-    wanted = exact.transformer.h[0].attn.c_attn.weight.T.reshape(-1, 64)
-    assert layer.weight.quant_state.nested  # the scales are packed too
-    scale = wanted.abs().amax(1, keepdim=True)
-    levels = get_4bit_type("nf4", device="cpu")
-    nearest = (wanted / scale).unsqueeze(-1).sub(levels).abs().argmin(-1)
-    expected = (levels[nearest] * scale).reshape(192, 64)
-    with torch.no_grad():
-        seen = layer(torch.eye(64)) - layer.bias
-    assert ((seen.T - expected).abs() / scale.max()).max() < 0.02  # the scales are rounded to 8 bits
-
-
-def test_a_layer_that_a_cpu_would_compute_wrong_with_four_bits_is_refused(tiny: Any) -> None:
-    for load in (
-        lambda: load_base(str(tiny.bases["gpt2"]), weights="nf4"),
-        lambda: load_encoder(str(tiny.encoders["t5"]), weights="nf4"),
-    ):
-        with pytest.raises(ModelError, match="not a multiple of 64") as caught:
-            load()
-        assert "int8" in (caught.value.hint or "")
-
-
-@pytest.mark.parametrize("weights", PACKED)
 def test_an_adapter_that_does_not_fit_a_packed_base_is_refused(wide: Any, tmp_path: Path, weights: str) -> None:
     changes = weight_overrides(weights, "float32")
     save_model(wide.model("gpt2", "bert", *changes), wide.config("gpt2", "bert", *changes), tmp_path)
@@ -183,11 +84,3 @@ def test_an_adapter_that_does_not_fit_a_packed_base_is_refused(wide: Any, tmp_pa
     (tmp_path / "config.toml").write_text(config.replace(str(wide.bases["gpt2"]), str(wide.bases["llama"])))
     with pytest.raises(ModelMismatch):
         load_model(tmp_path)
-
-
-@pytest.mark.parametrize("weights", ["float32", "bf16", *PACKED])
-def test_weights_go_straight_to_their_device(weights: Any) -> None:
-    device = torch.device("cuda", 1)
-    held = loading_options(weights, device, compute_dtype=base_dtype(weights, device))
-    assert held["device_map"] == {"": device}
-    assert held["dtype"] == (torch.float32 if weights == "float32" else torch.bfloat16)

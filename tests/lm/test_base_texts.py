@@ -11,7 +11,7 @@ from transformers import AutoTokenizer
 
 from mbc_engine.errors import ConfigError
 from mbc_engine.lm.base import BaseLM, load_base
-from tests.paper.conftest import QUESTIONS, ids_of, prefix_for
+from tests.lm.conftest import QUESTIONS, ids_of, prefix_for
 
 
 def test_a_question_is_cut_after_its_window(base: BaseLM) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from mbc_engine.errors import ModelError
 from mbc_engine.lm.base import BaseLM, KVPrefix, load_base
-from tests.paper.conftest import QUESTIONS, alone, ids_of, plain_logits, prefix_for
+from tests.lm.conftest import QUESTIONS, alone, ids_of, plain_logits, prefix_for
 
 
 def plain_greedy(base: BaseLM, prefix: KVPrefix, question: str, most: int) -> list[int]:

@@ -10,7 +10,7 @@ from torch import Tensor
 from mbc_engine.errors import ModelError
 from mbc_engine.lm import base as module
 from mbc_engine.lm.base import BaseLM, load_base
-from tests.paper.conftest import QUESTIONS, alone, ids_of, plain_logits, prefix_for
+from tests.lm.conftest import QUESTIONS, alone, ids_of, plain_logits, prefix_for
 
 
 def test_the_likelihood_of_answers_by_hand(every_base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
