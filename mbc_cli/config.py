@@ -3,11 +3,11 @@
 import hashlib
 import os
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import platformdirs
 import typer
@@ -20,7 +20,7 @@ from mbc_engine.names import own_runs
 
 PATH_VARIABLE: Final = "MBC_CONFIG"
 _FIX_HINT: Final = (
-    f"Edit it (`mbc config path` says where it is), or ignore it this time: {PATH_VARIABLE}=/dev/null mbc …"
+    f"Edit it (`mbc config path` prints its path), or ignore it this time: {PATH_VARIABLE}=/dev/null mbc …"
 )
 
 CommandPath = tuple[str, ...]
@@ -41,34 +41,29 @@ def read_config(path: Path) -> dict[str, Any]:
         raise ConfigError(f"The config file {path} cannot be read: {error}.", hint=_FIX_HINT) from error
 
 
-def config_value(key: str) -> str | None:
-    """A top-level value of the file, for code outside commands; None if it is not set or cannot be read."""
-    with suppress(ConfigError):
-        value = read_config(config_path()).get(key)
-        return os.path.expanduser(value) if isinstance(value, str) and value else None  # noqa: PTH111
-    return None
-
-
 def flatten_settings(content: Mapping[str, Any]) -> dict[str, Any]:
     """All keys with their values, in the file's order: `model`, `ask.sources`."""
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for name, value in content.items():
-        found |= {f"{name}.{own}": its for own, its in value.items()} if isinstance(value, Mapping) else {name: value}
-    return found
+        if isinstance(value, Mapping):
+            settings |= {f"{name}.{option}": inner for option, inner in value.items()}
+        else:
+            settings[name] = value
+    return settings
 
 
 def set_value(path: Path, key: str, value: Any) -> None:
     """Set a key, or remove it with None; the rest of the file and its comments stay."""
     import tomlkit
 
+    if value is None and key not in flatten_settings(read_config(path)):
+        raise not_set_error(path, key)
     read_config(path)  # an unreadable file must not be overwritten
     document: Any = tomlkit.parse(path.read_text(encoding="utf-8") if path.exists() else "")
     table, _, name = key.rpartition(".")
     inside = document.setdefault(table, tomlkit.table()) if table else document
     if not isinstance(inside, dict):
         raise ConfigError(f"{path} has a value for {table}, not a table.", hint=f"Remove it: mbc config unset {table}")
-    if value is None and name not in inside:
-        raise not_set_error(path, key)
     if value is None:
         del inside[name]
     else:
@@ -88,51 +83,43 @@ def not_set_error(path: Path, key: str) -> ConfigError:
     return ConfigError(f"{key} is not set in {path}.", hint="`mbc config list` shows the settings.")
 
 
-def root_of(ctx: typer.Context) -> TyperGroup:
-    root = ctx.find_root().command
-    assert isinstance(root, TyperGroup)
-    return root
-
-
 def walk_commands(group: TyperGroup, *words: str) -> Iterator[tuple[CommandPath, TyperCommand | TyperGroup]]:
     """All commands in order, each with its words, including groups that are commands themselves."""
     for word, command in group.commands.items():
-        if isinstance(command, TyperGroup):
-            if command.invoke_without_command:
-                yield (*words, word), command
-            yield from walk_commands(command, *words, word)
-        elif isinstance(command, TyperCommand):
+        if not isinstance(command, TyperGroup):
+            yield (*words, word), cast("TyperCommand", command)
+            continue
+        if command.invoke_without_command:
             yield (*words, word), command
+        yield from walk_commands(command, *words, word)
 
 
 def long_name(option: TyperOption) -> str:
     return max(option.opts, key=len).lstrip("-")
 
 
-def keys(root: TyperGroup) -> dict[str, Options]:
+def options_by_key(program: Any) -> dict[str, Options]:
     """Every key that can be set: shared ones like `bank`, then those of one command like `ask.sources`.
 
-    A shared key is an option that means the same in every command that has it; its repeatable options come last.
+    A shared key is an option that means the same in every command that has it: it has the same environment variable
+    (though `mbc ask` takes several banks and others one) or the same description. Repeatable options come last.
     """
-    every: dict[str, Options] = {}
-    own: dict[str, Options] = {}
-    for words, command in walk_commands(root):
+    shared: dict[str, Options] = {}
+    single: dict[str, Options] = {}
+    for words, command in walk_commands(program):
         for option in command.params:
             if isinstance(option, TyperOption) and option.expose_value:
-                every.setdefault(long_name(option), []).append((words, option))
-                own[f"{'-'.join(words)}.{long_name(option)}"] = [(words, option)]
-    # Options with the same environment variable mean the same, though `mbc ask` takes several banks and others one.
-    meanings = {
-        name: {option.envvar or (option.help, option.multiple, option.is_flag) for _, option in options}
-        for name, options in every.items()
-    }
-    shared = {name: sorted(options, key=lambda found: found[1].multiple) for name, options in every.items()}
-    return {name: options for name, options in shared.items() if len(meanings[name]) == 1} | own
+                shared.setdefault(long_name(option), []).append((words, option))
+                single[f"{'-'.join(words)}.{long_name(option)}"] = [(words, option)]
+    for name, options in [*shared.items()]:
+        options.sort(key=lambda entry: entry[1].multiple)
+        if len({option.envvar or (option.help, option.multiple) for _, option in options}) > 1:
+            del shared[name]
+    return shared | single
 
 
-def find_key(root: TyperGroup, key: str) -> Options:
+def find_key(known: Mapping[str, Options], key: str) -> Options:
     """The options that a key sets. Raises ConfigError with a suggestion if there are none."""
-    known = keys(root)
     if key in known:
         return known[key]
     near = [name for name in known if name.endswith(f".{key}")] or get_close_matches(key, known, cutoff=0.5)
@@ -140,48 +127,54 @@ def find_key(root: TyperGroup, key: str) -> Options:
     raise ConfigError(f"No command has an option for the key {key}.", hint=hint)
 
 
-def default_map(root: TyperGroup, content: Mapping[str, Any], path: Path) -> dict[str, Any]:
+def default_map(program: Any, content: Mapping[str, Any], path: Path) -> dict[str, Any]:
     """The file as a Click default map: parameters by name, nested by group and command."""
-    found: dict[str, Any] = {}
+    defaults: dict[str, Any] = {}
+    known = options_by_key(program) if content else {}
     # Keys of one command come last, and so override shared ones.
     for key, value in sorted(flatten_settings(content).items(), key=lambda entry: "." in entry[0]):
         try:
-            options = find_key(root, key)
+            options = find_key(known, key)
         except ConfigError as error:
             hint = f"{error.hint} `mbc config unset {sanitise(key)}` removes it."
             raise ConfigError(f"{path}: {error.message}", hint=hint) from error
         for words, option in options:
-            inner = found
+            inner = defaults
             for word in words:
                 inner = inner.setdefault(word, {})
             inner[option.name] = _as_typed(value, is_list=option.multiple, origin=f"{path}: {key}")
-    return found
+    return defaults
 
 
 def parse_value(key: str, options: Options, typed: list[str]) -> Any:
-    """The typed value as stored in the file, validated by the option itself, which may raise typer.BadParameter."""
+    """The typed value as stored in the file, validated by the option itself, which may raise typer.BadParameter.
+
+    Paths are stored absolute, numbers and flags as they are, everything else as text.
+    """
     words, option = options[0]
     if not option.multiple and len(typed) != 1:
         raise ConfigError(f"{key} takes one value, not {len(typed)}.", hint="Quote values with spaces.")
-    given = _as_typed(typed if option.multiple else typed[0], is_list=option.multiple, origin=key)
+    given = _as_typed(typed, is_list=True, origin=key)
     context = typer.Context(TyperCommand(words[-1]), info_name=" ".join(("mbc", *words)))
-    value = option.process_value(context, given)
-    return list(map(_stored, value, given)) if option.multiple else _stored(value, given)
+    value = option.process_value(context, given if option.multiple else given[0])
+    stored = [
+        str(Path(text).absolute())
+        if isinstance(parsed, Path) or (os.sep in text and os.path.exists(text))
+        else (parsed if isinstance(parsed, bool | int | float) else text)
+        for parsed, text in zip(value if option.multiple else [value], given, strict=True)
+    ]
+    return stored if option.multiple else stored[0]
 
 
 def _as_typed(value: Any, *, is_list: bool, origin: str) -> Any:
+    """A value of the file as if it had been typed. Raises ConfigError if it could not have been."""
     if is_list:
-        return [_as_typed(own, is_list=False, origin=origin) for own in (value if isinstance(value, list) else [value])]
+        return [
+            _as_typed(item, is_list=False, origin=origin) for item in (value if isinstance(value, list) else [value])
+        ]
     if isinstance(value, list | dict) or sanitise(value) != str(value):
         raise ConfigError(f"{origin} takes one value, without control characters.", hint=_FIX_HINT)
     return value if isinstance(value, bool) else os.path.expanduser(str(value))  # noqa: PTH111
-
-
-def _stored(value: Any, given: str) -> Any:
-    """Paths are stored absolute, numbers and flags as they are, everything else as text."""
-    if isinstance(value, Path) or (os.sep in given and os.path.exists(given)):
-        return str(Path(given).absolute())
-    return value if isinstance(value, bool | int | float) else given
 
 
 DEFAULT_MODEL = "mini"
@@ -193,8 +186,12 @@ def default_bank() -> Path:
 
 
 def runs_folder() -> Path:
-    """Where a bare `--run NAME` is looked up without --runs."""
-    return Path(os.environ.get("MBC_RUNS") or config_value("runs") or own_runs())
+    """Where a bare `--run NAME` is looked up without --runs: MBC_RUNS, the config file's `runs`, or the default."""
+    configured = None
+    with suppress(ConfigError):
+        configured = read_config(config_path()).get("runs")
+    chosen = os.environ.get("MBC_RUNS") or (configured if isinstance(configured, str) else "")
+    return Path(chosen).expanduser() if chosen else own_runs()
 
 
 def evaluations_folder() -> Path:
@@ -216,29 +213,21 @@ def question_history() -> Path:
 
 def read_questions(path: Path, limit: int = _MAX_QUESTIONS) -> list[str]:
     try:
-        lines = path.read_bytes().split(b"\n")
+        lines = path.read_text(encoding="utf-8", errors="surrogateescape").split("\n")
     except OSError:
         return []
-    return [line.decode(errors="surrogateescape") for line in lines if line and b"\0" not in line][-limit:]
+    return [line for line in lines if line and "\0" not in line][-limit:]
 
 
 def add_question(path: Path, line: str, limit: int = _MAX_QUESTIONS) -> None:
     """Save a question at once, as a closing terminal leaves no time later. Write errors are ignored."""
+    lines = [*read_questions(path, limit), line.replace("\n", " ")][-limit:]
     with suppress(OSError):
         make_private_folder(path.parent)
         path.touch(PRIVATE_FILE)
-        path.chmod(PRIVATE_FILE)
-        with path.open("ab") as file:
-            file.write(_bytes([line]))
-        lines = read_questions(path, limit)
-        if path.stat().st_size > len(_bytes(lines)):
-            with atomic_write(path) as file:
-                file.write(_bytes(lines))
-
-
-def _bytes(lines: Iterable[str]) -> bytes:
-    """Lines as stored in the file; a newline inside one becomes a space, or it would be read as two."""
-    return b"".join(line.replace("\n", " ").encode(errors="surrogateescape") + b"\n" for line in lines)
+        path.chmod(PRIVATE_FILE)  # it may have been made by another program
+        with atomic_write(path) as file:
+            file.write("".join(f"{question}\n" for question in lines if question).encode(errors="surrogateescape"))
 
 
 def dashboard_settings() -> Path:

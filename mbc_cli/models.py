@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from mbc_cli.config import DEFAULT_MODEL, resolve_name, runs_folder, short_name
 from mbc_engine.errors import ConfigError, ModelError
@@ -16,13 +16,10 @@ from mbc_engine.names import CONFIG, find_model, is_model, own_models, packaged_
 from mbc_engine.runs.training_runs import EVENTS, MODEL, FollowedRun, runs_in
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeIs
-
     from mbc_engine.bank import CodeShape
     from mbc_engine.config import Config, ModelSettings, RetrieverReaderConfig, RetrieverReaderSettings
 
 Place = Literal["package", "yours", "run", "folder"]
-Settings: TypeAlias = "ModelSettings | RetrieverReaderSettings"
 _COMMAND = "command.json"
 
 
@@ -39,29 +36,32 @@ class LocalModel:
     best: Validated | None
 
     @property
-    def settings(self) -> "Settings | None":
-        return settings_of(self.config) if self.config else None
-
-    @property
     def handle(self) -> str:
         """The --model value that finds it from any working folder."""
         return self.name if self.place in ("package", "yours") else str(self.folder)
 
+    def to_json(self) -> dict[str, Any]:
+        nothing = {"base": None, "encoders": None, "codes": None}
+        return {
+            "model": self.name,
+            "path": str(self.folder),
+            "place": self.place,
+            **(components(self.config.settings) if self.config else nothing),
+            "reads_text": self.config is not None and self.config.reads_text,
+            "problem": self.problem,
+            "size": self.size,
+            "best": self.best,
+        }
 
-def are_of_retriever_reader(settings: "Settings | None") -> "TypeIs[RetrieverReaderSettings]":
-    """Whether settings are those of a retriever-reader, such as mini."""
-    from mbc_engine.config import RetrieverReaderSettings
 
-    return isinstance(settings, RetrieverReaderSettings)
-
-
-def settings_of(config: "Config | RetrieverReaderConfig") -> Settings:
-    from mbc_engine.config import RetrieverReaderConfig
-
-    return config.retriever_reader if isinstance(config, RetrieverReaderConfig) else config.model
+def components(settings: "ModelSettings | RetrieverReaderSettings") -> dict[str, Any]:
+    """Base LM, encoders and codes as JSON; null if there is none."""
+    shape = shape_of(settings)
+    codes = {**asdict(shape), "bits_per_chunk": shape.bits_per_chunk} if settings.quantised else None
+    return {"base": settings.base, "encoders": settings.encoders, "codes": codes}
 
 
-def shape_of(settings: Settings) -> "CodeShape":
+def shape_of(settings: "ModelSettings | RetrieverReaderSettings") -> "CodeShape":
     """The shape of a chunk's codes. Raises ConfigError if no bank can hold them."""
     from mbc_engine.bank import CodeShape
 
@@ -74,13 +74,13 @@ def shape_of(settings: Settings) -> "CodeShape":
 def model_folders(runs: Path) -> list[tuple[str, Path, Place]]:
     """All models by name, folder and place: the package's, the user's own, then runs, most recently changed first."""
     own = _folders_in(own_models())
-    found: list[tuple[str, Path, Place]] = [
+    models: list[tuple[str, Path, Place]] = [
         *((folder.name, folder, "package") for folder in _folders_in(packaged_model(DEFAULT_MODEL).parent)),
         *((folder.name, folder, "yours") for folder in own),
         *((f"{owner.name}/{folder.name}", folder, "yours") for owner in own for folder in _folders_in(owner)),
         *((run.name, run / MODEL, "run") for run in runs_in(runs)),
     ]
-    return [model for model in found if is_model(model[1])]
+    return [model for model in models if is_model(model[1])]
 
 
 def find_local_model(name: str, runs: Path) -> LocalModel | None:
@@ -123,7 +123,7 @@ def read_model(name: str, folder: Path, place: Place) -> LocalModel:
     config, problem, path, run = None, None, folder / CONFIG, run_of(folder)
     try:
         config = parse_model_config(path.read_text(encoding="utf-8"), str(path))
-        shape_of(settings_of(config))
+        shape_of(config.settings)
     except ConfigError as error:
         config, problem = None, error.message
     except (OSError, UnicodeDecodeError):

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, get_args
 
 import typer
 
-from mbc_cli.config import DEFAULT_MODEL, default_bank, evaluation_names, keys, root_of, runs_folder
+from mbc_cli.config import DEFAULT_MODEL, default_bank, evaluation_names, options_by_key, runs_folder
 from mbc_cli.text import sanitise
 from mbc_engine.errors import ConfigError
 from mbc_engine.experiments.registry import METHODS, Protocol
@@ -59,7 +59,7 @@ complete_suites = _completer(suite_names)
 def complete_config_keys(ctx: typer.Context, incomplete: str) -> Completions:
     """Keys of the config file: shared ones and, once a command and a dot are typed, its own."""
     found = {}
-    for name, options in keys(root_of(ctx)).items():
+    for name, options in options_by_key(ctx.find_root().command).items():
         table, dot, _ = name.rpartition(".")
         if dot and "." not in incomplete:
             found[f"{table}."] = ""

@@ -4,7 +4,7 @@ import os
 import tomllib
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -124,6 +124,29 @@ class ModelSettings(_Settings):
         book = self.codebook
         return self.tokens, book.levels, book.codes, book.per_position
 
+    @property
+    def encoders(self) -> dict[str, str]:
+        """The encoder of documents and that of questions, each by hub id or path."""
+        return {"documents": self.documents.name, "questions": self.questions.name}
+
+    def facts(self) -> list[tuple[str, str]]:
+        """What the model is made of, besides its codes: labels and values for people."""
+
+        def weights(precision: str) -> str:
+            return "" if precision == "float32" else f" as {precision}"
+
+        lora, facts = self.lora, [("base LM", f"{self.base}{weights(self.base_weights)}")]
+        for texts, encoder in (("documents", self.documents), ("questions", self.questions)):
+            frozen = ", frozen" if encoder.frozen else ""
+            facts.append((texts, f"{encoder.name}{weights(encoder.weights)}{frozen}, up to {encoder.window:,} tokens"))
+        layers = "layer" if lora.layers == 1 else f"{lora.layers} layers"
+        return [
+            *facts,
+            ("reads", self.read),
+            ("KV-LoRA", f"rank {lora.rank} in the last {layers}" if lora.layers else "none"),
+            ("prefix", f"{self.prefix.columns} columns a layer"),
+        ]
+
     @field_validator("read")
     @classmethod
     def _is_read(cls, value: str) -> str:
@@ -181,6 +204,8 @@ class RetrieverReaderSettings(_Settings):
     address: AddressSettings = AddressSettings()
     candidates: PositiveInt = Field(64, description="chunks found, of which the best are read and the rest are sources")
     word_weight: NonNegativeFloat = Field(1.2, description="what a shared word's inverse document frequency counts")
+    base: ClassVar[None] = None  # it has no base LM
+    quantised: ClassVar[bool] = True
     readers: tuple[ReaderSettings, ...] = Field(
         min_length=1, description="best first; the first whose encoder is available is used"
     )
@@ -189,6 +214,19 @@ class RetrieverReaderSettings(_Settings):
     def code_numbers(self) -> tuple[int, int, int, bool]:
         """The shape of a chunk's codes: the arguments of `CodeShape`, in order."""
         return self.address.tokens, 1, self.address.codes, True
+
+    @property
+    def encoders(self) -> dict[str, str]:
+        """The one encoder of documents and questions, by hub id or path."""
+        return {"documents": self.encoder, "questions": self.encoder}
+
+    def facts(self) -> list[tuple[str, str]]:
+        """What the model is made of, besides its codes: labels and values for people."""
+        return [
+            ("finds", f"passages by {self.address.tokens} codes of {self.address.codes} and by shared words"),
+            *(("reads", f"{reader.name}: {reader.encoder}") for reader in self.readers),
+            ("encoder", f"{self.encoder}, up to {self.window:,} tokens"),
+        ]
 
 
 class LossSettings(_Settings):
@@ -235,12 +273,24 @@ class Config(_Settings):
 
     model: ModelSettings
     training: TrainingSettings = TrainingSettings()
+    reads_text: ClassVar[bool] = False
+
+    @property
+    def settings(self) -> ModelSettings:
+        """Those of the model, whichever its kind."""
+        return self.model
 
 
 class RetrieverReaderConfig(_Settings):
     """The config of a retriever-reader."""
 
     retriever_reader: RetrieverReaderSettings
+    reads_text: ClassVar[bool] = True
+
+    @property
+    def settings(self) -> RetrieverReaderSettings:
+        """Those of the model, whichever its kind."""
+        return self.retriever_reader
 
 
 def load_preset(name: str, overrides: list[str] | None = None) -> Config:

@@ -4,7 +4,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.resources import files
@@ -30,6 +30,7 @@ _PART: Final = r"(?!.*(?:--|\.\.))[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?"
 _HUB_ID: Final = re.compile(f"{_PART}(?:/{_PART})?")
 
 _LOG_IN: Final = "Log in with `hf auth login`, or set HF_TOKEN."
+_COPY: Final = "copy the model's folder."
 _NAMES: Final = "Names consist of letters, digits, dots, dashes and underscores, for example ada/notes-gpt2."
 # What the client raises if the hub does not answer; its HTTP library differs between versions.
 _HTTP_ERROR: Final[type[Exception]] = errors.HfHubHTTPError.__bases__[0]
@@ -58,31 +59,31 @@ def pull(
     invalid or taken, ModelError if the model is not on the hub, cannot be downloaded, or fails the check.
     """
     _require_repository(repository)
-    place = _free_place(models, name or repository, replaces=replaces)
+    folder = _free_folder(models, name or repository, replaces=replaces)
     incoming = models / f".{(name or repository).replace('/', '--')}"
+    download, replaced = incoming / "model", incoming / "replaced"
     with _hub_errors(repository, revision):
         info = HfApi().model_info(repository, revision=revision)
-        there = {sibling.rfilename for sibling in info.siblings or ()}
-        if missing := [file for file in MODEL_FILES if file not in there]:
+        present = {sibling.rfilename for sibling in info.siblings or ()}
+        if missing := [file for file in MODEL_FILES if file not in present]:
             raise ModelError(
                 f"{repository} is not an mbc model: it has no {missing[0]}.",
                 hint="Check the name with its owner; retriever-readers such as mini cannot be shared yet.",
             )
-        files = [*MODEL_FILES, *({CARD} & there)]
-        download = incoming / "model"
+        files = [*MODEL_FILES, *({CARD} & present)]
         snapshot_download(repository, revision=info.sha, local_dir=download, allow_patterns=files, library_name="mbc")
         try:
             config = check(download, repository, "Report it to its owner. Nothing was saved.")
             shutil.rmtree(download / ".cache", ignore_errors=True)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            if os.path.lexists(place):
-                place.rename(incoming / "replaced")
-            download.rename(place)
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            if os.path.lexists(folder):
+                folder.rename(replaced)
+            download.rename(folder)
         finally:
-            if os.path.lexists(incoming / "replaced") and not os.path.lexists(place):  # interrupted in between
-                (incoming / "replaced").rename(place)
+            if os.path.lexists(replaced) and not os.path.lexists(folder):  # interrupted in between
+                replaced.rename(folder)
             shutil.rmtree(incoming, ignore_errors=True)
-        return Transfer(config, info.sha, sum((place / file).stat().st_size for file in files), "kept")
+        return Transfer(config, info.sha, sum((folder / file).stat().st_size for file in files), "kept")
 
 
 def push(
@@ -105,22 +106,20 @@ def push(
     config = check(folder, f"The model in {folder}", "Fix it before sharing; others could not use it either.")
     api = HfApi(library_name="mbc")
     with _hub_errors(repository):
-        try:
-            there = {sibling.rfilename for sibling in api.model_info(repository).siblings or ()}
-        except errors.RepositoryNotFoundError:
-            there = set()
-        if there.intersection(MODEL_FILES) and not replaces:
+        present: set[str] = set()
+        with suppress(errors.RepositoryNotFoundError):
+            present = {sibling.rfilename for sibling in api.model_info(repository).siblings or ()}
+        if present.intersection(MODEL_FILES) and not replaces:
             raise ConfigError(f"{repository} is already on the hub.", hint="--force replaces the model there.")
-        additions = [CommitOperationAdd(name, str(folder / name)) for name in MODEL_FILES]
+        content: dict[str, str | bytes] = {name: str(folder / name) for name in MODEL_FILES}
+        card: Literal["written", "beside", "kept"] = "written"
         if (folder / CARD).is_file():
-            card: Literal["written", "beside", "kept"] = "beside"
-            additions.append(CommitOperationAdd(CARD, str(folder / CARD)))
-        elif CARD in there and MARK not in ModelCard.load(repository).content:
+            card, content[CARD] = "beside", str(folder / CARD)
+        elif CARD in present and MARK not in ModelCard.load(repository).content:
             card = "kept"
         else:
-            card = "written"
             text = model_card(config, repository, licence=licence, history=history, command=command)
-            additions.append(CommitOperationAdd(CARD, text.encode()))
+            content[CARD] = text.encode()
         if licence and card != "written":
             raise ConfigError("The model card was written by hand.", hint="Write the licence into it, not --license.")
         if not get_token():
@@ -128,8 +127,9 @@ def push(
         api.create_repo(repository, private=is_private or None, exist_ok=True)
         if is_private and not api.model_info(repository).private:
             raise ModelError(f"{repository} exists already and is public.", hint="Change it on the hub first.")
-        commit = api.create_commit(repository, additions, commit_message="Share a model of mbc")
-    return Transfer(config, commit.oid, sum(addition.upload_info.size for addition in additions), card)
+        files = [CommitOperationAdd(name, source) for name, source in content.items()]
+        commit = api.create_commit(repository, files, commit_message="Share a model of mbc")
+    return Transfer(config, commit.oid, sum(file.upload_info.size for file in files), card)
 
 
 def _require_repository(text: str) -> None:
@@ -137,17 +137,17 @@ def _require_repository(text: str) -> None:
         raise ConfigError(f"{text!r} is not of the form OWNER/NAME.", hint=_NAMES)
 
 
-def _free_place(models: Path, name: str, *, replaces: bool) -> Path:
-    place, another = models / name, "Choose another --name."
+def _free_folder(models: Path, name: str, *, replaces: bool) -> Path:
+    folder, another = models / name, "Choose another --name."
     if not is_hub_id(name):
         raise ConfigError(f"{name!r} is not a valid model name.", hint=f"Use NAME or OWNER/NAME. {_NAMES}")
     if is_model(packaged_model(name)):
         raise ConfigError(f"{name} is the name of a built-in model.", hint=another)
-    if os.path.lexists(place) and not is_model(place):
-        raise ConfigError(f"{place} exists and is not a model.", hint=another)
-    if os.path.lexists(place) and not replaces:
+    if os.path.lexists(folder) and not is_model(folder):
+        raise ConfigError(f"{folder} exists and is not a model.", hint=another)
+    if os.path.lexists(folder) and not replaces:
         raise ConfigError(f"A model {name} already exists.", hint="Replace it with --force, or use another --name.")
-    return place
+    return folder
 
 
 @contextmanager
@@ -156,26 +156,24 @@ def _hub_errors(repository: str, revision: str | None = None) -> Iterator[None]:
     try:
         yield
     except (_HTTP_ERROR, OSError) as error:
-        message, hint = _in_words(error, repository, revision)
+        match error:
+            case errors.RepositoryNotFoundError():
+                message = f"There is no {repository} on the hub, or you have no access to it."
+                hint = f"Check the name. A gated model needs its owner's approval. {_LOG_IN}"
+            case errors.RevisionNotFoundError():
+                message = f"{repository} has no revision {revision!r}."
+                hint = "Give a branch, a tag or a commit, or leave it out."
+            case errors.OfflineModeIsEnabled():
+                message, hint = "HF_HUB_OFFLINE is set, so the hub is not contacted.", f"Unset it, or {_COPY}"
+            case errors.HfHubHTTPError():
+                reason = error.server_message or str(error).splitlines()[0]
+                message, hint = f"The hub refused the request: {reason}", _LOG_IN
+            case OSError() if error.errno is not None and not isinstance(error, _NO_ANSWER):
+                message = f"{error.filename or repository}: {error.strerror}."
+                hint = "Check permissions and free disk space."
+            case _:
+                message, hint = "The hub cannot be reached.", f"Check the network, or {_COPY}"
         raise ModelError(message, hint=hint) from error
-
-
-def _in_words(error: Exception, repository: str, revision: str | None) -> tuple[str, str]:
-    match error:
-        case errors.RepositoryNotFoundError():
-            return (
-                f"There is no {repository} on the hub, or you have no access to it.",
-                f"Check the name. A gated model needs its owner's approval. {_LOG_IN}",
-            )
-        case errors.RevisionNotFoundError():
-            return f"{repository} has no revision {revision!r}.", "Give a branch, a tag or a commit, or leave it out."
-        case errors.OfflineModeIsEnabled():
-            return "HF_HUB_OFFLINE is set, so the hub is not contacted.", "Unset it, or copy the model's folder."
-        case errors.HfHubHTTPError():
-            return f"The hub refused the request: {error.server_message or str(error).splitlines()[0]}", _LOG_IN
-        case OSError() if error.errno is not None and not isinstance(error, _NO_ANSWER):
-            return f"{error.filename or repository}: {error.strerror}.", "Check permissions and free disk space."
-    return "The hub cannot be reached.", "Check the network, or copy the model's folder."
 
 
 def model_card(
@@ -190,41 +188,38 @@ def model_card(
         license=licence,
         tags=["mbc", "memory", "retrieval"],
     )
-    return (
-        files("mbc_engine")
-        .joinpath("model_card.md")
-        .read_text("utf-8")
-        .format(
-            front_matter=front_matter.to_yaml(),
-            mark=MARK,
-            repository=repository,
-            base=base,
-            tokens=shape.tokens,
-            levels=shape.levels,
-            codes=shape.num_codes,
-            size=shape.bits_per_chunk / 8,
-            training=_training(history, command),
-            settings=config.to_toml().strip(),
-        )
+    template = files("mbc_engine").joinpath("model_card.md").read_text("utf-8")
+    return template.format(
+        front_matter=front_matter.to_yaml(),
+        mark=MARK,
+        repository=repository,
+        base=base,
+        tokens=shape.tokens,
+        levels=shape.levels,
+        codes=shape.num_codes,
+        size=shape.bits_per_chunk / 8,
+        training=_training(history, command),
+        settings=config.to_toml().strip(),
     )
 
 
 def _training(history: RunHistory | None, command: str | None) -> str:
     if history is None or history.started is None:
         return "The model was shared without its training run and is **not evaluated**."
-    started, best = history.started, history.best
-    measured = f"strict EM {best.exact_match:.1f} %, F1 {best.f1:.1f} %" if best else "**not evaluated**"
-    if best and best.first_source is not None:
-        measured += f", correct source ranked first {best.first_source:.1f} %"
+    started, best, scores = history.started, history.best, "**not evaluated**"
     if best:
-        measured += f", on {best.questions:,} held-out questions, {best.documents:,} documents in the bank"
+        first = "" if best.first_source is None else f", correct source ranked first {best.first_source:.1f} %"
+        scores = (
+            f"strict EM {best.exact_match:.1f} %, F1 {best.f1:.1f} %{first}, on {best.questions:,} held-out questions, "
+            f"{best.documents:,} documents in the bank"
+        )
     again = f"\n\n```sh\n{command}\n```" if command else ""
     return (
         f"- Data: {started.examples:,} questions about {started.documents:,} documents.\n"
         f"- State: {history.state}, {history.step:,} of {history.total_steps:,} steps, "
         f"{datetime.fromtimestamp(history.last_time or 0, UTC):%Y-%m-%d}.\n"
         f"- Trainable parameters: {started.trainable_parameters:,}.\n"
-        f"- Best validation: {measured}.{again}"
+        f"- Best validation: {scores}.{again}"
     )
 
 
@@ -240,17 +235,21 @@ def check(folder: Path, what: str, hint: str) -> Config:
     the config is checked when they are loaded.
     """
     try:
-        config = _parsed(folder / CONFIG)
+        try:
+            config = parse_model_config((folder / CONFIG).read_text(encoding="utf-8"), CONFIG)
+        except (ValueError, RecursionError, ConfigError) as error:
+            raise ValueError(f"{CONFIG} cannot be parsed: {str(error).rstrip('.')}") from error
         if isinstance(config, RetrieverReaderConfig):
             raise ModelError(
                 "Retriever-readers such as mini cannot be shared yet.",
                 hint="mini comes with mbc; models trained with `mbc train` can be shared.",
             )
         _check_settings(config.model)
-        if missing := [name for name in MODEL_FILES if not (folder / name).is_file()]:
-            raise ValueError(f"it has no {missing[0]}")
-        _require_sound(folder / WEIGHTS)
-        _require_sound(folder / ADAPTER_WEIGHTS)
+        for name in MODEL_FILES:
+            if not (folder / name).is_file():
+                raise ValueError(f"it has no {name}")
+            if name.endswith(".safetensors"):
+                _check_weights(folder / name)
     except ValueError as error:
         raise ModelError(f"{what} cannot be used: {error}.", hint=hint) from error
     except OSError as error:
@@ -258,14 +257,7 @@ def check(folder: Path, what: str, hint: str) -> Config:
     return config
 
 
-# The checks below raise ValueError with what is wrong, worded to follow a colon.
-
-
-def _parsed(path: Path) -> Config | RetrieverReaderConfig:
-    try:
-        return parse_model_config(path.read_text(encoding="utf-8"), path.name)
-    except (ValueError, RecursionError, ConfigError) as error:
-        raise ValueError(f"{path.name} cannot be parsed: {str(error).rstrip('.')}") from error
+# These checks raise ValueError with what is wrong, worded to follow a colon.
 
 
 def _check_settings(settings: ModelSettings) -> None:
@@ -273,13 +265,13 @@ def _check_settings(settings: ModelSettings) -> None:
         raise ValueError("it makes no codes (model.quantised = false), so no bank can be made with it")
     if not settings.lora.layers:
         raise ValueError("it has no KV-LoRA (model.lora.layers = 0), which shared models have")
-    for name in (settings.base, settings.documents.name, settings.questions.name):
+    for name in (settings.base, *settings.encoders.values()):
         if not is_hub_id(name):
             raise ValueError(f"{name!r} is a path on one machine, not a hub id")
     CodeShape(*settings.code_numbers)
 
 
-def _require_sound(path: Path) -> None:
+def _check_weights(path: Path) -> None:
     """Only the header is read; safetensors checks it against the file's length."""
     try:
         with safe_open(path, framework="np"):

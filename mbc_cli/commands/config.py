@@ -65,9 +65,8 @@ def set_(ctx: typer.Context, key: KeyArgument, values: ValueArgument, *, json: J
       mbc config set ingest.ignore 'drafts/' '*.tmp'
       mbc config set bank-list.json true
     """
-    value = config.parse_value(key, config.find_key(config.root_of(ctx), key), values)
-    config.set_value(config.config_path(), key, value)
-    _show_change(key, value, as_json=json)
+    options = config.find_key(config.options_by_key(ctx.find_root().command), key)
+    _change(key, config.parse_value(key, options, values), as_json=json)
 
 
 def unset(key: KeyArgument, *, json: JsonOption = False) -> None:
@@ -76,8 +75,7 @@ def unset(key: KeyArgument, *, json: JsonOption = False) -> None:
     Examples:
       mbc config unset ask.sources
     """
-    config.set_value(config.config_path(), key, None)
-    _show_change(key, None, as_json=json)
+    _change(key, None, as_json=json)
 
 
 def show_path(*, json: JsonOption = False) -> None:
@@ -94,12 +92,13 @@ def show_path(*, json: JsonOption = False) -> None:
         out.print(sanitise(path))
 
 
-def _show_change(key: str, value: Any, *, as_json: bool) -> None:
-    change = "is no longer set" if value is None else f"is {_as_text(value)}"
+def _change(key: str, value: Any, *, as_json: bool) -> None:
+    path = config.config_path()
+    config.set_value(path, key, value)
     if as_json:
-        print_json({"path": str(config.config_path()), "key": key, "value": value})
+        print_json({"path": str(path), "key": key, "value": value})
     else:
-        notes.print(sanitise(f"{key} {change} in {config.config_path()}."))
+        notes.print(sanitise(f"{key} {'is no longer set' if value is None else f'is {_as_text(value)}'} in {path}."))
 
 
 def _as_text(value: Any) -> str:

@@ -3,8 +3,9 @@
 import os
 import platform
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterator
 from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -27,7 +28,6 @@ _PACKAGES: Final = (
     *("typer", "rich", "textual", "textual-serve", "bitsandbytes"),
 )
 _SHOWN_MODELS: Final = 6
-_REINSTALL: Final = "install mbc again"
 
 Report = dict[str, Any]
 
@@ -63,15 +63,45 @@ def doctor(
 
 def check(bank: Path, runs: Path, model: str, *, asks_hub: bool) -> Report:
     """What `mbc doctor --json` prints: sizes in bytes, None for anything unknown or missing."""
-    devices, hub, encoder = _devices(), _hub(asks=asks_hub), _encoder()
-    places = {"bank": bank, "runs": runs, "cache": Path(hub["cache"]), "config": config_path()}
+    from huggingface_hub import constants
+
+    from mbc_engine.lm.embedded import INSTALL_LANGUAGE_MODEL, LANGUAGE_MODEL, locate_language_model
+    from mbc_engine.lm.packaged import (
+        INSTALL_MPNET,
+        MINILM,
+        MPNET,
+        install_hint,
+        is_mpnet_installed,
+        minilm_folder,
+        unofficial_file,
+    )
+
+    cached = (path.name.removeprefix("models--") for path in Path(constants.HF_HUB_CACHE).glob("models--*"))
+    hub = {
+        "offline": constants.HF_HUB_OFFLINE,
+        "reachable": hub_is_reachable() if asks_hub else None,
+        "cache": constants.HF_HUB_CACHE,
+        "cached": sorted(name.replace("--", "/") for name in cached),
+    }
+    devices, encoder, language_model = _devices(), minilm_folder(), locate_language_model()
+    places = {"bank": bank, "runs": runs, "cache": Path(constants.HF_HUB_CACHE), "config": config_path()}
     return {
         "versions": {"mbc": __version__, "python": platform.python_version(), **{p: _version(p) for p in _PACKAGES}},
         "devices": devices,
         "hub": hub,
-        "encoder": encoder,
-        "language_model": _language_model(),
-        "reader_encoder": _reader_encoder(),
+        "encoder": {
+            "name": MINILM,
+            "path": encoder and str(encoder),
+            "is_official": encoder is not None and unofficial_file(encoder) is None,
+            "install": install_hint(MINILM),
+        },
+        "language_model": {
+            "name": LANGUAGE_MODEL,
+            "path": language_model and str(language_model),
+            "is_unpacked": language_model is not None and language_model.is_dir(),
+            "install": INSTALL_LANGUAGE_MODEL,
+        },
+        "reader_encoder": {"name": MPNET, "is_installed": is_mpnet_installed(), "install": INSTALL_MPNET},
         "places": {name: _place(path) for name, path in places.items()},
         "abilities": [
             {"name": name, "works": works, "detail": detail} for name, works, detail in _abilities(devices, hub, model)
@@ -80,12 +110,9 @@ def check(bank: Path, runs: Path, model: str, *, asks_hub: bool) -> Report:
 
 
 def _version(package: str) -> str | None:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
+    with suppress(PackageNotFoundError):
         return version(package)
-    except PackageNotFoundError:
-        return None
+    return None
 
 
 def _devices() -> Report:
@@ -102,141 +129,86 @@ def _devices() -> Report:
     return devices
 
 
-def _hub(*, asks: bool) -> Report:
-    try:
-        from huggingface_hub import constants
-    except ImportError:
-        return {"offline": True, "reachable": None, "cache": "", "cached": []}
-    cached = (path.name.removeprefix("models--") for path in Path(constants.HF_HUB_CACHE).glob("models--*"))
-    return {
-        "offline": constants.HF_HUB_OFFLINE,
-        "reachable": hub_is_reachable() if asks else None,
-        "cache": constants.HF_HUB_CACHE,
-        "cached": sorted(name.replace("--", "/") for name in cached),
-    }
-
-
-def _encoder() -> Report:
-    try:
-        from mbc_engine.lm.packaged import MINILM, install_hint, minilm_folder, unofficial_file
-    except (ImportError, OSError):
-        return {"name": "", "path": None, "is_official": False, "install": _REINSTALL}
-    folder = minilm_folder()
-    return {
-        "name": MINILM,
-        "path": str(folder) if folder else None,
-        "is_official": folder is not None and unofficial_file(folder) is None,
-        "install": install_hint(MINILM),
-    }
-
-
-def _language_model() -> Report:
-    from mbc_engine.lm.embedded import INSTALL_LANGUAGE_MODEL, LANGUAGE_MODEL, locate_language_model
-
-    place = locate_language_model()
-    return {
-        "name": LANGUAGE_MODEL,
-        "path": str(place) if place else None,
-        "is_unpacked": place is not None and place.is_dir(),
-        "install": INSTALL_LANGUAGE_MODEL,
-    }
-
-
-def _reader_encoder() -> Report:
-    from mbc_engine.lm.packaged import INSTALL_MPNET, MPNET, is_mpnet_installed
-
-    return {"name": MPNET, "is_installed": is_mpnet_installed(), "install": INSTALL_MPNET}
-
-
 def _place(path: Path) -> Report:
     # Path.exists() raises below a folder without search permission.
-    there = next((own for own in (path, *path.absolute().parents) if os.path.exists(own)), None)
+    nearest = next((folder for folder in (path, *path.absolute().parents) if os.path.exists(folder)), None)
     free = None
     with suppress(OSError):
-        free = shutil.disk_usage(there).free if there else None
-    return {"path": str(path.absolute()), "exists": there == path, "free": free}
+        free = shutil.disk_usage(nearest).free if nearest else None
+    return {"path": str(path.absolute()), "exists": nearest == path, "free": free}
 
 
-def _abilities(devices: Report, hub: Report, model: str) -> Iterable[tuple[str, bool, str]]:
+def _abilities(devices: Report, hub: Report, model: str) -> Iterator[tuple[str, bool, str]]:
     broken = f"torch cannot be used: {devices['error']}" if devices["error"] else None
     problem, cards = broken or _missing(model, hub), [card["name"] for card in devices["cuda"]]
     for name in ("ingest", "ask"):
         yield name, problem is None, problem or f"with the model {model}"
     yield "train", problem is None, problem or ("on a GPU" if cards else "on the CPU: small models only")
     gpus = ", ".join(cards) or ("mps" if devices["mps"] else "")
-    yield (
-        "GPU",
-        not broken and bool(gpus),
-        broken or gpus or "torch finds none: no driver, or a CPU-only build of torch",
-    )
+    none = "torch finds none: no driver, or a CPU-only build of torch"
+    yield "GPU", not broken and bool(gpus), broken or gpus or none
     for name, package in (("4-bit", "bitsandbytes"), ("tui", "textual"), ("web", "textual-serve")):
-        found = _version(package)
-        yield name, found is not None, f"{package} {found}" if found else f"pip install {package}"
+        installed = _version(package)
+        yield name, installed is not None, f"{package} {installed}" if installed else f"pip install {package}"
 
 
 def _missing(model: str, hub: Report) -> str | None:
-    from mbc_engine.config import RetrieverReaderConfig, read_model_config
+    """What a model lacks on this machine, and how to get it; None if nothing."""
+    from mbc_engine.config import read_model_config
+    from mbc_engine.lm.packaged import install_hint, is_local
 
     try:
-        from mbc_engine.lm.packaged import install_hint, is_local
-
-        config = read_model_config(find_model(model) / CONFIG)
-        if isinstance(config, RetrieverReaderConfig):
-            names = {config.retriever_reader.encoder}
-        else:
-            names = {config.model.base, config.model.documents.name, config.model.questions.name}
-        for name in sorted(names):
+        settings = read_model_config(find_model(model) / CONFIG).settings
+        for name in sorted(filter(None, {settings.base, *settings.encoders.values()})):
             if not (is_local(name) or name in hub["cached"] or hub["reachable"]):
-                install = install_hint(name)
-                bundle = f"{install}, or " if install else ""
+                bundle = f"{install}, or " if (install := install_hint(name)) else ""
                 return f"{bundle}connect to the hub once to download {name}"
     except MBCError as error:
         return f"{error.message} {error.hint or ''}".rstrip()
-    except (ImportError, OSError) as error:
-        return f"{_REINSTALL}: {str(error).partition(chr(10))[0]}"
+    except OSError as error:
+        return str(error)
     return None
 
 
 def _show(report: Report) -> None:
-    devices, hub, encoder, cached = report["devices"], report["hub"], report["encoder"], report["hub"]["cached"]
-    _section("Installed", [(name, found or "not installed") for name, found in report["versions"].items()])
+    devices, hub, cached = report["devices"], report["hub"], report["hub"]["cached"]
+    _section("Installed", {name: installed or "not installed" for name, installed in report["versions"].items()})
     threads = "" if devices["threads"] is None else f", torch uses {devices['threads']}"
-    cards = [
-        f"{card['name']}, {format_size(card['free'])} of {format_size(card['memory'])} free" for card in devices["cuda"]
-    ]
-    hardware = [("CPU cores", f"{devices['cores']}{threads}")]
-    hardware += [(f"cuda:{number}", card) for number, card in enumerate(cards)]
-    hardware += [("mps", "available")] if devices["mps"] else []
-    hardware += [("torch", f"cannot be used: {devices['error']}")] if devices["error"] else []
+    hardware = {"CPU cores": f"{devices['cores']}{threads}"}
+    for number, card in enumerate(devices["cuda"]):
+        free = f"{format_size(card['free'])} of {format_size(card['memory'])} free"
+        hardware[f"cuda:{number}"] = f"{card['name']}, {free}"
+    hardware |= {"mps": "available"} if devices["mps"] else {}
+    hardware |= {"torch": f"cannot be used: {devices['error']}"} if devices["error"] else {}
     _section("Hardware", hardware)
     reached = {None: "not checked", True: "reachable", False: "cannot be reached"}[hub["reachable"]]
     rest = f" and {len(cached) - _SHOWN_MODELS} more" if len(cached) > _SHOWN_MODELS else ""
+    encoder, large, language_model = report["encoder"], report["reader_encoder"], report["language_model"]
     bundle = "installed, checksums match" if encoder["is_official"] else f"DAMAGED, not used: {encoder['install']}"
-    language_model, large = report["language_model"], report["reader_encoder"]
     unpacked = "installed, unpacked" if language_model["is_unpacked"] else "installed, unpacked on first use"
-    models = [
-        ("hub", "not checked (HF_HUB_OFFLINE is set)" if hub["offline"] else reached),
-        ("downloaded", ", ".join(cached[:_SHOWN_MODELS]) + rest or "none"),
-        ("encoder bundle", bundle if encoder["path"] else f"not installed: {encoder['install']}"),
-        ("large reader", "installed" if large["is_installed"] else f"missing: {large['install']}"),
-        ("language model", unpacked if language_model["path"] else f"not installed: {language_model['install']}"),
-    ]
+    models = {
+        "hub": "not checked (HF_HUB_OFFLINE is set)" if hub["offline"] else reached,
+        "downloaded": ", ".join(cached[:_SHOWN_MODELS]) + rest or "none",
+        "encoder bundle": bundle if encoder["path"] else f"not installed: {encoder['install']}",
+        "large reader": "installed" if large["is_installed"] else f"missing: {large['install']}",
+        "language model": unpacked if language_model["path"] else f"not installed: {language_model['install']}",
+    }
     _section("Pretrained models", models)
-    files = []
+    files = {}
     for name, place in report["places"].items():
         free = "" if place["free"] is None else f", {format_size(place['free'])} free"
-        files.append((name, f"{display_path(place['path'])}{'' if place['exists'] else ' (none yet)'}{free}"))
+        files[name] = f"{display_path(place['path'])}{'' if place['exists'] else ' (none yet)'}{free}"
     _section("Files", files)
     if report["config_error"]:
         out.print(Text(f"  {sanitise(report['config_error'])}", "red"))
-    out.print(Text("What works here", "bold"))
+    abilities = {}
     for ability in report["abilities"]:
-        works = ("yes", "green") if ability["works"] else ("no", "yellow")
-        gap = " " * (5 - len(works[0]))
-        out.print(Text.assemble(f"  {ability['name']:<14}  ", works, f"{gap}{sanitise(ability['detail'])}"))
+        works = Text("yes  ", "green") if ability["works"] else Text("no   ", "yellow")
+        abilities[ability["name"]] = works.append(sanitise(ability["detail"]), "none")
+    _section("What works here", abilities)
 
 
-def _section(title: str, facts: Iterable[tuple[str, str]]) -> None:
+def _section(title: str, facts: dict[str, Any]) -> None:
     out.print(Text(title, "bold"))
-    for label, value in facts:
-        out.print(Text.assemble((f"  {label:<14}  ", "dim"), sanitise(value)))
+    for label, value in facts.items():
+        out.print(Text.assemble((f"  {label:<14}  ", "dim"), value if isinstance(value, Text) else sanitise(value)))

@@ -5,16 +5,15 @@ import re
 import shlex
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from mbc_cli.engine import loading
 from mbc_cli.models import (
     LocalModel,
-    Settings,
-    are_of_retriever_reader,
     command_of,
+    components,
     find_local_model,
     find_preset,
     model_folders,
@@ -22,7 +21,6 @@ from mbc_cli.models import (
     read_model,
     read_run,
     run_of,
-    settings_of,
     shape_of,
 )
 from mbc_cli.options import JsonOption, RunsOption, complete_models, complete_models_and_presets, option
@@ -35,7 +33,7 @@ from mbc_engine.names import own_models, preset_names
 from mbc_engine.runs.training_runs import is_running
 
 if TYPE_CHECKING:
-    from mbc_engine.config import Config, EncoderSettings, ModelSettings, RetrieverReaderConfig, RetrieverReaderSettings
+    from mbc_engine.config import Config, ModelSettings, RetrieverReaderConfig, RetrieverReaderSettings
     from mbc_engine.paper.builder import Parameters
 
 _RepositoryArgument = Annotated[str, typer.Argument(metavar="OWNER/NAME", help="The model's name on the hub.")]
@@ -60,7 +58,7 @@ def list_models(*, runs: RunsOption, json: JsonOption = False) -> None:
     """
     found = (read_model(*model) for model in model_folders(runs.absolute()))
     if json:
-        print_json_lines(map(_summary, found))
+        print_json_lines(model.to_json() for model in found)
     else:
         print_table(_COLUMNS, list(map(_row, found)), right=_RIGHT)
 
@@ -88,23 +86,31 @@ def show(
         raise ModelError(model.problem, hint="Download or copy the model again.")
     if config is None:
         raise model_not_found(name, runs)
-    settings = settings_of(config)
-    parameters, problem = (None, None) if are_of_retriever_reader(settings) else _parameters(settings)
+    table, problem = None, None
+    if not config.reads_text:
+        table, problem = _parameters(cast("ModelSettings", config.settings))
     if json:
-        what = {"kind": "preset", "preset": name, **components(settings)}
-        if model:
-            what = {"kind": "model", **_summary(model)}
-        print_json({**what, "settings": config.model_dump(), "parameters": _parameters_json(parameters)})
+        what = model.to_json() if model else {"preset": name, **components(config.settings)}
+        parts = [{"part": part} | asdict(counts) for part, counts in (table or {}).items() if part != "all"]
+        print_json(
+            {
+                "kind": "model" if model else "preset",
+                **what,
+                "settings": config.model_dump(),
+                "parameters": {**asdict(table["all"]), "parts": parts} if table else None,
+            }
+        )
         return
     print_facts(_facts(name, model, config))
     if problem:
         notes.print(sanitise(f"Its parameters cannot be counted. {problem.message} {problem.hint}"))
-    if parameters:
-        rows = [
-            (part, f"{own.trainable:,}", f"{own.frozen:,}", format_size(own.bytes)) for part, own in parameters.items()
-        ]
+    if table:
         out.print()
-        print_table(("parameters", *_PARAMETERS), rows, right=_PARAMETERS)
+        print_table(
+            ("parameters", *_PARAMETERS),
+            [(part, f"{n.trainable:,}", f"{n.frozen:,}", format_size(n.bytes)) for part, n in table.items()],
+            right=_PARAMETERS,
+        )
 
 
 def pull(
@@ -132,7 +138,7 @@ def pull(
     with interrupt_message("No model was changed; run the same command again to continue."):
         pulled = pull_model(repository, own_models(), name=name, revision=revision, replaces=force)
     name, folder = name or repository, own_models() / (name or repository)
-    parts = components(settings_of(pulled.config))
+    parts = components(pulled.config.model)
     if json:
         source = {"model": name, "path": str(folder), "repository": repository, "revision": pulled.revision}
         print_json({**source, "size": pulled.size, **parts})
@@ -199,8 +205,7 @@ def push(
         shared = {"model": found.name, "repository": repository, "revision": pushed.revision}
         print_json({**shared, "size": pushed.size, "card": pushed.card})
         return
-    encoders = components(settings_of(pushed.config))["encoders"].values()
-    for name in sorted({pushed.config.model.base, *encoders}):
+    for name in sorted({pushed.config.model.base, *pushed.config.model.encoders.values()}):
         if Path(name).exists():
             notes.print(sanitise(f"{name} is also a folder here; others will get {name} from the hub."), style="yellow")
     print_facts(
@@ -245,60 +250,32 @@ def show_presets(*, as_json: bool) -> None:
         return
     rows = []
     for name, config in presets.items():
-        model = config.model
-        encoders = dict.fromkeys((model.documents.name, model.questions.name))  # often one for both
-        base, *others = map(_without_owner, (model.base, *encoders))
-        rows.append((name, base, ", ".join(others), code_dimensions(model), chunk_size(model)))
+        encoders = ", ".join(dict.fromkeys(map(_without_owner, config.model.encoders.values())))  # often one for both
+        rows.append((name, _without_owner(config.model.base), encoders, *_codes(config.model)))
     print_table(("preset", "base LM", "encoders", "codes", "per chunk"), rows, right=("per chunk",))
 
 
-def components(settings: Settings) -> dict[str, Any]:
-    """Base LM, encoders and codes as JSON; null if there is none."""
+def _codes(settings: "ModelSettings | RetrieverReaderSettings") -> tuple[str, str]:
+    """Tokens x levels x codes, without a single level, and bytes of a chunk; the number of vectors without codes."""
     shape = shape_of(settings)
-    if are_of_retriever_reader(settings):
-        base, documents, questions = None, settings.encoder, settings.encoder
-    else:
-        base, documents, questions = settings.base, settings.documents.name, settings.questions.name
-    return {
-        "base": base,
-        "encoders": {"documents": documents, "questions": questions},
-        "codes": {**asdict(shape), "bits_per_chunk": shape.bits_per_chunk} if _has_codes(settings) else None,
-    }
-
-
-def code_dimensions(settings: Settings) -> str:
-    """Tokens x levels x codes; a single level is left out."""
-    if not _has_codes(settings):
-        return "none"
-    shape = shape_of(settings)
-    return " x ".join(map(str, (shape.tokens, *([shape.levels] if shape.levels > 1 else []), shape.num_codes)))
-
-
-def chunk_size(settings: Settings) -> str:
-    """Bytes of a chunk's codes, or the number of its vectors."""
-    shape = shape_of(settings)
-    return f"{shape.bits_per_chunk / 8:.4g} B" if _has_codes(settings) else pluralise(shape.tokens, "vector")
-
-
-def _has_codes(settings: Settings) -> bool:
-    return are_of_retriever_reader(settings) or settings.quantised
+    if not settings.quantised:
+        return "none", pluralise(shape.tokens, "vector")
+    levels = [shape.levels] if shape.levels > 1 else []
+    return " x ".join(map(str, (shape.tokens, *levels, shape.num_codes))), f"{shape.bits_per_chunk / 8:.4g} B"
 
 
 def _row(model: LocalModel) -> tuple[str, ...]:
-    settings, best = model.settings, model.best
-    if settings is None:
-        parts = ("cannot be read" if out.is_terminal else model.problem or "", "", "")
+    config, best = model.config, model.best
+    if config is None:
+        parts: tuple[str, ...] = ("cannot be read" if out.is_terminal else model.problem or "", "", "")
     else:
-        base = "reads text" if are_of_retriever_reader(settings) else _without_owner(settings.base)
-        parts = (base, code_dimensions(settings), chunk_size(settings))
-    validation = (f"{best.exact_match:.1f}", f"{best.f1:.1f}") if best else ("", "")
-    return (
-        model.name,
-        *parts,
-        format_size(model.size),
-        *validation,
-        model.place if out.is_terminal else str(model.folder),
-    )
+        parts = (
+            "reads text" if config.reads_text else _without_owner(config.settings.base or ""),
+            *_codes(config.settings),
+        )
+    scores = (f"{best.exact_match:.1f}", f"{best.f1:.1f}") if best else ("", "")
+    where = model.place if out.is_terminal else str(model.folder)
+    return (model.name, *parts, format_size(model.size), *scores, where)
 
 
 def _without_owner(name: str) -> str:
@@ -306,78 +283,26 @@ def _without_owner(name: str) -> str:
     return name.rstrip("/").rpartition("/")[2] if out.is_terminal else name
 
 
-def _summary(model: LocalModel) -> dict[str, Any]:
-    return {
-        "model": model.name,
-        "path": str(model.folder),
-        "place": model.place,
-        **(components(model.settings) if model.settings else {"base": None, "encoders": None, "codes": None}),
-        "reads_text": are_of_retriever_reader(model.settings),
-        "problem": model.problem,
-        "size": model.size,
-        "best": model.best,
-    }
-
-
 def _facts(name: str, model: LocalModel | None, config: "Config | RetrieverReaderConfig") -> list[tuple[str, str]]:
-    settings = settings_of(config)
-    facts = _reader_facts(settings) if are_of_retriever_reader(settings) else _settings_facts(settings)
+    settings, shape, (_, size) = config.settings, shape_of(config.settings), _codes(config.settings)
+    if config.reads_text:
+        size += " of codes, and its compressed text"
+    elif settings.quantised:
+        size += f": {code_layout(shape)}, {codebooks(shape)}"
+    facts = [*settings.facts(), ("per chunk", size)]
     if model is None:
+        training = cast("Config", config).training
+        passes = f" in {training.accumulate} passes" if training.accumulate > 1 else ""
+        steps = f"{pluralise(training.epochs, 'epoch')}, {pluralise(training.batch_size, 'question')} a step{passes}"
+        rate = f"learning rate {training.learning_rate:g}, {training.precision}"
         train = f"mbc train --preset {shlex.quote(sanitise(name))} --data SPEC"
-        return [("preset", name), *facts, ("training", _training(cast("Config", config))), ("train", train)]
-    facts = [("model", model.name), ("folder", str(model.folder)), *facts]
+        return [("preset", name), *facts, ("training", f"{steps}, {rate}"), ("train", train)]
     if best := model.best:
-        line = f"F1 {best.f1:.1f} %, exact match {best.exact_match:.1f} % ({pluralise(best.questions, 'question')})"
-        facts.append(("best", line))
-    return [
-        *facts,
-        ("on disk", format_size(model.size)),
-        ("ask", f"mbc ask --model {shlex.quote(sanitise(model.handle))}"),
-    ]
-
-
-def _reader_facts(settings: "RetrieverReaderSettings") -> list[tuple[str, str]]:
-    shape = shape_of(settings)
-    readers = [("reads", f"{reader.name}: {reader.encoder}") for reader in settings.readers]
-    return [
-        ("finds", f"passages by {shape.tokens} codes of {shape.num_codes} and by shared words"),
-        *readers,
-        ("encoder", f"{settings.encoder}, up to {pluralise(settings.window, 'token')}"),
-        ("per chunk", f"{chunk_size(settings)} of codes, and its compressed text"),
-    ]
-
-
-def _settings_facts(settings: "ModelSettings") -> list[tuple[str, str]]:
-    lora, shape = settings.lora, shape_of(settings)
-    codes = f": {code_layout(shape)}, {codebooks(shape)}" if settings.quantised else ""
-    depth = f"rank {lora.rank} in the last {pluralise(lora.layers, 'layer')}" if lora.layers else "none"
-    return [
-        ("base LM", f"{settings.base}{_precision(settings.base_weights)}"),
-        ("documents", _encoder(settings.documents)),
-        ("questions", _encoder(settings.questions)),
-        ("per chunk", f"{chunk_size(settings)}{codes}"),
-        ("reads", settings.read),
-        ("KV-LoRA", depth),
-        ("prefix", f"{pluralise(settings.prefix.columns, 'column')} a layer"),
-    ]
-
-
-def _encoder(own: "EncoderSettings") -> str:
-    state = ", frozen" if own.frozen else ""
-    return f"{own.name}{_precision(own.weights)}{state}, up to {pluralise(own.window, 'token')}"
-
-
-def _precision(weights: str) -> str:
-    return "" if weights == "float32" else f" as {weights}"
-
-
-def _training(config: "Config") -> str:
-    own = config.training
-    passes = f" in {own.accumulate} passes" if own.accumulate > 1 else ""
-    return (
-        f"{pluralise(own.epochs, 'epoch')}, {pluralise(own.batch_size, 'question')} a step{passes}, "
-        f"learning rate {own.learning_rate:g}, {own.precision}"
-    )
+        questions = pluralise(best.questions, "question")
+        facts.append(("best", f"F1 {best.f1:.1f} %, exact match {best.exact_match:.1f} % ({questions})"))
+    ask = f"mbc ask --model {shlex.quote(sanitise(model.handle))}"
+    facts += [("on disk", format_size(model.size)), ("ask", ask)]
+    return [("model", model.name), ("folder", str(model.folder)), *facts]
 
 
 def _parameters(settings: "ModelSettings") -> "tuple[dict[str, Parameters] | None, ModelError | None]":
@@ -388,10 +313,3 @@ def _parameters(settings: "ModelSettings") -> "tuple[dict[str, Parameters] | Non
             return parameter_table(settings), None
         except ModelError as error:
             return None, error
-
-
-def _parameters_json(table: "dict[str, Parameters] | None") -> dict[str, Any] | None:
-    if table is None:
-        return None
-    parts = [{"part": part} | asdict(own) for part, own in table.items() if part != "all"]
-    return asdict(table["all"]) | {"parts": parts}
