@@ -98,7 +98,7 @@ def time_batch(model: MBC, base: BaseLM, questions: list[str], memory: CodeMemor
     """Seconds to answer a batch with a base LM, and the answers."""
     model.base = base
     began = time.perf_counter()
-    answers = model.answer(questions, memory, max_new_tokens=TOKENS)
+    answers = model.answer_from(questions, memory, max_new_tokens=TOKENS)
     return time.perf_counter() - began, [text for text, _ in answers]
 
 

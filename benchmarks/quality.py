@@ -203,9 +203,9 @@ def find(memory: Memory, model: RetrieverReader, questions: Sequence[Question], 
     with MemoryBank.open(memory.paths[0], read_only=True) as bank, bank.snapshot():
         scope = model.scope(bank)
         for places in batches(questions, what):
-            found = model.find([questions[place].question for place in places], scope, top=TOP)
+            found = model.search([questions[place].question for place in places], scope, top=TOP).chunks
             for place, hits in zip(places, found, strict=True):
-                chunks = bank.chunks_at([hit.chunk for hit in hits])
+                chunks = bank.chunks_at([hit.chunk for hit in hits[:TOP]])
                 names = list(dict.fromkeys(Path(own.document.origin.source).name for own in chunks))
                 ranks[place] = rank_of(questions[place].source, names[:SOURCES])
     return ranks
@@ -377,7 +377,7 @@ def scan(setup: Setup, bank: MemoryBank, questions: Sequence[Question]) -> Row:
                 many.put([copy_of(own, number) for own in some])
         with many.snapshot():
             scope = setup.model.scope(many)
-            seconds = time_each(lambda text: setup.model.find([text], scope, top=TOP), questions)
+            seconds = time_each(lambda text: setup.model.search([text], scope, top=TOP), questions)
         return {"scanned": many.totals().chunks, "scan": seconds}
 
 

@@ -2,25 +2,33 @@
 
 import gc
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence, Sized
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import cached_property
-from itertools import islice
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Self
 
 from mbc_engine.answer import Answer, AskOptions, Source
-from mbc_engine.bank import BankHeader, Banks, BankSizes, BankTotals, MemoryBank, delete_if_unused
+from mbc_engine.bank import (
+    BankHeader,
+    Banks,
+    BankSizes,
+    BankTotals,
+    MemoryBank,
+    ReadableBank,
+    Selection,
+    delete_if_unused,
+)
 from mbc_engine.bank.database import bytes_at
 from mbc_engine.conversation import rewritten
-from mbc_engine.errors import ConfigError, MBCError
+from mbc_engine.errors import ConfigError, MBCError, NothingToRead
 from mbc_engine.machine import return_free_memory
 from mbc_engine.runs.ingests import recorded
-from mbc_engine.sources import OnDecoding, Passages, best_sentences, text_model
+from mbc_engine.sources import OnDecoding, Passages, text_model
 
 if TYPE_CHECKING:
-    from mbc_engine.answering import Answerer, Draft
     from mbc_engine.events import Event
     from mbc_engine.mini.writer import Writer
     from mbc_engine.model import Model
@@ -71,7 +79,8 @@ class Memory:
         self._on_decoding = on_decoding
         self.loading = 0.0
         self._banks: Banks | None = None
-        self._answerer: Answerer | None = None
+        self._is_checked = False  # the banks are of this model
+        self._whole: tuple[Hashable, Sized] | None = None
 
     @property
     def model(self) -> "Model":
@@ -109,10 +118,7 @@ class Memory:
         """
         self._bank()
         if options is not None:
-            model = self.model  # first: a wrong name is reported without importing torch
-            from mbc_engine.answering import require_askable
-
-            require_askable(model, options)
+            self.model.check(options)
             if options.write:
                 self.writer  # noqa: B018  # loaded now
         with self._reading():
@@ -136,20 +142,28 @@ class Memory:
         options = replace(options or AskOptions(), **changes)
         if not questions:
             return []
+        model = self.model
+        model.check(options)
+        write = self.writer.write if options.write else None
         began = time.perf_counter()
-        with self._reading() as answerer, answerer.bank.snapshot():
-            bank = answerer.bank
+        with self._reading() as bank:
             totals, sizes = bank.totals(), bank.sizes()
-            passages = Passages(bank, answerer.model.chunker, self._on_decoding)
-            drafts, searched, answered = answerer.drafts(questions, options, passages, on_token)
-            named = self._sources(questions, drafts, passages, options.sources)
+            passages = Passages(bank, model.chunker, self._on_decoding)
+            scope = self._scope(bank, options.selection)
+            found = model.search(questions, scope, top=options.sources, read_mode=options.read_mode)
+            searched = time.perf_counter()
+            drafts = model.answer(questions, found, options, passages, write=write, on_token=on_token)
+            answered = time.perf_counter()
+            documents = [draft.documents for draft in drafts]
+            # For sources that were not even read, an encoder is not worth its time.
+            sources = passages.sources(questions, documents, [draft.sentences for draft in drafts])
         seconds = {"search": searched - began, "answer": answered - searched, "sources": time.perf_counter() - answered}
         return [
             Answer(
                 question,
                 draft.text,
                 draft.confidence,
-                sources,
+                named,
                 seconds,
                 totals,
                 sizes,
@@ -158,7 +172,7 @@ class Memory:
                 draft.extracted,
                 self.writer.name if draft.extracted is not None else None,
             )
-            for question, draft, sources in zip(questions, drafts, named, strict=True)
+            for question, draft, named in zip(questions, drafts, sources, strict=True)
         ]
 
     def follow_up(
@@ -167,7 +181,7 @@ class Memory:
         previous: Answer | None,
         options: AskOptions | None = None,
         *,
-        on_completed: Callable[[str], object] = lambda _asked: None,
+        on_completed: Callable[[str], object] = lambda _completed: None,
         **given: Any,
     ) -> Answer:
         """Answer the next question of a conversation; other arguments are passed to `ask`.
@@ -175,12 +189,12 @@ class Memory:
         A question that refers to the `previous` one or its answer is completed first, and the result is passed to
         `on_completed`.
         """
-        asked = question
+        completed = question
         if previous is not None:
-            asked = rewritten(question, previous.asked or previous.question, previous.extracted or previous.text)
-        if asked != question:
-            on_completed(asked)
-        (answer,) = self.ask([asked], options, **given)
+            completed = rewritten(question, previous.asked or previous.question, previous.extracted or previous.text)
+        if completed != question:
+            on_completed(completed)
+        (answer,) = self.ask([completed], options, **given)
         return answer.with_question(question)
 
     def search(
@@ -200,19 +214,18 @@ class Memory:
         options = replace(options or AskOptions(), **changes)
         if not queries:
             return []
-        with self._reading() as answerer, answerer.bank.snapshot():
-            found = answerer.chunks(queries, options, top)
-            known = Passages(answerer.bank, answerer.model.chunker, self._on_decoding)
-            hits = [(query, hit) for query, own in zip(queries, found, strict=True) for hit in own]
-            if with_text:
-                passages = known.of(hit.chunk for _, hit in hits)
-                wanted = [(query, passages[hit.chunk].passage) for query, hit in hits]
-                sentences = best_sentences(wanted, answerer.model.sentence_vectors)
-            else:
-                known.of((), beside=[replace(hit, share=0.0) for _, hit in hits])
-                sentences = [None] * len(hits)
-        ranked = (known.ranked(hit, sentence) for (_, hit), sentence in zip(hits, sentences, strict=True))
-        return [tuple(islice(ranked, len(own))) for own in found]
+        model = self.model
+        model.check(options)
+        with self._reading() as bank:
+            scope = self._scope(bank, options.selection)
+            found = model.search(queries, scope, top=top, read_mode=options.read_mode)
+            best = [hits[:top] for hits in found.chunks]
+            passages = Passages(bank, model.chunker, self._on_decoding)
+            if not with_text:
+                passages.of((), beside=[replace(hit, share=0.0) for hit in chain(*best)])
+                return [tuple(passages.source(hit, None) for hit in hits) for hits in best]
+            passages.of(hit.chunk for hit in chain(*best))
+            return passages.sources(queries, best, encode=model.sentence_vectors)
 
     def add(
         self,
@@ -258,17 +271,14 @@ class Memory:
 
     def can_stream(self, options: AskOptions) -> bool:
         """Whether an answer can be streamed: it is generated greedily, and cannot be withheld once begun."""
-        if options.write:
-            return True
-        from mbc_engine.mini.model import RetrieverReader
-
-        return not isinstance(self.model, RetrieverReader) and options.beams == 1 and options.min_confidence is None
+        return self.model.can_stream(options)
 
     def close(self) -> None:
         """Close the banks until the next call."""
         if self._banks is not None:
             self._banks.close()
-        self._banks = self._answerer = None
+        self._banks = self._whole = None
+        self._is_checked = False
 
     def unload(self) -> None:
         """Also unload the model and the writer, until a call needs them. A model given as an object stays."""
@@ -313,25 +323,45 @@ class Memory:
         return self.paths[0]
 
     @contextmanager
-    def _reading(self) -> "Iterator[Answerer]":
-        """The answerer; its banks are opened again if their files were replaced.
+    def _reading(self) -> Iterator[ReadableBank]:
+        """A snapshot of the banks, which are opened again if their files were replaced.
 
         The banks are closed on anything but an MBCError: Ctrl-C may come between any two lines.
         """
         try:
             if self._banks is not None and self._banks.is_replaced():
                 self.close()
-            if self._answerer is None:
-                model, bank = self.model, self._bank()
-                from mbc_engine.answering import answerer_of
+            model, bank = self.model, self._bank()
+            if not self._is_checked:
+                from mbc_engine.model import signature
 
-                self._answerer = answerer_of(model, bank, lambda: self.writer)
-            yield self._answerer
+                bank.require(signature(model))
+                self._is_checked = True
+            with bank.snapshot():
+                yield bank
         except MBCError:
             raise
         except BaseException:
             self.close()
             raise
+
+    def _scope(self, bank: ReadableBank, selection: Selection | None) -> Sized:
+        """What is searched; the scope of the whole bank is kept until the bank changes."""
+        if selection is not None and not selection.is_everything:
+            scope = self.model.scope(bank, selection)
+        elif self._whole is not None and self._whole[0] == bank.version():
+            scope = self._whole[1]
+        else:
+            scope = self.model.scope(bank)
+            self._whole = bank.version(), scope
+        if len(scope):
+            return scope
+        if bank.totals().chunks:
+            raise NothingToRead(
+                f"No document in {bank.name} matches the selection.",
+                hint="Widen --since, --as-of, --only or --exclude; `mbc bank list` shows dates and names.",
+            )
+        raise NothingToRead(f"{bank.name} is empty.", hint="Fill it with `mbc ingest FOLDER`.")
 
     def _bank(self) -> MemoryBank | Banks:
         if self._given is not None:
@@ -339,19 +369,3 @@ class Memory:
         if self._banks is None:
             self._banks = Banks.open(self.paths, self._weights)
         return self._banks
-
-    def _sources(
-        self, questions: Sequence[str], drafts: "Sequence[Draft]", passages: Passages, most: int
-    ) -> list[tuple[Source, ...]]:
-        """The sources of each answer, with the sentence that was read, or the best match."""
-        hits = [(number, hit) for number, draft in enumerate(drafts) for hit in draft.ranked[:most]]
-        found = passages.of((), beside=[hit for _, hit in hits])
-        unread = [(number, hit.chunk) for number, hit in hits if hit.chunk not in drafts[number].sentences]
-        wanted = [(questions[number], found[chunk].passage) for number, chunk in unread]
-        # For sources that were not even read, an encoder is not worth its time.
-        fitting = dict(zip(unread, best_sentences(wanted), strict=True))
-        sources: list[list[Source]] = [[] for _ in drafts]
-        for number, hit in hits:
-            sentence = drafts[number].sentences.get(hit.chunk, fitting.get((number, hit.chunk)))
-            sources[number].append(passages.ranked(hit, sentence))
-        return list(map(tuple, sources))

@@ -1,36 +1,77 @@
 """Model, the interface of every kind of model; loading one by its name, and opening its banks."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence, Sized
 from contextlib import closing
+from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from mbc_engine.bank import BankHeader, CodeShape, MemoryBank, ModelSignature, fingerprint
+from mbc_engine.answer import AskOptions, Confidence
+from mbc_engine.bank import BankHeader, CodeShape, MemoryBank, ModelSignature, ReadableBank, Selection, fingerprint
+from mbc_engine.codes import CodeMap
 from mbc_engine.config import Config, RetrieverReaderConfig, read_model_config
 from mbc_engine.lm.encoders import Encoder, one_by_one
 from mbc_engine.lm.pretrained import state_digest
 from mbc_engine.names import CONFIG, find_model
+from mbc_engine.ranking import Hit
+from mbc_engine.sources import Passages
 from mbc_engine.text.chunks import Chunker
 
 # The modules that load a model, by the class of its config. They import much that the other kind does not need.
 _LOADERS: Final = {RetrieverReaderConfig: "mbc_engine.mini.model", Config: "mbc_engine.paper.checkpoint"}
 
 
-class Model(nn.Module, ABC):
-    """A model that encodes chunks as codes: one of the paper's method, or a retriever-reader.
+OnToken = Callable[[str], None] | None
+Write = Callable[..., str]  # as `mini.writer.Writer.write`
 
-    Its window includes special tokens; `keeps_text` says whether its banks keep the text of chunks by default.
+
+class Found(Protocol):
+    """What a model found for some questions, which only that kind of model reads further."""
+
+    @property
+    def chunks(self) -> list[list[Hit]]:
+        """The best chunks for each question, best first."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """An answer before its sources are looked up.
+
+    Attributes:
+        documents: to be named, best first, each by its best chunk.
+        sentences: those that were read, by chunk.
+        extracted: the extracted answer, if `text` was written from it.
+    """
+
+    text: str | None
+    confidence: Confidence | None
+    documents: list[Hit]
+    sentences: dict[int, str]
+    gain: float | None = None
+    codes: CodeMap | None = None
+    extracted: str | None = None
+
+
+class Model(nn.Module, ABC):
+    """Encodes chunks as codes, searches a bank of them, and answers: a retriever-reader, or the paper's method.
+
+    Its window includes special tokens.
+
+    Attributes:
+        keeps_text: whether its banks keep the text of chunks by default.
+        is_english_only: whether questions in other languages deserve a note.
     """
 
     keeps_text: ClassVar[bool]
+    is_english_only: ClassVar[bool] = False
 
     def __init__(self, encoder: Encoder, window: int) -> None:
         super().__init__()
@@ -56,6 +97,41 @@ class Model(nn.Module, ABC):
     @abstractmethod
     def _coding_state(self) -> tuple[dict[str, Tensor], list[str]]:
         """The tensors and settings that codes depend on, except the codebooks."""
+
+    @abstractmethod
+    def check(self, options: AskOptions) -> None:
+        """Raise ConfigError if it cannot be asked with these options."""
+
+    @abstractmethod
+    def can_stream(self, options: AskOptions) -> bool:
+        """Whether its answers become final piece by piece, and cannot be withheld once begun."""
+
+    @abstractmethod
+    def scope(self, bank: ReadableBank, selection: Selection | None = None) -> Sized:
+        """The part of a bank to search, in a snapshot of it; its length is in chunks. Valid until the bank changes."""
+
+    @abstractmethod
+    def search(self, questions: Sequence[str], scope: Any, *, top: int = 5, read_mode: str | None = None) -> Found:
+        """At least the `top` best chunks for each question in a `scope` of this model."""
+
+    @abstractmethod
+    def answer(
+        self,
+        questions: Sequence[str],
+        found: Any,
+        options: AskOptions,
+        passages: Passages,
+        *,
+        write: Write | None = None,
+        on_token: OnToken = None,
+    ) -> list[Draft]:
+        """Answer questions from what `search` found for them, in the same snapshot.
+
+        Args:
+            passages: looks up the text of chunks.
+            write: a chat LM that puts extracted answers into sentences.
+            on_token: gets a generated or written answer in pieces.
+        """
 
     @property
     def read_modes(self) -> tuple[str, ...]:

@@ -25,13 +25,15 @@ from mbc_engine.text.chunks import Chunker
 from mbc_engine.text.language import ENGLISH, canonical_question, word_set
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from torch import Tensor
 
     from mbc_engine.bank import EncodedText, Origin, ReadableBank, StoredChunk
     from mbc_engine.bank.text_codec import TextCoder
     from mbc_engine.ranking import Hit
+
+    Encode = Callable[[Sequence[str]], Tensor]  # unit vectors of sentences
 
 _FEWEST_WORDS: Final = 4
 
@@ -107,14 +109,14 @@ OnDecoding = Callable[[int], AbstractContextManager[object]]
 
 
 class Passages:
-    """The passages of chunks in one snapshot of a bank; files are read in passing, as `Files` does."""
+    """The passages of chunks in one snapshot of a bank; each file is read at most once, as `Files` does."""
 
     def __init__(self, bank: "ReadableBank", chunker: Chunker, on_decoding: OnDecoding | None = None) -> None:
         self._bank, self._chunker, self._files = bank, chunker, Files()
         self._on_decoding: OnDecoding = on_decoding or nullcontext
-        self._places: dict[tuple[str, str], tuple[Source, str | None]] = {}
-        self._cut: dict[tuple[str, str], Sequence[Chunk]] = {}
-        self._found: dict[int, Source] = {}
+        self._documents: dict[tuple[str, str], tuple[Source, str | None]] = {}
+        self._rechunked: dict[tuple[str, str], Sequence[Chunk]] = {}
+        self._sources: dict[int, Source] = {}
         self._first_lines: dict[int, int | None] = {}
 
     def of(self, chunks: "Iterable[int]", beside: "Iterable[Hit]" = ()) -> dict[int, Source]:
@@ -122,30 +124,57 @@ class Passages:
 
         A hit with a share under 1% gets none if a language model would have to decode it.
         """
-        found = list(beside)
-        worth = {*chunks, *(hit.chunk for hit in found if hit.share >= _WORTH_DECODING)}
-        wanted = sorted(worth | {hit.chunk for hit in found})
-        missing = [
-            chunk
-            for chunk in wanted
-            if chunk not in self._found or (chunk in worth and self._found[chunk].passage is None)
-        ]
-        stored = self._bank.chunks_at(missing)
-        encoded = self._bank.encoded_texts_at(missing)
-        unchanged = [self._unchanged(own, text) for own, text in zip(stored, encoded, strict=True)]
-        kept = self._decoded(
-            [
-                None if cut or (text and text.lm and chunk not in worth) else text
-                for chunk, cut, text in zip(missing, unchanged, encoded, strict=True)
-            ]
-        )
-        for chunk, own, cut, text in zip(missing, stored, unchanged, kept, strict=True):
-            self._found[chunk] = self._passage(own, cut or text)
-        return {chunk: self._found[chunk] for chunk in wanted}
+        from mbc_engine.bank.text_codec import decode_found
 
-    def ranked(self, hit: "Hit", sentence: str | None) -> Source:
+        hits = list(beside)
+        needed = {*chunks, *(hit.chunk for hit in hits if hit.share >= _WORTH_DECODING)}
+        wanted = sorted(needed | {hit.chunk for hit in hits})
+        known = self._sources
+        missing = [
+            chunk for chunk in wanted if chunk not in known or (chunk in needed and known[chunk].passage is None)
+        ]
+        stored, encoded = self._bank.chunks_at(missing), self._bank.encoded_texts_at(missing)
+        # Looking into the file is worth it if decoding would be slow or the bank keeps no text.
+        in_file = [
+            self._in_file(chunk, text) if text is None or text.lm else None
+            for chunk, text in zip(stored, encoded, strict=True)
+        ]
+        to_decode = [
+            None if cut or (text and text.lm and chunk not in needed) else text
+            for chunk, cut, text in zip(missing, in_file, encoded, strict=True)
+        ]
+        slow = sum(bool(text and text.lm) for text in to_decode)
+        with self._on_decoding(slow) if slow else nullcontext():
+            decoded = decode_found(to_decode, self._bank.name, text_model)
+        for index, chunk, cut, text in zip(missing, stored, in_file, decoded, strict=True):
+            known[index] = self._with_passage(chunk, cut or text)
+        return {chunk: known[chunk] for chunk in wanted}
+
+    def sources(
+        self,
+        questions: "Sequence[str]",
+        hits: "Sequence[Sequence[Hit]]",
+        sentences: "Sequence[Mapping[int, str]] | None" = None,
+        encode: "Encode | None" = None,
+    ) -> list[tuple[Source, ...]]:
+        """The sources of each question's hits, with the passages that `of` gives `beside` others.
+
+        `sentences` are those that were read for each question, by chunk; other sources get the best match, see
+        `best_sentences`.
+        """
+        self.of((), beside=chain(*hits))
+        read = sentences or [{}] * len(questions)
+        unread = [(row, hit.chunk) for row, each in enumerate(hits) for hit in each if hit.chunk not in read[row]]
+        best = best_sentences([(questions[row], self._sources[chunk].passage) for row, chunk in unread], encode)
+        matches = dict(zip(unread, best, strict=True))
+        return [
+            tuple(self.source(hit, read[row].get(hit.chunk, matches.get((row, hit.chunk)))) for hit in each)
+            for row, each in enumerate(hits)
+        ]
+
+    def source(self, hit: "Hit", sentence: str | None) -> Source:
         """The source of a hit that `of` has looked up, with its share and ties for one question."""
-        source = replace(self._found[hit.chunk], share=hit.share, ties=hit.ties, sentence=sentence)
+        source = replace(self._sources[hit.chunk], share=hit.share, ties=hit.ties, sentence=sentence)
         span = source.span()
         if span is None or source.passage is None or source.text_from != "file":
             return source
@@ -154,74 +183,59 @@ class Passages:
         first = self._first_lines[hit.chunk]
         return replace(source, line=first and first + source.passage.count("\n", 0, span[0]))
 
-    def _unchanged(self, stored: "StoredChunk", kept: "EncodedText | None") -> Chunk | None:
-        """The chunk from its file, if decoding it would be slow or the bank keeps no text."""
+    def _in_file(self, stored: "StoredChunk", text: "EncodedText | None") -> Chunk | None:
+        """The chunk from its file, if the file is unchanged; it is chunked as today's settings have it."""
         from mbc_engine.bank.text_codec import text_checksum
 
-        if kept is not None and not kept.lm:
-            return None
-        cut = self._cut_today(stored)
-        if kept is None:
-            return cut[stored.ordinal] if stored.ordinal < len(cut) else None
-        return next((own for own in cut if own.start == kept.start and text_checksum(own.text) == kept.check), None)
-
-    def _cut_today(self, stored: "StoredChunk") -> "Sequence[Chunk]":
-        _, text = self._place_of(stored)
         key = stored.bank, stored.document.digest
-        if key not in self._cut:
-            self._cut[key] = [] if text is None else self._chunker.chunks(text)
-        return self._cut[key]
+        if key not in self._rechunked:
+            content = self._document(stored)[1]
+            self._rechunked[key] = [] if content is None else self._chunker.chunks(content)
+        chunks = self._rechunked[key]
+        if text is None:
+            return chunks[stored.ordinal] if stored.ordinal < len(chunks) else None
+        return next((cut for cut in chunks if cut.start == text.start and text_checksum(cut.text) == text.check), None)
 
-    def _decoded(self, texts: "Sequence[EncodedText | None]") -> "Sequence[Chunk | None]":
-        from mbc_engine.bank.text_codec import decode_found
-
-        slow = sum(bool(text and text.lm) for text in texts)
-        with self._on_decoding(slow) if slow else nullcontext():
-            return decode_found(texts, self._bank.name, text_model)
-
-    def _passage(self, stored: "StoredChunk", kept: Chunk | None) -> Source:
-        source, text = self._place_of(stored)
-        if kept is None:
+    def _with_passage(self, stored: "StoredChunk", chunk: Chunk | None) -> Source:
+        source, content = self._document(stored)
+        if chunk is None:
             return source
         # The codes are of the text in the bank, however the file would be chunked today.
-        is_in_file = text is not None and text.startswith(kept.text, kept.start)
-        return replace(source, passage=kept.text, text_from="file" if is_in_file else "bank", start=kept.start)
+        is_in_file = content is not None and content.startswith(chunk.text, chunk.start)
+        return replace(source, passage=chunk.text, text_from="file" if is_in_file else "bank", start=chunk.start)
 
-    def _place_of(self, stored: "StoredChunk") -> tuple[Source, str | None]:
-        key = stored.bank, stored.document.digest  # each bank has its own origins
-        if key not in self._places:
-            self._places[key] = self._place(stored)
-        return self._places[key]
-
-    def _place(self, stored: "StoredChunk") -> tuple[Source, str | None]:
-        """The first unchanged origin of a document, with its text, or else the first origin."""
-        digest, first = stored.document.digest, None
+    def _document(self, stored: "StoredChunk") -> tuple[Source, str | None]:
+        """The first unchanged origin of a chunk's document, with its text, or else the first origin."""
+        digest = stored.document.digest
+        key = stored.bank, digest  # each bank has its own origins
+        if key in self._documents:
+            return self._documents[key]
         nowhere = Source(digest, "", 0.0, 0, "unknown", None, None, None, None, None, stored.bank)
+        first = None
         for origin in stored.document.origins:
-            state, unchanged = self._files.look(origin, digest)
-            found = replace(nowhere, path=origin.source, part=origin.part, state=state, date=origin.date)
-            if unchanged:
-                return found, unchanged.text
-            first = first or found
-        return first or nowhere, None
+            state, document = self._files.look(origin, digest)
+            source = replace(nowhere, path=origin.source, part=origin.part, state=state, date=origin.date)
+            if document:
+                self._documents[key] = source, document.text
+                break
+            first = first or source
+        return self._documents.setdefault(key, (first or nowhere, None))
 
 
-def best_sentences(
-    wanted: "Sequence[tuple[str, str | None]]", vectors_of: "Callable[[Sequence[str]], Tensor] | None" = None
-) -> list[str | None]:
+def best_sentences(wanted: "Sequence[tuple[str, str | None]]", encode: "Encode | None" = None) -> list[str | None]:
     """The sentence of each passage that best matches its question, or None.
 
     It is the one with the most words in common, weighted by inverse document frequency over the passage's sentences.
-    Ties go to the one closest in meaning by `vectors_of`, which encodes all tied sentences in one batch, or without it
+    Ties go to the one closest in meaning by `encode`, which encodes all tied sentences in one batch, or without it
     to the first.
     """
     closest = [_closest(question, _sentences(passage)) if passage else [] for question, passage in wanted]
-    if vectors_of is None:
+    if encode is None:
         return [next(iter(own), None) for own in closest]
     forms = {question: canonical_question(question) for question, _ in wanted}
     tied = [[forms[question], *own] for (question, _), own in zip(wanted, closest, strict=True) if len(own) > 1]
     texts = list(dict.fromkeys(chain.from_iterable(tied)))
-    vectors = dict(zip(texts, vectors_of(texts), strict=True)) if texts else {}
+    vectors = dict(zip(texts, encode(texts), strict=True)) if texts else {}
     return [
         max(own, key=lambda sentence: float(vectors[sentence] @ vectors[forms[question]]))
         if len(own) > 1

@@ -39,7 +39,7 @@ def scores(example: Example) -> NDArray[np.float64]:
     """How far each story's score is behind the best, [questions, stories], 0 for the best."""
     with example.bank.snapshot():
         questions = [own.question for own in example.questions]
-        found = example.model.find(questions, example.model.scope(example.bank), top=len(example.stories))
+        found = example.model.search(questions, example.model.scope(example.bank), top=len(example.stories)).chunks
     behind = np.full((len(example.questions), len(example.stories)), -np.inf)
     for row, ranked in zip(behind, found, strict=True):
         for one in ranked:

@@ -83,9 +83,7 @@ def search(
     options = ask_options(**chosen, read_mode=read)
     with open_memory(bank, model, device, weights=weight).open(options) as memory:
         (found,) = memory.search([query], options, top=top, with_text=not files)
-        from mbc_engine.mini.model import RetrieverReader
-
-        note = language_note(query) if isinstance(memory.model, RetrieverReader) else None
+        note = language_note(query) if memory.model.is_english_only else None
     if files:
         _print_files(found, ends_with_nul=null)
     elif json:

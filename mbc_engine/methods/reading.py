@@ -192,7 +192,7 @@ class RetrieveAndRead(Method):
 
         found_answers = []
         with bank.snapshot():
-            hits = model.find(questions, self._searched, top=model.settings.candidates)
+            hits = model.search(questions, self._searched).chunks
             for found, answered in zip(hits, model.read(questions, hits, texts_of), strict=True):
                 span = answered.best
                 ranked = by_document(found, _SOURCES, answered.read_chunks[span.passage][0] if span else None)

@@ -2,40 +2,54 @@
 
 A chunk is encoded as address codes; the bank stores its words and text beside them. A question is scored against all
 codes and words (`retrieval.py`); a reader finds the likeliest span in the text of the best few (`span_reader.py`), and
-a logistic regression estimates how likely that answer is right (`confidence.py`).
+a logistic regression estimates how likely that answer is right (`confidence.py`). On request, a chat LM puts it into a
+sentence (`writer.py`).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import ClassVar, Final
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from mbc_engine.answer import WRITTEN_TOKENS, AskOptions, Confidence
 from mbc_engine.bank import CodeShape, ReadableBank, Selection
+from mbc_engine.codes import CodeMap, spread
 from mbc_engine.config import ReaderSettings, RetrieverReaderConfig, RetrieverReaderSettings
-from mbc_engine.errors import ConfigError, ModelError
+from mbc_engine.errors import ConfigError, ModelError, NothingToRead
 from mbc_engine.lm.bert import open_encoder
 from mbc_engine.lm.encoders import Encoder
 from mbc_engine.lm.packaged import is_available_offline
 from mbc_engine.lm.pretrained import read_tensors, restore, write_tensors
-from mbc_engine.mini.confidence import choose, probability
-from mbc_engine.mini.retrieval import Address, Scope
+from mbc_engine.mini.confidence import choose, label_of, probability
+from mbc_engine.mini.retrieval import Address, Scope, by_document
 from mbc_engine.mini.span_reader import Span, SpanReader, load_span_reader
-from mbc_engine.model import Model
+from mbc_engine.model import Draft, Model, OnToken, Write
 from mbc_engine.names import CONFIG, WEIGHTS
 from mbc_engine.ranking import Hit
+from mbc_engine.sources import Passages, sentence_around
 from mbc_engine.text.language import canonical_question
 
 _FORMAT: Final = "mbc-retriever-reader-1"
 # A chunk with at least this share of the probability is read alone; on held-out questions, that cost nothing.
-_ALONE: Final = 0.9
+_SINGLE_PASSAGE_SHARE: Final = 0.9
 
 
 TextsOf = Callable[[Iterable[Hit]], Mapping[int, str | None]]  # by chunk; None if it is gone
 ReadChunk = tuple[Hit, str, Span | None]  # a chunk, its text and its best span
+
+
+@dataclass(frozen=True)
+class FoundChunks:
+    """The best chunks of a scope for each question."""
+
+    scope: Scope
+    chunks: list[list[Hit]]
 
 
 @dataclass(frozen=True)
@@ -54,6 +68,7 @@ class RetrieverReader(Model):
     """
 
     keeps_text: ClassVar[bool] = True
+    is_english_only: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -91,15 +106,92 @@ class RetrieverReader(Model):
     def reader(self) -> SpanReader:
         return self._open_reader()
 
+    def check(self, options: AskOptions) -> None:
+        if options.read_mode is not None:
+            raise ConfigError(
+                f"--read does not apply to {self.name}, which has only one way to search its bank.",
+                hint="Leave out --read; it is for models of the paper's method.",
+            )
+
+    def can_stream(self, options: AskOptions) -> bool:
+        return options.write
+
     def scope(self, bank: ReadableBank, selection: Selection | None = None) -> Scope:
         return Scope(self.address, bank, selection)
 
     @torch.no_grad()
-    def find(self, questions: Sequence[str], scope: Scope, *, top: int) -> list[list[Hit]]:
-        """The chunks that questions may be about, best first; call it in a snapshot of the bank."""
-        asked = list(map(canonical_question, questions))
-        vectors = self._text_encoder.pooled(asked, self.settings.question_window)
-        return scope.best(scope.tables(vectors), top, scope.words(asked, self.settings.word_weight))
+    def search(
+        self, questions: Sequence[str], scope: Scope, *, top: int = 0, read_mode: str | None = None
+    ) -> FoundChunks:
+        forms = list(map(canonical_question, questions))
+        tables = scope.tables(self._text_encoder.pooled(forms, self.settings.question_window))
+        words = scope.words(forms, self.settings.word_weight)
+        return FoundChunks(scope, scope.best(tables, max(top, self.settings.candidates), words))
+
+    def answer(
+        self,
+        questions: Sequence[str],
+        found: FoundChunks,
+        options: AskOptions,
+        passages: Passages,
+        *,
+        write: Write | None = None,
+        on_token: OnToken = None,
+    ) -> list[Draft]:
+        """Raises NothingToRead if no text of the chunks is left."""
+        listed = [by_document(hits, options.sources) for hits in found.chunks]
+
+        def texts_of(wanted: Iterable[Hit]) -> dict[int, str | None]:
+            # What will be listed is looked up too, so that all is decoded together.
+            sources = passages.of((hit.chunk for hit in wanted), beside=chain(*listed))
+            return {chunk: source.passage for chunk, source in sources.items()}
+
+        answers = self.read(questions, found.chunks, texts_of)
+        if not any(answer.read_chunks for answer in answers):
+            raise NothingToRead(
+                "The text of the passages found is no longer available.",
+                hint="Ingest the files again, into a bank that keeps text if they are to be moved or deleted.",
+            )
+        drafts = []
+        for question, hits, answer in zip(questions, found.chunks, answers, strict=True):
+            text = extracted = first = None
+            if answer.best:
+                first, passage, _ = answer.read_chunks[answer.best.passage]
+                if self._is_given(answer.best, answer.probability, options):
+                    text = " ".join(answer.best.text.split())
+                if text is not None and write is not None:
+                    most = options.max_new_tokens or WRITTEN_TOKENS
+                    written = write(question, text, passage, max_new_tokens=most, on_token=on_token)
+                    text, extracted = (written, text) if written else (text, None)
+            drafts.append(
+                Draft(
+                    text,
+                    Confidence(answer.probability, label_of(answer.probability)),
+                    by_document(hits, options.sources, first),
+                    {
+                        hit.chunk: sentence_around(passage, span.start, span.end)
+                        for hit, passage, span in answer.read_chunks
+                        if span is not None
+                    },
+                    codes=self._codes(answer, found.scope.bank) if options.with_codes else None,
+                    extracted=extracted,
+                )
+            )
+        return drafts
+
+    def _is_given(self, best: Span, probability: float, options: AskOptions) -> bool:
+        if options.min_confidence is not None:
+            return probability >= options.min_confidence
+        return best.margin >= self.reader_settings.confidence.least_margin
+
+    def _codes(self, answer: SpanAnswer, bank: ReadableBank) -> CodeMap | None:
+        """The share of each code in the chunks that were read."""
+        if not answer.read_chunks:
+            return None
+        hits, shape = [hit for hit, *_ in answer.read_chunks], self.code_shape
+        shares = np.repeat(np.array([[hit.share] for hit in hits]), shape.tokens, axis=1)
+        codes: CodeMap = spread(shares[None], bank.codes_at([hit.chunk for hit in hits])[None], shape)[0]
+        return codes
 
     def read(self, questions: Sequence[str], hits: Sequence[Sequence[Hit]], texts_of: TextsOf) -> list[SpanAnswer]:
         """The likeliest answer to each question in its best chunks, and how likely it is right.
@@ -108,31 +200,31 @@ class RetrieverReader(Model):
         any span, the next chunks are read too.
         """
         first, last = self.reader_settings.passages, self.reader_settings.passages + self.reader_settings.further
-        counts = [1 if own and own[0].share >= _ALONE else first for own in hits]
-        read = self._read(questions, [own[:count] for own, count in zip(hits, counts, strict=True)], texts_of)
-        answers = [self._answer(own) for own in read]
-        unsure = [place for place, own in enumerate(answers) if own.best is None or own.best.margin < 0]
-        further = [hits[place][counts[place] : last] for place in unsure]
+        counts = [1 if best and best[0].share >= _SINGLE_PASSAGE_SHARE else first for best in hits]
+        read = self._read(questions, [best[:count] for best, count in zip(hits, counts, strict=True)], texts_of)
+        answers = list(map(self._likeliest, read))
+        unsure = [row for row, answer in enumerate(answers) if answer.best is None or answer.best.margin < 0]
+        further = [hits[row][counts[row] : last] for row in unsure]
         if any(further):
-            more = self._read([questions[place] for place in unsure], further, texts_of)
-            for place, own in zip(unsure, more, strict=True):
-                answers[place] = self._answer(read[place] + own)
+            more = self._read([questions[row] for row in unsure], further, texts_of)
+            for row, chunks in zip(unsure, more, strict=True):
+                answers[row] = self._likeliest(read[row] + chunks)
         return answers
 
     def _read(
         self, questions: Sequence[str], hits: Sequence[Sequence[Hit]], texts_of: TextsOf
     ) -> list[tuple[ReadChunk, ...]]:
-        texts = texts_of(hit for own in hits for hit in own)
-        there = [[(hit, text) for hit in own if (text := texts[hit.chunk])] for own in hits]
-        spans: list[list[Span | None]] = [[] for _ in there]
-        if any(there):
-            spans = self.reader.spans(questions, [[text for _, text in own] for own in there])
+        texts = texts_of(chain(*hits))
+        chunks = [[(hit, text) for hit in best if (text := texts[hit.chunk])] for best in hits]
+        if not any(chunks):
+            return [() for _ in hits]
+        spans = self.reader.spans(questions, [[text for _, text in pairs] for pairs in chunks])
         return [
-            tuple((hit, text, span) for (hit, text), span in zip(own, several, strict=True))
-            for own, several in zip(there, spans, strict=True)
+            tuple((hit, text, span) for (hit, text), span in zip(pairs, best, strict=True))
+            for pairs, best in zip(chunks, spans, strict=True)
         ]
 
-    def _answer(self, read: tuple[ReadChunk, ...]) -> SpanAnswer:
+    def _likeliest(self, read: tuple[ReadChunk, ...]) -> SpanAnswer:
         spans, shares = [span for *_, span in read], [hit.share for hit, *_ in read]
         best = choose(spans, shares)
         if best is None or (span := spans[best]) is None:
@@ -155,8 +247,8 @@ def build(
             hint="Use a model like BERT.",
         )
     encoder.model.requires_grad_(False)
-    own = settings.address
-    address = Address(encoder.model.config.hidden_size, tokens=own.tokens, dim=own.dim, num_codes=own.codes)
+    sizes = settings.address
+    address = Address(encoder.model.config.hidden_size, tokens=sizes.tokens, dim=sizes.dim, num_codes=sizes.codes)
     model = RetrieverReader(
         settings, encoder=encoder, address=address, reader_settings=reader_settings, open_reader=open_reader
     )

@@ -2,25 +2,40 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
-from mbc_engine.bank import CodeShape
+from mbc_engine.answer import GENERATED_TOKENS, AskOptions, Confidence
+from mbc_engine.bank import CodeShape, ReadableBank, Selection
 from mbc_engine.config import ModelSettings
-from mbc_engine.errors import ModelError
+from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.lm.base import BaseLM
 from mbc_engine.lm.pretrained import unpacked_state
-from mbc_engine.model import Model
+from mbc_engine.model import Draft, Model, OnToken, Write
 from mbc_engine.names import READ_MODES
 from mbc_engine.paper.aggregator import Aggregator
 from mbc_engine.paper.amortizer import TextEncoder
 from mbc_engine.paper.codebook import Codebook
-from mbc_engine.paper.memories import ReadableMemory, Router
+from mbc_engine.paper.confidence import judge
+from mbc_engine.paper.memories import BankMemory, ReadableMemory, Router
 from mbc_engine.paper.prefix import PrefixNetwork
 from mbc_engine.paper.reads import Reader, Reading, read
 from mbc_engine.ranking import Hit
+from mbc_engine.sources import Passages
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The part of a bank that is searched, and the model's parts that read it."""
+
+    memory: BankMemory
+    reader: Reader
+
+    def __len__(self) -> int:
+        return len(self.memory)
 
 
 class MBC(Model):
@@ -85,6 +100,65 @@ class MBC(Model):
             )
         return self.codebook
 
+    def check(self, options: AskOptions) -> None:
+        if options.write:
+            raise ConfigError(
+                f"--write does not apply to {self.name}, whose own base LM writes every answer.",
+                hint="Leave out --write; it is for mini.",
+            )
+        calibration, read_mode = self.settings.confidence, self.settings.read
+        if options.min_confidence is None:
+            return
+        if calibration is None:
+            raise ConfigError(
+                f"The model {self.name} is not calibrated: it does not know how sure its answers are.",
+                hint="Run `mbc calibrate`, or leave out --min-confidence.",
+            )
+        if not calibration.slope:
+            raise ConfigError(
+                f"Calibration found that the model {self.name} cannot tell whether its bank holds what was asked.",
+                hint="Leave out --min-confidence, or calibrate another model.",
+            )
+        if options.read_mode not in (None, read_mode):
+            raise ConfigError(
+                f"The model {self.name} is calibrated for its own read, {read_mode}, not for {options.read_mode}.",
+                hint="Leave out --read or --min-confidence.",
+            )
+
+    def can_stream(self, options: AskOptions) -> bool:
+        return options.beams == 1 and options.min_confidence is None
+
+    def scope(self, bank: ReadableBank, selection: Selection | None = None) -> Scope:
+        """Raises ModelError if the model makes no codes."""
+        return Scope(BankMemory(bank, self.require_codebook(), selection), self.reader())
+
+    def search(self, questions: Sequence[str], scope: Scope, *, top: int = 5, read_mode: str | None = None) -> Reading:
+        return self.read(questions, scope.memory, read_mode=read_mode, top=max(1, top), reader=scope.reader)
+
+    def answer(
+        self,
+        questions: Sequence[str],
+        found: Reading,
+        options: AskOptions,
+        passages: Passages,
+        *,
+        write: Write | None = None,
+        on_token: OnToken = None,
+    ) -> list[Draft]:
+        """What the base LM generates after a prefix made from the codes that were read; no text is."""
+        most = options.max_new_tokens or GENERATED_TOKENS
+        texts = self.generate_answers(found, questions, max_new_tokens=most, beams=options.beams, on_token=on_token)
+        calibration = self.settings.confidence if options.read_mode in (None, self.settings.read) else None
+        drafts = []
+        for row, (text, gain) in enumerate(zip(texts, self.memory_gains(found, questions, texts), strict=True)):
+            # Without a slope it cannot distinguish answers.
+            confidence = Confidence(*judge(calibration, gain)) if calibration and calibration.slope else None
+            is_withheld = confidence is not None and confidence.probability < (options.min_confidence or 0.0)
+            documents = found.sources[row] if options.sources else []
+            codes = found.codes[row] if options.with_codes and found.codes is not None else None
+            drafts.append(Draft(None if is_withheld else text, confidence, documents, {}, gain, codes))
+        return drafts
+
     def train(self, mode: bool = True) -> Self:
         super().train(mode)
         self.base.model.eval()
@@ -147,7 +221,7 @@ class MBC(Model):
             )
         return gains
 
-    def answer(
+    def answer_from(
         self, questions: Sequence[str], memory: ReadableMemory, *, max_new_tokens: int = 16, **options: Any
     ) -> list[tuple[str, list[Hit]]]:
         """Answers from a memory, each with its documents, best first; options as in `read`."""

@@ -52,7 +52,7 @@ def answer_from(
     reader, (memory, document_of) = reader or model.reader(), memorised
     for start in range(0, len(questions), _BATCH):
         batch = questions[start : start + _BATCH]
-        for answer, hits in model.answer(batch, memory, read_mode=read_mode, top=SOURCES, reader=reader):
+        for answer, hits in model.answer_from(batch, memory, read_mode=read_mode, top=SOURCES, reader=reader):
             yield answer, tuple(int(document_of[hit.chunk]) for hit in hits)
 
 

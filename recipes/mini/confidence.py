@@ -108,7 +108,7 @@ def _answers(model: RetrieverReader, scope: Scope, asked: list[tuple[str, str, s
         return {chunk: text for chunk, (text, _) in zip(several, scope.bank.texts_at(several), strict=True)}
 
     questions = [question for question, *_ in asked]
-    found = model.find(questions, scope, top=model.settings.candidates)
+    found = model.search(questions, scope).chunks
     for is_there in (True, False):
         hits = [own if is_there else _without(own, about) for own, (*_, about) in zip(found, asked, strict=True)]
         for (_, gold, about), answered in zip(asked, model.read(questions, hits, texts_of), strict=True):

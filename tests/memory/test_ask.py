@@ -387,8 +387,7 @@ def test_each_part_of_the_work_has_its_own_time(
         return timed
 
     memory = remember(model, folder)
-    for module in ("answering", "memory"):
-        monkeypatch.setattr(f"mbc_engine.{module}.time", SimpleNamespace(perf_counter=lambda: now[0]))
+    monkeypatch.setattr("mbc_engine.memory.time", SimpleNamespace(perf_counter=lambda: now[0]))
     for name, seconds in (("read", 1), ("generate_answers", 2), ("memory_gains", 4)):
         monkeypatch.setattr(MBC, name, takes(seconds, getattr(MBC, name)))
     monkeypatch.setattr(Passages, "of", takes(8, Passages.of))

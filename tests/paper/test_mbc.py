@@ -97,7 +97,7 @@ def test_answering_reads_the_memory_and_prefixes_the_base(tiny: Any, base: str, 
     model = tiny.model(base, "bert", "model.routing=true", "model.codebook.per_position=true")
     torch.nn.init.normal_(model.codebook.books)
     memory = CodeMemory(model.memorise(TEXTS), model.codebook)
-    answers = model.answer(QUESTIONS, memory, read_mode=mode, top=3)
+    answers = model.answer_from(QUESTIONS, memory, read_mode=mode, top=3)
     with torch.no_grad():
         question, bank = model.questions(QUESTIONS), memory.vectors_at(np.arange(5))
         scores = model.router.scores(question, bank)
@@ -117,16 +117,16 @@ def test_the_models_own_read_is_the_default(tiny: Any) -> None:
     model = tiny.model("gpt2", "bert", "model.routing=true", "model.read=routed")
     torch.nn.init.normal_(model.codebook.books)
     memory = CodeMemory(model.memorise(TEXTS), model.codebook)
-    assert model.answer(QUESTIONS, memory) == model.answer(QUESTIONS, memory, read_mode="routed")
-    assert model.answer(QUESTIONS, memory) != model.answer(QUESTIONS, memory, read_mode="flat")
+    assert model.answer_from(QUESTIONS, memory) == model.answer_from(QUESTIONS, memory, read_mode="routed")
+    assert model.answer_from(QUESTIONS, memory) != model.answer_from(QUESTIONS, memory, read_mode="flat")
 
 
 def test_the_order_of_the_memory_does_not_change_an_answer(tiny: Any) -> None:
     model = tiny.model()
     torch.nn.init.normal_(model.codebook.books)
     codes, order = model.memorise(TEXTS), [3, 0, 4, 2, 1]
-    in_order = model.answer(QUESTIONS, CodeMemory(codes, model.codebook), top=5)
-    reordered = model.answer(QUESTIONS, CodeMemory(codes[order], model.codebook), top=5)
+    in_order = model.answer_from(QUESTIONS, CodeMemory(codes, model.codebook), top=5)
+    reordered = model.answer_from(QUESTIONS, CodeMemory(codes[order], model.codebook), top=5)
     for (text, hits), (same, others) in zip(in_order, reordered, strict=True):
         assert text == same
         shares = {order[hit.chunk]: hit.share for hit in others}
@@ -135,16 +135,16 @@ def test_the_order_of_the_memory_does_not_change_an_answer(tiny: Any) -> None:
 
 def test_an_empty_memory_still_answers(tiny: Any) -> None:
     model = tiny.model()
-    answers = model.answer(QUESTIONS, CodeMemory(model.memorise([]), model.codebook))
+    answers = model.answer_from(QUESTIONS, CodeMemory(model.memorise([]), model.codebook))
     assert [hits for _, hits in answers] == [[], []]
 
 
 def test_residual_codes_answer_routed_and_refuse_flat(tiny: Any) -> None:
     model = tiny.model("gpt2", "bert", "model.routing=true", "model.read=routed", "model.codebook.levels=2")
     memory = CodeMemory(model.memorise(TEXTS), model.codebook)
-    assert len(model.answer(QUESTIONS, memory, read_mode="routed")) == 2
+    assert len(model.answer_from(QUESTIONS, memory, read_mode="routed")) == 2
     with pytest.raises(MBCError, match="cannot be read flat"):
-        model.answer(QUESTIONS, memory, read_mode="flat")
+        model.answer_from(QUESTIONS, memory, read_mode="flat")
 
 
 def test_what_does_not_train_stays_without_dropout(tiny: Any) -> None:

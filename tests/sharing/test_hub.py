@@ -31,7 +31,7 @@ def test_what_was_pushed_answers_the_same_when_pulled(saved, shared, models, mon
     codes = original.memorise(TEXTS)
     assert (loaded.memorise(TEXTS) == codes).all()
     one, other = (
-        model.answer(["Where did Ada move?"], CodeMemory(codes, model.codebook)) for model in (original, loaded)
+        model.answer_from(["Where did Ada move?"], CodeMemory(codes, model.codebook)) for model in (original, loaded)
     )
     assert one == other
     came = files(folder)

@@ -290,6 +290,6 @@ def test_fifty_facts_are_learned_and_answered_from_their_codes(
     assert scores.first_source >= 95
     # The answers came from the codes: with one document remembered, nearly all of them are gone.
     memory = CodeMemory(model.memorise([facts[0].text]), model.codebook)
-    answers = model.answer([fact.question for fact in facts], memory)
+    answers = model.answer_from([fact.question for fact in facts], memory)
     assert answers[0][0] == facts[0].answers[0]
     assert sum(answer == fact.answers[0] for (answer, _), fact in zip(answers, facts, strict=True)) < 15

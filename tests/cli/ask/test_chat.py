@@ -18,7 +18,7 @@ import pytest
 from mbc_cli.commands import chat
 from mbc_cli.commands.chat import converse, read_line, start_line_editor
 from mbc_cli.engine import open_memory
-from mbc_engine import answering
+from mbc_engine import model as models
 from mbc_engine.answer import AskOptions
 from mbc_engine.errors import DataError
 from mbc_engine.lm.base import BaseLM
@@ -135,7 +135,7 @@ def test_an_error_is_one_line_and_it_goes_on(talk, says, bank, home):
 @pytest.mark.parametrize(("end", "times"), [(DataError("Something is wrong."), 1), (KeyboardInterrupt(), 2)])
 def test_only_an_interruption_lets_go_of_the_bank(talk, says, monkeypatch, end, times):
     hashed = []
-    monkeypatch.setattr(answering, "signature", lambda model: hashed.append(model) or signature(model))
+    monkeypatch.setattr(models, "signature", lambda model: hashed.append(model) or signature(model))
     says("Aalen", end, "Bergen")
     assert "\nBergen\n" in talk(QUESTION, QUESTION, QUESTION)[0]
     assert len(hashed) == times
