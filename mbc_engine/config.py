@@ -4,7 +4,7 @@ import os
 import tomllib
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -273,7 +273,7 @@ class Config(_Settings):
 
     model: ModelSettings
     training: TrainingSettings = TrainingSettings()
-    reads_text: ClassVar[bool] = False
+    reads_text: ClassVar[Literal[False]] = False
 
     @property
     def settings(self) -> ModelSettings:
@@ -285,12 +285,15 @@ class RetrieverReaderConfig(_Settings):
     """The config of a retriever-reader."""
 
     retriever_reader: RetrieverReaderSettings
-    reads_text: ClassVar[bool] = True
+    reads_text: ClassVar[Literal[True]] = True
 
     @property
     def settings(self) -> RetrieverReaderSettings:
         """Those of the model, whichever its kind."""
         return self.retriever_reader
+
+
+_Config = TypeVar("_Config", Config, RetrieverReaderConfig)
 
 
 def load_preset(name: str, overrides: list[str] | None = None) -> Config:
@@ -316,48 +319,56 @@ def load_preset(name: str, overrides: list[str] | None = None) -> Config:
 
 
 def parse_config(text: str, origin: str, overrides: list[str] | None = None) -> Config:
-    """Like `parse_model_config`, but only for a model of the paper's method."""
-    return _of_paper(parse_model_config(text, origin, overrides), origin)
-
-
-def _of_paper(config: Config | RetrieverReaderConfig, origin: str) -> Config:
-    if isinstance(config, RetrieverReaderConfig):
+    """Parse the TOML of a model of the paper's method. Raises ConfigError naming the first invalid setting."""
+    table = _parse(text, origin)
+    if "retriever_reader" in table:
         raise ConfigError(
             f"{origin} describes a retriever-reader such as mini; this needs a model of the paper's method.",
             hint="Train one with `mbc train`, starting from a preset.",
         )
-    return config
+    for override in overrides or []:
+        _apply(table, override)
+    return _validate(Config, table, origin)
 
 
-def parse_model_config(text: str, origin: str, overrides: list[str] | None = None) -> Config | RetrieverReaderConfig:
-    """Parse the TOML of a model of either kind. Raises ConfigError naming the first invalid setting."""
-    try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{origin} is not TOML: {error}") from error
-    try:
-        if "retriever_reader" in table:
-            return RetrieverReaderConfig.model_validate(table)
-        for override in overrides or []:
-            _apply(table, override)
-        return Config.model_validate(table)
-    except ValidationError as error:
-        hint = "The presets' TOML files show every setting."
-        raise ConfigError(f"{origin}: {first_fault(error)}.", hint=hint) from error
-
-
-def read_model_config(path: Path, overrides: list[str] | None = None) -> Config | RetrieverReaderConfig:
-    """Parse a model's `config.toml`. Raises ModelError if it cannot be read, and what `parse_model_config` raises."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ModelError(f"{path} cannot be read: {error}.", hint="Get the model again.") from error
-    return parse_model_config(text, str(path), overrides)
+def parse_model_config(text: str, origin: str) -> Config | RetrieverReaderConfig:
+    """Like `parse_config`, for a model of either kind."""
+    table = _parse(text, origin)
+    if "retriever_reader" in table:
+        return _validate(RetrieverReaderConfig, table, origin)
+    return _validate(Config, table, origin)
 
 
 def read_paper_config(path: Path, overrides: list[str] | None = None) -> Config:
     """Like `read_model_config`, but only for a model of the paper's method."""
-    return _of_paper(read_model_config(path, overrides), str(path))
+    return parse_config(_read(path), str(path), overrides)
+
+
+def read_model_config(path: Path) -> Config | RetrieverReaderConfig:
+    """Parse a model's `config.toml`. Raises ModelError if it cannot be read, and what `parse_model_config` raises."""
+    return parse_model_config(_read(path), str(path))
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelError(f"{path} cannot be read: {error}.", hint="Get the model again.") from error
+
+
+def _parse(text: str, origin: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{origin} is not TOML: {error}") from error
+
+
+def _validate(kind: type[_Config], table: dict[str, Any], origin: str) -> _Config:
+    try:
+        return kind.model_validate(table)
+    except ValidationError as error:
+        hint = "The presets' TOML files show every setting."
+        raise ConfigError(f"{origin}: {first_fault(error)}.", hint=hint) from error
 
 
 def first_fault(error: ValidationError) -> str:

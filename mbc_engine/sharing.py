@@ -16,7 +16,7 @@ from huggingface_hub import CommitOperationAdd, HfApi, ModelCard, ModelCardData,
 from safetensors import SafetensorError, safe_open
 
 from mbc_engine.bank import CodeShape
-from mbc_engine.config import Config, ModelSettings, RetrieverReaderConfig, parse_model_config
+from mbc_engine.config import Config, ModelSettings, parse_model_config
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.names import ADAPTER, CONFIG, WEIGHTS, is_model, packaged_model
 from mbc_engine.runs.training_runs import RunHistory
@@ -239,7 +239,7 @@ def check(folder: Path, what: str, hint: str) -> Config:
             config = parse_model_config((folder / CONFIG).read_text(encoding="utf-8"), CONFIG)
         except (ValueError, RecursionError, ConfigError) as error:
             raise ValueError(f"{CONFIG} cannot be parsed: {str(error).rstrip('.')}") from error
-        if isinstance(config, RetrieverReaderConfig):
+        if config.reads_text:
             raise ModelError(
                 "Retriever-readers such as mini cannot be shared yet.",
                 hint="mini comes with mbc; models trained with `mbc train` can be shared.",

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 from mbc_cli.engine import load_model, loading, read_data, require_model
 from mbc_cli.options import DeviceOption, JsonOption, ModelOption, option
@@ -13,6 +13,9 @@ from mbc_cli.text import display_path
 from mbc_engine.errors import ConfigError
 from mbc_engine.events import Calibrated, Progressed
 from mbc_engine.names import CONFIG, find_model
+
+if TYPE_CHECKING:
+    from mbc_engine.paper.mbc import MBC
 
 _DATA = "Questions the model was not trained on: a file, squad:validation, or newswire:test:200."
 _QUESTIONS = "Maximum number of questions, evenly spaced."
@@ -45,13 +48,11 @@ def calibrate(
     with loading(f"model {model}"):
         from mbc_engine.evaluation.calibrate import calibrate as measure
         from mbc_engine.evaluation.calibrate import require_enough, require_writable, settings_of, store
-        from mbc_engine.paper.mbc import MBC
 
     require_enough(examples, bank_documents=bank_size, questions=questions)
     if not dry_run:
         require_writable(folder)
-    loaded = load_model(model, device)
-    assert isinstance(loaded, MBC)
+    loaded = cast("MBC", load_model(model, device))
     with interrupt_message("The model was not changed; --questions asks fewer."), ProgressView() as view:
         for event in measure(loaded, examples, bank_documents=bank_size, questions=questions):
             if isinstance(event, Progressed):
@@ -66,9 +67,9 @@ def calibrate(
 
 
 def _require_generating(name: str, folder: Path) -> None:
-    from mbc_engine.config import RetrieverReaderConfig, read_model_config
+    from mbc_engine.config import read_model_config
 
-    if isinstance(read_model_config(folder / CONFIG), RetrieverReaderConfig):
+    if read_model_config(folder / CONFIG).reads_text:
         raise ConfigError(
             f"The model {name} is already calibrated; `mbc calibrate` is for trained models.",
             hint="Name one with --model. How mini was calibrated is in recipes/mini of the source code.",

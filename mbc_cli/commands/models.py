@@ -88,7 +88,7 @@ def show(
         raise model_not_found(name, runs)
     table, problem = None, None
     if not config.reads_text:
-        table, problem = _parameters(cast("ModelSettings", config.settings))
+        table, problem = _parameters(config.settings)
     if json:
         what = model.to_json() if model else {"preset": name, **components(config.settings)}
         parts = [{"part": part} | asdict(counts) for part, counts in (table or {}).items() if part != "all"]
