@@ -59,7 +59,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 banks = typer.Typer(cls=Group, help="Inspect, change or move a bank.", no_args_is_help=True)
-trainings = typer.Typer(cls=Group, help="List, pause, resume and stop training runs.", no_args_is_help=True)
+trainings = typer.Typer(cls=Group, help="List, resume and stop training runs.", no_args_is_help=True)
 shared_models = typer.Typer(cls=Group, help="List and inspect models and presets; share models.", no_args_is_help=True)
 evaluations = typer.Typer(cls=Group, invoke_without_command=True)
 settings = typer.Typer(cls=Group, help="Set default options.", no_args_is_help=True)
@@ -99,7 +99,7 @@ _add(banks, "Change", remove=bank.remove, merge=bank_transfer.merge, compact=ban
 _add(banks, "Move", export=bank_transfer.export, **{"import": bank_transfer.import_}, reencode=bank_transfer.reencode)
 _add(app, MODELS, train=train.train)
 app.add_typer(trainings, name="runs", rich_help_panel=MODELS)
-_add(trainings, None, list=runs.list_runs, show=runs.show, pause=runs.pause, resume=runs.resume, stop=runs.stop)
+_add(trainings, None, list=runs.list_runs, show=runs.show, resume=runs.resume, stop=runs.stop)
 app.add_typer(shared_models, name="models", rich_help_panel=MODELS)
 _add(shared_models, None, list=models.list_models, show=models.show, pull=models.pull, push=models.push)
 app.add_typer(evaluations, name="eval", rich_help_panel=MODELS)

@@ -95,7 +95,7 @@ class CheckpointSaved(Event):
 
 
 class TrainStateChanged(Event):
-    """On request, training was paused after `step`, continues, or was stopped."""
+    """Training was stopped on request after `step`; logs of earlier versions also say paused and (again) training."""
 
     state: Literal["paused", "training", "stopped"]
     step: int

@@ -189,7 +189,7 @@ def push(
         raise model_not_found(model, runs)
     run = run_of(found.folder)
     if run and is_running(run):
-        raise ModelError(f"{model} is being trained.", hint="Share it when its training has ended or is paused.")
+        raise ModelError(f"{model} is being trained.", hint="Share it when its training has ended.")
     _set_up_client()
     with interrupt_message("Nothing was shared."):
         pushed = push_model(

@@ -1,4 +1,4 @@
-"""`mbc runs`: list and show training runs; pause, resume or stop an active one. None of these load a model."""
+"""`mbc runs`: list and show training runs, stop an active one, resume another."""
 
 import shlex
 import time
@@ -8,8 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
+from mbc_cli.commands.train import resume_run
 from mbc_cli.models import command_of, config_of, existing_run, name_of, read_run
-from mbc_cli.options import JsonOption, RunsOption, complete_runs
+from mbc_cli.options import DeviceOption, JsonOption, RunsOption, ThreadsOption, complete_runs
+from mbc_cli.program import is_from_command_line
 from mbc_cli.render.terminal import notes, out, print_facts, print_json, print_json_lines, print_table
 from mbc_cli.text import format_duration, pluralise, sanitise
 from mbc_engine.errors import ConfigError
@@ -19,62 +21,48 @@ from mbc_engine.runs import training_runs
 RunArgument = Annotated[
     str, typer.Argument(metavar="NAME", help="A run's name, or its folder.", autocompletion=complete_runs)
 ]
-_REQUESTED = {"pause": "to be paused", "stop": "to be stopped"}
-
-
-def pause(name: RunArgument, *, runs: RunsOption, json: JsonOption = False) -> None:
-    """Pause a training run after the current step and save a snapshot.
-
-    The process stays alive and keeps its RAM. Resuming with `mbc runs resume` gives bit-identical results.
-
-    Examples:
-      mbc runs pause first
-    """
-    _request(name, runs, "pause", as_json=json)
 
 
 def stop(name: RunArgument, *, runs: RunsOption, json: JsonOption = False) -> None:
     """Stop a training run after the current step and save a snapshot, as Ctrl-C does.
 
-    To continue it, use `mbc train --resume`.
-
     Examples:
       mbc runs stop first
     """
-    _request(name, runs, "stop", as_json=json)
-
-
-def resume(name: RunArgument, *, runs: RunsOption, json: JsonOption = False) -> None:
-    """Resume a paused training run.
-
-    To continue one that was stopped or killed, use `mbc train --resume`.
-
-    Examples:
-      mbc runs resume first
-    """
-    _request(name, runs, None, as_json=json)
-
-
-def _request(name: str, runs: Path, wanted: training_runs.Request | None, *, as_json: bool) -> None:
     folder = existing_run(name, runs)
     quoted = shlex.quote(sanitise(name_of(folder)))
     if not training_runs.is_running(folder):
         state = read_run(folder, has_curves=False).state
         if state == "finished":
             raise ConfigError(f"The run {name} has finished.", hint=f"`mbc runs show {quoted}` shows how it went.")
-        raise ConfigError(f"The run {name} was {state}.", hint=f"Continue with: mbc train --resume --run {quoted}")
+        raise ConfigError(f"The run {name} was {state}.", hint=f"Continue with: mbc runs resume {quoted}")
     try:
-        training_runs.make_request(folder, wanted)
+        training_runs.request_stop(folder)
     except OSError as error:
         hint = "Run this command as the user who started the training."
         raise ConfigError(f"{folder} cannot be written: {error.strerror}.", hint=hint) from error
-    if as_json:
-        print_json({"run": folder.name, "path": folder, "request": wanted})
-    elif wanted is None:
-        out.print(f"{quoted} continues.")
+    if json:
+        print_json({"run": folder.name, "path": folder, "request": "stop"})
     else:
-        way = "runs resume" if wanted == "pause" else "train --resume --run"
-        out.print(f"{quoted} will {wanted} after the current step. Continue with: mbc {way} {quoted}")
+        out.print(f"{quoted} will stop after the current step. Continue with: mbc runs resume {quoted}")
+
+
+def resume(
+    ctx: typer.Context,
+    name: RunArgument,
+    *,
+    device: DeviceOption = None,
+    threads: ThreadsOption = None,
+    runs: RunsOption,
+    json: JsonOption = False,
+) -> None:
+    """Continue a stopped or interrupted training run, as `mbc train --resume` does.
+
+    Examples:
+      mbc runs resume first
+    """
+    device = device if is_from_command_line(ctx, "device") else None
+    resume_run(existing_run(name, runs), device, threads, None, json=json)
 
 
 def list_runs(*, runs: RunsOption, json: JsonOption = False) -> None:
@@ -122,8 +110,7 @@ def show(name: RunArgument, *, runs: RunsOption, json: JsonOption = False) -> No
 
 def _facts(run: training_runs.FollowedRun, base: str | None, model: Path | None) -> list[tuple[str, str]]:
     history, command, name = run.history, command_of(run.folder), shlex.quote(name_of(run.folder))
-    ways = {"paused": f"runs resume {name}"} | dict.fromkeys(("stopped", "interrupted"), f"train --resume --run {name}")
-    way = f"; continue with: mbc {ways[run.state]}" if run.state in ways else ""
+    way = f"; continue with: mbc runs resume {name}" if run.state in ("stopped", "interrupted") else ""
     unread = f", {history.cached.done:,} of {history.cached.total:,} texts read" if history.cached else ""
     return [
         ("run", run.folder.name),
@@ -178,7 +165,7 @@ def _summary(run: training_runs.FollowedRun) -> dict[str, Any]:
         "run": run.folder.name,
         "path": run.folder,
         "state": run.state,
-        "request": _pending(run),
+        "request": "stop" if _is_stopping(run) else None,
         "step": history.step,
         "total_steps": history.total_steps,
         "best": history.best,
@@ -186,17 +173,12 @@ def _summary(run: training_runs.FollowedRun) -> dict[str, Any]:
     }
 
 
-def _pending(run: training_runs.FollowedRun) -> str | None:
-    """The request that the active training has yet to fulfil."""
-    request, state = training_runs.request_in(run.folder), run.state
-    if request == "pause" and state == "paused":
-        return None
-    return request if state in ("preparing", "training", "paused") else None
+def _is_stopping(run: training_runs.FollowedRun) -> bool:
+    return run.state in ("preparing", "training") and training_runs.is_stop_requested(run.folder)
 
 
 def _state(run: training_runs.FollowedRun) -> str:
-    request = _pending(run)
-    return f"{run.state}, {_REQUESTED[request]}" if request else run.state
+    return f"{run.state}, to be stopped" if _is_stopping(run) else run.state
 
 
 def _steps(history: training_runs.RunHistory) -> str:

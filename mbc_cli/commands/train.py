@@ -99,28 +99,34 @@ def train(
             )
         if not run:
             raise ConfigError("Resume which run?", hint="Give --run a run's name or folder.")
-        folder = resolve_name(run, runs)
-        before = RunCommand.load(folder)
-        device = (device if is_from_command_line(ctx, "device") else None) or before.device
-        command, config = replace(before, device=device, track=track or before.track), config_of(folder)
-    else:
-        if preset is None or not data:
-            missing = [name for name, given in (("--preset", preset), ("--data", data)) if not given]
-            raise ConfigError(
-                f"A new training needs {' and '.join(missing)}.",
-                hint="For example: mbc train --preset smollm2-135m --data newswire:train:5000; "
-                "`mbc train --list-presets` lists the presets.",
-            )
-        if run is None and is_launched():
-            raise ConfigError("Processes that train together need a common run.", hint="Give --run a name.")
-        from mbc_engine.config import load_preset
+        resume_run(
+            resolve_name(run, runs), device if is_from_command_line(ctx, "device") else None, threads, track, json=json
+        )
+        return
+    if preset is None or not data:
+        missing = [name for name, given in (("--preset", preset), ("--data", data)) if not given]
+        raise ConfigError(
+            f"A new training needs {' and '.join(missing)}.",
+            hint="For example: mbc train --preset smollm2-135m --data newswire:train:5000; "
+            "`mbc train --list-presets` lists the presets.",
+        )
+    if run is None and is_launched():
+        raise ConfigError("Processes that train together need a common run.", hint="Give --run a name.")
+    from mbc_engine.config import load_preset
 
-        config = load_preset(preset, _changes(settings or [], base))
-        folder, data = resolve_name(run, runs) if run else new_run(preset, runs), list(map(absolute, data))
-        validation = absolute(validation) if validation else own_validation(data)
-        start = str(Path(start).absolute()) if start and os.path.exists(start) else start
-        command = RunCommand(data, validation, start, device, track or [])
-    _train(folder, config, command, threads, resume=resume, as_json=json)
+    config = load_preset(preset, _changes(settings or [], base))
+    folder, data = resolve_name(run, runs) if run else new_run(preset, runs), list(map(absolute, data))
+    validation = absolute(validation) if validation else own_validation(data)
+    start = str(Path(start).absolute()) if start and os.path.exists(start) else start
+    command = RunCommand(data, validation, start, device, track or [])
+    _train(folder, config, command, threads, resume=False, as_json=json)
+
+
+def resume_run(run: Path, device: str | None, threads: int | None, track: list[str] | None, *, json: bool) -> None:
+    """Continue the training run in a folder, where not said otherwise with the device and trackers it had."""
+    before = RunCommand.load(run)
+    command = replace(before, device=device or before.device, track=track or before.track)
+    _train(run, config_of(run), command, threads, resume=True, as_json=json)
 
 
 def _changes(settings: list[str], base: str | None) -> list[str]:
@@ -218,12 +224,6 @@ class TrainProgress(ProgressView):
                 self.line(f"step {event.step:,}: documents are quantised to codes from here on")
             case events.Validated():
                 self._draw_validation(event)
-            case events.TrainStateChanged(state="paused"):
-                self.bar("Training", self._total, completed=event.step, note="paused")
-                name = shlex.quote(sanitise(self._name))
-                self.line(f"step {event.step:,}: paused. Continue with: mbc runs resume {name}")
-            case events.TrainStateChanged(state="training"):
-                self.line(f"step {event.step:,}: continuing")
 
     def _draw_validation(self, event: events.Validated) -> None:
         source = "" if event.first_source is None else f" · source first {event.first_source:.1f} %"

@@ -52,7 +52,7 @@ _VIEW_COMMANDS: Final = (
     ("train", "New training", "Start a training run", "start"),
     ("documents", "Search documents", "Search the contents of documents", "search"),
 )
-_AT_WORK: Final = ("running", "training", "paused")
+_AT_WORK: Final = ("running", "training")
 _ENDS: Final = ("finished", "stopped", "interrupted")
 _DRAW_INTERVAL: Final = 0.5  # seconds; drawing is most of what the dashboard does
 _END_SECONDS: Final = 3.0  # allowed for closing before the process is killed

@@ -1,7 +1,7 @@
 """A training run's folder, its history built from events, and a run followed from another process.
 
-The running training holds `lock` and writes `usage.safetensors`; other processes write `request`, which it checks
-between steps.
+The running training holds `lock` and writes `usage.safetensors`; other processes write `request` to stop it, which it
+checks between steps.
 """
 
 from array import array
@@ -34,27 +34,27 @@ _USAGE = "usage.safetensors"
 CURVES: Final = tuple(field.name for field in fields(events.TrainStep) if field.name != "step")
 # Steps that the current speed is computed from.
 _RECENT: Final = 50
-Request: TypeAlias = Literal["pause", "stop"]
 # Events do not show that a training was interrupted; see `RunHistory.state_given`.
-RunState: TypeAlias = Literal["preparing", "training", "paused", "stopped", "finished", "interrupted"]
+RunState: TypeAlias = Literal["preparing", "training", "stopped", "finished", "interrupted"]
 
 
-def make_request(run: Path, request: Request | None) -> None:
-    """Send a request to the running training, replacing any earlier one; None ends a pause."""
-    if request is None:
-        (run / _REQUEST).unlink(missing_ok=True)
-        return
+def request_stop(run: Path) -> None:
+    """Ask the running training to stop after the step in progress."""
     with atomic_write(run / _REQUEST) as file:
-        file.write(f"{request}\n".encode())
+        file.write(b"stop\n")
 
 
-def request_in(run: Path) -> Request | None:
-    """The request to the running training, if there is one."""
+def withdraw_stop(run: Path) -> None:
+    """Remove the request to stop, if there is one."""
+    (run / _REQUEST).unlink(missing_ok=True)
+
+
+def is_stop_requested(run: Path) -> bool:
+    """Whether somebody asks the training to stop."""
     try:
-        request = (run / _REQUEST).read_bytes().strip()
+        return (run / _REQUEST).read_bytes().strip() == b"stop"
     except OSError:
-        return None
-    return "pause" if request == b"pause" else "stop" if request == b"stop" else None
+        return False
 
 
 def is_running(run: Path) -> bool:
@@ -124,7 +124,7 @@ class RunHistory:
                 case events.TrainStarted():
                     self.state, self.started = "training", event
                 case events.TrainStateChanged():
-                    self.state = event.state
+                    self.state = "stopped" if event.state == "stopped" else "training"
                 case events.QuantisationStarted():
                     self.quantised = event
                 case events.Validated():
@@ -169,7 +169,7 @@ class RunHistory:
         """How long the remaining steps will take at the recent speed, validations aside; None if unknown."""
         if self.state == "finished":
             return 0.0
-        # The median, as some steps are followed by a validation, a snapshot or a pause.
+        # The median, as some steps are followed by a validation or a snapshot.
         paces = [later - earlier for earlier, later in pairwise(self._times[-_RECENT - 1 :])]
         return (self.total_steps - self.step) * median(paces) if paces else None
 

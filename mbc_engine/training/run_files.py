@@ -24,7 +24,7 @@ from mbc_engine.lm.pretrained import (
 from mbc_engine.paper.checkpoint import save_model, trained_state
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.runs.event_log import work_lock
-from mbc_engine.runs.training_runs import EVENTS, LOCK, MODEL, SNAPSHOT, make_request
+from mbc_engine.runs.training_runs import EVENTS, LOCK, MODEL, SNAPSHOT, withdraw_stop
 
 
 @contextmanager
@@ -35,10 +35,10 @@ def lock_run(run: Path) -> Iterator[None]:
         lock = work_lock(run / LOCK)  # released by the system however the process ends
         lock.acquire()
         try:
-            make_request(run, None)  # drops requests to an earlier training
+            withdraw_stop(run)  # made to an earlier training
             yield
         finally:
-            make_request(run, None)
+            withdraw_stop(run)
             lock.release()
     except Timeout as error:
         raise ConfigError(

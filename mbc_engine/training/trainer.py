@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import torch
 from accelerate import Accelerator
@@ -24,7 +24,7 @@ from mbc_engine.paper.checkpoint import load_into
 from mbc_engine.paper.mbc import compile_parts
 from mbc_engine.paper.scoring import within_window
 from mbc_engine.runs.event_log import EventLog
-from mbc_engine.runs.training_runs import CONFIG, EVENTS, MODEL, SNAPSHOT, TRACKED, request_in, write_usage
+from mbc_engine.runs.training_runs import CONFIG, EVENTS, MODEL, SNAPSHOT, TRACKED, is_stop_requested, write_usage
 from mbc_engine.training import run_files
 from mbc_engine.training.data import Batch, TextStates, TrainingSet
 from mbc_engine.training.objective import Objective, adam, learning_rate, mean_losses, optimiser_step
@@ -38,8 +38,6 @@ from mbc_engine.training.warm_start import (
     validate,
 )
 
-# How often a paused training checks for the end of the pause.
-_PAUSE_SECONDS: Final = 0.2
 # Code usage is written once a second at most. Writing waits for the disk, and may take at most this share of the time.
 _USAGE_SECONDS: Final = 1.0
 _USAGE_SHARE: Final = 0.01
@@ -60,7 +58,7 @@ def train(
 ) -> Iterator[events.Event]:
     """Train a model and keep the one with the best validation loss in `run/model`; without `validation`, the last one.
 
-    Training pauses or stops between steps if `make_request` asks for it. All processes started by `accelerate launch`
+    Training stops between steps if `request_stop` asks for it. All processes started by `accelerate launch`
     call this with the same arguments; the main one writes and yields events, the others yield nothing.
 
     States of frozen encoders are cached in `cache`, training starts from the weights in the model folder `start`, and
@@ -124,7 +122,7 @@ def _dotted(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 # What comes after a step; if processes differ, all do the highest.
-_STEP, _SNAPSHOT, _PAUSE, _STOP = range(4)
+_STEP, _SNAPSHOT, _STOP = range(3)
 
 
 class _Training:
@@ -186,7 +184,7 @@ class _Training:
             log.rewind(self.state.events)
             yield from self._read_texts()
         if self._next_action() == _STOP:
-            yield self._changed("stopped")
+            yield self._stopped()
             return
         if log is None:
             yield from chain(self.documents.fill(), self.questions.fill())  # another machine's cache may be incomplete
@@ -229,7 +227,7 @@ class _Training:
     def _read_texts(self) -> Iterator[events.Progressed]:
         for event in chain(self.documents.fill(), self.questions.fill()):
             yield event
-            if self._requested() == _STOP:
+            if self._is_stop_requested():
                 return
 
     def _between_steps(self, log: EventLog | None, *, is_due: bool) -> Generator[events.Event, None, bool]:
@@ -241,35 +239,23 @@ class _Training:
         yield self._checkpoint(log)
         if self.state.step == self.total_steps:
             return False
-        if action == _PAUSE:
-            yield self._changed("paused")
-            # Not stop.wait(): a signal handler that sets the event would deadlock on the lock that wait() holds.
-            while (action := self._next_action()) == _PAUSE:
-                time.sleep(_PAUSE_SECONDS)
-            self.began = time.monotonic()
-            if action != _STOP:
-                yield events.TrainStateChanged("training", self.state.step, self.total_steps)
         if action == _STOP:
-            yield self._changed("stopped")
+            yield self._stopped()
             return True
         self.saved = time.monotonic()
         return False
 
-    def _requested(self) -> int | None:
-        if self.stop.is_set():
-            return _STOP
-        # Other processes might see a request to an earlier training before the main one has removed it.
-        request = request_in(self.run) if self.processes.is_main else None
-        return {None: None, "pause": _PAUSE, "stop": _STOP}[request]
+    def _is_stop_requested(self) -> bool:
+        # Only the main process looks: others might see a request to an earlier training, before it was withdrawn.
+        return self.stop.is_set() or (self.processes.is_main and is_stop_requested(self.run))
 
     def _next_action(self, *, is_due: bool = False) -> int:
-        """What all processes do now: what was requested, a snapshot if it `is_due` in one of them, or the next step."""
-        own = self._requested() or (_SNAPSHOT if is_due else _STEP)
-        return self.processes.highest(own)
+        """What all processes do now: stop if requested, a snapshot if it `is_due` in one of them, or the next step."""
+        return self.processes.highest(_STOP if self._is_stop_requested() else _SNAPSHOT if is_due else _STEP)
 
-    def _changed(self, state: Literal["paused", "stopped"]) -> events.TrainStateChanged:
+    def _stopped(self) -> events.TrainStateChanged:
         self._show_usage(at_once=True)
-        return events.TrainStateChanged(state, self.state.step, self.total_steps)
+        return events.TrainStateChanged("stopped", self.state.step, self.total_steps)
 
     def _show_usage(self, *, at_once: bool = False) -> None:
         began, codebook = time.monotonic(), self.model.codebook

@@ -209,7 +209,7 @@ def test_settings(mbc, home, monkeypatch, json):
         ["train", "--preset", "smollm2-135m", "--data", "newswire:train:2", "--device", "{}"],
         ["train", "--resume", "--run", "{}"],
         ["runs", "show", "{}"],
-        ["runs", "pause", "{}"],
+        ["runs", "stop", "{}"],
         ["demo", "--model", "{}"],
         ["bank", "show", "{}", "--bank", "made.mbc"],
         ["bank", "remove", "{}", "--bank", "made.mbc"],

@@ -11,7 +11,7 @@ from mbc_engine.experiments.registry import METHODS
 from mbc_engine.experiments.report import read_report
 from mbc_engine.experiments.running import run
 from mbc_engine.runs.event_log import read_events
-from mbc_engine.runs.training_runs import make_request
+from mbc_engine.runs.training_runs import request_stop
 
 
 @pytest.fixture
@@ -179,7 +179,7 @@ def test_a_training_that_is_stopped_from_elsewhere_is_not_taken_for_done(work, s
     for event in run(settings(methods=["mbc"]), tmp_path / "run", cache=tmp_path / "cache"):
         seen.append(event)
         if isinstance(event, TrainStep) and event.step == 2:
-            make_request(run_folder, "stop")
+            request_stop(run_folder)
     assert [event.step for event in of_kind(seen, TrainStep)] == [1, 2]
     assert not of_kind(seen, (StageFinished, ExperimentFinished))
     rest = work(settings(methods=["mbc"]))

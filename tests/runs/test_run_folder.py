@@ -13,32 +13,30 @@ from mbc_engine.runs.training_runs import (
     LOCK,
     FollowedRun,
     is_running,
-    make_request,
+    is_stop_requested,
     read_usage,
-    request_in,
+    request_stop,
     runs_in,
+    withdraw_stop,
     write_usage,
 )
 
 
-def test_a_request_holds_until_it_is_replaced_or_cleared(tmp_path: Path) -> None:
-    assert request_in(tmp_path) is None
-    make_request(tmp_path, "pause")
-    assert request_in(tmp_path) == "pause"
-    make_request(tmp_path, "stop")
-    assert request_in(tmp_path) == "stop"
-    make_request(tmp_path, None)
-    make_request(tmp_path, None)
-    assert request_in(tmp_path) is None
+def test_a_request_to_stop_holds_until_it_is_withdrawn(tmp_path: Path) -> None:
+    assert not is_stop_requested(tmp_path)
+    request_stop(tmp_path)
+    request_stop(tmp_path)
+    assert is_stop_requested(tmp_path)
+    withdraw_stop(tmp_path)
+    withdraw_stop(tmp_path)
+    assert not is_stop_requested(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("content", [b"", b"dance", b"\xff"])
-def test_a_request_that_is_none_is_passed_over(tmp_path: Path, content: bytes) -> None:
-    make_request(tmp_path, "pause")
-    (path,) = tmp_path.iterdir()
-    path.write_bytes(content)
-    assert request_in(tmp_path) is None
+@pytest.mark.parametrize("content", [b"", b"pause", b"\xff"])
+def test_an_unknown_request_is_ignored(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "request").write_bytes(content)
+    assert not is_stop_requested(tmp_path)
 
 
 def test_a_training_is_at_work_as_long_as_it_holds_the_lock(tmp_path: Path) -> None:
@@ -108,9 +106,6 @@ def test_a_run_whose_training_has_gone_without_an_end_is_interrupted(tmp_path: P
         log.append(TrainStarted(0, 2, 1, 1, 1))
         assert len(run.update().events) == 1
         assert run.state == "training"
-        log.append(TrainStateChanged("paused", 1, 2))
-        run.update()
-        assert run.state == "paused"
     assert run.state == "interrupted"
     for end, state in (
         (TrainStateChanged("stopped", 1, 2), "stopped"),

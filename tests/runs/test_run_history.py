@@ -75,7 +75,7 @@ def test_without_events_nothing_is_known() -> None:
         ([Progressed("read texts", 1, 2)], "preparing"),
         ([Progressed("read texts", 1, 2), TrainStateChanged("stopped", 0, 40)], "stopped"),
         ([STARTED], "training"),
-        ([STARTED, FIRST, TrainStateChanged("paused", 1, 40)], "paused"),
+        ([STARTED, FIRST, TrainStateChanged("paused", 1, 40)], "training"),
         ([STARTED, FIRST, TrainStateChanged("paused", 1, 40), TrainStateChanged("training", 1, 40)], "training"),
         ([STARTED, FIRST, TrainStateChanged("paused", 1, 40), TrainStateChanged("stopped", 1, 40)], "stopped"),
         ([STARTED, FIRST, TrainFinished(40, 1.0, "m")], "finished"),

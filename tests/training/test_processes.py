@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 from mbc_engine.errors import ConfigError
 from mbc_engine.events import Event, QuantisationStarted, TrainStep, Validated
 from mbc_engine.runs.event_log import read_events
-from mbc_engine.runs.training_runs import make_request
+from mbc_engine.runs.training_runs import request_stop
 from mbc_engine.training import objective as optimising
 from mbc_engine.training import trainer
 from mbc_engine.training.processes import Processes, processes_on
@@ -192,7 +192,7 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> Processes:
 def test_only_the_main_process_removes_requests_to_an_earlier_training(
     tiny: Any, tmp_path: Path, examples: Any, launched: Processes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make_request(tmp_path, "stop")
+    request_stop(tmp_path)
     launched.rank = 1
     steps: list[float] = []
     monkeypatch.setattr(optimising, "clip_gradients", lambda parameters, most: steps.append(most))

@@ -1,4 +1,4 @@
-"""A training that was killed, stopped or paused resumes bit-identically."""
+"""A training that was killed or stopped resumes bit-identically."""
 
 import os
 import signal
@@ -29,7 +29,7 @@ from mbc_engine.events import (
 )
 from mbc_engine.experiments.cells import mac_of
 from mbc_engine.runs.event_log import read_events
-from mbc_engine.runs.training_runs import is_running, make_request, request_in
+from mbc_engine.runs.training_runs import is_running, is_stop_requested, request_stop
 from mbc_engine.training import trainer
 from tests.training.conftest import FROZEN, ROUTED, Runner, of, tensors
 
@@ -177,73 +177,24 @@ def test_a_stopped_run_resumes_to_the_same_bits(
     same_outcome(whole(config, validate), tmp_path / "stopped")
 
 
-@pytest.mark.parametrize("step", [5, 7], ids=["an epoch's last", "in the middle"])
-def test_a_paused_run_goes_on_to_the_same_bits(
-    tiny: Any,
-    tmp_path: Path,
-    start: Runner,
-    whole: Callable[[Config], Path],
-    step: int,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    config = tiny.config("gpt2", "bert", *EVERYTHING)
-    run, naps = tmp_path / "paused", []
-
-    def nap(seconds: float) -> None:
-        naps.append(seconds)
-        if len(naps) == 3:
-            make_request(run, None)
-
-    monkeypatch.setattr(trainer.time, "sleep", nap)
-
-    def at(event: Event) -> bool:
-        if isinstance(event, TrainStep) and event.step == step:
-            make_request(run, "pause")
-        return False
-
-    events = start(config, "paused", until=at)
-    names = [type(event).__name__ for event in events]
-    place = names.index("TrainStateChanged")
-    assert names[place - 1 : place + 2] == ["CheckpointSaved", "TrainStateChanged", "TrainStateChanged"]
-    assert events[place : place + 2] == [TrainStateChanged("paused", step, 10), TrainStateChanged("training", step, 10)]
-    assert len(naps) == 3
-    same_outcome(whole(config), run)
-
-
-def test_a_pause_may_end_in_a_stop(tiny: Any, tmp_path: Path, start: Runner, whole: Callable[[Config], Path]) -> None:
-    config, run = tiny.config("gpt2", "bert", *EVERYTHING), tmp_path / "run"
-
-    def at(event: Event) -> bool:
-        if isinstance(event, TrainStep) and event.step == 2:
-            make_request(run, "pause")
-        if isinstance(event, TrainStateChanged):
-            assert is_running(run)
-            make_request(run, "stop")
-        return False
-
-    events = start(config, "run", until=at)
-    assert events[-2:] == [TrainStateChanged("paused", 2, 10), TrainStateChanged("stopped", 2, 10)]
-    assert (request_in(run), is_running(run)) == (None, False)
-    start(config, "run", resume=True)
-    same_outcome(whole(config), run)
-
-
 @pytest.mark.parametrize("step", [2, 5], ids=["in the middle", "an epoch's last"])
 def test_a_run_stops_on_request(tiny: Any, tmp_path: Path, start: Runner, step: int) -> None:
     def at(event: Event) -> bool:
         if isinstance(event, TrainStep) and event.step == step:
-            make_request(tmp_path / "run", "stop")
+            request_stop(tmp_path / "run")
         return False
 
     events = start(tiny.config(), "run", until=at)
     assert isinstance(events[-2], CheckpointSaved)
     assert events[-1] == TrainStateChanged("stopped", step, 10)
+    assert not is_stop_requested(tmp_path / "run")
+    assert not is_running(tmp_path / "run")
 
 
 def test_a_run_stops_on_request_while_texts_are_read(tiny: Any, tmp_path: Path, start: Runner) -> None:
     def at(event: Event) -> bool:
         if isinstance(event, Progressed):
-            make_request(tmp_path / "run", "stop")
+            request_stop(tmp_path / "run")
         return False
 
     events = start(tiny.config("gpt2", "bert", *FROZEN), "run", until=at)
@@ -252,7 +203,7 @@ def test_a_run_stops_on_request_while_texts_are_read(tiny: Any, tmp_path: Path, 
 
 def test_requests_to_an_earlier_process_are_dropped(tiny: Any, tmp_path: Path, start: Runner) -> None:
     (tmp_path / "run").mkdir()
-    make_request(tmp_path / "run", "stop")
+    request_stop(tmp_path / "run")
     assert isinstance(start(tiny.config(), "run")[-1], TrainFinished)
 
 

@@ -1,10 +1,10 @@
-"""Training runs: follow one, compare two; start, pause, stop and resume them."""
+"""Training runs: follow one, compare two; start, stop and resume them."""
 
 import shlex
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Final, Literal
+from typing import ClassVar, Final
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -26,7 +26,7 @@ from mbc_cli.tui.widgets.figures import Facts, box
 from mbc_cli.tui.widgets.inputs import Confirm, Form
 from mbc_cli.tui.widgets.run_plots import RunPlots
 from mbc_cli.tui.widgets.table import shorten
-from mbc_engine.runs.training_runs import Request, make_request
+from mbc_engine.runs.training_runs import request_stop
 
 # In addition to `RunState`: a process was started but is not training yet.
 STARTING: Final = "starting"
@@ -34,18 +34,10 @@ _SIGNS: Final = {
     STARTING: "◌",
     "preparing": "◌",
     "training": "▶",
-    "paused": "‖",
     "stopped": "■",
     "finished": "✓",
     "interrupted": "✗",
 }
-_REQUEST_WORDS: Final = {
-    "pause": "will pause after the current step",
-    "stop": "will stop after the current step",
-    None: "will continue",
-}
-# The requests that a state fulfils; None is to continue.
-_FULFILLED: Final = {"paused": ("pause",), "training": (None,)}
 # Marks of the current run, and of the one it is compared with.
 _CURRENT, _OTHER = "●", "+"
 _VALUE_WIDTH: Final = 24  # cells beside the labels
@@ -61,7 +53,7 @@ _FIELDS: Final = {
 class TrainView(View):
     """A training run, the list of all runs, and the keys that control them."""
 
-    NAME, TITLE, ABOUT = "train", "Train", "Follow training runs live and compare two; start, pause and stop them"
+    NAME, TITLE, ABOUT = "train", "Train", "Follow training runs live and compare two; start and stop them"
     HELP = """
     Lines are from training, points from validation. `┊` marks where codes start being learned, `▴` where unused
     codes were reset. In a comparison, the second run is drawn with `+` and `◆`.
@@ -70,8 +62,6 @@ class TrainView(View):
     folder.
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("p,space", "request('pause')", "Pause"),
-        Binding("p,space", "request('')", "Continue"),
         Binding("s", "stop", "Stop"),
         Binding("r", "resume", "Resume"),
         Binding("n", "start", "New"),
@@ -84,10 +74,10 @@ class TrainView(View):
 
     def __init__(self, key: int, options: DashboardOptions) -> None:
         super().__init__(key, options)
-        # By run folder, until the training starts, succeeds, or fulfils the request.
+        # By run folder, until the training starts, succeeds, or stops.
         self._starting: dict[Path, ChildProcess] = {}
         self._failed: dict[Path, str] = {}
-        self._requests: dict[Path, Request | None] = {}
+        self._stopping: set[Path] = set()
         self._order: list[Path] = []  # runs keep their places in the list
         self._form: Form | None = None
         self._form_run: Path | None = None  # the run started from the open form
@@ -124,9 +114,7 @@ class TrainView(View):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         run, other, runs = self.state.run, self.state.other, self.state.runs
         is_at_work = run is not None and run.at_work
-        is_pausing = run is not None and self._is_pausing(run)
         can = {
-            "request": is_at_work and is_pausing == (parameters == ("",)),
             "stop": is_at_work,
             "resume": run is not None and self._state_of(run) in ("stopped", "interrupted"),
             "compare": other is None and any(own.folder != self.state.run_folder for own in runs),
@@ -141,7 +129,7 @@ class TrainView(View):
 
         def stop(is_sure: bool | None) -> None:
             if is_sure and self.state.run is run:
-                self.action_request("stop")
+                self._request_stop(run.folder)
 
         question = f"Stop {run.folder.name} after the current step? You can resume it later."
         self.app.push_screen(Confirm(question, "Stop", "Keep training"), stop)
@@ -199,8 +187,8 @@ class TrainView(View):
         self.dashboard.request_redraw()
 
     def _clear_fulfilled(self, run: AttachedRun) -> None:
-        if not run.at_work or self._requests.get(run.folder) in _FULFILLED.get(run.state, ()):
-            self._requests.pop(run.folder, None)
+        if not run.at_work:
+            self._stopping.discard(run.folder)
         if run.at_work or not self._is_starting(run.folder):
             self._starting.pop(run.folder, None)
 
@@ -210,21 +198,15 @@ class TrainView(View):
     def _state_of(self, run: AttachedRun) -> str:
         return STARTING if run.folder in self._starting else run.state
 
-    def _is_pausing(self, run: AttachedRun) -> bool:
-        return run.state == "paused" or self._requests.get(run.folder) == "pause"
-
     def _words(self, run: AttachedRun) -> str:
-        if run.folder in self._requests:
-            return _REQUEST_WORDS[self._requests[run.folder]]
+        if run.folder in self._stopping:
+            return "will stop after the current step"
         return "" if run.at_work else self._failed.get(run.folder, "")
 
-    def action_request(self, name: Request | Literal[""]) -> None:
-        """Ask the training run to pause, stop, or ("") continue."""
-        run, request = self.state.run_folder, name or None
-        assert run is not None, "there is a training at work"
+    def _request_stop(self, run: Path) -> None:
         try:
-            make_request(run, request)
-            self._requests[run] = request
+            request_stop(run)
+            self._stopping.add(run)
         except OSError as error:
             self._notify_error(run, f"Could not write the request: {error}")
         self.dashboard.request_redraw()
@@ -334,7 +316,7 @@ def _run_facts(run: AttachedRun, state: str, words: str, other: AttachedRun | No
     history, cached = run.history, run.history.cached
     step, total = history.step, history.total_steps
     last = history.validations[-1] if history.validations else None
-    is_going = state in ("training", "paused") and history.seconds_left is not None
+    is_going = state == "training" and history.seconds_left is not None
     reset_steps = pluralise(len(history.resets), "step")
     facts: list[tuple[str, object]] = [
         ("run", shorten(sanitise(run.folder.name), _VALUE_WIDTH)),

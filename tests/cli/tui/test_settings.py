@@ -119,7 +119,7 @@ async def test_the_end_of_an_ingest_is_announced_in_other_views(
         await until(lambda: [note.message for note in app._notifications] == ["Ingest finished."])
 
 
-async def test_an_ingest_or_a_pause_that_is_over_before_the_next_look_is_announced_too(
+async def test_an_ingest_that_is_over_before_the_next_look_is_announced_too(
     options: DashboardOptions, until: Any
 ) -> None:
     began, end = IngestStarted(1, 8), IngestFinished(1, 1, 0, 0, 0, 1.0, 1.0, True, 1, 1, 1, 27, 0, 0)
@@ -129,7 +129,7 @@ async def test_an_ingest_or_a_pause_that_is_over_before_the_next_look_is_announc
         await until(lambda: app.state.ingest.finished)
         app._update_ingest(LogUpdate([(1.0, end), (2.0, began), (3.0, end)], is_restarted=True), False)
         await until(lambda: app._notifications)
-        app._notify_end("Training", "paused", "stopped", "train")
+        app._notify_end("Training", "training", "stopped", "train")
         await until(lambda: len(app._notifications) > 1)
         assert [note.message for note in app._notifications] == ["Ingest finished.", "Training stopped."]
 

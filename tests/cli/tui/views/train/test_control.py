@@ -1,4 +1,4 @@
-"""Trainings started, paused, stopped and resumed by keys, and what is shown when that fails."""
+"""Trainings started, stopped and resumed by keys, and what is shown when that fails."""
 
 import json
 from dataclasses import replace
@@ -9,30 +9,23 @@ from textual.widgets import Input
 from mbc_cli.tui.widgets.inputs import Confirm, Form
 from mbc_engine.events import TrainStateChanged
 from mbc_engine.runs.event_log import work_lock
-from mbc_engine.runs.training_runs import LOCK, RunState, request_in
+from mbc_engine.runs.training_runs import LOCK, RunState, is_stop_requested
 from tests.cli.tui.conftest import shown_keys
 from tests.cli.tui.views.train.conftest import SMALL, STARTED, dashboard, steps, text_of, write
 
 
-async def test_pause_continue_and_stop_are_requested_in_the_folder(options, until):
+async def test_stop_is_confirmed_and_requested_in_the_folder(options, until):
     run = write(options.runs / "one", [STARTED, *steps(1, 10)])
     app = dashboard(options, run)
     async with app.run_test(size=SMALL) as pilot:
         with work_lock(run / LOCK):
-            await until(lambda: "Pause" in shown_keys(app))
-            await pilot.press("p")
-            await until(lambda: request_in(run) == "pause")
-            await until(lambda: "will pause after the current step" in text_of(app, "#brief"))
-            write(run, [TrainStateChanged("paused", 10, 100)])
-            await until(lambda: "Continue" in shown_keys(app) and "paused" in text_of(app, "#brief"))
-            await pilot.press("space")
-            await until(lambda: request_in(run) is None)
-            for key, request in (("n", None), ("y", "stop")):
+            await until(lambda: "Stop" in shown_keys(app))
+            for key, is_sure in (("n", False), ("y", True)):
                 await pilot.press("s")
                 await until(lambda: isinstance(app.screen, Confirm))
                 await pilot.press(key)
                 await until(lambda: not isinstance(app.screen, Confirm))
-                await until(lambda wanted=request: request_in(run) is wanted)
+                await until(lambda wanted=is_sure: is_stop_requested(run) is wanted)
             await until(lambda: "will stop after the current step" in text_of(app, "#brief"))
             write(run, [TrainStateChanged("stopped", 10, 100)])
         await until(lambda: "■ stopped" in text_of(app, "#brief"))
@@ -43,13 +36,15 @@ async def test_a_request_that_fails_is_reported(options, until, monkeypatch):
     def refuse(*_):
         raise PermissionError("[red]not yours")
 
-    monkeypatch.setattr("mbc_cli.tui.views.train.make_request", refuse)
+    monkeypatch.setattr("mbc_cli.tui.views.train.request_stop", refuse)
     run = write(options.runs / "one", [STARTED, *steps(1, 10)])
     app = dashboard(options, run)
     async with app.run_test(size=SMALL) as pilot:
         with work_lock(run / LOCK):
-            await until(lambda: "Pause" in shown_keys(app))
-            await pilot.press("p")
+            await until(lambda: "Stop" in shown_keys(app))
+            await pilot.press("s")
+            await until(lambda: isinstance(app.screen, Confirm))
+            await pilot.press("y")
             await until(lambda: any("[red]not yours" in own.message for own in app._notifications))
             await until(lambda: "training step 10 of 100" in text_of(app, "#brief"))
 
@@ -138,7 +133,7 @@ async def test_enter_twice_starts_one_training_on_the_device_of_the_dashboard(op
 
 
 @pytest.mark.slow
-async def test_a_training_is_started_paused_stopped_and_resumed(options, until, preset, home):
+async def test_a_training_is_started_stopped_and_resumed(options, until, preset, home):
     data = home / "questions.jsonl"
     rows = [
         {"text": f"{name} moved to Delft.", "question": f"Where did {name} move?", "answers": ["Delft"]}
@@ -160,12 +155,6 @@ async def test_a_training_is_started_paused_stopped_and_resumed(options, until, 
         await until(lambda: not isinstance(app.screen, Form))
         await until(lambda: has_state("training") and app.state.run.history.latest is not None)
         assert app.state.run.folder == options.runs / "mine"
-        await until(lambda: "Pause" in shown_keys(app))
-        await pilot.press("p")
-        await until(lambda: has_state("paused") and "Continue" in shown_keys(app))
-        step = app.state.run.history.step
-        await pilot.press("p")
-        await until(lambda: has_state("training") and app.state.run.history.step > step)
 
         async def stop() -> int:
             await until(lambda: "Stop" in shown_keys(app))
