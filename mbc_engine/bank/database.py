@@ -8,7 +8,7 @@ import os
 import sqlite3
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import astuple
 from pathlib import Path
@@ -254,20 +254,31 @@ def write_schema(connection: sqlite3.Connection, header: BankHeader) -> None:
     connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
 
 
-def require_format(connection: sqlite3.Connection, name: str) -> None:
-    """Raises BankError unless the schema is exactly that of this version: a trigger or a view could run anything."""
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
+def format_version(connection: sqlite3.Connection, name: str) -> int:
+    """The version of a bank's format. Raises BankError if it has none."""
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     if version <= 0:
         raise damaged(name)
+    return version
+
+
+def require_format(connection: sqlite3.Connection, name: str) -> None:
+    """Raises BankError unless the bank has this version's format."""
+    version = format_version(connection, name)
     if version != FORMAT_VERSION:
         formats = f"(bank format {version}; this one reads {FORMAT_VERSION})"
         if version > FORMAT_VERSION:
             raise BankError(f"{name} was written by a newer mbc {formats}.", hint="Update mbc.")
         hint = "Ingest its files again, into a new bank."
         raise BankError(f"{name} was written by an older mbc {formats}.", hint=hint)
+    require_tables(connection, TABLES, name)
+
+
+def require_tables(connection: sqlite3.Connection, tables: Mapping[str, str], name: str) -> None:
+    """Raises BankError unless the schema is exactly this: a trigger or a view could run anything."""
     with wrap_invalid_data(name):  # SQLite's message quotes the malformed bytes, which may not be UTF-8
-        found = connection.execute("SELECT name, sql FROM sqlite_master").fetchall()
-    if len(found) != len(TABLES) or dict(found) != TABLES:  # a trigger may have the name of a table
+        schema = connection.execute("SELECT name, sql FROM sqlite_master").fetchall()
+    if len(schema) != len(tables) or dict(schema) != tables:  # a trigger may have the name of a table
         raise damaged(name)
 
 
@@ -349,14 +360,4 @@ def make_in_memory(header: BankHeader) -> sqlite3.Connection:
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     with transaction(connection, "IMMEDIATE"):
         write_schema(connection, header)
-    return connection
-
-
-def open_current(path: Path, *, read_only: bool) -> sqlite3.Connection:
-    """Open a bank of the current format. Raises BankError as `open_file` and `require_format` do."""
-    connection = open_file(path, read_only=read_only)
-    with closed_on_error(connection), wrap_sqlite_errors(str(path)):
-        require_format(connection, str(path))
-        if not read_only:
-            use_log(connection)  # persistent; repeated in case the bank's creation was interrupted
     return connection

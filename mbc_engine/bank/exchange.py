@@ -29,6 +29,7 @@ from mbc_engine.bank.records import (
 )
 from mbc_engine.bank.store import MemoryBank, delete_if_unused, require_one_model
 from mbc_engine.bank.text_codec import LM, OpenTextModel, decode_found, encode_chunk
+from mbc_engine.bank.upgrades import open_current
 from mbc_engine.errors import BankError, DataError
 from mbc_engine.events import Event, Progressed
 from mbc_engine.text import Chunk
@@ -276,7 +277,7 @@ def replace_content(path: Path, by: Path, *, check: Callable[[], None] | None = 
     `check` is called under the write lock, before anything changes; an exception from it aborts the replacement.
     """
     database.open_file(by, read_only=True).close()
-    with closing(database.open_current(path, read_only=False)) as connection, database.wrap_sqlite_errors(str(path)):
+    with closing(open_current(path, read_only=False)) as connection, database.wrap_sqlite_errors(str(path)):
         connection.execute("PRAGMA secure_delete = ON")
         connection.execute("ATTACH ? AS new", (f"{by.absolute().as_uri()}?mode=rw",))
         with database.transaction(connection, "IMMEDIATE"):

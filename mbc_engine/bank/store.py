@@ -45,6 +45,7 @@ from mbc_engine.bank.records import (
 )
 from mbc_engine.bank.selection import Selection
 from mbc_engine.bank.text_codec import LM_BATCH, OpenTextModel, decode_chunk, decode_found, encode_chunk, recoded
+from mbc_engine.bank.upgrades import open_current
 from mbc_engine.bank.words import words_of
 from mbc_engine.errors import BankBusy, BankError, ModelMismatch
 from mbc_engine.events import TextsRecoded
@@ -104,7 +105,7 @@ class MemoryBank:
     @classmethod
     def open(cls, path: Path, *, read_only: bool = False) -> Self:
         """Open a bank. Raises BankError if there is none, or it is damaged, not a bank, or of another mbc version."""
-        return cls(database.open_current(path, read_only=read_only), path)
+        return cls(open_current(path, read_only=read_only), path)
 
     @classmethod
     def open_or_create(cls, path: Path, header: BankHeader) -> Self:

@@ -7,7 +7,7 @@ of zstd's bytes, but codes only a few texts a second. A row of the table holds m
 import sqlite3
 import threading
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from itertools import pairwise
@@ -80,7 +80,7 @@ def decode_chunk(text: EncodedText, open_model: OpenTextModel | None = None) -> 
 
 def decode_texts(texts: Sequence[EncodedText], open_model: OpenTextModel | None = None) -> list[str]:
     """Decode texts, those of a model in one call. Raises ValueError if damaged, ModelError without the model."""
-    plain = (_decompress(text.payload) if text.codec == ZSTD else text.payload for text in texts)
+    plain = (decompress(text.payload) if text.codec == ZSTD else text.payload for text in texts)
     found = [
         "" if text.codec == LM else own.decode("utf-8", "surrogatepass") for text, own in zip(texts, plain, strict=True)
     ]
@@ -149,17 +149,18 @@ def read_row(lm: str, number: int, crc: int, columns: bytes, data: bytes) -> dic
     }
 
 
-def _write_rows(texts: Mapping[int, EncodedText]) -> Iterator[tuple[int, int, bytes, bytes]]:
-    numbers: list[int] = []
+def text_rows(texts: Iterable[tuple[int, EncodedText]]) -> Iterator[tuple[int, int, bytes, bytes]]:
+    """The rows of the table for texts in ascending order of their numbers."""
+    row: dict[int, EncodedText] = {}
     weight = 0
-    for number in sorted(texts):
-        numbers.append(number)
-        weight += CHECK_BYTES + len(texts[number].payload) + 1
+    for number, text in texts:
+        row[number] = text
+        weight += CHECK_BYTES + len(text.payload) + 1
         if weight >= FULL_ROW_BYTES:
-            yield _write_row(numbers, [texts[own] for own in numbers])
-            numbers, weight = [], 0
-    if numbers:
-        yield _write_row(numbers, [texts[own] for own in numbers])
+            yield _write_row(list(row), list(row.values()))
+            row, weight = {}, 0
+    if row:
+        yield _write_row(list(row), list(row.values()))
 
 
 def _write_row(numbers: Sequence[int], texts: Sequence[EncodedText]) -> tuple[int, int, bytes, bytes]:
@@ -269,7 +270,7 @@ class TextTable:
 
     def _store(self, rows: Sequence[Any], old: Mapping[int, EncodedText], new: Mapping[int, EncodedText]) -> None:
         with wrap_invalid_data(self._name):  # numbers beyond 64 bits raise OverflowError
-            after = list(_write_rows(new))
+            after = list(text_rows(sorted(new.items())))
             gone = [(row[0],) for row in rows if row not in after]
             self._connection.executemany("DELETE FROM texts WHERE id = ?", gone)
             added = [row for row in after if row not in rows]
@@ -285,7 +286,8 @@ class TextTable:
         self._state = state
 
 
-def _decompress(payload: bytes) -> bytes:
+def decompress(payload: bytes) -> bytes:
+    """The UTF-8 of a text of codec `ZSTD`. Raises ValueError if it is damaged."""
     from zstandard import ZstdError, frame_content_size
 
     try:

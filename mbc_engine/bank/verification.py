@@ -13,6 +13,7 @@ from mbc_engine.bank.block import Block, keys_of, locate_chunks, read_block, rea
 from mbc_engine.bank.blocks import BlockTable
 from mbc_engine.bank.records import BankHeader, Counts, EncodedText, Indices, TextState, count, unpack
 from mbc_engine.bank.text_codec import LM, LM_BATCH, OpenTextModel, decode_texts, read_row
+from mbc_engine.bank.upgrades import open_current
 from mbc_engine.bank.words import read_words
 from mbc_engine.errors import BankError
 from mbc_engine.events import BankVerified, DamageFound, Event, Progressed
@@ -27,11 +28,10 @@ def verify(path: Path, open_model: OpenTextModel | None = None) -> Iterator[Even
     last `BankVerified`. Raises BankError if the bank cannot be opened.
     """
     with (
-        closing(database.open_file(path, read_only=True)) as connection,
+        closing(open_current(path, read_only=True)) as connection,
         database.wrap_sqlite_errors(str(path)),
         database.transaction(connection, "DEFERRED"),
     ):
-        database.require_format(connection, str(path))
         header = database.read_header(connection, str(path))
         damages = documents = chunks = 0
         for event in _events(connection, header, str(path), open_model):

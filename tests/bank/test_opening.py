@@ -152,13 +152,6 @@ def test_newer_format_is_refused(bank_file: Path) -> None:
     refusal(bank_file, "newer mbc .bank format 6; this one reads 5.")
 
 
-def test_older_format_says_what_to_do(bank_file: Path) -> None:
-    for version in (1, 4):
-        raw(bank_file, f"PRAGMA user_version = {version}")
-        hint = refusal(bank_file, f"older mbc .bank format {version}; this one reads 5.").hint
-        assert hint == "Ingest its files again, into a new bank."
-
-
 @pytest.mark.parametrize("version", [0, -1])
 def test_versions_that_never_were_are_damage(bank_file: Path, version: int) -> None:
     raw(bank_file, f"PRAGMA user_version = {version}")

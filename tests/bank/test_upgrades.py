@@ -1,0 +1,197 @@
+"""Banks of earlier formats, written by earlier versions of mbc (`formats/make.py`), open with all they hold."""
+
+import gzip
+import os
+import sqlite3
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbc_engine.bank import MemoryBank, export, verify
+from mbc_engine.bank.words import word_numbers
+from mbc_engine.errors import BankError
+from mbc_engine.events import DamageFound
+from tests.bank.formats.make import NOTES
+from tests.text_models import StandIn
+
+FORMATS = Path(__file__).with_name("formats")
+OLD = ["format3-full", "format3-bare", "format4-full", "format4-bare", "format4-lm"]
+TEXT_MODEL = StandIn("".join(text for texts in NOTES.values() for text in texts).encode(errors="ignore").decode())
+
+
+def unpacked(name: str, path: Path) -> Path:
+    path.write_bytes(gzip.decompress(FORMATS.joinpath(f"{name}.mbc.gz").read_bytes()))
+    return path
+
+
+def exported(bank: MemoryBank) -> bytes:
+    return b"".join(export(bank, TEXT_MODEL.open))
+
+
+def export_by_old_version(name: str) -> bytes:
+    return gzip.decompress(FORMATS.joinpath(f"{name.rpartition('-')[2].replace('lm', 'full')}.jsonl.gz").read_bytes())
+
+
+def version_of(path: Path) -> int:
+    connection = sqlite3.connect(path)
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    connection.close()
+    return version
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+@pytest.mark.parametrize("name", OLD)
+def test_old_bank_opens_with_the_same_content(name: str, tmp_path: Path, *, read_only: bool) -> None:
+    path = unpacked(name, tmp_path / "bank.mbc")
+    old = path.read_bytes()
+    with MemoryBank.open(path, read_only=read_only) as bank:
+        assert exported(bank) == export_by_old_version(name)
+        signature = bank.header.signature
+    assert not [event for event in verify(path, TEXT_MODEL.open) if isinstance(event, DamageFound)]
+    assert version_of(path) == 5
+    copy = tmp_path / f"bank.mbc.{name[:7]}"
+    assert sorted(tmp_path.iterdir()) == [path, copy]
+    assert (version_of(copy), len(copy.read_bytes())) == (int(name[6]), len(old))
+    with MemoryBank.open(copy) as again:  # a copy is a bank like any other
+        assert exported(again) == export_by_old_version(name)
+        assert again.header.signature == signature
+
+
+@pytest.mark.parametrize("name", ["format3-full", "format4-full", "format4-lm"])
+def test_words_are_indexed_anew(name: str, tmp_path: Path) -> None:
+    """In format 4 their numbers had a bit less, so where only a language model has the words, each gets two numbers."""
+    with MemoryBank.open(unpacked(name, tmp_path / "bank.mbc")) as bank:
+        texts = [chunk.text for chunk in bank.texts_at(range(bank.totals().chunks), TEXT_MODEL.open) if chunk]
+        numbers = word_numbers(" ".join(text for text in texts if name != "format4-lm" or text.isascii()))
+        for number, chunks in zip(numbers, bank.chunks_with(numbers), strict=True):
+            expected = [at for at, text in enumerate(texts) if number in word_numbers(text)]
+            if name == "format4-lm":
+                assert set(chunks.tolist()) >= {at for at in expected if texts[at].isascii()}
+            else:
+                assert chunks.tolist() == expected
+
+
+def test_upgraded_bank_answers(tmp_path: Path) -> None:
+    """The codes of `mini` mean today what they meant then."""
+    from mbc_engine import Memory
+
+    with MemoryBank.open(unpacked("format3-full", tmp_path / "bank.mbc")) as bank:
+        bank.remove([("/notes/rows.jsonl", "7")])  # its lone surrogate is no text that a reader takes
+    with Memory(tmp_path / "bank.mbc") as memory:
+        answer = memory.ask("Who repaired the old bridge?")
+    assert answer.text == "Marta Keller"
+    assert answer.sources[0].source == "/notes/bridge.md"
+
+
+def test_upgraded_bank_is_written_as_any_other(tmp_path: Path) -> None:
+    with MemoryBank.open(unpacked("format3-full", tmp_path / "bank.mbc")) as bank:
+        (document,) = bank.lookup([("/notes/tea.txt", "")], with_texts=True)
+        assert bank.remove([("/notes/tea.txt", "")]) == 1
+        bank.put([document])
+        bank.compact()
+        assert exported(bank) == export_by_old_version("format3-full")
+        for _ in bank.recode_texts(TEXT_MODEL.open, to_lm=True):
+            pass
+        assert bank.text_state().lm_texts
+        for _ in bank.recode_texts(TEXT_MODEL.open, to_lm=False):
+            pass
+        assert not bank.text_state().lm_texts
+        assert exported(bank) == export_by_old_version("format3-full")
+
+
+def test_upgrade_says_where_the_old_file_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    MemoryBank.open(unpacked("format4-lm", tmp_path / "b\x1b.mbc")).close()
+    first, second = (record.getMessage() for record in caplog.records)
+    assert first.endswith(r"b\x1b.mbc' was upgraded to bank format 5; the old file is kept as 'b\x1b.mbc.format4'.")
+    assert "7 of its texts are compressed with a language model" in second
+
+
+KILLED = """
+    import os, sys
+    from pathlib import Path
+    from mbc_engine.bank import MemoryBank, upgrades
+    def die(*_): os.kill(os.getpid(), 9)
+    {patch}
+    MemoryBank.open(Path(sys.argv[1]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "patch",
+    ["Path.replace = die", "upgrades.write_words = die", "upgrades.text_rows = die", "upgrades._log.warning = die"],
+)
+def test_killed_upgrade_loses_nothing(patch: str, tmp_path: Path) -> None:
+    path = unpacked("format3-full", tmp_path / "bank.mbc")
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(KILLED.format(patch=patch)), path], check=False)
+    assert done.returncode == -9
+    assert version_of(path) == (5 if "_log" in patch else 3)
+    with MemoryBank.open(path, read_only=True) as bank:
+        assert exported(bank) == export_by_old_version("format3-full")
+    assert version_of(tmp_path / "bank.mbc.format3") == 3
+    assert not list(tmp_path.glob("*.partial"))
+
+
+def test_many_may_open_an_old_bank_at_once(tmp_path: Path) -> None:
+    path, results = unpacked("format3-full", tmp_path / "bank.mbc"), list[bytes]()
+    start = threading.Barrier(4)
+
+    def read() -> None:
+        start.wait()
+        with MemoryBank.open(path, read_only=True) as bank:
+            results.append(exported(bank))
+
+    threads = [threading.Thread(target=read) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [export_by_old_version("format3-full")] * 4
+
+
+def test_old_bank_that_cannot_be_written_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = unpacked("format3-full", tmp_path / "bank.mbc")
+    before = path.read_bytes()
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(BankError, match=r"older mbc \(bank format 3; this one reads 5\)") as caught:
+        MemoryBank.open(path, read_only=True)
+    assert caught.value.hint == "Copy it to a folder that you can write to, and open the copy."
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        ("UPDATE texts SET data = substr(data, 2)", "damaged: the checksum of text 1"),
+        ("UPDATE bank SET text_bytes = text_bytes + 1", "damaged: the checksum of the counts"),
+        ("UPDATE blocks SET chunks = chunks + 1", "damaged: the checksum of its documents"),
+        ("UPDATE bank SET dim = dim + 1", "is damaged"),
+        ("CREATE VIEW more AS SELECT 1", "is damaged"),
+    ],
+)
+def test_damaged_bank_is_not_upgraded(damage: str, words: str, tmp_path: Path) -> None:
+    path = unpacked("format3-full", tmp_path / "bank.mbc")
+    connection = sqlite3.connect(path)
+    connection.execute(damage)
+    connection.commit()
+    connection.close()
+    with pytest.raises(BankError, match=words):
+        MemoryBank.open(path)
+    assert version_of(path) == 3
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_formats_before_the_third_are_refused(version: int, tmp_path: Path, made: Any) -> None:
+    path = tmp_path / "bank.mbc"
+    made.bank(path).close()
+    connection = sqlite3.connect(path)
+    connection.execute(f"PRAGMA user_version = {version}")
+    connection.close()
+    with pytest.raises(BankError, match="older mbc") as caught:
+        MemoryBank.open(path)
+    assert caught.value.hint == "Ingest its files again, into a new bank."
