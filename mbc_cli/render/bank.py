@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mbc_cli.render.terminal import out, print_facts, print_json, print_json_lines, print_rows
 from mbc_cli.text import display_path, format_bytes_per_chunk, format_size, pluralise, sanitise
+from mbc_engine.errors import ModelError
+from mbc_engine.lm.embedded import require_text_model
 from mbc_engine.sources import Files
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ def show_info(bank: "MemoryBank") -> None:
             ("vectors", f"{header.dim} wide, {codebooks(shape)}"),
             *size_facts(sizes, totals.chunks)[:-2],
             *document_facts(sizes, totals.documents, bank.mean_size()),
-            *([("text codecs", _codecs(texts, totals.chunks))] if texts.bytes else []),
+            *_codec_facts(texts, totals.chunks),
             *(
                 [("as float32", f"the vectors would take {format_size(floats)}, {times} times the codes")]
                 if floats
@@ -40,14 +42,20 @@ def show_info(bank: "MemoryBank") -> None:
     )
 
 
-def _codecs(texts: "TextState", chunks: int) -> str:
+def _codec_facts(texts: "TextState", chunks: int) -> list[tuple[str, str]]:
+    """How the texts are compressed, and what to do if their language model is not available."""
+    if not texts.bytes:
+        return []
     zstd = f"{chunks - texts.lm_texts:,} with zstd"
     if not texts.lm_texts:
-        return zstd
-    under = (
-        f"{texts.lm_texts:,} with language model {texts.lm} ({format_bytes_per_chunk(texts.lm_bytes, texts.lm_texts)})"
-    )
-    return f"{under}, {zstd}"
+        return [("text codecs", zstd)]
+    size = format_bytes_per_chunk(texts.lm_bytes, texts.lm_texts)
+    facts = [("text codecs", f"{texts.lm_texts:,} with language model {texts.lm} ({size}), {zstd}")]
+    try:
+        require_text_model(texts.lm)
+    except ModelError as error:
+        facts += [("", str(error)), ("", str(error.hint))]
+    return facts
 
 
 def print_info_json(bank: "MemoryBank") -> None:

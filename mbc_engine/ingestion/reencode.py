@@ -14,6 +14,7 @@ from mbc_engine.errors import BankError, ModelMismatch
 from mbc_engine.events import Event, IngestStarted
 from mbc_engine.ingestion.reading import ChunkedDocument, Item, digests_by_source, file_size, read_all
 from mbc_engine.ingestion.run import BATCH_CHUNKS, Run
+from mbc_engine.lm.embedded import require_text_model
 from mbc_engine.model import Model, open_bank
 from mbc_engine.sources import text_model
 from mbc_engine.text import Chunk, Document, Skipped, find_text_column, without_piece_number
@@ -37,9 +38,11 @@ def reencode(
     if it keeps it. With `drop_missing`, documents that can no longer be read are dropped.
     Raises BankError if the bank keeps no origins, or some of its documents can no longer be read.
     """
-    digests, keeps_text = _contents(path)
+    digests, keeps_text, text_lm = _contents(path)
     wanted = {(source, part) for source, parts in digests.items() for part in parts}
     files = [Path(source) for source in sorted(digests) if os.path.isfile(source)]
+    if text_lm and len(files) < len(digests):  # known now, not after hours of reading
+        require_text_model(text_lm)
     yield IngestStarted(len(files), sum(map(file_size, files)))
     beside = path.with_name(path.name + ".reencoding")
     with _open_beside(model, beside, keeps_text=keeps_text) as new:
@@ -72,14 +75,15 @@ def reencode(
     yield finished
 
 
-def _contents(path: Path) -> tuple[dict[str, dict[str, str]], bool]:
-    """All digests in a bank, by source and part, and whether it keeps text."""
+def _contents(path: Path) -> tuple[dict[str, dict[str, str]], bool, str]:
+    """All digests in a bank, by source and part; whether it keeps text, and the language model of texts, or ""."""
     with MemoryBank.open(path, read_only=True) as bank:
         if not bank.header.keeps_origins:
             raise BankError(
                 f"{path} does not know where its documents came from.", hint="Ingest them again into another bank."
             )
-        return digests_by_source(bank), bank.header.keeps_text
+        texts = bank.text_state()
+        return digests_by_source(bank), bank.header.keeps_text, texts.lm if texts.lm_texts else ""
 
 
 def _names(bank: MemoryBank) -> set[Name]:

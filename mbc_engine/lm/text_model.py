@@ -23,14 +23,13 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from mbc_engine.errors import ModelError
-from mbc_engine.lm.embedded import find_language_model
+from mbc_engine.lm.embedded import TEXT_MODEL, find_language_model, require_text_model
 from mbc_engine.lm.encoders import one_by_one, single_threaded
 from mbc_engine.lm.exact import ExactLM, ExactShape, Sums, quantise
 from mbc_engine.lm.pretrained import write_tensors
 
 # Part of every fingerprint: increase the number whenever the bytes change.
 _VERSION: Final = "mbc-exact-lm-3"
-_EMBEDDED: Final = "11e2e96b84ef9066"
 _MOST_TOKENS: Final = 1024
 _RANGE_BITS: Final = 56  # least width of a coder's range
 _BATCH: Final = 16  # payloads decoded together; each token's keys and values take 46 kB
@@ -151,11 +150,8 @@ def open_text_model(fingerprint: str | None = None) -> TextModel:
 
     Raises ModelError if it is not installed or does not have this `fingerprint`.
     """
-    if fingerprint not in (None, _EMBEDDED):
-        raise ModelError(
-            f"These texts were compressed by another version of the language model ({fingerprint}, not {_EMBEDDED}).",
-            hint="Use the version of mbc that wrote the bank, or ingest the files again into a new bank.",
-        )
+    if fingerprint is not None:
+        require_text_model(fingerprint)
     return _embedded()
 
 
@@ -171,23 +167,23 @@ def _embedded() -> TextModel:
             tensors = load_file(path)
         except (OSError, SafetensorError):
             return None
-        return tensors if _fingerprint(shape, tokenizer, tensors) == _EMBEDDED else None
+        return tensors if _fingerprint(shape, tokenizer, tensors) == TEXT_MODEL else None
 
     try:
         if (tensors := stored()) is None:
             with FileLock(path.with_suffix(".lock")):
                 if (tensors := stored()) is None:
                     tensors = quantise(shape, load_file(folder / "model.safetensors"))
-                    if (made := _fingerprint(shape, tokenizer, tensors)) != _EMBEDDED:
+                    if (made := _fingerprint(shape, tokenizer, tensors)) != TEXT_MODEL:
                         raise ModelError(
-                            f"The quantised language model is not that of other machines: {made}, not {_EMBEDDED}.",
+                            f"The quantised language model is not that of other machines: {made}, not {TEXT_MODEL}.",
                             hint="Use --codec zstd, and report this.",
                         )
                     write_tensors(path, tensors, {})
     except (OSError, SafetensorError) as error:
         hint = "Check the disk's free space and permissions."
         raise ModelError(f"The language model could not be prepared: {error}.", hint=hint) from error
-    return TextModel(shape, tokenizer, tensors, _EMBEDDED)
+    return TextModel(shape, tokenizer, tensors, TEXT_MODEL)
 
 
 def _read_shape(folder: Path) -> ExactShape:

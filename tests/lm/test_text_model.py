@@ -131,7 +131,7 @@ def test_the_cached_model_is_written_once_and_checked(
     place = tmp_path / "llama"
     shutil.copytree(folder, place)
     monkeypatch.setattr(text_model, "find_language_model", lambda: place)
-    monkeypatch.setattr(text_model, "_EMBEDDED", opened(place).fingerprint)
+    monkeypatch.setattr(text_model, "TEXT_MODEL", opened(place).fingerprint)
 
     def write(*_: object) -> None:
         raise OSError("No space left on device")
