@@ -15,6 +15,7 @@ from mbc_cli.options import BankOption, DeviceOption, ModelOption, RunsOption, c
 from mbc_cli.program import is_default
 from mbc_cli.render.terminal import notes
 from mbc_engine.errors import ConfigError
+from mbc_engine.machine import require_extra
 
 if TYPE_CHECKING:
     from mbc_cli.tui.state import DashboardOptions
@@ -54,7 +55,7 @@ def tui(
     from mbc_cli.tui.jobs import read_settings
     from mbc_cli.tui.state import DashboardOptions
 
-    names, settings = [own.NAME for own in VIEWS], read_settings()
+    names, settings = [tab.NAME for tab in VIEWS], read_settings()
     if view is not None and view not in names:
         raise ConfigError(f"There is no view {view!r}.", hint=f"Views: {', '.join(names)}.")
     last, last_view = str(settings.get("bank")), settings.get("view")
@@ -65,6 +66,7 @@ def tui(
     )
     view = view or (last_view if last_view in names else names[0])
     if web:
+        require_extra("web", "textual_serve", asked_by="mbc tui --web")
         from mbc_cli.render.terminal import out
         from mbc_cli.tui.web import DashboardServer
 

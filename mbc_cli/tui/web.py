@@ -1,7 +1,7 @@
 """The dashboard in a browser: textual-serve, restricted to this machine and the user who started it.
 
 Anyone who reaches the dashboard can remove documents and start training runs. So the server listens on loopback and
-requires a key, which is in the printed address and then in a cookie. Requests with another Host header are refused.
+requires a key, which is in the printed address and then in a cookie. Requests with another Host or Origin are refused.
 """
 
 import secrets
@@ -9,44 +9,36 @@ import shlex
 import socket
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Final
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
-from textual_serve.app_service import AppService
 from textual_serve.server import Server
 
 from mbc_engine.errors import ConfigError
 
-HOST: Final = "127.0.0.1"
+_HOST: Final = "127.0.0.1"
 _COOKIE: Final = "mbc-key"
-_PAGE: Final = Path(__file__).parent / "page"
-# The terminal sets styles on its elements and draws its icons from data URLs.
-_POLICY: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; font-src 'self'; img-src 'self' data:; "
-    "connect-src 'self' ws://{host}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
+# Keeps textual-serve's page from loading a font from elsewhere.
+_POLICY: Final = "default-src 'self' 'unsafe-inline' data:; connect-src 'self' ws://{host}; frame-ancestors 'none'; form-action 'none'"
 
 
 class DashboardServer(Server):
     """Serves the dashboard of `mbc ARGUMENTS`, in one process per page; `on_open` is called with the address."""
 
     def __init__(self, arguments: Sequence[str], port: int, on_open: Callable[[str], object]) -> None:
-        command = "exec " + shlex.join([sys.executable, "-m", "mbc_cli", *arguments])
-        super().__init__(command, HOST, port, "mbc", templates_path=_PAGE)
-        self._key = secrets.token_urlsafe(16)
-        self._on_open = on_open
+        super().__init__("exec " + shlex.join([sys.executable, "-m", "mbc_cli", *arguments]), _HOST, port, "mbc")
+        self._key, self._on_open = secrets.token_urlsafe(16), on_open
 
     def serve(self, debug: bool = False) -> None:
         """Serve until SIGINT or SIGTERM. Raises ConfigError if the port cannot be used."""
         try:
-            listener = socket.create_server((HOST, self.port))
+            listener = socket.create_server((_HOST, self.port))
         except OSError as error:
             raise ConfigError(
                 f"Port {self.port} cannot be used: {error.strerror or error}.", hint="Choose another with --port."
             ) from error
-        self._address = f"{HOST}:{listener.getsockname()[1]}"
+        self._address = f"{_HOST}:{listener.getsockname()[1]}"
         self.public_url = f"http://{self._address}"
         web.run_app(self._make_app(), sock=listener, print=None, shutdown_timeout=1)
 
@@ -56,30 +48,22 @@ class DashboardServer(Server):
 
     async def _make_app(self) -> web.Application:
         app = await super()._make_app()
-        app.router.add_static("/page", _PAGE)
         app.middlewares.append(self._guard)
         return app
-
-    async def _process_messages(self, websocket: web.WebSocketResponse, app_service: AppService) -> None:
-        try:
-            await super()._process_messages(websocket, app_service)
-        finally:
-            app_service.stdin.close()  # the page is gone; its process ends when stdin closes, even if stuck
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.host != self._address or request.headers.get("Origin") not in (None, self.public_url):
             raise web.HTTPForbidden(text="This dashboard only answers at its own address.")
-        typed, kept = request.query.get("key", ""), request.cookies.get(_COOKIE, "")
-        if not any(secrets.compare_digest(key.encode(), self._key.encode()) for key in (typed, kept)):
+        typed, cookie = request.query.get("key", ""), request.cookies.get(_COOKIE, "")
+        if not any(secrets.compare_digest(key.encode(), self._key.encode()) for key in (typed, cookie)):
             raise web.HTTPForbidden(text="Open the address that `mbc tui --web` printed.")
         if typed:
             # Keep the key out of the address bar and of links copied from it.
-            moved = web.HTTPFound("/")
-            moved.set_cookie(_COOKIE, self._key, httponly=True, samesite="Strict")
-            raise moved
+            page = web.HTTPFound("/")
+            page.set_cookie(_COOKIE, self._key, httponly=True, samesite="Strict")
+            raise page
         response = await handler(request)
         if not response.prepared:
             response.headers["Content-Security-Policy"] = _POLICY.format(host=self._address)
-            response.headers["Referrer-Policy"] = "no-referrer"
         return response

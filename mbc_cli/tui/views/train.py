@@ -1,12 +1,11 @@
 """Training runs: follow one, compare two; start, stop and resume them."""
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import ClassVar, Final
 
-from rich.cells import cell_len
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
@@ -55,7 +54,7 @@ class TrainView(View):
 
     NAME, TITLE, ABOUT = "train", "Train", "Follow training runs live and compare two; start and stop them"
     HELP = """
-    Lines are from training, points from validation. `┊` marks where codes start being learned, `▴` where unused
+    Lines are from training, points from validation. `│` marks where codes start being learned, `▴` where unused
     codes were reset. In a comparison, the second run is drawn with `+` and `◆`.
 
     `[` and `]` page through plots. Training continues after the dashboard closes; `mbc tui --run` opens a run in any
@@ -74,9 +73,8 @@ class TrainView(View):
 
     def __init__(self, key: int, options: DashboardOptions) -> None:
         super().__init__(key, options)
-        # By run folder, until the training starts, succeeds, or stops.
-        self._starting: dict[Path, ChildProcess] = {}
-        self._failed: dict[Path, str] = {}
+        self._starting: dict[Path, ChildProcess] = {}  # until the training begins
+        self._failed: dict[Path, str] = {}  # why, until it is started again
         self._stopping: set[Path] = set()
         self._order: list[Path] = []  # runs keep their places in the list
         self._form: Form | None = None
@@ -98,8 +96,10 @@ class TrainView(View):
 
     def draw(self) -> None:
         run = self.state.run
-        if run is not None:
-            self._clear_fulfilled(run)
+        if run is not None and not run.at_work:
+            self._stopping.discard(run.folder)
+        if run is not None and (run.at_work or not self._is_starting(run.folder)):
+            self._starting.pop(run.folder, None)
         self._draw_runs()
         self._draw_facts(run)
         self.query_one(RunPlots).show(run, self.state.other)
@@ -113,25 +113,30 @@ class TrainView(View):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         run, other, runs = self.state.run, self.state.other, self.state.runs
-        is_at_work = run is not None and run.at_work
         can = {
-            "stop": is_at_work,
+            "stop": run is not None and run.at_work,
             "resume": run is not None and self._state_of(run) in ("stopped", "interrupted"),
-            "compare": other is None and any(own.folder != self.state.run_folder for own in runs),
+            "compare": other is None and any(listed.folder != self.state.run_folder for listed in runs),
             "compare_no_more": other is not None,
             "choose": bool(runs) and not self.query_one("#side").display,
         }
         return can.get(action, True)
 
     def action_stop(self) -> None:
-        run = self.state.run
-        assert run is not None, "there is a training at work"
+        assert self.state.run is not None, "there is a training at work"
+        run = self.state.run.folder
 
         def stop(is_sure: bool | None) -> None:
-            if is_sure and self.state.run is run:
-                self._request_stop(run.folder)
+            if not is_sure:
+                return
+            try:
+                request_stop(run)
+                self._stopping.add(run)
+            except OSError as error:
+                self._notify_error(run, f"Could not write the request: {error}")
+            self.dashboard.request_redraw()
 
-        question = f"Stop {run.folder.name} after the current step? You can resume it later."
+        question = f"Stop {run.name} after the current step? You can resume it later."
         self.app.push_screen(Confirm(question, "Stop", "Keep training"), stop)
 
     def action_resume(self) -> None:
@@ -157,13 +162,13 @@ class TrainView(View):
     def action_choose(self) -> None:
         self._pick("Show a run…", self._show_run)
 
-    def _pick(self, words: str, done: Callable[[Path], object]) -> None:
+    def _pick(self, placeholder: str, done: Callable[[Path], object]) -> None:
         runs = [(folder, line) for folder, line in self._lines().items() if folder != self.state.run_folder]
         commands = [
             (escape(sanitise(folder.name)), partial(done, folder), line.plain.split("\n")[1].strip())
             for folder, line in runs
         ]
-        self.app.search_commands(commands, words)
+        self.app.search_commands(commands, placeholder)
 
     def action_turn(self, by: int) -> None:
         self.query_one(RunPlots).turn(by)
@@ -186,33 +191,19 @@ class TrainView(View):
                 self._notify_error(run, error)
         self.dashboard.request_redraw()
 
-    def _clear_fulfilled(self, run: AttachedRun) -> None:
-        if not run.at_work:
-            self._stopping.discard(run.folder)
-        if run.at_work or not self._is_starting(run.folder):
-            self._starting.pop(run.folder, None)
-
     def _is_starting(self, run: Path | None) -> bool:
         return run in self._starting and self._starting[run].is_running
 
     def _state_of(self, run: AttachedRun) -> str:
         return STARTING if run.folder in self._starting else run.state
 
-    def _words(self, run: AttachedRun) -> str:
+    def _note(self, run: AttachedRun) -> str:
         if run.folder in self._stopping:
             return "will stop after the current step"
         return "" if run.at_work else self._failed.get(run.folder, "")
 
-    def _request_stop(self, run: Path) -> None:
-        try:
-            request_stop(run)
-            self._stopping.add(run)
-        except OSError as error:
-            self._notify_error(run, f"Could not write the request: {error}")
-        self.dashboard.request_redraw()
-
-    def _notify_error(self, run: Path, words: str) -> None:
-        self.notify(sanitise(words), title=sanitise(run.name), severity="error", markup=False)
+    def _notify_error(self, run: Path, note: str) -> None:
+        self.notify(sanitise(note), title=sanitise(run.name), severity="error", markup=False)
 
     def _open_form(self, run: Path) -> Form | None:
         return self._form if self.app.screen is self._form and run == self._form_run else None
@@ -251,8 +242,9 @@ class TrainView(View):
             self.dashboard.attach(run)
 
     def _lines(self) -> dict[Path, Text]:
-        runs, current, other = {own.folder: own for own in self.state.runs}, self.state.run, self.state.other
-        self._order = [own for own in runs if own not in self._order] + [own for own in self._order if own in runs]
+        runs, current, other = {run.folder: run for run in self.state.runs}, self.state.run, self.state.other
+        known = [folder for folder in self._order if folder in runs]
+        self._order = [folder for folder in runs if folder not in known] + known
         lines = {}
         for folder in self._order:
             run, state, sign = runs[folder], str(runs[folder].state), " "
@@ -261,7 +253,7 @@ class TrainView(View):
             elif other is not None and other.folder == folder:
                 sign = _OTHER
             best = f"  F1 {run.best.f1:.1f}" if run.best else ""
-            detail = f"  {_SIGNS[state]} {state}  step {run.step:,}{best}"
+            detail = f"  {_SIGNS.get(state, ' ')} {state}  step {run.step:,}{best}"
             lines[folder] = Text(f"{sign} {sanitise(folder.name)}\n", "bold").append(detail, "not bold")
         return lines
 
@@ -293,26 +285,13 @@ class TrainView(View):
                 bar.update(total=cached.total, progress=cached.done)
             else:
                 bar.update(total=run.history.total_steps or None, progress=run.history.step)
-            facts = _run_facts(run, self._state_of(run), self._words(run), self.state.other)
+            facts = _run_facts(run, self._state_of(run), self._note(run), self.state.other)
         self.query_one("#facts", Facts).show(facts)
-        brief = self.query_one("#brief", Static)
-        brief.update(Text(_in_two_lines(facts, brief.content_size.width)), layout=False)
+        brief = "  ".join(f"{'' if label in ('run', 'state') else label} {value}".strip() for label, value in facts)
+        self.query_one("#brief", Static).update(Text(brief), layout=False)
 
 
-def _in_two_lines(facts: Sequence[tuple[str, str]], width: int) -> str:
-    """As many facts as fit in two lines, without splitting any."""
-    lines = ["", ""]
-    for label, value in facts:
-        fact = value if label in ("run", "state") else f"{label} {value}".strip()
-        for place, line in enumerate(lines):
-            longer = f"{line}  {fact}" if line else shorten(fact, width)
-            if label != "folder" and cell_len(longer) <= width:
-                lines[place] = longer
-                break
-    return "\n".join(lines)
-
-
-def _run_facts(run: AttachedRun, state: str, words: str, other: AttachedRun | None) -> list[tuple[str, str]]:
+def _run_facts(run: AttachedRun, state: str, note: str, other: AttachedRun | None) -> list[tuple[str, str]]:
     history, cached = run.history, run.history.cached
     step, total = history.step, history.total_steps
     last = history.validations[-1] if history.validations else None
@@ -320,8 +299,8 @@ def _run_facts(run: AttachedRun, state: str, words: str, other: AttachedRun | No
     reset_steps = pluralise(len(history.resets), "step")
     facts: list[tuple[str, object]] = [
         ("run", shorten(sanitise(run.folder.name), _VALUE_WIDTH)),
-        ("state", f"{_SIGNS[state]} {state}"),
-        ("", sanitise(words)),
+        ("state", f"{_SIGNS.get(state, ' ')} {state}"),
+        ("", sanitise(note)),
         ("reading", cached and not history.started and f"{cached.done:,} of {cached.total or 0:,} texts"),
         ("step", f"{step:,} of {total:,} ({step / total:.0%})" if total else "none yet"),
         ("time left", is_going and format_time_left(history.seconds_left or 0)),
@@ -330,7 +309,7 @@ def _run_facts(run: AttachedRun, state: str, words: str, other: AttachedRun | No
         ("validated", last and f"F1 {last.f1:.1f}, EM {last.exact_match:.1f}"),
         ("best", history.best and f"F1 {history.best.f1:.1f} at step {history.best.step:,}"),
         ("resets", history.resets and f"{pluralise(history.codes_reset, 'code')} in {reset_steps}, at ▴"),
-        ("codes", history.quantised and f"from step {history.quantised.step:,}, at ┊"),
+        ("codes", history.quantised and f"from step {history.quantised.step:,}, at │"),
         ("snapshot", history.checkpoints and f"step {history.checkpoints[-1]:,}"),
         ("folder", shorten(display_path(run.folder), _VALUE_WIDTH)),
     ]

@@ -9,16 +9,25 @@ from textual.containers import VerticalScroll
 
 from mbc_cli.text import sanitise
 from mbc_cli.tui.state import AttachedRun
-from mbc_cli.tui.widgets.chart import DOTS_ACROSS, Chart, PlotCurve, format_number
+from mbc_cli.tui.widgets.chart import Chart, PlotCurve, format_number
 from mbc_engine.runs.training_runs import RunHistory
 
-# How a run is drawn: its colour, the marker of each step (None for a line), the markers of validations.
-PlotStyle = tuple[str, str | None, tuple[str, str]]
-RUN_STYLE: Final[PlotStyle] = ("text-primary", None, ("●", "○"))
-COMPARED_STYLE: Final[PlotStyle] = ("text-warning", "+", ("◆", "◇"))
-_MARKERS_APART: Final = 4  # cells between two markers of a series, so that a line behind them shows
+_MARKER_SPACING: Final = 4  # cells between two markers of a series, so that a line behind them shows
 _MIN_WIDTH, _MIN_HEIGHT = 38, 9  # of a plot
 _FRAME_WIDTH: Final = 6  # the border and the numbers
+
+
+@dataclass(frozen=True)
+class RunStyle:
+    """How a run is drawn: the marker of each step (None for a line), and those of two series of validations."""
+
+    colour: str
+    marker: str | None
+    validation_markers: tuple[str, str]
+
+
+SHOWN: Final = RunStyle("text-primary", None, ("●", "○"))
+COMPARED: Final = RunStyle("text-warning", "+", ("◆", "◇"))
 
 
 @dataclass(frozen=True)
@@ -36,31 +45,29 @@ class Metric:
     lowest: float | None = None
     of_codes: bool = False
 
-    def curves(self, history: RunHistory, style: PlotStyle, points: int) -> list[PlotCurve]:
-        curves, (colour, marker, validation_markers) = [], style
+    def curves(self, history: RunHistory, style: RunStyle, points: int) -> list[PlotCurve]:
+        curves = []
         if self.field is not None:
-            at, values = history.series(self.field, points)
-            curves.append(PlotCurve(at, values * self.scale, colour, marker))
-        steps = [own.step for own in history.validations]
-        for (field, _), validation_marker in zip(self.validated, validation_markers, strict=False):
-            values = np.array([getattr(own, field) for own in history.validations], float)
-            if self.field is None and marker is None:
-                curves.append(PlotCurve(steps, values, colour))
-            curves.append(PlotCurve(steps, values, colour, validation_marker))
+            steps, values = history.series(self.field, points)
+            curves.append(PlotCurve(steps, values * self.scale, style.colour, style.marker))
+        validated_at = [validation.step for validation in history.validations]
+        for (field, _), marker in zip(self.validated, style.validation_markers, strict=False):
+            values = np.array([getattr(validation, field) for validation in history.validations], float)
+            if self.field is None and style.marker is None:
+                curves.append(PlotCurve(validated_at, values, style.colour))
+            curves.append(PlotCurve(validated_at, values, style.colour, marker))
         return curves
 
-    def value(self, history: RunHistory, style: PlotStyle) -> str:
+    def latest(self, history: RunHistory, style: RunStyle) -> str:
         """The last values of a run with their markers; "" before the first."""
-        values, (_, marker, validation_markers) = [], style
-        if self.field is not None and history.latest is not None:
-            latest = getattr(history.latest, self.field)
-            if latest is not None:
-                values.append(f"{marker or ''} {format_number(latest * self.scale)}".lstrip())
-        if history.validations:
-            last = history.validations[-1]
-            for (field, name), validation_marker in zip(self.validated, validation_markers, strict=False):
-                if (value := getattr(last, field)) is not None:
-                    values.append(f"{validation_marker} {name} {value:.1f}".replace("  ", " "))
+        values = []
+        step = getattr(history.latest, self.field, None) if self.field else None
+        if step is not None:
+            values.append(f"{style.marker or ''} {format_number(step * self.scale)}".lstrip())
+        for (field, name), marker in zip(self.validated, style.validation_markers, strict=False):
+            value = getattr(history.validations[-1], field) if history.validations else None
+            if value is not None:
+                values.append(" ".join(filter(None, (marker, name, f"{value:.1f}"))))
         return "  ".join(values)
 
 
@@ -85,22 +92,23 @@ class RunPlots(VerticalScroll):
 
     def __init__(self) -> None:
         super().__init__(id="plots")
-        self._charts = {Chart(metric.title, id=metric.name): metric for metric in METRICS}
+        self._charts = [(metric, Chart(metric.title, id=metric.name)) for metric in METRICS]
         self._runs: tuple[AttachedRun | None, AttachedRun | None] = (None, None)
         self._drawn: object = None
 
     def compose(self) -> ComposeResult:
-        yield from self._charts
+        yield from (chart for _, chart in self._charts)
 
     def show(self, run: AttachedRun | None, other: AttachedRun | None) -> None:
+        """Show a run, beside another one if given; while a log is still being read, the plots stay as they are."""
         self._runs = (run, other)
-        if any(own is not None and own.is_behind for own in (run, other)):
+        if any(shown is not None and shown.is_behind for shown in self._runs):
             return
-        drawn = (run and _progress(run), other and _progress(other), [chart.size for chart in self._charts])
+        drawn = (run and _progress(run), other and _progress(other), self.size)
         if drawn != self._drawn:
             self._drawn = drawn
-            for chart in self._charts:
-                self._draw(chart, run, other)
+            for metric, chart in self._charts:
+                _draw(chart, metric, run, other)
 
     def turn(self, by: int) -> None:
         self.scroll_relative(y=by * self.size.height, animate=False)
@@ -112,24 +120,24 @@ class RunPlots(VerticalScroll):
         self.styles.grid_rows = str(max(_MIN_HEIGHT, self.size.height // rows))
         self.call_after_refresh(lambda: self.show(*self._runs))
 
-    def _draw(self, chart: Chart, run: AttachedRun | None, other: AttachedRun | None) -> None:
-        if run is None:
-            chart.show([])
-            return
-        metric, history = self._charts[chart], run.history
-        width = max(_MIN_WIDTH, chart.size.width) - _FRAME_WIDTH
-        curves, note = metric.curves(history, RUN_STYLE, width * DOTS_ACROSS), ""
-        if other is not None:
-            curves = [*metric.curves(other.history, COMPARED_STYLE, width // _MARKERS_APART), *curves]
-            note = f"{sanitise(other.folder.name)} {metric.value(other.history, COMPARED_STYLE)}"
-        chart.show(
-            curves,
-            note,
-            value=metric.value(history, RUN_STYLE),
-            lowest=metric.lowest,
-            lines=[history.quantised.step] if history.quantised else [],
-            pointers=history.resets if metric.of_codes else [],
-        )
+
+def _draw(chart: Chart, metric: Metric, run: AttachedRun | None, other: AttachedRun | None) -> None:
+    if run is None:
+        chart.show([])
+        return
+    history, width = run.history, max(_MIN_WIDTH, chart.size.width) - _FRAME_WIDTH
+    curves, note = metric.curves(history, SHOWN, width), ""
+    if other is not None:
+        curves = [*metric.curves(other.history, COMPARED, width // _MARKER_SPACING), *curves]
+        note = f"{sanitise(other.folder.name)} {metric.latest(other.history, COMPARED)}"
+    chart.show(
+        curves,
+        note,
+        value=metric.latest(history, SHOWN),
+        lowest=metric.lowest,
+        lines=[history.quantised.step] if history.quantised else [],
+        pointers=history.resets if metric.of_codes else [],
+    )
 
 
 def _progress(run: AttachedRun) -> tuple[object, ...]:

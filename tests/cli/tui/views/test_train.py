@@ -1,0 +1,332 @@
+"""The Train view: plots of a run, the list of runs, a comparison, and starting, stopping and resuming."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from textual.command import CommandPalette
+from textual.content import Content
+from textual.widgets import Input, OptionList
+
+from mbc_cli.tui.app import Dashboard
+from mbc_cli.tui.views.train import TrainView
+from mbc_cli.tui.widgets.chart import Chart
+from mbc_cli.tui.widgets.inputs import Confirm, Form
+from mbc_cli.tui.widgets.run_plots import RunPlots
+from mbc_engine.events import QuantisationStarted, TrainFinished, TrainStarted, TrainStateChanged, TrainStep, Validated
+from mbc_engine.runs.event_log import EventLog, work_lock
+from mbc_engine.runs.training_runs import EVENTS, LOCK, is_stop_requested
+from tests.cli.tui.conftest import shown_keys
+
+SMALL, LARGE = (80, 24), (200, 50)
+STARTED = TrainStarted(0, 100, 40, 20, 1000)
+STEP = TrainStep(
+    step=1,
+    epoch=0,
+    loss=4.0,
+    question_loss=2.0,
+    vq_loss=0.5,
+    route_loss=1.0,
+    reconstruction_loss=0.5,
+    route_accuracy=0.25,
+    perplexity=6.5,
+    dead_codes=1,
+    document_variance=0.5,
+    learning_rate=1e-3,
+    examples_per_second=50.0,
+)
+VALIDATED = Validated(
+    step=20, epoch=0, questions=8, documents=8, exact_match=12.5, f1=25.0, first_source=75.0, is_best=True
+)
+
+
+def steps(first, last, loss=4.0):
+    """Steps from `first` to `last`, the loss of the last being `loss`."""
+    return [replace(STEP, step=number, loss=loss + last - number) for number in range(first, last + 1)]
+
+
+def write(run, events):
+    """Append events to the log of a run."""
+    run.mkdir(parents=True, exist_ok=True)
+    log = EventLog(run / EVENTS)
+    for event in events:
+        log.append(event)
+    log.close()
+    return run
+
+
+def dashboard(options, run=None):
+    return Dashboard(replace(options, run=run), TrainView.NAME)
+
+
+def title(app, name):
+    return Content.from_markup(app.query_one(f"#{name}", Chart).border_title).plain
+
+
+def subtitle(app, name):
+    return Content.from_markup(app.query_one(f"#{name}", Chart).border_subtitle or "").plain
+
+
+def text_of(app, name):
+    """The text of a widget, on one line."""
+    widget = (app.view if app.screen is app.screen_stack[0] else app.screen).query_one(name)
+    return " ".join(" ".join(widget.render_line(row).text for row in range(widget.content_size.height)).split())
+
+
+def visible_charts(app):
+    plots = app.query_one(RunPlots)
+    return [chart.id for chart in plots.query(Chart) if plots.region.contains_region(chart.region)]
+
+
+async def open_form(app, pilot, until, **fields):
+    await pilot.press("n")
+    await until(lambda: isinstance(app.screen, Form))
+    for name, value in fields.items():
+        app.screen.query_one(f"#{name}", Input).value = value
+    await pilot.press("enter")
+
+
+@pytest.mark.parametrize(("size", "place"), [(SMALL, "#brief"), (LARGE, "#facts")])
+async def test_no_runs(options, until, size, place):
+    app = dashboard(options)
+    async with app.run_test(size=size):
+        await until(lambda: "Press n to start one" in text_of(app, place))
+        await until(lambda: "nothing yet" in text_of(app, "#loss"))
+
+
+async def test_large_screen_shows_all_plots(options, until):
+    resetting = [replace(step, reset_codes=3 * (step.step == 12)) for step in steps(1, 30)]
+    events = [STARTED, *resetting, QuantisationStarted(9, 20), VALIDATED, TrainStateChanged("stopped", 30, 100)]
+    app = dashboard(options, write(options.runs / "one", events))
+    async with app.run_test(size=LARGE) as pilot:
+        await until(lambda: title(app, "loss") == "Loss  4")
+        assert len(visible_charts(app)) == 12
+        assert title(app, "answers") == "Answers, %  ● F1 25.0  ○ EM 12.5"
+        assert title(app, "source") == "Right source, %  25  ● 75.0"
+        await pilot.pause()
+        assert "▴" in text_of(app, "#dead") and "▴" not in text_of(app, "#loss")
+        facts = text_of(app, "#facts")
+        for fact in ("■ stopped", "30 of 100", "50 questions/s", "3 codes in 1 step", "F1 25.0, EM 12.5"):
+            assert fact in facts
+        await until(lambda: "■ stopped step 30 F1 25.0" in text_of(app, "#runs"))
+        assert shown_keys(app) >= {"Resume", "New"}
+        assert not shown_keys(app) & {"Stop", "Compare", "Runs"}
+
+
+async def test_small_screen_pages_through_plots(options, until):
+    app = dashboard(options, write(options.runs / "one", [STARTED, *steps(1, 30)]))
+    async with app.run_test(size=SMALL) as pilot:
+        await until(lambda: title(app, "loss") == "Loss  4")
+        assert "one ✗ interrupted step 30 of 100 (30%)" in text_of(app, "#brief")
+        await until(lambda: visible_charts(app) == ["loss", "answers", "source", "question"])
+        await pilot.press("right", "]", "]")
+        await until(lambda: visible_charts(app)[-1] == "speed")
+        await pilot.press("left", "[", "[")
+        await until(lambda: visible_charts(app)[0] == "loss")
+
+
+async def test_live_and_restarted_run(options, until):
+    run = write(options.runs / "one", [STARTED, *steps(1, 10)])
+    app = dashboard(options, run)
+    async with app.run_test(size=SMALL):
+        with work_lock(run / LOCK):
+            await until(lambda: "▶ training step 10 " in text_of(app, "#brief"))
+            write(run, steps(11, 12, loss=3.25))
+            await until(lambda: title(app, "loss") == "Loss  3.25")
+            (run / EVENTS).unlink()
+            write(run, [STARTED, *steps(1, 5, loss=2.5)])
+            await until(lambda: title(app, "loss") == "Loss  2.5")
+            assert "step 5 of 100" in text_of(app, "#brief")
+
+
+async def test_compare_two_runs(options, until):
+    write(options.runs / "other", [STARTED, *steps(1, 90, loss=1.0), VALIDATED, TrainFinished(90, 5.0, "model")])
+    app = dashboard(options, write(options.runs / "one", [STARTED, *steps(1, 30)]))
+    async with app.run_test(size=LARGE) as pilot:
+        await until(lambda: "Compare" in shown_keys(app))
+        await pilot.press("c")
+        await until(lambda: isinstance(app.screen, CommandPalette))
+        await until(lambda: app.screen.query_one(OptionList).option_count == 1)
+        await pilot.press("enter")
+        await until(lambda: subtitle(app, "loss") == "other + 1")
+        await until(lambda: "+" in text_of(app, "#loss") and "◆" in text_of(app, "#answers"))
+        assert "+ other" in text_of(app, "#runs")
+        assert "+ other: finished; best: F1 25.0" in text_of(app, "#facts")
+        await pilot.press("c")
+        await until(lambda: "+" not in text_of(app, "#loss"))
+        assert app.state.other is None
+
+
+async def test_diverging_run(options, until):
+    worse = [replace(STEP, step=11, loss=1e30), replace(STEP, step=12, loss=float("nan"), perplexity=float("inf"))]
+    app = dashboard(options, write(options.runs / "one", [STARTED, *steps(1, 10), *worse]))
+    async with app.run_test(size=LARGE):
+        await until(lambda: title(app, "loss") == "Loss  nan")
+        await until(lambda: "e29" in text_of(app, "#loss") or "e30" in text_of(app, "#loss"))
+        assert title(app, "perplexity") == "Code perplexity  inf"
+
+
+async def test_choose_run_from_list(options, until):
+    write(options.runs / "other", [STARTED, *steps(1, 90, loss=1.0)])
+    app = dashboard(options, write(options.runs / "one", [STARTED, *steps(1, 30)]))
+    async with app.run_test(size=LARGE) as pilot:
+        runs = app.query_one("#runs", OptionList)
+        await until(lambda: runs.option_count == 2 and title(app, "loss") == "Loss  4")
+        assert app.focused is runs
+        await pilot.press("down" if runs.highlighted == 0 else "up", "enter")
+        await until(lambda: title(app, "loss") == "Loss  1")
+
+
+async def test_choose_run_on_small_screen(options, until):
+    write(options.runs / "other", [STARTED, *steps(1, 90, loss=1.0)])
+    app = dashboard(options, write(options.runs / "one", [STARTED, *steps(1, 30)]))
+    async with app.run_test(size=SMALL) as pilot:
+        await until(lambda: len(app.state.runs) == 2 and "Runs" in shown_keys(app))
+        await pilot.press("l")
+        await until(lambda: isinstance(app.screen, CommandPalette))
+        await until(lambda: app.screen.query_one(OptionList).option_count)
+        await pilot.press(*"other", "enter")
+        await until(lambda: title(app, "loss") == "Loss  1")
+
+
+async def test_focus_survives_resize(options, until):
+    app = dashboard(options, write(options.runs / "one", [STARTED, *steps(1, 30)]))
+    async with app.run_test(size=LARGE) as pilot:
+        await until(lambda: isinstance(app.focused, OptionList) and "New" in shown_keys(app))
+        await pilot.resize_terminal(*SMALL)
+        await until(lambda: isinstance(app.focused, RunPlots) and shown_keys(app) >= {"New", "Runs", "Plots"})
+
+
+async def test_names_are_plain_text(options, until):
+    run = write(options.runs / "[bold]x\x1b[31m", [STARTED, *steps(1, 3)])
+    other = write(options.runs / "[link=y]", [STARTED, *steps(1, 3)])
+    app = dashboard(options, run)
+    async with app.run_test(size=LARGE):
+        app.compare(other)
+        await until(lambda: subtitle(app, "loss") == "[link=y] + 4")
+        for place in ("#facts", "#runs"):
+            await until(lambda place=place: "[bold]x␛[31m" in text_of(app, place))
+
+
+async def test_stop_is_requested(options, until, monkeypatch):
+    run = write(options.runs / "one", [STARTED, *steps(1, 10)])
+    app = dashboard(options, run)
+    async with app.run_test(size=SMALL) as pilot:
+        with work_lock(run / LOCK):
+            await until(lambda: "Stop" in shown_keys(app))
+            for key, is_sure in (("n", False), ("y", True)):
+                await pilot.press("s")
+                await until(lambda: isinstance(app.screen, Confirm))
+                await pilot.press(key)
+                await until(lambda wanted=is_sure: is_stop_requested(run) is wanted)
+            await until(lambda: "will stop after the current step" in text_of(app, "#brief"))
+            write(run, [TrainStateChanged("stopped", 10, 100)])
+        await until(lambda: "■ stopped" in text_of(app, "#brief"))
+        assert "Resume" in shown_keys(app)
+
+
+async def test_failed_request_is_reported(options, until, monkeypatch):
+    def refuse(*_):
+        raise PermissionError("[red]not yours")
+
+    monkeypatch.setattr("mbc_cli.tui.views.train.request_stop", refuse)
+    run = write(options.runs / "one", [STARTED, *steps(1, 10)])
+    app = dashboard(options, run)
+    async with app.run_test(size=SMALL) as pilot:
+        with work_lock(run / LOCK):
+            await until(lambda: "Stop" in shown_keys(app))
+            await pilot.press("s", "y")
+            await until(lambda: any("[red]not yours" in note.message for note in app._notifications))
+
+
+async def test_child_stderr_is_sanitised(options, until):
+    run = write(options.runs / "one", [STARTED, *steps(1, 3), TrainStateChanged("stopped", 3, 100)])
+    app = dashboard(options, run)
+    async with app.run_test(size=SMALL):
+        await until(lambda: "stopped" in text_of(app, "#brief"))
+        app.view.training_ended(run, "no [red]\x1b[31m disk")
+        await until(lambda: "no [red]␛[31m disk" in text_of(app, "#brief"))
+
+
+async def test_form_shows_why_a_run_cannot_start(options, until):
+    app = dashboard(options)
+    async with app.run_test(size=SMALL) as pilot:
+        await open_form(app, pilot, until)
+        await until(lambda: "Data is required" in text_of(app, "#words"))
+        app.screen.query_one("#preset", Input).value = "smollm2-135m"
+        app.screen.query_one("#data", Input).value = "'missing [file].jsonl'"
+        await pilot.press("enter")
+        await until(lambda: "missing [file].jsonl. --data takes" in text_of(app, "#words"))
+        await pilot.press("escape")
+        assert app.state.run is None
+
+
+async def test_form_stays_open_while_another_run_trains(options, until):
+    run = write(options.runs / "one", [STARTED, *steps(1, 10)])
+    app = dashboard(options, run)
+    async with app.run_test(size=SMALL) as pilot:
+        with work_lock(run / LOCK):
+            await until(lambda: "Stop" in shown_keys(app))
+            await open_form(app, pilot, until)
+            app.view.draw()
+            await pilot.pause()
+            assert isinstance(app.screen, Form)
+
+
+async def test_enter_twice_starts_one_run(options, until, monkeypatch):
+    started = []
+
+    class Child:
+        is_running = True
+
+        def __init__(self, arguments, on_end):
+            started.append(arguments)
+
+    monkeypatch.setattr("mbc_cli.tui.views.train.ChildProcess", Child)
+    app = dashboard(replace(options, device="cpu"))
+    async with app.run_test(size=SMALL) as pilot:
+        await open_form(app, pilot, until, preset="smollm2-135m", data="a.jsonl")
+        await pilot.press("enter")
+        assert [(arguments[0], arguments[-1]) for arguments in started] == [("train", "--device=cpu")]
+
+
+@pytest.mark.slow
+async def test_start_stop_and_resume(options, until, preset, home):
+    data = home / "questions.jsonl"
+    rows = [
+        {"text": f"{name} moved to Delft.", "question": f"Where did {name} move?", "answers": ["Delft"]}
+        for name in ("Ada", "Bruno", "Clara", "Dario", "Edith", "Felix", "Greta", "Hugo")
+    ]
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    app = dashboard(options)
+    async with app.run_test(size=SMALL) as pilot:
+
+        async def train_and_stop(after):
+            await until(lambda: app.state.run and app.state.run.state == "training")
+            await until(lambda: app.state.run.history.step > after and "Stop" in shown_keys(app))
+            await pilot.press("s")
+            await until(lambda: isinstance(app.screen, Confirm))
+            await pilot.press("y")
+            await until(lambda: app.state.run.state == "stopped" and "Resume" in shown_keys(app))
+            return app.state.run.history.step
+
+        form = {"preset": str(preset), "data": data.name, "run": "mine", "settings": "training.epochs=5000"}
+        await open_form(app, pilot, until, **form)
+        step = await train_and_stop(0)
+        assert app.state.run.folder == options.runs / "mine" and not isinstance(app.screen, Form)
+        await pilot.press("r")
+        assert await train_and_stop(step) > step
+
+
+@pytest.mark.slow
+async def test_hundred_thousand_steps(options, until):
+    step = json.dumps({"time": 1.0, **STEP.to_json()})
+    lines = [json.dumps({"time": 0.0, **STARTED.to_json(), "total_steps": 100_000})]
+    lines += [step.replace('"step": 1,', f'"step": {number},') for number in range(1, 100_000)]
+    lines.append(json.dumps({"time": 2.0, **replace(STEP, step=100_000, loss=0.765).to_json()}))
+    run = write(options.runs / "long", [])
+    (run / EVENTS).write_text("".join(f"{line}\n" for line in lines))
+    app = dashboard(options, run)
+    async with app.run_test(size=LARGE):
+        await until(lambda: title(app, "loss") == "Loss  0.765")
+        assert "100,000 of 100,000" in text_of(app, "#facts")
