@@ -99,6 +99,11 @@ class Answer:
     written_by: str | None = None
     asked: str | None = None
 
+    @property
+    def is_extracted(self) -> bool:
+        """Whether a model that reads passages, such as mini, answered, or withheld its answer."""
+        return self.gain is None
+
     def with_question(self, question: str) -> "Answer":
         """This answer for `question`, which was completed to the one it answers."""
         return self if question == self.question else replace(self, question=question, asked=self.question)

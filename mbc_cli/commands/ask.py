@@ -2,8 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from rich.text import Text
 
+from mbc_cli.commands.chat import ask_and_show, chat
 from mbc_cli.engine import open_memory
 from mbc_cli.options import (
     AsOfOption,
@@ -34,6 +34,7 @@ from mbc_cli.text import format_duration, pluralise, sanitise
 from mbc_engine.answer import AskOptions
 from mbc_engine.datasets.questions import Question, load_questions, no_questions, stream_questions
 from mbc_engine.errors import ConfigError
+from mbc_engine.text.decoding import storable
 
 if TYPE_CHECKING:
     from mbc_engine.memory import Memory
@@ -99,87 +100,64 @@ def ask(
     """
     from mbc_cli.question_options import ask_options
 
-    chosen: dict[str, Any] = {"read_mode": read, "max_new_tokens": max_tokens, "beams": beams, "sources": sources}
     if base is not None and not write:
         raise ConfigError("--base is only for written answers.", hint="Add --write.")
-    chosen |= {"since": since, "as_of": as_of, "half_life": half_life, "only": only, "exclude": exclude}
-    options = ask_options(**chosen, min_confidence=min_confidence, write=write)
+    chosen: dict[str, Any] = {"since": since, "as_of": as_of, "half_life": half_life, "only": only, "exclude": exclude}
+    chosen |= {"read_mode": read, "max_new_tokens": max_tokens, "beams": beams, "sources": sources, "write": write}
+    options = ask_options(**chosen, min_confidence=min_confidence)
     if opens and (question is None or json or sources == 0):
         raise ConfigError("--open needs a question, and sources shown as text.", hint='mbc ask "Who won?" --open')
-    work = _choose_task(question, questions, as_json=json, opens=opens)
+    if question is not None and questions is not None:
+        raise ConfigError("A question and --questions cannot be combined.", hint="Ask one or the other.")
+    if question is not None and not question.strip():
+        raise ConfigError("The question is empty.", hint='Ask like this: mbc ask "Who won the race?"')
+    is_chat = question is None and questions is None and sys.stdin.isatty() and not json
+    # Problems with the questions are reported before a model is loaded.
+    batches, total = ([], 0) if question is not None or is_chat else _read_batches(questions)
     with open_memory(bank, model, device, weights=weight, base=base).open(options) as memory:
-        work(memory, options)
+        if is_chat:
+            chat(memory, options)
+        elif question is None:
+            _answer_all(memory, options, batches, total, as_json=json)
+        elif json:
+            (answer,) = memory.ask([storable(question)], options)
+            print_json(answer_json(answer, memory.paths, memory.loading))
+        else:
+            answer = ask_and_show(memory, options, storable(question))
+            notes.print(timing_summary(answer, memory.loading), style="dim")
+            if opens and answer.sources:
+                open_file(Path(answer.sources[0].path), answer.sources[0].line)
 
 
-def _choose_task(
-    question: str | None, file: Path | None, *, as_json: bool, opens: bool
-) -> "Callable[[Memory, AskOptions], object]":
-    """The function to run; problems with the questions are reported before a model is loaded."""
-    if question is not None:
-        if file is not None:
-            raise ConfigError("A question and --questions cannot be combined.", hint="Ask one or the other.")
-        question = question.encode(errors="replace").decode()
-        if not question.strip():
-            raise ConfigError("The question is empty.", hint='Ask like this: mbc ask "Who won the race?"')
-        return partial(_ask_one, question=question, as_json=as_json, opens=opens)
-    is_typed = sys.stdin.isatty()
-    if file is None and is_typed and not as_json:
-        from mbc_cli.commands.chat import chat
-
-        return chat
+def _read_batches(file: Path | None) -> tuple[Iterable[Sequence[Question]], int | None]:
+    """The questions of a file, which is read completely, or of stdin as they arrive, and how many if that is known."""
     if file is not None and file != _STDIN:
-        listed = load_questions(file)
-        return partial(_ask_all, groups=[listed], total=len(listed), as_json=as_json)
-    if is_typed:
+        questions = load_questions(file)
+        return [questions], len(questions)
+    if sys.stdin.isatty():
         notes.print("Type one question per line; finish with Ctrl-D.")
     groups = stream_questions(sys.stdin.buffer, "stdin")
     if (first := next(groups, None)) is None:
         raise no_questions("stdin")
-    return partial(_ask_all, groups=chain([first], groups), as_json=as_json, shows_progress=not is_typed)
+    return chain([first], groups), None
 
 
-def _ask_one(memory: "Memory", options: AskOptions, *, question: str, as_json: bool, opens: bool) -> None:
-    if as_json:
-        (answer,) = memory.ask([question], options)
-        print_json(answer_json(answer, memory.paths, memory.loading))
-    else:
-        from mbc_cli.commands.chat import stream_answer
-
-        answer = stream_answer(memory, options, question)
-        notes.print(timing_summary(answer, memory.loading), style="dim")
-        if opens and answer.sources:
-            open_file(Path(answer.sources[0].path), answer.sources[0].line)
-
-
-def _ask_all(
-    memory: "Memory",
-    options: AskOptions,
-    *,
-    groups: Iterable[Sequence[Question]],
-    total: int | None = None,
-    as_json: bool,
-    shows_progress: bool = True,
+def _answer_all(
+    memory: "Memory", options: AskOptions, groups: Iterable[Sequence[Question]], total: int | None, *, as_json: bool
 ) -> None:
     began, answered = time.perf_counter(), 0
-    with ProgressView(is_shown=shows_progress) as view:
-        for group in groups:
-            for start in range(0, len(group), _BATCH):
-                batch = group[start : start + _BATCH]
-                answers = memory.ask([question.text for question in batch], options)
+    with ProgressView(is_shown=total is not None or not sys.stdin.isatty()) as view:
+        for batch in (group[start : start + _BATCH] for group in groups for start in range(0, len(group), _BATCH)):
+            answers = memory.ask([question.text for question in batch], options)
+            for question, answer in zip(batch, answers, strict=True):
                 if as_json:
-                    print_json_lines(
-                        {"id": question.id, **answer_json(answer, memory.paths, memory.loading)}
-                        for question, answer in zip(batch, answers, strict=True)
-                    )
+                    row = answer_json(answer, memory.paths, memory.loading)
+                    print_json_lines([{"id": question.id, **row}])
                 else:
-                    for answer in answers:
-                        out.print(Text(f"? {sanitise(answer.question)}", "cyan"))
-                        show_answer(answer, with_bank=len(memory.paths) > 1)
-                        out.print()
-                answered += len(batch)
-                view.bar("Answering", total, completed=answered)
-    spent = time.perf_counter() - began
-    view.line(
-        f"{pluralise(answered, 'question')} in {format_duration(spent)} · model {format_duration(memory.loading)}",
-        "dim",
-    )
+                    out.print(Text(f"? {sanitise(answer.question)}", "cyan"))
+                    show_answer(answer, with_bank=len(memory.paths) > 1)
+                    out.print()
+            answered += len(batch)
+            view.bar("Answering", total, completed=answered)
+    spent, loading = format_duration(time.perf_counter() - began), format_duration(memory.loading)
+    view.line(f"{pluralise(answered, 'question')} in {spent} · model {loading}", "dim")

@@ -2,10 +2,9 @@
 
 import re
 import sys
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rich.text import Text
 
@@ -16,8 +15,10 @@ from mbc_cli.render.terminal import errors, notes, out
 from mbc_cli.text import display_path, sanitise
 from mbc_engine.answer import Answer, AskOptions
 from mbc_engine.errors import MBCError
-from mbc_engine.memory import Memory
 from mbc_engine.text.decoding import storable
+
+if TYPE_CHECKING:
+    from mbc_engine.memory import Memory
 
 try:
     import readline
@@ -33,28 +34,24 @@ _COMMANDS: Final = {
 }
 _ABOUT: Final = (
     "Anything else is a question. A follow-up (“and when?”, “where does she live?”) is completed from the question before "
-    "it and its answer, and what was asked is shown; a question that stands on its own is asked as it is. Below an answer "
-    "you see how likely it is to be right and which file it was found in. Ctrl-C stops an answer. Documents that other programs "
-    "ingest in the meantime are found."
+    "it and its answer, and the completed question is shown; a question that stands on its own is asked as it is. Below an "
+    "answer you see how likely it is to be right and which file it was found in. Ctrl-C stops an answer. Documents that "
+    "other programs ingest in the meantime are found."
 )
 _COMMAND: Final = re.compile(r"/\w*")  # a question may begin with a path
 
 
-def chat(memory: Memory, options: AskOptions) -> None:
+def chat(memory: "Memory", options: AskOptions) -> None:
     _, totals, _ = memory.info()
     notes.print(f"{' + '.join(map(display_path, memory.paths))}: {content_summary(totals)}.")
     notes.print("Type a question; /help shows the commands, Ctrl-D quits.")
     start_line_editor(question_history(), tuple(_COMMANDS))
-    converse(memory, options, partial(read_line, question_history()))
-
-
-def converse(memory: Memory, options: AskOptions, read_line: Callable[[], str]) -> None:
     last: Answer | None = None
     previous: Answer | None = None
     was_interrupted = False
     while True:
         try:
-            line = storable(read_line().strip())
+            line = storable(read_line(question_history()).strip())
         except EOFError:
             notes.print()
             return
@@ -74,7 +71,7 @@ def converse(memory: Memory, options: AskOptions, read_line: Callable[[], str]) 
                 _run_command(word, memory, last)
             elif word:
                 last = None  # an interrupted question has no sources
-                last = previous = stream_answer(memory, options, line, previous)
+                last = previous = ask_and_show(memory, options, line, previous)
                 notes.print(timing_summary(last), style="dim")
                 out.print()
         except MBCError as error:
@@ -83,40 +80,48 @@ def converse(memory: Memory, options: AskOptions, read_line: Callable[[], str]) 
             notes.print("Stopped.", style="dim")
 
 
-def stream_answer(memory: Memory, options: AskOptions, question: str, previous: Answer | None = None) -> Answer:
-    begun = False
+def ask_and_show(memory: "Memory", options: AskOptions, question: str, previous: Answer | None = None) -> Answer:
+    """Answer one question, perhaps a follow-up to the previous one, and print the answer, on a terminal as it comes."""
+    is_begun = False
 
     def show(piece: str) -> None:
-        nonlocal begun
-        begun = True
+        nonlocal is_begun
+        is_begun = True
         out.print(Text(sanitise(piece), "bold"), end="")
 
     try:
-        is_live = out.is_terminal and memory.can_stream(options)
+        is_streamed = out.is_terminal and memory.can_stream(options)
         answer = memory.follow_up(
             question,
             previous,
             options,
             on_completed=lambda asked: out.print(asked_line(asked)),
-            on_token=show if is_live else None,
+            on_token=show if is_streamed else None,
         )
     except KeyboardInterrupt:
-        if not begun and out.is_terminal:  # the terminal has echoed ^C
+        if not is_begun and out.is_terminal:  # the terminal has echoed ^C
             out.print()
         raise
     finally:
-        if begun:
+        if is_begun:
             out.print()
-    show_answer(answer, with_bank=len(memory.paths) > 1, is_streamed=begun)
+    show_answer(answer, with_bank=len(memory.paths) > 1, is_streamed=is_begun)
     return answer
 
 
-def _run_command(command: str, memory: Memory, last: Answer | None) -> None:
+def _run_command(command: str, memory: "Memory", last: Answer | None) -> None:
+    sources = last.sources if last is not None else ()
     match command:
+        case "/sources" if last is None:
+            notes.print("There is no answer yet.")
+        case "/sources" if not sources:
+            notes.print("The last answer has no sources.")
         case "/sources":
-            _show_passages(last, with_bank=len(memory.paths) > 1)
-        case "/open" if last is not None and last.sources:
-            open_file(Path(last.sources[0].path), last.sources[0].line)
+            for number, source in enumerate(sources, 1):
+                lines = (source.passage or "(the text is not available)").splitlines()
+                show_source(number, source, lines, with_bank=len(memory.paths) > 1)
+        case "/open" if sources:
+            open_file(Path(sources[0].path), sources[0].line)
         case "/open":
             notes.print("There is no source to open.")
         case "/help":
@@ -125,16 +130,6 @@ def _run_command(command: str, memory: Memory, last: Answer | None) -> None:
             out.print(_ABOUT, soft_wrap=False)
         case _:
             notes.print(f"There is no command {sanitise(command)}; /help lists them.", style="yellow")
-
-
-def _show_passages(answer: Answer | None, *, with_bank: bool) -> None:
-    if answer is None:
-        notes.print("There is no answer yet.")
-        return
-    if not answer.sources:
-        notes.print("The last answer has no sources.")
-    for number, source in enumerate(answer.sources, 1):
-        show_source(number, source, (source.passage or "(the text is not available)").splitlines(), with_bank=with_bank)
 
 
 def start_line_editor(history: Path, words: Sequence[str] = ()) -> None:

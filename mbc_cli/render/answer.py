@@ -6,7 +6,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,25 +40,16 @@ _ORIGINS: Final = {
 }
 
 
-def _is_of_reader(answer: Answer) -> bool:
-    return answer.gain is None
-
-
-def is_reader_answer(answer: Answer) -> bool:
-    return answer.text is not None and _is_of_reader(answer)
-
-
 def confidence_line(answer: Answer) -> Text | None:
+    """How far to trust an answer and, for a retriever-reader, where it was found; None without an answer."""
     if answer.text is None or answer.confidence is None:
         return None
     words = confidence_words(answer.confidence)
-    if is_reader_answer(answer) and answer.sources:
-        words = Text.assemble(words, ", ", provenance(answer.sources[0]))
-    if answer.written_by is not None:
-        return Text.assemble(
-            f"“{sanitise(answer.extracted)}”: ", words, f"; written by {display_path(answer.written_by)}"
-        )
-    return words
+    if answer.is_extracted and answer.sources:
+        words = Text.assemble(words, ", ", _provenance(answer.sources[0]))
+    if answer.written_by is None:
+        return words
+    return Text.assemble(f"“{sanitise(answer.extracted)}”: ", words, f"; written by {display_path(answer.written_by)}")
 
 
 def confidence_words(confidence: Confidence) -> Text:
@@ -68,12 +59,12 @@ def confidence_words(confidence: Confidence) -> Text:
     return Text(f"{likely} confident ({confidence.label})", _COLOURS[confidence.label])
 
 
-def provenance(source: Source) -> Text:
+def _provenance(source: Source) -> Text:
     if source.text_from != "bank":
         date = f" ({sanitise(source.date)})" if source.date else ""
-        return Text.assemble("found in ", source_link(source), date)
+        return Text.assemble("found in ", _source_link(source), date)
     state = f"; {FILE_STATES[source.state]}" if source.state in FILE_STATES else ""
-    return Text.assemble("found in the bank's copy of ", source_link(source), state)
+    return Text.assemble("found in the bank's copy of ", _source_link(source), state)
 
 
 def language_note(question: str) -> str | None:
@@ -82,7 +73,7 @@ def language_note(question: str) -> str | None:
 
 
 def answer_note(answer: Answer) -> str | None:
-    return language_note(answer.asked or answer.question) if _is_of_reader(answer) else None
+    return language_note(answer.asked or answer.question) if answer.is_extracted else None
 
 
 def asked_line(asked: str) -> Text:
@@ -91,13 +82,10 @@ def asked_line(asked: str) -> Text:
 
 def source_line(label: str, source: Source, *, with_bank: bool = False) -> Text:
     bank = f"  in {display_path(source.bank)}" if with_bank else ""
+    share = f"  {source.share:.0%}" if source.share >= 0.005 else "  <1%"
     date = f"  {sanitise(source.date)}" if source.date else ""
     ties = f"  tied with {pluralise(source.ties, 'other')}" if source.ties else ""
-    return Text.assemble(label, source_link(source), (bank, "dim"), f"  {share_of(source)}", (date, "dim"), ties)
-
-
-def share_of(source: Source) -> str:
-    return f"{source.share:.0%}" if source.share >= 0.005 else "<1%"
+    return Text.assemble(label, _source_link(source), (bank, "dim"), share, (date, "dim"), ties)
 
 
 def file_state_note(source: Source) -> str | None:
@@ -107,32 +95,27 @@ def file_state_note(source: Source) -> str | None:
     return f"{FILE_STATES[source.state]}{copy}"
 
 
-def source_name(source: Source) -> str:
-    """A source as `mbc bank` accepts it."""
-    from mbc_engine.bank import origin_name
-
-    return display_path(origin_name(source.path, source.part))
-
-
-def source_link(source: Source) -> Text:
+def _source_link(source: Source) -> Text:
     """A source's file and line, or its part, as a link to the file; a link's address has no control characters."""
     path = Path(source.path)
     is_there = source.state in ("unchanged", "changed") and path.is_absolute()
-    return Text(
-        source_name(source) if source.part else source_location(source),
-        Style(color="cyan", link=path.as_uri() if is_there else None),
-    )
+    name = source_location(replace(source, line=None) if source.part else source)
+    return Text(name, Style(color="cyan", link=path.as_uri() if is_there else None))
 
 
 def source_location(source: Source) -> str:
-    """A source as grep names it: its file and line, if known."""
-    return source_name(source) if source.line is None else f"{display_path(source.path)}:{source.line}"
+    """A source as grep names it, by its file and line if known, or else as `mbc bank` accepts it."""
+    from mbc_engine.bank import origin_name
+
+    if source.line is not None:
+        return f"{display_path(source.path)}:{source.line}"
+    return display_path(origin_name(source.path, source.part))
 
 
 def timing_summary(answer: Answer, loading: float | None = None) -> str:
     """How long an answer took, and `loading` the model if given."""
-    model = "" if loading is None else f"model {format_duration(loading)} · "
-    return model + " · ".join(f"{step} {format_duration(spent)}" for step, spent in answer.seconds.items())
+    steps = dict(answer.seconds) if loading is None else {"model": loading, **answer.seconds}
+    return " · ".join(f"{step} {format_duration(spent)}" for step, spent in steps.items())
 
 
 def percent(probability: float) -> str:
@@ -146,30 +129,26 @@ _MAX_SNIPPET, _SNIPPET_LEAD = 400, 100
 
 
 def show_answer(answer: Answer, *, with_bank: bool = False, is_streamed: bool = False) -> None:
-    if not is_streamed:
-        out.print(_first_line(answer))
+    if answer.text is None:
+        out.print(Text(NOT_IN_MEMORY, "yellow"))
+    elif not is_streamed:  # a base LM may generate nothing; a pipe gets an empty line
+        nothing = Text("(no answer)", "dim") if out.is_terminal else Text()
+        out.print(Text(sanitise(answer.text), "bold") if answer.text else nothing)
     if (line := confidence_line(answer)) is not None:
         out.print(line)
-    sources = list(answer.sources)
-    if is_reader_answer(answer) and sources and (sentence := sources.pop(0).sentence):
-        print_indented(sentence, by=_INDENT)
+    sources, heading = list(answer.sources), "Sources:"
+    if answer.text is None:
+        heading = "Closest passages:"
+    elif answer.is_extracted and sources:
+        heading = "Other sources:"
+        if sentence := sources.pop(0).sentence:
+            print_indented(sentence, by=_INDENT)
     if sources:
-        out.print()
-        out.print(
-            "Closest passages:" if answer.text is None else "Other sources:" if is_reader_answer(answer) else "Sources:"
-        )
+        out.print(f"\n{heading}")
     for number, source in enumerate(sources, 1):
         show_source(number, source, [source.sentence] if source.sentence else [], with_bank=with_bank)
     if note := answer_note(answer):
         notes.print(note, style="yellow")
-
-
-def _first_line(answer: Answer) -> Text:
-    if answer.text is None:
-        return Text(NOT_IN_MEMORY, "yellow")
-    if not answer.text:  # a base LM may generate nothing; a pipe gets an empty line
-        return Text("(no answer)", "dim") if out.is_terminal else Text()
-    return Text(sanitise(answer.text), "bold")
 
 
 def show_source(number: int, source: Source, lines: Sequence[str | Text], *, with_bank: bool = False) -> None:
@@ -214,7 +193,7 @@ def answer_json(answer: Answer, banks: Sequence[Path], loading: float) -> dict[s
         "label": confidence and confidence.label,
         "gain": answer.gain and round(answer.gain, 4),
         "sources": [source_json(source) for source in answer.sources],
-        "timings": {"model": round(loading, 4), **{k: round(v, 4) for k, v in answer.seconds.items()}},
+        "timings": {"model": round(loading, 4), **{step: round(spent, 4) for step, spent in answer.seconds.items()}},
         "bank": {
             "paths": [str(path) for path in banks],
             "documents": answer.totals.documents,
@@ -239,34 +218,27 @@ def shared_words(query: str, source: Source) -> list[str]:
     return list(dict.fromkeys(passage[start:end] for start, end in matches(query, passage)))
 
 
-_VARIABLES: Final = ("VISUAL", "EDITOR", "PAGER")
-_PAGERS: Final = ("less", "more", "vi")
 # Editors that do not take a line as `+LINE FILE`.
 _WITH_COLON: Final = ("hx", "helix", "subl", "zed")
 _WITH_GOTO: Final = ("code", "code-insiders", "codium", "cursor")
-_NOT_TEXT: Final = (".pdf", ".docx")
 
 
 def open_file(path: Path, line: int | None = None) -> None:
     """Show a file at a line until the viewer exits. Raises DataError if the file is gone or no program can show it."""
     if not path.is_absolute() or not os.path.isfile(path):
         raise DataError(f"{path} cannot be opened: it is not a file any more.", hint="`mbc search` shows its text.")
-    if path.suffix.lower() in _NOT_TEXT:
+    if path.suffix.lower() in (".pdf", ".docx"):
         typer.launch(str(path))
         return
+    chosen = (os.environ.get(name, "").strip() for name in ("VISUAL", "EDITOR", "PAGER"))
+    installed = (name for name in ("less", "more", "vi") if shutil.which(name))
     try:
-        subprocess.run(_command(path, line), check=False)  # noqa: S603  # the user's own choice
+        program = shlex.split(next(filter(None, chosen), None) or next(installed, "vi"))
+        name, where = Path(program[0]).stem, [str(path)]
+        if line is not None and name in _WITH_GOTO:
+            where = ["--goto", f"{path}:{line}"]
+        elif line is not None:
+            where = [f"{path}:{line}"] if name in _WITH_COLON else [f"+{line}", str(path)]
+        subprocess.run([*program, *where], check=False)  # noqa: S603  # the user's own choice
     except (OSError, ValueError) as error:  # ValueError: the command has an open quotation
         raise DataError(f"{path} cannot be opened: {error}.", hint="Set EDITOR to an editor.") from error
-
-
-def _command(path: Path, line: int | None) -> list[str]:
-    chosen = (os.environ.get(name, "").strip() for name in _VARIABLES)
-    there = (name for name in _PAGERS if shutil.which(name))
-    program = shlex.split(next(filter(None, chosen), None) or next(there, "vi"))
-    if line is None:
-        return [*program, str(path)]
-    name = Path(program[0]).stem
-    if name in _WITH_GOTO:
-        return [*program, "--goto", f"{path}:{line}"]
-    return [*program, f"{path}:{line}"] if name in _WITH_COLON else [*program, f"+{line}", str(path)]

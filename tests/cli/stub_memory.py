@@ -80,7 +80,7 @@ class StubMemory:
     def model(self) -> Any:
         self._begin()
         self.is_loaded = True
-        return SimpleNamespace(name=self.made_with["model"], fingerprint="a" * 16)
+        return SimpleNamespace(name=self.made_with["model"], fingerprint="a" * 16, is_english_only=True)
 
     @property
     def writer(self) -> Any:

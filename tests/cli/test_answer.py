@@ -1,0 +1,144 @@
+"""How an answer and its sources are shown: in a pipe, on a terminal and as JSON."""
+
+import io
+import re
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from mbc_cli.render import answer as render
+from mbc_cli.render.answer import answer_json, confidence_words, show_answer
+from mbc_engine.answer import Confidence
+from tests.cli.stub_memory import answer, source
+
+
+def test_a_terminal_links_to_the_file_and_obeys_nothing_in_its_name(monkeypatch):
+    console = Console(force_terminal=True, width=200, file=io.StringIO(), color_system="standard", highlight=False)
+    monkeypatch.setattr(render, "out", console)
+    hostile = source("/a\x1b]8;;http:evil\x07.txt", "Ada moved.", line=3, date="2024-05-06")
+    show_answer(answer("Aalen", hostile, source("gone.txt", None, state="gone", text_from="bank")))
+    output = console.file.getvalue()
+    assert re.findall(r"\x1b]8;[^;]*;([^\x1b]*)\x1b", output) == [Path(hostile.path).as_uri(), ""]
+    assert "%1B%5D8" in output
+    assert "a␛]8;;http:evil␇.txt:3" in output
+    assert " (2024-05-06)" in output
+
+
+@pytest.mark.parametrize(
+    ("changes", "shown"),
+    [
+        ({}, "/notes/ada.txt"),
+        ({"line": 3, "date": "2024-05-06"}, "/notes/ada.txt:3 (2024-05-06)"),
+        ({"line": 3, "part": "7"}, "/notes/ada.txt#7"),
+        ({"text_from": "bank", "state": "unknown"}, "the bank's copy of /notes/ada.txt"),
+        ({"text_from": "bank", "state": "changed"}, "the bank's copy of /notes/ada.txt; the file has changed since"),
+        ({"text_from": "bank", "state": "gone"}, "the bank's copy of /notes/ada.txt; the file no longer exists"),
+        ({"text_from": "bank", "state": "unreadable"}, "the bank's copy of /notes/ada.txt; the file cannot be read"),
+    ],
+)
+def test_an_answer_says_where_it_was_found(capsys, changes, shown):
+    show_answer(answer("Aalen", source(**changes)))
+    assert capsys.readouterr().out == f"Aalen\n82% confident (high), found in {shown}\n   Ada moved to Aalen.\n"
+
+
+def test_an_answer_may_have_no_sources(capsys):
+    show_answer(answer("Aalen"))
+    show_answer(answer(None))
+    assert capsys.readouterr().out == "Aalen\n82% confident (high)\nNot in this memory.\n"
+
+
+def test_without_an_answer_the_closest_passages_follow(capsys):
+    ada = source("ada.txt", "Ada moved.", share=0.001, state="gone", text_from="bank", ties=2, date="2022-02-28")
+    bruno = source("bruno.md", None, state="changed", passage=None, text_from=None, start=None)
+    show_answer(answer(None, ada, bruno))
+    assert capsys.readouterr().out.splitlines() == [
+        "Not in this memory.",
+        "",
+        "Closest passages:",
+        "1. ada.txt  <1%  2022-02-28  tied with 2 others",
+        "   Ada moved.",
+        "   the file no longer exists; this is the bank's copy",
+        "2. bruno.md  50%",
+        "   the file has changed since",
+    ]
+
+
+def test_a_written_answer_shows_what_it_was_written_from(capsys):
+    show_answer(answer("She moved to Aalen.", source(), extracted="Aalen\x1b", written_by="lm"))
+    line = capsys.readouterr().out.splitlines()[1]
+    assert line == "“Aalen␛”: 82% confident (high), found in /notes/ada.txt; written by lm"
+
+
+def test_an_answer_of_the_papers_method_lists_all_sources(capsys):
+    show_answer(answer("Aalen", source(), gain=2.0, confidence=Confidence(0.88, "memory")))
+    assert capsys.readouterr().out.splitlines() == [
+        "Aalen",
+        "from memory (88% likely that the bank holds the answer)",
+        "",
+        "Sources:",
+        "1. /notes/ada.txt  50%",
+        "   Ada moved to Aalen.",
+    ]
+
+
+def test_a_question_in_another_language_gets_a_note(capsys):
+    german = answer("Aalen", question="Wohin ist Ada gezogen?")
+    note = answer_json(german, [], 0.0)["note"]
+    assert note.startswith("The question does not seem to be in English")
+    show_answer(german)
+    assert capsys.readouterr().err.split() == note.split()
+    show_answer(answer("Aalen", question="Wohin?", asked="Where did Ada move?"))
+    show_answer(answer("Aalen", question="Wohin ist Ada gezogen?", gain=0.0))
+    assert capsys.readouterr().err == ""
+
+
+def test_json_of_an_answer():
+    ada = source("/notes/ada.txt", date="2024-05-31", state="gone", text_from="bank")
+    made = answer("Aalen", ada, confidence=Confidence(0.82345678, "high"))
+    assert answer_json(made, [Path("/memory.mbc")], 1.5) == {
+        "question": "Where did Ada move?",
+        "asked": None,
+        "note": None,
+        "answer": "Aalen",
+        "extracted": None,
+        "written_by": None,
+        "confidence": 0.8235,
+        "label": "high",
+        "gain": None,
+        "sources": [
+            {
+                "path": "/notes/ada.txt",
+                "part": "",
+                "share": 0.5,
+                "ties": 0,
+                "state": "gone",
+                "sentence": "Ada moved to Aalen.",
+                "text_from": "bank",
+                "start": 0,
+                "date": "2024-05-31",
+                "bank": "memory.mbc",
+                "line": None,
+            }
+        ],
+        "timings": {"model": 1.5, "search": 0.01, "answer": 0.2, "sources": 0.03},
+        "bank": {
+            "paths": ["/memory.mbc"],
+            "documents": 2,
+            "chunks": 2,
+            "sizes": {"codes": 54, "words": 40, "texts": 60, "codebook": 4096, "file": 8192},
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("probability", "label", "words"),
+    [
+        (0.999, "high", "99% confident (high)"),
+        (0.0, "low", "0% confident (low)"),
+        (0.5, "unsure", "from memory or from the model alone (50% likely that the bank holds the answer)"),
+        (0.119, "model", "from the model alone (11% likely that the bank holds the answer)"),
+    ],
+)
+def test_confidence_in_words(probability, label, words):
+    assert confidence_words(Confidence(probability, label)).plain == words

@@ -1,0 +1,281 @@
+"""`mbc ask`: how its options reach the memory, and what it prints for one question and for many."""
+
+import io
+import json
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+
+from mbc_engine.answer import Confidence
+from mbc_engine.errors import BankError, DataError
+from tests.cli.stub_memory import answer, source
+
+QUESTION = "Where did Ada move?"
+QUESTIONS = (QUESTION, "Where did Bruno move?", "What held?")
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """Shows answers as on a terminal."""
+    for module in ("mbc_cli.render.answer", "mbc_cli.commands.ask", "mbc_cli.commands.chat"):
+        monkeypatch.setattr(f"{module}.out", Console(force_terminal=True, width=80, color_system=None))
+
+
+def test_first_line_is_the_answer(mbc, memory):
+    memory.reply = lambda question: answer(
+        "Aalen", source("/notes/ada.txt", line=3), source("/notes/b.txt", "It rained.")
+    )
+    result = mbc("ask", QUESTION)
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        "Aalen",
+        "82% confident (high), found in /notes/ada.txt:3",
+        "   Ada moved to Aalen.",
+        "",
+        "Other sources:",
+        "1. /notes/b.txt  50%",
+        "   It rained.",
+    ]
+    assert result.stderr == "model 0.00 s · search 0.01 s · answer 0.20 s · sources 0.03 s\n"
+
+
+def test_defaults_reach_the_memory(mbc, memory, home):
+    assert mbc("ask", QUESTION).exit_code == 0
+    ((questions, options),) = memory.batches
+    assert questions == [QUESTION]
+    assert (options.sources, options.beams, options.write, options.read_mode) == (3, 1, False, None)
+    bank = home / "XDG_DATA_HOME" / "mbc" / "memory.mbc"
+    assert memory.made_with == {"banks": [bank], "model": "mini", "device": None, "weights": None, "base": None}
+
+
+def test_options_reach_the_memory(mbc, memory, home):
+    where = ("--bank", "a.mbc", "--bank", "b.mbc", "--weight", 1, "--weight", 2, "--model", "m", "--device", "cpu")
+    how = ("--sources", 5, "--min-confidence", 0.5, "--max-tokens", 9, "--beams", 2, "--read", "routed:2", "--write")
+    which = ("--since", 2024, "--half-life", "4w", "--only", "*.txt", "--exclude", "b", "--base", "lm")
+    assert mbc("ask", QUESTION, *where, *how, *which).exit_code == 0
+    ((_, options),) = memory.batches
+    assert (options.sources, options.min_confidence, options.max_new_tokens, options.beams) == (5, 0.5, 9, 2)
+    assert (options.read_mode, options.write, options.selection.half_life) == ("routed:2", True, 28.0)
+    assert (options.selection.only, options.selection.exclude) == (("*.txt",), ("b",))
+    assert [str(path) for path in memory.made_with.pop("banks")] == ["a.mbc", "b.mbc"]
+    assert memory.made_with == {"model": "m", "device": "cpu", "weights": [1.0, 2.0], "base": "lm"}
+
+
+def test_environment_may_name_several_banks(mbc, memory, monkeypatch):
+    monkeypatch.setenv("MBC_BANK", "a.mbc:b.mbc")
+    memory.reply = lambda question: answer("Aalen", source(), source("/b.txt"))
+    assert "1. /b.txt  in memory.mbc  50%" in mbc("ask", QUESTION).stdout
+    for command in (["ingest", "notes"], ["bank", "info"]):
+        result = mbc(*command)
+        assert (result.exit_code, "names several banks" in result.stderr) == (2, True)
+
+
+def test_config_may_name_several_banks_for_ask(mbc, memory, home):
+    assert mbc("config", "set", "bank", "team.mbc").exit_code == 0
+    assert mbc("config", "set", "ask.bank", "team.mbc", "mine.mbc").exit_code == 0
+    output = mbc("ask", QUESTION, "--verbose").stderr
+    assert [f"from the config: --bank {home / name}.mbc" in output for name in ("team", "mine")] == [True, True]
+    assert memory.made_with["banks"] == [home / "team.mbc", home / "mine.mbc"]
+
+
+def test_json(mbc, memory):
+    memory.reply = lambda question: answer("Aalen\x1b", source(date="2024-05-31"), gain=0.25)
+    printed = mbc("ask", QUESTION, "--json").stdout
+    assert "\x1b" not in printed
+    row = json.loads(printed)
+    assert (row["question"], row["answer"], row["confidence"], row["gain"]) == (QUESTION, "Aalen\x1b", 0.82, 0.25)
+    assert (row["sources"][0]["path"], row["sources"][0]["date"]) == ("/notes/ada.txt", "2024-05-31")
+
+
+def test_a_withheld_answer_is_null(mbc, memory):
+    memory.reply = lambda question: answer(None, source(), confidence=Confidence(0.31, "low"))
+    assert mbc("ask", QUESTION).stdout.splitlines()[:3] == ["Not in this memory.", "", "Closest passages:"]
+    row = json.loads(mbc("ask", QUESTION, "--json").stdout)
+    assert (row["answer"], row["confidence"]) == (None, 0.31)
+
+
+def test_untrusted_text_cannot_command_the_terminal(mbc, memory, terminal):
+    evil = "\x1b[2J[red]Aalen[/nothing]\u202e"
+    memory.reply = lambda question: answer(evil, source("/\x1b]0;x\x07", evil))
+    for options in ((), ("--min-confidence", 0)):
+        result = mbc("ask", QUESTION, *options)
+        assert result.stdout.splitlines()[0] == "␛[2J[red]Aalen[/nothing]<U+202E>"
+        assert result.stdout.count("\x1b") == 2 * result.stdout.count("\x1b]8;")
+
+
+def test_open_shows_the_first_source_in_an_editor(mbc, memory, monkeypatch):
+    opened = []
+    monkeypatch.setattr("mbc_cli.commands.ask.open_file", lambda path, line: opened.append((str(path), line)))
+    memory.reply = lambda question: answer("Aalen", source(line=3))
+    assert mbc("ask", QUESTION, "--open").exit_code == 0
+    memory.reply = lambda question: answer("Aalen")
+    assert mbc("ask", QUESTION, "--open").exit_code == 0
+    assert opened == [("/notes/ada.txt", 3)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("  ",), "The question is empty."),
+        ((QUESTION, "--base", "x"), "--base is only for written answers."),
+        ((QUESTION, "--open", "--json"), "--open needs a question"),
+        (("--open",), "--open needs a question"),
+        ((QUESTION, "--questions", "q.txt"), "cannot be combined"),
+        ((QUESTION, "--read", "backwards"), "Read modes: flat, hierarchical, routed"),
+        ((QUESTION, "--read", "routed:-1"), "Read modes: flat, hierarchical, routed"),
+        ((QUESTION, "--min-confidence", "nan"), "is not between 0 and 1"),
+        ((QUESTION, "--since", "tomorrow"), "'tomorrow' is not a date"),
+        ((QUESTION, "--sources", "-1"), "--sources"),
+    ],
+)
+def test_wrong_options_are_refused(mbc, memory, arguments, message):
+    result = mbc("ask", *arguments)
+    assert (result.exit_code, result.stdout, memory.made_with["model"]) == (2, "", "none")
+    assert message in result.stderr
+    assert len(result.stderr.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (("--bank", "none.mbc"), 5, "No bank at none.mbc"),
+        (("--bank", "a.mbc", "--bank", "a.mbc"), 2, "a.mbc is named twice."),
+        (("--bank", "a.mbc", "--bank", "b.mbc"), 4, "a.mbc was written by model tiny"),
+        (("--bank", "a.mbc", "--weight", 1, "--weight", 2), 2, "--weight"),
+        (("--bank", "a.mbc"), 4, "There is no model 'no-such-model'"),
+    ],
+)
+def test_problems_with_banks_come_before_the_model(mbc, make_bank, record, options, code, message):
+    make_bank("a.mbc", record("/a", "Ada"))
+    make_bank("b.mbc", record("/a", "Ada"), scale=0.25)
+    result = mbc("ask", QUESTION, "--model", "no-such-model", *options)
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert message in result.stderr
+
+
+def test_an_error_of_the_memory_sets_the_exit_code(mbc, memory):
+    memory.problem = BankError("The bank is empty.", hint="Fill it.")
+    result = mbc("ask", QUESTION)
+    assert (result.exit_code, result.stdout, result.stderr) == (5, "", "Error: The bank is empty.\n  Fill it.\n")
+
+
+def test_questions_of_a_file_give_json_lines_with_ids(mbc, memory, home):
+    rows = [{"question": question, "id": id_} for question, id_ in zip(QUESTIONS, ("x", 7, None), strict=True)]
+    (home / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    result = mbc("ask", "--questions", "q.jsonl", "--json")
+    answers = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [(row["id"], row["question"]) for row in answers] == list(zip(("x", 7, 3), QUESTIONS, strict=True))
+    assert result.stderr.startswith("3 questions in ")
+
+
+def test_several_questions_as_text(mbc, memory, home):
+    memory.reply = lambda question: answer("Aalen")
+    (home / "q.txt").write_text("What\x1b held?\n" + QUESTION)
+    blocks = mbc("ask", "--questions", "q.txt").stdout.split("\n\n")
+    assert blocks[:2] == ["? What␛ held?\nAalen\n82% confident (high)", f"? {QUESTION}\nAalen\n82% confident (high)"]
+
+
+def test_questions_are_asked_sixteen_at_a_time(mbc, memory, home):
+    (home / "q.txt").write_text("".join(f"Who is {number}?\n" for number in range(35)))
+    result = mbc("ask", "--questions", "q.txt", "--json")
+    assert [len(questions) for questions, _ in memory.batches] == [16, 16, 3]
+    assert [json.loads(line)["question"] for line in result.stdout.splitlines()] == [f"Who is {n}?" for n in range(35)]
+
+
+@pytest.mark.parametrize("options", [(), ("--questions", "-")])
+def test_questions_come_from_stdin(mbc, memory, options):
+    result = mbc("ask", *options, stdin="\n".join(QUESTIONS).encode())
+    shown = [line for line in result.stdout.splitlines() if line.startswith("?")]
+    assert shown == [f"? {question}" for question in QUESTIONS]
+
+
+def test_questions_before_a_bad_line_of_stdin_are_answered(mbc, memory):
+    stdin = b'{"question": "What held?"}\n' * 17 + b"oops\n" + b'{"question": "Who?"}\n'
+    result = mbc("ask", "--json", stdin=stdin)
+    assert (result.exit_code, len(result.stdout.splitlines())) == (3, 17)
+    assert "stdin, line 18 is not JSON." in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "stdin", "message"),
+    [
+        (("--questions", "q.jsonl"), None, "q.jsonl, line 2 is not JSON."),
+        ((), b"", "stdin holds no questions"),
+        ((), b"\n \n", "stdin holds no questions"),
+    ],
+)
+def test_bad_questions_are_found_before_the_model_is_loaded(mbc, home, options, stdin, message):
+    (home / "q.jsonl").write_text('{"question": "What held?"}\noops\n')
+    result = mbc("ask", "--model", "no-such-model", *options, stdin=stdin)
+    assert (result.exit_code, result.stdout, message in result.stderr) == (3, "", True)
+
+
+@pytest.mark.parametrize("command", [["ask", "--model", "none"], ["bank", "import", "-"]])
+def test_closed_stdin_is_empty(home, command):
+    closed = ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-m", "mbc_cli", *command, "--bank", "b.mbc"]
+    assert subprocess.run(closed, capture_output=True).returncode == 3
+
+
+def test_an_interruption_keeps_earlier_answers(mbc, memory, home):
+    def reply(question):
+        if question == "Who is 16?":
+            raise KeyboardInterrupt
+        return "Ada"
+
+    memory.reply = reply
+    (home / "q.txt").write_text("".join(f"Who is {number}?\n" for number in range(35)))
+    result = mbc("ask", "--questions", "q.txt", "--json")
+    assert (result.exit_code, len(result.stdout.splitlines())) == (130, 16)
+    assert result.stderr.splitlines()[-1] == "Interrupted."
+
+
+def test_questions_typed_on_a_terminal_can_give_json(mbc, memory, monkeypatch):
+    stdin = SimpleNamespace(isatty=lambda: True, buffer=io.BytesIO(b"What held?\n"))
+    monkeypatch.setattr("mbc_cli.commands.ask.sys", SimpleNamespace(stdin=stdin))
+    result = mbc("ask", "--json")
+    assert "finish with Ctrl-D" in result.stderr
+    assert '"What held?"' in result.stdout
+
+
+def test_an_answer_is_streamed_on_a_terminal(mbc, memory, terminal):
+    memory.reply = lambda question: "She\x1b moved\nto Aalen."
+    assert mbc("ask", QUESTION).stdout.splitlines()[0] == "She␛ moved to Aalen."
+    memory.reply = lambda question: ""
+    assert mbc("ask", QUESTION).stdout.startswith("(no answer)\n")
+
+
+def test_an_empty_answer_is_an_empty_line_in_a_pipe(mbc, memory):
+    memory.reply = lambda question: ""
+    assert mbc("ask", QUESTION).stdout.startswith("\n")
+
+
+@pytest.mark.parametrize(("streams", "printed"), [(True, "Aal\n"), (False, "\n")])
+def test_an_interruption_ends_the_line(mbc, memory, terminal, monkeypatch, streams, printed):
+    def ask(questions, options, *, on_token=None):
+        if on_token:
+            on_token("Aal")
+        raise KeyboardInterrupt
+
+    memory.streams = streams
+    monkeypatch.setattr(memory, "ask", ask)
+    result = mbc("ask", QUESTION)
+    assert (result.exit_code, result.stdout, result.stderr) == (130, printed, "Interrupted.\n")
+
+
+def test_a_real_model_answers(mbc, bank, model, notes):
+    """From the command line to the model and back, with limits that generation has to obey."""
+    result = mbc("ask", QUESTION, "--bank", bank, "--model", model, "--max-tokens", 2, "--beams", 2, "--json")
+    row = json.loads(result.stdout)
+    assert isinstance(row["answer"], str)
+    assert {entry["path"] for entry in row["sources"]} == {str(notes / "ada.txt"), str(notes / "bruno.md")}
+    assert set(row["timings"]) == {"model", "search", "answer", "sources"}
+    assert (row["bank"]["documents"], row["bank"]["paths"]) == (2, [str(bank)])
+    assert mbc("ask", QUESTION, "--bank", bank, "--model", model, "--read", "routed:1").stdout
+
+
+def test_errors_of_questions_have_their_own_code(mbc, memory):
+    memory.problem = DataError("Something is wrong.")
+    assert mbc("ask", QUESTION).exit_code == 3

@@ -1,0 +1,70 @@
+"""A Memory sees what others change in its banks, and keeps them open through errors but not through Ctrl-C."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbc_engine import Memory, MemoryBank, ingest, open_bank
+from mbc_engine.errors import DataError
+from mbc_engine.paper.mbc import MBC
+
+QUESTION = "Who moved?"
+
+
+@pytest.fixture
+def model(tiny: Any) -> MBC:
+    return tiny.model("gpt2", "bert", "model.routing=true")  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def write(model: MBC, tmp_path: Path) -> Any:
+    """Writes a document of its own into a bank, which is made if needed."""
+
+    def write(bank: Path, name: str) -> Path:
+        file = tmp_path / f"{name}.txt"
+        file.write_text(f"{name} moved to Aalen.")
+        with open_bank(model, bank) as opened:
+            list(ingest(model, opened, [file], workers=0))
+        return bank
+
+    return write
+
+
+def sources(memory: Memory) -> list[str]:
+    (answer,) = memory.ask([QUESTION], max_new_tokens=2)
+    return sorted(Path(source.path).stem for source in answer.sources)
+
+
+def test_changes_of_others_are_seen(model: MBC, write: Any, tmp_path: Path) -> None:
+    team, mine = write(tmp_path / "team.mbc", "Ada"), write(tmp_path / "mine.mbc", "Bruno")
+    with Memory([team, mine], model, weights=[1.0, 2.0]) as memory:
+        assert sources(memory) == ["Ada", "Bruno"]
+        write(mine, "Clara")
+        assert sources(memory) == ["Ada", "Bruno", "Clara"]
+        mine.unlink()
+        write(mine, "Dario")
+        assert sources(memory) == ["Ada", "Dario"]
+        write(tmp_path / "other.mbc", "Edith").rename(team)
+        assert sources(memory) == ["Dario", "Edith"]
+
+
+@pytest.mark.parametrize(("end", "openings"), [(DataError("Something is wrong."), 1), (KeyboardInterrupt(), 2)])
+def test_only_an_interruption_closes_the_banks(
+    model: MBC, write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: BaseException, openings: int
+) -> None:
+    opened, open_ = [], MemoryBank.open
+    monkeypatch.setattr(MemoryBank, "open", lambda *given, **how: opened.append(given) or open_(*given, **how))
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise end
+
+    with Memory([write(tmp_path / "b.mbc", "Ada")], model) as memory:
+        opened.clear()
+        sources(memory)
+        with monkeypatch.context() as patch, pytest.raises(type(end)):
+            patch.setattr(MBC, "generate", fail, raising=False)
+            patch.setattr(MBC, "answer", fail)
+            memory.ask([QUESTION])
+        assert sources(memory) == ["Ada"]
+    assert len(opened) == openings
