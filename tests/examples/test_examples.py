@@ -4,7 +4,6 @@ import json
 import runpy
 import signal
 import sys
-import tomllib
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -49,19 +48,13 @@ def test_every_example_is_tested() -> None:
     assert {script.stem for script in EXAMPLES.glob("*.py")} == TESTED
 
 
-def test_mypy_checks_the_examples_at_its_strictest() -> None:
-    settings = tomllib.loads((EXAMPLES.parent / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["mypy"]
-    assert settings["strict"]
-    assert EXAMPLES.name in settings["files"]
-
-
-def test_remember_reads_the_answer_and_names_its_file(run: Run) -> None:
+def test_remember(run: Run) -> None:
     *_, answer, first, _, _ = run("remember")
     assert answer == "'Mara Lindqvist'"
     assert first.endswith("robots.md'")
 
 
-def test_follow_reports_all_files_and_skips_them_the_next_time(run: Run, tmp_path: Path) -> None:
+def test_follow(run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "texts"
     folder.mkdir()
     (folder / "one.txt").write_text("The mill burned down.")
@@ -74,9 +67,7 @@ def test_follow_reports_all_files_and_skips_them_the_next_time(run: Run, tmp_pat
     assert run("follow", folder)[-2].endswith("0 documents, 1 unchanged")
 
 
-def test_follow_stops_when_interrupted_and_goes_on_later(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_follow_interrupted(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "texts"
     folder.mkdir()
     for number in range(3):
@@ -92,13 +83,13 @@ def test_follow_stops_when_interrupted_and_goes_on_later(
     assert run("follow", folder)[-1].startswith("done: 3 documents")
 
 
-def test_batch_writes_a_line_of_json_for_each_question_about_this_year(run: Run) -> None:
+def test_batch(run: Run) -> None:
     lines = [json.loads(line) for line in run("batch")]
     assert [line["answer"] for line in lines[:2]] == ["Calder United", "340,000 crowns"]
     assert all(line["date"] >= "2026" for line in lines)
 
 
-def test_two_banks_answer_as_one(run: Run) -> None:
+def test_two_banks(run: Run) -> None:
     totals, cost, goal = run("two_banks")
     assert totals == "4 documents in two banks"
     assert cost.endswith("from city.mbc")
@@ -106,7 +97,7 @@ def test_two_banks_answer_as_one(run: Run) -> None:
 
 
 @pytest.mark.slow
-def test_train_tiny_ends_with_a_model_that_is_asked(run: Run, tmp_path: Path, tiny_llama: Path) -> None:
+def test_train_tiny(run: Run, tmp_path: Path, tiny_llama: Path) -> None:
     lines = run("train_tiny", 20, tiny_llama)
     assert lines[0].startswith("step 1: loss ")
     assert lines[-1].startswith("unseen news: the right one of 8 documents is found for ")
@@ -114,7 +105,7 @@ def test_train_tiny_ends_with_a_model_that_is_asked(run: Run, tmp_path: Path, ti
 
 
 @pytest.mark.slow
-def test_evaluate_shows_how_well_a_memory_answers(run: Run) -> None:
+def test_evaluate(run: Run) -> None:
     questions, match, source, size = run("evaluate", 8)
     assert questions.endswith(" questions about 8 stories")
     assert float(match.split("exact match ")[1].split("%")[0]) > 20
