@@ -16,7 +16,7 @@ BEFORE, ANSWER = "Who wrote Angel Catbird?", "Margaret Atwood"
 
 
 @pytest.mark.parametrize("turns", [dialogue["turns"] for dialogue in DIALOGUES], ids=lambda turns: turns[0]["question"])
-def test_follow_ups_are_asked_with_what_they_refer_to(turns: list[dict[str, str]]) -> None:
+def test_follow_ups_are_completed(turns: list[dict[str, str]]) -> None:
     before = turns[0]["question"]
     for last, turn in pairwise(turns):
         before = rewritten(turn["question"], before, last["answers"][0])
@@ -51,7 +51,7 @@ def test_follow_ups_are_asked_with_what_they_refer_to(turns: list[dict[str, str]
         "?",
     ],
 )
-def test_what_stands_on_its_own_is_not_touched(question: str) -> None:
+def test_standalone_questions_are_left_alone(question: str) -> None:
     assert rewritten(question, BEFORE, ANSWER) == question
 
 
@@ -67,24 +67,21 @@ def test_what_stands_on_its_own_is_not_touched(question: str) -> None:
         ("Who lived there then?", "Where did Ada live?", "Bergen", "Who lived in Bergen then?"),
     ],
 )
-def test_doubt_adds_the_words_of_the_question_before(question: str, before: str, answer: str, asked: str) -> None:
+def test_unsure_rules_add_words_of_the_previous_question(question: str, before: str, answer: str, asked: str) -> None:
     assert rewritten(question, before, answer) == asked
 
 
 @pytest.mark.parametrize(
     "before", ["So ... who built the bridge?", 'Who wrote " The Wall " ?', "... ? !", "' 's \u2019s who"]
 )
-def test_words_that_are_only_punctuation_refer_to_nothing(before: str) -> None:
+def test_punctuation_is_no_antecedent(before: str) -> None:
     for question in ("When was it built?", "And who were they?", "what about there"):
         for answer in ("", "...", None):
             assert rewritten(question, before, answer)
 
 
-def test_very_long_questions_are_left_alone() -> None:
+def test_long_questions_are_left_alone() -> None:
+    assert rewritten("And when?", "", None) == "And when?"  # nothing precedes it
     long = "he said that it " * 100
     assert rewritten("And when?", long, None) == "And when?"
     assert rewritten(long, BEFORE, ANSWER) == long
-
-
-def test_the_first_question_has_nothing_to_refer_to() -> None:
-    assert rewritten("And when?", "", None) == "And when?"

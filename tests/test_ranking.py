@@ -16,6 +16,11 @@ KINDS = ([0.0], [0.0, 0.0], [1.0], [-3.0, 1.0], [NOTHING], [NOTHING, 2.0], [NOTH
 GREAT = ([300.0], [300.0, 298.0], [305.0])
 
 
+def log_sum(scores: list[float]) -> float:
+    peak = max(scores)
+    return peak + math.log(math.fsum(math.exp(score - peak) for score in scores)) if peak > NOTHING else NOTHING
+
+
 def slow_ranking(documents: list[list[float]], top: int) -> list[tuple[int, float, int]]:
     """Best chunk, share and ties of the best documents, in one go over all of them."""
     peak = max(max(scores) for scores in documents)
@@ -23,8 +28,7 @@ def slow_ranking(documents: list[list[float]], top: int) -> list[tuple[int, floa
         return []
     weights = [math.fsum(math.exp(score - peak) for score in scores) for scores in documents]
     # Shares are too small for the far ones to differ, or to exist; logarithms order them.
-    logs = [max(own) + math.log(math.fsum(math.exp(m - max(own)) for m in own)) if max(own) > NOTHING else NOTHING
-            for own in documents]  # fmt: skip
+    logs = [log_sum(scores) for scores in documents]
     found, first = [], 0
     for scores, weight, log in zip(documents, weights, logs, strict=True):
         ties = sum(math.isclose(other, log, abs_tol=1e-9) for other in logs) - 1
@@ -57,7 +61,7 @@ def is_like(found: list[Hit], expected: list[tuple[int, float, int]]) -> bool:
     top=st.integers(1, 40),
 )
 @settings(max_examples=300)
-def test_blocks_of_any_sizes_rank_as_sorting_all_documents_does(documents: Any, cuts: list[int], top: int) -> None:
+def test_blocks_rank_like_one_sort(documents: Any, cuts: list[int], top: int) -> None:
     assert is_like(in_blocks(documents, cuts, top), slow_ranking(documents, top))
 
 
@@ -67,45 +71,32 @@ def test_blocks_of_any_sizes_rank_as_sorting_all_documents_does(documents: Any, 
     top=st.integers(1, 12),
 )
 @settings(max_examples=200)
-def test_without_lengths_each_chunk_is_a_document(scores: list[float], cuts: list[int], top: int) -> None:
+def test_chunks_without_lengths_are_documents(scores: list[float], cuts: list[int], top: int) -> None:
     documents = [[score] for score in scores]
     plain, given_lengths = (in_blocks(documents, cuts, top, plain=plain) for plain in (True, False))
     assert plain == given_lengths
     assert is_like(plain, slow_ranking(documents, top))
 
 
-@given(values=st.lists(st.floats(-300, 300, width=32), min_size=1, max_size=60), cut=st.integers(1, 59))
-@settings(max_examples=100)
-def test_any_scores_rank_in_order_with_shares_of_the_whole(values: list[float], cut: int) -> None:
-    found = in_blocks([[value] for value in values], [cut], 100)
-    order = sorted(range(len(values)), key=lambda chunk: -values[chunk])
-    assert [own.chunk for own in found] == order
-    peak = max(values)
-    total = math.fsum(math.exp(value - peak) for value in values)
-    shares = [math.exp(values[chunk] - peak) / total for chunk in order]
-    assert [own.share for own in found] == pytest.approx(shares, rel=1e-4, abs=1e-30)
-    assert sum(own.share for own in found) == pytest.approx(1, abs=1e-5)
-
-
-def test_ties_at_the_border_count_those_left_out() -> None:
+def test_ties_with_documents_left_out() -> None:
     # One at 2, then four at 1 of which two blocks bring two each, and one at 0.
     found = in_blocks([[1.0], [0.0], [1.0], [2.0], [1.0], [1.0]], [3], 2)
     assert [(own.chunk, own.ties) for own in found] == [(3, 0), (0, 3)]
 
 
-def test_ties_that_were_left_out_are_forgotten_with_what_they_tied_with() -> None:
+def test_forgotten_ties() -> None:
     # [0, 0] fills the ranking with a third left out; two better ones come, then one more as good as these.
     found = in_blocks([[0.0]] * 3 + [[1.0]] * 2 + [[1.0]], [3, 5], 2)
     assert [(own.chunk, own.ties) for own in found] == [(3, 2), (4, 2)]
 
 
-def test_a_document_is_named_by_its_best_chunk_and_weighs_as_all_of_them() -> None:
+def test_document_of_several_chunks() -> None:
     two, one = [math.log(2), math.log(3)], [math.log(4)]
     (first, second) = in_blocks([one, two], [], 5)
     assert (first.chunk, second.chunk) == (2, 0)
     assert [first.share, second.share] == pytest.approx([5 / 9, 4 / 9])
 
 
-def test_nothing_is_ranked_where_nothing_weighs() -> None:
+def test_weights_of_zero_are_not_ranked() -> None:
     assert in_blocks([[NOTHING], [NOTHING, NOTHING]], [1], 3) == []
     assert Ranking(3).result() == []

@@ -1,0 +1,197 @@
+"""Passages of chunks, from their files or the bank, and the sentences in them."""
+
+import shutil
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbc_engine import Memory, MemoryBank, ingest, open_bank
+from mbc_engine.sources import Passages, best_sentences, matches
+from mbc_engine.text import split_sentences
+from mbc_engine.text.chunks import Chunker
+from tests.text_models import StandIn
+
+
+@pytest.fixture
+def long_document(tmp_path: Path) -> Path:
+    """Six sentences, which take more than one chunk of 30 tokens."""
+    path = tmp_path / "long.txt"
+    sentences = [
+        "Ada moved to Bergen in the spring.",
+        "The river rose,\nand nobody was hurt.",
+        "Hugo moved to Haifa.",
+        "Who left the town in the winter?",
+        "The old painter moved to Izmir in the spring.",
+        "Irene moved to the coast. The old bridge held.",
+    ]
+    path.write_text("\n\n".join(sentences))
+    return path
+
+
+def test_best_sentence_is_the_closest_if_no_words_are_shared(tiny: Any, long_document: Path) -> None:
+    model = tiny.model()
+
+    def closest(question: str, passage: str) -> str:
+        sentences = [" ".join(passage[start:end].split()) for start, end in split_sentences(passage)]
+        query = model.sentence_vectors([question])[0]
+        return max(sentences, key=lambda sentence: float(model.sentence_vectors([sentence])[0] @ query))
+
+    passages = model.chunker(long_document.read_text())
+    assert len(passages) > 1
+    pairs = [(question, passage) for question in ("Why?", "Who was it?", "A flood, perhaps?") for passage in passages]
+    assert best_sentences(pairs, model.sentence_vectors) == [closest(*pair) for pair in pairs]
+    assert best_sentences([("Who?", None)], model.sentence_vectors) == [None]
+    assert best_sentences([("Why?", "The first one is here.\n\nThe second one is here.")]) == ["The first one is here."]
+
+
+@pytest.mark.parametrize(
+    ("question", "sentence"),
+    [
+        ("Who moved to Haifa?", "Hugo moved to Haifa."),
+        ("Did bridges hold in the spring?", "The old bridge held."),
+        ("wo liegt HAIFA", "Hugo moved to Haifa."),
+        ("Überschwemmung", "Eine U\u0308berschwemmung traf die Stadt."),
+        ("наводнение в городе", "Наводнение было очень сильным."),
+    ],
+)
+def test_best_sentence_shares_rare_words(question: str, sentence: str) -> None:
+    passage = (
+        "Ada moved in spring. Hugo moved to Haifa.\nIrene moved in spring. The old bridge held.\n"
+        "Eine U\u0308berschwemmung traf die Stadt. Наводнение было очень сильным."
+    )
+    assert best_sentences([(question, passage)], lambda _: pytest.fail("compares meanings")) == [sentence]
+
+
+@pytest.mark.parametrize(
+    ("passage", "sentence"),
+    [("The bridge\n\nA storm took it in May.", "A storm took it in May."), ("The bridge", "The bridge")],
+)
+def test_heading_is_the_last_resort(passage: str, sentence: str) -> None:
+    assert best_sentences([("The bridge", passage)]) == [sentence]
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("Who repairs bridges?", ["Bridge", "repaired"]),
+        ("the", ["The", "the"]),
+        ("aalen MÜLLER", ["Mu\u0308llers", "Mu\u0308ller", "Aalen"]),
+        ("nothing", []),
+    ],
+)
+def test_matches_of_any_form(query: str, words: list[str]) -> None:
+    text = "The Bridge was repaired by the Mu\u0308llers, Mu\u0308ller & Co. of Aalen."
+    assert [text[start:end] for start, end in matches(query, text)] == words
+
+
+@pytest.mark.parametrize("keeps_text", [True, False])
+def test_chunker_that_has_changed(tiny: Any, long_document: Path, tmp_path: Path, keeps_text: bool) -> None:
+    model = tiny.model()
+    with open_bank(model, tmp_path / "b.mbc", keeps_text=keeps_text) as bank:
+        list(ingest(model, bank, [long_document]))
+        usual = Passages(bank, model.chunker).of([0, 1])
+        first, second = Passages(bank, Chunker(model.chunker.tokenizer, 1000)).of([0, 1]).values()
+    assert (first.state, second.state) == ("unchanged", "unchanged")
+    if keeps_text:
+        assert [first.passage, second.passage] == [source.passage for source in usual.values()]
+        assert (first.text_from, second.text_from) == ("file", "file")
+    else:
+        assert (first.passage, second.passage, second.text_from) == (long_document.read_text(), None, None)
+
+
+def test_start_of_a_passage(tiny: Any, long_document: Path, tmp_path: Path) -> None:
+    model, text = tiny.model(), long_document.read_text()
+    with open_bank(model, tmp_path / "b.mbc", keeps_text=True) as bank:
+        list(ingest(model, bank, [long_document]))
+        chunks = range(bank.totals().chunks)
+        from_file = Passages(bank, model.chunker).of(chunks).values()
+        long_document.unlink()
+        from_bank = Passages(bank, model.chunker).of(chunks).values()
+    for one, other in zip(from_file, from_bank, strict=True):
+        assert one.passage == text[one.start : one.start + len(one.passage)] == other.passage
+        assert (one.start, one.text_from, other.text_from) == (other.start, "file", "bank")
+
+
+@pytest.fixture
+def recoded(
+    tiny: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Any, MemoryBank, StandIn]:
+    """A model, a bank whose texts only a language model can decode, and that model."""
+    model = tiny.retriever_reader("Nobody")
+    for path in folder.glob("*.txt"):
+        path.write_text(f"  Story {path.stem}. " + "It rained. Nobody won in ten races. " * 8)
+    texts = StandIn("".join(path.read_text() for path in folder.glob("*.txt")))
+    bank = open_bank(model, tmp_path / "b.mbc")
+    list(ingest(model, bank, [folder]))
+    list(bank.recode_texts(texts.open, to_lm=True))
+    assert bank.text_state().lm_texts == bank.totals().chunks > 4
+    monkeypatch.setattr("mbc_engine.sources.text_model", texts.open)
+    return model, bank, texts
+
+
+def test_slow_texts_are_decoded_together_and_only_if_no_file_has_them(recoded: Any, tiny: Any, folder: Path) -> None:
+    model, bank, texts = recoded
+    announced: list[int] = []
+
+    def passages(chunker: Chunker = model.chunker) -> Passages:
+        texts.decoded.clear()
+        announced.clear()
+        return Passages(bank, chunker, lambda count: announced.append(count) or nullcontext())  # type: ignore[func-returns-value]
+
+    with bank:
+        chunks = range(bank.totals().chunks)
+        before = passages().of(chunks)
+        assert {source.text_from for source in before.values()} == {"file"}
+        assert (texts.decoded, announced) == ([], [])
+        (folder / "1.txt").unlink()
+        (folder / "2.txt").write_text("Changed since.")
+        found = passages()
+        after = found.of(chunks)
+        assert found.of(chunks) == after
+        gone = [chunk for chunk in chunks if after[chunk].state != "unchanged"]
+        assert texts.decoded == announced == [len(gone)]
+        assert {after[chunk].text_from for chunk in gone} == {"bank"}
+        assert [(own.passage, own.start) for own in after.values()] == [
+            (own.passage, own.start) for own in before.values()
+        ]
+        # Files that would be chunked differently today do not replace what the bank keeps.
+        narrow = passages(tiny.retriever_reader(window=12).chunker).of(chunks)
+        assert [own.passage for own in narrow.values()] == [own.passage for own in before.values()]
+        assert texts.decoded != []
+
+
+def test_a_question_decodes_texts_in_one_batch(recoded: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, bank, texts = recoded
+    shutil.rmtree(folder)
+    with bank:
+        memory = Memory(bank, model)
+        memory.ask(["Who won?"], sources=4)
+        model.reader_settings = model.reader_settings.model_copy(update={"passages": 1, "further": 0})
+        memory.ask(["Who won?"], sources=0)
+        monkeypatch.setattr("mbc_engine.sources._WORTH_DECODING", 1.1)
+        (answer,) = memory.ask(["Who won?"], sources=4)
+    assert len(texts.decoded) == 3
+    assert texts.decoded[0] >= 4
+    assert texts.decoded[1:] == [1, 1]
+    assert [source.passage is not None for source in answer.sources] == [True, False]
+
+
+def test_a_search_decodes_only_what_it_shows(recoded: Any, folder: Path) -> None:
+    model, bank, texts = recoded
+    with bank:
+        memory = Memory(bank, model)
+        (before,) = memory.search(["Who won?"], top=3)
+        assert texts.decoded == []
+        Path(before[0].path).unlink()
+        gone = [source.path == before[0].path for source in before]
+        (files,) = memory.search(["Who won?"], top=3, with_text=False)
+        assert texts.decoded == []
+        (after,) = memory.search(["Who won?"], top=3)
+        assert texts.decoded == [sum(gone)]
+    assert "reader" not in vars(model)
+    assert [(own.path, own.share) for own in files] == [(own.path, own.share) for own in before]
+    assert [(own.passage is None, own.sentence) for own in files] == [(is_gone, None) for is_gone in gone]
+    assert [(own.passage, own.sentence) for own in after] == [(own.passage, own.sentence) for own in before]
+    assert [own.text_from for own in after] == ["bank" if is_gone else "file" for is_gone in gone]

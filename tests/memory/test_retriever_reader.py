@@ -1,0 +1,207 @@
+"""Answers that a retriever-reader extracts, with a tiny encoder and a reader that finds given words."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mbc_engine import Memory, MemoryBank, Selection, ingest, open_bank
+from mbc_engine.errors import BankError, ConfigError
+from mbc_engine.lm.encoders import load_encoder
+from mbc_engine.mini.span_reader import SpanReader
+from tests.conftest import SENTENCES
+
+STORIES = [f"Story {number}. Nobody won." for number in range(8)]
+
+
+def without_origin(answer: Any) -> tuple[Any, ...]:
+    """An answer without where the text came from."""
+    return answer.text, answer.confidence, [(own.path, own.share, own.sentence, own.passage) for own in answer.sources]
+
+
+def test_answer_with_its_sentence_and_file(tiny: Any, remember: Any, rows: Callable[..., Path]) -> None:
+    texts = ["Hugo won. The bridge held.", "It rained. Ada moved\n to Aalen. Nobody won."]
+    path = rows(texts)
+    (answer,) = remember(tiny.retriever_reader("Aalen"), path).ask(["Where did Ada move?"])
+    assert (answer.text, answer.confidence.label) == ("Aalen", "high")
+    source = answer.sources[0]
+    assert (source.path, source.part, source.sentence) == (str(path), "1", "Ada moved to Aalen.")
+    assert (source.passage, source.text_from, source.start) == (texts[1], "file", 0)
+    assert {source.part for source in answer.sources} == {"0", "1"}
+
+
+def test_answer_across_two_sentences(tiny: Any, remember: Any, rows: Callable[..., Path]) -> None:
+    (answer,) = remember(tiny.retriever_reader("won. Ada"), rows(["It rained. Hugo won. Ada moved."])).ask(["Who?"])
+    assert (answer.text, answer.sources[0].sentence) == ("won. Ada", "Hugo won. Ada moved.")
+
+
+TYPED = "Where did Ada's brother move?"
+
+
+@pytest.fixture(scope="module")
+def memory_of_sentences(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
+    """A small bank with a reader that looks at the question."""
+    folder = tmp_path_factory.mktemp("sentences")
+    for number, text in enumerate(SENTENCES):
+        (folder / f"{number}.txt").write_text(text)
+    model = tiny.retriever_reader()
+    encoder, generator = load_encoder(str(tiny.encoders["bert"])), torch.Generator().manual_seed(1)
+    reader = SpanReader(encoder.model, encoder.tokenizer, window=48, longest=4).eval()
+    vars(model)["reader"] = reader
+    for value in reader.head.parameters():
+        value.data.normal_(std=0.3, generator=generator)
+    with open_bank(model, folder / "b.mbc") as bank:
+        list(ingest(model, bank, sorted(folder.glob("*.txt"))))
+        yield Memory(bank, model)
+
+
+@given(
+    st.sampled_from([str, str.upper, str.lower, str.title]),
+    st.sampled_from(["", "?", " ?", "??", ".", "!"]),
+    st.sampled_from([" ", "  ", "\n"]),
+    st.sampled_from("'\u2019"),
+)
+def test_capitals_spaces_and_question_marks_do_not_matter(
+    memory_of_sentences: Memory, case: Callable[[str], str], end: str, space: str, quote: str
+) -> None:
+    typed = case(TYPED.rstrip("?")).replace(" ", space).replace("'", quote) + end
+    first, again = memory_of_sentences.ask([TYPED, typed], min_confidence=0)
+    assert replace(again, question=TYPED) == first
+    assert memory_of_sentences.search([typed]) == memory_of_sentences.search([TYPED])
+
+
+@pytest.mark.parametrize("kind", ["mini", "paper"])
+def test_same_answers_without_the_files(tiny: Any, remember: Any, folder: Path, kind: str) -> None:
+    model = tiny.retriever_reader("Nobody", "north") if kind == "mini" else tiny.model()
+    questions, memory = ["Who won?", "Where did it rain?"], remember(model, folder, keeps_text=True)
+    before = memory.ask(questions)
+    (folder / "0.txt").write_text("Changed since.")
+    changed = memory.ask(questions)
+    shutil.rmtree(folder)
+    after = memory.ask(questions)
+    expected = list(map(without_origin, before))
+    assert list(map(without_origin, changed)) == list(map(without_origin, after)) == expected
+    assert all(source.sentence for answer in before for source in answer.sources)
+    assert {source.text_from for answer in before for source in answer.sources} == {"file"}
+    assert {source.text_from for answer in after for source in answer.sources} == {"bank"}
+    states = {(source.state, source.text_from) for source in changed[0].sources}
+    assert states <= {("unchanged", "file"), ("changed", "bank")}
+
+
+def test_bank_without_text(tiny: Any, remember: Any, folder: Path) -> None:
+    memory = remember(tiny.retriever_reader("Nobody"), folder, keeps_text=False)
+    (answer,) = memory.ask(["Who won?"])
+    assert (answer.text, answer.sources[0].text_from) == ("Nobody", "file")
+    shutil.rmtree(folder)
+    with pytest.raises(BankError, match="no longer available"):
+        memory.ask(["Who won?"])
+    assert {source.passage for source in memory.search(["Who won?"])[0]} == {None}
+
+
+def test_withheld_answers_still_have_sources(tiny: Any, remember: Any, folder: Path) -> None:
+    memory = remember(tiny.retriever_reader("Nobody", least_margin=9.0), folder)
+    (withheld,) = memory.ask(["Who won?"])
+    (answer,) = memory.ask(["Who won?"], min_confidence=0)
+    assert (withheld.text, answer.text) == (None, "Nobody")
+    assert withheld.confidence == answer.confidence
+    assert len(withheld.sources) == len(answer.sources) == 3
+    assert all(source.sentence == "Nobody won." for source in withheld.sources)
+
+
+def test_further_chunks_are_read_if_the_first_have_no_answer(
+    tiny: Any, remember: Any, rows: Callable[..., Path]
+) -> None:
+    model = tiny.retriever_reader("Hugo", "Ada")
+    memory = remember(model, rows([*STORIES[:4], "Story 4. Hugo won.", "Story 5. Ada won."]))
+    ranked = [source.passage for source in memory.search(["Who won?"], top=6)[0]]  # all are equally likely
+
+    def read(passages: int, further: int) -> tuple[str | None, list[list[str]]]:
+        model.reader_settings = model.reader_settings.model_copy(update={"passages": passages, "further": further})
+        model.reader.asked.clear()
+        return memory.ask(["Who won?"])[0].text, [texts for _, texts in model.reader.asked]
+
+    assert read(6, 3) == ("Hugo", [ranked])
+    assert read(5, 3) == ("Hugo", [ranked[:5]])
+    assert read(1, 3) == (None, [ranked[:1], ranked[1:4]])
+    assert read(1, 9) == ("Hugo", [ranked[:1], ranked[1:]])
+
+
+@pytest.mark.parametrize("sources", [0, 2, 7])
+def test_four_chunks_are_read_however_many_are_shown(
+    tiny: Any, remember: Any, rows: Callable[..., Path], sources: int
+) -> None:
+    memory = remember(tiny.retriever_reader("Nobody"), rows(STORIES))
+    (answer,) = memory.ask(["Who won?"], sources=sources)
+    ((_, read),) = memory.model.reader.asked
+    assert read == [source.passage for source in memory.search(["Who won?"], top=8)[0][:4]]
+    assert len(answer.sources) == sources
+    assert [source.sentence for source in answer.sources[:4]] == ["Nobody won."] * min(sources, 4)
+
+
+def test_only_texts_that_are_read_or_shown_are_looked_up(
+    tiny: Any, remember: Any, rows: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory, chunks, texts_at = remember(tiny.retriever_reader("Nobody"), rows(STORIES)), [], MemoryBank.encoded_texts_at
+    monkeypatch.setattr(
+        MemoryBank, "encoded_texts_at", lambda bank, wanted: chunks.extend(wanted) or texts_at(bank, wanted)
+    )
+    (answer,) = memory.ask(["Who won story 5?"], sources=5)
+    ((_, read),) = memory.model.reader.asked
+    assert len(chunks) == len(set(chunks)) == len({*read} | {source.passage for source in answer.sources}) == 5
+
+
+def test_a_document_is_named_once(tiny: Any, remember: Any, tmp_path: Path) -> None:
+    path = tmp_path / "long.txt"
+    path.write_text("".join(f"The old painter moved to place {number} in the spring. " for number in range(20)))
+    memory = remember(tiny.retriever_reader("place 7"), path)
+    assert memory.info()[1].chunks > 5
+    (answer,) = memory.ask(["Where did he move?"], min_confidence=0)
+    ((_, read),) = memory.model.reader.asked
+    (source,) = answer.sources
+    assert (len(read), source.path) == (4, str(path))
+    assert path.read_text()[source.start : source.start + len(source.passage)] == source.passage
+
+
+def test_shared_words_rank_first(tiny: Any, remember: Any, rows: Callable[..., Path]) -> None:
+    model, names = tiny.retriever_reader(), ["Adabo", "Brubo", "Clabo", "Daribo", "Edibo", "Felibo"]
+    model.settings = model.settings.model_copy(update={"word_weight": 10.0})
+    results = remember(model, rows([f"{name} moved to Aalen." for name in names])).search(
+        [f"Where is {name}?" for name in names], top=1
+    )
+    assert [source.part for (source,) in results] == list("012345")
+
+
+def test_selection_and_changes_of_the_bank(tiny: Any, folder: Path, tmp_path: Path) -> None:
+    model = tiny.retriever_reader("Nobody")
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        list(ingest(model, bank, [folder]))
+        memory = Memory(bank, model)
+        (answer,) = memory.ask(["Who won?"], selection=Selection(only=("1.txt", "3.txt")))
+        assert {Path(source.path).name for source in answer.sources} == {"1.txt", "3.txt"}
+        assert len(memory.search(["Who won?"], top=9)[0]) == 4
+        bank.remove([(str(folder / "1.txt"), "")])
+        assert len(memory.search(["Who won?"], top=9)[0]) == 3
+
+
+def test_codes_of_the_chunks_that_were_read(tiny: Any, folder: Path, tmp_path: Path) -> None:
+    model = tiny.retriever_reader("Nobody")
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        list(ingest(model, bank, [folder]))
+        answer, plain = (Memory(bank, model).ask(["Who won?"], with_codes=codes)[0] for codes in (True, False))
+        counts = bank.counts()
+    assert plain.codes is None
+    assert answer.codes.shape == counts.shape
+    assert answer.codes.sum() == pytest.approx(1, rel=1e-5)
+    assert not answer.codes[counts == 0].any()
+
+
+def test_read_modes_are_for_the_papers_method(tiny: Any, remember: Any, folder: Path) -> None:
+    memory = remember(tiny.retriever_reader("Nobody"), folder)
+    with pytest.raises(ConfigError, match="--read does not apply"):
+        memory.ask(["Who won?"], read_mode="flat")
