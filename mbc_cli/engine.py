@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from mbc_engine.model import Model
     from mbc_engine.sources import OnDecoding
 
-IDLE_SECONDS: Final = 600.0  # without a question before the model is unloaded
 READER_VARIABLE: Final = "MBC_READER"  # the name of one of mini's readers
 _PATIENCE: Final = 3.0  # seconds to wait for the hub
 # Device types that torch supports, built in or through an extension.

@@ -7,7 +7,6 @@ import signal
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, redirect_stdout, suppress
 from functools import partial
 from pathlib import Path
@@ -22,6 +21,7 @@ from pydantic import AfterValidator, BaseModel, Field, StringConstraints
 from mbc_cli import question_options as fields
 from mbc_cli.render.answer import answer_note, shared_words
 from mbc_cli.render.terminal import is_on
+from mbc_cli.service import Service
 from mbc_cli.text import pluralise, sanitise
 from mbc_engine import __version__
 from mbc_engine.answer import AskOptions, Label, State, TextFrom
@@ -193,11 +193,10 @@ _EMPTY_LIST: Final[list[str]] = []
 
 
 class MemoryServer:
-    """Serves a memory to one client. Calls wait for the one thread that owns the model."""
+    """Serves a memory to one client. Calls wait for the one thread that has the model."""
 
     def __init__(self, memory: "Memory", allowed: Sequence[Path]) -> None:
-        self._memory, self._allowed = memory, tuple(allowed)
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="memory")
+        self._memory, self._allowed, self._service = memory, tuple(allowed), Service(memory)
         self.server: MCPServer[None] = MCPServer(
             "mbc",
             version=__version__,
@@ -317,7 +316,7 @@ class MemoryServer:
         # File descriptor 1 already points to stderr, but what is left in Python's buffer would be written at the end.
         with redirect_stdout(sys.stderr):
             if all(path.exists() for path in self._memory.paths):
-                self._thread.submit(self._memory.open)  # the first call reports what is wrong
+                self._service.submit(self._memory.open)  # the first call reports what is wrong
             yield
 
     async def _exit_on_signal(self, serving: anyio.CancelScope) -> None:
@@ -328,7 +327,7 @@ class MemoryServer:
 
     async def _exit(self) -> None:
         """Commit what is encoded, within the time that clients allow, and end the process."""
-        closed = self._thread.submit(self._memory.close)
+        closed = self._service.close()
         with anyio.move_on_after(_ENDING_SECONDS):
             await asyncio.wrap_future(closed)
         os._exit(0)
@@ -336,7 +335,7 @@ class MemoryServer:
     async def _run(self, work: Callable[[], BaseModel]) -> CallToolResult:
         """Run in the model's thread; a call cancelled before its turn is dropped."""
         try:
-            return _reply(await asyncio.get_running_loop().run_in_executor(self._thread, work))
+            return _reply(await asyncio.wrap_future(self._service.submit(work)))
         except MBCError as error:
             lines = (fields.as_fields(line) for line in (error.message, error.hint) if line)
             raise ToolError("\n".join(map(sanitise, lines))) from error

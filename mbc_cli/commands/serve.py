@@ -10,11 +10,12 @@ from mbc_cli.engine import open_memory
 from mbc_cli.options import BanksOption, ChatModelOption, DeviceOption, ModelOption, WeightsOption, option
 from mbc_cli.program import interrupt_message
 from mbc_cli.render.terminal import errors, is_on, notes, status_spinner
+from mbc_cli.service import Service
 from mbc_cli.text import sanitise
 from mbc_engine.machine import require_extra
 
 if TYPE_CHECKING:
-    from mbc_cli.http.queue import MemoryService
+    from mbc_cli.http.documents import ClientDocuments
 
 _access, _limits = partial(option, panel="Access"), partial(option, panel="Limits")
 _DOCUMENTS = "Where to keep the text of documents that clients add; the folder must not be used for anything else."
@@ -54,39 +55,39 @@ def serve(
       mbc serve --host 0.0.0.0 --token-file token.txt
     """
     require_extra("serve", "fastapi", "uvicorn", asked_by="mbc serve")
-    from mbc_cli.http.app import application
-    from mbc_cli.http.documents import DocumentFolder
-    from mbc_cli.http.queue import MemoryService
+    from mbc_cli.http.app import Served, application
+    from mbc_cli.http.documents import ClientDocuments, DocumentFolder
     from mbc_cli.http.server import Server, base_url, listen, read_token, with_access_control
 
     token = read_token(token_file, host)
-    kept = DocumentFolder(documents or bank[0].parent / f"{bank[0].stem}.documents")
-    with listen(host, port) as listener, kept.opened() as folder:
+    unopened = DocumentFolder(documents or bank[0].parent / f"{bank[0].stem}.documents")
+    with listen(host, port) as listener, unopened.opened() as folder:
         with interrupt_message("Nothing was served yet."):
             memory = open_memory(bank, model, device, weights=weight, base=base)
-            name = Path(model).resolve().name
-            service = MemoryService(memory, name, folder, batch=batch, capacity=queue)
-            _prepare(service, bank, weight)
-        app = application(service, has_token=token is not None)
-        guard = with_access_control(app, token, max_body, on_crash=_report)
-        Server(guard, base_url(listener)).run([listener])
+            client_documents = ClientDocuments(memory, folder)
+            _prepare(client_documents, weight)
+        service = Service(memory, capacity=queue, batch=batch)
+        app = application(Served(service, client_documents, Path(model).resolve().name), has_token=token is not None)
+        guarded = with_access_control(app, token, max_body, on_crash=_report)
+        Server(guarded, base_url(listener)).run([listener])
     if not app.state.is_finished:
         errors.print("Stopped while the model was still busy. Everything that was acknowledged is saved.")
         os._exit(1)
     notes.print("Stopped. Everything that was acknowledged is saved.")
 
 
-def _prepare(service: "MemoryService", banks: list[Path], weights: list[float] | None) -> None:
+def _prepare(documents: "ClientDocuments", weights: list[float] | None) -> None:
     from mbc_engine.bank import Banks
     from mbc_engine.bank.database import bytes_at
 
-    first = 0 if bytes_at(banks[0]) else 1  # it need not exist yet
-    if banks[first:]:
-        Banks.open(banks[first:], None if weights is None else weights[first:]).close()
-    service.memory.model  # noqa: B018  # loaded now
+    memory = documents.memory
+    first = 0 if bytes_at(memory.paths[0]) else 1  # it need not exist yet
+    if memory.paths[first:]:
+        Banks.open(memory.paths[first:], None if weights is None else weights[first:]).close()
+    memory.model  # noqa: B018  # loaded now
     with status_spinner("Updating the bank from the documents folder"):
-        service.sync_bank()
-    service.memory.open()
+        documents.sync()
+    memory.open()
 
 
 def _report(error: BaseException) -> None:

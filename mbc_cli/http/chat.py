@@ -3,14 +3,14 @@
 import json
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
 from mbc_cli import question_options as fields
 from mbc_cli.http.server import ApiError, api_error
-from mbc_cli.render.answer import NOT_IN_MEMORY
+from mbc_cli.render.answer import NOT_IN_MEMORY, answer_json, passage_json
 from mbc_engine.answer import AskOptions
 from mbc_engine.conversation import rewritten
 from mbc_engine.names import parse_read_mode
@@ -18,6 +18,8 @@ from mbc_engine.text.decoding import storable
 
 if TYPE_CHECKING:
     import asyncio
+
+    from mbc_engine.memory import Memory
 
 _MAX_MESSAGES: Final = 1000
 _MAX_TURNS: Final = 40  # how many messages back a question may refer
@@ -47,14 +49,13 @@ class Message(BaseModel):
 
 
 def _query(text: str) -> str:
-    text = storable(text).strip()
-    if not text:
+    if not (text := storable(text).strip()):
         raise ValueError("the query is empty")
     return text
 
 
-def _read(mode: str | None) -> str | None:
-    if mode is not None and (parse_read_mode(mode).number or 0) > _MAX_READ_DOCUMENTS:
+def _read_mode(mode: str) -> str:
+    if (parse_read_mode(mode).number or 0) > _MAX_READ_DOCUMENTS:
         raise ValueError(f"a read takes at most {_MAX_READ_DOCUMENTS:,} documents")
     return mode
 
@@ -69,9 +70,8 @@ class SearchOptions(BaseModel):
     half_life: fields.HalfLife = None
     only: fields.Only = []
     exclude: fields.Exclude = []
-    read: Annotated[fields.Word | None, AfterValidator(_read)] = Field(
-        None,
-        description="How a trained model reads its bank: flat, routed:N, hierarchical:N.",
+    read: Annotated[fields.Word, AfterValidator(_read_mode)] | None = Field(
+        None, description="How a trained model reads its bank: flat, routed:N, hierarchical:N."
     )
 
     def options(self, **others: Any) -> AskOptions:
@@ -164,10 +164,41 @@ class Completion(BaseModel):
     mbc: dict[str, Any] = {}
 
 
-def completion(model: str, answer: dict[str, Any]) -> Completion:
-    message = {"role": "assistant", "content": answer["content"]}
+# A question as sent, in completed form, and what gets its answer's tokens, if streamed.
+Question = tuple[str, str, Callable[[str], None] | None]
+
+
+def answer(memory: "Memory", options: AskOptions, questions: Sequence[Question]) -> list[dict[str, Any]]:
+    """The content, usage, sources and `mbc` of a completion for each question."""
+    originals, completed, on_tokens = map(list, zip(*questions, strict=True))
+    on_token = on_tokens[0] if len(questions) == 1 and memory.can_stream(options) else None
+    answers = memory.ask(completed, options, on_token=on_token)
+    contents = [NOT_IN_MEMORY if answer.text is None else answer.text or "(no answer)" for answer in answers]
+    count = memory.model.chunker.token_counts
+    fields = []
+    for question, content, prompt, reply, answer in zip(
+        originals, contents, count(originals), count(contents), answers, strict=True
+    ):
+        details = answer_json(answer.with_question(question), memory.paths, memory.loading)
+        sources = details.pop("sources")
+        details["together"] = len(questions)
+        usage = {"prompt_tokens": prompt, "completion_tokens": reply, "total_tokens": prompt + reply}
+        fields.append({"content": content, "usage": usage, "sources": sources, "mbc": details})
+    return fields
+
+
+def search(memory: "Memory", options: AskOptions, top: int, queries: Sequence[str]) -> list[list[dict[str, Any]]]:
+    """The passages for each query."""
+    results = memory.search(queries, options, top=top)
+    return [
+        [passage_json(query, passage) for passage in passages] for query, passages in zip(queries, results, strict=True)
+    ]
+
+
+def completion(model: str, answer: dict[str, Any]) -> dict[str, Any]:
+    message = {"role": "assistant", "content": answer.pop("content")}
     choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
-    return Completion(model=model, choices=[choice], **{name: answer[name] for name in ("usage", "sources", "mbc")})
+    return Completion(model=model, choices=[choice], **answer).model_dump()
 
 
 async def stream_events(
@@ -182,31 +213,31 @@ async def stream_events(
     names = {"id", "object", "created", "model"}
     head = Completion(model=model, object="chat.completion.chunk").model_dump(include=names)
 
-    def event(delta: dict[str, str], finish_reason: str | None = None, **more: Any) -> str:
+    def chunk(delta: dict[str, str], finish_reason: str | None = None, **more: Any) -> str:
         choice = {"index": 0, "delta": delta, "finish_reason": finish_reason, "logprobs": None}
         return _event({**head, "choices": [choice], **more})
 
     try:
-        yield event({"role": "assistant", "content": ""})
-        sent = held = ""
+        yield chunk({"role": "assistant", "content": ""})
+        is_begun, spaces = False, ""
         while token is not None:
             # Leading and trailing whitespace is not part of the answer.
-            text = held + (token if sent else token.lstrip())
-            held = text[len(text.rstrip()) :]
+            text = spaces + (token if is_begun else token.lstrip())
+            spaces = text[len(text.rstrip()) :]
             if text := text.rstrip():
-                sent += text
-                yield event({"content": text})
+                is_begun = True
+                yield chunk({"content": text})
             token = await tokens.get()
         try:
-            found = await answer
+            fields = await answer
         except Exception as error:  # noqa: BLE001  # a stream's outermost handler: its status is already sent
             yield _event(api_error(error).body)
             return
-        if not sent:
-            yield event({"content": found["content"]})
-        yield event({}, "stop", sources=found["sources"], mbc=found["mbc"])
+        if not is_begun:
+            yield chunk({"content": fields["content"]})
+        yield chunk({}, "stop", sources=fields["sources"], mbc=fields["mbc"])
         if with_usage:
-            yield _event({**head, "choices": [], "usage": found["usage"]})
+            yield _event({**head, "choices": [], "usage": fields["usage"]})
         yield "data: [DONE]\n\n"
     finally:
         answer.cancel()  # if the client has left

@@ -1,4 +1,4 @@
-"""The documents of a served memory: clients' documents, kept as files in a folder, and the others in the bank."""
+"""The documents of a served memory: those that clients send, kept as files in a folder, and the others in the bank."""
 
 import hashlib
 import json
@@ -9,19 +9,26 @@ from contextlib import contextmanager
 from heapq import nsmallest
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Final, Generic, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, Literal, Self, TypeVar
 
 from filelock import Timeout
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError
 
 from mbc_engine.atomic_write import PRIVATE_FOLDER, atomic_write, make_private_folder
 from mbc_engine.bank import MemoryBank, StoredDocument
-from mbc_engine.errors import ConfigError
+from mbc_engine.bank.database import bytes_at, identity
+from mbc_engine.errors import BankError, ConfigError
+from mbc_engine.events import FileSkipped
 from mbc_engine.runs.event_log import work_lock
 from mbc_engine.text.decoding import LINE_CHARACTERS, storable
 from mbc_engine.text.document import day_of
 from mbc_engine.text.formats import is_row_name
 
+if TYPE_CHECKING:
+    from mbc_engine.memory import Memory
+
+# Characters memorised per batch, which the next question waits for.
+BATCH_CHARACTERS: Final = 100_000
 MAX_NAME_LENGTH: Final = 200
 ID_LENGTH: Final = 32
 # Prefix of the id of a document that no client sent; its digest follows.
@@ -129,7 +136,7 @@ class DocumentFolder:
             is_new = not self.path.exists()
             make_private_folder(self.path)
             self.path = self.path.resolve()
-            if any(not path.name.startswith(".") and not _is_own(path.name) for path in self.path.iterdir()):
+            if any(not path.name.startswith(".") and not _is_document(path.name) for path in self.path.iterdir()):
                 raise ConfigError(f"{self.path} contains files other than a server's documents.", hint=hint)
             self.path.chmod(PRIVATE_FOLDER)
             if is_new:
@@ -154,7 +161,7 @@ class DocumentFolder:
         return source.startswith(f"{self.path}{os.sep}")
 
     def ids(self) -> list[str]:
-        return sorted(path.stem for path in self.path.iterdir() if _is_own(path.name))
+        return sorted(path.stem for path in self.path.iterdir() if _is_document(path.name))
 
     def read(self, id: str) -> NewDocument | None:
         if _ID.fullmatch(id) is None:
@@ -181,14 +188,14 @@ class DocumentFolder:
 
 
 def _sync(folder: Path) -> None:
-    opened = os.open(folder, os.O_RDONLY)
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(opened)
+        os.fsync(descriptor)
     finally:
-        os.close(opened)
+        os.close(descriptor)
 
 
-def _is_own(name: str) -> bool:
+def _is_document(name: str) -> bool:
     return name.endswith(_SUFFIX) and _ID.fullmatch(name.removesuffix(_SUFFIX)) is not None
 
 
@@ -196,54 +203,130 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:ID_LENGTH]
 
 
-def client_document(bank: MemoryBank, folder: DocumentFolder, id: str) -> DocumentReply | None:
-    document = folder.read(id)
-    if document is None:
+class ClientDocuments:
+    """The documents of a memory, of which clients change those in a folder: first the file, then the first bank.
+
+    `sync` and `change` run in the memory's thread, `find` and `page` in any.
+    """
+
+    def __init__(self, memory: "Memory", folder: DocumentFolder) -> None:
+        self.memory, self.folder, self.bank = memory, folder, memory.paths[0]
+        self._is_behind = True  # the bank may not match the folder
+        self._bank_file: tuple[int, int] | None = None
+
+    def sync(self) -> None:
+        """Create the bank if needed, and bring it in line with the folder."""
+        from mbc_engine.model import open_bank
+
+        with open_bank(self.memory.model, self.bank) as bank:
+            keeps_origins = bank.header.keeps_origins
+        if keeps_origins:
+            self._update_bank()
+
+    def change(self, changes: Sequence[list[NewDocument] | str]) -> list[Any]:
+        """Add documents, or remove one by id, with each change.
+
+        Returns each change's documents, whether one was removed, or an error.
+        """
+        if bytes_at(self.bank):
+            with self._open_bank() as bank:
+                if not bank.header.keeps_origins:
+                    raise ConfigError(
+                        f"{bank.name} keeps no sources: clients cannot add or remove documents.",
+                        hint="Serve another bank with --bank.",
+                    )
+        is_behind, self._is_behind = self._is_behind or self._bank_file != identity(self.bank), True
+        results = [self._change_folder(change) for change in changes]
+        ids = {id for change in changes for id in ([change] if isinstance(change, str) else [new.id for new in change])}
+        skipped = self._update_bank(() if is_behind else sorted(ids))
+        with self._open_bank() as bank:
+            return [
+                self._added(change, bank, skipped) if result is None and not isinstance(change, str) else result
+                for change, result in zip(changes, results, strict=True)
+            ]
+
+    def find(self, id: str) -> DocumentReply | None:
+        with self._open_bank() as bank:
+            if not id.startswith(INGESTED):
+                return self._from_client(bank, id)
+            digest = id.removeprefix(INGESTED)
+            is_digest = re.fullmatch("[0-9a-f]*", digest) and len(digest) == 2 * bank.header.digest_bytes
+            for document in bank.lookup([], [digest] if is_digest else []):
+                if not self._is_from_clients(document):
+                    return self._ingested(document)
         return None
-    source = str(folder.file(id))  # the bank holds long documents in pieces
-    pieces = bank.lookup([(source, part) for part in bank.parts_of(source)])
-    return document.reply(
-        sum(piece.chunks * sum(origin.source == source for origin in piece.origins) for piece in pieces)
-    )
 
+    def page(self, limit: int, after: str) -> ListReply[DocumentReply]:
+        """The next documents after an id, clients' documents first."""
+        with self._open_bank() as bank:
+            is_ingested = after.startswith(INGESTED)
+            ids = () if is_ingested else (id for id in self.folder.ids() if id > after)
+            readable = (reply for id in ids if (reply := self._from_client(bank, id)) is not None)
+            replies = list(islice(readable, limit + 1))
+            if len(replies) <= limit:
+                last = after.removeprefix(INGESTED) if is_ingested else ""
+                others = (item for item in bank.documents() if item.digest > last and not self._is_from_clients(item))
+                first = nsmallest(limit + 1 - len(replies), others, key=lambda document: document.digest)
+                replies += map(self._ingested, first)
+        return ListReply(data=replies[:limit], has_more=len(replies) > limit)
 
-def find_document(path: Path, folder: DocumentFolder, id: str) -> DocumentReply | None:
-    with MemoryBank.open(path, read_only=True) as bank:
-        if not id.startswith(INGESTED):
-            return client_document(bank, folder, id)
-        digest = id.removeprefix(INGESTED)
-        is_digest = re.fullmatch("[0-9a-f]*", digest) and len(digest) == 2 * bank.header.digest_bytes
-        for stored in bank.lookup([], [digest] if is_digest else []):
-            if not _is_from(folder, stored):
-                return _ingested(stored, folder)
-    return None
+    def _open_bank(self) -> MemoryBank:
+        return MemoryBank.open(self.bank, read_only=True)
 
+    def _change_folder(self, change: list[NewDocument] | str) -> bool | BankError | None:
+        try:
+            if isinstance(change, str):
+                return self.folder.remove(change)
+            self.folder.write(change)
+        except OSError as error:
+            return BankError(
+                f"The document cannot be written to the disk: {error.strerror or error}.",
+                hint="Check the permissions and the free space of the documents folder.",
+            )
+        return None
 
-def list_documents(path: Path, folder: DocumentFolder, limit: int, after: str) -> ListReply[DocumentReply]:
-    with MemoryBank.open(path, read_only=True) as bank:
-        is_ingested = after.startswith(INGESTED)
-        ids = () if is_ingested else (id for id in folder.ids() if id > after)
-        readable = (reply for id in ids if (reply := client_document(bank, folder, id)) is not None)
-        found = list(islice(readable, limit + 1))
-        if len(found) <= limit:
-            last = after.removeprefix(INGESTED) if is_ingested else ""
-            others = (other for other in bank.documents() if other.digest > last and not _is_from(folder, other))
-            first = nsmallest(limit + 1 - len(found), others, key=lambda other: other.digest)
-            found += [_ingested(other, folder) for other in first]
-    return ListReply(data=found[:limit], has_more=len(found) > limit)
+    def _update_bank(self, ids: Sequence[str] = ()) -> dict[str, str]:
+        """Sync the bank with these documents' files, or with all; returns why some were skipped, by id."""
+        files = [self.folder.file(id) for id in ids]
+        existing = [file for file in files if file.exists()] if ids else [self.folder.path]
+        skipped: dict[str, str] = {}
+        for event in self.memory.add(existing, prune=not ids) if existing else ():
+            if isinstance(event, FileSkipped):
+                skipped[Path(event.source).name[:ID_LENGTH]] = event.reason
+        if gone := [str(file) for file in files if file not in existing]:
+            self.memory.remove(gone)
+        self._is_behind, self._bank_file = bool(skipped), identity(self.bank)
+        return skipped
 
+    def _added(self, documents: list[NewDocument], bank: MemoryBank, skipped: dict[str, str]) -> Any:
+        for document in documents:
+            if document.id in skipped:
+                return BankError(
+                    f"The document {skipped[document.id]}.", hint="It is tried again with the next change."
+                )
+        # A later change in the batch may have removed it again.
+        return [self._from_client(bank, document.id) or document.reply() for document in documents]
 
-def _is_from(folder: DocumentFolder, document: StoredDocument) -> bool:
-    return bool(document.origins) and all(folder.has(origin.source) for origin in document.origins)
+    def _from_client(self, bank: MemoryBank, id: str) -> DocumentReply | None:
+        document = self.folder.read(id)
+        if document is None:
+            return None
+        source = str(self.folder.file(id))  # the bank holds long documents in pieces
+        pieces = bank.lookup([(source, part) for part in bank.parts_of(source)])
+        return document.reply(
+            sum(piece.chunks * sum(origin.source == source for origin in piece.origins) for piece in pieces)
+        )
 
+    def _is_from_clients(self, document: StoredDocument) -> bool:
+        return bool(document.origins) and all(self.folder.has(origin.source) for origin in document.origins)
 
-def _ingested(document: StoredDocument, folder: DocumentFolder) -> DocumentReply:
-    origins = [origin for origin in document.origins if not folder.has(origin.source)]
-    return DocumentReply(
-        id=f"{INGESTED}{document.digest}",
-        date=origins[0].date if origins else None,
-        chunks=document.chunks,
-        state="memorised",
-        kept=False,
-        sources=[origin.name for origin in origins],
-    )
+    def _ingested(self, document: StoredDocument) -> DocumentReply:
+        origins = [origin for origin in document.origins if not self.folder.has(origin.source)]
+        return DocumentReply(
+            id=f"{INGESTED}{document.digest}",
+            date=origins[0].date if origins else None,
+            chunks=document.chunks,
+            state="memorised",
+            kept=False,
+            sources=[origin.name for origin in origins],
+        )

@@ -26,6 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mbc_cli.question_options import as_fields
 from mbc_cli.render.terminal import notes, out, print_verbose
+from mbc_cli.service import QueueFull, ServiceClosed
 from mbc_engine.errors import BankBusy, BankError, ConfigError, DataError, MBCError, NothingToRead
 
 TOKEN_VARIABLE: Final = "MBC_TOKEN"  # noqa: S105
@@ -37,12 +38,13 @@ _DISCARDED: Final = 16 << 20
 
 _CLOSE, _RETRY = {"Connection": "close"}, {"Retry-After": "1"}
 _HEADERS: Final = {401: {"WWW-Authenticate": "Bearer"}, 408: _CLOSE, 413: _CLOSE, 429: _RETRY, 503: _RETRY}
-SHUTTING_DOWN: Final = "The server is shutting down."
 # With status 499, as proxies log it.
 CLIENT_LEFT: Final = "The client has disconnected."
 _ERROR_TYPES: Final = {401: "authentication_error", 429: "rate_limit_error"}
 # The status and code of the engine's errors, the most specific first.
 _ENGINE_ERRORS: Final = (
+    (QueueFull, 429, "queue_full"),
+    (ServiceClosed, 503, "unavailable"),
     (NothingToRead, 400, "nothing_to_read"),
     (BankBusy, 503, "bank_busy"),
     (BankError, 500, "bank_error"),
@@ -73,16 +75,15 @@ def api_error(error: Exception) -> ApiError:
         case ApiError():
             return error
         case MBCError():
-            message = " ".join(filter(None, (error.message, error.hint)))
-            message = as_fields(message)
+            message = as_fields(" ".join(filter(None, (error.message, error.hint))))
             status, code = next((status, code) for kind, status, code in _ENGINE_ERRORS if isinstance(error, kind))
             return ApiError(status, message, code)
         case RequestValidationError():
             return _invalid(error)
         case HTTPException():
-            found = ApiError(error.status_code, f"{error.detail}.")
-            found.response.headers.update(error.headers or {})
-            return found
+            reply = ApiError(error.status_code, f"{error.detail}.")
+            reply.response.headers.update(error.headers or {})
+            return reply
     return ApiError(500, "Unexpected error; see the server's terminal.", "unexpected")
 
 

@@ -5,7 +5,6 @@ Results reach the app's thread through a function like `App.call_later`.
 
 import json
 import os
-import queue
 import select
 import signal
 import subprocess
@@ -14,15 +13,17 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
 from mbc_cli.config import dashboard_settings
-from mbc_cli.engine import IDLE_SECONDS, open_memory
+from mbc_cli.engine import open_memory
+from mbc_cli.service import Service, ServiceClosed
 from mbc_cli.text import sanitise
 from mbc_cli.tui.state import BankSnapshot, DashboardOptions, RunSummary
 from mbc_engine.answer import AskOptions, Source, TextFrom
@@ -67,18 +68,19 @@ _MAX_STDERR_BYTES, _MAX_STDERR_LINES = 4096, 2  # kept from the end of stderr
 def start_thread(work: Callable[[], object], call_later: CallLater) -> threading.Thread:
     """Run in a daemon thread, which the dashboard does not wait for on exit; its errors are raised in the app."""
 
-    def fail(error: BaseException) -> None:
-        raise error
-
     def run() -> None:
         try:
             work()
         except BaseException as error:  # noqa: BLE001  # otherwise it would end only this thread
-            call_later(fail, error)
+            call_later(_raise, error)
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     return thread
+
+
+def _raise(error: BaseException) -> None:
+    raise error
 
 
 def start_polling(poll: Poll, call_later: CallLater) -> Callable[[], None]:
@@ -195,91 +197,113 @@ ModelState = Literal["unloaded", "requested", "loading", "ready", "decoding", "m
 
 
 class AnswerWorker:
-    """Answers `questions` in order in a thread: (number, question, options), "" just to load the model, None to end.
+    """Answers questions, by their numbers, and searches, in the one thread that has the model.
 
-    `on_model` gets the model's state, an error, and its read modes. `on_token` gets the number of a question and a
-    piece of its answer; `on_answer` its number and the answer, an error, or None if the number is in `cancelled`.
+    Called with `call_later`, `on_model` gets the model's state, an error, and its read modes; `on_token` the number of
+    a question and a piece of its answer; `on_answer` its number and the answer, an error, or None if it was cancelled.
     """
 
     def __init__(
         self,
         options: DashboardOptions,
+        call_later: CallLater,
         on_model: Callable[[ModelState, MBCError | None, Sequence[str]], object],
         on_token: Callable[[int, str], object],
         on_answer: Callable[[int, "Answer | MBCError | None"], object],
     ) -> None:
-        self._on_model, self._on_token, self._on_answer = on_model, on_token, on_answer
-        self.questions: queue.SimpleQueue[tuple[int, str, AskOptions] | Callable[[], object] | None] = (
-            queue.SimpleQueue()
-        )
-        self.cancelled: set[int] = set()
+        self._call_later = call_later
+        self._on_model = partial(call_later, on_model)
+        self._on_token = partial(call_later, on_token)
+        self._on_answer = partial(call_later, on_answer)
+        self._cancelled: set[int] = set()
         self._is_ready = False
         self._read_modes: Sequence[str] = ()  # of the model, if it can read in several
         self._previous: Answer | None = None
         self._memory = open_memory([options.bank], options.model, options.device, on_decoding=self._decoding)
+        self._service = Service(self._memory, on_unload=self._unloaded)
 
-    def run(self) -> None:
-        while (request := self._next()) is not None:
-            if not isinstance(request, tuple):
-                request()
-                continue
-            number, question, options = request
-            try:
-                self._open()
-                if question:
-                    self._on_answer(number, self._answer(number, question, options))
-            except MBCError as error:
-                if question:
-                    self._on_answer(number, error)
-                else:
-                    self._on_model("missing", error, ())
-            except CancelledError:
-                self._on_answer(number, None)
-        self._memory.close()
+    def load(self) -> None:
+        """Load the model."""
+        self._submit(self._load)
 
-    def _next(self) -> tuple[int, str, AskOptions] | Callable[[], object] | None:
-        """The next question; if none comes for long, the model is unloaded."""
-        with suppress(queue.Empty):
-            return self.questions.get(timeout=IDLE_SECONDS)
-        self._memory.unload()
-        self._is_ready = False
-        return self.questions.get()
+    def ask(self, number: int, question: str, options: AskOptions) -> None:
+        self._submit(partial(self._ask, number, question, options))
+
+    def cancel(self, number: int) -> None:
+        """Drop a question, or stop its answer at the next piece."""
+        self._cancelled.add(number)
 
     def search(self, query: str) -> list[tuple[StoredDocument, Source]]:
         """The documents that match a query best, each with its best passage; waits for earlier questions."""
-        found: queue.SimpleQueue[list[tuple[StoredDocument, Source]] | MBCError] = queue.SimpleQueue()
-        self.questions.put(lambda: found.put(self._search(query)))
-        if isinstance(result := found.get(), MBCError):
-            raise result
-        return result
+        with suppress(ServiceClosed):  # the dashboard is closing
+            return self._service.submit(partial(self._search, query)).result()
+        return []
 
-    def _search(self, query: str) -> list[tuple[StoredDocument, Source]] | MBCError:
+    def close(self) -> None:
+        self._service.close()
+
+    def _submit(self, work: Callable[[], object]) -> None:
+        def report(future: Future[object]) -> None:
+            if (error := future.exception()) is not None:
+                self._call_later(_raise, error)
+
+        self._service.submit(work).add_done_callback(report)
+
+    def _load(self) -> None:
+        try:
+            self._open()
+        except MBCError as error:
+            self._on_model("missing", error, ())
+
+    def _ask(self, number: int, question: str, options: AskOptions) -> None:
+        def on_token(piece: str) -> None:
+            if number in self._cancelled:
+                raise CancelledError
+            if piece:
+                self._on_token(number, piece)
+
+        answer: Answer | MBCError | None
+        try:
+            self._open()
+            on_token("")
+            answer = self._memory.follow_up(question, self._previous, options, on_token=on_token, with_codes=True)
+            on_token("")
+            self._previous = answer
+        except MBCError as error:
+            answer = error
+        except CancelledError:
+            answer = None
+        self._on_answer(number, answer)
+
+    def _search(self, query: str) -> list[tuple[StoredDocument, Source]]:
         try:
             self._open()
             (passages,) = self._memory.search([query], top=_MAX_PASSAGES)
             best: dict[tuple[str, str], Source] = {}
             for passage in passages:
                 best.setdefault((passage.path, passage.part), passage)
-            with MemoryBank.open(self._memory.paths[0], read_only=True) as memory:
-                keeps_origins = memory.header.keeps_origins
+            with MemoryBank.open(self._memory.paths[0], read_only=True) as bank:
+                keeps_origins = bank.header.keeps_origins
                 return [
                     (document, passage)
                     for name, passage in best.items()
-                    for document in memory.lookup([name] if keeps_origins else (), () if keeps_origins else name[:1])
+                    for document in bank.lookup([name] if keeps_origins else (), () if keeps_origins else name[:1])
                 ]
         except MBCError as error:
             if not self._is_ready:
                 self._on_model("missing", error, ())
-            return error
+            raise
 
     def _open(self) -> None:
         if self._is_ready:
             return
         self._on_model("loading", None, ())
         self._memory.open(AskOptions())
-        self._is_ready, model = True, self._memory.model
-        self._read_modes = model.read_modes
+        self._is_ready, self._read_modes = True, self._memory.model.read_modes
         self._on_model("ready", None, self._read_modes)
+
+    def _unloaded(self) -> None:
+        self._is_ready = False
 
     @contextmanager
     def _decoding(self, _texts: int) -> Iterator[None]:
@@ -288,19 +312,6 @@ class AnswerWorker:
             yield
         finally:
             self._on_model("ready", None, self._read_modes)
-
-    def _answer(self, number: int, question: str, options: AskOptions) -> "Answer":
-        def on_token(piece: str) -> None:
-            if number in self.cancelled:
-                raise CancelledError
-            if piece:
-                self._on_token(number, piece)
-
-        on_token("")
-        answer = self._memory.follow_up(question, self._previous, options, on_token=on_token, with_codes=True)
-        on_token("")
-        self._previous = answer
-        return answer
 
 
 def search_documents(

@@ -80,7 +80,10 @@ class StubMemory:
     def model(self) -> Any:
         self._begin()
         self.is_loaded = True
-        return SimpleNamespace(name=self.made_with["model"], fingerprint="a" * 16, is_english_only=True)
+        chunker = SimpleNamespace(token_counts=lambda texts: [len(text.split()) for text in texts])
+        return SimpleNamespace(
+            name=self.made_with["model"], fingerprint="a" * 16, is_english_only=True, read_modes=(), chunker=chunker
+        )
 
     @property
     def writer(self) -> Any:

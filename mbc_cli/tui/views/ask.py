@@ -92,14 +92,13 @@ class AskView(View):
         for question, answer in self.state.transcript:
             turns.mount(ChatTurn(question, answer))
         self.run_job("history", lambda: [read_questions(question_history())], self._remember)
-        later = self.app.call_later
-        calls = (partial(later, show) for show in (self.show_model, self.show_token, self.show_answer))
-        self.answer_worker = AnswerWorker(self.options, *calls)
-        start_thread(self.answer_worker.run, later)
+        callbacks = self.show_model, self.show_token, self.show_answer
+        self.answer_worker = AnswerWorker(self.options, self.app.call_later, *callbacks)
 
     def on_unmount(self) -> None:
-        self.answer_worker.cancelled.update(self._waiting)
-        self.answer_worker.questions.put(None)
+        for number in self._waiting:
+            self.answer_worker.cancel(number)
+        self.answer_worker.close()
 
     @property
     def _line(self) -> Input:
@@ -116,7 +115,7 @@ class AskView(View):
     def draw(self) -> None:
         if self.state.bank is not None and self._model_state == "unloaded":
             self._model_state = "requested"
-            self.answer_worker.questions.put((0, "", AskOptions()))
+            self.answer_worker.load()
         about = self._about_text()
         if about != self._about:
             self._about = about
@@ -147,7 +146,7 @@ class AskView(View):
     def action_stop(self) -> None:
         """Cancel the question that is being answered; the next one waits until the model has noticed."""
         number = min(self._waiting)
-        self.answer_worker.cancelled.add(number)
+        self.answer_worker.cancel(number)
         self._waiting.pop(number).stop()
         self.dashboard.request_redraw()
 
@@ -229,7 +228,7 @@ class AskView(View):
         how = self.query_one("#how", Select)
         read_mode = str(how.value) or None if how.display else None
         options = AskOptions(read_mode=read_mode, sources=int(str(self.query_one("#number", Select).value)))
-        self.answer_worker.questions.put((self._asked, question, options))
+        self.answer_worker.ask(self._asked, question, options)
         self._show_reasons()
 
     def show_model(self, state: ModelState, error: MBCError | None, read_modes: Sequence[str]) -> None:

@@ -1,5 +1,6 @@
 """A tiny model, its memory, and servers with clients, in this process or in one of their own."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -13,10 +14,10 @@ from typing import Any
 import httpx
 import pytest
 
-from mbc_cli.http.app import application
-from mbc_cli.http.documents import DocumentFolder
-from mbc_cli.http.queue import BatchQueue, MemoryService
+from mbc_cli.http.app import Served, application
+from mbc_cli.http.documents import ClientDocuments, DocumentFolder
 from mbc_cli.http.server import with_access_control
+from mbc_cli.service import Service
 from mbc_engine.answer import Answer, AskOptions
 from mbc_engine.bank import BankSizes, BankTotals, MemoryBank
 from mbc_engine.memory import Memory
@@ -74,8 +75,7 @@ class Running:
 
     app: Any
     client: httpx.AsyncClient
-    service: MemoryService
-    queue: BatchQueue
+    service: Service
     memory: Any
     crashes: list[BaseException]
 
@@ -103,16 +103,12 @@ async def serving(tiny_model: MBC, home: Path) -> AsyncIterator[Callable[..., Ru
             body_seconds: float = 30.0,
             is_started: bool = True,
         ) -> Running:
-            service = MemoryService(
-                memory or ScriptedMemory(tiny_model, home / "b.mbc"),
-                NAME,
-                folder,
-                batch=batch,
-                capacity=capacity,
-            )
+            memory = memory or ScriptedMemory(tiny_model, home / "b.mbc")
+            documents = ClientDocuments(memory, folder)
             if is_started:
-                service.sync_bank()
-            app = application(service, has_token=token is not None)
+                documents.sync()
+            service = Service(memory, capacity=capacity, batch=batch)
+            app = application(Served(service, documents, NAME), has_token=token is not None)
             crashes: list[BaseException] = []
             guard = with_access_control(
                 app,
@@ -122,14 +118,14 @@ async def serving(tiny_model: MBC, home: Path) -> AsyncIterator[Callable[..., Ru
                 body_seconds=body_seconds,
             )
             client = httpx.AsyncClient(transport=httpx.ASGITransport(guard), base_url="http://127.0.0.1:8377")
-            running = Running(app, client, service, service.queue, service.memory, crashes)
+            running = Running(app, client, service, memory, crashes)
             if is_started:
                 started.append(running)
             return running
 
         yield start
         for running in started:
-            assert await running.queue.close(running.memory.close, PATIENCE)
+            await asyncio.wait_for(asyncio.wrap_future(running.service.close()), PATIENCE)
 
 
 TOKEN = "0123456789abcdef-secret"

@@ -33,7 +33,7 @@ async def busy(running: Running) -> AsyncIterator[None]:
 
 
 async def until_waiting(running: Running, number: int) -> None:
-    while sum(not job.future.cancelled() for job in running.queue._waiting) != number:
+    while sum(not job.future.cancelled() for job in running.service._waiting) != number:
         await asyncio.sleep(0)
 
 

@@ -315,7 +315,7 @@ async def test_an_error_in_the_middle_of_a_stream_ends_it(
 
 async def test_a_server_that_is_shutting_down_is_not_healthy(serving: Callable[..., Any]) -> None:
     running = serving(is_started=False)
-    await running.queue.close(running.memory.close, PATIENCE)
+    await asyncio.wrap_future(running.service.close())
     health = await running.client.get("/health")
     assert (health.status_code, health.json()) == (503, {"status": "unavailable"})
     for response in (await running.ask(), await running.add({"text": "Ada moved."})):

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from mbc_cli.http import documents
-from mbc_cli.http.documents import DocumentFolder, NewDocument
-from mbc_cli.http.queue import MemoryService
+from mbc_cli.http.documents import ClientDocuments, DocumentFolder, NewDocument
 from mbc_engine import open_bank
 from mbc_engine.bank import MemoryBank
 from mbc_engine.errors import BankError
@@ -20,11 +19,11 @@ from tests.cli.http.conftest import names
 
 
 @pytest.fixture
-def service(tiny_model: MBC, home: Path) -> Iterator[MemoryService]:
+def service(tiny_model: MBC, home: Path) -> Iterator[ClientDocuments]:
     with DocumentFolder(home / "b.documents").opened() as folder, Memory([home / "b.mbc"], tiny_model) as memory:
-        service = MemoryService(memory, "tiny", folder)
-        service.sync_bank()
-        yield service
+        client_documents = ClientDocuments(memory, folder)
+        client_documents.sync()
+        yield client_documents
 
 
 ADA, BRUNO = (
@@ -33,9 +32,9 @@ ADA, BRUNO = (
 )
 
 
-def test_changes_made_together_leave_what_the_last_of_them_says(service: MemoryService) -> None:
+def test_changes_made_together_leave_what_the_last_of_them_says(service: ClientDocuments) -> None:
     later = NewDocument(text="Ada moved to Cadiz.", name="ada")
-    results = service._process("documents", [[ADA, BRUNO], BRUNO.id, BRUNO.id, [later], "../x"])
+    results = service.change([[ADA, BRUNO], BRUNO.id, BRUNO.id, [later], "../x"])
     assert [own.name for own in results[0]] == ["ada", "bruno"]
     assert results[1:3] == [True, False]
     assert [own.state for own in results[3]] == ["memorised"]
@@ -49,25 +48,25 @@ class Killed(BaseException): ...
 
 @pytest.mark.parametrize("step", ["sync", "bank"])
 def test_what_a_server_killed_between_two_steps_left_is_repaired_by_the_next(
-    service: MemoryService, tiny_model: MBC, monkeypatch: pytest.MonkeyPatch, step: str
+    service: ClientDocuments, tiny_model: MBC, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     def kill(*arguments: Any) -> Any:
         raise Killed
 
-    service._process("documents", [[ADA]])
+    service.change([[ADA]])
     target, name = (documents, "_sync") if step == "sync" else (service, "_update_bank")
     with monkeypatch.context() as patch:
         patch.setattr(target, name, kill)
         for change in ([BRUNO], ADA.id):
             with pytest.raises(Killed):
-                service._process("documents", [change])
+                service.change([change])
     assert names() == ["ada"]
-    MemoryService(service.memory, "tiny", service.folder).sync_bank()
+    ClientDocuments(service.memory, service.folder).sync()
     assert names() == ["bruno"]
 
 
 def test_what_the_bank_could_not_take_is_taken_with_the_next_change(
-    service: MemoryService, monkeypatch: pytest.MonkeyPatch
+    service: ClientDocuments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*arguments: Any) -> Any:
         raise BankError("The disk is full.")
@@ -75,14 +74,14 @@ def test_what_the_bank_could_not_take_is_taken_with_the_next_change(
     with monkeypatch.context() as patch:
         patch.setattr(MemoryBank, "put", fail)
         with pytest.raises(BankError, match="full"):
-            service._process("documents", [[ADA]])
+            service.change([[ADA]])
     assert names() == []
-    service._process("documents", [[BRUNO]])
+    service.change([[BRUNO]])
     assert names() == ["ada", "bruno"]
 
 
 def test_a_file_that_cannot_be_written_is_reported_and_blocks_no_other(
-    service: MemoryService, monkeypatch: pytest.MonkeyPatch
+    service: ClientDocuments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write = service.folder.write
 
@@ -92,7 +91,7 @@ def test_a_file_that_cannot_be_written_is_reported_and_blocks_no_other(
         write(documents)
 
     monkeypatch.setattr(service.folder, "write", fail)
-    failed, (added,) = service._process("documents", [[ADA], [BRUNO]])
+    failed, (added,) = service.change([[ADA], [BRUNO]])
     assert isinstance(failed, BankError)
     assert "No space left" in failed.message
     assert added.name == "bruno"
@@ -100,14 +99,14 @@ def test_a_file_that_cannot_be_written_is_reported_and_blocks_no_other(
 
 
 def test_a_file_that_cannot_be_removed_is_reported_and_blocks_no_other(
-    service: MemoryService, monkeypatch: pytest.MonkeyPatch
+    service: ClientDocuments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(id: str) -> bool:
         raise OSError(13, "Permission denied")
 
-    service._process("documents", [[ADA]])
+    service.change([[ADA]])
     monkeypatch.setattr(service.folder, "remove", fail)
-    failed, (added,) = service._process("documents", [ADA.id, [BRUNO]])
+    failed, (added,) = service.change([ADA.id, [BRUNO]])
     assert isinstance(failed, BankError)
     assert "Permission denied" in failed.message
     assert added.name == "bruno"
@@ -115,13 +114,13 @@ def test_a_file_that_cannot_be_removed_is_reported_and_blocks_no_other(
 
 
 def test_documents_follow_a_bank_that_another_process_replaces(
-    service: MemoryService, tiny_model: MBC, home: Path
+    service: ClientDocuments, tiny_model: MBC, home: Path
 ) -> None:
-    service._process("documents", [[ADA]])
+    service.change([[ADA]])
     with open_bank(tiny_model, home / "new.mbc"):
         pass
     replace_bank(home / "b.mbc", home / "new.mbc")
-    service._process("documents", [[BRUNO]])
+    service.change([[BRUNO]])
     assert names() == ["ada", "bruno"]
 
 
@@ -133,36 +132,36 @@ def replace_bank(bank: Path, other: Path) -> None:
 
 
 def test_a_bank_replaced_behind_an_error_gets_all_documents_too(
-    service: MemoryService, tiny_model: MBC, home: Path, monkeypatch: pytest.MonkeyPatch
+    service: ClientDocuments, tiny_model: MBC, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*arguments: Any) -> Any:
         raise BankError("The disk is full.")
 
-    service._process("documents", [[ADA]])
+    service.change([[ADA]])
     with monkeypatch.context() as patch:
         patch.setattr(MemoryBank, "put", fail)
         with pytest.raises(BankError, match="full"):
-            service._process("documents", [[BRUNO]])
+            service.change([[BRUNO]])
     with open_bank(tiny_model, home / "new.mbc"):
         pass
     replace_bank(home / "b.mbc", home / "new.mbc")
-    service._process("documents", [BRUNO.id])
+    service.change([BRUNO.id])
     assert names() == ["ada"]
 
 
-def test_what_was_removed_does_not_come_back_with_an_older_bank(service: MemoryService, home: Path) -> None:
-    service._process("documents", [[ADA, BRUNO]])
+def test_what_was_removed_does_not_come_back_with_an_older_bank(service: ClientDocuments, home: Path) -> None:
+    service.change([[ADA, BRUNO]])
     with MemoryBank.open(home / "b.mbc") as bank:
         bank.checkpoint()
     shutil.copyfile(home / "b.mbc", home / "older.mbc")
-    service._process("documents", [ADA.id])
+    service.change([ADA.id])
     replace_bank(home / "b.mbc", home / "older.mbc")
-    service._process("documents", [BRUNO.id])
+    service.change([BRUNO.id])
     assert names() == []
 
 
 def test_a_document_that_cannot_be_read_for_now_is_kept_and_read_with_the_next_change(
-    service: MemoryService, monkeypatch: pytest.MonkeyPatch
+    service: ClientDocuments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read = reader.open_bytes
 
@@ -171,10 +170,10 @@ def test_a_document_that_cannot_be_read_for_now_is_kept_and_read_with_the_next_c
             raise OSError(24, "Too many open files")
         return read(path, *arguments)
 
-    service._process("documents", [[NewDocument(text="Ada lives in Cadiz.", name="ada")]])
+    service.change([[NewDocument(text="Ada lives in Cadiz.", name="ada")]])
     with monkeypatch.context() as patch:
         patch.setattr(reader, "open_bytes", fail)
-        failed, (added,) = service._process("documents", [[ADA], [BRUNO]])
+        failed, (added,) = service.change([[ADA], [BRUNO]])
     assert isinstance(failed, BankError)
     assert "too many open files" in failed.message
     assert added.state == "memorised"
@@ -182,7 +181,7 @@ def test_a_document_that_cannot_be_read_for_now_is_kept_and_read_with_the_next_c
     assert names() == ["ada", "bruno"]
     with MemoryBank.open(Path("b.mbc"), read_only=True) as bank:
         before = {own.digest for own in bank.documents()}
-    service._process("documents", [BRUNO.id])
+    service.change([BRUNO.id])
     assert names() == ["ada"]
     with MemoryBank.open(Path("b.mbc"), read_only=True) as bank:
         assert before.isdisjoint(own.digest for own in bank.documents())

@@ -51,7 +51,7 @@ async def test_several_are_added_together_and_listed_in_pages(serving: Callable[
         after, more = seen[-1], page["has_more"]
     assert seen == ids
     assert (await running.client.get("/v1/bank")).json()["documents"] == 5
-    running.service.folder.file(ids[1]).write_bytes(b"damaged")
+    running.app.state.served.documents.folder.file(ids[1]).write_bytes(b"damaged")
     page = (await running.client.get("/v1/documents", params={"limit": 2})).json()
     assert ([one["id"] for one in page["data"]], page["has_more"]) == ([ids[0], ids[2]], True)
 

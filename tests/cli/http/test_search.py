@@ -54,7 +54,7 @@ async def test_searches_of_the_same_options_are_one_batch(running: Any, monkeypa
     calls = []
     for waiting, (query, top) in enumerate(asked):
         calls.append(asyncio.create_task(running.client.post("/v1/search", json={"query": query, "top": top})))
-        while not started.is_set() or len(running.queue._waiting) < waiting:
+        while not started.is_set() or len(running.service._waiting) < waiting:
             await asyncio.sleep(0.005)
     resume.set()
     assert [(await call).json()["data"] for call in calls] == [[]] * 4

@@ -6,87 +6,80 @@ import queue
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mbc_cli.engine import load_model
 from mbc_cli.tui.jobs import AnswerWorker, search_documents
 from mbc_cli.tui.state import DashboardOptions
-from mbc_engine.answer import AskOptions
-from mbc_engine.errors import ModelError
+from mbc_engine.errors import BankError, ModelError
+from tests.cli.stub_memory import StubMemory
 from tests.needs import PATIENCE
 
 
-def test_a_bank_that_comes_later_is_reported_without_loading_the_model_again(
-    options: DashboardOptions, bank: Path, home: Path, make_bank: Any, record: Any, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def states() -> queue.Queue[str]:
+    """The states of the model, as they are reported."""
+    return queue.Queue()
+
+
+@pytest.fixture
+def start(options: DashboardOptions, states: queue.Queue[str]) -> Iterator[Callable[..., AnswerWorker]]:
+    """Starts a worker with the dashboard's options, some of them changed, which ends with the test."""
+    with ExitStack() as workers:
+
+        def make(**changes: Any) -> AnswerWorker:
+            def call(function: Callable[..., object], *arguments: object) -> object:
+                return function(*arguments)
+
+            worker = AnswerWorker(replace(options, **changes), call, lambda state, *_: states.put(state), print, print)
+            workers.callback(worker.close)
+            return worker
+
+        yield make
+
+
+def test_a_bank_that_comes_later_needs_no_second_load(
+    start: Callable[..., AnswerWorker], states: queue.Queue[str], memory: StubMemory
 ) -> None:
-    loads: list[str] = []
-
-    def load(name: str, device: str | None) -> Any:
-        loads.append(name)
-        return load_model(name, device)
-
-    monkeypatch.setattr("mbc_cli.engine.load_model", load)
-    states: queue.Queue[str] = queue.Queue()
-    away = bank.rename(home / "away.mbc")
-    make_bank(bank.name, record("/a.txt", "a"))  # of another model
-    worker = AnswerWorker(options, lambda state, *_: states.put(state), print, print)
-    thread = threading.Thread(target=worker.run)
-    thread.start()
-    try:
-        worker.questions.put((0, "", AskOptions()))
-        assert [states.get(timeout=PATIENCE) for _ in range(2)] == ["loading", "missing"]
-        away.replace(bank)
-        worker.questions.put((0, "", AskOptions()))
-        assert [states.get(timeout=PATIENCE) for _ in range(2)] == ["loading", "ready"]
-    finally:
-        worker.questions.put(None)
-        thread.join()
+    worker = start()
+    memory.problem = BankError("Of another model.")
+    worker.load()
+    assert [states.get(timeout=PATIENCE) for _ in range(2)] == ["loading", "missing"]
+    memory.problem = None
+    worker.load()
+    assert [states.get(timeout=PATIENCE) for _ in range(2)] == ["loading", "ready"]
+    worker.load()
+    worker.close()
     assert states.empty()
-    assert loads == [options.model]
 
 
-def test_a_model_that_is_not_asked_for_long_is_given_back_and_loaded_again(
-    options: DashboardOptions, bank: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_unloaded_model_is_loaded_again(
+    start: Callable[..., AnswerWorker], states: queue.Queue[str], memory: StubMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    states: queue.Queue[str] = queue.Queue()
-    worker = AnswerWorker(options, lambda state, *_: states.put(state), print, print)
-    memory, unloaded = worker._memory, threading.Event()
-    unload = memory.unload
+    unload, unloaded = memory.unload, threading.Event()
     monkeypatch.setattr(memory, "unload", lambda: (unload(), unloaded.set()))
-    monkeypatch.setattr("mbc_cli.tui.jobs.IDLE_SECONDS", 0.01)
-    thread = threading.Thread(target=worker.run)
-    thread.start()
-    try:
-        for _ in range(2):
-            unloaded.clear()
-            worker.questions.put((0, "", AskOptions()))
-            assert [states.get(timeout=PATIENCE) for _ in range(2)] == ["loading", "ready"]
-            assert unloaded.wait(timeout=PATIENCE)
-            assert memory._model == options.model
-    finally:
-        worker.questions.put(None)
-        thread.join()
+    monkeypatch.setattr("mbc_cli.service.IDLE_SECONDS", 0.01)
+    worker = start()
+    for _ in range(2):
+        worker.load()
+        assert [states.get(timeout=PATIENCE) for _ in range(2)] == ["loading", "ready"]
+        assert unloaded.wait(timeout=PATIENCE)
+        unloaded.clear()
 
 
 def test_a_search_without_a_model_reports_that_it_is_missing(
-    options: DashboardOptions, home: Path, make_bank: Any
+    start: Callable[..., AnswerWorker], states: queue.Queue[str], home: Path, make_bank: Any
 ) -> None:
     make_bank("memory.mbc")
-    states: queue.Queue[str] = queue.Queue()
-    worker = AnswerWorker(replace(options, model=str(home / "none")), lambda state, *_: states.put(state), print, print)
-    thread = threading.Thread(target=worker.run)
-    thread.start()
-    try:
-        with pytest.raises(ModelError):
-            worker.search("who")
-        assert [states.get(timeout=PATIENCE) for _ in range(2)] == ["loading", "missing"]
-    finally:
-        worker.questions.put(None)
-        thread.join()
+    worker = start(model=str(home / "none"))
+    with pytest.raises(ModelError):
+        worker.search("who")
+    assert [states.get(timeout=PATIENCE) for _ in range(2)] == ["loading", "missing"]
 
 
 def test_a_document_is_found_by_its_whole_name_however_many_others_contain_it(make_bank: Any, record: Any) -> None:

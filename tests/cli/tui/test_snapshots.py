@@ -59,7 +59,7 @@ def scene(home: Path, make_bank: Any, record: Any, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
     monkeypatch.setattr("mbc_cli.tui.views.overview.time.time", lambda: NOON)
-    monkeypatch.setattr(AnswerWorker, "run", lambda self: None)  # `_answer` stands in
+    monkeypatch.setattr(AnswerWorker, "_submit", lambda self, work: None)  # `_answer` stands in
     monkeypatch.setenv("HOME", str(home))  # so that paths are shown relative to ~
     desk = home / "desk"
     desk.mkdir()

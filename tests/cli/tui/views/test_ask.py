@@ -151,7 +151,7 @@ async def _answer(app: Dashboard, pilot: Pilot[None], reply: Answer) -> None:
 @pytest.fixture
 def idle(monkeypatch: pytest.MonkeyPatch) -> None:
     """No model answers."""
-    monkeypatch.setattr(AnswerWorker, "run", lambda self: None)
+    monkeypatch.setattr(AnswerWorker, "_submit", lambda self, work: None)
 
 
 @pytest.mark.usefixtures("idle")

@@ -1,0 +1,127 @@
+"""The thread that runs a memory: in batches, bounded, dropping cancelled work, unloading when idle."""
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import CancelledError, Future, wait
+from pathlib import Path
+
+import pytest
+
+from mbc_cli.service import QueueFull, Service, ServiceClosed
+from mbc_engine.errors import DataError
+from tests.cli.stub_memory import StubMemory
+from tests.needs import PATIENCE
+
+
+class Worker:
+    """Processes items once `may_begin` is set, and records its batches."""
+
+    def __init__(self) -> None:
+        self.batches: list[str] = []
+        self.may_begin = threading.Event()
+        self.memory = StubMemory(Path("b.mbc"))
+        self.service = Service(self.memory, batch=3, capacity=8)
+
+    def process(self, key: str, items: list[str]) -> list[str | Exception]:
+        assert self.may_begin.wait(PATIENCE)
+        self.batches.append("".join(items))
+        if items == ["!"]:
+            raise DataError("No.")
+        return [DataError("Not this.") if item == "-" else item.upper() for item in items]
+
+    def submit(self, key: str, item: str, size: float = 0.0) -> "Future[str]":
+        return self.service.submit_item(self.process, key, item=item, size=size)
+
+    def occupy(self) -> None:
+        """Keep the thread busy, so that what is submitted waits."""
+        self.submit("first", "0")
+        while self.service._waiting:
+            time.sleep(0.001)
+
+    def finish(self) -> list[str]:
+        self.may_begin.set()
+        self.service.close().result(PATIENCE)
+        return self.batches
+
+
+@pytest.fixture
+def worker() -> Iterator[Worker]:
+    worker = Worker()
+    yield worker
+    worker.finish()
+
+
+def test_oldest_first_with_items_of_the_same_settings(worker: Worker) -> None:
+    worker.occupy()
+    futures = [worker.submit(key, item) for item, key in ("pa", "qb", "ra", "sb", "ta", "ua")]
+    assert worker.finish() == ["0", "prt", "qs", "u"]
+    assert [future.result() for future in futures] == ["P", "Q", "R", "S", "T", "U"]
+
+
+def test_sizes_limit_a_batch_and_order_is_kept(worker: Worker) -> None:
+    worker.occupy()
+    for item, size in (("p", 0.6), ("q", 0.6), ("r", 0.3), ("s", 7.0), ("t", 0.1)):
+        worker.submit("a", item, size)
+    assert worker.finish() == ["0", "p", "qr", "s", "t"]
+
+
+def test_cancelled_work_is_dropped_and_leaves_its_place(worker: Worker) -> None:
+    worker.occupy()
+    futures = [worker.submit("a", item) for item in "pqrstuvw"]
+    with pytest.raises(QueueFull):
+        worker.submit("a", "x")
+    assert futures[0].cancel() and futures[4].cancel()
+    worker.submit("a", "x")
+    assert worker.finish() == ["0", "qrs", "uvw", "x"]
+    with pytest.raises(CancelledError):
+        futures[0].result()
+
+
+def test_an_error_is_that_of_its_work_alone(worker: Worker) -> None:
+    worker.may_begin.set()
+    failed, one, other = worker.submit("b", "!"), worker.submit("a", "-"), worker.submit("a", "p")
+    with pytest.raises(DataError, match="No"):
+        failed.result()
+    with pytest.raises(DataError, match="Not this"):
+        one.result()
+    assert other.result() == "P"
+    with pytest.raises(ZeroDivisionError):
+        worker.service.submit(lambda: 1 // 0).result()
+    assert worker.service.submit(lambda: 1 // 1).result() == 1
+
+
+def test_closing_finishes_waiting_work_and_closes_the_memory(worker: Worker) -> None:
+    worker.occupy()
+    waiting, opened = worker.submit("a", "p"), worker.service.submit(worker.memory.open)
+    closed = worker.service.close()
+    assert not worker.service.is_open and not wait([closed], 0.01).done
+    with pytest.raises(ServiceClosed):
+        worker.submit("a", "q")
+    worker.finish()
+    assert (waiting.result(), opened.result(), worker.memory.is_open) == ("P", worker.memory, False)
+
+
+def test_an_error_of_closing_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = StubMemory(Path("b.mbc"))
+    monkeypatch.setattr(memory, "close", lambda: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        Service(memory).close().result(PATIENCE)
+
+
+def test_an_idle_model_is_unloaded_and_again_after_more_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mbc_cli.service.IDLE_SECONDS", 0.01)
+    memory, unloaded, threads = StubMemory(Path("b.mbc")), threading.Event(), set[str]()
+
+    def on_unload() -> None:
+        threads.add(threading.current_thread().name)
+        assert not memory.is_loaded
+        unloaded.set()
+
+    service = Service(memory, on_unload=on_unload)
+    for _ in range(2):
+        service.submit(lambda: memory.model).result(PATIENCE)
+        assert unloaded.wait(PATIENCE)
+        unloaded.clear()
+    service.close().result(PATIENCE)
+    assert threads == {"memory"}
