@@ -61,11 +61,11 @@ def package_folder(package: str) -> Path | None:
 
 
 def require_extra(extra: str, *packages: str, asked_by: str) -> None:
-    """Raise ConfigError if the command `asked_by` needs packages of an extra that are not installed."""
+    """Raise ConfigError if packages of an extra, which `asked_by` needs, are not installed."""
     missing = [package for package in packages if importlib.util.find_spec(package) is None]
     if missing:
         raise ConfigError(
-            f"`{asked_by}` needs packages that are not installed: {', '.join(missing)}.",
+            f"{asked_by} needs packages that are not installed: {', '.join(missing)}.",
             hint=f"Install them, in mbc's folder: {installing(extra)}",
         )
 

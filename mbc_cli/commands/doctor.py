@@ -143,7 +143,9 @@ def _abilities(devices: Report, hub: Report, model: str) -> Iterator[tuple[str, 
     problem, cards = broken or _missing(model, hub), [card["name"] for card in devices["cuda"]]
     for name in ("ingest", "ask"):
         yield name, problem is None, problem or f"with the model {model}"
-    yield "train", problem is None, problem or ("on a GPU" if cards else "on the CPU: small models only")
+    untrained = [package for package in ("accelerate", "peft") if _version(package) is None]
+    missing = problem or (f"pip install {' '.join(untrained)}" if untrained else None)
+    yield "train", missing is None, missing or ("on a GPU" if cards else "on the CPU: small models only")
     gpus = ", ".join(cards) or ("mps" if devices["mps"] else "")
     none = "torch finds none: no driver, or a CPU-only build of torch"
     yield "GPU", not broken and bool(gpus), broken or gpus or none

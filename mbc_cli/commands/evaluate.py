@@ -39,6 +39,7 @@ from mbc_cli.text import sanitise
 from mbc_engine.datasets.by_name import is_of_hub
 from mbc_engine.errors import ConfigError, DataError, ModelError
 from mbc_engine.experiments.registry import METHODS, Protocol, controls_of
+from mbc_engine.machine import require_extra
 from mbc_engine.metrics import Golds
 from mbc_engine.names import find_model
 
@@ -138,6 +139,7 @@ def evaluate(
     if ctx.invoked_subcommand is not None:
         return
     require_device(device)
+    require_extra("eval", "accelerate", "bm25s", "peft", asked_by="`mbc eval`")
     _check_option_conflicts(ctx, data, suite, run)
     if suite is not None:
         experiment = load_suite(suite, data_folder)

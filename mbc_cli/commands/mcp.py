@@ -29,7 +29,7 @@ def mcp(
       mbc mcp
       mbc mcp --bank ~/work.mbc --allow ~/notes
     """
-    require_extra("mcp", "mcp", asked_by="mbc mcp")
+    require_extra("mcp", "mcp", asked_by="`mbc mcp`")
     import anyio
 
     from mbc_cli.mcp import MemoryServer, allowed_folders

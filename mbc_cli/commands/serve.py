@@ -54,7 +54,7 @@ def serve(
       mbc serve --bank team.mbc --bank mine.mbc --port 9000
       mbc serve --host 0.0.0.0 --token-file token.txt
     """
-    require_extra("serve", "fastapi", "uvicorn", asked_by="mbc serve")
+    require_extra("serve", "fastapi", "uvicorn", asked_by="`mbc serve`")
     from mbc_cli.http.app import Served, application
     from mbc_cli.http.documents import ClientDocuments, DocumentFolder
     from mbc_cli.http.server import Server, base_url, listen, read_token, with_access_control

@@ -66,7 +66,7 @@ def tui(
     )
     view = view or (last_view if last_view in names else names[0])
     if web:
-        require_extra("web", "textual_serve", asked_by="mbc tui --web")
+        require_extra("web", "textual_serve", asked_by="`mbc tui --web`")
         from mbc_cli.render.terminal import out
         from mbc_cli.tui.web import DashboardServer
 

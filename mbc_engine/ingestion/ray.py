@@ -70,7 +70,7 @@ def require_ray(address: str | None = None) -> None:
 
     Ray itself would retry for a minute.
     """
-    require_extra("ray", "ray", asked_by="--engine ray")
+    require_extra("ray", "ray", asked_by="`--engine ray`")
     if address is None or address == "auto":
         return
     host, _, port = address.rpartition(":")

@@ -2,10 +2,13 @@
 
 import ast
 import re
+import subprocess
 import sys
 import tomllib
 from importlib.metadata import packages_distributions
 from pathlib import Path
+
+import pytest
 
 import mbc_cli
 import mbc_engine
@@ -69,8 +72,32 @@ def test_every_import_is_a_dependency_and_every_dependency_is_imported() -> None
     used = {normal(own) for name in foreign for own in distributions[name]}
     needed = {normal(name) for name in asked_for()} - {
         normal(match[1])
-        for extra in PROJECT["optional-dependencies"].keys() - {"embedded", "hub", "ray", "report", "serve", "mcp"}
+        for extra in PROJECT["optional-dependencies"].keys()
+        - {"embedded", "eval", "hub", "ray", "report", "serve", "train", "mcp"}
         for line in PROJECT["optional-dependencies"][extra]
         if (match := REQUIRED.fullmatch(line))
     }
     assert needed - used == NOT_IMPORTED
+
+
+@pytest.mark.parametrize(
+    ("module", "package", "who"),
+    [
+        ("mbc_engine.paper", "peft", "A model of the paper's method"),
+        ("mbc_engine.training", "accelerate", "Training"),
+    ],
+)
+def test_a_missing_extra_is_named_with_the_command_to_install_it(module: str, package: str, who: str) -> None:
+    script = f"""
+import sys
+sys.modules["{package}"] = None
+from mbc_engine.errors import ConfigError
+try:
+    import {module}
+except ConfigError as error:
+    print(error.message, error.hint)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    command = "pip install -c constraints.txt -e '.[train]'"
+    wanted = f"{who} needs packages that are not installed: {package}. Install them, in mbc's folder: {command}\n"
+    assert done.stdout == wanted
