@@ -21,7 +21,7 @@ import torch
 from shapes import SHAPES, Shape, random_model
 from torch import Tensor, nn
 
-from mbc_engine import load_examples
+from mbc_engine.datasets.layout import made_up_stories
 from mbc_engine.lm.base import DECODING, BaseLM, KVPrefix, first_line
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.memories import CodeMemory
@@ -114,7 +114,7 @@ def measure_model(shape: Shape, device: str, data: Path, repeats: int = 3) -> li
     size = (DOCUMENTS, model.codebook.tokens, model.codebook.levels)
     codes = np.random.default_rng(0).integers(0, model.codebook.num_codes, size, dtype=np.uint16)
     memory = CodeMemory(codes, model.codebook)
-    questions = [example.question for example in load_examples("newswire:train:8")]
+    questions = [example.question for example in made_up_stories()]
     found = []
     for batch in BATCHES:
         turns = []

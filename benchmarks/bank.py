@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from measuring import in_a_new_process
+from measuring import in_a_new_process, newswire
 
 from mbc_engine.bank import (
     CodeShape,
@@ -96,9 +96,7 @@ def documents(layout: BankLayout, chunks: int) -> Iterator[StoredDocument]:
 @cache
 def texts(count: int = 2000) -> list[EncodedText]:
     """Chunks of generated news, about 800 characters each, encoded as a bank stores them."""
-    from mbc_engine.datasets.newswire import stories
-
-    news = [story.text for story in stories("test", 3 * count, seed=0)]
+    news = [story.text for story in newswire()["stories"]("test", 3 * count, seed=0)]
     groups = (" ".join(news[start : start + 3]) for start in range(0, len(news), 3))
     return [encode_chunk(Chunk(text, 0)) for text in groups]
 

@@ -4,6 +4,7 @@ import ctypes
 import json
 import os
 import resource
+import runpy
 import subprocess
 import sys
 import time
@@ -12,6 +13,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
+
+
+def newswire() -> dict[str, Any]:
+    """The functions of the recipe for made-up news."""
+    return runpy.run_path(str(Path(__file__).parents[1] / "recipes" / "newswire" / "generate.py"))
 
 
 def seconds_of(work: Callable[[], Result]) -> tuple[Result, float]:

@@ -27,8 +27,7 @@ from typing import Any, Final
 
 import httpx
 import numpy as np
-
-from mbc_engine.datasets.by_name import load_examples
+from measuring import newswire
 
 STORIES: Final = 64
 BATCHES: Final = (16, 1)
@@ -94,7 +93,7 @@ async def load(url: str, clients: int, seconds: float, stories: list[Any], numbe
 
 def measure(folder: Path, batch: int, clients: list[int], seconds: float) -> list[dict[str, Any]]:
     """Start one server with this batch size and load it with each number of clients."""
-    stories = load_examples(f"newswire:test:{STORIES}")
+    stories = list(newswire()["examples"](newswire()["stories"]("test", STORIES)))
     numbers = count(1)
     with running_server(folder, batch) as url, httpx.Client(timeout=300) as http:
         texts = [{"text": story.text, "name": story.id} for story in stories]

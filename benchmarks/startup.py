@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from measuring import in_a_new_process
+from measuring import in_a_new_process, newswire
 
 DOCUMENTS = 64
 MODEL = "mini"
@@ -26,9 +26,8 @@ MODEL = "mini"
 def make_bank(folder: str) -> list[str]:
     """Memorise generated stories; returns a question about each."""
     from mbc_engine import ingest, load_model, open_bank
-    from mbc_engine.datasets.newswire import stories
 
-    news = list(islice(stories("test", DOCUMENTS, seed=3), DOCUMENTS))
+    news = list(islice(newswire()["stories"]("test", DOCUMENTS, seed=3), DOCUMENTS))
     for story in news:
         Path(folder, f"{story.id}.txt").write_text(f"{story.title}. {story.text}")
     model = load_model(MODEL)

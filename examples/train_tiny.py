@@ -1,6 +1,7 @@
-"""Train a small memory on generated news, about a minute on two cores, and evaluate the resulting model.
+"""Train a small memory on made-up news, about a minute on two cores, and evaluate the resulting model.
 
-    python examples/train_tiny.py [STORIES [BASE]]
+    python recipes/newswire/generate.py train 166 > news.jsonl
+    python examples/train_tiny.py news.jsonl [BASE]
 
 It starts from SmolLM2 and MiniLM, or another base LM. A memory that answers well takes far more stories and hours; this
 shows the events of a training run and what it writes to `tiny-run/`.
@@ -27,14 +28,13 @@ def show(event: Event) -> None:
             print(f"the model is in {event.model}")
 
 
-def main(stories: int, *base: str) -> None:
-    codes = min(64, stories)  # at most one code per document to fit them to
+def main(data: str, *base: str) -> None:
+    unseen, validation, examples = (load_examples(f"{data}{part}") for part in ("[:8]", "[8:16]", "[16:]"))
+    codes = min(64, len({example.text for example in examples}))  # at most one per document to fit them to
     changes = ["training.epochs=1", f"model.codebook.codes={codes}", "model.codebook.levels=1"]
     config = load_preset("smollm2-135m", [*changes, *(f"model.base={name}" for name in base)])
-    examples, validation = load_examples(f"newswire:train:{stories}"), load_examples("newswire:validation:8")
     for event in train(config, examples, validation, RUN, cache=RUN / "states"):
         show(event)
-    unseen = load_examples("newswire:test:8")
     model = load_model(RUN / "model")
     assert isinstance(model, MBC)
     scores = run_to_completion(evaluate(MemoryMethod(model), unseen)).online.scores
@@ -44,4 +44,4 @@ def main(stories: int, *base: str) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 150, *sys.argv[2:])
+    main(*sys.argv[1:])

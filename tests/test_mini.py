@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from mbc_engine import Answer, Memory, RetrieverReader, ingest, load_model, open_bank
-from mbc_engine.datasets.newswire import stories
 from mbc_engine.metrics import compare
 from tests.needs import embedded_encoder, large_reader
+from tests.newswire import stories
 
 
 @pytest.fixture(scope="module")

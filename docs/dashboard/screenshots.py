@@ -10,18 +10,17 @@ import argparse
 import asyncio
 import os
 import re
+import runpy
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
-from mbc_engine.datasets.newswire import stories
-
 HERE = Path(__file__).parent
+RECIPE = HERE.parents[1] / "recipes/newswire/generate.py"
 QUESTION = "Where did the Newell Collection open?"
 
 
@@ -72,7 +71,7 @@ def main() -> None:
 def prepare(home: Path) -> None:
     """Ingest stories in four goes, and train twice, with different learning rates."""
     if not (home / "news.mbc").exists():
-        told = list(islice(stories("test", 400, seed=5), 400))
+        told = list(runpy.run_path(str(RECIPE))["stories"]("test", 400, seed=5))
         for end in (60, 150, 320, 400):
             for story in told[:end]:
                 file = home / "news" / story.id[-1] / f"{story.id}.txt"
@@ -85,7 +84,9 @@ def prepare(home: Path) -> None:
         if not (home / "runs" / name / "model").exists():
             settings = ("epochs=3", "batch_size=8", "accumulate=1", f"learning_rate={rate}")
             options = ["--set=model.codebook.codes=128", *(f"--set=training.{setting}" for setting in settings)]
-            mbc("train", "--preset=smollm2-135m", "--data=newswire:train:150", f"--run=runs/{name}", *options)
+            rows = subprocess.run([sys.executable, RECIPE, "train", "150"], check=True, capture_output=True).stdout
+            (home / "train.jsonl").write_bytes(rows)
+            mbc("train", "--preset=smollm2-135m", "--data=train.jsonl", f"--run=runs/{name}", *options)
 
 
 def mbc(*arguments: str) -> None:

@@ -1,5 +1,6 @@
 """Codes in use during two short training runs that differ only in the online reset (paper, section 4.4.4)."""
 
+import runpy
 import tempfile
 from pathlib import Path
 from typing import Final
@@ -11,7 +12,6 @@ from matplotlib.figure import Figure
 from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel
 
 from mbc_engine import load_preset, train
-from mbc_engine.datasets.newswire import examples, stories
 from mbc_engine.events import TrainStep
 from mbc_engine.lm.packaged import locate
 
@@ -50,12 +50,13 @@ def draw() -> Figure:
 
 def perplexities(folder: Path, count: int, changes: tuple[str, ...], *, resets: bool) -> list[float]:
     """The perplexity of code usage after each training step, with an untrained base LM."""
+    newswire = runpy.run_path(str(Path(__file__).parents[2] / "recipes/newswire/generate.py"))
     base = untrained_base(folder / "base", seed=0)
     own = "model.prefix.value_scale=false"  # an untrained base LM has no values worth matching
     config = load_preset(
         "smollm2-135m", [own, *changes, f"model.base={base}", f"training.reset_codes={str(resets).lower()}"]
     )
-    data = list(examples(stories("train", count, seed=0)))
+    data = list(newswire["examples"](newswire["stories"]("train", count)))
     events = train(config, data, [], folder / f"{resets}", cache=folder / "states")
     return [event.perplexity for event in events if isinstance(event, TrainStep)]
 

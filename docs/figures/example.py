@@ -1,13 +1,12 @@
-"""The data behind the figures: mini, and the 16 stories and ten questions of `mbc demo`."""
+"""The data behind the figures: mini, and the ten stories and ten questions of `mbc demo`."""
 
 import hashlib
 from dataclasses import dataclass
 
-from mbc_cli.commands.demo import STORIES, pick_questions
+from mbc_cli.commands.demo import as_file, pick_questions
 from mbc_engine import MemoryBank, RetrieverReader, load_model
 from mbc_engine.bank import Origin, StoredDocument
-from mbc_engine.datasets.layout import QAExample
-from mbc_engine.datasets.newswire import Story, stories
+from mbc_engine.datasets.layout import QAExample, made_up_stories
 from mbc_engine.model import signature
 
 
@@ -23,27 +22,29 @@ class Example:
     """
 
     model: RetrieverReader
-    stories: list[Story]
+    stories: list[QAExample]
     bank: MemoryBank
     questions: list[QAExample]
 
 
-def make_example(count: int = STORIES) -> Example:
+def make_example(count: int = 10) -> Example:
     """Memorise the first `count` stories of the demo."""
     model = load_model("mini")
     assert isinstance(model, RetrieverReader)
-    chosen = list(stories("test", count, seed=0))
+    chosen = list(dict.fromkeys(asked.text for asked in made_up_stories()))[:count]
+    questions = [asked for asked in made_up_stories() if asked.text in chosen]
+    news = list({asked.text: asked for asked in questions}.values())
     bank = MemoryBank.create(None, signature(model), model.code_shape, model.codebooks.shape[-1], keeps_text=True)
-    for story in chosen:
+    for story in news:
         text = as_text(story)
         chunks = model.chunker.chunks(text)
         assert len(chunks) == 1
         size, digest = len(text.encode()), hashlib.sha256(text.encode()).hexdigest()
         codes = model.memorise([chunks[0].text])
         bank.put([StoredDocument(digest, 1, size, (Origin(story.id, "", None),), codes, chunks)])
-    return Example(model, chosen, bank, pick_questions(chosen))
+    return Example(model, news, bank, pick_questions(questions))
 
 
-def as_text(story: Story) -> str:
+def as_text(story: QAExample) -> str:
     """A story as the demo writes it to a file."""
-    return f"{story.title}\n\n{story.text}"
+    return as_file(story).rstrip("\n")

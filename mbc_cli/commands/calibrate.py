@@ -17,7 +17,7 @@ from mbc_engine.names import CONFIG, find_model
 if TYPE_CHECKING:
     from mbc_engine.paper.mbc import MBC
 
-_DATA = "Questions the model was not trained on: a file, squad:validation, or newswire:test:200."
+_DATA = "Questions the model was not trained on: a file, or squad:validation."
 _QUESTIONS = "Maximum number of questions, evenly spaced."
 
 
@@ -39,7 +39,7 @@ def calibrate(
 
     Examples:
       mbc calibrate --model runs/mine --data questions.jsonl
-      mbc calibrate --model runs/mine --data newswire:test:200 --bank-size 16 --dry-run
+      mbc calibrate --model runs/mine --data test.jsonl --bank-size 16 --dry-run
     """
     require_model(model, device)
     folder = find_model(model)

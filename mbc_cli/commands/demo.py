@@ -19,13 +19,11 @@ from mbc_cli.render.answer import NOT_IN_MEMORY, confidence_words, source_json
 from mbc_cli.render.terminal import notes, out, print_indented, print_json
 from mbc_cli.text import display_path, format_duration, format_size, pluralise, sanitise
 from mbc_engine.answer import Answer
-from mbc_engine.datasets.layout import QAExample
-from mbc_engine.datasets.newswire import Story, stories
+from mbc_engine.datasets.layout import QAExample, made_up_stories
 from mbc_engine.errors import ConfigError
 from mbc_engine.events import IngestFinished
 from mbc_engine.metrics import compare
 
-STORIES: Final = 10
 _KINDS: Final = (("Who",), ("Where",), ("How",), ("What",), ("When", "On which day"))
 _QUESTIONS_PER_KIND: Final = 2
 # So that a file's name and its verdict fit in one line of 80 columns.
@@ -52,7 +50,7 @@ def demo(
       mbc demo --keep stories
     """
     require_model(model, device)
-    news, rows = list(stories("test", STORIES, seed=0)), []
+    news, rows = made_up_stories(), []
     left = "Nothing is left of the demo." if keep is None else f"What was made so far is in {keep}."
     with interrupt_message(left), _folder(keep) as folder:
         files = _write(news, folder / "stories")
@@ -88,12 +86,13 @@ def demo(
         _show_end(rows, loading, done, keep)
 
 
-def pick_questions(news: Sequence[Story]) -> list[QAExample]:
+def pick_questions(news: Sequence[QAExample]) -> list[QAExample]:
     """Up to two questions of each kind (who, where, how, what, when), spread over the stories."""
     gold: dict[tuple[str, str], list[str]] = {}
-    for story in news:
-        for text, answer in story.questions:
-            gold.setdefault((story.text, text), []).extend([answer, *_with_units(answer, story.text)])
+    for asked in news:
+        answers = gold.setdefault((asked.text, asked.question), [])
+        for answer in asked.answers:
+            answers += [answer, *_with_units(answer, asked.text)]
     questions = [QAExample("", story, text, tuple(answers)) for (story, text), answers in gold.items()]
     chosen: list[QAExample] = []
     for kind in _KINDS * _QUESTIONS_PER_KIND:
@@ -110,14 +109,20 @@ def _with_units(answer: str, story: str) -> list[str]:
     return list(dict.fromkeys(re.findall(rf"(?<![\w.,-]){number}[- ][\w-]+", story)))
 
 
-def _write(news: Sequence[Story], folder: Path) -> dict[str, Path]:
+def as_file(story: QAExample) -> str:
+    """A story as its file has it, its title on a line of its own."""
+    return f"{story.title}\n\n{story.text.removeprefix(f'{story.title}. ')}\n"
+
+
+def _write(news: Sequence[QAExample], folder: Path) -> dict[str, Path]:
+    """Write each story into a file; returns the files by the stories' texts."""
     folder.mkdir(exist_ok=True)
     files = {}
-    for number, story in enumerate(news, 1):
+    for number, story in enumerate({story.text: story for story in news}.values(), 1):
         title = re.sub(r"[^a-z0-9]+", " ", story.title.lower())
         name = textwrap.shorten(title, _MAX_NAME_LENGTH, placeholder="").replace(" ", "-")
         files[story.text] = folder / f"{number:02}-{name}.txt"
-        files[story.text].write_text(f"{story.title}\n\n{story.text}\n", encoding="utf-8")
+        files[story.text].write_text(as_file(story), encoding="utf-8")
     return files
 
 

@@ -67,7 +67,7 @@ EvaluationArgument = Annotated[
 _METHODS: Final = ", ".join(name for name, kind in METHODS.items() if kind.control_of is kind.read is None)
 _METHOD: Final = f"{_METHODS}, a control, or a method with a read mode, such as mbc-routed; can be repeated."
 _PROTOCOL: Final = f"{', '.join(get_args(Protocol))}; can be repeated."
-_QUESTIONS: Final = "The questions to ask: a .jsonl, .csv or .json file, squad:test, or newswire:test:64."
+_QUESTIONS: Final = "The questions to ask: a .jsonl, .csv or .json file, or squad:test."
 _GRID: Final = "Run a whole grid of evaluations instead: paper, small, smollm2, or a TOML file."
 _ONLY: Final = "Run a suite for this base LM only; can be repeated."
 _BANK_SIZE: Final = "Split the documents into several memories of this size, each asked about its own documents."
@@ -129,7 +129,7 @@ def evaluate(
     an HTML report, report.html. Ctrl-C stops the evaluation; --run continues it.
 
     Examples:
-      mbc eval --data newswire:test:64
+      mbc eval --data test.jsonl
       mbc eval --model runs/mine --data questions.jsonl --bank-size 16 --json
       mbc eval --preset smollm2-135m --[b]train[/b] "news.jsonl[:900]" --data "news.jsonl[900:]" --method mbc --method mac
       mbc eval --suite small --plan
@@ -201,7 +201,7 @@ def _check_option_conflicts(ctx: typer.Context, data: str | None, suite: str | N
     if data is not None and suite is not None:
         raise ConfigError("--data and --suite contradict each other.", hint="A suite names its own data.")
     if data is None and suite is None and run is None:
-        hint = "Give --data SPEC, for example: mbc eval --data newswire:test:64; or --suite small."
+        hint = "Give --data SPEC, for example: mbc eval --data test.jsonl; or --suite small."
         raise ConfigError("There is nothing to evaluate on.", hint=hint)
     for name in ("data_folder", "base"):
         if suite is None and is_from_command_line(ctx, name):

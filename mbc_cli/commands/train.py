@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 _HELD_OUT = 0.05  # share of the documents, if no validation data is named
 
-_DATA = "Training data: a .jsonl, .csv or .json file, squad:train, or newswire:[b]train[/b]:5000; can be repeated."
+_DATA = "Training data: a .jsonl, .csv or .json file, or squad:[b]train[/b]; can be repeated."
 _HELD_OUT_DATA = "squad:validation for squad:train, else the last 5% of the documents"
 _BASE = "The base LM: a hub id, or the folder of a model."
 _CHANGE = "Change a setting: training.epochs=3; can be repeated."
@@ -83,7 +83,7 @@ def train(
 
     Examples:
       mbc train --list-presets
-      mbc train --preset smollm2-135m --data newswire:[b]train[/b]:5000 --run first
+      mbc train --preset smollm2-135m --data train.jsonl --run first
       mbc train --resume --run first
       mbc train --preset distilgpt2 --data train.jsonl --set training.epochs=3
       mbc train --preset distilgpt2 --base Qwen/Qwen3-0.6B --data train.jsonl
@@ -107,7 +107,7 @@ def train(
         missing = [name for name, given in (("--preset", preset), ("--data", data)) if not given]
         raise ConfigError(
             f"A new training needs {' and '.join(missing)}.",
-            hint="For example: mbc train --preset smollm2-135m --data newswire:train:5000; "
+            hint="For example: mbc train --preset smollm2-135m --data train.jsonl; "
             "`mbc train --list-presets` lists the presets.",
         )
     if run is None and is_launched():

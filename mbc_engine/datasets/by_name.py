@@ -1,13 +1,12 @@
-"""Datasets by name: your own files, the paper's SQuAD splits, and generated news stories.
+"""Datasets by name: your own files and the paper's SQuAD splits.
 
 Appending `[FROM:TO]` selects a range of documents.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from mbc_engine.datasets import newswire
 from mbc_engine.datasets.layout import SQUAD, QAExample, Row, read_examples
 from mbc_engine.errors import DataError
 from mbc_engine.machine import installing
@@ -15,7 +14,7 @@ from mbc_engine.text.document import described
 
 # SQuAD v1.1 (Rajpurkar et al., 2016), from the hub or from its original files, in the paper's splits. The hub keeps the
 # order of the original files, so an index range selects the same questions from either.
-_SQUAD = "squad"
+_SQUAD = "squad:"
 HUB_ID = "rajpurkar/squad"
 # The two published parts by their hub names: original file and number of questions.
 ORIGINALS = {"train": ("train-v1.1.json", 87_599), "validation": ("dev-v1.1.json", 10_570)}
@@ -34,22 +33,19 @@ _PART = re.compile(r"(?P<whole>.+)\[(?P<start>\d*):(?P<end>\d*)\]", re.DOTALL)
 def load_examples(source: str) -> list[QAExample]:
     """The questions of a dataset.
 
-    `source` is a .jsonl, .csv or .json file (SQuAD's layout), optionally compressed; `squad:SPLIT[:FOLDER]` for the
-    paper's splits of SQuAD v1.1, from the hub or from a folder with its original files; or
-    `newswire:SPLIT:STORIES[:SEED]` for generated stories. Appending `[FROM:TO]` selects documents FROM to TO - 1,
-    numbered from 0 in order of their first question, with all their questions.
+    `source` is a .jsonl, .csv or .json file (SQuAD's layout), optionally compressed; or `squad:SPLIT[:FOLDER]` for the
+    paper's splits of SQuAD v1.1, from the hub or from a folder with its original files. Appending `[FROM:TO]` selects
+    documents FROM to TO - 1, numbered from 0 in order of their first question, with all their questions.
     Raises DataError if it is missing, of an unknown kind, lacks a column or holds no questions.
     """
     whole, part = _split_part(source)
-    name = _name_of(whole)
-    examples = NAMED[name](whole) if name else read_examples(Path(whole))
+    examples = _squad(whole) if _is_squad(whole) else read_examples(Path(whole))
     if part is not None:
         documents = list(dict.fromkeys(example.text for example in examples))
         taken = set(documents[part])
         examples = [example for example in examples if example.text in taken]
-    if not examples:
-        hint = f"{whole} has {len(documents):,} documents." if part else "Ask for at least one story."
-        raise DataError(f"{source} holds no questions.", hint=hint)
+        if not examples:
+            raise DataError(f"{source} holds no questions.", hint=f"{whole} has {len(documents):,} documents.")
     return examples
 
 
@@ -59,34 +55,32 @@ def absolute(source: str, folder: Path | None = None) -> str:
     if place is None:
         return source
     whole, here = _split_part(source)[0], (folder or Path()).absolute() / place
-    split = f"{_SQUAD}:{_parse_squad(whole)[0]}:" if _name_of(whole) else ""
+    split = f"{_SQUAD}{_parse_squad(whole)[0]}:" if _is_squad(whole) else ""
     return f"{split}{here}{source[len(whole) :]}"
 
 
 def file_of(source: str) -> Path | None:
-    """The file or folder a dataset is read from; None if it comes from the hub or is generated."""
+    """The file or folder a dataset is read from; None if it comes from the hub."""
     whole, _ = _split_part(source)
-    name = _name_of(whole)
-    return Path(whole) if name is None else _parse_squad(whole)[1] if name == _SQUAD else None
+    return _parse_squad(whole)[1] if _is_squad(whole) else Path(whole)
 
 
 def is_of_hub(source: str) -> bool:
     """Whether a dataset is downloaded from the hub."""
-    return _name_of(source) == _SQUAD and file_of(source) is None
+    return file_of(source) is None
 
 
 def own_validation(sources: Sequence[str]) -> str | None:
     """The paper's validation set for training on `sources`: SQuAD's if they are just `squad:train`, else None."""
-    if len(sources) != 1 or _name_of(sources[0]) != _SQUAD:
+    if len(sources) != 1 or not _is_squad(sources[0]):
         return None
     split, folder = _parse_squad(_split_part(sources[0])[0])
     place = f":{folder}" if folder else ""
-    return f"{_SQUAD}:validation{place}" if split == "train" else None
+    return f"{_SQUAD}validation{place}" if split == "train" else None
 
 
-def _name_of(source: str) -> str | None:
-    name, colon, _ = source.partition(":")
-    return name if colon and name in NAMED else None
+def _is_squad(source: str) -> bool:
+    return source.startswith(_SQUAD)
 
 
 def _split_part(source: str) -> tuple[str, slice | None]:
@@ -95,18 +89,6 @@ def _split_part(source: str) -> tuple[str, slice | None]:
         return source, None
     start, end = (int(number) if number else None for number in found.group("start", "end"))
     return found["whole"], slice(start, end)
-
-
-def _newswire(source: str) -> list[QAExample]:
-    try:
-        _, split, count, *seed = source.split(":")
-        stories = newswire.stories(split, int(count), *map(int, seed))  # type: ignore[arg-type]
-        return list(newswire.examples(stories))
-    except (ValueError, KeyError, IndexError, TypeError) as error:
-        raise DataError(
-            f"{source!r} is not newswire:SPLIT:STORIES[:SEED].",
-            hint="For example newswire:train:5000 or newswire:test:64.",
-        ) from error
 
 
 def _parse_squad(source: str) -> tuple[str, Path | None]:
@@ -161,6 +143,3 @@ def _hub_rows(part: str) -> list[Row]:
             hint=f"Check the network, or give the folder of the original files: {_WITH_FOLDER}",
         ) from error
     return rows
-
-
-NAMED: Mapping[str, Callable[[str], list[QAExample]]] = {_SQUAD: _squad, "newswire": _newswire}

@@ -26,7 +26,7 @@ Row = Mapping[str, Any]
 _DAMAGE = (ValueError, lzma.LZMAError, zlib.error, EOFError)
 # The csv module's default of 131,072 is less than a long article. The limit is process-wide.
 _CELL_CHARACTERS = 16 << 20
-_WANTED = "--data takes a .jsonl, .csv or .json file, squad:train or newswire:train:1000."
+_WANTED = "--data takes a .jsonl, .csv or .json file, or squad:train."
 _HINT = "Rows have text, question, answers; or question, answer, ans_paragraph, as in ArchivalQA."
 # Limits on the column names listed in a message.
 _MOST_COLUMNS, _MOST_LETTERS = 12, 30
@@ -128,6 +128,11 @@ def evenly_spaced(items: Sequence[T], most: int | None) -> list[T]:
     if most is None or most >= len(items):
         return list(items)
     return [items[index * len(items) // most] for index in range(most)]
+
+
+def made_up_stories() -> list[QAExample]:
+    """Questions about ten news stories that no model has seen, of `mbc demo`; see recipes/newswire."""
+    return read_examples(Path(__file__).with_name("stories.jsonl"))
 
 
 def read_examples(path: Path) -> list[QAExample]:

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from mbc_engine.config import Config, load_preset, read_paper_config
-from mbc_engine.datasets import newswire
 from mbc_engine.datasets.by_name import load_examples, own_validation
-from mbc_engine.datasets.layout import QAExample, evenly_spaced
+from mbc_engine.datasets.layout import QAExample, evenly_spaced, made_up_stories
 from mbc_engine.datasets.questions import hold_out
 from mbc_engine.errors import DataError
 from mbc_engine.evaluation.protocols import Stream, stream
@@ -213,16 +212,10 @@ class Cell:
         return token_weights.salient_spans() if name == "salient-spans" else token_weights.uniform
 
     def other_documents(self) -> list[str]:
-        """Documents outside the stream: the training documents, or generated news from a split with other stories."""
+        """Documents outside the stream: the training documents, or else the stories of `mbc demo`."""
         if self.train:
             return list(dict.fromkeys(example.text for example in self.train))
-        known, found = self.test.documents, list[str]()
-        for split in ("validation", "train"):
-            texts = (example.text for example in newswire.examples(newswire.stories(split, len(known))))
-            found = list(dict.fromkeys(texts))
-            if set(found).isdisjoint(known):
-                break
-        return [text for text in found if text not in known]
+        return list(dict.fromkeys(story.text for story in made_up_stories() if story.text not in self.test.documents))
 
     def memory_model(self, name: str) -> "MBC":
         from mbc_engine.paper import checkpoint

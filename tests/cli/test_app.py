@@ -10,6 +10,7 @@ from mbc_cli.config import default_bank, walk_commands
 from mbc_engine import __version__
 from mbc_engine.errors import BankError, ConfigError, DataError, MBCError, ModelError, ModelMismatch
 from tests.cli.imports import imported_by
+from tests.newswire import STORIES
 
 
 def words(group, *before):
@@ -41,7 +42,7 @@ def test_every_command_has_examples_and_json(mbc, command, monkeypatch):
 
 
 def test_help_keeps_the_colons_of_generated_data(mbc):
-    assert "newswire:train:5000" in mbc("train", "--help").stdout
+    assert "squad:train" in mbc("train", "--help").stdout
 
 
 @pytest.mark.parametrize("command", [[], ["bank"], ["config"]], ids=["mbc", "bank", "config"])
@@ -147,8 +148,8 @@ def test_a_bank_that_was_named_is_missed_by_its_name(mbc):
     "command",
     [
         "config set ask.model {}/x",
-        "train --preset distilgpt2 --data newswire:train:10 --from {}",
-        "train --preset distilgpt2 --data newswire:train:10 --base {}",
+        f"train --preset distilgpt2 --data {STORIES} --from {{}}",
+        f"train --preset distilgpt2 --data {STORIES} --base {{}}",
         "bank remove {} --ignore --bank memory.mbc",
     ],
 )

@@ -6,11 +6,10 @@ import pytest
 from rich.console import Console
 
 from mbc_cli.commands import demo
-from mbc_cli.commands.demo import STORIES, pick_questions
+from mbc_cli.commands.demo import pick_questions
 from mbc_cli.render import answer as reply
 from mbc_cli.render import terminal as consoles
-from mbc_engine.datasets.layout import QAExample
-from mbc_engine.datasets.newswire import Story, stories
+from mbc_engine.datasets.layout import QAExample, made_up_stories
 from mbc_engine.lm.base import BaseLM
 from mbc_engine.memory import Memory
 from tests.needs import embedded_encoder
@@ -27,16 +26,19 @@ def says(monkeypatch):
 
 
 def test_two_questions_of_each_kind_about_ten_stories():
-    chosen = pick_questions(list(stories("test", STORIES, seed=0)))
+    chosen = pick_questions(made_up_stories())
     openings = [question.question.split()[0] for question in chosen]
     assert openings == ["Who", "Where", "How", "What", "When", "Who", "Where", "How", "What", "On"]
-    assert len({question.text for question in chosen}) == STORIES - 1  # one story names no day
+    assert len({question.text for question in chosen}) == 9  # one story names no day
 
 
 def test_kinds_that_no_story_has_are_left_out_and_no_question_comes_twice():
     news = [
-        Story("a", "", "", "", "A", (("Who rang?", "Ada"), ("Who ran?", "Bo"), ("Whom did Bo meet?", "Cy"))),
-        Story("b", "", "", "", "B", (("Who sang?", "Di"), ("On which day was it?", "Monday"))),
+        QAExample("1", "A", "Who rang?", ("Ada",)),
+        QAExample("2", "A", "Who ran?", ("Bo",)),
+        QAExample("3", "A", "Whom did Bo meet?", ("Cy",)),
+        QAExample("4", "B", "Who sang?", ("Di",)),
+        QAExample("5", "B", "On which day was it?", ("Monday",)),
     ]
     assert pick_questions(news) == [
         QAExample("", "A", "Who rang?", ("Ada",)),
@@ -64,7 +66,7 @@ def test_it_shows_what_was_expected_and_leaves_nothing(mbc, model, home, says, m
 
 
 def test_every_answer_to_a_question_counts():
-    news = [Story("a", "", "", "", "A", (("Who rang?", "Ada"), ("Who rang?", "Ada Aalen")))]
+    news = [QAExample(name, "A", "Who rang?", (name,)) for name in ("Ada", "Ada Aalen")]
     (question,) = pick_questions(news)
     assert question.answers == ("Ada", "Ada Aalen")
 
@@ -136,13 +138,6 @@ def test_a_missing_model_is_an_error(mbc):
 
 
 def test_a_number_is_right_with_its_unit_as_the_story_has_it():
-    story = Story(
-        "1",
-        "news",
-        "title",
-        "1987-01-01",
-        "Iva, 158, and the 58-year-old driver went 58 miles.",
-        (("How old is she?", "58"),),
-    )
+    story = QAExample("1", "Iva, 158, and the 58-year-old driver went 58 miles.", "How old is she?", ("58",))
     (question,) = pick_questions([story])
     assert question.answers == ("58", "58-year-old", "58 miles")

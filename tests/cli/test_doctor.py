@@ -13,6 +13,7 @@ from mbc_cli.commands import doctor as doctor_command
 from mbc_engine.lm.embedded import LANGUAGE_MODEL
 from mbc_engine.lm.packaged import INSTALL_MPNET, MPNET, minilm_folder
 from tests.needs import PATIENCE
+from tests.newswire import TWO
 
 
 @pytest.fixture
@@ -127,7 +128,7 @@ def test_a_config_that_is_not_text_is_a_finding(mbc, home):
     (home / "model" / "model.safetensors").touch()
     code, report = doctor(mbc, "--model", home / "model")
     assert (code, "cannot be read" in report["abilities"][0]["detail"]) == (4, True)
-    for command in (["ask", "Who?"], ["calibrate", "--data", "newswire:test:2"]):
+    for command in (["ask", "Who?"], ["calibrate", "--data", TWO]):
         assert mbc(*command, "--model", home / "model").exit_code in (4, 5)
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from mbc_cli.commands.evaluate import find_evaluation
 from tests.needs import embedded_encoder
+from tests.newswire import OTHERS, TWO
 
 
 @pytest.fixture
@@ -113,41 +114,41 @@ def test_an_unknown_model_is_an_error(mbc, questions):
     ("options", "said"),
     [
         ([], "There is nothing to evaluate on."),
-        (["--data", "newswire:test:2", "--suite", "small"], "--data and --suite contradict each other."),
+        (["--data", TWO, "--suite", "small"], "--data and --suite contradict each other."),
         (["--suite", "small", "--method", "mbc"], "--method is for --data."),
         (["--suite", "small", "--set", "training.epochs=1"], "--set is for --data."),
         (["--run", "first", "--bank-size", "2"], "--bank-size is for --data."),
         (["--suite", "grand"], "There is no suite 'grand'."),
         (
-            ["--data", "newswire:test:2", "--method", "mbc"],
+            ["--data", TWO, "--method", "mbc"],
             "The method mbc needs a model of the paper's method, and mini is a retriever-reader.",
         ),
-        (["--data", "newswire:test:2", "--read", "flat"], "--read does not apply to mini"),
-        (["--data", "newswire:test:2", "--method", "magic"], "There is no method 'magic'."),
-        (["--data", "newswire:test:2", "--protocol", "magic"], "There is no protocol 'magic'."),
-        (["--data", "newswire:test:2", "--golds", "all"], "Invalid value for '--golds'"),
-        (["--data", "newswire:test:2", "--set", "training.epochs=1"], "--set needs --preset."),
+        (["--data", TWO, "--read", "flat"], "--read does not apply to mini"),
+        (["--data", TWO, "--method", "magic"], "There is no method 'magic'."),
+        (["--data", TWO, "--protocol", "magic"], "There is no protocol 'magic'."),
+        (["--data", TWO, "--golds", "all"], "Invalid value for '--golds'"),
+        (["--data", TWO, "--set", "training.epochs=1"], "--set needs --preset."),
         (
-            ["--data", "newswire:test:2", "--validation", "newswire:validation:2"],
+            ["--data", TWO, "--validation", OTHERS],
             "--validation needs --train.",
         ),
         (
-            ["--data", "newswire:test:2", "--train", "newswire:train:4", "--protocol", "code-usage"],
+            ["--data", TWO, "--train", OTHERS, "--protocol", "code-usage"],
             "Code-usage trains a preset, but mini is a model.",
         ),
-        (["--data", "newswire:test:2", "--data-folder", "/"], "--data-folder is for --suite."),
+        (["--data", TWO, "--data-folder", "/"], "--data-folder is for --suite."),
         (
-            ["--data", "newswire:test:2", "--train", "newswire:train:2", "--preset", "a" * 300],
+            ["--data", TWO, "--train", OTHERS, "--preset", "a" * 300],
             "There is no preset 'aaa",
         ),
         (["--json", "show", "first"], "--json does not apply to show."),
-        (["--data", "newswire:test:2", "newswire:test:3"], "No such command 'newswire:test:3'."),
+        (["--data", TWO, "surplus"], "No such command 'surplus'."),
         (
-            ["--data", "newswire:test:2", "--preset", "smollm2-135m"],
+            ["--data", TWO, "--preset", "smollm2-135m"],
             "There are no questions to train the preset smollm2-135m on",
         ),
         (
-            ["--data", "newswire:test:2", "--preset", "smollm2-135m", "--model", "mini"],
+            ["--data", TWO, "--preset", "smollm2-135m", "--model", "mini"],
             "--model and --preset contradict",
         ),
     ],
@@ -213,8 +214,8 @@ def test_looking_and_bad_input_import_no_torch():
     script = (
         "import sys; from typer.testing import CliRunner; from mbc_cli.app import app\n"
         "for words in ('eval --help', 'eval', 'eval show nowhere', 'eval --data none.csv',\n"
-        "              'eval --data newswire:test:2 --method uniform', 'eval --suite grand',\n"
-        "              'eval --data newswire:test:2 --model nowhere'):\n"
+        f"              'eval --data {TWO} --method uniform', 'eval --suite grand',\n"
+        f"              'eval --data {TWO} --model nowhere'):\n"
         "    CliRunner().invoke(app, words.split())\n"
         "print(sorted({'torch', 'transformers', 'peft'} & set(sys.modules)))"
     )
@@ -224,10 +225,10 @@ def test_looking_and_bad_input_import_no_torch():
 
 @embedded_encoder
 def test_a_retriever_reader_is_evaluated_alone(mbc):
-    report = json.loads(mbc("eval", "--data", "newswire:test:2", "--limit", 2, "--json").stdout)
+    report = json.loads(mbc("eval", "--data", TWO, "--limit", 2, "--json").stdout)
     online = rows_of(report)["retriever-reader"]
     assert list(rows_of(report)) == ["retriever-reader"]
     assert (online["scores"]["questions"], online["cost"]["documents"], online["cost"]["paper_bytes"]) == (2, 2, None)
     assert report["verdicts"] == []
-    plan = mbc("eval", "--data", "newswire:test:2", "--plan")
+    plan = mbc("eval", "--data", TWO, "--plan")
     assert "no estimate: mini is a retriever-reader." in " ".join(plan.stdout.split())

@@ -10,6 +10,7 @@ import pytest
 
 from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, fingerprint
 from mbc_engine.lm.base import BaseLM
+from tests.newswire import OTHERS, TWO
 
 # Colours, titles, links, the clipboard, a cleared screen, the 8-bit start of a sequence, reversed text, markup.
 EVIL = "\x1b[38;5;201m\x1b]0;t\x07\x1b]8;;x\x07\x1b]52;c;eA==\x07\x1b[2J\x9b31m\u202e\u2066[red]:smile:\r\b\x7f"
@@ -193,20 +194,20 @@ def test_settings(mbc, home, monkeypatch, json):
         ["search", "why?", "--since", "{}"],
         ["ingest", "{}"],
         ["eval", "--data", "{}"],
-        ["eval", "--data", "newswire:test:{}"],
-        ["eval", "--data", "newswire:test:2", "--method", "{}"],
-        ["eval", "--data", "newswire:test:2", "--protocol", "{}"],
-        ["eval", "--data", "newswire:test:2", "--golds", "{}"],
-        ["eval", "--data", "newswire:test:2", "--model", "{}"],
+        ["eval", "--data", "squad:{}"],
+        ["eval", "--data", TWO, "--method", "{}"],
+        ["eval", "--data", TWO, "--protocol", "{}"],
+        ["eval", "--data", TWO, "--golds", "{}"],
+        ["eval", "--data", TWO, "--model", "{}"],
         ["eval", "--suite", "{}"],
         ["eval", "--run", "{}"],
         ["eval", "show", "{}"],
         ["calibrate", "--data", "{}"],
-        ["train", "--preset", "{}", "--data", "newswire:train:2"],
+        ["train", "--preset", "{}", "--data", OTHERS],
         ["train", "--preset", "smollm2-135m", "--data", "{}"],
-        ["train", "--preset", "smollm2-135m", "--data", "newswire:train:2", "--set", "{}"],
-        ["train", "--preset", "smollm2-135m", "--data", "newswire:train:2", "--from", "{}"],
-        ["train", "--preset", "smollm2-135m", "--data", "newswire:train:2", "--device", "{}"],
+        ["train", "--preset", "smollm2-135m", "--data", OTHERS, "--set", "{}"],
+        ["train", "--preset", "smollm2-135m", "--data", OTHERS, "--from", "{}"],
+        ["train", "--preset", "smollm2-135m", "--data", OTHERS, "--device", "{}"],
         ["train", "--resume", "--run", "{}"],
         ["runs", "show", "{}"],
         ["runs", "stop", "{}"],

@@ -9,6 +9,7 @@ import pytest
 from mbc_cli.models import name_of
 from mbc_engine.errors import ConfigError
 from tests.needs import PATIENCE
+from tests.newswire import OTHERS
 
 
 @pytest.fixture
@@ -112,14 +113,14 @@ def test_a_run_is_not_overwritten(mbc, preset, data, home):
     [
         ((), 2),
         (("--preset", "smollm2-135m"), 2),
-        (("--preset", "no-such-preset", "--data", "newswire:train:2"), 2),
+        (("--preset", "no-such-preset", "--data", OTHERS), 2),
         (("--preset", "smollm2-135m", "--data", "none.csv"), 3),
-        (("--preset", "smollm2-135m", "--data", "newswire:train:2", "--run", "/dev/null/run"), 2),
-        (("--preset", "smollm2-135m", "--data", "newswire:nowhere:2"), 3),
-        (("--preset", "smollm2-135m", "--data", "newswire:train:2", "--set", "nonsense"), 2),
-        (("--preset", "smollm2-135m", "--data", "newswire:train:2", "--device", "abacus"), 2),
-        (("--preset", "smollm2-135m", "--data", "newswire:train:2", "--from", "no-such-model"), 4),
-        (("--preset", "smollm2-135m", "--data", "newswire:train:2", "--base", "no-such-base"), 4),
+        (("--preset", "smollm2-135m", "--data", OTHERS, "--run", "/dev/null/run"), 2),
+        (("--preset", "smollm2-135m", "--data", "squad:nowhere"), 3),
+        (("--preset", "smollm2-135m", "--data", OTHERS, "--set", "nonsense"), 2),
+        (("--preset", "smollm2-135m", "--data", OTHERS, "--device", "abacus"), 2),
+        (("--preset", "smollm2-135m", "--data", OTHERS, "--from", "no-such-model"), 4),
+        (("--preset", "smollm2-135m", "--data", OTHERS, "--base", "no-such-base"), 4),
         (("--resume", "--run", "nothing", "--base", "no-such-base"), 2),
         (("--resume",), 2),
         (("--resume", "--run", "nothing"), 2),

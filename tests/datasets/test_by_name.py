@@ -9,15 +9,10 @@ from mbc_engine.errors import DataError
 from tests.datasets.conftest import ROW, as_lines
 
 
-def test_generated_stories_come_by_name():
-    assert len({example.text for example in load_examples("newswire:test:3")}) == 3
-
-
 @pytest.mark.parametrize(
     "spec",
     [
-        *("newswire:test", "newswire:nowhere:3", "newswire:test:many", "newswire:test:-1", "none.csv", "rows.txt", ""),
-        "newswire:test:2:0:more",
+        *("newswire:test:3", "none.csv", "rows.txt", ""),
         *("squad:", "squad:dev", "squad:train:", "squad", "n" * 300, f"squad:train:{'n' * 300}"),
     ],
 )
@@ -34,7 +29,7 @@ def test_an_absolute_name_means_the_same_in_every_folder(tmp_path, monkeypatch):
     assert absolute("a.csv") == str(tmp_path / "a.csv")
     assert absolute("squad:test:original") == f"squad:test:{tmp_path / 'original'}"
     assert absolute("squad:test:~/it") == f"squad:test:{tmp_path / 'home' / 'it'}"
-    for already in ("squad:train", "newswire:test:3:1", f"squad:test:{Path('/a:b')}"):
+    for already in ("squad:train", f"squad:test:{Path('/a:b')}"):
         assert absolute(already) == already
 
 
@@ -44,8 +39,7 @@ def test_an_absolute_name_means_the_same_in_every_folder(tmp_path, monkeypatch):
         (["squad:train"], "squad:validation"),
         (["squad:train:/original"], "squad:validation:/original"),
         (["squad:test"], None),
-        (["squad:train", "newswire:train:5"], None),
-        (["newswire:train:5"], None),
+        (["squad:train", "train.csv"], None),
         (["train.csv"], None),
     ],
 )
@@ -71,16 +65,11 @@ def test_a_part_without_documents_is_an_error_that_counts_them(tmp_path):
     assert caught.value.hint == f"{path} has 1 documents."
 
 
-def test_two_parts_of_generated_news_share_no_document():
-    first, second = ({example.text for example in load_examples(f"newswire:test:6{part}")} for part in ("[:4]", "[4:]"))
-    assert (len(first), len(second), first & second) == (4, 2, set())
-
-
 def test_names_are_made_absolute_from_a_folder_and_keep_their_part(tmp_path):
     assert absolute("rows.csv[2:]", tmp_path) == f"{tmp_path}/rows.csv[2:]"
     assert absolute("squad:test:here[:9]", tmp_path) == f"squad:test:{tmp_path}/here[:9]"
     assert absolute("/elsewhere/rows.csv", tmp_path) == "/elsewhere/rows.csv"
-    assert absolute("newswire:test:6[:4]", tmp_path) == "newswire:test:6[:4]"
+    assert absolute("squad:test[:4]", tmp_path) == "squad:test[:4]"
     assert own_validation(["squad:train:/here[:9]"]) == "squad:validation:/here"
 
 
@@ -88,5 +77,4 @@ def test_where_a_dataset_comes_from():
     assert file_of("/here/rows.csv[2:]") == Path("/here/rows.csv")
     assert file_of("squad:test:/here[:9]") == Path("/here")
     assert (file_of("squad:test[:9]"), is_of_hub("squad:test[:9]")) == (None, True)
-    assert (file_of("newswire:test:6"), is_of_hub("newswire:test:6")) == (None, False)
     assert not is_of_hub("squad:test:/here")

@@ -12,6 +12,7 @@ import pytest
 
 from mbc_engine import load_model
 from tests.needs import embedded_encoder
+from tests.newswire import write_stories
 
 pytestmark = [
     embedded_encoder,
@@ -98,15 +99,15 @@ def test_two_banks(run: Run) -> None:
 
 @pytest.mark.slow
 def test_train_tiny(run: Run, tmp_path: Path, tiny_llama: Path) -> None:
-    lines = run("train_tiny", 20, tiny_llama)
+    lines = run("train_tiny", write_stories(tmp_path / "news.jsonl", 36), tiny_llama)
     assert lines[0].startswith("step 1: loss ")
     assert lines[-1].startswith("unseen news: the right one of 8 documents is found for ")
     assert (tmp_path / "tiny-run" / "model" / "config.toml").is_file()
 
 
 @pytest.mark.slow
-def test_evaluate(run: Run) -> None:
-    questions, match, source, size = run("evaluate", 8)
+def test_evaluate(run: Run, tmp_path: Path) -> None:
+    questions, match, source, size = run("evaluate", write_stories(tmp_path / "news.jsonl", 8))
     assert questions.endswith(" questions about 8 stories")
     assert float(match.split("exact match ")[1].split("%")[0]) > 20
     assert float(source.split("first ")[1].split("%")[0]) > 80

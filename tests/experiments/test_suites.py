@@ -30,7 +30,7 @@ model = "trained"
 [[datasets]]
 name = "news"
 title = "News"
-test = "newswire:test:4"
+test = "squad:test[:4]"
 """
 
 
@@ -115,11 +115,11 @@ def test_files_lie_in_the_folder_that_is_named():
     (squad,) = load_suite("smollm2", Path("/data")).datasets
     assert squad.test == "/data/qa/squad_val.jsonl.xz"
     assert squad.train[0] == "/data/qa/squad_realigned.jsonl.xz"
-    assert load_suite("small", Path("/data")).datasets[0].test == "newswire:test:150"
+    assert load_suite("small", Path("/data")).datasets[0].test == "/data/news/test.jsonl"
 
 
 def test_a_part_of_a_file_lies_there_too(suite):
-    path = suite('test = "newswire:test:4"', 'test = "qa/own.jsonl.xz[:25]"')
+    path = suite('test = "squad:test[:4]"', 'test = "qa/own.jsonl.xz[:25]"')
     assert load_suite(path, Path("/data")).datasets[0].test == "/data/qa/own.jsonl.xz[:25]"
 
 
@@ -132,7 +132,7 @@ def test_a_file_is_a_suite_too(suite):
     [
         ('title = "One"', "tilte = 1", "own.toml: title: field required."),
         ('methods = ["mbc"]', 'methods = ["mbc"]\nbogus = 1', "own.toml: bogus: there is no such setting."),
-        ('test = "newswire', 'kind = 1\ntest = "newswire', "own.toml: datasets.0.kind: there is no such setting."),
+        ('test = "squad', 'kind = 1\ntest = "squad', "own.toml: datasets.0.kind: there is no such setting."),
         ('"mbc"', '"mbcc"', "own.toml: there is no method 'mbcc'."),
         ('"mbc"', '"mbc", "mbc"', "own.toml: the method 'mbc' is given twice."),
         ('["mbc"]', "[]", "own.toml: no method is given."),
@@ -173,7 +173,7 @@ def test_cells_that_would_share_a_folder_are_refused(suite):
     path.write_text(
         path.read_text().replace('name = "news"', 'name = "c"')
         + '[[bases]]\nname = "a"\ntitle = "a"\nmodel = "trained"\n'
-        + '[[datasets]]\nname = "b-c"\ntitle = "b"\ntest = "newswire:test:4"\n'
+        + '[[datasets]]\nname = "b-c"\ntitle = "b"\ntest = "squad:test[:4]"\n'
     )
     with pytest.raises(ConfigError, match="2 cells would share the folder a-b-c"):
         load_suite(str(path))
@@ -181,7 +181,7 @@ def test_cells_that_would_share_a_folder_are_refused(suite):
 
 def test_a_preset_s_changes_are_checked_at_once(suite):
     path = suite('model = "trained"', 'preset = "smollm2-135m"\nchanges = ["model.tokns=1"]')
-    Path(path).write_text(Path(path).read_text() + 'train = ["newswire:train:4"]\n')
+    Path(path).write_text(Path(path).read_text() + 'train = ["squad:train[:4]"]\n')
     with pytest.raises(ConfigError, match=r"model\.tokns: there is no such setting"):
         load_suite(path)
 

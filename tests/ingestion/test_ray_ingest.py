@@ -20,7 +20,6 @@ from ray import cloudpickle
 
 from mbc_engine import MBC, MemoryBank, ingest, load_model, open_bank
 from mbc_engine.bank import export
-from mbc_engine.datasets.newswire import stories
 from mbc_engine.errors import MBCError, ModelMismatch
 from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished
 from mbc_engine.ingestion.ray import Actors, EncodingActor, connected, room_for
@@ -28,6 +27,7 @@ from mbc_engine.paper.checkpoint import save_model
 from mbc_engine.text import Chunk
 from mbc_engine.text.chunks import Chunker
 from tests.needs import embedded_encoder
+from tests.newswire import stories
 
 pytestmark = [
     pytest.mark.ray,

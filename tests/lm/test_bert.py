@@ -10,13 +10,13 @@ import pytest
 import torch
 from transformers import BertConfig, BertModel, MPNetConfig, MPNetModel
 
-from mbc_engine.datasets.newswire import stories
 from mbc_engine.errors import ModelError
 from mbc_engine.lm.bert import Bert, EncoderTokenizer, open_encoder
 from mbc_engine.lm.encoders import Encoder, load_encoder
 from mbc_engine.lm.packaged import MINILM
 from mbc_engine.lm.pretrained import state_digest
 from tests.needs import embedded_encoder
+from tests.newswire import stories
 
 TEXTS = ["Ada moved to Aalen.", "", "Who moved? [SEP] Hugo.", "The river rose, the bridge held, " * 20, "Gdańsk"]
 

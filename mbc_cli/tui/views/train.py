@@ -42,7 +42,7 @@ _CURRENT, _OTHER = "●", "+"
 _VALUE_WIDTH: Final = 24  # cells beside the labels
 _FIELDS: Final = {
     "preset": ("Preset", "smollm2-135m, another preset, or a TOML file"),
-    "data": ("Data", "a .jsonl or .csv file, squad:train, newswire:train:5000"),
+    "data": ("Data", "a .jsonl or .csv file, or squad:train"),
     "validation": ("Validation", "default: the last 5% of the documents"),
     "run": ("Name", "default: the preset's name and a number"),
     "settings": ("Settings", "such as training.epochs=3 training.batch_size=32"),
@@ -216,7 +216,7 @@ class TrainView(View):
         except ValueError as error:
             return f"Data and settings are split at spaces unless quoted: {error}."
         if not data:
-            return "Data is required: files, or a dataset such as newswire:train:5000."
+            return "Data is required: files, or a dataset such as squad:train."
         if not (preset := typed["preset"]):
             return "A preset is required: its name, or a TOML file."
         folder = resolve_name(typed["run"], self.options.runs) if typed["run"] else new_run(preset, self.options.runs)

@@ -13,8 +13,8 @@ from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.views.codes import CodesView
 from mbc_cli.tui.views.documents import DocumentsView
 from mbc_engine.bank import MemoryBank
-from mbc_engine.datasets.newswire import stories
 from tests.needs import embedded_encoder
+from tests.newswire import stories
 
 
 @pytest.mark.slow

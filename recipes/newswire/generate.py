@@ -1,7 +1,10 @@
 """Newswire: generated news stories with questions, to train and test a memory on facts that no model knows.
 
-All English text is in two data files next to this module: `newswire_names.toml` (people and places) and
-`newswire_templates.toml` (word lists and one table per kind of event). A new kind of event is a new table there, with
+    python recipes/newswire/generate.py train 5000 > train.jsonl
+    python recipes/newswire/generate.py test 64 [--seed 1] > test.jsonl
+
+Each line is a question with its story, as `--data` takes them. All English text is in two files next to this one:
+`names.toml` (people and places) and `templates.toml` (word lists and one table per kind of event). A new kind of event is a new table there, with
 templates in this syntax:
 
     {fact}            a fact of the story, which is also recorded as mentioned
@@ -12,17 +15,20 @@ templates in this syntax:
 Templates always use `a`; `with_articles` turns it into `an` where needed.
 """
 
+import argparse
 import hashlib
+import json
 import random
 import re
+import sys
 import tomllib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import date, timedelta
 from functools import cache
-from importlib import resources
-from typing import Any, Literal, TypeVar
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args
 
 from mbc_engine.datasets.layout import QAExample
 
@@ -91,7 +97,7 @@ def names(split: Split) -> Mapping[str, tuple[str, ...]]:
 
     Words are assigned to splits by hash: 70% train, 10% validation, 20% test.
     """
-    source = _read("newswire_names.toml")
+    source = _read("names.toml")
 
     def own(words: Iterable[str]) -> tuple[str, ...]:
         return tuple(word for word in dict.fromkeys(words) if _split_of(word) == split)
@@ -111,7 +117,7 @@ def _split_of(word: str) -> Split:
 
 
 def _read(name: str) -> dict[str, Any]:
-    return tomllib.loads(resources.files(__package__).joinpath(name).read_text(encoding="ascii"))
+    return tomllib.loads(Path(__file__).with_name(name).read_text(encoding="ascii"))
 
 
 class _Recent:
@@ -258,7 +264,7 @@ class _EventKind:
 
 @cache
 def _event_kinds() -> dict[str, tuple[_EventKind, ...]]:
-    source = _read("newswire_templates.toml")
+    source = _read("templates.toml")
     lists: dict[str, Sequence[str]] = source.pop("lists")
 
     def parsed(templates: Sequence[str]) -> tuple[Template, ...]:
@@ -361,3 +367,18 @@ def _has_word(text: str, word: str) -> bool:
 
 def _sentence(text: str) -> str:
     return with_articles(text[0].upper() + text[1:])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("split", choices=get_args(Split))
+    parser.add_argument("stories", type=int)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    for example in examples(stories(options.split, options.stories, options.seed)):
+        json.dump(asdict(example), sys.stdout)
+        print()
+
+
+if __name__ == "__main__":
+    main()
