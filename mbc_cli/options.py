@@ -12,7 +12,7 @@ from mbc_cli.config import DEFAULT_MODEL, default_bank, evaluation_names, option
 from mbc_cli.text import sanitise
 from mbc_engine.errors import ConfigError
 from mbc_engine.experiments.registry import METHODS, Protocol
-from mbc_engine.names import LEAST_NUMBERS, READ_MODES, own_runs, parse_read_mode, preset_names, suite_names
+from mbc_engine.names import MINIMUM_NUMBERS, READ_MODES, own_runs, parse_read_mode, preset_names, suite_names
 from mbc_engine.runs.training_runs import CONFIG
 
 COMMON_PANEL: Final = "Common options"
@@ -91,7 +91,7 @@ _WEIGHT = "How much a bank's documents count relative to the others'; one for ea
 _MODEL = "Name or folder of a model or training run."
 _DEVICE = "Where the model runs: a torch device, such as cpu or cuda:1."
 _READS: Final = ", ".join(
-    f"{name}{':N' if name in LEAST_NUMBERS else ''} ({words})" for name, words in READ_MODES.items()
+    f"{name}{':N' if name in MINIMUM_NUMBERS else ''} ({words})" for name, words in READ_MODES.items()
 )
 _READ = f"How a model that you train reads its bank: {_READS}. Without N, the model's default."
 

@@ -44,11 +44,11 @@ class AskOptions:
             raise ConfigError(
                 f"--min-confidence {self.min_confidence:g} is not between 0 and 1.", hint="0.5 means even odds."
             )
-        for name, least in (("sources", 0), ("beams", 1), ("max_new_tokens", 1)):
+        for name, minimum in (("sources", 0), ("beams", 1), ("max_new_tokens", 1)):
             value = getattr(self, name)
-            if value is not None and value < least:
+            if value is not None and value < minimum:
                 raise ConfigError(
-                    f"--{name.replace('_', '-')} {value} is less than {least}.", hint="Give a larger one."
+                    f"--{name.replace('_', '-')} {value} is less than {minimum}.", hint="Give a larger one."
                 )
 
 
@@ -150,5 +150,5 @@ class Source:
     def span(self) -> tuple[int, int] | None:
         """Start and end of the sentence in the passage, where it may be on several lines."""
         words = (self.sentence or "").split()
-        found = re.search(r"\s+".join(map(re.escape, words)), self.passage or "") if words else None
-        return found and found.span()
+        match = re.search(r"\s+".join(map(re.escape, words)), self.passage or "") if words else None
+        return match and match.span()

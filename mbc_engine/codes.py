@@ -21,12 +21,12 @@ def kmeans(points: Tensor, clusters: int, *, iterations: int = 15) -> tuple[Tens
     centres = points[torch.randperm(len(points), device=points.device)[:clusters]].clone()
     sizes = torch.zeros(clusters, device=points.device)
     for _ in range(iterations):
-        found = torch.cdist(points, centres).min(-1)
-        sizes = torch.bincount(found.indices, minlength=clusters).to(points.dtype)
-        sums = torch.zeros_like(centres).index_add_(0, found.indices, points)
+        nearest_centres = torch.cdist(points, centres).min(-1)
+        sizes = torch.bincount(nearest_centres.indices, minlength=clusters).to(points.dtype)
+        sums = torch.zeros_like(centres).index_add_(0, nearest_centres.indices, points)
         empty = (sizes == 0).nonzero().flatten()
         centres = sums / sizes.clamp_min(1).unsqueeze(-1)
-        centres[empty] = points[found.values.topk(len(empty)).indices]
+        centres[empty] = points[nearest_centres.values.topk(len(empty)).indices]
     return centres, sizes
 
 
@@ -46,4 +46,4 @@ def spread(shares: NDArray[np.floating], codes: Codes, shape: CodeShape) -> Code
     They sum to 1 over each level. No question's shares may all be zero.
     """
     whole = (shares / shares.sum((1, 2), keepdims=True))[..., None]
-    return np.stack([count(own, shape, share) for own, share in zip(codes, whole, strict=True)]).astype(np.float32)
+    return np.stack([count(row, shape, share) for row, share in zip(codes, whole, strict=True)]).astype(np.float32)

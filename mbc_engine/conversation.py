@@ -1,7 +1,7 @@
 """Rule-based completion of follow-up questions in a conversation, from the previous question and its answer.
 
 A pronoun without an antecedent in its question is replaced by what it refers to, if the kind fits: a person for "she",
-a place for "there". A question without a verb ("and when?", "what about Belgium?") takes the rest of the previous
+a index for "there". A question without a verb ("and when?", "what about Belgium?") takes the rest of the previous
 question. If the rules are unsure, the content words of that question are added, which is enough to find the passage. A
 standalone question is left unchanged.
 """
@@ -75,8 +75,8 @@ def rewritten(question: str, before: str, answer: str | None) -> str:
     if not words or not before.strip() or max(len(question), len(before)) > _LONGEST_QUESTION:
         return question
     previous = _PreviousTurn(before, answer)
-    if places := _referring(words):
-        return f"{_resolved(words, places, previous, is_fragment=about is not None)}?"
+    if references := _referring(words):
+        return f"{_resolved(words, references, previous, is_fragment=about is not None)}?"
     if about or _is_fragment(words, is_joined=joined is not None):
         return f"{_completed(words, previous)}?"
     if joined and not _names(words):
@@ -92,10 +92,10 @@ class _PreviousTurn:
         self.rest = self.words[asking:]
         self.has_auxiliary = bool(self.rest) and _normalised(self.rest[0]) in _AUXILIARIES
         self.names, self._start = _names(self.words), asking
-        own = (answer or "").rstrip(" .").split()[:_LONGEST_ANSWER]
-        self.answer = " ".join(own)
+        answer_words = (answer or "").rstrip(" .").split()[:_LONGEST_ANSWER]
+        self.answer = " ".join(answer_words)
         # The longest name, the first of several: Fuad Basya in Major general Fuad Basya.
-        names = [_phrase(own, span) for span in _names(own, is_start=False)]
+        names = [_phrase(answer_words, span) for span in _names(answer_words, is_start=False)]
         self.answer_name = max(names, key=lambda name: len(name.split()), default="")
 
     @property
@@ -108,15 +108,15 @@ class _PreviousTurn:
         bare, spans = [*map(_normalised, self.words), ""], list[Span]()
         start = self._start + bool(self._start and not self.has_auxiliary)  # "who" or "how many" is followed by a verb
         has_verb = not self.has_auxiliary or bare[start] in _BEING
-        for place in range(start, len(self.words)):
-            is_verb = _is_verb(self.words[place]) or (bare[place - 1] == "to" and bare[place + 1] in _FUNCTION)
-            has_verb = has_verb or is_verb or (place > start and bare[place] in _BEING)
-            if is_verb or not bare[place] or bare[place] in _FUNCTION:
+        for index in range(start, len(self.words)):
+            is_verb = _is_verb(self.words[index]) or (bare[index - 1] == "to" and bare[index + 1] in _FUNCTION)
+            has_verb = has_verb or is_verb or (index > start and bare[index] in _BEING)
+            if is_verb or not bare[index] or bare[index] in _FUNCTION:
                 continue
-            if spans and spans[-1][1] == place and not self.words[place - 1].endswith((",", ";")):
-                spans[-1] = spans[-1][0], place + 1
+            if spans and spans[-1][1] == index and not self.words[index - 1].endswith((",", ";")):
+                spans[-1] = spans[-1][0], index + 1
             else:
-                spans.append((place, place + 1))
+                spans.append((index, index + 1))
         if not has_verb and spans and spans[0][1] - spans[0][0] > 1:  # its last word is the verb: did the capsule land
             spans[0] = spans[0][0], spans[0][1] - 1
         return spans
@@ -127,16 +127,16 @@ class _PreviousTurn:
             is_year = re.fullmatch(r"\d{4}", self.answer)
             return f"in {self.answer}" if is_year else self.answer if re.search(r"\d", self.answer) else ""
         phrases = [_phrase(self.words, span) for span in self.phrases]
-        own = [span for span in self.names if span[0] >= self._start]
-        names = [_phrase(self.words, span) for span in own]
-        places = [_phrase(self.words, span) for span in own if _normalised(self.words[span[0] - 1]) in _PLACED]
+        spans = [span for span in self.names if span[0] >= self._start]
+        names = [_phrase(self.words, span) for span in spans]
+        places = [_phrase(self.words, span) for span in spans if _normalised(self.words[span[0] - 1]) in _PLACED]
         is_person = bool(_PERSON.match(self.asks))
         is_named = self.asks.startswith(("what ", "which ")) or bool(_NAMED.search(" ".join(self.words)))
         answered = [self.answer_name] if self.answer_name else []
         if kind == "there":
             is_place = self.asks.endswith("where") or (is_named and not is_person)
-            found = [*(answered if is_place else []), *places[-1:]]
-            return f"in {found[0]}" if found else ""
+            places = [*(answered if is_place else []), *places[-1:]]
+            return f"in {places[0]}" if places else ""
         is_plural = kind.startswith("they")
         if kind in _PEOPLE.values():
             is_answer = is_person or (is_named and not names)
@@ -172,110 +172,110 @@ def _is_plural(phrase: str) -> bool:
 def _asking(words: Sequence[str]) -> int:
     """The number of words in the opening question phrase: "In which city", "How many pages", "Who"."""
     start = int(bool(words) and _normalised(words[0]) in _PREPOSITIONS)
-    asked = _normalised(words[start]) if start < len(words) else ""
-    if asked not in _ASKING:
+    question_word = _normalised(words[start]) if start < len(words) else ""
+    if question_word not in _ASKING:
         return 0
-    if asked not in ("what", "which", "whose", "how") or start + 1 == len(words):
+    if question_word not in ("what", "which", "whose", "how") or start + 1 == len(words):
         return start + 1
     for end in range(start + 1, min(len(words), start + 6)):
         if _normalised(words[end]) in _AUXILIARIES or _is_verb(words[end]):
             return end
     counts = _normalised(words[start + 1]) in ("many", "much")
-    return start + (1 if asked == "what" else 3 if counts else 2)
+    return start + (1 if question_word == "what" else 3 if counts else 2)
 
 
 def _names(words: Sequence[str], *, is_start: bool = True) -> list[Span]:
     """Runs of capitalised words, with numbers after them; "Did" and the like opening a question do not count."""
     spans: list[Span] = []
-    for place, word in enumerate(words):
+    for index, word in enumerate(words):
         inner, is_function = word.lstrip("#@\"'(“"), _normalised(word) in _FUNCTION
-        is_acronym = inner == inner.upper() and len(inner) > 1 and not (is_start and place == 0)
+        is_acronym = inner == inner.upper() and len(inner) > 1 and not (is_start and index == 0)
         is_name = any(map(str.isupper, inner)) and (not is_function or is_acronym)
-        runs_on = bool(spans) and spans[-1][1] == place and not words[place - 1].endswith((",", ";", ":"))
+        runs_on = bool(spans) and spans[-1][1] == index and not words[index - 1].endswith((",", ";", ":"))
         is_link = _normalised(word) in ("of", "for", "the", "de", "&", "@") and any(
-            map(str.istitle, words[place + 1 : place + 2])
+            map(str.istitle, words[index + 1 : index + 2])
         )
         if runs_on and (is_name or is_link or inner[:1].isdigit()):
-            spans[-1] = spans[-1][0], place + 1
+            spans[-1] = spans[-1][0], index + 1
         elif is_name:
-            spans.append((place, place + 1))
+            spans.append((index, index + 1))
     return spans
 
 
 def _referring(words: Sequence[str]) -> list[int]:
     """The indices of words that refer to something outside their question, the first of each kind."""
-    found: dict[str, int] = {}
+    references: dict[str, int] = {}
     bare = [*map(_normalised, words), ""]
-    for place, word in enumerate(bare[:-1]):
-        previous, after = bare[place - 1] if place else "", bare[place + 1]
+    for index, word in enumerate(bare[:-1]):
+        previous, after = bare[index - 1] if index else "", bare[index + 1]
         if word in _PRONOUNS:
-            is_title = bool(place) and words[place].istitle()  # Let It Be
-            if not is_title and not _is_empty(bare, place) and not _is_explained(words, place):
-                found.setdefault(_PRONOUNS[word], place)
+            is_title = bool(index) and words[index].istitle()  # Let It Be
+            if not is_title and not _is_empty(bare, index) and not _is_explained(words, index):
+                references.setdefault(_PRONOUNS[word], index)
         elif word == "there":
             exists = previous in _BEING and (previous not in ("was", "were") or bare[:2] == ["how", "many"])
             if not exists and after in {"", "then", "now", *_PREPOSITIONS, *_CLAUSES}:
-                found.setdefault(word, place)
-        elif word == "then" and place and not after:
-            found.setdefault(word, place)
+                references.setdefault(word, index)
+        elif word == "then" and index and not after:
+            references.setdefault(word, index)
         elif word in _POINTING:
             ends = after in {"", *_AUXILIARIES, *_PREPOSITIONS}
-            begins = not place or previous in _AUXILIARIES | _PREPOSITIONS | _VERBS
-            if (ends and begins) or (place and word != "that" and after and not _NOT_REFERRING.match(after)):
-                found.setdefault("that", place)
-    return sorted(found.values())
+            begins = not index or previous in _AUXILIARIES | _PREPOSITIONS | _VERBS
+            if (ends and begins) or (index and word != "that" and after and not _NOT_REFERRING.match(after)):
+                references.setdefault("that", index)
+    return sorted(references.values())
 
 
-def _is_empty(bare: Sequence[str], place: int) -> bool:
+def _is_empty(bare: Sequence[str], index: int) -> bool:
     """Whether a pronoun refers to nothing, or to what follows: is it true that; what time is it; why is it called X."""
-    after = " ".join(bare[place + 1 :]).strip()
+    after = " ".join(bare[index + 1 :]).strip()
     is_clock = not after and bare[0] == "what" and bare[1] in ("time", "day", "date")
-    return bool(bare[place] == "it" and (is_clock or _EMPTY.match(after)))
+    return bool(bare[index] == "it" and (is_clock or _EMPTY.match(after)))
 
 
-def _is_explained(words: Sequence[str], place: int) -> bool:
+def _is_explained(words: Sequence[str], index: int) -> bool:
     """Whether a pronoun may refer to something in its question: an object never refers to the subject of its clause."""
-    bare, asked = [*map(_normalised, words), ""], _asking(words)
-    word, previous, after = bare[place], bare[place - 1], bare[place + 1]
-    comma = next((n for n in range(place, len(words)) if words[n].endswith(",")), len(words))
+    bare, start = [*map(_normalised, words), ""], _asking(words)
+    word, previous, after = bare[index], bare[index - 1], bare[index + 1]
+    comma = next((n for n in range(index, len(words)) if words[n].endswith(",")), len(words))
     if _names(words[comma + 1 :], is_start=False) or (word == "they" and _names(words)):
         return True  # in its time, what did Rome do; what do they speak in Rome
-    said = [n for n in range(asked, place) if bare[n] not in _FUNCTION]
+    content = [n for n in range(start, index) if bare[n] not in _FUNCTION]
     owns = word in _OWNING and bool(after) and after not in _FUNCTION
     is_subject = word in ("he", "she", "they") or (
         word == "it" and (after in _AUXILIARIES or previous in _AUXILIARIES | _CLAUSES)
     )
     if not owns and not is_subject:
-        return len(said) >= _FEW or (bool(said) and any(own in _CLAUSES for own in bare[said[0] : place]))
-    if 0 < asked < place and bare[asked] not in _AUXILIARIES:  # who said that she; who lost his seat
+        return len(content) >= _FEW or (bool(content) and any(other in _CLAUSES for other in bare[content[0] : index]))
+    if 0 < start < index and bare[start] not in _AUXILIARIES:  # who said that she; who lost his seat
         return is_subject or len(words) > _FEW
-    return bool([n for n in said if not (owns and previous == "of" and n == place - 2)])  # the name of her father
+    return bool([n for n in content if not (owns and previous == "of" and n == index - 2)])  # the name of her father
 
 
 def _is_fragment(words: Sequence[str], *, is_joined: bool) -> bool:
     """Whether a question has no verb: when, how long, for whom, in 2019; after "and", also a name."""
     bare = list(map(_normalised, words))
-    if any(own in _AUXILIARIES or _is_verb(word) or "'s" in word for own, word in zip(bare, words, strict=True)):
+    if any(plain in _AUXILIARIES or _is_verb(word) or "'s" in word for plain, word in zip(bare, words, strict=True)):
         return False
-    asking = [place for place in range(min(2, len(bare))) if bare[place] in _ASKING]
+    asking = [index for index in range(min(2, len(bare))) if bare[index] in _ASKING]
     if not asking:
         return len(bare) <= _FEW and (is_joined or bare[0] in _PREPOSITIONS)
     content = [word for word in bare[asking[0] + 1 :] if word not in _OTHERS]
     return len(content) <= int(bare[asking[0]] in ("how", "which", "what", "whose"))
 
 
-def _resolved(words: Sequence[str], places: Sequence[int], previous: _PreviousTurn, *, is_fragment: bool) -> str:
-    made = list(words)
-    for place in places:
-        word, after = _normalised(words[place]), _normalised(words[place + 1]) if place + 1 < len(words) else ""
+def _resolved(words: Sequence[str], references: Sequence[int], previous: _PreviousTurn, *, is_fragment: bool) -> str:
+    resolved = list(words)
+    for index in references:
+        word, after = _normalised(words[index]), _normalised(words[index + 1]) if index + 1 < len(words) else ""
         meaning = "" if word in _POINTING else previous.meaning(_PRONOUNS.get(word, word))
-        if not meaning or meaning in made:
+        if not meaning or meaning in resolved:
             continue
         if word in _OWNING and after not in {"", *_FUNCTION}:
             meaning += "'" if meaning.endswith("s") else "'s"
-        made[place] = meaning + ("," if words[place].endswith(",") else "")
-    is_unsure = is_fragment or made == [*words]
-    return _with_content(made, previous, previous.answer_name) if is_unsure else " ".join(made)
+        resolved[index] = meaning + ("," if words[index].endswith(",") else "")
+    is_unsure = is_fragment or resolved == [*words]
+    return _with_content(resolved, previous, previous.answer_name) if is_unsure else " ".join(resolved)
 
 
 def _with_content(words: Sequence[str], previous: _PreviousTurn, answer: str = "") -> str:
@@ -285,17 +285,17 @@ def _with_content(words: Sequence[str], previous: _PreviousTurn, answer: str = "
 def _completed(words: Sequence[str], previous: _PreviousTurn) -> str:
     bare = list(map(_normalised, words))
     if any(word in _ASKING for word in bare[:2]):
-        asked = [word for word, own in zip(words, bare, strict=True) if own not in ("exactly", "precisely")]
+        opening = [word for word, plain in zip(words, bare, strict=True) if plain not in ("exactly", "precisely")]
         answer = previous.answer if previous.asks.startswith(("what", "which", "who")) else ""
         rest = [*previous.rest, answer] if previous.has_auxiliary else [answer, *previous.rest]
-        return " ".join(filter(None, [*asked, *rest]))
+        return " ".join(filter(None, [*opening, *rest]))
     fragment, question = " ".join(words), " ".join(previous.words)
     if _TIME.search(fragment):
-        known = _TIME.search(question)
-        if known is None:
+        previous_time = _TIME.search(question)
+        if previous_time is None:
             return f"{question} {fragment}"
-        new = words[-1] if known.group()[0].isdigit() else fragment
-        return question[: known.start()] + new + question[known.end() :]
+        time = words[-1] if previous_time.group()[0].isdigit() else fragment
+        return question[: previous_time.start()] + time + question[previous_time.end() :]
     if ordinal := _ORDINAL.search(fragment):
         changed, count = _ORDINAL.subn(ordinal.group(), question, count=1)
         return changed if count else f"{question}, {fragment}"
@@ -315,7 +315,7 @@ def _swapped(words: Sequence[str], previous: _PreviousTurn) -> str:
         old, new = (fitting or old or previous.phrases)[:1], [(lead, len(words))]
     if not old:
         return " ".join([*previous.words, *words])
-    made = list(previous.words)
+    swapped = list(previous.words)
     for (first, last), (start, end) in reversed(list(zip(old, new, strict=True))):
-        made[first:last] = words[start:end]
-    return " ".join(made)
+        swapped[first:last] = words[start:end]
+    return " ".join(swapped)

@@ -167,8 +167,8 @@ class Model(nn.Module, ABC):
         """
         shape = self.code_shape
         codes = np.zeros((len(texts), shape.tokens, shape.levels), np.uint16)
-        for chosen, own in self.memorise_stepwise(texts):
-            codes[chosen] = own
+        for indices, batch in self.memorise_stepwise(texts):
+            codes[indices] = batch
         return codes
 
     def memorise_stepwise(
@@ -177,13 +177,13 @@ class Model(nn.Module, ABC):
         """`memorise` in steps: yields the indices of a few texts and their codes; close it to skip the rest."""
         if self.device.type == "cpu":
             with closing(one_by_one(self.encode, texts)) as encoded:
-                for place, own in enumerate(encoded):
-                    yield [place], own.numpy().astype(np.uint16)
+                for index, codes in enumerate(encoded):
+                    yield [index], codes.numpy().astype(np.uint16)
             return
-        for chosen in self._text_encoder.batches(texts):
+        for indices in self._text_encoder.batches(texts):
             with torch.no_grad():
-                codes = self.encode([texts[index] for index in chosen])
-            yield chosen, codes.cpu().numpy().astype(np.uint16)
+                codes = self.encode([texts[index] for index in indices])
+            yield indices, codes.cpu().numpy().astype(np.uint16)
 
 
 def load_model(name: str | Path, *, device: str | torch.device = "cpu", reader: str | None = None) -> Model:

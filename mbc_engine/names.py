@@ -16,7 +16,7 @@ READ_MODES: Final = {
     "hierarchical": "groups of N documents, then the groups",
     "routed": "the N documents that fit best",
 }
-LEAST_NUMBERS: Final = {"hierarchical": 2, "routed": 1}
+MINIMUM_NUMBERS: Final = {"hierarchical": 2, "routed": 1}
 # Each number has only one spelling, so that read modes are equal exactly if their texts are.
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 
@@ -38,11 +38,13 @@ def parse_read_mode(text: str) -> ReadMode:
         )
     if not colon:
         return ReadMode(name, None)
-    least = LEAST_NUMBERS.get(name)
-    if least is None:
+    minimum = MINIMUM_NUMBERS.get(name)
+    if minimum is None:
         raise ConfigError(f"The {name} read takes no number.", hint="Leave out the number.")
-    if int(number) < least:
-        raise ConfigError(f"The number of a {name} read must be at least {least}.", hint=f"For example {name}:{least}.")
+    if int(number) < minimum:
+        raise ConfigError(
+            f"The number of a {name} read must be at least {minimum}.", hint=f"For example {name}:{minimum}."
+        )
     return ReadMode(name, int(number))
 
 
@@ -91,8 +93,13 @@ def is_model(folder: Path) -> bool:
 
 def find_model(name: str) -> Path:
     """A model's folder, from a path, a run's folder, a model's name or a run's name. Raises ModelError if not found."""
-    places = (Path(name), Path(name) / MODEL, own_models() / name, packaged_model(name), own_runs() / name / MODEL)
-    for folder in places:
+    for folder in (
+        Path(name),
+        Path(name) / MODEL,
+        own_models() / name,
+        packaged_model(name),
+        own_runs() / name / MODEL,
+    ):
         if is_model(folder):
             return folder
     raise ModelError(

@@ -38,7 +38,7 @@ class Ranking:
         self._total = -np.inf  # the logarithm of the chunks' total weight
         self._scores: NDArray[np.float64] = np.empty(0)  # descending
         self._chunks = np.empty(0, np.int64)
-        self._left_out = 0  # documents left out that tie with the last one kept
+        self._left_out = 0  # documents left out that tie with the last one in `_scores`
 
     def add(self, log_scores: NDArray[np.float32], lengths: Lengths | None = None) -> None:
         """Add the log weights of the next chunks, [chunks]; `lengths` are the chunks of each document (None: one)."""
@@ -46,33 +46,30 @@ class Ranking:
         peak = float(log_scores.max(initial=-np.inf))
         if peak == -np.inf:
             return
-        own_total = peak + np.log(np.exp(log_scores - peak).sum(dtype=np.float64))
-        self._total = float(np.logaddexp(self._total, own_total))
+        total = peak + np.log(np.exp(log_scores - peak).sum(dtype=np.float64))
+        self._total = float(np.logaddexp(self._total, total))
         scores, starts = log_scores, np.arange(len(log_scores))
         if lengths is not None and len(lengths) < len(log_scores):
             starts = np.cumsum(lengths) - lengths
             scores = _log_sums(log_scores, starts, lengths)
-        least = self._scores[-1] if len(self._scores) == self._top else -np.inf
-        better = np.flatnonzero((scores >= least) & (scores > -np.inf))
+        lowest = self._scores[-1] if len(self._scores) == self._top else -np.inf
+        better = np.flatnonzero((scores >= lowest) & (scores > -np.inf))
         if not better.size:  # as in most blocks of a long scan
             return
-        kept, left_out = _first(scores[better], self._top)
-        rows = better[kept]
+        best, left_out = _first(scores[better], self._top)
+        rows = better[best]
         ends = np.append(starts, len(log_scores))[rows + 1]
         spans = zip(starts[rows].tolist(), ends.tolist(), strict=True)
         chunks = [first + start + int(log_scores[start:end].argmax()) for start, end in spans]
-        self._merge(scores[rows], np.array(chunks), left_out)
-
-    def _merge(self, scores: NDArray[np.floating], chunks: NDArray[np.int64], left_out: int) -> None:
-        every = np.concatenate([self._scores, scores])
-        kept, ties = _first(every, self._top)
-        last = every[kept[-1]]
-        # What either side left out ties with its own last, which may also be the last of both.
-        if len(self._scores) and self._scores[-1] == last:
+        before, merged = self._scores, np.concatenate([self._scores, scores[rows]])
+        best, ties = _first(merged, self._top)
+        last = merged[best[-1]]
+        # Documents that either side left out tie with that side's last, which may also be the last of both.
+        if len(before) and before[-1] == last:
             ties += self._left_out
-        if scores[-1] == last:
+        if scores[rows[-1]] == last:
             ties += left_out
-        self._scores, self._chunks = every[kept], np.concatenate([self._chunks, chunks])[kept]
+        self._scores, self._chunks = merged[best], np.concatenate([self._chunks, np.array(chunks)])[best]
         self._left_out = ties
 
     def result(self) -> list[Hit]:
@@ -85,8 +82,8 @@ class Ranking:
 def _first(scores: NDArray[np.floating], top: int) -> tuple[NDArray[np.int64], int]:
     """Indices of the `top` greatest, descending, the first winning ties; and how many left out equal the last."""
     order = np.argsort(-scores, kind="stable")
-    kept, left = order[:top], order[top:]
-    return kept, int((scores[left] == scores[kept[-1:]]).sum())
+    best, rest = order[:top], order[top:]
+    return best, int((scores[rest] == scores[best[-1:]]).sum())
 
 
 def _log_sums(log_scores: NDArray[np.float32], starts: NDArray[np.int64], lengths: Lengths) -> NDArray[np.float32]:
@@ -105,8 +102,8 @@ def log_of(weights: NDArray[np.floating[Any]] | NDArray[np.integer[Any]]) -> NDA
 def chunk_weights(bank: ReadableBank, selection: Selection) -> Weights:
     """The weight of each chunk relative to the largest."""
     logs = array("f")
-    for own in bank.log_weights(selection):
-        logs.frombytes(own.astype(np.float32).tobytes())
+    for block in bank.log_weights(selection):
+        logs.frombytes(block.astype(np.float32).tobytes())
     weights = np.frombuffer(logs, np.float32)
     # Only ratios matter in a read, and the weights of a bank of very old documents would underflow.
     weights -= weights.max(initial=np.finfo(np.float32).min)

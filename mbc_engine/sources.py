@@ -51,9 +51,9 @@ class Files:
         """The state of an origin, `unknown` if it was never a file, and the document if it still has this digest."""
         if not Path(origin.source).is_absolute():
             return "unknown", None
-        found = self._find(origin.source, origin.part, digest)
-        if found is not None:
-            return ("unchanged", found) if found.digest.startswith(digest) else ("changed", None)
+        document = self._find(origin.source, origin.part, digest)
+        if document is not None:
+            return ("unchanged", document) if document.digest.startswith(digest) else ("changed", None)
         with suppress(OSError):  # a closed folder or an unreachable disk: the file may be there
             if not Path(origin.source).exists():
                 return "gone", None
@@ -222,25 +222,25 @@ class Passages:
         return self._documents.setdefault(key, (first or nowhere, None))
 
 
-def best_sentences(wanted: "Sequence[tuple[str, str | None]]", encode: "Encode | None" = None) -> list[str | None]:
+def best_sentences(pairs: "Sequence[tuple[str, str | None]]", encode: "Encode | None" = None) -> list[str | None]:
     """The sentence of each passage that best matches its question, or None.
 
     It is the one with the most words in common, weighted by inverse document frequency over the passage's sentences.
     Ties go to the one closest in meaning by `encode`, which encodes all tied sentences in one batch, or without it
     to the first.
     """
-    closest = [_closest(question, _sentences(passage)) if passage else [] for question, passage in wanted]
+    best = [_closest(question, _sentences(passage)) if passage else [] for question, passage in pairs]
     if encode is None:
-        return [next(iter(own), None) for own in closest]
-    forms = {question: canonical_question(question) for question, _ in wanted}
-    tied = [[forms[question], *own] for (question, _), own in zip(wanted, closest, strict=True) if len(own) > 1]
+        return [next(iter(sentences), None) for sentences in best]
+    forms = {question: canonical_question(question) for question, _ in pairs}
+    tied = [[forms[question], *ties] for (question, _), ties in zip(pairs, best, strict=True) if len(ties) > 1]
     texts = list(dict.fromkeys(chain.from_iterable(tied)))
     vectors = dict(zip(texts, encode(texts), strict=True)) if texts else {}
     return [
-        max(own, key=lambda sentence: float(vectors[sentence] @ vectors[forms[question]]))
-        if len(own) > 1
-        else next(iter(own), None)
-        for (question, _), own in zip(wanted, closest, strict=True)
+        max(ties, key=lambda sentence: float(vectors[sentence] @ vectors[forms[question]]))
+        if len(ties) > 1
+        else next(iter(ties), None)
+        for (question, _), ties in zip(pairs, best, strict=True)
     ]
 
 
@@ -248,12 +248,12 @@ def _closest(question: str, sentences: "Sequence[str]") -> list[str]:
     """The sentences with the most words in common with a question, weighted by inverse document frequency."""
     from mbc_engine.bank.words import stems_of
 
-    asked = _asked(question)
-    shared = [asked & stems_of(sentence) for sentence in sentences]
-    holders = Counter(chain.from_iterable(shared))
-    weights = [math.fsum(math.log((len(shared) + 1) / (holders[own] + 0.5)) for own in each) for each in shared]
-    most = max(weights, default=0.0)
-    return [sentence for sentence, weight in zip(sentences, weights, strict=True) if weight == most]
+    stems = _content_stems(question)
+    shared = [stems & stems_of(sentence) for sentence in sentences]
+    counts = Counter(chain.from_iterable(shared))
+    weights = [math.fsum(math.log((len(shared) + 1) / (counts[stem] + 0.5)) for stem in each) for each in shared]
+    highest = max(weights, default=0.0)
+    return [sentence for sentence, weight in zip(sentences, weights, strict=True) if weight == highest]
 
 
 _FUNCTION_WORDS: Final = ENGLISH | word_set("him may me might must should then these those us")
@@ -264,11 +264,11 @@ def matches(query: str, text: str) -> list[tuple[int, int]]:
     """The words of a text that are in a query, in any inflected form, as (start, end) offsets."""
     from mbc_engine.bank.words import stems_of
 
-    asked = _asked(query)
-    return [found.span() for found in _WORD.finditer(text) if asked & stems_of(found[0])]
+    stems = _content_stems(query)
+    return [match.span() for match in _WORD.finditer(text) if stems & stems_of(match[0])]
 
 
-def _asked(question: str) -> set[str]:
+def _content_stems(question: str) -> set[str]:
     """The stems of a question's words, without function words unless there are no others."""
     from mbc_engine.bank.words import stems_of, words_in
 

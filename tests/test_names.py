@@ -7,15 +7,15 @@ import pytest
 from mbc_engine.errors import ConfigError
 from mbc_engine.events import QuantisationStarted
 from mbc_engine.machine import Throttle
-from mbc_engine.names import LEAST_NUMBERS, READ_MODES, ReadMode, parse_read_mode
+from mbc_engine.names import MINIMUM_NUMBERS, READ_MODES, ReadMode, parse_read_mode
 
 
 @pytest.mark.parametrize("name", READ_MODES)
 def test_read_mode_with_and_without_a_number(name: str) -> None:
     assert parse_read_mode(name) == ReadMode(name, None)
-    smallest = LEAST_NUMBERS.get(name, 2)
-    wrong, message = (smallest - 1, f"at least {smallest}") if name in LEAST_NUMBERS else (1, "takes no number")
-    if name in LEAST_NUMBERS:
+    smallest = MINIMUM_NUMBERS.get(name, 2)
+    wrong, message = (smallest - 1, f"at least {smallest}") if name in MINIMUM_NUMBERS else (1, "takes no number")
+    if name in MINIMUM_NUMBERS:
         assert parse_read_mode(f"{name}:{smallest}") == ReadMode(name, smallest)
     with pytest.raises(ConfigError, match=message) as refused:
         parse_read_mode(f"{name}:{wrong}")

@@ -33,8 +33,8 @@ def probability(spans: Sequence[Span | None], shares: Sequence[float], best: int
 def choose(spans: Sequence[Span | None], shares: Sequence[float]) -> int | None:
     """The passage whose best span has the largest sum of margin and prior; the first wins a tie."""
     scored = [
-        (span.margin + PRIOR_WEIGHT * _log(share), -place)
-        for place, (span, share) in enumerate(zip(spans, shares, strict=True))
+        (span.margin + PRIOR_WEIGHT * _log(share), -passage)
+        for passage, (span, share) in enumerate(zip(spans, shares, strict=True))
         if span is not None
     ]
     return -max(scored)[1] if scored else None

@@ -157,11 +157,14 @@ class RetrieverReader(Model):
             text = extracted = first = None
             if answer.best:
                 first, passage, _ = answer.read_chunks[answer.best.passage]
-                if self._is_given(answer.best, answer.probability, options):
+                is_given = answer.best.margin >= self.reader_settings.confidence.least_margin
+                if options.min_confidence is not None:
+                    is_given = answer.probability >= options.min_confidence
+                if is_given:
                     text = " ".join(answer.best.text.split())
                 if text is not None and write is not None:
-                    most = options.max_new_tokens or WRITTEN_TOKENS
-                    written = write(question, text, passage, max_new_tokens=most, on_token=on_token)
+                    max_new_tokens = options.max_new_tokens or WRITTEN_TOKENS
+                    written = write(question, text, passage, max_new_tokens=max_new_tokens, on_token=on_token)
                     text, extracted = (written, text) if written else (text, None)
             drafts.append(
                 Draft(
@@ -178,11 +181,6 @@ class RetrieverReader(Model):
                 )
             )
         return drafts
-
-    def _is_given(self, best: Span, probability: float, options: AskOptions) -> bool:
-        if options.min_confidence is not None:
-            return probability >= options.min_confidence
-        return best.margin >= self.reader_settings.confidence.least_margin
 
     def _codes(self, answer: SpanAnswer, bank: ReadableBank) -> CodeMap | None:
         """The share of each code in the chunks that were read."""
@@ -272,21 +270,23 @@ def load(
 
     Raises ModelError if anything is missing or damaged, ConfigError if it has no such reader.
     """
-    place, settings = str(device), config.retriever_reader
+    settings = config.retriever_reader
     reader_settings = reader_of(settings, reader)
     weights = folder / f"{reader_settings.name}.safetensors"
-    model = build(settings, reader_settings, lambda: load_span_reader(weights, reader_settings, device=place), place)
-    restore(_own_state(model), read_tensors(folder / WEIGHTS), folder / WEIGHTS)
+    model = build(
+        settings, reader_settings, lambda: load_span_reader(weights, reader_settings, device=device), str(device)
+    )
+    restore(_saved_state(model), read_tensors(folder / WEIGHTS), folder / WEIGHTS)
     return model
 
 
 def save(model: RetrieverReader, folder: Path, *, dtype: torch.dtype = torch.float16) -> None:
     """Write the model's files except its readers', which `recipes/mini/reader.py` writes."""
     folder.mkdir(parents=True, exist_ok=True)
-    state = {name: value.detach().to(dtype).cpu().contiguous() for name, value in _own_state(model).items()}
+    state = {name: value.detach().to(dtype).cpu().contiguous() for name, value in _saved_state(model).items()}
     write_tensors(folder / WEIGHTS, state, {"format": _FORMAT})
     (folder / CONFIG).write_text(RetrieverReaderConfig(retriever_reader=model.settings).to_toml())
 
 
-def _own_state(model: RetrieverReader) -> dict[str, Tensor]:
+def _saved_state(model: RetrieverReader) -> dict[str, Tensor]:
     return {name: value for name, value in model.state_dict(keep_vars=True).items() if not name.startswith("encoder.")}

@@ -116,15 +116,15 @@ class Scope:
             return self.bank.totals().chunks
         return int(np.isfinite(self._log_weights).sum())
 
-    def sample(self, most: int) -> Codes:
-        """The codes of at most `most` chunks, [n, tokens, 1]: of all, or of runs of neighbours, which share blocks."""
+    def sample(self, size: int) -> Codes:
+        """The codes of at most `size` chunks, [n, tokens, 1]: of all, or of runs of neighbours, which share blocks."""
         weights = self._log_weights
-        there = np.arange(self.bank.totals().chunks) if weights is None else np.flatnonzero(np.isfinite(weights))
-        if len(there) > most:
-            run = most // _RUNS
-            starts = np.linspace(0, len(there) - run, _RUNS).astype(np.int64)
-            there = there[(starts[:, None] + np.arange(run)).ravel()]
-        return self.bank.codes_at(there)
+        chunks = np.arange(self.bank.totals().chunks) if weights is None else np.flatnonzero(np.isfinite(weights))
+        if len(chunks) > size:
+            run = size // _RUNS
+            starts = np.linspace(0, len(chunks) - run, _RUNS).astype(np.int64)
+            chunks = chunks[(starts[:, None] + np.arange(run)).ravel()]
+        return self.bank.codes_at(chunks)
 
     @cached_property
     def whitening(self) -> Tensor:
@@ -140,12 +140,14 @@ class Scope:
 
         This is the word's inverse document frequency in the bank (Spärck Jones, 1972), times the weight.
         """
-        asked = [word_numbers(question) for question in questions]
-        numbers = sorted(set().union(*asked)) if weight else []
-        found = dict(zip(numbers, self.bank.chunks_with(numbers), strict=True))
+        words = [word_numbers(question) for question in questions]
+        numbers = sorted(set().union(*words)) if weight else []
         total = self.bank.totals().chunks + 1
-        added = {number: weight * math.log(total / (len(chunks) + 0.5)) for number, chunks in found.items()}
-        return [[(found[number], added[number]) for number in own if number in found] for own in asked]
+        scores = {
+            number: (chunks, weight * math.log(total / (len(chunks) + 0.5)))
+            for number, chunks in zip(numbers, self.bank.chunks_with(numbers), strict=True)
+        }
+        return [[scores[number] for number in numbers_of if number in scores] for numbers_of in words]
 
     def best(
         self, tables: Tensor, top: int, words: Sequence[Sequence[tuple[NDArray[np.int64], float]]] = ()
@@ -153,22 +155,21 @@ class Scope:
         """The best chunks for each question by codes and `words`, with their documents, in one scan of the bank."""
         rankings, start = [Ranking(top) for _ in tables], 0
         lengths: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
-        for sums, own in self.bank.scan(tables.unsqueeze(2).float().cpu().numpy()):
+        for sums, block_lengths in self.bank.scan(tables.unsqueeze(2).float().cpu().numpy()):
             end = start + sums.shape[1]
-            for scores, own_words in zip(sums, words, strict=False):
-                for chunks, added in own_words:
+            for scores, matches in zip(sums, words, strict=False):
+                for chunks, added in matches:
                     first, last = np.searchsorted(chunks, (start, end))
                     scores[chunks[first:last] - start] += np.float32(added)
             scores = sums if self._log_weights is None else sums + self._log_weights[start:end]
             for ranking, log_scores in zip(rankings, scores, strict=True):
                 ranking.add(log_scores)
             start = end
-            lengths.append(own)
-        document_ends = np.cumsum(np.concatenate(lengths))
-        found = [ranking.result() for ranking in rankings]
+            lengths.append(block_lengths)
+        ends = np.cumsum(np.concatenate(lengths))
         return [
-            [replace(hit, document=int(np.searchsorted(document_ends, hit.chunk, side="right"))) for hit in hits]
-            for hits in found
+            [replace(hit, document=int(np.searchsorted(ends, hit.chunk, side="right"))) for hit in ranking.result()]
+            for ranking in rankings
         ]
 
 
@@ -183,6 +184,6 @@ def by_document(hits: Sequence[Hit], top: int, first: Hit | None = None) -> list
         best[hit.document] = chunk, share + hit.share
     if first is not None:
         best[first.document] = first.chunk, best[first.document][1]
-    order = sorted(best, key=lambda document: (first is None or document != first.document, -best[document][1]))
     shares = [share for _, share in best.values()]
-    return [Hit(best[own][0], min(1.0, best[own][1]), shares.count(best[own][1]) - 1, own) for own in order[:top]]
+    order = sorted(best.items(), key=lambda item: (first is None or item[0] != first.document, -item[1][1]))
+    return [Hit(chunk, min(1.0, share), shares.count(share) - 1, document) for document, (chunk, share) in order[:top]]

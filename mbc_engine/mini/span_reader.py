@@ -126,22 +126,22 @@ class SpanReader(nn.Module):
         forms = list(map(canonical_question, questions))
         encoded = self.tokenizer(forms, add_special_tokens=False, verbose=False) if forms else {}
         # A question takes a third of the window at most.
-        asked = [ids[: self.window // 3] for ids in encoded.get("input_ids", [])]
+        question_ids = [ids[: self.window // 3] for ids in encoded.get("input_ids", [])]
         jobs = [
             (question, passage, window)
-            for question, (ids, texts) in enumerate(zip(asked, passages, strict=True))
+            for question, (ids, texts) in enumerate(zip(question_ids, passages, strict=True))
             for passage, text in enumerate(texts)
             for window in self.windows(text, len(ids))
         ]
-        lengths = [len(asked[question]) + len(ids) for question, _, (ids, _) in jobs]
-        best: list[list[Span | None]] = [[None] * len(own) for own in passages]
-        for places in padded_batches(lengths, size=batch_size, longest=math.inf):
-            chosen = [jobs[place] for place in places]
-            batch = self.pair([asked[question] for question, *_ in chosen], [ids for *_, (ids, _) in chosen])
-            found = self._best_spans(
+        lengths = [len(question_ids[question]) + len(ids) for question, _, (ids, _) in jobs]
+        best: list[list[Span | None]] = [[None] * len(texts) for texts in passages]
+        for rows in padded_batches(lengths, size=batch_size, longest=math.inf):
+            chosen = [jobs[row] for row in rows]
+            batch = self.pair([question_ids[question] for question, *_ in chosen], [ids for *_, (ids, _) in chosen])
+            spans = self._best_spans(
                 batch, [(passages[question][passage], passage, offsets) for question, passage, (_, offsets) in chosen]
             )
-            for (question, passage, _), span in zip(chosen, found, strict=True):
+            for (question, passage, _), span in zip(chosen, spans, strict=True):
                 known = best[question][passage]
                 if known is None or span.margin > known.margin:
                     best[question][passage] = span
@@ -149,15 +149,15 @@ class SpanReader(nn.Module):
 
     def pair(self, questions: Sequence[Sequence[int]], passages: Sequence[Sequence[int]]) -> PairBatch:
         cls, sep, pad = self.tokenizer.cls_token_id, self.tokenizer.sep_token_id, self.tokenizer.pad_token_id
-        firsts = [[cls, *asked, sep] for asked in questions]
+        firsts = [[cls, *ids, sep] for ids in questions]
         rows = [[*first, *ids, sep] for first, ids in zip(firsts, passages, strict=True)]
         starts = [len(first) for first in firsts]
-        places = torch.arange(max(map(len, rows)))
+        positions = torch.arange(max(map(len, rows)))
         lengths, first = torch.tensor([len(row) for row in rows])[:, None], torch.tensor(starts)[:, None]
-        ids = torch.tensor([row + [pad] * (len(places) - len(row)) for row in rows])
-        mask, types = places < lengths, (places >= first) & (places < lengths)
+        ids = torch.tensor([row + [pad] * (len(positions) - len(row)) for row in rows])
+        mask, types = positions < lengths, (positions >= first) & (positions < lengths)
         device = self.head.none.weight.device
-        passage_mask = types & (places < lengths - 1)
+        passage_mask = types & (positions < lengths - 1)
         return PairBatch(
             ids.to(device), mask.long().to(device), types.long().to(device), passage_mask.to(device), starts
         )
@@ -177,19 +177,19 @@ class SpanReader(nn.Module):
         flat, length = scores.flatten(1), batch.ids.shape[1]
         total = torch.logaddexp(flat.logsumexp(1), none).unsqueeze(1)
         best = flat.argmax(1, keepdim=True)  # the first wins a tie
-        values, places = flat.topk(min(_RIVALS, flat.shape[1]), dim=1)
+        values, indices = flat.topk(min(_RIVALS, flat.shape[1]), dim=1)
         margins = (flat.gather(1, best).squeeze(1) - none).tolist()
         logs, log_best = (values - total).tolist(), (flat.gather(1, best) - total).squeeze(1).tolist()
         for row, ((text, passage, offsets), start) in enumerate(zip(read, batch.starts, strict=True)):
 
-            def edges(place: int) -> tuple[int, int]:
-                first, last = divmod(place, length)
+            def edges(index: int) -> tuple[int, int]:
+                first, last = divmod(index, length)
                 return offsets[first - start][0], offsets[last - start][1]  # noqa: B023
 
-            likely = zip(places[row].tolist(), logs[row], strict=True)
-            rivals = tuple((text[slice(*edges(place))], log) for place, log in likely if math.isfinite(log))
-            own = edges(int(best[row]))
-            yield Span(text[slice(*own)], passage, *own, margins[row], log_best[row], rivals)
+            likely = zip(indices[row].tolist(), logs[row], strict=True)
+            rivals = tuple((text[slice(*edges(index))], log) for index, log in likely if math.isfinite(log))
+            start_end = edges(int(best[row]))
+            yield Span(text[slice(*start_end)], passage, *start_end, margins[row], log_best[row], rivals)
 
 
 def load_span_reader(

@@ -8,6 +8,7 @@ spans are untrusted: nothing in them acts as one of the template's special token
 import re
 from collections.abc import Callable
 from functools import cached_property
+from itertools import cycle
 from typing import Final
 
 import torch
@@ -18,10 +19,10 @@ from mbc_engine.lm.base import BaseLM, KVPrefix, load_base
 from mbc_engine.lm.embedded import LANGUAGE_MODEL, find_language_model
 from mbc_engine.mini.span_reader import is_fast_in_bf16
 
-_QUESTION_WINDOW, _FOUND_WINDOW = 256, 128
+_QUESTION_WINDOW, _SPAN_WINDOW = 256, 128
 # Passages whose keys and values are cached: 23 kB per token for SmolLM2-135M in bf16.
-_MOST_KEPT: Final = 4
-_ASKED, _FOUND = "Question: {}", "\nShort answer: {}"
+_CACHED_PASSAGES: Final = 4
+_QUESTION_LINE, _SPAN_LINE = "Question: {}", "\nShort answer: {}"
 # Passage, question, the span found, and the answer.
 _EXAMPLES: Final = (
     (
@@ -59,14 +60,15 @@ class Writer:
         tokenizer = base.tokenizer
         if not tokenizer.chat_template:
             raise ModelError(f"The language model {name} has no chat template.", hint="Use an instruct model.")
-        asked = f"{_PASSAGE}\n\n{_QUESTION}"
         turns = [
             turn
-            for passage, question, found, answer in _EXAMPLES
-            for turn in (f"{passage}\n\n{_ASKED.format(question)}{_FOUND.format(found)}", answer)
+            for passage, question, span, answer in _EXAMPLES
+            for turn in (f"{passage}\n\n{_QUESTION_LINE.format(question)}{_SPAN_LINE.format(span)}", answer)
         ]
-        roles = ("user", "assistant")
-        messages = [{"role": roles[place % 2], "content": turn} for place, turn in enumerate([*turns, asked])]
+        messages = [
+            {"role": role, "content": turn}
+            for role, turn in zip(cycle(("user", "assistant")), [*turns, f"{_PASSAGE}\n\n{_QUESTION}"], strict=False)
+        ]
         try:
             filled = tokenizer.apply_chat_template(
                 messages, tokenize=False, add_generation_prompt=True, enable_thinking=False
@@ -79,12 +81,12 @@ class Writer:
             ) from error
         # Tokenizers split only tokens that are marked as special, which <tool_call>, for one, may not be.
         self._acting = {id for token, id in tokenizer.get_added_vocab().items() if token.strip()}
-        self._kept: dict[tuple[int, ...], KVPrefix] = {}
+        self._prefixes: dict[tuple[int, ...], KVPrefix] = {}
 
     def write(
         self,
         question: str,
-        found: str,
+        span: str,
         passage: str,
         *,
         max_new_tokens: int,
@@ -94,8 +96,8 @@ class Writer:
 
         Raises ConfigError if the question and the answer do not fit even without a passage.
         """
-        asked = self._tokens(_ASKED.format(question), _QUESTION_WINDOW)
-        row = [*self._middle, *asked, *self._tokens(_FOUND.format(found), _FOUND_WINDOW), *self._tail]
+        question_ids = self._tokens(_QUESTION_LINE.format(question), _QUESTION_WINDOW)
+        row = [*self._middle, *question_ids, *self._tokens(_SPAN_LINE.format(span), _SPAN_WINDOW), *self._tail]
         room = self.base.context - len(self._head) - len(row) - max_new_tokens
         if room < 0:
             raise ConfigError(
@@ -112,11 +114,11 @@ class Writer:
         return [id for id in ids if id not in self._acting][:window]
 
     def _prefix(self, passage: tuple[int, ...]) -> KVPrefix:
-        if passage not in self._kept:
-            while len(self._kept) >= _MOST_KEPT:
-                del self._kept[next(iter(self._kept))]
-            self._kept[passage] = self.base.read(list(passage), self._examples) if passage else self._examples
-        return self._kept[passage]
+        if passage not in self._prefixes:
+            while len(self._prefixes) >= _CACHED_PASSAGES:
+                del self._prefixes[next(iter(self._prefixes))]
+            self._prefixes[passage] = self.base.read(list(passage), self._examples) if passage else self._examples
+        return self._prefixes[passage]
 
     @cached_property
     def _examples(self) -> KVPrefix:
