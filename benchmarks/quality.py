@@ -370,7 +370,7 @@ def documents(model: RetrieverReader, texts: Iterable[str]) -> Iterator[StoredDo
 
 def scan(setup: Setup, bank: MemoryBank, questions: Sequence[Question]) -> Row:
     """Seconds to find passages in copies of a bank's documents."""
-    with MemoryBank.create_like(setup.folder / "copies.mbc", bank.header) as many:
+    with MemoryBank.open(setup.folder / "copies.mbc", create=bank.header) as many:
         for number in track(range(-(-setup.chunks // bank.totals().chunks)), "newswire: copies"):
             every = bank.documents(whole=True)
             while some := list(islice(every, 5000)):

@@ -221,4 +221,4 @@ def open_bank(model: Model, path: Path, *, keeps_origins: bool = True, keeps_tex
     """
     text = model.keeps_text if keeps_text is None else keeps_text
     header = BankHeader(signature(model), model.code_shape, model.codebooks.shape[-1], keeps_origins, text)
-    return MemoryBank.open_or_create(path, header)
+    return MemoryBank.open(path, create=header)

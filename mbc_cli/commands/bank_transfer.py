@@ -81,7 +81,7 @@ def _target(path: Path, banks: list[Path]) -> "Iterator[mbc_engine.MemoryBank]":
         return
     with MemoryBank.open(banks[0], read_only=True) as first:
         header = first.header
-    memory = MemoryBank.create_like(path, header)
+    memory = MemoryBank.open(path, create=header)
     try:
         with memory:
             yield memory

@@ -12,7 +12,9 @@ from mbc_engine.bank.exchange import (
     replace_content,
     restore,
 )
-from mbc_engine.bank.multi_bank import Banks, ReadableBank
+from mbc_engine.bank.memory_bank import MemoryBank, delete_if_unused
+from mbc_engine.bank.multi_bank import Banks
+from mbc_engine.bank.reader import ReadableBank
 from mbc_engine.bank.records import (
     BankHeader,
     BankSizes,
@@ -34,6 +36,5 @@ from mbc_engine.bank.records import (
 )
 from mbc_engine.bank.search import CodeUse, code_uses, find_documents
 from mbc_engine.bank.selection import Selection
-from mbc_engine.bank.store import MemoryBank, delete_if_unused
 from mbc_engine.bank.text_codec import OpenTextModel, decode_chunk, decode_texts, text_checksum
 from mbc_engine.bank.verification import verify

@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from mbc_engine.bank import database
+from mbc_engine.bank.memory_bank import MemoryBank, delete_if_unused, require_one_model
 from mbc_engine.bank.records import (
     BankHeader,
     CodeShape,
@@ -27,7 +28,6 @@ from mbc_engine.bank.records import (
     check,
     count,
 )
-from mbc_engine.bank.store import MemoryBank, delete_if_unused, require_one_model
 from mbc_engine.bank.text_codec import LM, OpenTextModel, decode_found, encode_chunk
 from mbc_engine.bank.upgrades import open_current
 from mbc_engine.errors import BankError, DataError
@@ -117,7 +117,7 @@ def import_lines(lines: Iterable[bytes], path: Path) -> Iterator[Event]:
     with _wrap_line_errors(1):
         head = _head(json.loads(first))
     is_new = not path.exists()
-    bank = MemoryBank.open_or_create(path, head)
+    bank = MemoryBank.open(path, create=head)
     try:
         with bank, bank.changing():
             if bank.header.shape != head.shape:
@@ -390,7 +390,7 @@ def remove_with_proof(bank: MemoryBank, names: Collection[tuple[str, str]], dige
         else:
             kept.append(replace(document, origins=origins))
             others.update(texts)
-    with MemoryBank.create_like(None, bank.header) as anew:
+    with MemoryBank.open(None, create=bank.header) as anew:
         anew.put(kept[::-1])
         never_seen = _digest(anew)
     bank.remove(names, digests)

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from mbc_engine.bank.block import Block
+from mbc_engine.bank.memory_bank import MemoryBank
 from mbc_engine.bank.records import Indices, Origin, StoredChunk, StoredDocument
-from mbc_engine.bank.store import MemoryBank
 from mbc_engine.bank.text_codec import decode_found, text_checksum
 from mbc_engine.bank.words import numbered_words
 

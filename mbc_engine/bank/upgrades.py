@@ -15,7 +15,7 @@ import numpy as np
 from mbc_engine.atomic_write import PRIVATE_FILE
 from mbc_engine.bank import database
 from mbc_engine.bank.block import checksum, read_counts, read_first_texts, read_lengths
-from mbc_engine.bank.blocks import BlockTable
+from mbc_engine.bank.block_table import BlockTable
 from mbc_engine.bank.database import FORMAT_VERSION, TABLES, transaction
 from mbc_engine.bank.records import BankHeader, EncodedText, TextState
 from mbc_engine.bank.text_codec import LM, ZSTD, decode_texts, decompress, text_rows

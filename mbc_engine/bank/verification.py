@@ -10,7 +10,7 @@ import numpy as np
 
 from mbc_engine.bank import database
 from mbc_engine.bank.block import Block, keys_of, locate_chunks, read_block, read_keys
-from mbc_engine.bank.blocks import BlockTable
+from mbc_engine.bank.block_table import BlockTable
 from mbc_engine.bank.records import BankHeader, Counts, EncodedText, Indices, TextState, count, unpack
 from mbc_engine.bank.text_codec import LM, LM_BATCH, OpenTextModel, decode_texts, read_row
 from mbc_engine.bank.upgrades import open_current

@@ -218,7 +218,7 @@ def size_as_file(bank: MemoryBank) -> int:
     """Bytes of a new bank file with a bank's documents."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        MemoryBank.create_like(Path(folder, "bank.mbc"), bank.header) as copy,
+        MemoryBank.open(Path(folder, "bank.mbc"), create=bank.header) as copy,
     ):
         for _ in merge(copy, bank):
             pass

@@ -59,7 +59,7 @@ def state_after(steps: int, before: dict[str, str]) -> dict[str, str]:
 
 
 def open_bank(path: Path) -> MemoryBank:
-    return MemoryBank.open_or_create(path, BankHeader(SIGNATURE, SHAPE, DIM, keeps_text=True))
+    return MemoryBank.open(path, create=BankHeader(SIGNATURE, SHAPE, DIM, keeps_text=True))
 
 
 def say(*words: object) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mbc_engine.bank import BankHeader, MemoryBank, Selection, blocks, text_codec
+from mbc_engine.bank import BankHeader, MemoryBank, Selection, block_table, text_codec
 from mbc_engine.bank.block import Row
 from mbc_engine.errors import BankError
 
@@ -156,7 +156,7 @@ def test_checksums_are_computed_once_for_a_state_of_the_bank(
 ) -> None:
     codes, rows = [], []
     of_row = Row.checksum
-    monkeypatch.setattr(blocks, "checksum", lambda data: codes.append(1) or zlib.crc32(data))
+    monkeypatch.setattr(block_table, "checksum", lambda data: codes.append(1) or zlib.crc32(data))
     monkeypatch.setattr(Row, "checksum", lambda row: rows.append(1) or of_row(row))
     with MemoryBank.open(path, read_only=True) as bank, MemoryBank.open(path) as writer:
         for _ in range(3):

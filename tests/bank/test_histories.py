@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mbc_engine.bank import BankHeader, MemoryBank, Origin, export, import_lines, merge, store, text_codec, verify
+from mbc_engine.bank import BankHeader, MemoryBank, Origin, export, import_lines, memory_bank, merge, text_codec, verify
 from mbc_engine.bank.text_codec import decode_chunk, encode_chunk
 from mbc_engine.bank.words import number_of, word_numbers
 from mbc_engine.events import DamageFound
@@ -50,7 +50,7 @@ def tiny_blocks() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(BankHeader, "block_chunks", property(lambda header: 7))
         patch.setattr(text_codec, "FULL_ROW_BYTES", 60)
-        patch.setattr(store, "LM_BATCH", 3)
+        patch.setattr(memory_bank, "LM_BATCH", 3)
         yield
 
 

@@ -142,7 +142,7 @@ def test_other_database_is_refused_untouched(made: Any, tmp_path: Path) -> None:
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
     refusal(path, "is not a bank")
     with pytest.raises(BankError, match="is not a bank"):
-        MemoryBank.open_or_create(path, BankHeader(made.signature, made.shape, made.dim))
+        MemoryBank.open(path, create=BankHeader(made.signature, made.shape, made.dim))
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
     other.close()
 
@@ -267,7 +267,7 @@ def test_many_may_open_or_create_at_once(made: Any, tmp_path: Path) -> None:
     def ingest(number: int) -> None:
         start.wait()
         try:
-            with MemoryBank.open_or_create(path, BankHeader(made.signature, made.shape, made.dim)) as bank:
+            with MemoryBank.open(path, create=BankHeader(made.signature, made.shape, made.dim)) as bank:
                 bank.put([made.item(f"/{number}", number)])
         except Exception as error:
             results.append(error)

@@ -170,8 +170,8 @@ def test_changes_made_together_all_stay_or_none(made: Any, bank: MemoryBank, pat
 
 def test_open_or_create_does_what_is_needed(made: Any, path: Path) -> None:
     for known in (False, True):
-        with MemoryBank.open_or_create(
-            path, BankHeader(made.signature, made.shape, made.dim, keeps_origins=False)
+        with MemoryBank.open(
+            path, create=BankHeader(made.signature, made.shape, made.dim, keeps_origins=False)
         ) as bank:
             assert not bank.header.keeps_origins
             assert bank.knows(made.record("", 1)) is known
@@ -216,10 +216,10 @@ def test_a_bank_without_text_takes_no_notice_of_it(made: Any, bank: MemoryBank) 
 
 def test_an_existing_bank_keeps_what_it_keeps(made: Any, path: Path) -> None:
     made.bank(path, keeps_text=True).close()
-    with MemoryBank.open_or_create(path, BankHeader(made.signature, made.shape, made.dim)) as bank:
+    with MemoryBank.open(path, create=BankHeader(made.signature, made.shape, made.dim)) as bank:
         assert bank.header.keeps_text
     path.unlink()
-    with MemoryBank.open_or_create(path, BankHeader(made.signature, made.shape, made.dim, keeps_text=True)) as bank:
+    with MemoryBank.open(path, create=BankHeader(made.signature, made.shape, made.dim, keeps_text=True)) as bank:
         assert bank.header.keeps_text
 
 

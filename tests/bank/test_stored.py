@@ -57,7 +57,7 @@ def test_signature_decides_and_its_name_does_not(made: Any, bank: MemoryBank, pa
         bank.require(other)
     assert caught.value.hint
     with pytest.raises(ModelMismatch):
-        MemoryBank.open_or_create(path, BankHeader(other, made.shape, made.dim))
+        MemoryBank.open(path, create=BankHeader(other, made.shape, made.dim))
 
 
 def test_reader_beside_a_writer_keeps_its_snapshot(made: Any, bank: MemoryBank, path: Path) -> None:

@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from mbc_cli.config import activity_log
-from mbc_engine.bank import store
+from mbc_engine.bank import memory_bank
 from mbc_engine.errors import ModelError
 from mbc_engine.events import TextsRecoded
 from mbc_engine.runs.event_log import EventFollower
@@ -122,7 +122,7 @@ def test_a_stop_keeps_what_is_recoded(mbc, bank, language_model, monkeypatch):
         result = mbc("bank", "compact", "--bank", bank, "--codec", "lm")
     assert result.exit_code == 130
     assert "Texts recoded so far are saved" in result.stderr
-    assert facts(mbc, bank)[1] == store.LM_BATCH
+    assert facts(mbc, bank)[1] == memory_bank.LM_BATCH
     assert mbc("bank", "compact", "--bank", bank, "--codec", "lm").exit_code == 0
     assert facts(mbc, bank)[2] == 0
 

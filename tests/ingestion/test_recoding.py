@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mbc_engine import MemoryBank, ingest, open_bank
-from mbc_engine.bank import StoredDocument, export, store, verify
+from mbc_engine.bank import StoredDocument, export, memory_bank, verify
 from mbc_engine.errors import ModelError
 from mbc_engine.events import BankVerified, Event, IngestFinished, TextsRecoded
 from mbc_engine.ingestion.run import watch
@@ -54,7 +54,7 @@ def test_texts_are_recoded_once_all_is_stored(model: Any, folder: Path, tmp_path
             if isinstance(event, TextsRecoded) and not event.done:
                 assert lines(bank) == lines(plain)
         recoded = [event for event in events if isinstance(event, TextsRecoded)]
-        assert [event.done for event in recoded[:3]] == [0, store.LM_BATCH, 2 * store.LM_BATCH]
+        assert [event.done for event in recoded[:3]] == [0, memory_bank.LM_BATCH, 2 * memory_bank.LM_BATCH]
         assert recoded[-1].done == recoded[-1].chunks == bank.totals().chunks == bank.text_state().lm_texts
         assert recoded[-1].after_bytes == bank.text_state().lm_bytes < recoded[-1].before_bytes
         assert finished(events).is_complete
@@ -85,10 +85,10 @@ def test_recoding_continues_after_a_stop(model: Any, folder: Path, tmp_path: Pat
             if isinstance(event, TextsRecoded) and event.done:
                 stop.set()
         assert not finished(events).is_complete
-        assert bank.text_state().lm_texts == store.LM_BATCH
+        assert bank.text_state().lm_texts == memory_bank.LM_BATCH
         events = list(ingest(model, bank, [folder], open_model=MODEL.open))
         left = next(event for event in events if isinstance(event, TextsRecoded))
-        assert left.chunks == bank.totals().chunks - store.LM_BATCH
+        assert left.chunks == bank.totals().chunks - memory_bank.LM_BATCH
         assert bank.text_state().lm_texts == bank.totals().chunks
 
 
@@ -151,7 +151,7 @@ def test_a_document_that_goes_while_its_text_is_recoded_stays_away(model: Any, f
 def test_texts_that_take_the_numbers_of_removed_ones_are_recoded_too(
     model: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
-    monkeypatch.setattr(store, "_COMMIT_SECONDS", seconds)
+    monkeypatch.setattr(memory_bank, "_COMMIT_SECONDS", seconds)
     with open_bank(model, tmp_path / "b.mbc") as bank, MemoryBank.open(tmp_path / "b.mbc") as other:
         list(ingest(model, bank, [folder]))
         is_first = True
@@ -194,7 +194,7 @@ def test_every_kill_while_recoding_leaves_each_text_in_one_form(
     for number in range(rounds(full=100, reduced=10)):
         child = os.fork()
         if not child:
-            store._COMMIT_SECONDS, store.LM_BATCH = 0.0, 1
+            memory_bank._COMMIT_SECONDS, memory_bank.LM_BATCH = 0.0, 1
             with MemoryBank.open(path) as bank:
                 list(bank.recode_texts(MODEL.open, to_lm=number % 2 == 0))
             os._exit(0)

@@ -137,7 +137,7 @@ async def test_a_damaged_text_is_reported_beside_the_list(
         text = encode_chunk(chunk)
         return text._replace(check=text.check ^ 1) if chunk.text == "Ada" else text
 
-    monkeypatch.setattr("mbc_engine.bank.store.encode_chunk", encode)
+    monkeypatch.setattr("mbc_engine.bank.memory_bank.encode_chunk", encode)
     shape = CodeShape(tokens=2, levels=1, num_codes=8, per_position=False)
     with MemoryBank.create(options.bank, ModelSignature("m", "aa", "bb"), shape, 2, keeps_text=True) as bank:
         for name, text in (("/a.txt", "Ada"), ("/b.txt", "Bruno")):

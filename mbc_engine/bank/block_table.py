@@ -40,6 +40,7 @@ from mbc_engine.bank.records import (
     Origin,
     StoredChunk,
     StoredDocument,
+    TextState,
     check,
     count,
     pack,
@@ -74,10 +75,10 @@ class BlockTable:
     write, or a rollback. Invalid stored values raise BankError, or ValueError or TypeError where a method says so.
     """
 
-    counts: Counts  # how often each code occurs; set by `read_counts`
+    counts: Counts  # how often each code occurs, after the changes in progress; the caller sets it from `state`
 
     def __init__(self, connection: sqlite3.Connection, header: BankHeader, name: str) -> None:
-        self._connection, self._header, self._name = connection, header, name
+        self._connection, self.header, self.name = connection, header, name
         self.texts = TextTable(connection, header, name)
         self.forget()
 
@@ -91,14 +92,15 @@ class BlockTable:
         self._words: dict[int, WordIndex] = {}
         self.texts.forget()
 
-    def read_counts(self) -> None:
-        self.counts, _ = read_state(self._connection, self._header, self._name)
+    def state(self) -> tuple[Counts, TextState]:
+        """How often each code occurs, and the totals of all texts, as stored."""
+        return read_state(self._connection, self.header, self.name)
 
     def sizes(self) -> NDArray[np.int64]:
         """Number, documents, origins and chunks of each block in stored order, [blocks, 4]; checksums not verified."""
         if self._sizes is None:
             rows = self._connection.execute("SELECT id, documents, origins, chunks FROM blocks ORDER BY id").fetchall()
-            with wrap_invalid_data(self._name):
+            with wrap_invalid_data(self.name):
                 if not all(type(value) is int for row in rows for value in row):
                     raise TypeError("a block's sizes are not numbers")
                 self._sizes = np.array(rows, np.int64).reshape(-1, 4)
@@ -112,7 +114,7 @@ class BlockTable:
         self._check_rows()
         sizes = self.sizes()[:, [0, 3]]
         if not ((sizes > 0) & (sizes < [1 << 32, 1 << 40])).all():
-            raise damaged(self._name)
+            raise damaged(self.name)
         return sizes
 
     def row(self, block: int) -> Row:
@@ -133,11 +135,11 @@ class BlockTable:
         return self._require_checksum((table, block), *(row or (None, None)))
 
     def chunks_with(self, numbers: Sequence[int]) -> list[Indices]:
-        """For each word number, the chunks that contain it, by their indices in stored order."""
+        """For each word number, the chunks that contain it, by their indices in stored order; none without text."""
         found: list[list[Indices]] = [[np.empty(0, np.int64)] for _ in numbers]
         start = 0
-        for block, chunks in self.chunks_per_block().tolist() if numbers else ():
-            with wrap_invalid_data(self._name):
+        for block, chunks in self.chunks_per_block().tolist() if numbers and self.header.keeps_text else ():
+            with wrap_invalid_data(self.name):
                 each = self._word_index(block, chunks).find(numbers)
             for several, own in zip(found, each, strict=True):
                 several.append(own + start)
@@ -158,7 +160,7 @@ class BlockTable:
         query = """SELECT blocks.id, codes.crc, data, lengths, documents, chunks
             FROM blocks LEFT JOIN codes USING (id) ORDER BY blocks.id"""
         for block, crc, data, *lengths in self._connection.execute(query):
-            with wrap_invalid_data(self._name):
+            with wrap_invalid_data(self.name):
                 own = read_lengths(*lengths)
                 found = read(self._require_checksum(("codes", block), crc, data), int(own.sum()))
             yield found, own
@@ -166,7 +168,7 @@ class BlockTable:
     def all_origins(self) -> Iterator[tuple[OriginColumns, Lengths]]:
         """The origins of each block in stored order and the chunks of each document; codes are not read."""
         for block in self.numbers():
-            with wrap_invalid_data(self._name):
+            with wrap_invalid_data(self.name):
                 row = self.row(block)
                 own = read_origin_columns(row)[1], read_lengths(row.lengths, row.documents, row.chunks)
             yield own
@@ -178,13 +180,13 @@ class BlockTable:
             row = self._row_if_there(block)
             if row is None:
                 return None
-            with wrap_invalid_data(self._name):
-                content = read_block(row, self._header, None)
+            with wrap_invalid_data(self.name):
+                content = read_block(row, self.header, None)
         if with_codes and content.codes is None:
             chunks = sum(content.lengths)
-            with wrap_invalid_data(self._name):
-                content = replace(content, codes=unpack(self.packed(block), self._header.shape, chunks))
-                if self._header.keeps_text:
+            with wrap_invalid_data(self.name):
+                content = replace(content, codes=unpack(self.packed(block), self.header.shape, chunks))
+                if self.header.keeps_text:
                     content = replace(content, words=read_words(self.packed(block, "words"), chunks))
         self._hold(block, content)
         return content
@@ -192,7 +194,7 @@ class BlockTable:
     def get(self, block: int, *, with_codes: bool = False) -> Block:
         content = self.find(block, with_codes=with_codes)
         if content is None:
-            raise damaged(self._name)
+            raise damaged(self.name)
         return content
 
     def codes_at(self, block: int, within: Indices) -> Codes:
@@ -200,19 +202,22 @@ class BlockTable:
         if held is not None and held.codes is not None:
             return held.codes[within]
         sizes = self.sizes()
-        with wrap_invalid_data(self._name):
-            codes = unpack(self.packed(block), self._header.shape, int(sizes[sizes[:, 0] == block, 3][0]))
+        with wrap_invalid_data(self.name):
+            codes = unpack(self.packed(block), self.header.shape, int(sizes[sizes[:, 0] == block, 3][0]))
         return codes[within]
 
-    def texts_at(self, block: int, within: Indices) -> Iterator[EncodedText]:
+    def texts_at(self, block: int, within: Indices) -> Iterator[EncodedText | None]:
+        if not self.header.keeps_text:
+            yield from [None] * len(within)
+            return
         held = self._held.get(block)
         if held is not None:
             lengths, firsts = np.array(held.lengths), held.first_texts
         else:
-            with wrap_invalid_data(self._name):
+            with wrap_invalid_data(self.name):
                 row = self.row(block)
                 lengths = read_lengths(row.lengths, row.documents, row.chunks)
-                firsts = read_first_texts(row, self._header, lengths)
+                firsts = read_first_texts(row, self.header, lengths)
         rows, ordinals = locate_chunks(lengths, within)
         for number in (np.array(firsts)[rows] + ordinals).tolist():
             yield from self.texts.read(number, 1)
@@ -220,7 +225,7 @@ class BlockTable:
     def chunks_at(self, block: int, within: Indices) -> Iterator[StoredChunk]:
         content = self.get(block)
         for row, ordinal in zip(*locate_chunks(np.array(content.lengths), within), strict=True):
-            yield StoredChunk(content.document(row), int(ordinal), self._name)
+            yield StoredChunk(content.document(row), int(ordinal), self.name)
 
     def documents(
         self, block: int, rows: Collection[int] | None = None, *, with_texts: bool = True
@@ -231,7 +236,7 @@ class BlockTable:
             return
         for row, document in enumerate(content.documents()):
             if rows is None or row in rows:
-                if with_texts and self._header.keeps_text:
+                if with_texts and self.header.keeps_text:
                     own = self.texts.read(content.first_texts[row], document.chunks)
                     document = replace(document, texts=own)  # noqa: PLW2901
                 yield document
@@ -255,7 +260,7 @@ class BlockTable:
     def find_digests(self, digests: Collection[bytes]) -> dict[bytes, Place]:
         if not digests:
             return {}
-        holding = self._holding_digests(digest_keys(b"".join(digests), self._header.digest_bytes))
+        holding = self._holding_digests(digest_keys(b"".join(digests), self.header.digest_bytes))
         held = ((block, self._digests_in(block)) for block in set().union(*holding.values()))
         return {digest: (block, row) for block, own in held for row, digest in enumerate(own) if digest in digests}
 
@@ -265,14 +270,14 @@ class BlockTable:
     def put(self, documents: Sequence[StoredDocument]) -> list[int]:
         if any(document.codes is not None and not len(document.codes) for document in documents):
             raise ValueError("a document has at least one chunk")
-        digests = self._header.shortened(document.digest for document in documents)
+        digests = self.header.shortened(document.digest for document in documents)
         known = self.find_digests(set(digests))
         new: dict[bytes, StoredDocument] = {}
         for digest, document in zip(digests, documents, strict=True):
             if digest not in known and document.codes is not None:
                 new.setdefault(digest, document)
         absent = [place for place, digest in enumerate(digests) if digest not in known and digest not in new]
-        if not self._header.keeps_origins:
+        if not self.header.keeps_origins:
             self._append_documents(new, {})
             return absent
         # If a name occurs twice, the last document wins.
@@ -303,16 +308,16 @@ class BlockTable:
 
     def compact(self) -> None:
         sizes = self.chunks_per_block()
-        if len(sizes) > -(-int(sizes[:, 1].sum()) // self._header.block_chunks):
+        if len(sizes) > -(-int(sizes[:, 1].sum()) // self.header.block_chunks):
             for block in sizes[:, 0].tolist():
                 content = self.get(block, with_codes=True)
-                self._write(block, Block.empty(self._header.shape))
+                self._write(block, Block.empty(self.header.shape))
                 self._append(content)
 
     def _append_documents(self, new: Mapping[bytes, StoredDocument], origins: Mapping[bytes, Sequence[Origin]]) -> None:
         if not new:
             return
-        documents, header = list(new.values()), self._header
+        documents, header = list(new.values()), self.header
         each = [document.codes for document in documents if document.codes is not None]
         codes, lengths = check(np.concatenate(each), header.shape), list(map(len, each))
         sizes = [document.size if header.keeps_origins else None for document in documents]
@@ -329,11 +334,11 @@ class BlockTable:
 
     def _append(self, new: Block) -> None:
         last = self._connection.execute("SELECT max(id) FROM blocks").fetchone()[0]
-        empty = Block.empty(self._header.shape)
+        empty = Block.empty(self.header.shape)
         block, content = (last, self.get(last, with_codes=True)) if last else (1, empty)
         start = 0
         while start < len(new):
-            room = self._header.block_chunks - len(content.known_codes)
+            room = self.header.block_chunks - len(content.known_codes)
             if room <= 0:
                 block, content = block + 1, empty
                 continue
@@ -341,12 +346,12 @@ class BlockTable:
             content = content + added
             self._write(block, content)
             if self._by_digest is not None:
-                self._by_digest.add(block, digest_keys(b"".join(added.digests), self._header.digest_bytes))
+                self._by_digest.add(block, digest_keys(b"".join(added.digests), self.header.digest_bytes))
             self._note_origins(block, added.origins)
             start += len(added)
 
     def _append_texts(self, documents: Sequence[StoredDocument], lengths: Sequence[int]) -> list[int]:
-        if not self._header.keeps_text:
+        if not self.header.keeps_text:
             return [0] * len(documents)
         texts = [text for document in documents for text in document.texts or () if isinstance(text, EncodedText)]
         return list(accumulate(lengths[:-1], initial=self.texts.append(texts)))
@@ -361,10 +366,10 @@ class BlockTable:
                 self._connection.execute(f"DELETE FROM {table} WHERE id = ?", (block,))  # noqa: S608 - ours
             self._held.pop(block, None)
             return
-        packed = pack(content.known_codes, self._header.shape)
+        packed = pack(content.known_codes, self.header.shape)
         self._connection.execute("REPLACE INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (block, *content.row()))
         self._connection.execute("REPLACE INTO codes VALUES (?, ?, ?)", (block, checksum(packed), packed))
-        if self._header.keeps_text:
+        if self.header.keeps_text:
             words = write_words(content.words, len(content.known_codes))
             self._connection.execute("REPLACE INTO words VALUES (?, ?, ?)", (block, checksum(words), words))
         self._hold(block, content)
@@ -394,8 +399,8 @@ class BlockTable:
         content = self.get(block, with_codes=True)
         is_gone = np.zeros(len(content), np.bool_)
         is_gone[list(rows)] = True
-        self.counts -= count(content.where(is_gone).known_codes, self._header.shape)
-        if self._header.keeps_text:
+        self.counts -= count(content.where(is_gone).known_codes, self.header.shape)
+        if self.header.keeps_text:
             spans = (range(content.first_texts[row], content.first_texts[row] + content.lengths[row]) for row in rows)
             self.texts.change(dict.fromkeys(chain.from_iterable(spans)))
         self._write(block, content.where(~is_gone))
@@ -407,7 +412,7 @@ class BlockTable:
             self._held.popitem(last=False)
 
     def _row_if_there(self, block: int) -> Row | None:
-        with wrap_invalid_data(self._name), suppress(KeyError):
+        with wrap_invalid_data(self.name), suppress(KeyError):
             return self.row(block)
         return None
 
@@ -435,8 +440,8 @@ class BlockTable:
         row = self._row_if_there(block)
         if row is None:
             return []
-        with wrap_invalid_data(self._name):
-            return read_digests(row, self._header)
+        with wrap_invalid_data(self.name):
+            return read_digests(row, self.header)
 
     def _note_origins(self, block: int, origins: Iterable[Sequence[Origin]]) -> None:
         if self._by_origin is not None:
@@ -449,12 +454,12 @@ class BlockTable:
 
     def _holding_digests(self, keys: Keys) -> dict[int, set[int]]:
         if self._by_digest is None:
-            width = self._header.digest_bytes
+            width = self.header.digest_bytes
             self._by_digest = self._index("digests", lambda data: digest_keys(data, width))
         return self._by_digest.blocks_of(keys)
 
     def _index(self, column: str, keys: Callable[[bytes], Keys]) -> KeyIndex:
         self._check_rows()
         rows = self._connection.execute(f"SELECT id, {column} FROM blocks")  # noqa: S608 - ours
-        with wrap_invalid_data(self._name):
+        with wrap_invalid_data(self.name):
             return KeyIndex((block, keys(data)) for block, data in rows)

@@ -8,7 +8,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -17,54 +17,39 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Final, Self, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from mbc_engine.bank import database
-from mbc_engine.bank.block import Block, Lengths
-from mbc_engine.bank.blocks import BlockTable, Name, by_block
+from mbc_engine.bank.block import Block
+from mbc_engine.bank.block_table import BlockTable, Name, by_block
+from mbc_engine.bank.reader import ReadableBank
 from mbc_engine.bank.records import (
     BankHeader,
     BankSizes,
-    BankTotals,
-    Codes,
     CodeShape,
-    Counts,
     EncodedText,
-    Indices,
     ModelSignature,
-    Numbers,
     Origin,
-    Scores,
-    StoredChunk,
     StoredDocument,
     TextState,
-    read_across,
-    table_sums,
-    unpack,
 )
-from mbc_engine.bank.selection import Selection
-from mbc_engine.bank.text_codec import LM_BATCH, OpenTextModel, decode_chunk, decode_found, encode_chunk, recoded
+from mbc_engine.bank.text_codec import LM_BATCH, OpenTextModel, decode_chunk, encode_chunk, recoded
 from mbc_engine.bank.upgrades import open_current
 from mbc_engine.bank.words import words_of
 from mbc_engine.errors import BankBusy, BankError, ModelMismatch
 from mbc_engine.events import TextsRecoded
-from mbc_engine.text import Chunk, Document
+from mbc_engine.text import Document
 
 _T = TypeVar("_T")
 # Recoding work that a killed process may lose.
 _COMMIT_SECONDS: Final = 3.0
 
 
-class MemoryBank:
+class MemoryBank(ReadableBank):
     """The codes of every document (paper, section 3.2), their origins, and how often each code occurs.
 
     Documents are identified by content: one read from several places is stored once, until the last of these origins is
     removed. Any change may alter the stored order of chunks. A bank may be passed between threads but not used by two
     at a time. Use it as a context manager, or `close` it.
     """
-
-    is_weighted: Final = False  # without a selection, each of its documents counts once
 
     def __init__(self, connection: sqlite3.Connection, path: Path | None) -> None:
         self.path = path
@@ -73,6 +58,7 @@ class MemoryBank:
             self.header = database.read_header(connection, self.name)
             self._identity = database.identity(path) if path else None
             self._blocks = BlockTable(connection, self.header, self.name)
+            self._parts = (self._blocks,)
             self._version: int | None = None
             self._is_changing = False
             connection.execute("PRAGMA synchronous = FULL")
@@ -94,36 +80,36 @@ class MemoryBank:
         Without origins, sizes and dates are not stored either, and a changed file becomes a new document. Raises
         BankError if `path` is taken or cannot be written.
         """
-        return cls.create_like(path, BankHeader(signature, shape, dim, keeps_origins, keeps_text))
+        return cls._create(path, BankHeader(signature, shape, dim, keeps_origins, keeps_text))
 
     @classmethod
-    def create_like(cls, path: Path | None, header: BankHeader) -> Self:
-        """Create an empty bank, as `create` does, with the model and settings of a header."""
+    def _create(cls, path: Path | None, header: BankHeader) -> Self:
         header = replace(header, created=datetime.now(UTC).isoformat(timespec="seconds"))
         return cls(database.make_in_memory(header) if path is None else database.make_file(path, header), path)
 
     @classmethod
-    def open(cls, path: Path, *, read_only: bool = False) -> Self:
-        """Open a bank. Raises BankError if there is none, or it is damaged, not a bank, or of another mbc version."""
-        return cls(open_current(path, read_only=read_only), path)
+    def open(cls, path: Path | None, *, read_only: bool = False, create: BankHeader | None = None) -> Self:
+        """Open a bank, upgrading an older one, or `create` one with this model and these settings if there is none.
 
-    @classmethod
-    def open_or_create(cls, path: Path, header: BankHeader) -> Self:
-        """Open the bank at `path`, or create it like this. Raises ModelMismatch if it belongs to another model."""
-        if not database.bytes_at(path):
+        Without a path, a new bank is created in memory. Raises BankError if there is none to open, or it is damaged, not
+        a bank, or of a newer version; ModelMismatch if `create` is for another model.
+        """
+        if create and (path is None or not database.bytes_at(path)):
             try:
-                return cls.create_like(path, header)
+                return cls._create(path, create)
             except BankError:
-                if not database.bytes_at(path):  # otherwise another process was first
+                if path is None or not database.bytes_at(path):  # otherwise another process was first
                     raise
+        assert path is not None, "a bank in memory is created"
         try:
-            bank = cls.open(path)
+            bank = cls(open_current(path, read_only=read_only), path)
         except BankError:
-            if database.bytes_at(path):  # otherwise opening has rolled back an interrupted creation
+            if not create or database.bytes_at(path):  # otherwise opening has rolled back an interrupted creation
                 raise
-            return cls.create_like(path, header)
-        with database.closed_on_error(bank._connection):  # noqa: SLF001 - one of its own kind
-            bank.require(header.signature)
+            return cls._create(path, create)
+        if create:
+            with database.closed_on_error(bank._connection):
+                bank.require(create.signature)
         return bank
 
     @property
@@ -238,7 +224,7 @@ class MemoryBank:
             try:
                 with database.transaction(self._connection, "IMMEDIATE"):
                     self._refresh()
-                    self._blocks.read_counts()
+                    self._blocks.counts = self._blocks.state()[0]
                     self._is_changing, before = True, (self._connection.total_changes, self._blocks.texts.state)
                     yield
                     if (self._connection.total_changes, self._blocks.texts.state) != before:
@@ -312,11 +298,6 @@ class MemoryBank:
         """All origins, in no particular order; faster than `documents`. The bank may be changed meanwhile."""
         return (origin for block in self.document_blocks() for several in block.origins for origin in several)
 
-    def totals(self) -> BankTotals:
-        """How much the bank holds; no slower for a large bank than for a small one."""
-        with self.snapshot():
-            return BankTotals(*self._blocks.sizes()[:, 1:].sum(0).tolist())
-
     def sizes(self) -> BankSizes:
         """Sizes in bytes, without the write-ahead log, which a writer empties when it is done."""
         file = self._row("PRAGMA page_count")[0] * self._row("PRAGMA page_size")[0]
@@ -334,12 +315,7 @@ class MemoryBank:
     def text_state(self) -> TextState:
         """The size of all texts, and how many of them are coded with which language model."""
         with self.snapshot():
-            return database.read_state(self._connection, self.header, self.name)[1]
-
-    def counts(self) -> Counts:
-        """How often each code occurs, [levels, positions, num_codes]."""
-        with self.snapshot():
-            return database.read_state(self._connection, self.header, self.name)[0]
+            return self._blocks.state()[1]
 
     def version(self) -> tuple[int, int]:
         """A value that changes with each write to the bank, by this process or another; takes microseconds."""
@@ -355,72 +331,8 @@ class MemoryBank:
                 or database.read_header(self._connection, self.name) != self.header
             )
 
-    def blocks(self) -> Iterator[tuple[Codes, Lengths]]:
-        """All codes in one snapshot, thousands of chunks [chunks, tokens, levels] at a time, with document lengths."""
-        with self.snapshot():
-            yield from self._blocks.read_codes(lambda packed, chunks: unpack(packed, self.header.shape, chunks))
-
-    def scan(self, tables: Scores) -> Iterator[tuple[Scores, Lengths]]:
-        """Sums of table entries over each chunk's codes, block by block as `blocks`.
-
-        From tables [questions, tokens, levels, num_codes] to sums [questions, chunks] and the number of chunks of each
-        document in the block, [documents].
-        """
-        sums = table_sums(self.header.shape, tables)
-        with self.snapshot():
-            yield from self._blocks.read_codes(sums)
-
-    def log_weights(self, selection: Selection) -> Iterator[NDArray[np.float64]]:
-        """The log weight of each chunk, block by block as `scan`. Raises BankError in a bank without origins."""
-        if not self.header.keeps_origins:
-            raise BankError(
-                f"{self.name} was made without sources: it stores no names or dates.",
-                hint="Leave out the options for paths and dates, or use a bank with sources.",
-            )
-        with self.snapshot():
-            for origins, lengths in self._blocks.all_origins():
-                yield np.repeat(selection.log_weights(origins), lengths)
-
-    def codes_at(self, chunks: Numbers) -> Codes:
-        """The codes of some chunks, by their index in stored order: [len(chunks), tokens, levels].
-
-        Indices are valid only until the bank changes: use one `snapshot` for related calls.
-        """
-        shape = self.header.shape
-        return np.array(self._read_across(chunks, self._blocks.codes_at), np.uint16).reshape(
-            -1, shape.tokens, shape.levels
-        )
-
-    def chunks_with(self, words: Sequence[int]) -> list[Indices]:
-        """The indices of chunks with each of these words (`word_numbers`); none if the bank keeps no text.
-
-        Words that share a number are not distinguished.
-        """
-        if not self.header.keeps_text:
-            return [np.empty(0, np.int64)] * len(words)
-        with self.snapshot():
-            return self._blocks.chunks_with(words)
-
-    def encoded_texts_at(self, chunks: Numbers) -> Sequence[EncodedText | None]:
-        """The texts of some chunks, by index, as stored; None if the bank keeps none."""
-        return self._read_across(chunks, self._blocks.texts_at) if self.header.keeps_text else [None] * len(chunks)
-
-    def texts_at(self, chunks: Numbers, open_model: OpenTextModel | None = None) -> Sequence[Chunk | None]:
-        """The exact texts of some chunks, by index; `open_model` is for those coded with a language model."""
-        return decode_found(self.encoded_texts_at(chunks), self.name, open_model)
-
-    def chunks_at(self, chunks: Numbers) -> list[StoredChunk]:
-        """Where some chunks came from, by index."""
-        return self._read_across(chunks, self._blocks.chunks_at)
-
     def close(self) -> None:
         self._connection.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _prepared(self, document: StoredDocument) -> StoredDocument:
         if not self.header.keeps_text or document.codes is None:
@@ -450,11 +362,6 @@ class MemoryBank:
         if row is None:
             raise database.damaged(self.name)
         return row
-
-    def _read_across(self, chunks: Numbers, read: Callable[[int, Indices], Iterable[_T]]) -> list[_T]:
-        with self.snapshot():
-            sizes = self._blocks.chunks_per_block()
-            return read_across(chunks, sizes[:, 1], lambda row, within: read(int(sizes[row, 0]), within))
 
 
 def require_one_model(one: MemoryBank, other: MemoryBank) -> None:

@@ -1,0 +1,191 @@
+"""Reading from one bank or several as one: a bank has one part, its block table, and several have one each."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mbc_engine.bank import database
+from mbc_engine.bank.block import Lengths
+from mbc_engine.bank.block_table import BlockTable
+from mbc_engine.bank.records import (
+    BankHeader,
+    BankSizes,
+    BankTotals,
+    Codes,
+    EncodedText,
+    Indices,
+    ModelSignature,
+    Numbers,
+    Scores,
+    StoredChunk,
+    read_across,
+    table_sums,
+    unpack,
+)
+from mbc_engine.bank.selection import Selection
+from mbc_engine.bank.text_codec import OpenTextModel, decode_found
+from mbc_engine.errors import BankError
+from mbc_engine.text import Chunk
+
+_T = TypeVar("_T")
+
+
+class ReadableBank(ABC):
+    """What a question can be asked of: a `MemoryBank`, or several as `Banks`.
+
+    Chunks are numbered in stored order, across all parts. Their indices are valid only until a bank changes: use one
+    `snapshot` for related calls. Use it as a context manager, or `close` it.
+    """
+
+    header: BankHeader  # of the first part
+    _parts: tuple[BlockTable, ...]
+    _weights: tuple[float, ...] = (1.0,)  # of each part
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The path or paths, as shown to users."""
+
+    @abstractmethod
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Inside, every read sees the parts as they were at the first one, and this object must not write."""
+
+    @abstractmethod
+    def sizes(self) -> BankSizes:
+        """Sizes in bytes, without write-ahead logs; the model's codebook is counted once."""
+
+    @abstractmethod
+    def require(self, signature: ModelSignature) -> None:
+        """Raises ModelMismatch if another model wrote it."""
+
+    @abstractmethod
+    def version(self) -> tuple[Any, ...]:
+        """A value that changes with each write, by this process or another; takes microseconds."""
+
+    @abstractmethod
+    def is_replaced(self) -> bool:
+        """Whether a file was replaced or deleted; reads see the old one until it is opened again."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def is_weighted(self) -> bool:
+        return len(set(self._weights)) > 1
+
+    def totals(self) -> BankTotals:
+        """How much the parts hold; no slower for a large bank than for a small one."""
+        return BankTotals(*np.sum(list(self._each(lambda part: [part.sizes()[:, 1:].sum(0)])), 0).tolist())
+
+    def counts(self) -> NDArray[Any]:
+        """How often each code occurs, [levels, positions, num_codes]: int64, or float64 if the parts are weighted."""
+        with self.snapshot():
+            counts = np.stack(list(self._each(lambda part: [part.state()[0]])))
+            if self.is_weighted:
+                return np.asarray(np.tensordot(np.exp(self._log_weights()), counts.astype(np.float64), 1))
+            return np.asarray(counts.sum(0))
+
+    def blocks(self) -> Iterator[tuple[Codes, Lengths]]:
+        """All codes in one snapshot, thousands of chunks [chunks, tokens, levels] at a time, with document lengths."""
+        shape = self.header.shape
+        return self._each(lambda part: part.read_codes(lambda packed, chunks: unpack(packed, shape, chunks)))
+
+    def scan(self, tables: Scores) -> Iterator[tuple[Scores, Lengths]]:
+        """Sums of table entries over each chunk's codes, block by block as `blocks`.
+
+        From tables [questions, tokens, levels, num_codes] to sums [questions, chunks] and the number of chunks of each
+        document in the block, [documents].
+        """
+        sums = table_sums(self.header.shape, tables)
+        return self._each(lambda part: part.read_codes(sums))
+
+    def log_weights(self, selection: Selection) -> Iterator[NDArray[np.float64]]:
+        """The log weights of chunks in stored order, several at a time: those of their documents, plus that of the part.
+
+        Raises BankError if the selection leaves anything out and a part has no origins.
+        """
+        with self.snapshot():
+            for part, weight in zip(self._parts, self._log_weights(), strict=True):
+                with database.wrap_sqlite_errors(part.name):
+                    if selection.is_everything:
+                        yield np.full(_chunks_of(part), weight)
+                        continue
+                    if not part.header.keeps_origins:
+                        raise BankError(
+                            f"{part.name} was made without sources: it stores no names or dates.",
+                            hint="Leave out the options for paths and dates, or use a bank with sources.",
+                        )
+                    for origins, lengths in part.all_origins():
+                        yield np.repeat(selection.log_weights(origins), lengths) + weight
+
+    def codes_at(self, chunks: Numbers) -> Codes:
+        """The codes of some chunks, by index: [len(chunks), tokens, levels]."""
+        shape = self.header.shape
+        codes = self._read_at(chunks, lambda part, block, within: part.codes_at(block, within))
+        return np.array(codes, np.uint16).reshape(-1, shape.tokens, shape.levels)
+
+    def chunks_with(self, words: Sequence[int]) -> list[Indices]:
+        """The indices of chunks with each of these words (`word_numbers`); none where no text is kept.
+
+        Words that share a number are not distinguished.
+        """
+        with self.snapshot():
+            chunks: list[list[Indices]] = [[np.empty(0, np.int64)] for _ in words]
+            start = 0
+            for part in self._parts:
+                with database.wrap_sqlite_errors(part.name):
+                    for of_word, of_part in zip(chunks, part.chunks_with(words), strict=True):
+                        of_word.append(of_part + start)
+                    start += _chunks_of(part)
+            return list(map(np.concatenate, chunks))
+
+    def encoded_texts_at(self, chunks: Numbers) -> Sequence[EncodedText | None]:
+        """The texts of some chunks, by index, as stored; None where none are kept."""
+        return self._read_at(chunks, lambda part, block, within: part.texts_at(block, within))
+
+    def texts_at(self, chunks: Numbers, open_model: OpenTextModel | None = None) -> Sequence[Chunk | None]:
+        """The exact texts of some chunks, by index; `open_model` is for those coded with a language model."""
+        return decode_found(self.encoded_texts_at(chunks), self.name, open_model)
+
+    def chunks_at(self, chunks: Numbers) -> list[StoredChunk]:
+        """Where some chunks came from, by index."""
+        return self._read_at(chunks, lambda part, block, within: part.chunks_at(block, within))
+
+    def _each(self, read: Callable[[BlockTable], Iterable[_T]]) -> Iterator[_T]:
+        """What `read` yields for each part, in one snapshot."""
+        with self.snapshot():
+            for part in self._parts:
+                with database.wrap_sqlite_errors(part.name):
+                    yield from read(part)
+
+    def _read_at(self, chunks: Numbers, read: Callable[[BlockTable, int, Indices], Iterable[_T]]) -> list[_T]:
+        """Read chunks by their indices; `read` gets a part, a block of it and indices within that block."""
+        with self.snapshot():
+            blocks = list(self._each(lambda part: ((part, *row) for row in part.chunks_per_block().tolist())))
+
+            def read_block(at: int, within: Indices) -> list[_T]:
+                part, block, _ = blocks[at]
+                with database.wrap_sqlite_errors(part.name):
+                    return list(read(part, block, within))
+
+            return read_across(chunks, np.array([size for *_, size in blocks], np.int64), read_block)
+
+    def _log_weights(self) -> NDArray[np.float64]:
+        """Logarithm of each part's weight relative to the largest; -inf for one that holds nothing."""
+        holds_some = np.array(list(self._each(lambda part: [_chunks_of(part) > 0])))
+        logs = np.where(holds_some, np.log(self._weights), -np.inf)
+        return logs - logs.max() if holds_some.any() else logs
+
+
+def _chunks_of(part: BlockTable) -> int:
+    return int(part.sizes()[:, 3].sum())
