@@ -82,12 +82,11 @@ class Chart(PlotextPlot, can_focus=False):
         if not self._curves or not width or not height:
             return Text("\n" * (height // 2) + self.empty, "dim", justify="center")
         plot: Any = self.plt
-        plot.clear_figure()
+        plot.clear_data()
         plot._set_size(width, height)  # noqa: SLF001  # as PlotextPlot does; plotsize stops at the terminal's size
-        style = self.visual_style
-        background, axis = _rgb(self.background_colors[1]), _rgb(self.background_colors[1].blend(style.foreground, 0.6))
-        plot.canvas_color(background)
-        plot.axes_color(background)
+        plot.canvas_color("default")
+        plot.axes_color("default")
+        axis = _rgb(self.background_colors[1].blend(self.visual_style.foreground, 0.6))
         plot.ticks_color(axis)
         across = _bounds([x for _, x, _ in self._curves])
         upright = _bounds([y for _, _, y in self._curves], self._lowest)

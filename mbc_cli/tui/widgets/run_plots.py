@@ -1,7 +1,7 @@
 """Plots of a training run, one per metric, as many as fit, optionally compared with another run."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from textual.app import ComposeResult
@@ -12,6 +12,10 @@ from mbc_cli.tui.state import AttachedRun
 from mbc_cli.tui.widgets.chart import Chart, PlotCurve, format_number
 from mbc_engine.runs.training_runs import RunHistory
 
+if TYPE_CHECKING:
+    from textual.timer import Timer
+
+_INTERVAL: Final = 1.0  # seconds between two drawings of a growing run: a plot takes some 10 ms
 _MARKER_SPACING: Final = 4  # cells between two markers of a series, so that a line behind them shows
 _MIN_WIDTH, _MIN_HEIGHT = 38, 9  # of a plot
 _FRAME_WIDTH: Final = 6  # the border and the numbers
@@ -95,20 +99,28 @@ class RunPlots(VerticalScroll):
         self._charts = [(metric, Chart(metric.title, id=metric.name)) for metric in METRICS]
         self._runs: tuple[AttachedRun | None, AttachedRun | None] = (None, None)
         self._drawn: object = None
+        self._timer: Timer | None = None  # until the plots are drawn again
 
     def compose(self) -> ComposeResult:
         yield from (chart for _, chart in self._charts)
 
     def show(self, run: AttachedRun | None, other: AttachedRun | None) -> None:
         """Show a run, beside another one if given; while a log is still being read, the plots stay as they are."""
+        is_growing = (run, other) == self._runs
         self._runs = (run, other)
         if any(shown is not None and shown.is_behind for shown in self._runs):
             return
-        drawn = (run and _progress(run), other and _progress(other), self.size)
-        if drawn != self._drawn:
-            self._drawn = drawn
-            for metric, chart in self._charts:
-                _draw(chart, metric, run, other)
+        drawn = (run and _progress(run), other and _progress(other))
+        if drawn == self._drawn or (is_growing and self._timer is not None):
+            return
+        self._drawn = drawn
+        for metric, chart in self._charts:
+            _draw(chart, metric, run, other)
+        self._timer = self.set_timer(_INTERVAL, self._show_later)
+
+    def _show_later(self) -> None:
+        self._timer = None
+        self.show(*self._runs)
 
     def turn(self, by: int) -> None:
         self.scroll_relative(y=by * self.size.height, animate=False)
@@ -118,7 +130,8 @@ class RunPlots(VerticalScroll):
         rows = -(-len(self._charts) // columns)
         self.styles.grid_size_columns = columns
         self.styles.grid_rows = str(max(_MIN_HEIGHT, self.size.height // rows))
-        self.call_after_refresh(lambda: self.show(*self._runs))
+        self._drawn = None
+        self.call_after_refresh(self._show_later)
 
 
 def _draw(chart: Chart, metric: Metric, run: AttachedRun | None, other: AttachedRun | None) -> None:

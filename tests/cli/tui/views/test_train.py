@@ -136,7 +136,7 @@ async def test_live_and_restarted_run(options, until):
             (run / EVENTS).unlink()
             write(run, [STARTED, *steps(1, 5, loss=2.5)])
             await until(lambda: title(app, "loss") == "Loss  2.5")
-            assert "step 5 of 100" in text_of(app, "#brief")
+            await until(lambda: "step 5 of 100" in text_of(app, "#brief"))
 
 
 async def test_compare_two_runs(options, until):
