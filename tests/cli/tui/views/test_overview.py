@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 from mbc_cli.config import activity_log
@@ -10,7 +9,6 @@ from mbc_cli.render.bank import EMPTY_BANK_BYTES, document_facts
 from mbc_cli.tui.app import Dashboard
 from mbc_cli.tui.state import BankSnapshot, DashboardOptions, DashboardState
 from mbc_cli.tui.views.overview import growth_steps
-from mbc_cli.tui.widgets.chart import PlotCurve, plot
 from mbc_engine.bank import BankSizes, BankTotals
 from mbc_engine.events import Event, IngestFinished, IngestStarted
 from mbc_engine.runs.ingests import recorded
@@ -41,14 +39,6 @@ def test_a_bank_grows_in_steps_at_the_ends_of_ingests_and_is_what_it_is_now() ->
     events = [(10.0, finished(4)), (20.0, finished(9)), (50.0, STARTED), (60.0, finished(12))]
     levels = [(6.5, 0), (10.0, 0), (10.0, 4), (20.0, 4), (20.0, 9), (60.0, 9), (60.0, 12), (80.0, 12), (80.0, 11)]
     assert growth_steps(dashboard_state(11, *events), now=80.0) == levels
-
-
-def test_a_step_is_drawn_upright() -> None:
-    points = growth_steps(dashboard_state(4, (100.0, finished(4))), now=200.0)
-    drawn = plot((12, 40), [PlotCurve(*zip(*points, strict=True))], 0, np.zeros(0), np.zeros(0))
-    columns = [row.tobytes().decode("utf-32-le") for row in drawn["character"][:10]]
-    middle = [{at for at, character in enumerate(row) if "\u2800" < character <= "\u28ff"} for row in columns[1:-1]]
-    assert len(set.union(*middle)) == 1
 
 
 async def test_a_bank_whose_ingests_were_not_recorded_says_so(
