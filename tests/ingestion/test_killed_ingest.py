@@ -94,9 +94,7 @@ def model(request: pytest.FixtureRequest, tiny: Any, tmp_path: Path) -> Model:
 
 
 @pytest.mark.slow
-def test_every_kill_leaves_a_whole_bank_and_the_last_ingest_completes_it(
-    model: Model, rounds: Callable[..., int], tmp_path: Path
-) -> None:
+def test_kills_leave_an_intact_bank(model: Model, rounds: Callable[..., int], tmp_path: Path) -> None:
     folder = tmp_path / "news"
     folder.mkdir()
     number = rounds(full=200, reduced=12)
@@ -153,7 +151,7 @@ def _require_whole(path: Path, model: Model) -> int:
 
 
 @pytest.mark.slow
-def test_no_process_outlives_a_killed_ingest(tiny: Any, tmp_path: Path) -> None:
+def test_workers_end_with_a_killed_ingest(tiny: Any, tmp_path: Path) -> None:
     save_model(tiny.model(), tiny.config(), tmp_path / "model")
     for story in range(3000):
         (tmp_path / f"{story}.txt").write_text(f"Story {story}. The bridge held.")

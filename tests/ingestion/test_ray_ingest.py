@@ -18,14 +18,14 @@ import pytest
 import ray
 from ray import cloudpickle
 
-from mbc_engine import MBC, MemoryBank, ingest, load_model, open_bank
-from mbc_engine.bank import export
+from mbc_engine import MBC, ingest, load_model, open_bank
 from mbc_engine.errors import MBCError, ModelMismatch
-from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished
+from mbc_engine.events import DocumentsIngested, IngestFinished
 from mbc_engine.ingestion.ray import Actors, EncodingActor, connected, room_for
 from mbc_engine.paper.checkpoint import save_model
 from mbc_engine.text import Chunk
 from mbc_engine.text.chunks import Chunker
+from tests.ingestion.conftest import last_of, lines, skipped
 from tests.needs import embedded_encoder
 from tests.newswire import stories
 
@@ -71,20 +71,10 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def lines(bank: MemoryBank) -> bytes:
-    return b"".join(export(bank))
-
-
-def last_of(events: Any) -> IngestFinished:
-    *_, last = events
-    assert isinstance(last, IngestFinished)
-    return last
-
-
 ONE, TWO = (Actors(number=number, chunks=4, cpus=0.5) for number in (1, 2))
 
 
-def test_the_bank_is_that_of_a_serial_ingest_whatever_changes(model: MBC, folder: Path, tmp_path: Path) -> None:
+def test_bank_equals_a_serial_one(model: MBC, folder: Path, tmp_path: Path) -> None:
     with open_bank(model, tmp_path / "serial.mbc") as serial, open_bank(model, tmp_path / "ray.mbc") as bank:
 
         def both() -> IngestFinished:
@@ -93,7 +83,7 @@ def test_the_bank_is_that_of_a_serial_ingest_whatever_changes(model: MBC, folder
             assert lines(bank) == lines(serial)
             expected, finished = last_of(serial_events), last_of(ray_events)
             assert counts(expected) == counts(finished)
-            assert reasons(serial_events) == reasons(ray_events)
+            assert skipped(serial_events) == skipped(ray_events)
             return finished
 
         first = both()
@@ -114,11 +104,7 @@ def counts(end: IngestFinished) -> tuple[int, ...]:
     return end.documents, end.unchanged, end.removed, end.skipped, end.bank_chunks
 
 
-def reasons(events: list[Event]) -> list[FileSkipped]:
-    return [event for event in events if isinstance(event, FileSkipped)]
-
-
-def test_a_bank_without_sources_is_that_of_a_serial_ingest(model: MBC, folder: Path, tmp_path: Path) -> None:
+def test_bank_without_origins(model: MBC, folder: Path, tmp_path: Path) -> None:
     with (
         open_bank(model, tmp_path / "serial.mbc", keeps_origins=False) as serial,
         open_bank(model, tmp_path / "ray.mbc", keeps_origins=False) as bank,
@@ -131,7 +117,7 @@ def test_a_bank_without_sources_is_that_of_a_serial_ingest(model: MBC, folder: P
 
 
 @embedded_encoder
-def test_mini_codes_real_texts_alike_in_any_company(tmp_path: Path, rounds: Callable[..., int]) -> None:
+def test_mini(tmp_path: Path, rounds: Callable[..., int]) -> None:
     if not rounds(full=1, reduced=0):
         pytest.skip("loads mini twice: --thorough")
     mini, folder = load_model("mini", reader="small"), tmp_path / "news"
@@ -163,9 +149,7 @@ def many_stories(folder: Path, number: int) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="kills as Unix does")
-def test_a_stop_keeps_what_is_committed_and_the_work_of_a_killed_process_is_done_again(
-    model: MBC, tmp_path: Path, rounds: Callable[..., int]
-) -> None:
+def test_stop_and_killed_actors(model: MBC, tmp_path: Path, rounds: Callable[..., int]) -> None:
     folder, stop = tmp_path / "news", threading.Event()
     many_stories(folder, 600)
     with open_bank(model, tmp_path / "serial.mbc") as serial, open_bank(model, tmp_path / "b.mbc") as bank:
@@ -202,9 +186,7 @@ class KillingChunker(Chunker):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="kills as Unix does")
-def test_files_that_kill_again_and_again_are_named_and_what_was_committed_stays(
-    model: MBC, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_that_crash_actors_are_named(model: MBC, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     folder = tmp_path / "news"
     many_stories(folder, 320)
@@ -220,7 +202,7 @@ def test_files_that_kill_again_and_again_are_named_and_what_was_committed_stays(
         assert all(Path(origin.source).name < "0300.txt" for origin in bank.origins())
 
 
-def test_a_different_model_on_the_workers_is_refused(model: MBC, tiny: Any, folder: Path, tmp_path: Path) -> None:
+def test_other_model_on_actors_is_refused(model: MBC, tiny: Any, folder: Path, tmp_path: Path) -> None:
     copy = tmp_path / "model"
     assert model.folder is not None
     shutil.copytree(model.folder, copy)
@@ -240,9 +222,7 @@ class Missing(EncodingActor):
         raise ModuleNotFoundError("No module named 'mbc_engine'")
 
 
-def test_why_processes_cannot_start_is_reported(
-    model: MBC, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failing_actors_are_reported(model: MBC, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     monkeypatch.setattr("mbc_engine.ingestion.ray.EncodingActor", Missing)
     with (
@@ -252,13 +232,13 @@ def test_why_processes_cannot_start_is_reported(
         list(ingest(model, bank, [folder], actors=ONE))
 
 
-def test_actors_that_no_cluster_has_room_for_are_refused() -> None:
+def test_room_for_actors() -> None:
     assert room_for(Actors(cpus=0.5)) == 2 * room_for(Actors())
     with pytest.raises(MBCError, match=r"1000 CPUs and 0 GPUs"):
         room_for(Actors(cpus=1000))
 
 
-def test_the_cluster_is_reached_from_this_machine_alone() -> None:
+def test_cluster_listens_on_loopback_only() -> None:
     assert ray.util.get_node_ip_address() == "127.0.0.1"
     below = [psutil.Process(), *psutil.Process().children(recursive=True)]
     listening = set()

@@ -13,8 +13,9 @@ import pytest
 from mbc_engine import MemoryBank, ingest, open_bank
 from mbc_engine.bank import StoredDocument, export, memory_bank, verify
 from mbc_engine.errors import ModelError
-from mbc_engine.events import BankVerified, Event, IngestFinished, TextsRecoded
+from mbc_engine.events import BankVerified, TextsRecoded
 from mbc_engine.ingestion.run import watch
+from tests.ingestion.conftest import last_of
 from tests.text_models import StandIn
 
 STORY = "The river rose in the night. The bridge held. Ada moved to Bergen, and nobody asked why. "
@@ -39,13 +40,8 @@ def lines(bank: MemoryBank) -> bytes:
     return b"".join(export(bank, MODEL.open))
 
 
-def finished(events: list[Event]) -> IngestFinished:
-    assert isinstance(events[-1], IngestFinished)
-    return events[-1]
-
-
-def test_texts_are_recoded_once_all_is_stored(model: Any, folder: Path, tmp_path: Path) -> None:
-    with open_bank(model, tmp_path / "b.mbc") as bank, open_bank(model, tmp_path / "zstd.mbc") as plain:
+def test_texts_are_recoded_after_the_ingest(bank: MemoryBank, model: Any, folder: Path, tmp_path: Path) -> None:
+    with open_bank(model, tmp_path / "zstd.mbc") as plain:
         list(ingest(model, plain, [folder]))
         before = plain.sizes().texts
         events = []
@@ -57,57 +53,54 @@ def test_texts_are_recoded_once_all_is_stored(model: Any, folder: Path, tmp_path
         assert [event.done for event in recoded[:3]] == [0, memory_bank.LM_BATCH, 2 * memory_bank.LM_BATCH]
         assert recoded[-1].done == recoded[-1].chunks == bank.totals().chunks == bank.text_state().lm_texts
         assert recoded[-1].after_bytes == bank.text_state().lm_bytes < recoded[-1].before_bytes
-        assert finished(events).is_complete
-        assert finished(events).text_bytes == bank.sizes().texts < before
+        assert last_of(events).is_complete
+        assert last_of(events).text_bytes == bank.sizes().texts < before
         assert lines(bank) == lines(plain)
         again = list(ingest(model, bank, [folder], open_model=StandIn("").open))  # which need not be opened
         assert not any(isinstance(event, TextsRecoded) for event in again)
 
 
-def test_without_the_language_model_texts_stay(model: Any, folder: Path, tmp_path: Path) -> None:
+def test_missing_language_model(bank: MemoryBank, model: Any, folder: Path) -> None:
     def missing(_: str) -> StandIn:
         raise ModelError("It is not installed.", hint="Install it.")
 
-    with open_bank(model, tmp_path / "b.mbc") as bank:
-        events = list(ingest(model, bank, [folder], open_model=missing))
-        problems = [event.problem for event in events if isinstance(event, TextsRecoded)]
-        assert problems == ["", "It is not installed. Install it."]
-        assert finished(events).is_complete
-        assert bank.text_state().lm_texts == 0
+    events = list(ingest(model, bank, [folder], open_model=missing))
+    problems = [event.problem for event in events if isinstance(event, TextsRecoded)]
+    assert problems == ["", "It is not installed. Install it."]
+    assert last_of(events).is_complete
+    assert bank.text_state().lm_texts == 0
 
 
-def test_recoding_continues_after_a_stop(model: Any, folder: Path, tmp_path: Path) -> None:
+def test_recoding_continues_after_a_stop(bank: MemoryBank, model: Any, folder: Path) -> None:
     stop = threading.Event()
-    with open_bank(model, tmp_path / "b.mbc") as bank:
-        events = []
-        for event in ingest(model, bank, [folder], open_model=MODEL.open, stop=stop):
-            events.append(event)
-            if isinstance(event, TextsRecoded) and event.done:
-                stop.set()
-        assert not finished(events).is_complete
-        assert bank.text_state().lm_texts == memory_bank.LM_BATCH
-        events = list(ingest(model, bank, [folder], open_model=MODEL.open))
-        left = next(event for event in events if isinstance(event, TextsRecoded))
-        assert left.chunks == bank.totals().chunks - memory_bank.LM_BATCH
-        assert bank.text_state().lm_texts == bank.totals().chunks
+    events = []
+    for event in ingest(model, bank, [folder], open_model=MODEL.open, stop=stop):
+        events.append(event)
+        if isinstance(event, TextsRecoded) and event.done:
+            stop.set()
+    assert not last_of(events).is_complete
+    assert bank.text_state().lm_texts == memory_bank.LM_BATCH
+    events = list(ingest(model, bank, [folder], open_model=MODEL.open))
+    left = next(event for event in events if isinstance(event, TextsRecoded))
+    assert left.chunks == bank.totals().chunks - memory_bank.LM_BATCH
+    assert bank.text_state().lm_texts == bank.totals().chunks
 
 
-def test_a_stop_while_the_language_model_is_opened_is_seen(model: Any, folder: Path, tmp_path: Path) -> None:
+def test_stop_while_the_language_model_opens(bank: MemoryBank, model: Any, folder: Path) -> None:
     stop = threading.Event()
 
     def open_slowly(_: str) -> StandIn:
         stop.set()
         return MODEL
 
-    with open_bank(model, tmp_path / "b.mbc") as bank:
-        events = list(ingest(model, bank, [folder], open_model=open_slowly, stop=stop))
-        assert not finished(events).is_complete
-        assert bank.text_state().lm_texts == 0
+    events = list(ingest(model, bank, [folder], open_model=open_slowly, stop=stop))
+    assert not last_of(events).is_complete
+    assert bank.text_state().lm_texts == 0
 
 
-def test_another_language_model_is_refused_and_zstd_is_the_way_out(model: Any, folder: Path, tmp_path: Path) -> None:
+def test_another_language_model_is_refused(bank: MemoryBank, model: Any, folder: Path, tmp_path: Path) -> None:
     other = StandIn(STORY * 3, fingerprint="0the" * 4)
-    with open_bank(model, tmp_path / "b.mbc") as bank, open_bank(model, tmp_path / "other.mbc") as target:
+    with open_bank(model, tmp_path / "other.mbc") as target:
         list(ingest(model, bank, [folder], open_model=MODEL.open))
         (folder / "new.txt").write_text(STORY * 2)
         events = list(ingest(model, bank, [folder], open_model=lambda _: other))
@@ -124,8 +117,8 @@ def test_another_language_model_is_refused_and_zstd_is_the_way_out(model: Any, f
         assert target.text_state().lm_texts == bank.text_state().lm_texts > 0
 
 
-def test_a_document_that_goes_while_its_text_is_recoded_stays_away(model: Any, folder: Path, tmp_path: Path) -> None:
-    with open_bank(model, tmp_path / "b.mbc") as bank, MemoryBank.open(tmp_path / "b.mbc") as other:
+def test_documents_removed_meanwhile(bank: MemoryBank, model: Any, folder: Path, tmp_path: Path) -> None:
+    with MemoryBank.open(tmp_path / "b.mbc") as other:
         list(ingest(model, bank, [folder]))
         for number, _ in enumerate(bank.recode_texts(MODEL.open, to_lm=True)):
             other.remove([(str(folder / f"{number}.txt"), "")])
@@ -148,11 +141,11 @@ def test_a_document_that_goes_while_its_text_is_recoded_stays_away(model: Any, f
 
 
 @pytest.mark.parametrize("seconds", [0.0, 60.0])
-def test_texts_that_take_the_numbers_of_removed_ones_are_recoded_too(
-    model: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
+def test_reused_text_numbers(
+    bank: MemoryBank, model: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
     monkeypatch.setattr(memory_bank, "_COMMIT_SECONDS", seconds)
-    with open_bank(model, tmp_path / "b.mbc") as bank, MemoryBank.open(tmp_path / "b.mbc") as other:
+    with MemoryBank.open(tmp_path / "b.mbc") as other:
         list(ingest(model, bank, [folder]))
         is_first = True
         for event in bank.recode_texts(MODEL.open, to_lm=True):
@@ -168,25 +161,22 @@ def test_texts_that_take_the_numbers_of_removed_ones_are_recoded_too(
         assert list(verify(tmp_path / "b.mbc", MODEL.open))[-1] == BankVerified(20, bank.totals().chunks, 0)
 
 
-def test_a_watch_recodes_while_nothing_changes(model: Any, folder: Path, tmp_path: Path) -> None:
+def test_watch_recodes_when_idle(bank: MemoryBank, model: Any, folder: Path) -> None:
     stop = threading.Event()
-    with open_bank(model, tmp_path / "b.mbc") as bank:
-        is_first = True
-        for event in watch(model, bank, [folder], open_model=MODEL.open, stop=stop):
-            if isinstance(event, TextsRecoded) and event.done == event.chunks:
-                if not is_first:
-                    stop.set()
-                else:
-                    (folder / "new.txt").write_text(STORY * 2)
-                is_first = False
-        assert bank.text_state().lm_texts == bank.totals().chunks
-        assert bank.totals().documents == 21
+    is_first = True
+    for event in watch(model, bank, [folder], open_model=MODEL.open, stop=stop):
+        if isinstance(event, TextsRecoded) and event.done == event.chunks:
+            if not is_first:
+                stop.set()
+            else:
+                (folder / "new.txt").write_text(STORY * 2)
+            is_first = False
+    assert bank.text_state().lm_texts == bank.totals().chunks
+    assert bank.totals().documents == 21
 
 
 @pytest.mark.slow
-def test_every_kill_while_recoding_leaves_each_text_in_one_form(
-    model: Any, folder: Path, tmp_path: Path, rounds: Any
-) -> None:
+def test_kills_while_recoding(model: Any, folder: Path, tmp_path: Path, rounds: Any) -> None:
     path, moments = tmp_path / "b.mbc", random.Random(0)
     with open_bank(model, path) as bank:
         list(ingest(model, bank, [folder]))

@@ -11,12 +11,13 @@ import pytest
 from mbc_engine import MemoryBank, ingest, open_bank
 from mbc_engine.bank import decode_chunk, export
 from mbc_engine.errors import BankError
-from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished
+from mbc_engine.events import DocumentsIngested
 from mbc_engine.ingestion.reencode import reencode
 from mbc_engine.ingestion.run import ingest_stream
 from mbc_engine.model import signature
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.text import Chunk
+from tests.ingestion.conftest import last_of, skipped
 
 
 @pytest.fixture
@@ -27,18 +28,11 @@ def other(tiny: Any) -> MBC:
 
 
 @pytest.fixture
-def path(tiny: Any, folder: Path, tmp_path: Path) -> Path:
+def path(model: MBC, folder: Path, tmp_path: Path) -> Path:
     """A bank of the folder."""
-    model = tiny.model()
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [folder]))
     return tmp_path / "b.mbc"
-
-
-def finished(events: Iterator[Event]) -> IngestFinished:
-    *_, last = events
-    assert isinstance(last, IngestFinished)
-    return last
 
 
 def lines(path: Path) -> bytes:
@@ -46,12 +40,10 @@ def lines(path: Path) -> bytes:
         return b"".join(export(bank))
 
 
-def test_a_reencoded_bank_is_one_ingested_by_the_new_model(
-    other: MBC, path: Path, folder: Path, tmp_path: Path
-) -> None:
+def test_result_equals_a_new_ingest(other: MBC, path: Path, folder: Path, tmp_path: Path) -> None:
     (folder / "0.txt").write_text("Changed since.")
     (folder / "new.txt").write_text("Not in the bank, and not to be.")
-    last = finished(reencode(other, path))
+    last = last_of(reencode(other, path))
     assert (last.documents, last.bank_documents) == (4, 4)
     with open_bank(other, tmp_path / "fresh.mbc") as fresh:
         list(ingest(other, fresh, [folder / f"{number}.txt" for number in range(4)]))
@@ -60,18 +52,18 @@ def test_a_reencoded_bank_is_one_ingested_by_the_new_model(
 
 
 @pytest.mark.parametrize("is_begun", [False, True])
-def test_a_bank_without_text_stays_without(
+def test_bank_without_text(
     other: MBC, path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, is_begun: bool
 ) -> None:
     monkeypatch.setattr(type(other), "keeps_text", True)
     if is_begun:  # as to a bank of the same name that kept text
         open_bank(other, path.with_name(f"{path.name}.reencoding"), keeps_text=True).close()
-    finished(reencode(other, path))
+    last_of(reencode(other, path))
     with MemoryBank.open(path, read_only=True) as bank:
         assert not bank.header.keeps_text
 
 
-def test_what_is_gone_is_listed_and_keeps_the_old_bank(other: MBC, path: Path, folder: Path) -> None:
+def test_missing_file_keeps_the_old_bank(other: MBC, path: Path, folder: Path) -> None:
     before = lines(path)
     text = (folder / "1.txt").read_text()
     (folder / "1.txt").unlink()
@@ -80,79 +72,71 @@ def test_what_is_gone_is_listed_and_keeps_the_old_bank(other: MBC, path: Path, f
         for event in reencode(other, path):
             events.append(event)  # noqa: PERF402
     assert caught.value.hint and "--drop-missing" in caught.value.hint
-    assert [event for event in events if isinstance(event, FileSkipped)] == [
-        FileSkipped(str(folder / "1.txt"), "is gone")
-    ]
+    assert skipped(events) == [("1.txt", "is gone")]
     assert lines(path) == before
     (folder / "1.txt").write_text(text)
-    last = finished(reencode(other, path))
+    last = last_of(reencode(other, path))
     assert (last.documents, last.unchanged) == (1, 3)
     with MemoryBank.open(path) as bank:
         assert bank.header.signature == signature(other)
 
 
-def test_what_is_gone_may_be_dropped(other: MBC, path: Path, folder: Path) -> None:
+def test_drop_missing(other: MBC, path: Path, folder: Path) -> None:
     (folder / "1.txt").unlink()
-    last = finished(reencode(other, path, drop_missing=True))
+    last = last_of(reencode(other, path, drop_missing=True))
     assert last.bank_documents == 3
 
 
-def test_a_stopped_reencoding_leaves_the_old_bank_and_goes_on(
-    other: MBC, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stop_and_continue(other: MBC, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mbc_engine.ingestion.reencode.BATCH_CHUNKS", 1)
     before, stop = lines(path), threading.Event()
     for event in reencode(other, path, stop=stop):
         if isinstance(event, DocumentsIngested):
             stop.set()
     assert lines(path) == before
-    last = finished(reencode(other, path))
+    last = last_of(reencode(other, path))
     assert (last.documents, last.unchanged) == (3, 1)
 
 
-def test_work_begun_with_yet_another_model_is_begun_again(tiny: Any, other: MBC, path: Path, folder: Path) -> None:
+def test_unfinished_work_of_a_third_model_is_dropped(tiny: Any, other: MBC, path: Path, folder: Path) -> None:
     (folder / "1.txt").unlink()
     third = tiny.model("gpt2", "bert", "model.codebook.codes=4")
     with pytest.raises(BankError):
         list(reencode(third, path))
-    last = finished(reencode(other, path, drop_missing=True))
+    last = last_of(reencode(other, path, drop_missing=True))
     assert (last.documents, last.unchanged) == (3, 0)
 
 
-def test_documents_added_meanwhile_are_not_lost(tiny: Any, other: MBC, path: Path, folder: Path) -> None:
-    model = tiny.model()
+def test_documents_added_meanwhile(model: MBC, other: MBC, path: Path, folder: Path) -> None:
     (folder / "late.txt").write_text("It came while the others were read.")
     with pytest.raises(BankError, match="was changed meanwhile"):
         for event in reencode(other, path):
             if isinstance(event, DocumentsIngested):
                 with open_bank(model, path) as bank:
                     list(ingest(model, bank, [folder]))
-    assert finished(reencode(other, path)).bank_documents == 5
+    assert last_of(reencode(other, path)).bank_documents == 5
 
 
-def test_documents_removed_meanwhile_do_not_come_back(other: MBC, path: Path, folder: Path) -> None:
+def test_documents_removed_meanwhile(other: MBC, path: Path, folder: Path) -> None:
     with pytest.raises(BankError, match="was changed meanwhile"):
         for event in reencode(other, path):
             if isinstance(event, DocumentsIngested):
                 with MemoryBank.open(path) as bank:
                     bank.remove([(str(folder / "0.txt"), "")])
-    assert finished(reencode(other, path)).bank_documents == 3
+    assert last_of(reencode(other, path)).bank_documents == 3
     with MemoryBank.open(path) as bank:
         assert not bank.parts_of(str(folder / "0.txt"))
 
 
-def test_a_file_that_comes_in_parts_by_now_is_not_missing(
-    other: MBC, path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_grown_into_pieces(other: MBC, path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mbc_engine.text.decoding.PIECE_BYTES", 64)
     (folder / "0.txt").write_text("It has grown, line by line.\n" * 5)
-    assert finished(reencode(other, path)).is_complete
+    assert last_of(reencode(other, path)).is_complete
     with MemoryBank.open(path) as bank:
         assert bank.parts_of(str(folder / "0.txt")) == {"1", "2", "3"}
 
 
-def test_a_bank_without_origins_cannot_be_reencoded(tiny: Any, other: MBC, folder: Path, tmp_path: Path) -> None:
-    model = tiny.model()
+def test_bank_without_origins_is_refused(model: MBC, other: MBC, folder: Path, tmp_path: Path) -> None:
     with open_bank(model, tmp_path / "c.mbc", keeps_origins=False) as bank:
         list(ingest(model, bank, [folder]))
     with pytest.raises(BankError, match="does not know where"):
@@ -160,9 +144,8 @@ def test_a_bank_without_origins_cannot_be_reencoded(tiny: Any, other: MBC, folde
 
 
 @pytest.fixture
-def with_texts(tiny: Any, folder: Path, tmp_path: Path) -> Path:
+def with_texts(model: MBC, folder: Path, tmp_path: Path) -> Path:
     """A bank of the folder, and of a text from standard input, that keeps its texts."""
-    model = tiny.model()
     with open_bank(model, tmp_path / "t.mbc", keeps_text=True) as bank:
         list(ingest(model, bank, [folder]))
         list(ingest_stream(model, bank, io.BytesIO(b"Ada moved to Bergen.")))
@@ -178,9 +161,7 @@ def texts(path: Path) -> dict[str, list[Chunk]]:
         }
 
 
-def test_what_is_gone_is_encoded_from_the_text_that_the_bank_keeps(
-    other: MBC, with_texts: Path, folder: Path, tmp_path: Path
-) -> None:
+def test_missing_files_are_encoded_from_kept_texts(other: MBC, with_texts: Path, folder: Path, tmp_path: Path) -> None:
     before = texts(with_texts)
     with open_bank(other, tmp_path / "fresh.mbc", keeps_text=True) as fresh:
         list(ingest(other, fresh, [folder]))
@@ -188,13 +169,13 @@ def test_what_is_gone_is_encoded_from_the_text_that_the_bank_keeps(
     (folder / "1.txt").unlink()
     (folder / "2.txt").unlink()
     events = list(reencode(other, with_texts))
-    assert [event for event in events if isinstance(event, FileSkipped)] == []
-    assert finished(iter(events)).documents == 5
+    assert skipped(events) == []
+    assert last_of(iter(events)).documents == 5
     assert texts(with_texts) == before
     assert lines(with_texts) == lines(tmp_path / "fresh.mbc")
 
 
-def test_reencoding_kept_texts_continues_after_a_stop(other: MBC, with_texts: Path, folder: Path) -> None:
+def test_stop_among_kept_texts(other: MBC, with_texts: Path, folder: Path) -> None:
     (folder / "1.txt").unlink()
     (folder / "2.txt").unlink()
     stop, before = threading.Event(), lines(with_texts)
@@ -208,32 +189,30 @@ def test_reencoding_kept_texts_continues_after_a_stop(other: MBC, with_texts: Pa
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(MBC, "memorise_stepwise", stopping)
-        last = finished(reencode(other, with_texts, stop=stop))
+        last = last_of(reencode(other, with_texts, stop=stop))
     assert (last.documents, last.is_complete, lines(with_texts)) == (3, False, before)
-    last = finished(reencode(other, with_texts))
+    last = last_of(reencode(other, with_texts))
     assert (last.documents, last.unchanged, last.bank_documents) == (2, 2, 5)
 
 
-def test_kept_texts_are_cut_again_where_the_new_model_has_a_shorter_window(
-    tiny: Any, with_texts: Path, folder: Path
-) -> None:
+def test_kept_texts_are_cut_to_a_shorter_window(tiny: Any, with_texts: Path, folder: Path) -> None:
     narrow = tiny.model("gpt2", "bert", "model.codebook.codes=16", "model.documents.window=8")
     path = folder / "1.txt"
     text = path.read_text()
     assert len(texts(with_texts)[str(path)]) == 1
     path.unlink()
-    assert finished(reencode(narrow, with_texts)).is_complete
+    assert last_of(reencode(narrow, with_texts)).is_complete
     kept = texts(with_texts)[str(path)]
     assert len(kept) > 1
     assert all(text[own.start :].startswith(own.text) for own in kept)
     assert "".join("".join(own.text for own in kept).split()) == "".join(text.split())
 
 
-def test_a_file_of_which_other_pieces_are_in_the_bank_is_taken_whole(
-    tiny: Any, other: MBC, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_pieces_of_another_size(
+    model: MBC, other: MBC, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Earlier versions cut longer pieces."""
-    model, long = tiny.model(), folder / "long.txt"
+    long = folder / "long.txt"
     long.write_text("".join(f"Line {number} was told.\n" for number in range(20)))
     (folder / "rows.jsonl").write_text('{"id": "17", "text": "One."}\n{"id": "18", "text": "Two."}')
     monkeypatch.setattr("mbc_engine.text.decoding.PIECE_BYTES", 256)
@@ -241,24 +220,22 @@ def test_a_file_of_which_other_pieces_are_in_the_bank_is_taken_whole(
         list(ingest(model, bank, [folder]))
         bank.remove([(str(folder / "rows.jsonl"), "18")])
     monkeypatch.setattr("mbc_engine.text.decoding.PIECE_BYTES", 64)
-    assert finished(reencode(other, tmp_path / "b.mbc")).is_complete
+    assert last_of(reencode(other, tmp_path / "b.mbc")).is_complete
     with MemoryBank.open(tmp_path / "b.mbc") as bank:
         assert bank.parts_of(str(long)) == {str(number) for number in range(1, 8)}
         assert bank.parts_of(str(folder / "rows.jsonl")) == {"17"}
 
 
-def test_rows_are_read_again_from_the_column_that_they_were_read_from(
-    tiny: Any, other: MBC, folder: Path, tmp_path: Path
-) -> None:
+def test_text_column_is_found_again(model: MBC, other: MBC, folder: Path, tmp_path: Path) -> None:
     """The first row has the same text in both columns and so does not tell which it was; the third changes."""
-    model, table = tiny.model(), folder / "reviews.csv"
+    table = folder / "reviews.csv"
     rows = ["Same,Same", "Wrong.,It leaks.", "Wrong.,It burns."]
     table.write_text("\n".join(["text,review", *rows]))
     with open_bank(model, tmp_path / "b.mbc", keeps_text=True) as bank:
         list(ingest(model, bank, [table], text_column="review"))
         list(ingest(model, bank, [folder / "0.txt"]))
     table.write_text("\n".join(["text,review", *rows[:2], "Wrong.,It froze."]))
-    assert finished(reencode(other, tmp_path / "b.mbc")).bank_documents == 4
+    assert last_of(reencode(other, tmp_path / "b.mbc")).bank_documents == 4
     with MemoryBank.open(tmp_path / "b.mbc") as bank:
         found = {
             origin.part: [decode_chunk(text).text for text in document.texts]
