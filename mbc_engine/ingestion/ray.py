@@ -33,20 +33,21 @@ from mbc_engine.text import printable_path
 from mbc_engine.text.chunks import Chunker
 
 if TYPE_CHECKING:
+    from mbc_engine.ingestion.run import Run
     from mbc_engine.model import Model
 
 # Memory of a local cluster for texts and codes in transit; the rest spills to disk.
 _OBJECT_BYTES: Final = 256 * 2**20
 _REACH_SECONDS: Final = 5.0
 # Files per task: few enough to be named if they crash an actor, enough to be worth a message.
-_FILES: Final = 64
+_TASK_FILES: Final = 64
 # How often a task is retried after its process has died.
 RETRIES: Final = 3
 # Tasks per actor, finished or not, and unread batches per task.
-_TASKS: Final = 2
-_BATCHES: Final = 4
+_ACTOR_TASKS: Final = 2
+_UNREAD_BATCHES: Final = 4
 # Most items in a batch, even with little to encode, as among thousands of unchanged files.
-_MOST_ITEMS: Final = 1024
+_BATCH_ITEMS: Final = 1024
 _COLOUR: Final = re.compile(r"\x1b\[[\d;]*m")
 _ERROR: Final = re.compile(r"[\w.]+(Error|Exception): ")
 
@@ -114,16 +115,16 @@ def connected(address: str | None = None, *, verbose: bool = False) -> Iterator[
 
 @contextmanager
 def _environment(address: str | None) -> Iterator[None]:
-    values = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_BACKEND_LOG_LEVEL": "fatal"}
+    variables = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_BACKEND_LOG_LEVEL": "fatal"}
     if address is None and "ray" not in sys.modules:  # read on first import
         # Anyone who can reach Ray's ports can run any code, and other users of this machine can reach them.
-        values |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-    before = {name: os.environ[name] for name in values if name in os.environ}
-    os.environ.update(values)
+        variables |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    before = {name: os.environ[name] for name in variables if name in os.environ}
+    os.environ.update(variables)
     try:
         yield
     finally:
-        for name in values:
+        for name in variables:
             os.environ.pop(name, None)
         os.environ.update(before)
 
@@ -153,14 +154,14 @@ def _start(address: str | None, folder: str, *, verbose: bool) -> None:
 def _muted() -> Iterator[None]:
     """Silence what native code writes to stderr, such as Ray's greeting."""
     sys.stderr.flush()
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    stderr = os.dup(2)
     try:
-        os.dup2(nowhere, 2)
+        with Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
+        os.dup2(stderr, 2)
+        os.close(stderr)
 
 
 def _unreachable(address: str | None, error: Exception) -> MBCError:
@@ -177,13 +178,13 @@ def room_for(actors: Actors) -> int:
     """How many such actors the cluster currently has room for. Raises ConfigError if none."""
     import ray
 
-    there: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
-    wanted = {"CPU": actors.cpus, "GPU": actors.gpus}
-    room = min(int(there.get(name, 0.0) / each) for name, each in wanted.items() if each)
+    resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    needed = {"CPU": actors.cpus, "GPU": actors.gpus}
+    room = min(int(resources.get(name, 0.0) / amount) for name, amount in needed.items() if amount)
     if room < 1:
         raise ConfigError(
             f"An actor needs {actors.cpus:g} CPUs and {actors.gpus:g} GPUs; the cluster has "
-            f"{there.get('CPU', 0):g} and {there.get('GPU', 0):g}.",
+            f"{resources.get('CPU', 0):g} and {resources.get('GPU', 0):g}.",
             hint="Lower --actor-cpus and --actor-gpus, or set --actors if the cluster is going to grow.",
         )
     return room
@@ -195,12 +196,12 @@ def encode_files(
     paths: Sequence[Path],
     text_column: str | None,
     actors: Actors,
-    encoded: Callable[[float], None],
+    run: "Run",
 ) -> Generator[Item, None, None]:
     """The documents of files, in order, with codes. Call it inside `connected`.
 
-    Actors read the files by their paths here, and load the model by its name or folder. `encoded` gets the seconds that
-    encoding takes, divided by the number of actors. Raises ModelMismatch if an actor finds another model, ConfigError
+    Actors read the files by their paths here, and load the model by its name or folder. The seconds that encoding
+    takes, divided by the number of actors, are added to those of `run`. Raises ModelMismatch if an actor finds another model, ConfigError
     if the cluster has no room, and MBCError if actors keep dying (it names the files) or Ray fails.
     """
     import ray
@@ -210,7 +211,7 @@ def encode_files(
 
     number = room_for(actors) if actors.number is None else actors.number
     # Smaller tasks if there are few files, so that every actor has something to do.
-    at_a_time = max(1, min(_FILES, len(paths) // (4 * number)))
+    task_files = max(1, min(_TASK_FILES, len(paths) // (4 * number)))
     parts: Mapping[str, Mapping[str, str]] = {}
     contents = None
     if bank.header.keeps_origins:
@@ -220,13 +221,13 @@ def encode_files(
     # Kept alive to the end: an actor that replaces a dead one needs it.
     shared = ray.put((model.chunker, contents, bank.header.digest_bytes))
     kind = ray.remote(EncodingActor).options(num_cpus=actors.cpus, num_gpus=actors.gpus)
-    given = _findable(model), signature(model), actors, text_column, shared
-    team = _Team(lambda: kind.remote(*given), number)
-    starts = iter(range(0, len(paths), at_a_time))
+    arguments = _findable(model), signature(model), actors, text_column, shared
+    team = _Team(lambda: kind.remote(*arguments), number)
+    starts = iter(range(0, len(paths), task_files))
     try:
         while True:
-            while len(team.tasks) < _TASKS * number and (start := next(starts, None)) is not None:
-                files = [path.absolute() for path in paths[start : start + at_a_time]]
+            while len(team.tasks) < _ACTOR_TASKS * number and (start := next(starts, None)) is not None:
+                files = [path.absolute() for path in paths[start : start + task_files]]
                 known = {source: parts[source] for path in files if (source := printable_path(path.resolve())) in parts}
                 team.give(files, known)
             if not team.tasks:
@@ -234,7 +235,7 @@ def encode_files(
             for items, seconds, error in team.batches():
                 if error is not None:
                     raise error
-                encoded(seconds / number)
+                run.encoding_seconds += seconds / number
                 yield from items
     except RayError as error:
         raise _failed(error) from error
@@ -245,7 +246,7 @@ def encode_files(
 
 @dataclass
 class _Task:
-    place: int
+    actor: int  # its index in the team
     files: list[Path]
     known: dict[str, Mapping[str, str]]
     received: int = 0
@@ -261,18 +262,18 @@ class _Team:
 
     def __init__(self, start: Callable[[], Any], number: int) -> None:
         self._start = start
-        self._places = itertools.cycle(range(number))
+        self._turns = itertools.cycle(range(number))
         self.actors = [start() for _ in range(number)]
         self.tasks: deque[_Task] = deque()
 
     def give(self, files: list[Path], known: dict[str, Mapping[str, str]]) -> None:
-        task = _Task(next(self._places), files, known)
+        task = _Task(next(self._turns), files, known)
         self._send(task)
         self.tasks.append(task)
 
     def _send(self, task: _Task) -> None:
-        options = {"num_returns": "streaming", "_generator_backpressure_num_objects": _BATCHES}
-        encode = self.actors[task.place].encode.options(**options)
+        options = {"num_returns": "streaming", "_generator_backpressure_num_objects": _UNREAD_BATCHES}
+        encode = self.actors[task.actor].encode.options(**options)
         task.references = encode.remote(task.files, task.known, task.received)
 
     def batches(self) -> Iterator[Batch]:
@@ -294,11 +295,11 @@ class _Team:
                     raise
                 if deaths > RETRIES:
                     raise _died(task.files) from error
-                ray.kill(self.actors[task.place])  # it may be alive and still hold its resources
-                self.actors[task.place] = self._start()
-                for own in self.tasks:
-                    if own.place == task.place:
-                        self._send(own)
+                ray.kill(self.actors[task.actor])  # it may be alive and still hold its resources
+                self.actors[task.actor] = self._start()
+                for other in self.tasks:
+                    if other.actor == task.actor:
+                        self._send(other)
 
 
 def _findable(model: "Model") -> str:
@@ -357,29 +358,29 @@ class EncodingActor:
             yield [], 0.0, MBCError(f"{type(error).__name__}: {error}")
 
     def _read(self, files: Sequence[Path], known: Mapping[str, Mapping[str, str]]) -> Iterator[list[Item]]:
-        batch, waiting = list[Item](), 0
+        batch, chunks = list[Item](), 0
         chunker, contents, digest_bytes = self.shared
         for path in files:
-            own = KnownDocuments(known.get(printable_path(path.resolve()), {}), contents, digest_bytes)
-            for item in read_chunks(path, own, chunker, self.text_column):
+            documents = KnownDocuments(known.get(printable_path(path.resolve()), {}), contents, digest_bytes)
+            for item in read_chunks(path, documents, chunker, self.text_column):
                 batch.append(item)
-                waiting += len(item.chunks) if isinstance(item, ChunkedDocument) else 0
-                if waiting >= self.actors.chunks or len(batch) >= _MOST_ITEMS:
+                chunks += len(item.chunks) if isinstance(item, ChunkedDocument) else 0
+                if chunks >= self.actors.chunks or len(batch) >= _BATCH_ITEMS:
                     yield batch
-                    batch, waiting = [], 0
+                    batch, chunks = [], 0
         yield batch
 
     def _encoded(self, items: list[Item]) -> Batch:
-        waiting = {place: item for place, item in enumerate(items) if isinstance(item, ChunkedDocument) and item.chunks}
-        if not waiting:
+        changed = {index: item for index, item in enumerate(items) if isinstance(item, ChunkedDocument) and item.chunks}
+        if not changed:
             return items, 0.0, None
         if self.model is None:
             self.model = self._loaded()
         began = time.monotonic()
-        codes = self.model.memorise([chunk.text for item in waiting.values() for chunk in item.chunks])
-        ends = np.cumsum([len(item.chunks) for item in waiting.values()])
-        for (place, item), own in zip(waiting.items(), np.split(codes, ends[:-1]), strict=True):
-            items[place] = replace(item, codes=own)
+        codes = self.model.memorise([chunk.text for item in changed.values() for chunk in item.chunks])
+        ends = np.cumsum([len(item.chunks) for item in changed.values()])
+        for (index, item), rows in zip(changed.items(), np.split(codes, ends[:-1]), strict=True):
+            items[index] = replace(item, codes=rows)
         return items, time.monotonic() - began, None
 
     def _loaded(self) -> "Model":
@@ -389,11 +390,11 @@ class EncodingActor:
 
         torch.set_num_threads(max(1, int(self.actors.cpus)))
         model = load_model(self.name, device=self.actors.device or ("cuda" if self.actors.gpus else "cpu"))
-        own = signature(model)
-        if own != self.expected:
+        actual = signature(model)
+        if actual != self.expected:
             raise ModelMismatch(
                 f"The model {self.name} differs between this machine ({self.expected.fingerprint}) and a Ray process "
-                f"({own.fingerprint}).",
+                f"({actual.fingerprint}).",
                 hint="Install the same model on every machine, or name a folder on a disk that they share.",
             )
         return model

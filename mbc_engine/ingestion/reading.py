@@ -23,7 +23,7 @@ from mbc_engine.text import Chunk, Document, Skipped, printable_path, read_file
 from mbc_engine.text.chunks import Chunker
 
 # Documents read ahead, enough for the model's next batches.
-_AHEAD: Final = 256
+_READ_AHEAD: Final = 256
 # Seconds without an item after which the iterator yields None.
 _PATIENCE: Final = 0.1
 
@@ -87,16 +87,16 @@ def read_chunks(
     path: Path, known: MemoryBank | KnownDocuments, chunker: Chunker, text_column: str | None = None
 ) -> Iterator[Item]:
     """The documents of one file, read as by `read_file`; `FileRead` comes last."""
-    source, parts, is_read_fully, position = printable_path(os.path.realpath(path)), set[str](), True, 0
+    source, parts, is_complete, position = printable_path(os.path.realpath(path)), set[str](), True, 0
     for document in read_file(path, text_column):
         if isinstance(document, Skipped):
-            is_read_fully = is_read_fully and (document.is_empty_file or document.source != source)
+            is_complete = is_complete and (document.is_empty_file or document.source != source)
             yield document
         else:
             parts.add(document.part)
             yield chunked(document, known, chunker, document.position - position)
             position = document.position
-    lost = known.parts_of(source) - parts if is_read_fully else set()
+    lost = known.parts_of(source) - parts if is_complete else set()
     yield FileRead(max(0, file_size(path) - position), frozenset((source, part) for part in lost))
 
 
@@ -109,12 +109,12 @@ def file_size(path: Path) -> int:
 
 def digests_by_source(bank: MemoryBank, sources: Collection[str] | None = None) -> dict[str, dict[str, str]]:
     """A bank's digests for these sources, or for all, by source and part."""
-    found: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    digests: defaultdict[str, dict[str, str]] = defaultdict(dict)
     for document in bank.documents():
         for origin in document.origins:
             if sources is None or origin.source in sources:
-                found[origin.source][origin.part] = document.digest
-    return found
+                digests[origin.source][origin.part] = document.digest
+    return digests
 
 
 def read_all(
@@ -143,7 +143,7 @@ class Workers:
         self._waiting = iter(paths)
         self._lock = threading.Lock()
         self._task = bank, chunker, text_column
-        self._items: queue.Queue[Item | BaseException | None] = queue.Queue(_AHEAD)
+        self._items: queue.Queue[Item | BaseException | None] = queue.Queue(_READ_AHEAD)
         self._is_closed = threading.Event()
         self._processes: list[multiprocessing.process.BaseProcess] = []
         self._threads = [threading.Thread(target=self._serve, daemon=True) for _ in range(number)]
@@ -210,24 +210,24 @@ class Workers:
     def _start(self) -> Connection:
         # Forking a process in which torch has threads may deadlock on one of their locks.
         context = multiprocessing.get_context("spawn")
-        ours, theirs = context.Pipe()
-        process = context.Process(target=_work, args=(theirs,), daemon=True)
+        connection, child_end = context.Pipe()
+        process = context.Process(target=_work, args=(child_end,), daemon=True)
         with _interrupts_held():
             process.start()
-        theirs.close()
+        child_end.close()
         with self._lock:
             self._processes.append(process)
             if self._is_closed.is_set():
                 process.kill()
         try:
-            ours.send(self._task)  # not as arguments: writing these to a dead process blocks forever
-            _received(ours)
+            connection.send(self._task)  # not as arguments: writing these to a dead process blocks forever
+            _received(connection)
         except (EOFError, ConnectionError) as error:
             raise MBCError(
                 "The processes that read files cannot start.",
                 hint='Use --workers 0. In a script, start the work under `if __name__ == "__main__":`.',
             ) from error
-        return ours
+        return connection
 
 
 def _received(connection: Connection) -> Item | None:

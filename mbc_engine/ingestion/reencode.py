@@ -25,7 +25,7 @@ from mbc_engine.text.formats import SUFFIXES
 # A source and a part of it.
 Name = tuple[str, str]
 # Documents looked up in a bank at a time.
-_LOOKED_UP: Final = 256
+_LOOKUP_BATCH: Final = 256
 
 
 def reencode(
@@ -58,7 +58,7 @@ def reencode(
             return
         # Documents that were removed from the old bank since an earlier, unfinished call.
         documents = set(map(_whole, wanted))
-        new.remove({name for name in _names(new) if _whole(name) not in documents})
+        new.remove({origin[:2] for origin in new.origins() if _whole(origin[:2]) not in documents})
         if (missing := len(_missing(wanted, new, damaged))) and not drop_missing:
             raise BankError(
                 f"{missing} of {len(wanted)} documents can no longer be read; {path} is unchanged.",
@@ -86,12 +86,8 @@ def _contents(path: Path) -> tuple[dict[str, dict[str, str]], bool, str]:
         return digests_by_source(bank), bank.header.keeps_text, texts.lm if texts.lm_texts else ""
 
 
-def _names(bank: MemoryBank) -> set[Name]:
-    return {origin[:2] for origin in bank.origins()}
-
-
 def _open_beside(model: Model, path: Path, *, keeps_text: bool) -> MemoryBank:
-    """The bank begun earlier, if it was for this model and as to texts; otherwise a new one."""
+    """The bank begun earlier, if for this model and with texts as here; otherwise a new one."""
     with suppress(ModelMismatch):
         bank = open_bank(model, path, keeps_text=keeps_text)
         if bank.header.keeps_text == keeps_text:
@@ -120,13 +116,13 @@ def _read_as_before(
     for file in files:
         source = str(file)
         by_column[find_text_column(file, digests[source]) if _has_rows(source) else None].append(file)
-    for column, own in by_column.items():
-        yield from read_all(own, new, chunker, workers=workers, text_column=column)
+    for column, paths in by_column.items():
+        yield from read_all(paths, new, chunker, workers=workers, text_column=column)
 
 
 def _missing(wanted: set[Name], bank: MemoryBank, damaged: Collection[str]) -> list[Name]:
     """The names that a bank lacks, even as other pieces; in damaged files, each piece counts."""
-    names = _names(bank)
+    names = {origin[:2] for origin in bank.origins()}
     documents = {_whole(name) for name in names if name[0] not in damaged}
     return sorted(name for name in wanted - names if _whole(name) not in documents)
 
@@ -148,8 +144,8 @@ def _only(
 
 def _from_texts(path: Path, names: Sequence[Name], chunker: Chunker) -> Generator[Item, None, None]:
     with MemoryBank.open(path, read_only=True) as old:
-        for start in range(0, len(names), _LOOKED_UP):
-            wanted = set(names[start : start + _LOOKED_UP])
+        for start in range(0, len(names), _LOOKUP_BATCH):
+            wanted = set(names[start : start + _LOOKUP_BATCH])
             for stored in old.lookup(wanted, with_texts=True):
                 encoded = [text for text in stored.texts or () if isinstance(text, EncodedText)]
                 texts = decode_found(encoded, str(path), text_model)
@@ -165,4 +161,4 @@ def _fitting(chunk: Chunk, chunker: Chunker) -> list[Chunk]:
     """A chunk as it is, or cut if it does not fit the window of the new model."""
     if chunker.token_counts([chunk.text])[0] <= chunker.capacity:
         return [chunk]
-    return [Chunk(own.text, chunk.start + own.start) for own in chunker.chunks(chunk.text)]
+    return [Chunk(part.text, chunk.start + part.start) for part in chunker.chunks(chunk.text)]

@@ -35,8 +35,8 @@ _COMMIT_SECONDS = 3.0
 _REPORT_SECONDS = 0.5
 # Digests of recently encoded contents, which were not in the bank yet when files were read ahead.
 _RECENT = 1 << 16
-# Chunks used to detect a document's language; sources named at the end, and in a report.
-_BEGINNING, _NAMED, _REPORTED = 4, 20, 50
+# Chunks used to detect a document's language; most sources named at the end, and in a report.
+_LANGUAGE_CHUNKS, _NAMED_SOURCES, _REPORTED_SOURCES = 4, 20, 50
 # How long a stop may go unnoticed while nothing changes.
 _STOP_MILLISECONDS = 300
 
@@ -78,20 +78,21 @@ def ingest(
         ModelMismatch: another model wrote the bank.
     """
     bank.require(signature(model))
-    found = paths if isinstance(paths, WalkResult) else find_files(paths, ignore, stop=stop)
-    if prune and not isinstance(paths, WalkResult):
-        find_deleted = partial(deleted_origins, bank, paths, found)
+    if isinstance(paths, WalkResult):
+        walk = paths
+    else:
+        walk = find_files(paths, ignore, stop=stop)
+        find_deleted = partial(deleted_origins, bank, paths, walk) if prune else find_deleted
     run = Run(model, bank, batch_chunks, stop)
-    items: Generator[Item | None, None, None]
     if actors is None:
-        items = read_all(found.files, bank, model.chunker, workers=workers, text_column=text_column)
+        items = read_all(walk.files, bank, model.chunker, workers=workers, text_column=text_column)
     else:
         from mbc_engine.ingestion.ray import encode_files
 
-        items = encode_files(model, bank, found.files, text_column, actors, run.add_encoding_seconds)
-    sizes = map(file_size, takewhile(lambda _: not run.is_stopped, found.files))
-    yield IngestStarted(len(found.files), sum(sizes))
-    for skipped in found.skipped:
+        items = encode_files(model, bank, walk.files, text_column, actors, run)
+    sizes = map(file_size, takewhile(lambda _: not run.is_stopped, walk.files))
+    yield IngestStarted(len(walk.files), sum(sizes))
+    for skipped in walk.skipped:
         if not bank.is_file(Path(skipped.source)):
             yield run.skipped(skipped)
     yield from run.memorise(items)
@@ -137,9 +138,9 @@ class Run:
         self._model, self._bank, self._batch_chunks, self._stop = model, bank, batch_chunks, stop
         self.is_complete = False
         self._began = self._committed = self._reported = time.monotonic()
-        self._encoding = self._size = 0.0
+        self.encoding_seconds = self._size = 0.0
         self._documents = self._chunks = self._unchanged = self._removed = self._skipped = self._chunks_encoded = 0
-        self._sources: deque[str] = deque(maxlen=_REPORTED)  # since the last report
+        self._sources: deque[str] = deque(maxlen=_REPORTED_SOURCES)  # since the last report
         self._not_english = 0
         self._named: dict[str, dict[str, None]] = {"not_english": {}, "memorised": {}, "removed": {}}
         self._waiting: list[ChunkedDocument] = []
@@ -208,7 +209,7 @@ class Run:
             removed=self._removed,
             skipped=self._skipped,
             seconds=self._seconds(),
-            encoding=round(self._encoding, 3),
+            encoding=round(self.encoding_seconds, 3),
             is_complete=self.is_complete,
             bank_documents=totals.documents,
             bank_origins=totals.origins,
@@ -222,9 +223,6 @@ class Run:
             **{f"{kind}_sources": tuple(names) for kind, names in self._named.items()},
         )
 
-    def add_encoding_seconds(self, seconds: float) -> None:
-        self._encoding += seconds
-
     @property
     def _is_commit_overdue(self) -> bool:
         return time.monotonic() - self._committed >= _COMMIT_SECONDS
@@ -234,7 +232,7 @@ class Run:
             self._lost |= item.lost
             self._size += item.size
             return
-        if not seems_english("\n".join(chunk.text for chunk in item.chunks[:_BEGINNING])):
+        if not seems_english("\n".join(chunk.text for chunk in item.chunks[:_LANGUAGE_CHUNKS])):
             self._not_english += 1
             self._name("not_english", item.document.source)
         if item.codes is None and not item.is_known and item.document.digest not in self._recent:
@@ -262,22 +260,22 @@ class Run:
             while True:
                 began = time.monotonic()
                 step = next(steps, None)
-                self._encoding += time.monotonic() - began
+                self.encoding_seconds += time.monotonic() - began
                 if step is None:
                     return
                 codes |= zip(*step, strict=True)
-                own = [owners[place] for place in step[0]]
-                for owner in own:
-                    missing[owner] -= 1
-                    self._size += batch[owner].size / len(batch[owner].chunks)
-                for owner in sorted({*own}):
-                    if not missing[owner]:
-                        places = range(starts[owner], starts[owner + 1])
-                        self._ready.append(replace(batch[owner], codes=np.stack([codes.pop(at) for at in places])))
-                        self._recent.add(batch[owner].document.digest)
+                numbers = [owners[index] for index in step[0]]
+                for number in numbers:
+                    missing[number] -= 1
+                    self._size += batch[number].size / len(batch[number].chunks)
+                for number in sorted({*numbers}):
+                    if not missing[number]:
+                        rows = np.stack([codes.pop(index) for index in range(starts[number], starts[number + 1])])
+                        self._ready.append(replace(batch[number], codes=rows))
+                        self._recent.add(batch[number].document.digest)
                         self._under_way -= 1
-                        self._sources.append(batch[owner].document.source)
-                self._chunks_encoded += len(own)
+                        self._sources.append(batch[number].document.source)
+                self._chunks_encoded += len(numbers)
                 if self.is_stopped and self._under_way:
                     return
                 yield from self._keep_up()
@@ -289,13 +287,14 @@ class Run:
 
     def _commit(self) -> bool:
         """Store whole documents in one transaction; returns whether there were any."""
-        if not self._ready and (self._has_more or not self._lost):
+        is_last = not self._waiting and not self._under_way
+        if not self._ready and not (is_last and self._lost):
             return False
         ready, self._ready = self._ready, []
         with self._bank.changing():
             absent = self._bank.put([StoredDocument.of(item.document, item.codes, item.chunks) for item in ready])
-            self._waiting += [replace(ready[place], size=0) for place in absent]
-            if not self._has_more:  # last, so that content that has only moved always has an origin
+            self._waiting += [replace(ready[index], size=0) for index in absent]
+            if is_last and not absent:  # so that content that has only moved always has an origin
                 self.remove(self._lost)
                 self._lost = set()
         self._documents += len(ready) - len(absent)
@@ -307,10 +306,6 @@ class Run:
         self._committed = time.monotonic()
         return True
 
-    @property
-    def _has_more(self) -> bool:
-        return bool(self._waiting or self._under_way)
-
     def _progress(self) -> DocumentsIngested:
         self._reported = time.monotonic()
         sources = tuple(self._sources) if self._bank.header.keeps_origins else ()
@@ -320,7 +315,7 @@ class Run:
 
     def _name(self, kind: str, source: str) -> None:
         names = self._named[kind]
-        if len(names) < _NAMED and self._bank.header.keeps_origins:
+        if len(names) < _NAMED_SOURCES and self._bank.header.keeps_origins:
             names[source] = None
 
     def _seconds(self) -> float:
@@ -331,21 +326,20 @@ def _chunks_of(items: Iterable[ChunkedDocument]) -> int:
     return sum(len(item.chunks) for item in items)
 
 
-def deleted_origins(bank: MemoryBank, paths: Sequence[Path], found: WalkResult) -> set[tuple[str, str]]:
+def deleted_origins(bank: MemoryBank, paths: Sequence[Path], walk: WalkResult) -> set[tuple[str, str]]:
     """The origins the bank has from the named folders, except for files found and what could not be accessed."""
-    roots = tuple(_inside(os.path.realpath(path)) for path in paths if path.is_dir())
-    met = {os.path.realpath(path) for path in found.files}
-    unknown = {os.path.realpath(skipped.source) for skipped in found.skipped}
+    roots = tuple(_with_separator(os.path.realpath(path)) for path in paths if path.is_dir())
+    files = {os.path.realpath(path) for path in walk.files}
+    unknown = {os.path.realpath(skipped.source) for skipped in walk.skipped}
 
     def is_deleted(source: str) -> bool:
-        if not source.startswith(roots) or source in met:
-            return False
-        return unknown.isdisjoint([source, *map(str, Path(source).parents)])
+        is_missing = source.startswith(roots) and source not in files
+        return is_missing and unknown.isdisjoint([source, *map(str, Path(source).parents)])
 
     return {origin[:2] for origin in bank.origins() if is_deleted(origin.source)}
 
 
-def _inside(folder: str) -> str:
+def _with_separator(folder: str) -> str:
     return folder.rstrip(os.sep) + os.sep
 
 
@@ -383,11 +377,11 @@ def watch(
             if not waiting:
                 yield from islice(recoding, 1)
                 continue
-            there = [path for path in paths if path.exists()]
-            found = find_files(there, ignore, stop=stop)
-            touched = _touched(found, [Path(path) for _, path in waiting])
+            existing = [path for path in paths if path.exists()]
+            walk = find_files(existing, ignore, stop=stop)
+            touched = _touched(walk, [Path(path) for _, path in waiting])
             may_be_deleted = any(change == Change.deleted or Path(path).name == IGNORE_FILE for change, path in waiting)
-            find_deleted = partial(deleted_origins, bank, there, found) if prune and may_be_deleted else None
+            find_deleted = partial(deleted_origins, bank, existing, walk) if prune and may_be_deleted else None
             try:
                 if touched.files or touched.skipped or find_deleted:
                     yield from ingest(
@@ -421,16 +415,16 @@ def _changes(paths: Sequence[Path], stop: threading.Event) -> Iterator[set[tuple
     )
 
 
-def _touched(found: WalkResult, changed: Iterable[Path]) -> WalkResult:
+def _touched(walk: WalkResult, changed: Iterable[Path]) -> WalkResult:
     """What was found at changed paths or below them, or in the folder of a changed ignore file."""
-    places = {os.path.realpath(path.parent if path.name == IGNORE_FILE else path) for path in changed}
-    folders = tuple(map(_inside, places))
+    roots = {os.path.realpath(path.parent if path.name == IGNORE_FILE else path) for path in changed}
+    folders = tuple(map(_with_separator, roots))
 
     def is_touched(path: Path | str) -> bool:
         real = os.path.realpath(path)
-        return real in places or real.startswith(folders)
+        return real in roots or real.startswith(folders)
 
     return WalkResult(
-        tuple(path for path in found.files if is_touched(path)),
-        tuple(skipped for skipped in found.skipped if is_touched(skipped.source)),
+        tuple(path for path in walk.files if is_touched(path)),
+        tuple(skipped for skipped in walk.skipped if is_touched(skipped.source)),
     )
