@@ -33,7 +33,6 @@ from mbc_engine.text import printable_path
 from mbc_engine.text.chunks import Chunker
 
 if TYPE_CHECKING:
-    from mbc_engine.ingestion.run import Run
     from mbc_engine.model import Model
 
 # Memory of a local cluster for texts and codes in transit; the rest spills to disk.
@@ -196,12 +195,12 @@ def encode_files(
     paths: Sequence[Path],
     text_column: str | None,
     actors: Actors,
-    run: "Run",
+    on_encoded: Callable[[float], None],
 ) -> Generator[Item, None, None]:
     """The documents of files, in order, with codes. Call it inside `connected`.
 
-    Actors read the files by their paths here, and load the model by its name or folder. The seconds that encoding
-    takes, divided by the number of actors, are added to those of `run`. Raises ModelMismatch if an actor finds another model, ConfigError
+    Actors read the files by their paths here, and load the model by its name or folder. `on_encoded` gets
+    the seconds that encoding takes, divided by the number of actors. Raises ModelMismatch if an actor finds another model, ConfigError
     if the cluster has no room, and MBCError if actors keep dying (it names the files) or Ray fails.
     """
     import ray
@@ -235,7 +234,7 @@ def encode_files(
             for items, seconds, error in team.batches():
                 if error is not None:
                     raise error
-                run.encoding_seconds += seconds / number
+                on_encoded(seconds / number)
                 yield from items
     except RayError as error:
         raise _failed(error) from error

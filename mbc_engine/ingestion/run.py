@@ -89,7 +89,7 @@ def ingest(
     else:
         from mbc_engine.ingestion.ray import encode_files
 
-        items = encode_files(model, bank, walk.files, text_column, actors, run)
+        items = encode_files(model, bank, walk.files, text_column, actors, run.add_encoding_seconds)
     sizes = map(file_size, takewhile(lambda _: not run.is_stopped, walk.files))
     yield IngestStarted(len(walk.files), sum(sizes))
     for skipped in walk.skipped:
@@ -138,7 +138,7 @@ class Run:
         self._model, self._bank, self._batch_chunks, self._stop = model, bank, batch_chunks, stop
         self.is_complete = False
         self._began = self._committed = self._reported = time.monotonic()
-        self.encoding_seconds = self._size = 0.0
+        self._encoding_seconds = self._size = 0.0
         self._documents = self._chunks = self._unchanged = self._removed = self._skipped = self._chunks_encoded = 0
         self._sources: deque[str] = deque(maxlen=_REPORTED_SOURCES)  # since the last report
         self._not_english = 0
@@ -209,7 +209,7 @@ class Run:
             removed=self._removed,
             skipped=self._skipped,
             seconds=self._seconds(),
-            encoding=round(self.encoding_seconds, 3),
+            encoding=round(self._encoding_seconds, 3),
             is_complete=self.is_complete,
             bank_documents=totals.documents,
             bank_origins=totals.origins,
@@ -222,6 +222,9 @@ class Run:
             not_english=self._not_english,
             **{f"{kind}_sources": tuple(names) for kind, names in self._named.items()},
         )
+
+    def add_encoding_seconds(self, seconds: float) -> None:
+        self._encoding_seconds += seconds
 
     @property
     def _is_commit_overdue(self) -> bool:
@@ -260,7 +263,7 @@ class Run:
             while True:
                 began = time.monotonic()
                 step = next(steps, None)
-                self.encoding_seconds += time.monotonic() - began
+                self._encoding_seconds += time.monotonic() - began
                 if step is None:
                     return
                 codes |= zip(*step, strict=True)
