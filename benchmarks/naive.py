@@ -132,7 +132,7 @@ class NaiveObjective(Objective):
 
     def forward(self, batch: Batch, generator: torch.Generator) -> Losses:
         base: Any = self.model.base
-        own = (batch.documents[place] for place in batch.own)
+        own = (batch.documents[position] for position in batch.positions)
         base.documents = [self.data.documents[index] for index in own]
         return super().forward(batch, generator)
 

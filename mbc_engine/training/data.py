@@ -20,11 +20,11 @@ from mbc_engine.paper.amortizer import TextEncoder
 
 @dataclass(frozen=True)
 class Batch:
-    """Indices of K questions and of their U distinct documents; `own` gives each question's place in `documents`."""
+    """Indices of K questions and of their U distinct documents; `positions`: where each question's is in `documents`."""
 
     examples: list[int]
     documents: list[int]
-    own: list[int]
+    positions: list[int]
 
 
 class TrainingSet:
@@ -33,9 +33,9 @@ class TrainingSet:
     def __init__(self, examples: Sequence[QAExample]) -> None:
         self.questions = [example.question for example in examples]
         self.answers = [shortest(example.answers) for example in examples]
-        place: dict[str, int] = {}
-        self._document = [place.setdefault(example.text, len(place)) for example in examples]
-        self.documents = list(place)
+        numbers: dict[str, int] = {}
+        self._document = [numbers.setdefault(example.text, len(numbers)) for example in examples]
+        self.documents = list(numbers)
 
     def __len__(self) -> int:
         return len(self.questions)
@@ -52,9 +52,9 @@ class TrainingSet:
             yield self.batch(order[step * batch_size : (step + 1) * batch_size])
 
     def batch(self, examples: list[int]) -> Batch:
-        place: dict[int, int] = {}
-        own = [place.setdefault(self._document[example], len(place)) for example in examples]
-        return Batch(examples, list(place), own)
+        numbers: dict[int, int] = {}
+        positions = [numbers.setdefault(self._document[example], len(numbers)) for example in examples]
+        return Batch(examples, list(numbers), positions)
 
 
 class TextStates:

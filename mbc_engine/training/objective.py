@@ -25,7 +25,7 @@ class Losses:
     """The losses of a batch. With several processes, each has a share; the shares add up to the batch's losses.
 
     `total` is what is minimised, with gradient. `figures` has its unweighted parts, and what else `TrainStep` reports:
-    the fraction of questions whose own document scores highest, if there is a router, and the share of the documents'
+    the fraction of questions whose document scores highest, if there is a router, and the share of the documents'
     energy that distinguishes them. `quantized` is None while there are no codes.
     """
 
@@ -62,33 +62,36 @@ class Objective(nn.Module):
         memory = quantized.vectors if quantized is not None else vectors
 
         share = processes.share(len(batch.examples))
-        places = share.worked_on
+        indices = share.unpadded
         # All questions, since centring may use their statistics.
         amortizer = model.questions.amortizer
-        readout = amortizer.readout(*self.questions.states([batch.examples[place] for place in share.places]))
-        question = amortizer.centre(processes.gather(readout, share.total))[places]
-        own = torch.tensor(batch.own, device=memory.device)
+        readout = amortizer.readout(*self.questions.states([batch.examples[index] for index in share.indices]))
+        question = amortizer.centre(processes.gather(readout, share.total))[indices]
+        positions = torch.tensor(batch.positions, device=memory.device)[indices]
         scores = model.router.scores(question, memory) if model.router is not None else None
-        modulation = model.aggregator(question, self._bank(memory, own, places, scores, generator)).modulation
+        modulation = model.aggregator(
+            question, self._bank(memory, batch.positions, indices, scores, generator)
+        ).modulation
         written = batch.documents[: weights.reconstruction_documents or None] if weights.reconstruction else []
         written_share = processes.share(len(written))
         # In one pass: the prefix network's weights are large, and so is their gradient.
-        prefix = model.prefix(torch.cat([modulation, memory[written_share.worked_on]]))
-        asked, rest = prefix.of(slice(len(places))), prefix.of(slice(len(places), None))
-        question_loss = self._shared_loss(asked, self._asked(batch.examples, places), share)
+        prefix = model.prefix(torch.cat([modulation, memory[written_share.unpadded]]))
+        asking, writing = prefix.of(slice(len(indices))), prefix.of(slice(len(indices), None))
+        targets = self._answers([batch.examples[index] for index in indices])
+        question_loss = self._shared_loss(asking, targets, share)
         # Every process computes the whole codebook loss.
         vq_loss = quantized.loss / processes.count if quantized is not None else vectors.new_zeros(())
         routing_loss = reconstruction_loss = vectors.new_zeros(())
         figures = {"document_variance": document_variance(vectors.detach())}
         if scores is not None:
-            weight = share.weight(len(places), share.total)
-            figures["route_accuracy"] = (scores.argmax(-1) == own[places]).float().mean().item() * weight
+            weight = share.weight(len(indices), share.total)
+            figures["route_accuracy"] = (scores.argmax(-1) == positions).float().mean().item() * weight
             if weights.routing:
-                routing_loss = functional.cross_entropy(scores.float(), own[places]) * weight
+                routing_loss = functional.cross_entropy(scores.float(), positions) * weight
         if written:
-            texts = [self.data.documents[written[place]] for place in written_share.worked_on]
+            texts = [self.data.documents[written[index]] for index in written_share.unpadded]
             targets = model.base.prompt_tokenizer.text_targets(texts, window=weights.reconstruction_tokens)
-            reconstruction_loss = self._shared_loss(rest, targets, written_share)
+            reconstruction_loss = self._shared_loss(writing, targets, written_share)
         total = (
             question_loss
             + weights.vq * vq_loss
@@ -107,7 +110,7 @@ class Objective(nn.Module):
     def _document_vectors(self, documents: list[int], generator: torch.Generator) -> Tensor:
         """Phi of documents [U, T, D]; with back-propagation dropout, a random share, never all, has no gradient."""
         amortizer, share = self.model.documents.amortizer, self.processes.share(len(documents))
-        numbers = [documents[place] for place in share.places]
+        numbers = [documents[index] for index in share.indices]
         # Each process drops from its own share, so that all have equally much to do.
         dropped = min(round(len(numbers) * self.settings.backprop_dropout), len(numbers) - 1)
         if dropped:
@@ -122,7 +125,12 @@ class Objective(nn.Module):
         return amortizer.centre(self.processes.gather(readout, share.total))
 
     def _bank(
-        self, memory: Tensor, own: Tensor, places: list[int], scores: Tensor | None, generator: torch.Generator
+        self,
+        memory: Tensor,
+        positions: list[int],
+        indices: list[int],
+        scores: Tensor | None,
+        generator: torch.Generator,
     ) -> Tensor:
         """What questions read: all documents [1, U·T, D], or for each its own and the best others [K, k·T, D]."""
         count = self.settings.bank_documents
@@ -131,21 +139,21 @@ class Objective(nn.Module):
         if scores is not None:
             preference = scores.detach().clone()
         else:
-            preference = torch.rand(len(own), len(memory), generator=generator).to(own.device)[places]
-        preference = preference.scatter(1, own[places].unsqueeze(1), torch.inf)
+            preference = torch.rand(len(positions), len(memory), generator=generator).to(memory.device)[indices]
+        own = torch.tensor(positions, device=memory.device)[indices]
+        preference = preference.scatter(1, own.unsqueeze(1), torch.inf)
         return memory[preference.topk(count, dim=-1).indices].flatten(1, 2)
 
     def _shared_loss(self, prefix: KVPrefix, texts: Targets, share: Share) -> Tensor:
         """This process's share of the mean over the target tokens of all processes."""
         tokens = int(texts.target_mask.sum())
-        (total,) = self.processes.summed([tokens if share.own else 0])
+        (total,) = self.processes.summed([tokens if share.count else 0])
         return self.model.base.loss(prefix, texts) * share.weight(tokens, total)
 
-    def _asked(self, examples: list[int], places: list[int]) -> Targets:
-        chosen = [examples[place] for place in places]
+    def _answers(self, examples: list[int]) -> Targets:
         return self.model.base.prompt_tokenizer.question_answer_targets(
-            [self.data.questions[index] for index in chosen],
-            [self.data.answers[index] for index in chosen],
+            [self.data.questions[example] for example in examples],
+            [self.data.answers[example] for example in examples],
             question_window=self.settings.question_window,
             answer_window=self.settings.answer_window,
         )
@@ -153,25 +161,20 @@ class Objective(nn.Module):
 
 def clip_gradients(parameters: Iterable[nn.Parameter], most: float) -> None:
     """Clip gradients, some of which may be sharded, to a total norm of `most`."""
-    parts: list[nn.Parameter] = []
-    whole: list[nn.Parameter] = []
-    for parameter in parameters:
-        if parameter.grad is not None:
-            (parts if isinstance(parameter.grad, DTensor) else whole).append(parameter)
-    norms = [
-        get_total_norm([parameter.grad for parameter in some if parameter.grad is not None])
-        for some in (parts, whole)
-        if some
-    ]
+    trained = [parameter for parameter in parameters if parameter.grad is not None]
+    sharded = [parameter for parameter in trained if isinstance(parameter.grad, DTensor)]
+    whole = [parameter for parameter in trained if not isinstance(parameter.grad, DTensor)]
+    groups = [group for group in (sharded, whole) if group]
+    norms = [get_total_norm([value.grad for value in group if value.grad is not None]) for group in groups]
     norm = torch.stack([norm.full_tensor() if isinstance(norm, DTensor) else norm for norm in norms]).norm()
-    for some in (parts, whole):
-        clip_grads_with_norm_(some, most, norm)
+    for group in groups:
+        clip_grads_with_norm_(group, most, norm)
 
 
 def adam(model: MBC, rate: float) -> torch.optim.Optimizer:
     """Adam for all trainable parameters; the codebook is a group of its own, since it is never sharded."""
     books = [] if model.codebook is None else [model.codebook.books]
-    others = [value for value in model.parameters() if value.requires_grad and all(value is not own for own in books)]
+    others = [value for value in model.parameters() if value.requires_grad and not any(value is book for book in books)]
     return torch.optim.Adam([{"params": group} for group in (others, books) if group], lr=rate, fused=True)
 
 

@@ -32,20 +32,20 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Share:
-    """A process's part of `total` items: the first `own` of `places`, padded with the last item to a common length."""
+    """A process's part of `total` items: `count` of `indices`, which are padded with the last to a common length."""
 
-    places: list[int]
-    own: int
+    indices: list[int]
+    count: int
     total: int
 
     @property
-    def worked_on(self) -> list[int]:
-        """Its own places, or a stand-in if it has none, since all processes must take the same steps."""
-        return self.places[: max(self.own, 1)]
+    def unpadded(self) -> list[int]:
+        """Its own indices, or one stand-in if it has none, since all processes must take the same steps."""
+        return self.indices[: max(self.count, 1)]
 
     def weight(self, count: float, total: float) -> float:
         """The weight of this process's mean over `count` elements, of `total` in all processes."""
-        return count / total if self.own else 0.0
+        return count / total if self.count else 0.0
 
 
 class Processes:
@@ -73,8 +73,8 @@ class Processes:
         """
         if self.is_sharded and whole is not None:
             self.accelerator.state.fsdp_plugin.ignored_modules = [whole]
-        self._wrapped, own = self.accelerator.prepare(_Wrapped(training), optimizer)
-        return own  # type: ignore[no-any-return]
+        self._wrapped, prepared = self.accelerator.prepare(_Wrapped(training), optimizer)
+        return prepared  # type: ignore[no-any-return]
 
     def run_wrapped(self, work: Callable[..., Result], *arguments: Any) -> Result:
         """Do work with whole parameters, whose gradients are then synchronised over all processes."""
@@ -90,8 +90,8 @@ class Processes:
     def share(self, total: int) -> Share:
         size = -(-total // self.count)
         first = self.rank * size
-        own = max(0, min(size, total - first))
-        return Share([min(first + place, total - 1) for place in range(size)], own, total)
+        indices = [min(first + index, total - 1) for index in range(size)]
+        return Share(indices, max(0, min(size, total - first)), total)
 
     def gather(self, shares: Tensor, total: int) -> Tensor:
         """The items of all shares in their order, [size, ...] -> [total, ...], with gradient to each process's own."""

@@ -2,15 +2,16 @@
 
 import shutil
 from ast import literal_eval
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from filelock import Timeout
 from safetensors import SafetensorError, safe_open
-from torch import Tensor
+from torch import Tensor, nn
 
 from mbc_engine.config import Config
 from mbc_engine.errors import ConfigError
@@ -95,33 +96,52 @@ def save_snapshot(
     path: Path, model: MBC, optimizer: torch.optim.Optimizer, state: TrainingState, *, writes: bool = True
 ) -> None:
     """Atomically write everything that changes in training; for `writes` see `save_model`."""
-    tensors = {f"model.{name}": value for name, value in trained_state(model).items()}
-    tensors |= {f"lora.{name}": value for name, value in _lora(model).items()}
-    tensors |= optimiser_tensors(dict(model.named_parameters()), optimizer)
-    whole = gathered_state(tensors, keep=writes)
-    if writes:
-        write_tensors(path, whole, {name: repr(value) for name, value in vars(state).items()})
+    write_snapshot(path, _changing(model), dict(model.named_parameters()), optimizer, vars(state), writes=writes)
 
 
 def load_snapshot(path: Path, model: MBC, optimizer: torch.optim.Optimizer) -> TrainingState:
     """Restore model and optimiser, and return the training's progress. Raises ModelError if it is of another model."""
-    with safe_open(path, framework="pt") as file:
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        notes = file.metadata()
-    restore(trained_state(model), _section(tensors, "model."), path)
-    restore(_lora(model), _section(tensors, "lora."), path)
-    restore_optimiser(tensors, dict(model.named_parameters()), optimizer)
-    state = TrainingState(**{name: literal_eval(value) for name, value in notes.items()})
+    state = TrainingState(**read_snapshot(path, _changing(model), dict(model.named_parameters()), optimizer))
     model.is_quantising = state.is_quantising
     return state
 
 
-def _lora(model: MBC) -> dict[str, Tensor]:
-    return {name: value for name, value in model.base.named_parameters() if value.requires_grad}
+def _changing(model: MBC) -> dict[str, Tensor]:
+    lora = {f"lora.{name}": value for name, value in model.base.named_parameters() if value.requires_grad}
+    return {f"model.{name}": value for name, value in trained_state(model).items()} | lora
 
 
-def _section(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+def write_snapshot(
+    path: Path,
+    tensors: Mapping[str, Tensor],
+    parameters: Mapping[str, nn.Parameter],
+    optimizer: torch.optim.Optimizer,
+    notes: Mapping[str, Any],
+    *,
+    writes: bool = True,
+) -> None:
+    """Atomically write tensors, the optimiser's state for named parameters, and notes, literals by name.
+
+    All processes that train together call this; the one with `writes` writes.
+    """
+    whole = gathered_state({**tensors, **optimiser_tensors(parameters, optimizer)}, keep=writes)
+    if writes:
+        write_tensors(path, whole, {name: repr(value) for name, value in notes.items()})
+
+
+def read_snapshot(
+    path: Path,
+    tensors: Mapping[str, Tensor],
+    parameters: Mapping[str, nn.Parameter],
+    optimizer: torch.optim.Optimizer,
+) -> dict[str, Any]:
+    """Restore tensors and optimiser from a snapshot, and return its notes. Raises ModelError if it does not fit."""
+    with safe_open(path, framework="pt") as file:
+        stored = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        notes = file.metadata()
+    restore(tensors, {name: value for name, value in stored.items() if not name.startswith("optimiser.")}, path)
+    restore_optimiser(stored, parameters, optimizer)
+    return {name: literal_eval(value) for name, value in notes.items()}
 
 
 def require_no_run(folder: Path) -> None:

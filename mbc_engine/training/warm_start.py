@@ -115,12 +115,12 @@ def validate(model: MBC, questions: Sequence[QAExample], others: Sequence[str], 
     model.eval()
     share = processes.share(len(questions))
     # Stand-ins are asked too: with sharded parameters, all processes must take the same steps.
-    asked = [questions[place] for place in share.places]
+    asked = [questions[index] for index in share.indices]
     outcomes = processes.run_wrapped(lambda: list(ask_all(model, questions, asked=asked)))
     banks = list(dict.fromkeys(example.text for example in questions)), others
-    losses = [processes.run_wrapped(answer_losses, model, bank, asked)[: share.own] for bank in banks]
-    loss, wrong_loss = (sum(own) / max(1, share.own) for own in losses)
-    scores = replace(score(outcomes[: share.own]), loss=loss, wrong_loss=wrong_loss)
+    losses = [processes.run_wrapped(answer_losses, model, bank, asked)[: share.count] for bank in banks]
+    loss, wrong_loss = (sum(values) / max(1, share.count) for values in losses)
+    scores = replace(score(outcomes[: share.count]), loss=loss, wrong_loss=wrong_loss)
     if processes.count == 1:
         return scores
     names = [name for name in vars(scores) if name != "questions"]

@@ -25,7 +25,7 @@ def test_documents_are_kept_once_and_the_shortest_answer_is_the_target(data: Tra
 
 def test_a_batch_names_its_distinct_documents_and_whose_they_are(data: TrainingSet) -> None:
     batch = data.batch([3, 2, 0])
-    assert (batch.examples, batch.documents, batch.own) == ([3, 2, 0], [2, 0], [0, 1, 1])
+    assert (batch.examples, batch.documents, batch.positions) == ([3, 2, 0], [2, 0], [0, 1, 1])
 
 
 def test_an_epoch_asks_each_question_at_most_once_and_leaves_a_partial_batch_out() -> None:
