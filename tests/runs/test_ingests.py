@@ -1,0 +1,190 @@
+"""The log of ingests, the last in full and the ends of earlier ones, and the history computed from it."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished, IngestStarted
+from mbc_engine.runs import ingests
+from mbc_engine.runs.event_log import EventFollower, EventLog, read_events
+from mbc_engine.runs.ingests import IngestHistory, IngestState, is_recorded, recorded
+
+STARTED = IngestStarted(2, 20)
+CHANGED, UNCHANGED = DocumentsIngested(1, 1, 1, 20, 0.5, ("/a",)), DocumentsIngested(0, 0, 2, 20, 0.5, ("/b",))
+SKIPPED = FileSkipped('/"IngestFinished".png', "is a .png file")
+
+
+def end(documents: int, removed: int = 0) -> IngestFinished:
+    return IngestFinished(documents, 1, 0, removed, 0, 1.0, 0.5, True, documents, documents, 1, 27, 100, 500)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "activity" / "memory.jsonl"
+
+
+def logged(path: Path) -> list[Event]:
+    return list(read_events(path))
+
+
+def test_first_ingest_is_logged_as_it_runs(path: Path) -> None:
+    events = [STARTED, SKIPPED, UNCHANGED, end(0)]
+    seen = []
+    for event in recorded(iter(events), path):
+        seen.append(event)
+        assert logged(path) == seen
+    assert seen == events
+
+
+def test_only_ends_of_earlier_ingests_stay(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ingests, "_ENDS", 2)
+    follower = EventFollower(path)
+    list(recorded([STARTED, SKIPPED, CHANGED, end(0)], path))
+    first_end = path.read_bytes().splitlines()[-1]
+    assert len(follower.poll().events) == 4
+    list(recorded([STARTED, SKIPPED, CHANGED, end(1)], path))
+    assert follower.poll().is_restarted
+    assert path.read_bytes().splitlines()[0] == first_end  # with its time
+    for documents in (2, 3):
+        list(recorded([STARTED, SKIPPED, CHANGED, end(documents)], path))
+    assert logged(path) == [end(1), end(2), STARTED, SKIPPED, CHANGED, end(3)]
+
+
+def test_watch_logs_only_ingests_that_change_something(path: Path) -> None:
+    first = [STARTED, UNCHANGED, end(0)]
+    nothing = [STARTED, SKIPPED, UNCHANGED, end(0)]
+    pruned = [STARTED, UNCHANGED, end(0, removed=1)]
+    changed = [STARTED, SKIPPED, CHANGED, end(1)]
+    assert list(recorded([*first, *nothing], path)) == [*first, *nothing]
+    assert logged(path) == first
+    list(recorded([*first, *nothing, *changed, *nothing], path))
+    assert logged(path) == [end(0), end(0), *changed]
+    list(recorded([*first, *pruned, *nothing], path))
+    assert logged(path)[-3:] == pruned
+
+
+def test_change_in_a_watch_is_logged_before_its_end(path: Path) -> None:
+    events = recorded([STARTED, end(0), STARTED, UNCHANGED, CHANGED, end(1)], path)
+    for _ in range(5):
+        next(events)
+    assert logged(path) == [end(0), STARTED, UNCHANGED, CHANGED]
+    events.close()
+
+
+def test_interrupted_ingest_of_a_watch_is_followed_by_the_next(path: Path) -> None:
+    list(recorded([STARTED, CHANGED, STARTED, CHANGED, end(2)], path))
+    assert logged(path) == [STARTED, CHANGED, end(2)]
+
+
+def test_second_of_two_concurrent_ingests_is_not_logged(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mbc_engine.runs.event_log._PATIENCE", 0.0)
+    first = recorded([STARTED, CHANGED, end(1)], path)
+    next(first)
+    assert is_recorded(path)
+    assert list(recorded([STARTED, CHANGED, end(2)], path)) == [STARTED, CHANGED, end(2)]
+    list(first)
+    assert logged(path) == [STARTED, CHANGED, end(1)]
+    assert not is_recorded(path)
+
+
+def test_other_ingests_are_logged_between_those_of_a_watch(path: Path) -> None:
+    watch = recorded([STARTED, end(1), STARTED, CHANGED, end(3)], path)
+    for _ in range(3):
+        next(watch)
+    list(recorded([STARTED, CHANGED, end(2)], path))
+    list(watch)
+    assert logged(path) == [end(1), end(2), STARTED, CHANGED, end(3)]
+
+
+def test_failed_ingest_releases_the_log(path: Path) -> None:
+    def failing() -> Iterator[Event]:
+        yield STARTED
+        raise RuntimeError("boom")
+
+    with pytest.raises(RuntimeError, match="boom"):
+        list(recorded(failing(), path))
+    assert not is_recorded(path)
+    with path.open("ab") as file:
+        file.write(b'\xff\n{"event": "IngestFinished"}\n{"time": 1, "event": "IngestFin')
+    list(recorded([STARTED, end(2)], path))  # damaged lines are dropped
+    assert logged(path) == [STARTED, end(2)]
+
+
+def test_unwritable_log_stops_no_ingest(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    assert list(recorded([STARTED, end(1)], tmp_path / "file" / "log.jsonl")) == [STARTED, end(1)]
+
+    def full(log: EventLog, event: Event) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(EventLog, "append", full)
+    assert list(recorded([STARTED, CHANGED, end(1)], path)) == [STARTED, CHANGED, end(1)]
+    assert not is_recorded(path)
+
+
+def history(*events: Event) -> IngestHistory:
+    """The history of events a second apart."""
+    made = IngestHistory()
+    made.add((float(second), event) for second, event in enumerate(events))
+    return made
+
+
+def report(chunks: int, size: int, seconds: float, source: str = "/a") -> DocumentsIngested:
+    return DocumentsIngested(chunks // 10, chunks, 0, size, seconds, (source,))
+
+
+def test_running_ingest_is_summarised() -> None:
+    skipped = FileSkipped("/b.png", "is a .png file")
+    ingest = history(IngestStarted(4, 800), skipped, report(10, 100, 1.0), report(40, 200, 3.0, "/c"))
+    assert (ingest.state, ingest.began, ingest.started) == ("running", 0.0, IngestStarted(4, 800))
+    assert (list(ingest.skipped), ingest.skips, list(ingest.sources)) == ([skipped], 1, ["/a", "/c"])
+    assert (ingest.reported, ingest.size_done) == (report(40, 200, 3.0, "/c"), 200)
+    # 30 chunks and 100 bytes in two seconds; 600 bytes are left.
+    assert (ingest.rate, ingest.seconds_left, list(ingest.pace)) == (15.0, 12.0, [15.0])
+
+
+def test_next_ingest_starts_anew_but_keeps_growth_and_names() -> None:
+    ingest = history(IngestStarted(4, 800), FileSkipped("/b", "is empty"), report(10, 100, 1.0), end(1), STARTED)
+    assert (ingest.state, ingest.reported, ingest.finished, ingest.skips, ingest.rate) == (
+        "running",
+        None,
+        None,
+        0,
+        None,
+    )
+    assert not ingest.pace
+    assert [(time, finished) for time, finished in ingest.growth] == [(3.0, end(1))]
+    assert list(ingest.sources) == ["/a"]
+
+
+@pytest.mark.parametrize(("is_complete", "state"), [(True, "finished"), (False, "stopped")])
+def test_end_determines_the_state(is_complete: bool, state: IngestState) -> None:
+    assert history(STARTED, replace(end(1), is_complete=is_complete)).state is state
+
+
+@pytest.mark.parametrize(
+    ("events", "rate"),
+    [
+        ([], None),
+        ([IngestStarted(1, 0), report(10, 0, 1.0), report(20, 0, 2.0)], 10.0),
+        ([IngestStarted(1, 99), report(10, 9, 1.0), report(10, 9, 1.0)], None),
+    ],
+    ids=["no events", "a stream of unknown size", "no time has passed"],
+)
+def test_unknown_time_left(events: list[Event], rate: float | None) -> None:
+    assert (history(*events).rate, history(*events).seconds_left) == (rate, None)
+
+
+def test_rate_is_that_of_recent_reports() -> None:
+    reports = [report(0, 0, float(second)) for second in range(10)]
+    reports += [report(100 * late, 0, 9.0 + late) for late in range(1, 21)]
+    assert history(IngestStarted(1, 0), *reports).rate == 100.0
+
+
+def test_histories_are_bounded() -> None:
+    ingest = history(IngestStarted(1, 1), *(FileSkipped(str(number), "is empty") for number in range(1500)))
+    assert (ingest.skips, len(ingest.skipped), ingest.skipped[0].source) == (1500, 1000, "500")
+    names = (("/a", "/a", "/b"), ("/b", "/a"))
+    assert list(history(*(DocumentsIngested(0, 0, 0, 0, 0.0, own) for own in names)).sources) == ["/a", "/b", "/a"]
