@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from mbc_engine.answer import Answer
 from mbc_engine.text.language import word_set
 
 _BEING: Final = word_set("am are is was were be been has have had")
@@ -63,6 +64,13 @@ _LONGEST_QUESTION: Final = 1000
 _END: Final = " ?!.…"
 
 Span = tuple[int, int]
+
+
+def completed(question: str, previous: Answer | None) -> str:
+    """The next question of a conversation as a standalone one; `previous` is the answer to the one before."""
+    if previous is None:
+        return question
+    return rewritten(question, previous.asked or previous.question, previous.extracted or previous.text)
 
 
 def rewritten(question: str, before: str, answer: str | None) -> str:

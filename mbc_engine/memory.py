@@ -22,7 +22,6 @@ from mbc_engine.bank import (
     delete_if_unused,
 )
 from mbc_engine.bank.database import bytes_at
-from mbc_engine.conversation import rewritten
 from mbc_engine.errors import ConfigError, MBCError, NothingToRead
 from mbc_engine.machine import return_free_memory
 from mbc_engine.runs.ingests import recorded
@@ -78,7 +77,7 @@ class Memory:
         self._base, self._load_writer = base, load_writer
         self._on_decoding = on_decoding
         self.loading = 0.0
-        self._banks: Banks | None = None
+        self._banks: MemoryBank | Banks | None = None
         self._is_checked = False  # the banks are of this model
         self._whole: tuple[Hashable, Sized] | None = None
 
@@ -175,28 +174,6 @@ class Memory:
             for question, draft, named in zip(questions, drafts, sources, strict=True)
         ]
 
-    def follow_up(
-        self,
-        question: str,
-        previous: Answer | None,
-        options: AskOptions | None = None,
-        *,
-        on_completed: Callable[[str], object] = lambda _completed: None,
-        **given: Any,
-    ) -> Answer:
-        """Answer the next question of a conversation; other arguments are passed to `ask`.
-
-        A question that refers to the `previous` one or its answer is completed first, and the result is passed to
-        `on_completed`.
-        """
-        completed = question
-        if previous is not None:
-            completed = rewritten(question, previous.asked or previous.question, previous.extracted or previous.text)
-        if completed != question:
-            on_completed(completed)
-        (answer,) = self.ask([completed], options, **given)
-        return answer.with_question(question)
-
     def search(
         self,
         queries: Sequence[str],
@@ -266,7 +243,7 @@ class Memory:
     def info(self) -> tuple[BankHeader, BankTotals, BankSizes]:
         """The first bank's header; totals and sizes in bytes, summed over the banks. Needs no model."""
         given = self._given
-        with nullcontext(given) if given else Banks.open(self.paths, self._weights) as banks, banks.snapshot():
+        with nullcontext(given) if given else self._open_banks() as banks, banks.snapshot():
             return banks.header, banks.totals(), banks.sizes()
 
     def can_stream(self, options: AskOptions) -> bool:
@@ -367,5 +344,10 @@ class Memory:
         if self._given is not None:
             return self._given
         if self._banks is None:
-            self._banks = Banks.open(self.paths, self._weights)
+            self._banks = self._open_banks()
         return self._banks
+
+    def _open_banks(self) -> MemoryBank | Banks:
+        if len(self.paths) == 1 and self._weights is None:
+            return MemoryBank.open(self.paths[0], read_only=True)
+        return Banks.open(self.paths, self._weights)

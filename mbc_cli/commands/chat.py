@@ -14,6 +14,7 @@ from mbc_cli.render.bank import content_summary
 from mbc_cli.render.terminal import errors, notes, out
 from mbc_cli.text import display_path, sanitise
 from mbc_engine.answer import Answer, AskOptions
+from mbc_engine.conversation import completed
 from mbc_engine.errors import MBCError
 from mbc_engine.text.decoding import storable
 
@@ -83,6 +84,9 @@ def chat(memory: "Memory", options: AskOptions) -> None:
 def ask_and_show(memory: "Memory", options: AskOptions, question: str, previous: Answer | None = None) -> Answer:
     """Answer one question, perhaps a follow-up to the previous one, and print the answer, on a terminal as it comes."""
     is_begun = False
+    standalone = completed(question, previous)
+    if standalone != question:
+        out.print(asked_line(standalone))
 
     def show(piece: str) -> None:
         nonlocal is_begun
@@ -91,13 +95,7 @@ def ask_and_show(memory: "Memory", options: AskOptions, question: str, previous:
 
     try:
         is_streamed = out.is_terminal and memory.can_stream(options)
-        answer = memory.follow_up(
-            question,
-            previous,
-            options,
-            on_completed=lambda asked: out.print(asked_line(asked)),
-            on_token=show if is_streamed else None,
-        )
+        (answer,) = memory.ask([standalone], options, on_token=show if is_streamed else None)
     except KeyboardInterrupt:
         if not is_begun and out.is_terminal:  # the terminal has echoed ^C
             out.print()
@@ -105,6 +103,7 @@ def ask_and_show(memory: "Memory", options: AskOptions, question: str, previous:
     finally:
         if is_begun:
             out.print()
+    answer = answer.with_question(question)
     show_answer(answer, with_bank=len(memory.paths) > 1, is_streamed=is_begun)
     return answer
 

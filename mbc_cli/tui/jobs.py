@@ -40,6 +40,7 @@ from mbc_engine.bank import (
     restore,
 )
 from mbc_engine.bank.text_codec import decode_found
+from mbc_engine.conversation import completed
 from mbc_engine.errors import MBCError, ModelError
 from mbc_engine.machine import Throttle
 from mbc_engine.runs.event_log import EventFollower, LogUpdate
@@ -266,9 +267,10 @@ class AnswerWorker:
         try:
             self._open()
             on_token("")
-            answer = self._memory.follow_up(question, self._previous, options, on_token=on_token, with_codes=True)
+            standalone = completed(question, self._previous)
+            (answer,) = self._memory.ask([standalone], options, on_token=on_token, with_codes=True)
             on_token("")
-            self._previous = answer
+            self._previous = answer = answer.with_question(question)
         except MBCError as error:
             answer = error
         except CancelledError:

@@ -115,23 +115,6 @@ class StubMemory:
             on_token(piece)
         return answers
 
-    def follow_up(
-        self,
-        question: str,
-        previous: Answer | None,
-        options: AskOptions | None = None,
-        *,
-        on_completed: Callable[[str], object] = lambda _asked: None,
-        **given: Any,
-    ) -> Answer:
-        """A question that begins with "and" is completed with the previous one in brackets."""
-        asked = question
-        if previous is not None and question.startswith("and "):
-            asked = f"{question} ({previous.asked or previous.question})"
-            on_completed(asked)
-        (made,) = self.ask([asked], options, **given)
-        return made.with_question(question)
-
     def search(
         self,
         queries: Sequence[str],
