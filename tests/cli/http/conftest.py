@@ -1,4 +1,4 @@
-"""A tiny model, its memory, and servers with clients, in this process or in one of their own."""
+"""Servers with clients, in this process around a stub or a tiny model, or in one of their own."""
 
 import asyncio
 import os
@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +18,20 @@ from mbc_cli.http.app import Served, application
 from mbc_cli.http.documents import ClientDocuments, DocumentFolder
 from mbc_cli.http.server import with_access_control
 from mbc_cli.service import Service
-from mbc_engine.answer import Answer, AskOptions
-from mbc_engine.bank import BankSizes, BankTotals, MemoryBank
+from mbc_engine.bank import MemoryBank
 from mbc_engine.memory import Memory
 from mbc_engine.paper.mbc import MBC
+from tests.cli.stub_memory import StubMemory
 from tests.needs import PATIENCE
 
-NAME = "tiny"
+NAME, TOKEN = "tiny", "0123456789abcdef-secret"
+AUTHORISED = {"Authorization": f"Bearer {TOKEN}"}
 
 
 def names(bank: Path = Path("b.mbc")) -> list[str]:
     """The names of the documents in a bank."""
-    with MemoryBank.open(bank, read_only=True) as memory:
-        return sorted(origin.part or Path(origin.source).name for origin in memory.origins())
+    with MemoryBank.open(bank, read_only=True) as opened:
+        return sorted(origin.part or Path(origin.source).name for origin in opened.origins())
 
 
 @pytest.fixture(scope="session")
@@ -38,35 +39,10 @@ def tiny_model(tiny: Any) -> MBC:
     return tiny.model("gpt2", "bert", "model.routing=true")  # type: ignore[no-any-return]
 
 
-class ScriptedMemory(Memory):
-    """Stores documents, but gives scripted answers at once and records what was asked."""
-
-    def __init__(self, model: MBC, path: Path) -> None:
-        super().__init__([path], model)
-        self.batches: list[tuple[AskOptions, list[str]]] = []
-        self.answer: Callable[[str], Any] = lambda question: f"to {question}"
-        self.changes: dict[str, Any] = {}
-
-    def ask(
-        self, questions: Any, options: Any = None, *, on_token: Callable[[str], None] | None = None
-    ) -> list[Answer]:
-        self.batches.append((options, list(questions)))
-        answers = [self._answer(question) for question in questions]
-        for token in (answers[0].text or "").split("|")[:-1] if on_token else ():
-            on_token(token)
-        return [replace(own, text=own.text and own.text.replace("|", "").strip()) for own in answers]
-
-    def _answer(self, question: str) -> Answer:
-        answer = Answer(
-            question=question,
-            text=self.answer(question),
-            confidence=None,
-            sources=(),
-            seconds={"search": 0.1, "answer": 0.0, "sources": 0.0},
-            totals=BankTotals(1, 1, 1),
-            sizes=BankSizes(codes=8, words=10, texts=20, codebook=8, file=60),
-        )
-        return replace(answer, **self.changes)
+@pytest.fixture
+def real_memory(tiny_model: MBC, home: Path) -> Memory:
+    """A memory of the tiny model, in b.mbc."""
+    return Memory([home / "b.mbc"], tiny_model)
 
 
 @dataclass
@@ -76,6 +52,7 @@ class Running:
     app: Any
     client: httpx.AsyncClient
     service: Service
+    documents: ClientDocuments
     memory: Any
     crashes: list[BaseException]
 
@@ -88,47 +65,33 @@ class Running:
 
 
 @pytest.fixture
-async def serving(tiny_model: MBC, home: Path) -> AsyncIterator[Callable[..., Running]]:
-    """Starts an app around the tiny model, with scripted answers: `serving(capacity=2)`."""
-    started: list[Running] = []
+async def serving(home: Path) -> AsyncIterator[Callable[..., Running]]:
+    """Starts an app around a memory, by default a stub: `serving(capacity=2)`."""
+    services: list[Service] = []
     with DocumentFolder(home / "b.documents").opened() as folder:
 
         def start(
+            memory: Any = None,
             *,
-            memory: Memory | None = None,
             capacity: int = 64,
-            batch: int = 16,
             token: str | None = None,
             max_body: int = 1 << 20,
             body_seconds: float = 30.0,
-            is_started: bool = True,
         ) -> Running:
-            memory = memory or ScriptedMemory(tiny_model, home / "b.mbc")
+            memory = memory or StubMemory([home / "b.mbc"], NAME)
             documents = ClientDocuments(memory, folder)
-            if is_started:
+            if isinstance(memory, Memory):
                 documents.sync()
-            service = Service(memory, capacity=capacity, batch=batch)
+            services.append(service := Service(memory, capacity=capacity, batch=16))
             app = application(Served(service, documents, NAME), has_token=token is not None)
             crashes: list[BaseException] = []
-            guard = with_access_control(
-                app,
-                token,
-                max_body,
-                on_crash=crashes.append,
-                body_seconds=body_seconds,
-            )
-            client = httpx.AsyncClient(transport=httpx.ASGITransport(guard), base_url="http://127.0.0.1:8377")
-            running = Running(app, client, service, memory, crashes)
-            if is_started:
-                started.append(running)
-            return running
+            guarded = with_access_control(app, token, max_body, on_crash=crashes.append, body_seconds=body_seconds)
+            client = httpx.AsyncClient(transport=httpx.ASGITransport(guarded), base_url="http://127.0.0.1:8377")
+            return Running(app, client, service, documents, memory, crashes)
 
         yield start
-        for running in started:
-            await asyncio.wait_for(asyncio.wrap_future(running.service.close()), PATIENCE)
-
-
-TOKEN = "0123456789abcdef-secret"
+        for service in services:
+            await asyncio.wait_for(asyncio.wrap_future(service.close()), PATIENCE)
 
 
 @dataclass
@@ -137,7 +100,7 @@ class Process:
 
     process: "subprocess.Popen[str]"
     url: str
-    folder: Path | None = None
+    folder: Path
 
     @property
     def root(self) -> str:
@@ -158,23 +121,12 @@ def start(model: Path, home: Path) -> Iterator[Callable[..., Process]]:
 
 
 @pytest.fixture(scope="module")
-def narrow(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    """A server with a token and a queue of one, shared by several tests."""
-    folder = tmp_path_factory.mktemp("narrow")
+def shared_server(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    """A server with a token, shared by several tests."""
+    folder = tmp_path_factory.mktemp("shared")
     (folder / "token").write_text(f"{TOKEN}\n")
     with starting(model, folder) as start:
-        server = start("--token-file", "token", "--queue", 1, "--batch", 1, "--verbose")
-        server.folder = folder
-        yield server
-
-
-@pytest.fixture(scope="module")
-def fuzzed(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    """A server with a token, for generated requests."""
-    folder = tmp_path_factory.mktemp("fuzzed")
-    (folder / "token").write_text(f"{TOKEN}\n")
-    with starting(model, folder) as start:
-        yield start("--token-file", "token")
+        yield start("--token-file", "token", "--verbose")
 
 
 @contextmanager
@@ -196,7 +148,7 @@ def starting(model: Path, folder: Path) -> Iterator[Callable[..., Process]]:
         assert process.stdout is not None
         url = process.stdout.readline().strip()
         assert url.startswith("http"), process.communicate()[1]
-        return Process(process, url)
+        return Process(process, url, folder)
 
     try:
         yield start

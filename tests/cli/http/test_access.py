@@ -9,28 +9,19 @@ import pytest
 
 from mbc_cli.http.server import is_loopback, read_token
 from mbc_engine.errors import ConfigError
+from tests.cli.http.conftest import TOKEN
 
-TOKEN = "0123456789abcdef-secret"
 ROUTES = (
-    ("POST", "/v1/chat/completions"),
-    ("GET", "/v1/models"),
-    ("GET", "/v1/models/tiny"),
-    ("GET", "/v1/bank"),
-    ("POST", "/v1/documents"),
-    ("GET", "/v1/documents"),
-    ("GET", "/v1/documents/x"),
-    ("DELETE", "/v1/documents/x"),
-    ("GET", "/openapi.json"),
-    ("GET", "/nothing"),
+    *(("POST", f"/v1/{name}") for name in ("chat/completions", "search", "documents")),
+    *(("GET", f"/v1/{name}") for name in ("models", "models/tiny", "bank", "documents", "documents/x")),
+    *(("DELETE", "/v1/documents/x"), ("GET", "/openapi.json"), ("GET", "/nothing")),
 )
 
 
 @pytest.mark.parametrize(
     "authorization", [None, "", "Bearer", "Bearer ", f"Bearer {TOKEN}x", f"Basic {TOKEN}", TOKEN, "Bearer \xfc"]
 )
-async def test_without_the_right_token_only_health_is_served(
-    serving: Callable[..., Any], authorization: str | None
-) -> None:
+async def test_only_health_needs_no_token(serving: Callable[..., Any], authorization: str | None) -> None:
     running = serving(token=TOKEN)
     headers = {} if authorization is None else {"Authorization": authorization.encode("latin-1")}
     for method, path in ROUTES:
@@ -41,7 +32,7 @@ async def test_without_the_right_token_only_health_is_served(
     assert (await running.client.get("/health", headers=headers)).json() == {"status": "ok"}
 
 
-async def test_the_right_token_gives_access_under_any_host_name(serving: Callable[..., Any]) -> None:
+async def test_the_token_gives_access_under_any_host(serving: Callable[..., Any]) -> None:
     running = serving(token=TOKEN)
     headers = {"Authorization": f"bearer {TOKEN}", "Host": "memory.example", "Origin": "https://memory.example"}
     assert (await running.client.get("/v1/models", headers=headers)).status_code == 200
@@ -67,7 +58,7 @@ async def test_the_right_token_gives_access_under_any_host_name(serving: Callabl
         ("[", None, False),
     ],
 )
-async def test_without_a_token_only_programs_of_this_machine_get_in(
+async def test_without_a_token_only_this_machine_has_access(
     serving: Callable[..., Any], host: str, origin: str | None, is_allowed: bool
 ) -> None:
     running = serving()
@@ -78,18 +69,12 @@ async def test_without_a_token_only_programs_of_this_machine_get_in(
     assert (await running.client.get("/health", headers=headers)).status_code == 200
 
 
-@pytest.mark.parametrize(
-    ("host", "expected"),
-    [
-        *((host, True) for host in ("127.0.0.1", "127.9.9.9", "::1", "localhost")),
-        *((host, False) for host in ("0.0.0.0", "10.0.0.1", "::", "example.org", "")),
-    ],
-)
-def test_which_hosts_are_this_machine_alone(host: str, expected: bool) -> None:
-    assert is_loopback(host) == expected
+def test_loopback_addresses_are_recognised() -> None:
+    assert all(map(is_loopback, ("127.0.0.1", "127.9.9.9", "::1", "localhost")))
+    assert not any(map(is_loopback, ("0.0.0.0", "10.0.0.1", "::", "example.org", "")))
 
 
-def test_a_token_comes_from_its_file_or_the_environment(tmp_path: Path) -> None:
+def test_a_token_comes_from_file_or_environment(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text(f"{TOKEN}\n")
     assert read_token(None, "127.0.0.1", {}) is None
@@ -100,7 +85,7 @@ def test_a_token_comes_from_its_file_or_the_environment(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "short", "has a space in it all", "h\xfclle-und-f\xfclle-0", "\x00" * 20])
-def test_an_invalid_token_is_refused_and_not_shown(tmp_path: Path, content: str) -> None:
+def test_an_invalid_token_is_not_shown(tmp_path: Path, content: str) -> None:
     file = tmp_path / "token"
     file.write_text(content)
     for arguments in ((file, "::", {}), (None, "::", {"MBC_TOKEN": content})):
@@ -118,21 +103,17 @@ async def _parts(number: int, size: int) -> AsyncIterator[bytes]:
 
 async def test_a_body_is_counted_as_it_arrives(serving: Callable[..., Any]) -> None:
     running = serving(max_body=1000)
-    text = '{"text": "Ada moved."}'
-    for length, status in ((1000, 201), (1001, 413)):
-        whole = await running.client.post(
-            "/v1/documents", content=text.ljust(length), headers={"Content-Type": "application/json"}
-        )
-        assert whole.status_code == status
-    parts = await running.client.post("/v1/documents", content=_parts(40, 100))
-    assert parts.status_code == 413
-    assert parts.json()["error"]["code"] == "body_too_long"
-
-
-async def test_an_endless_body_is_not_read_for_ever(serving: Callable[..., Any]) -> None:
-    running = serving(max_body=1000)
-    response = await running.client.post("/v1/documents", content=_parts(1 << 30, 1 << 20))
-    assert response.status_code == 413
+    question = '{"model": "tiny", "messages": [{"role": "user", "content": "Who?"}]}'
+    for content, status in (
+        (question.ljust(1000), 200),
+        (question.ljust(1001), 413),
+        (_parts(40, 100), 413),
+        (_parts(1 << 30, 1 << 20), 413),  # it is not read for ever
+    ):
+        headers = {"Content-Type": "application/json"}
+        response = await running.client.post("/v1/chat/completions", content=content, headers=headers)
+        assert response.status_code == status
+    assert response.json()["error"]["code"] == "body_too_long"
 
 
 async def test_a_body_that_does_not_arrive_times_out(serving: Callable[..., Any]) -> None:
@@ -140,7 +121,5 @@ async def test_a_body_that_does_not_arrive_times_out(serving: Callable[..., Any]
         yield b"{"
         await asyncio.Event().wait()
 
-    running = serving(body_seconds=0.01)
-    response = await running.client.post("/v1/documents", content=stalled())
-    assert response.status_code == 408
-    assert response.json()["error"]["code"] == "timeout"
+    response = await serving(body_seconds=0.01).client.post("/v1/documents", content=stalled())
+    assert (response.status_code, response.json()["error"]["code"]) == (408, "timeout")

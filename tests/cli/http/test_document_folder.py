@@ -1,3 +1,5 @@
+"""The folder of clients' documents: what is written, locked, refused and synced."""
+
 import json
 import os
 import stat
@@ -39,20 +41,11 @@ def test_the_engine_reads_what_was_written(tmp_path: Path, text: str, name: str 
         assert folder.ids() == []
 
 
-def test_a_document_without_a_name_is_identified_by_its_text() -> None:
+def test_a_name_or_else_the_text_identifies_a_document() -> None:
     assert NewDocument(text=" Ada moved. ") == NewDocument(text="Ada moved.")
     assert NewDocument(text="Ada moved.", date="2024-05-01").id == NewDocument(text="Ada moved.").id
     assert NewDocument(text="Ada moved.").id != NewDocument(text="Bruno moved.").id
-
-
-def test_the_same_name_takes_the_place_of_what_was_there(tmp_path: Path) -> None:
-    folder = DocumentFolder(tmp_path / "kept")
-    with folder.opened():
-        one, other = NewDocument(text="Ada moved.", name="who"), NewDocument(text="Bruno moved.", name="who")
-        folder.write([one])
-        folder.write([other])
-        assert folder.ids() == [one.id]
-        assert folder.read(one.id) == other
+    assert NewDocument(text="Ada moved.", name="who").id == NewDocument(text="Bruno moved.", name="who").id
 
 
 def test_a_folder_in_use_is_private_and_locked(tmp_path: Path) -> None:
@@ -78,7 +71,7 @@ def test_a_folder_of_other_files_stays_as_it_is(tmp_path: Path) -> None:
     assert (tmp_path / "notes").stat().st_mode & 0o777 == 0o755
 
 
-def test_files_left_half_written_by_a_kill_are_removed(tmp_path: Path) -> None:
+def test_half_written_files_are_removed(tmp_path: Path) -> None:
     folder = DocumentFolder(tmp_path / "kept")
     with folder.opened():
         with atomic_write(folder.file("a" * 32)):
@@ -104,9 +97,7 @@ def test_a_damaged_file_is_no_document(tmp_path: Path) -> None:
             assert folder.read("a" * 32) is None
 
 
-def test_a_file_is_on_the_disk_before_it_has_its_name_and_the_name_after_sync(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_are_synced_renamed_and_the_folder_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[str] = []
     fsync, rename = os.fsync, Path.replace
 

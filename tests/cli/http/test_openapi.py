@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 
-TOKEN = "0123456789abcdef-secret"
+from tests.cli.http.conftest import AUTHORISED, TOKEN
+
 ROUTES = (
     "POST /v1/chat/completions",
     "POST /v1/search",
@@ -30,12 +31,11 @@ TAKE_NOTHING = ("GET /v1/models", "GET /v1/bank", "GET /health")
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("mode", list(GenerationMode))
 def test_requests_get_what_the_description_promises(
-    fuzzed: Any, rounds: Callable[..., int], route: str, mode: GenerationMode
+    shared_server: Any, rounds: Callable[..., int], route: str, mode: GenerationMode
 ) -> None:
     if mode is GenerationMode.NEGATIVE and route in TAKE_NOTHING:
         return
-    headers = {"Authorization": f"Bearer {TOKEN}"}
-    api = schemathesis.openapi.from_url(f"{fuzzed.root}/openapi.json", headers=headers)
+    api = schemathesis.openapi.from_url(f"{shared_server.root}/openapi.json", headers=AUTHORISED)
     method, path = route.split()
     # No schema can say that a question or a text must not be blank, or what a valid date is.
     excluded = [positive_data_acceptance] if method == "POST" else []
@@ -45,14 +45,14 @@ def test_requests_get_what_the_description_promises(
     @given(case=api[path][method].as_strategy(generation_mode=mode))
     @settings(max_examples=rounds(full=200, reduced=20), suppress_health_check=list(HealthCheck))
     def check(case: Any) -> None:
-        case.call_and_validate(headers=headers, excluded_checks=excluded)
+        case.call_and_validate(headers=AUTHORISED, excluded_checks=excluded)
 
     check()
 
 
 async def test_errors_the_token_and_the_stream_are_described(serving: Callable[..., Any]) -> None:
-    running = serving(token=TOKEN, is_started=False)
-    response = await running.client.get("/openapi.json", headers={"Authorization": f"Bearer {TOKEN}"})
+    running = serving(token=TOKEN)
+    response = await running.client.get("/openapi.json", headers=AUTHORISED)
     operations = {
         f"{method.upper()} {path}": operation
         for path, several in response.json()["paths"].items()

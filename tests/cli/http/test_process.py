@@ -15,56 +15,51 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.cli.http.conftest import names
+from tests.cli.http.conftest import AUTHORISED, TOKEN, names
 from tests.needs import PATIENCE
 
 pytestmark = pytest.mark.slow
 
-TOKEN = "0123456789abcdef-secret"
-HEADERS = {"Authorization": f"Bearer {TOKEN}"}
+
+def question(text: str) -> dict[str, Any]:
+    return {"model": "tiny", "messages": [{"role": "user", "content": text}], "max_tokens": 16}
 
 
-def question(text: str) -> list[Any]:
-    return [{"role": "user", "content": text}]
+def test_too_many_requests_are_told_to_retry(start: Callable[..., Any]) -> None:
+    server = start("--queue", 1, "--batch", 1)
+    httpx.post(f"{server.url}/documents", json={"text": "Ada moved to Aalen."})
+    with httpx.Client(timeout=PATIENCE) as http, ThreadPoolExecutor(12) as pool:
+        replies = list(
+            pool.map(lambda _: http.post(f"{server.url}/chat/completions", json=question("Where?")), range(24))
+        )
+    assert {reply.status_code for reply in replies} == {200, 429}
 
 
-def test_too_many_requests_are_told_to_retry(narrow: Any) -> None:
-    httpx.post(f"{narrow.url}/documents", json={"text": "Ada moved to Aalen."}, headers=HEADERS)
-    body = {"model": "tiny", "messages": question("Where?"), "max_tokens": 64}
-    with httpx.Client(timeout=PATIENCE, headers=HEADERS) as http, ThreadPoolExecutor(12) as pool:
-        replies = list(pool.map(lambda _: http.post(f"{narrow.url}/chat/completions", json=body), range(24)))
-    statuses = {reply.status_code for reply in replies}
-    assert statuses == {200, 429}
-    refused = next(reply for reply in replies if reply.status_code == 429)
-    assert refused.headers["retry-after"] == "1"
-    assert refused.json()["error"]["type"] == "rate_limit_error"
-
-
-def test_a_second_server_of_the_same_documents_is_refused(narrow: Any) -> None:
+def test_a_folder_of_documents_has_one_server(shared_server: Any) -> None:
     command = [sys.executable, "-m", "mbc_cli", "serve", "--bank", "b.mbc", "--port", "0"]
-    refused = subprocess.run(command, capture_output=True, text=True, cwd=narrow.folder, timeout=PATIENCE)
+    refused = subprocess.run(command, capture_output=True, text=True, cwd=shared_server.folder, timeout=PATIENCE)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "Another mbc serve is using the folder" in refused.stderr
-    assert narrow.process.poll() is None
+    assert shared_server.process.poll() is None
 
 
-def test_the_access_log_moves_no_cursor_and_holds_no_token(narrow: Any) -> None:
-    httpx.get(f"{narrow.url}/%1b[31m", headers=HEADERS)
-    assert "server" not in httpx.get(f"{narrow.root}/health").headers
-    code, stderr = narrow.end()
+def test_the_access_log_moves_no_cursor_and_holds_no_token(shared_server: Any) -> None:
+    httpx.get(f"{shared_server.url}/%1b[31m", headers=AUTHORISED)
+    assert "server" not in httpx.get(f"{shared_server.root}/health").headers
+    code, stderr = shared_server.end()
     assert code == 0
     assert "GET /v1/␛[31m 404" in stderr
     assert "\x1b" not in stderr
     assert TOKEN not in stderr
 
 
-def test_what_was_accepted_is_finished_when_the_server_is_to_end(start: Callable[..., Any], home: Path) -> None:
+def test_accepted_requests_are_finished_at_shutdown(start: Callable[..., Any], home: Path) -> None:
     server = start()
     statuses: list[int] = []
     has_responded = threading.Event()
 
     def add(batch: int) -> None:
-        documents = [{"text": f"Story {one} of {batch}.", "name": f"{batch}-{one}"} for one in range(20)]
+        documents = [{"text": f"Story {number} of {batch}.", "name": f"{batch}-{number}"} for number in range(20)]
         try:
             statuses.append(httpx.post(f"{server.url}/documents", json=documents, timeout=PATIENCE).status_code)
         except httpx.TransportError:
@@ -97,84 +92,75 @@ def test_a_second_interrupt_ends_it_at_once(start: Callable[..., Any], home: Pat
 
 
 class Client(threading.Thread):
-    """Writes, reads and removes until the server is gone; remembers what was acknowledged."""
+    """Adds, asks and removes until the server is gone; remembers the ids of what was acknowledged, by name."""
 
     def __init__(self, url: str, number: int) -> None:
         super().__init__()
         self.url, self.number = url, number
-        self.kept: dict[str, str] = {}
-        self.removed: dict[str, str] = {}
+        self.added: dict[str, str] = {}
+        self.removed: set[str] = set()
         self.unsure: set[str] = set()
-        self.wrong: list[Any] = []
         self.asked = 0
+        self.error: Exception | None = None
 
     def run(self) -> None:
         with httpx.Client(timeout=PATIENCE) as http:
             try:
                 for turn in range(10_000):
-                    self.write(http, turn)
+                    self.change(http, turn)
             except httpx.TransportError:
                 return
+            except httpx.HTTPStatusError as error:
+                self.error = error
 
-    def write(self, http: httpx.Client, turn: int) -> None:
+    def change(self, http: httpx.Client, turn: int) -> None:
         name = f"{self.number}-{turn}"
+        document = {"name": name, "text": f"Client {self.number} says {turn}."}
         self.unsure.add(name)
-        added = http.post(f"{self.url}/documents", json={"name": name, "text": f"Client {self.number} says {turn}."})
-        if added.status_code != 201:
-            self.wrong.append(added.text)
-            return
+        self.added[name] = http.post(f"{self.url}/documents", json=document).raise_for_status().json()["id"]
         self.unsure.discard(name)
-        self.kept[name] = added.json()["id"]
-        asked = http.post(
-            f"{self.url}/chat/completions", json={"model": "tiny", "messages": question(f"What does {name} say?")}
-        )
-        if asked.status_code == 200:
-            self.asked += 1
-        else:
-            self.wrong.append(asked.text)
+        http.post(f"{self.url}/chat/completions", json=question(f"What does {name} say?")).raise_for_status()
+        self.asked += 1
         if turn % 2:
-            gone = next(iter(self.kept))
-            id = self.kept.pop(gone)
-            self.unsure.add(gone)
-            if http.delete(f"{self.url}/documents/{id}").status_code != 200:
-                self.wrong.append(gone)
-            self.unsure.discard(gone)
-            self.removed[gone] = id
+            first = next(iter(self.added))
+            self.unsure.add(first)
+            http.delete(f"{self.url}/documents/{self.added.pop(first)}").raise_for_status()
+            self.unsure.discard(first)
+            self.removed.add(first)
 
 
 def test_nothing_acknowledged_is_lost_or_doubled_by_a_kill(
     start: Callable[..., Any], rounds: Callable[..., int], home: Path
 ) -> None:
-    kept: dict[str, str] = {}
-    removed: dict[str, str] = {}
+    added: dict[str, str] = {}
+    removed: set[str] = set()
     unsure: set[str] = set()
     for life in range(rounds(full=12, reduced=1)):
         server = start()
         clients = [Client(server.url, 100 * life + number) for number in range(32)]
-        for one in clients:
-            one.start()
+        for client in clients:
+            client.start()
         until = time.monotonic() + PATIENCE
-        while sum(len(one.kept) + len(one.removed) for one in clients) < 64 and time.monotonic() < until:
+        while sum(len(client.added) + len(client.removed) for client in clients) < 64 and time.monotonic() < until:
             time.sleep(0.01)
         server.process.send_signal(signal.SIGKILL)
         server.process.wait()
-        for one in clients:
-            one.join()
-            assert one.wrong == []
-            kept |= one.kept
-            removed |= one.removed
-            unsure |= one.unsure
-        assert sum(one.asked for one in clients) >= 32  # a client that has written twice has asked in between
+        for client in clients:
+            client.join()
+            assert client.error is None
+            added |= client.added
+            removed |= client.removed
+            unsure |= client.unsure
+        assert sum(client.asked for client in clients) >= 32  # one that has added twice has asked in between
     server = start()
-    found = names(home / "b.mbc")
-    assert len(found) == len(set(found))
-    assert set(kept) - unsure <= set(found) <= set(kept) | unsure
-    assert set(removed).isdisjoint(found)
+    documents = names(home / "b.mbc")
+    assert len(documents) == len(set(documents))
+    assert set(added) - unsure <= set(documents) <= set(added) | unsure
+    assert removed.isdisjoint(documents)
     with httpx.Client(timeout=PATIENCE) as http:
-        for name, id in list(kept.items())[::20]:
-            if name not in unsure:
-                assert http.get(f"{server.url}/documents/{id}").json()["name"] == name
-        figures = http.get(f"{server.url}/bank").json()
-    assert figures["documents"] == len(found)
-    assert sorted(json.loads(path.read_text())["id"] for path in (home / "b.documents").glob("*.jsonl")) == found
+        for name in list(set(added) - unsure)[::20]:
+            assert http.get(f"{server.url}/documents/{added[name]}").json()["name"] == name
+        assert http.get(f"{server.url}/bank").json()["documents"] == len(documents)
+    files = (home / "b.documents").glob("*.jsonl")
+    assert sorted(json.loads(path.read_text())["id"] for path in files) == documents
     assert server.end()[0] == 0
