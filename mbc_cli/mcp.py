@@ -30,7 +30,7 @@ from mbc_engine.events import DocumentsIngested, FileSkipped, IngestFinished, In
 from mbc_engine.text import IGNORE_FILE, Skipped, WalkResult, find_files, printable_path
 
 if TYPE_CHECKING:
-    from mbc_engine.answer import Answer, Source
+    from mbc_engine.answer import Source
     from mbc_engine.memory import Memory
 
 _ENDING_SECONDS: Final = 1.5
@@ -61,15 +61,15 @@ def find_allowed(names: Sequence[str], folders: Sequence[Path], *, stop: threadi
     if not folders:
         raise ConfigError("No folder is allowed.", hint="Start the server with `mbc mcp --allow FOLDER`.")
     paths = [_resolve(name, folders) for name in names]
-    found = find_files(paths, stop=stop)
-    files = tuple(path for path in found.files if _is_inside(path, folders))
+    walked = find_files(paths, stop=stop)
+    files = tuple(path for path in walked.files if _is_inside(path, folders))
 
     def is_reported(path: Path) -> bool:
         # A name that is not UTF-8 is reported with escapes, under which no file exists.
         return _is_inside(path.parent if path.name == IGNORE_FILE else path, folders) or not os.path.lexists(path)
 
-    skipped = tuple(item for item in found.skipped if is_reported(Path(item.source)))
-    if len(files) + len(skipped) < len(found.files) + len(found.skipped):
+    skipped = tuple(item for item in walked.skipped if is_reported(Path(item.source)))
+    if len(files) + len(skipped) < len(walked.files) + len(walked.skipped):
         named = ", ".join(map(printable_path, paths))
         skipped += (Skipped(named, "has links to places outside the allowed folders, which are not followed"),)
     return WalkResult(files, skipped)
@@ -77,8 +77,8 @@ def find_allowed(names: Sequence[str], folders: Sequence[Path], *, stop: threadi
 
 def _resolve(name: str, folders: Sequence[Path]) -> Path:
     with suppress(OSError, RuntimeError, ValueError):  # too long, ~NOBODY, a null character
-        places = [folder / Path(name).expanduser() for folder in folders]  # an absolute name stays as it is
-        path = Path(os.path.realpath(next((place for place in places if place.exists()), places[0])))
+        candidates = [folder / Path(name).expanduser() for folder in folders]  # an absolute name stays as it is
+        path = Path(os.path.realpath(next((path for path in candidates if path.exists()), candidates[0])))
         if _is_inside(path, folders):
             return path
     below = ", ".join(map(printable_path, folders))
@@ -150,40 +150,9 @@ class IngestResult(BaseModel):
     bank: dict[str, int] = Field(description="What the memory now holds, and its size in bytes.")
 
 
-def _reply(result: BaseModel) -> CallToolResult:
-    content = result.model_dump(mode="json", exclude_unset=True)
-    text = TextContent(type="text", text=json.dumps(content, indent=2, ensure_ascii=False))
-    return CallToolResult(content=[text], structured_content=content)
-
-
 def _quotation(source: "Source", **passage: Any) -> Quotation:
     names = ("path", "part", "bank", "share", "date", "state", "text_from", "line", "sentence")
     return Quotation(**{name: getattr(source, name) for name in names}, **passage)
-
-
-def ask_result(answer: "Answer") -> AskResult:
-    confidence = answer.confidence
-    return AskResult(
-        answer=answer.text,
-        confidence=confidence and round(confidence.probability, 4),
-        label=confidence and confidence.label,
-        sources=[_quotation(source) for source in answer.sources],
-        note=answer_note(answer),
-    )
-
-
-def search_result(query: str, found: "Sequence[Source]") -> SearchResult:
-    return SearchResult(passages=[_quotation(own, text=own.passage, words=shared_words(query, own)) for own in found])
-
-
-def _ingest_result(end: IngestFinished, skipped: Sequence[Skipped | FileSkipped]) -> IngestResult:
-    held = {"documents": end.bank_documents, "chunks": end.bank_chunks}
-    return IngestResult(
-        **{name: getattr(end, name) for name in ("documents", "chunks", "unchanged", "removed", "seconds")},
-        skipped=len(skipped),
-        reasons=[{"source": item.source, "reason": item.reason} for item in skipped[:_MAX_REASONS]],
-        bank=held | {name: getattr(end, name) for name in ("code_bytes", "word_bytes", "text_bytes", "file_bytes")},
-    )
 
 
 _Question = Annotated[
@@ -196,7 +165,7 @@ class MemoryServer:
     """Serves a memory to one client. Calls wait for the one thread that has the model."""
 
     def __init__(self, memory: "Memory", allowed: Sequence[Path]) -> None:
-        self._memory, self._allowed, self._service = memory, tuple(allowed), Service(memory)
+        self._allowed, self._service = tuple(allowed), Service(memory)
         self.server: MCPServer[None] = MCPServer(
             "mbc",
             version=__version__,
@@ -232,11 +201,17 @@ class MemoryServer:
         have since been changed or deleted are still quoted if the bank keeps their text."""
 
         def work() -> AskResult:
-            self._require_banks()
-            selecting: Any = {"since": since, "as_of": as_of, "half_life": half_life, "only": only, "exclude": exclude}
-            options = fields.ask_options(**selecting, sources=sources, min_confidence=min_confidence)
-            (answer,) = self._memory.ask([question], options)
-            return ask_result(answer)
+            selection: Any = {"since": since, "as_of": as_of, "half_life": half_life, "only": only, "exclude": exclude}
+            options = fields.ask_options(**selection, sources=sources, min_confidence=min_confidence)
+            (answer,) = self._banks().ask([question], options)
+            confidence = answer.confidence
+            return AskResult(
+                answer=answer.text,
+                confidence=confidence and round(confidence.probability, 4),
+                label=confidence and confidence.label,
+                sources=[_quotation(source) for source in answer.sources],
+                note=answer_note(answer),
+            )
 
         return await self._run(work)
 
@@ -254,10 +229,13 @@ class MemoryServer:
         Works for deleted files too if the bank keeps their text."""
 
         def work() -> SearchResult:
-            self._require_banks()
-            selecting: Any = {"since": since, "as_of": as_of, "half_life": half_life, "only": only, "exclude": exclude}
-            (found,) = self._memory.search([query], fields.ask_options(**selecting), top=top)
-            return search_result(query, found)
+            selection: Any = {"since": since, "as_of": as_of, "half_life": half_life, "only": only, "exclude": exclude}
+            (sources,) = self._banks().search([query], fields.ask_options(**selection), top=top)
+            return SearchResult(
+                passages=[
+                    _quotation(source, text=source.passage, words=shared_words(query, source)) for source in sources
+                ]
+            )
 
         return await self._run(work)
 
@@ -284,11 +262,11 @@ class MemoryServer:
             stop.set()
 
     def _ingest(
-        self, found: WalkResult, report: Callable[[int, int, str], None], stop: threading.Event
+        self, walked: WalkResult, report: Callable[[int, int, str], None], stop: threading.Event
     ) -> IngestResult:
-        skipped: list[Skipped | FileSkipped] = list(found.skipped)
+        skipped: list[Skipped | FileSkipped] = list(walked.skipped)
         total = done = 0
-        for event in self._memory.add(found.files, stop=stop):
+        for event in self._service.memory.add(walked.files, stop=stop):
             if isinstance(event, IngestStarted):
                 total = event.size
             elif isinstance(event, FileSkipped):
@@ -297,8 +275,12 @@ class MemoryServer:
                 done = event.size
                 report(done, total, f"{pluralise(event.documents, 'document')}, {pluralise(event.chunks, 'chunk')}")
             elif isinstance(event, IngestFinished):
-                return _ingest_result(event, skipped)
-        raise RuntimeError("an ingest did not end")
+                end = event
+        counts = {name: getattr(end, name) for name in ("documents", "chunks", "unchanged", "removed", "seconds")}
+        bank = {"documents": end.bank_documents, "chunks": end.bank_chunks}
+        bank |= {name: getattr(end, name) for name in ("code_bytes", "word_bytes", "text_bytes", "file_bytes")}
+        reasons: Any = [{"source": item.source, "reason": item.reason} for item in skipped[:_MAX_REASONS]]
+        return IngestResult(**counts, skipped=len(skipped), reasons=reasons, bank=bank)
 
     async def run(self) -> None:
         """Serve until stdin closes or a signal arrives, then end the process: a read of stdin cannot be cancelled."""
@@ -315,8 +297,8 @@ class MemoryServer:
     async def _lifespan(self, _: MCPServer[None]) -> AsyncIterator[None]:
         # File descriptor 1 already points to stderr, but what is left in Python's buffer would be written at the end.
         with redirect_stdout(sys.stderr):
-            if all(path.exists() for path in self._memory.paths):
-                self._service.submit(self._memory.open)  # the first call reports what is wrong
+            if all(path.exists() for path in self._service.memory.paths):
+                self._service.submit(self._service.memory.open)  # the first call reports what is wrong
             yield
 
     async def _exit_on_signal(self, serving: anyio.CancelScope) -> None:
@@ -333,17 +315,22 @@ class MemoryServer:
         os._exit(0)
 
     async def _run(self, work: Callable[[], BaseModel]) -> CallToolResult:
-        """Run in the model's thread; a call cancelled before its turn is dropped."""
+        """Run in the memory's thread; a call cancelled before its turn is dropped."""
         try:
-            return _reply(await asyncio.wrap_future(self._service.submit(work)))
+            result = await asyncio.wrap_future(self._service.submit(work))
         except MBCError as error:
             lines = (fields.as_fields(line) for line in (error.message, error.hint) if line)
             raise ToolError("\n".join(map(sanitise, lines))) from error
+        content = result.model_dump(mode="json", exclude_unset=True)
+        text = TextContent(type="text", text=json.dumps(content, indent=2, ensure_ascii=False))
+        return CallToolResult(content=[text], structured_content=content)
 
-    def _require_banks(self) -> None:
-        for path in self._memory.paths:
+    def _banks(self) -> "Memory":
+        """The memory, if all its banks exist."""
+        for path in self._service.memory.paths:
             if not path.exists():
                 raise BankError(
                     f"Nothing has been memorised yet: there is no bank at {path}.",
                     hint="Memorise files with the `ingest` tool or with `mbc ingest FOLDER`.",
                 )
+        return self._service.memory

@@ -1,7 +1,7 @@
 """Clients of MCP servers in this process."""
 
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,24 +10,32 @@ from mcp import Client
 from mcp_types import CallToolResult
 
 from mbc_cli.mcp import MemoryServer, allowed_folders
-from mbc_engine.memory import Memory
+from tests.cli.stub_memory import StubMemory
 
 Serving = Callable[..., Any]
 
 
 @pytest.fixture
-def serving(model: Path, home: Path) -> Iterator[Serving]:
-    """Clients of servers in this process, of a memory in `memory.mbc` unless another one is given."""
-    with ExitStack() as memories:
+def stub(home: Path) -> StubMemory:
+    """A stub memory whose bank exists."""
+    (home / "memory.mbc").touch()
+    return StubMemory([home / "memory.mbc"])
 
-        @asynccontextmanager
-        async def client(*allowed: Path, memory: Memory | None = None) -> AsyncIterator[Client]:
-            memory = memory or Memory([home / "memory.mbc"], str(model))
-            memories.callback(memory.close)
-            async with Client(MemoryServer(memory, allowed_folders(allowed)).server) as connected:
+
+@pytest.fixture
+def serving(stub: StubMemory) -> Serving:
+    """Clients of servers in this process, of the stub unless another memory is given."""
+
+    @asynccontextmanager
+    async def client(*allowed: Path, memory: Any = stub) -> AsyncIterator[Client]:
+        server = MemoryServer(memory, allowed_folders(allowed))
+        try:
+            async with Client(server.server) as connected:
                 yield connected
+        finally:
+            server._service.close()
 
-        yield client
+    return client
 
 
 def text_of(result: CallToolResult) -> str:
