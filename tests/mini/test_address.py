@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
 
@@ -29,7 +27,7 @@ def address_of(books: Tensor = BOOKS, *, scale: float = 1.0) -> Address:
     return address
 
 
-def test_a_text_is_its_unit_mean_state_without_what_all_share_turned_into_positions() -> None:
+def test_vectors_are_centred_and_rotated_unit_means() -> None:
     address = address_of()
     with torch.no_grad():
         address.basis.copy_(torch.tensor([[0.0, 1.0], [2.0, 0.0]]))
@@ -44,26 +42,18 @@ def test_a_text_is_its_unit_mean_state_without_what_all_share_turned_into_positi
     torch.testing.assert_close(questions, torch.tensor([[[0.8], [0.0]]]))
 
 
-def test_every_position_takes_its_own_nearest_code_and_the_lowest_of_equals() -> None:
+def test_nearest_code_of_every_position() -> None:
     vectors = torch.tensor([[[0.6], [1.0]], [[-1.2], [9.0]], [[0.5], [1.75]]])
     assert address_of().encode(vectors).tolist() == [[1, 0], [2, 1], [0, 0]]
 
 
-def test_codes_are_the_same_inside_autocast() -> None:
+def test_codes_do_not_depend_on_autocast() -> None:
     address = address_of(torch.tensor([[[1.0], [1.001]]]))
     with torch.autocast("cpu", torch.bfloat16):
         assert address.encode(torch.tensor([[[1.0009]]])).tolist() == [[1]]
 
 
-@given(seed=st.integers(0, 1000), documents=st.integers(1, 5))
-def test_encoding_what_was_looked_up_gives_the_codes_back(seed: int, documents: int) -> None:
-    torch.manual_seed(seed)
-    address = address_of(torch.randn(3, 7, 2))
-    codes = torch.randint(7, (documents, 3))
-    assert torch.equal(address.encode(address.lookup(codes)), codes)
-
-
-def test_tables_hold_the_unit_questions_products_less_a_share_of_the_codes_squared_length() -> None:
+def test_tables() -> None:
     # The question (3, 4) is (0.6, 0.8) at unit length.
     (table,) = address_of(scale=10.0).tables(torch.tensor([[[3.0], [4.0]]]))
     first = [0.0, 0.6 - LENGTH_SHARE, -1.2 - 4 * LENGTH_SHARE]
@@ -71,7 +61,7 @@ def test_tables_hold_the_unit_questions_products_less_a_share_of_the_codes_squar
     torch.testing.assert_close(table, 10 * torch.tensor([first, second]))
 
 
-def test_looking_up_and_adding_scores_documents_like_their_vectors() -> None:
+def test_table_sums_score_like_vectors() -> None:
     torch.manual_seed(0)
     address = address_of(torch.randn(3, 7, 2), scale=4.0)
     codes, questions = torch.randint(7, (5, 3)), torch.randn(2, 3, 2)
@@ -83,23 +73,18 @@ def test_looking_up_and_adding_scores_documents_like_their_vectors() -> None:
     torch.testing.assert_close(torch.tensor(scores), expected)
 
 
-def test_whitening_plays_down_the_directions_in_which_a_bank_differs_most() -> None:
+def test_whitening() -> None:
     address = address_of()
     address.spread.copy_(torch.tensor([1.0, 4.0]))
     # Vectors (0, 3) and (-2, 3): squares of (1, 0) and (-1, 0) away from their mean.
     whitening = address.whitening(torch.tensor([[0, 1], [2, 1]]))
     covariance = [(2 + ORDINARY_CHUNKS) / (2 + ORDINARY_CHUNKS), 4 * ORDINARY_CHUNKS / (2 + ORDINARY_CHUNKS)]
     torch.testing.assert_close(whitening, torch.diag(torch.tensor(covariance) ** -WHITENING))
+    ordinary = address.whitening(torch.zeros(0, 2, dtype=torch.int64))  # of an empty bank
+    torch.testing.assert_close(ordinary, torch.diag(torch.tensor([1.0, 4.0]) ** -WHITENING))
 
 
-def test_whitening_of_an_empty_bank_is_that_of_texts_at_large() -> None:
-    address = address_of()
-    address.spread.copy_(torch.tensor([1.0, 4.0]))
-    whitening = address.whitening(torch.zeros(0, 2, dtype=torch.int64))
-    torch.testing.assert_close(whitening, torch.diag(torch.tensor([1.0, 4.0]) ** -WHITENING))
-
-
-def test_a_question_is_whitened_before_its_length_is_taken_off() -> None:
+def test_questions_are_whitened_before_they_are_normalised() -> None:
     address, question = address_of(), torch.tensor([[[3.0], [2.0]]])
     whitened = address.tables(question, torch.diag(torch.tensor([1.0, 2.0])))
     torch.testing.assert_close(whitened, address.tables(torch.tensor([[[3.0], [4.0]]])))
@@ -110,7 +95,7 @@ def fit(*given: Any) -> None:
     runpy.run_path(str(path))["fit"](*given)
 
 
-def test_fitting_centres_and_shares_the_directions_out_evenly() -> None:
+def test_fitting_centres_and_spreads_variance_evenly() -> None:
     torch.manual_seed(0)
     spreads = torch.tensor([8.0, 4.0, 2.0, 1.0])
     documents, questions = torch.randn(4000, 4) * spreads + 5, torch.randn(50, 4) - 3
@@ -124,7 +109,7 @@ def test_fitting_centres_and_shares_the_directions_out_evenly() -> None:
     torch.testing.assert_close(address.spread.sqrt(), torch.tensor([8.0, 1.0, 4.0, 2.0]), rtol=0.1, atol=0)
 
 
-def test_fitted_books_leave_less_than_half_of_the_spread() -> None:
+def test_fitted_books_leave_less_than_half_of_the_variance() -> None:
     torch.manual_seed(0)
     documents = torch.randn(300, 6)
     address = Address(6, tokens=3, dim=2, num_codes=16)
@@ -134,6 +119,6 @@ def test_fitted_books_leave_less_than_half_of_the_spread() -> None:
     assert left < 0.5
 
 
-def test_fitting_needs_a_document_for_every_code() -> None:
+def test_fitting_needs_a_document_for_each_code() -> None:
     with pytest.raises(ValueError, match="16 clusters need at least as many points, not 10"):
         fit(Address(4, tokens=2, dim=2, num_codes=16), torch.randn(10, 4), torch.randn(3, 4))

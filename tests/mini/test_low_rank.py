@@ -19,19 +19,16 @@ def changed() -> Any:
     return layer
 
 
-def test_a_fresh_layer_computes_what_the_one_it_was_made_of_does() -> None:
+def test_fresh_layer_computes_what_the_linear_one_does() -> None:
     torch.manual_seed(0)
-    linear, states = nn.Linear(5, 3), torch.randn(2, 4, 5)
-    assert torch.equal(LowRankLinear(linear, 2)(states), linear(states))
-    assert torch.equal(LowRankLinear(linear, 2).eval()(states), linear(states))
+    states = torch.randn(2, 4, 5)
+    for bias in (True, False):
+        linear = nn.Linear(5, 3, bias=bias)
+        assert torch.equal(LowRankLinear(linear, 2)(states), linear(states))
+        assert torch.equal(LowRankLinear(linear, 2).eval()(states), linear(states))
 
 
-def test_a_layer_without_bias_starts_with_one_of_zeros() -> None:
-    linear, states = nn.Linear(5, 3, bias=False), torch.ones(1, 5)
-    assert torch.equal(LowRankLinear(linear, 2)(states), linear(states))
-
-
-def test_output_and_gradients_are_those_of_two_products_side_by_side() -> None:
+def test_output_and_gradients_are_those_of_two_products() -> None:
     layer = changed()
     states = torch.randn(2, 4, 5, requires_grad=True)
     targets = torch.randn(2, 4, 3)
@@ -47,7 +44,7 @@ def test_output_and_gradients_are_those_of_two_products_side_by_side() -> None:
     assert not layer.weight.requires_grad
 
 
-def test_what_it_learnt_shows_once_training_ends() -> None:
+def test_updates_are_merged_after_training() -> None:
     layer, states = changed().eval(), torch.randn(4, 5)
     before = layer(states)
     layer.train()
@@ -58,7 +55,7 @@ def test_what_it_learnt_shows_once_training_ends() -> None:
     torch.testing.assert_close(layer.eval()(states), learnt)
 
 
-def test_it_computes_as_precisely_as_its_input_comes() -> None:
+def test_precision_is_that_of_the_input() -> None:
     layer, states = changed(), torch.randn(4, 5)
     exact = layer(states)
     for mode in (True, False):
@@ -68,7 +65,7 @@ def test_it_computes_as_precisely_as_its_input_comes() -> None:
         torch.testing.assert_close(layer(states), exact)
 
 
-def test_only_changes_and_biases_of_a_model_learn() -> None:
+def test_only_updates_and_biases_are_trained() -> None:
     model = nn.Sequential(nn.Linear(4, 3), nn.LayerNorm(3), nn.Sequential(nn.Linear(3, 2)))
     add_low_rank(model, 1)
     learns = {name for name, value in model.named_parameters() if value.requires_grad}

@@ -23,7 +23,7 @@ def model(tiny: Any) -> RetrieverReader:
     return made
 
 
-def test_codes_are_a_function_of_the_text_alone(model: RetrieverReader) -> None:
+def test_codes_depend_on_the_text_alone(model: RetrieverReader) -> None:
     together = model.memorise(TEXTS)
     assert together.shape == (3, 3, 1)
     for text, codes in zip(TEXTS, together, strict=True):
@@ -43,26 +43,19 @@ def test_codes_are_a_function_of_the_text_alone(model: RetrieverReader) -> None:
         ("address.spread", (False, False)),
     ],
 )
-def test_a_bank_is_bound_to_what_its_codes_depend_on(
-    model: RetrieverReader, part: str, binds: tuple[bool, bool]
-) -> None:
+def test_fingerprints_cover_what_codes_depend_on(model: RetrieverReader, part: str, binds: tuple[bool, bool]) -> None:
     before = model.fingerprints()
     with torch.no_grad():
         model.state_dict(keep_vars=True)[part].add_(0.5)
     after = model.fingerprints()
     assert tuple(one != other for one, other in zip(before, after, strict=True)) == binds
-
-
-def test_a_bank_is_bound_to_the_window(model: RetrieverReader) -> None:
-    before = model.fingerprints()
     model.settings = model.settings.model_copy(update={"window": 24})
-    assert model.fingerprints()[0] != before[0]
+    assert model.fingerprints()[0] != after[0]
 
 
-def test_a_saved_model_makes_the_same_codes(model: RetrieverReader, tmp_path: Path) -> None:
+def test_saved_model_makes_the_same_codes(model: RetrieverReader, tmp_path: Path) -> None:
     save(model, tmp_path / "own", dtype=torch.float32)
-    again = load_model(tmp_path / "own")
-    assert isinstance(again, RetrieverReader)
+    again: Any = load_model(tmp_path / "own")
     assert (again.name, again.folder, again.settings) == ("own", tmp_path / "own", model.settings)
     assert again.fingerprints() == model.fingerprints()
     assert np.array_equal(again.memorise(TEXTS), model.memorise(TEXTS))
@@ -70,7 +63,7 @@ def test_a_saved_model_makes_the_same_codes(model: RetrieverReader, tmp_path: Pa
         again.read(["Who?"], [[Hit(0, 1.0)]], lambda _: {0: TEXTS[0]})
 
 
-def test_weights_of_another_shape_are_refused(model: RetrieverReader, tmp_path: Path) -> None:
+def test_weights_that_do_not_fit(model: RetrieverReader, tmp_path: Path) -> None:
     save(model, tmp_path)
     state = load_file(tmp_path / "model.safetensors")
     save_file(state | {"address.spread": torch.ones(3)}, tmp_path / "model.safetensors")
@@ -81,7 +74,7 @@ def test_weights_of_another_shape_are_refused(model: RetrieverReader, tmp_path: 
         load_model(tmp_path)
 
 
-def test_a_confidence_of_other_features_is_refused(model: RetrieverReader, tmp_path: Path) -> None:
+def test_confidence_of_other_features(model: RetrieverReader, tmp_path: Path) -> None:
     save(model, tmp_path)
     config = tmp_path / "config.toml"
     config.write_text(config.read_text().replace("weights = [0.0, ", "weights = ["))
@@ -89,7 +82,7 @@ def test_a_confidence_of_other_features_is_refused(model: RetrieverReader, tmp_p
         load_model(tmp_path)
 
 
-def test_the_best_reader_whose_encoder_is_here_reads(model: RetrieverReader, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_best_available_reader(model: RetrieverReader, monkeypatch: pytest.MonkeyPatch) -> None:
     (small,) = model.settings.readers
     large = small.model_copy(update={"name": "large", "encoder": "nobody/large"})
     settings = model.settings.model_copy(update={"readers": (large, small)})
@@ -113,7 +106,7 @@ def test_the_best_reader_whose_encoder_is_here_reads(model: RetrieverReader, mon
         ((0.95, 0.03, 0.01, 0.01), -1.0, 3),
     ],
 )
-def test_as_many_chunks_are_read_as_it_takes(
+def test_as_many_chunks_are_read_as_needed(
     model: RetrieverReader, monkeypatch: pytest.MonkeyPatch, shares: tuple[float, ...], margin: float, read: int
 ) -> None:
     model.reader_settings = model.reader_settings.model_copy(update={"passages": 2, "further": 1})

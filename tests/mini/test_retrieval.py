@@ -17,12 +17,15 @@ def hit(chunk: int, share: float, document: int) -> Hit:
     return Hit(chunk, share, 0, document)
 
 
-def test_a_document_has_the_shares_of_its_chunks_and_its_best_one() -> None:
+def test_chunks_by_document() -> None:
     hits = [hit(4, 0.4, 0), hit(2, 0.3, 1), hit(9, 0.2, 1), hit(5, 0.05, 2), hit(6, 0.05, 3)]
-    found = by_document(hits, 3)
-    assert [own.chunk for own in found] == [2, 4, 5]
-    assert [own.share for own in found] == pytest.approx([0.5, 0.4, 0.05])
-    assert [own.ties for own in found] == [0, 0, 1]
+    documents = by_document(hits, 3)
+    assert [document.chunk for document in documents] == [2, 4, 5]
+    assert [document.share for document in documents] == pytest.approx([0.5, 0.4, 0.05])
+    assert [document.ties for document in documents] == [0, 0, 1]
+    first = by_document(hits, 2, first=hits[2])
+    assert [(document.chunk, document.share) for document in first] == [(9, pytest.approx(0.5)), (4, 0.4)]
+    assert [document.chunk for document in by_document(hits, 3, first=hits[3])] == [5, 2, 4]
 
 
 @pytest.fixture
@@ -34,7 +37,7 @@ def story(tmp_path: Path) -> Path:
     return folder
 
 
-def test_the_scan_finds_what_a_slow_sum_over_codes_does(tiny: Any, story: Path, tmp_path: Path) -> None:
+def test_scan_scores_like_a_slow_sum(tiny: Any, story: Path, tmp_path: Path) -> None:
     model = tiny.retriever_reader()
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [story]))
@@ -54,7 +57,7 @@ def test_the_scan_finds_what_a_slow_sum_over_codes_does(tiny: Any, story: Path, 
     assert len(found) == 2
 
 
-def test_a_sample_takes_what_counts_of_a_small_bank(tiny: Any, story: Path, tmp_path: Path) -> None:
+def test_sample_of_a_small_bank(tiny: Any, story: Path, tmp_path: Path) -> None:
     model = tiny.retriever_reader()
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [story]))
@@ -63,7 +66,7 @@ def test_a_sample_takes_what_counts_of_a_small_bank(tiny: Any, story: Path, tmp_
         assert np.array_equal(model.scope(bank, Selection(only=("1.txt", "3.txt"))).sample(10), every[[1, 3]])
 
 
-def test_a_sample_of_a_large_bank_is_runs_of_neighbours() -> None:
+def test_sample_of_a_large_bank_is_runs_of_neighbours() -> None:
     class Large:
         is_weighted = False
 
@@ -78,11 +81,3 @@ def test_a_sample_of_a_large_bank_is_runs_of_neighbours() -> None:
     assert sample[0] == 0
     assert sample[-1] == 999
     assert (np.diff(sample.reshape(8, 10)) == 1).all()
-
-
-def test_the_document_that_was_read_goes_first_by_the_chunk_it_was_read_in() -> None:
-    hits = [hit(4, 0.4, 0), hit(2, 0.3, 1), hit(9, 0.2, 1), hit(5, 0.1, 2)]
-    found = by_document(hits, 2, first=hits[2])
-    assert [own.chunk for own in found] == [9, 4]
-    assert [own.share for own in found] == pytest.approx([0.5, 0.4])
-    assert [own.chunk for own in by_document(hits, 9, first=hits[3])] == [5, 2, 4]

@@ -112,63 +112,57 @@ def find(
     return [max(filter(None, own), key=lambda span: span.margin, default=None) for own in several]
 
 
-def test_finds_the_best_span_and_its_margin(by_word: ByWord) -> None:
-    reader = by_word.reader({"hugo": 2.0, "ada": 1.0}, {"haifa": 3.0, "ada": 1.5}, none=0.5, longest=4)
-    assert find(reader, [QUESTION], [["Ada met Hugo moved to Haifa."]]) == [Span("Hugo moved to Haifa", 0, 8, 27, 4.5)]
+@pytest.mark.parametrize(
+    ("begins", "ends", "none", "longest", "passage", "expected"),
+    [
+        ({"hugo": 2.0, "ada": 1.0}, {"haifa": 3.0, "ada": 1.5}, 0.5, 4, "Ada met Hugo moved to Haifa.", (8, 27, 4.5)),
+        # "Hugo moved to Haifa" has four tokens; of equal spans, the first and shortest is taken.
+        ({"hugo": 2.0, "ada": 1.0}, {"haifa": 3.0, "ada": 1.5}, 0.0, 3, "Ada met Hugo moved to Haifa.", (13, 27, 3.0)),
+        ({"haifa": 2.0}, {"hugo": 2.0}, 0.0, 3, "Hugo moved to Haifa.", (0, 4, 2.0)),  # no end before its start
+        ({"who": 9.0, "hugo": 1.0}, {"who": 9.0, "hugo": 1.0}, 0.0, 3, "Hugo moved.", (0, 4, 2.0)),  # not the question
+        (
+            {"hugo": 2.0},
+            {"haifa": 3.0},
+            0.0,
+            8,
+            "\n  «Ünal»,\tHUGO  (of\u00a0Haifa)   moved — \U0001d518 ADA.",
+            (11, 26, 5.0),
+        ),
+    ],
+)
+def test_best_span(
+    by_word: ByWord,
+    begins: dict[str, float],
+    ends: dict[str, float],
+    none: float,
+    longest: int,
+    passage: str,
+    expected: tuple[int, int, float],
+) -> None:
+    reader, (start, end, margin) = by_word.reader(begins, ends, none=none, longest=longest), expected
+    assert find(reader, [QUESTION], [[passage]]) == [Span(passage[start:end], 0, start, end, margin)]
 
 
-def test_a_span_of_too_many_tokens_is_no_answer(by_word: ByWord) -> None:
-    reader = by_word.reader({"hugo": 2.0, "ada": 1.0}, {"haifa": 3.0, "ada": 1.5}, longest=3)
-    # "Hugo moved to Haifa" has four tokens; "to Haifa" and the like end best, and the shortest stands first of equals.
-    (span,) = find(reader, [QUESTION], [["Ada met Hugo moved to Haifa."]])
-    assert span is not None
-    assert (span.text, span.margin) == ("moved to Haifa", 3.0)
-
-
-def test_an_answer_never_ends_before_it_begins(by_word: ByWord) -> None:
-    reader = by_word.reader({"haifa": 2.0}, {"hugo": 2.0})
-    (span,) = find(reader, [QUESTION], [["Hugo moved to Haifa."]])
-    assert span is not None and span.start < span.end
-    assert span.margin == 2.0
-
-
-def test_words_of_the_question_are_no_answer(by_word: ByWord) -> None:
-    reader = by_word.reader({"ada": 9.0, "hugo": 1.0}, {"ada": 9.0, "hugo": 1.0})
-    (span,) = find(reader, ["Who is Ada?"], [["Hugo moved."]])
-    assert span == Span("Hugo", 0, 0, 4, 2.0)
-
-
-def test_the_text_is_exactly_that_of_the_passage(by_word: ByWord) -> None:
-    passage = "\n  «Ünal»,\tHUGO  (of\u00a0Haifa)   moved — \U0001d518 ADA."
-    reader = by_word.reader({"hugo": 2.0}, {"haifa": 3.0}, longest=8)
-    (span,) = find(reader, [QUESTION], [[passage]])
-    assert span is not None
-    assert span.text == "HUGO  (of\u00a0Haifa" == passage[span.start : span.end]
-
-
-def test_the_best_of_several_passages_is_found(by_word: ByWord) -> None:
-    reader = by_word.reader({"hugo": 2.0, "ada": 1.0}, {})
-    spans = find(reader, [QUESTION, QUESTION], [["Ada moved.", "Hugo moved."], ["Hugo moved.", "Ada moved."]])
-    assert [span and (span.text, span.passage, span.margin) for span in spans] == [("Hugo", 1, 2.0), ("Hugo", 0, 2.0)]
-
-
-def test_each_passage_has_its_own_best_span(by_word: ByWord) -> None:
+def test_best_span_of_each_passage(by_word: ByWord) -> None:
     reader = by_word.reader({"hugo": 2.0, "ada": 1.0}, {}, none=3.0)
     spans = reader.spans([QUESTION, QUESTION, QUESTION], [["Ada met Hugo.", " ", "Ada moved."], [], ["Hugo moved."]])
     hugo, ada = Span("Hugo", 0, 8, 12, -1.0), Span("Ada", 2, 0, 3, -2.0)
     assert spans == [[hugo, None, ada], [], [Span("Hugo", 0, 0, 4, -1.0)]]
+    assert reader.spans([], []) == []
 
 
-def test_of_several_windows_the_best_one_counts(by_word: ByWord) -> None:
+def test_best_of_several_windows(by_word: ByWord) -> None:
     reader = by_word.reader({"hugo": 2.0, "ada": 1.0}, {}, window=16, longest=4)
-    passages = [["Ada " + "the " * 40 + "Hugo", "Hugo " + "the " * 40 + "Ada"]]
-    spans = reader.spans([QUESTION], passages)
-    assert [[span and (span.text, span.start, span.passage) for span in own] for own in spans] == [
-        [("Hugo", 164, 0), ("Hugo", 0, 1)]
-    ]
+    (spans,) = reader.spans([QUESTION], [["Ada " + "the " * 40 + "Hugo", "Hugo " + "the " * 40 + "Ada"]])
+    assert [span and (span.text, span.start, span.passage) for span in spans] == [("Hugo", 164, 0), ("Hugo", 0, 1)]
+    reader = by_word.reader({"hugo": 2.0}, {"haifa": 3.0}, window=16, longest=4)
+    passages = [["the " * before + "Hugo moved to Haifa" + " the" * (60 - before)] for before in range(61)]
+    for before, span in enumerate(find(reader, [QUESTION] * 61, passages)):
+        assert span == Span("Hugo moved to Haifa", 0, 4 * before, 4 * before + 19, 5.0)
+    assert find(reader, ["who " * 500], [["Hugo moved."]])[0] is not None  # the question is cut
 
 
-def test_a_span_knows_its_rivals_and_its_probability(by_word: ByWord) -> None:
+def test_rivals_and_probability(by_word: ByWord) -> None:
     reader = by_word.reader({"hugo": 2.0, "ada": 1.0}, {}, none=0.5, longest=1)
     (span,) = find(reader, [QUESTION], [["Ada met Hugo."]])
     assert span is not None
@@ -179,26 +173,7 @@ def test_a_span_knows_its_rivals_and_its_probability(by_word: ByWord) -> None:
     assert [log for _, log in span.rivals] == pytest.approx([score - total for score in (2, 1, 0, 0)], abs=1e-5)
 
 
-def test_a_question_without_passages_has_no_answer(by_word: ByWord) -> None:
-    reader = by_word.reader({"hugo": 2.0}, {})
-    assert find(reader, [], []) == []
-    assert find(reader, [QUESTION], [[]]) == [None]
-    assert find(reader, [QUESTION, QUESTION], [["", "  "], ["", "Hugo moved."]]) == [None, Span("Hugo", 1, 0, 4, 2.0)]
-
-
-def test_an_answer_anywhere_in_a_long_passage_is_found_whole(by_word: ByWord) -> None:
-    reader = by_word.reader({"hugo": 2.0}, {"haifa": 3.0}, window=16, longest=4)
-    passages = [["the " * before + "Hugo moved to Haifa" + " the" * (60 - before)] for before in range(61)]
-    for before, span in enumerate(find(reader, [QUESTION] * 61, passages)):
-        assert span == Span("Hugo moved to Haifa", 0, 4 * before, 4 * before + 19, 5.0)
-
-
-def test_the_beginning_of_an_endless_question_is_read(by_word: ByWord) -> None:
-    reader = by_word.reader({"hugo": 2.0}, {})
-    assert find(reader, ["who " * 500], [["Hugo moved."]]) == [Span("Hugo", 0, 0, 4, 2.0)]
-
-
-def test_the_head_scores_every_span_as_the_slow_formula_does() -> None:
+def test_head_scores_like_the_slow_formula() -> None:
     torch.manual_seed(1)
     head, states = SpanHead(6, 3, rank=4), torch.randn(2, 7, 6)
     passage_mask = torch.zeros(2, 7, dtype=torch.bool)
@@ -215,7 +190,7 @@ def test_the_head_scores_every_span_as_the_slow_formula_does() -> None:
         torch.testing.assert_close(none[row], head.none(states[row, 0])[0])
 
 
-def test_other_passages_in_a_batch_change_nothing(learnt: SpanReader) -> None:
+def test_batches_do_not_matter(learnt: SpanReader) -> None:
     questions = ["Where did Adabo move?", "Who moved?", "Which town did the old painter leave in the winter?"]
     passages = [["Adabo moved to Aalen."], ["The river rose, the bridge held.", "Hugo moved to Haifa."], ["Ada."]]
     together = find(learnt, questions, passages)
@@ -227,7 +202,7 @@ def test_other_passages_in_a_batch_change_nothing(learnt: SpanReader) -> None:
             assert alone.margin == pytest.approx(span.margin, abs=1e-4)
 
 
-def test_an_opened_reader_has_what_was_learnt_merged(saved: Path, learnt: SpanReader, tiny: Any) -> None:
+def test_updates_are_merged(saved: Path, learnt: SpanReader, tiny: Any) -> None:
     state, encoder = load_file(saved), load_encoder(str(tiny.encoders["bert"])).model
     name = "encoder.layer.0.attention.self.query"
     layer, plain = learnt.encoder.get_submodule(name), encoder.get_submodule(name)
@@ -250,7 +225,7 @@ def test_an_encoder_that_computes_in_bfloat16_finds_about_the_same(
 
 
 @pytest.mark.parametrize(("multiplies", "expected"), [(True, torch.bfloat16), (False, torch.float32)])
-def test_a_cpu_that_multiplies_bfloat16_computes_in_it(
+def test_bfloat16_if_the_cpu_is_fast_in_it(
     saved: Path, settings: ReaderSettings, monkeypatch: pytest.MonkeyPatch, multiplies: bool, expected: torch.dtype
 ) -> None:
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: multiplies)
@@ -290,23 +265,18 @@ def test_merged_weights_need_no_cache(
         assert torch.equal(value, expected[name]), name
 
 
-def test_a_reader_that_is_not_there_is_refused(tmp_path: Path, settings: ReaderSettings) -> None:
-    with pytest.raises(ModelError, match="cannot be read") as caught:
-        load_span_reader(tmp_path / "nothing.safetensors", settings)
-    assert caught.value.hint == "Get the model again."
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [({"rank": 3}, "does not hold the weights"), ({"encoder": "nobody/nothing"}, "nobody/nothing")],
+)
+def test_settings_that_do_not_fit(saved: Path, settings: ReaderSettings, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        load_span_reader(saved, settings.model_copy(update=changes))
 
 
-def test_cut_off_weights_are_refused(saved: Path, settings: ReaderSettings) -> None:
+def test_missing_or_damaged_weights(saved: Path, settings: ReaderSettings, tmp_path: Path) -> None:
     saved.write_bytes(saved.read_bytes()[:-10])
-    with pytest.raises(ModelError, match="cannot be read"):
-        load_span_reader(saved, settings)
-
-
-def test_weights_of_another_rank_are_refused(saved: Path, settings: ReaderSettings) -> None:
-    with pytest.raises(ModelError, match="does not hold the weights"):
-        load_span_reader(saved, settings.model_copy(update={"rank": 3}))
-
-
-def test_an_encoder_that_is_gone_is_named(saved: Path, settings: ReaderSettings) -> None:
-    with pytest.raises(ModelError, match="nobody/nothing"):
-        load_span_reader(saved, settings.model_copy(update={"encoder": "nobody/nothing"}))
+    for path in (saved, tmp_path / "nothing.safetensors"):
+        with pytest.raises(ModelError, match="cannot be read") as caught:
+            load_span_reader(path, settings)
+        assert caught.value.hint == "Get the model again."

@@ -56,7 +56,7 @@ def put(bank: MemoryBank, documents: list[tuple[int, list[str]]]) -> None:
         bank.put([StoredDocument(digest, len(texts), 1, (Origin(f"/{name}.txt", "", None),), codes, chunks)])
 
 
-def found(bank: MemoryBank | Banks, questions: list[str], selection: Selection) -> list[dict[int, float]]:
+def shares(bank: MemoryBank | Banks, questions: list[str], selection: Selection) -> list[dict[int, float]]:
     """For each question the share of each chunk, the largest first."""
     scope = Scope(None, bank, selection)  # type: ignore[arg-type]  # addresses are not read
     with bank.snapshot():
@@ -75,17 +75,17 @@ def expected(
     held = [set(word_numbers(chunk.text)) for chunk in bank.texts_at(everything)]
     names = [chunk.document.origins[0].source for chunk in bank.chunks_at(everything)]
     scores = {}
-    for place, own in enumerate(held):
-        if not any(Path(names[place]).match(pattern) for pattern in selection.exclude):
-            shared = own & set(word_numbers(question))
+    for chunk, words in enumerate(held):
+        if not any(Path(names[chunk]).match(pattern) for pattern in selection.exclude):
+            shared = words & set(word_numbers(question))
             rarity = [math.log((len(held) + 1) / (sum(word in other for other in held) + 0.5)) for word in shared]
-            scores[place] = math.exp(table[range(3), codes[place]].sum() + WEIGHT * sum(rarity))
-    return {place: score / sum(scores.values()) for place, score in scores.items()}
+            scores[chunk] = math.exp(table[range(3), codes[chunk]].sum() + WEIGHT * sum(rarity))
+    return {chunk: score / sum(scores.values()) for chunk, score in scores.items()}
 
 
 @settings(deadline=None)
 @given(STEPS, DOCUMENTS, QUESTIONS)
-def test_word_scores_are_those_of_the_texts_through_every_change(
+def test_word_scores_follow_changes(
     steps: list[tuple[str, Any]], others: list[tuple[int, list[str]]], questions: list[str]
 ) -> None:
     with empty() as bank, empty() as another:
@@ -105,6 +105,6 @@ def test_word_scores_are_those_of_the_texts_through_every_change(
                     bank.compact()
             for searched in (bank, several):
                 for selection in (Selection(), Selection(exclude=("1.txt", "3.txt"))):
-                    each = found(searched, questions, selection)
-                    for own, question, table in zip(each, questions, TABLES.numpy(), strict=True):
-                        assert own == pytest.approx(expected(searched, question, table, selection), rel=1e-4)
+                    each = shares(searched, questions, selection)
+                    for chunk_shares, question, table in zip(each, questions, TABLES.numpy(), strict=True):
+                        assert chunk_shares == pytest.approx(expected(searched, question, table, selection), rel=1e-4)

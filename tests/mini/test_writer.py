@@ -53,7 +53,7 @@ def read(
     return given
 
 
-def test_answers_equal_those_to_the_whole_prompt_in_one_pass(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_equal_those_to_whole_prompts(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = [writer.write(question, "Aalen", PASSAGE, max_new_tokens=12) for question in QUESTIONS]
     given = [read(Writer(writer.base, "tiny"), monkeypatch, question, PASSAGE) for question in QUESTIONS]
     for ids, question in zip(given, QUESTIONS, strict=True):
@@ -63,9 +63,7 @@ def test_answers_equal_those_to_the_whole_prompt_in_one_pass(writer: Writer, mon
     assert len(set(answers)) > 1
 
 
-def test_a_passage_is_read_once_and_no_question_disturbs_another(
-    writer: Writer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_passages_are_cached(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
     passes: list[int] = []
     reading = writer.base.read
     monkeypatch.setattr(
@@ -82,14 +80,14 @@ def test_a_passage_is_read_once_and_no_question_disturbs_another(
     assert len(passes) == 12
 
 
-def test_a_streamed_answer_is_the_answer_in_pieces(writer: Writer) -> None:
+def test_streaming(writer: Writer) -> None:
     for question in QUESTIONS:
         pieces: list[str] = []
         answer = writer.write(question, "Aalen", PASSAGE, max_new_tokens=12, on_token=pieces.append)
         assert "".join(pieces).strip() == answer == writer.write(question, "Aalen", PASSAGE, max_new_tokens=12)
 
 
-def test_nothing_in_texts_acts_as_a_special_token(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_contain_no_special_tokens(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer = base.tokenizer
     acting = {tokenizer.convert_tokens_to_ids(token) for token in ("<|end|>", "<|user|>", "<tool>")}
     assert None not in acting
@@ -106,7 +104,7 @@ def test_nothing_in_texts_acts_as_a_special_token(base: BaseLM, monkeypatch: pyt
     assert "Ada<|end|>" in tokenizer.decode(given)
 
 
-def test_a_passage_is_cut_where_the_context_is_full(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_passages_are_cut(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
     given = read(writer, monkeypatch, QUESTIONS[0], " ".join(SENTENCES) * 9)
     assert len(given) == writer.base.context - 1
     assert QUESTIONS[0] in writer.base.tokenizer.decode(given)
@@ -114,7 +112,7 @@ def test_a_passage_is_cut_where_the_context_is_full(writer: Writer, monkeypatch:
         writer.write("Who?", "Aalen", PASSAGE, max_new_tokens=writer.base.context)
 
 
-def test_a_base_lm_without_a_chat_template_is_refused(tiny_llama: Path, tiny_bert: Path, tmp_path: Path) -> None:
+def test_base_lm_without_a_chat_template(tiny_llama: Path, tiny_bert: Path, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="has no chat template"):
         load_writer(str(tiny_llama))
     AutoModelForCausalLM.from_pretrained(tiny_llama).save_pretrained(tmp_path)
@@ -127,9 +125,7 @@ def test_a_base_lm_without_a_chat_template_is_refused(tiny_llama: Path, tiny_ber
         load_writer(str(tmp_path / "nothing"))
 
 
-def test_a_memory_writes_from_the_passage_the_answer_was_found_in(
-    tiny: Any, remember: Any, chat_lm: Path, folder: Path
-) -> None:
+def test_memory_writes_from_the_passage(tiny: Any, remember: Any, chat_lm: Path, folder: Path) -> None:
     model, pieces = tiny.retriever_reader("Nobody"), []
     memory = remember(model, folder, base=str(chat_lm))
     (found,) = memory.ask(["Who won?"])
@@ -144,17 +140,9 @@ def test_a_memory_writes_from_the_passage_the_answer_was_found_in(
     assert (written.sources, written.confidence) == (found.sources, found.confidence)
 
 
-def test_an_answer_that_is_not_in_the_memory_is_not_written(
-    tiny: Any, remember: Any, chat_lm: Path, folder: Path
-) -> None:
+def test_withheld_answers_are_not_written(tiny: Any, remember: Any, chat_lm: Path, folder: Path) -> None:
     model, pieces = tiny.retriever_reader("Nobody", least_margin=9.0), []
     memory = remember(model, folder, base=str(chat_lm))
     (withheld,) = memory.ask(["Who won?"], write=True, on_token=pieces.append)
     assert (withheld.text, withheld.written_by, pieces) == (None, None, [])
     assert memory.ask(["Who won?"], write=True, min_confidence=0)[0].written_by is not None
-
-
-def test_a_model_of_the_papers_method_cannot_be_asked_to_write(tiny: Any, remember: Any, folder: Path) -> None:
-    memory = remember(tiny.model(), folder)
-    with pytest.raises(ConfigError, match="--write does not apply"):
-        memory.ask(["Who won?"], write=True)
