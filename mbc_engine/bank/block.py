@@ -110,21 +110,21 @@ class Block:
 
     def where(self, keep: NDArray[np.bool_]) -> "Block":
         columns = self.digests, self.lengths, self.sizes, self.origins, self.first_texts
-        kept: list[Any] = [list(compress(column, keep)) for column in columns]
+        rows: list[Any] = [list(compress(column, keep)) for column in columns]
         chunks = np.repeat(keep, self.lengths)
         words = self.words[chunks[self.words // WORDS]]
         renumbered = WORDS * (np.cumsum(chunks) - 1)[words // WORDS] + words % WORDS
-        return Block(*(*kept, self.known_codes[chunks], renumbered))
+        return Block(*(*rows, self.known_codes[chunks], renumbered))
 
     def document(self, row: int) -> StoredDocument:
         return StoredDocument(self.digests[row].hex(), self.lengths[row], self.sizes[row], self.origins[row])
 
     def documents(self) -> Iterator[StoredDocument]:
         starts = list(accumulate(self.lengths, initial=0))
-        places = np.searchsorted(self.words, WORDS * np.array(starts)).tolist()
+        word_starts = np.searchsorted(self.words, WORDS * np.array(starts)).tolist()
         for row, (start, end) in enumerate(pairwise(starts)):
             codes = None if self.codes is None else self.codes[start:end]
-            words = None if self.codes is None else self.words[places[row] : places[row + 1]] - WORDS * start
+            words = None if self.codes is None else self.words[word_starts[row] : word_starts[row + 1]] - WORDS * start
             yield replace(self.document(row), codes=codes, words=words)
 
     def row(self) -> Row:
@@ -185,8 +185,8 @@ def read_origins(row: Row, header: BankHeader) -> tuple[list[int | None], Origin
             raise ValueError("origins in a bank without them")
         return [None] * row.documents, [()] * row.documents
     sizes, columns = read_origin_columns(row)
-    every = map(Origin, columns.sources, columns.parts, columns.dates)
-    return sizes, [tuple(islice(every, number)) for number in columns.numbers]
+    origins = map(Origin, columns.sources, columns.parts, columns.dates)
+    return sizes, [tuple(islice(origins, number)) for number in columns.numbers]
 
 
 def read_origin_columns(row: Row) -> tuple[list[int | None], OriginColumns]:
@@ -253,8 +253,8 @@ class KeyIndex:
     """
 
     def __init__(self, blocks: Iterable[tuple[int, NDArray[np.integer[Any]]]]) -> None:
-        every = [_pairs(block, keys) for block, keys in blocks]
-        self._runs = [np.sort(np.concatenate(every))] if every else []
+        pairs = [_pairs(block, keys) for block, keys in blocks]
+        self._runs = [np.sort(np.concatenate(pairs))] if pairs else []
 
     def add(self, block: int, keys: NDArray[np.integer[Any]]) -> None:
         pairs = _pairs(block, keys)
@@ -265,13 +265,13 @@ class KeyIndex:
     def blocks_of(self, keys: NDArray[np.integer[Any]]) -> dict[int, set[int]]:
         """The blocks to search, for each key that may be in any."""
         wanted = np.sort(keys).astype(np.uint64)
-        found: defaultdict[int, set[int]] = defaultdict(set)
+        blocks: defaultdict[int, set[int]] = defaultdict(set)
         for pairs in self._runs:
             starts = np.searchsorted(pairs, wanted << _BLOCK_BITS)
             ends = np.searchsorted(pairs, wanted << _BLOCK_BITS | _BLOCK, side="right")
-            for place in np.flatnonzero(starts < ends).tolist():
-                found[int(wanted[place])].update((pairs[starts[place] : ends[place]] & _BLOCK).tolist())
-        return found
+            for index in np.flatnonzero(starts < ends).tolist():
+                blocks[int(wanted[index])].update((pairs[starts[index] : ends[index]] & _BLOCK).tolist())
+        return blocks
 
 
 def _pairs(block: int, keys: NDArray[np.integer[Any]]) -> NDArray[np.uint64]:
@@ -307,15 +307,15 @@ def _write_first_texts(first_texts: Sequence[int], lengths: Sequence[int]) -> by
 
 
 def _described(sizes: Sequence[int | None], origins: Origins) -> bytes:
-    every = list(chain.from_iterable(origins))
-    if not every:  # in a bank with origins, each document has at least one
+    flat = list(chain.from_iterable(origins))
+    if not flat:  # in a bank with origins, each document has at least one
         return b""
     columns = {
         "sizes": sizes,
         "origins": list(map(len, origins)),
-        "sources": [origin.source for origin in every],
-        "parts": [origin.part for origin in every],
-        "dates": [origin.date for origin in every],
+        "sources": [origin.source for origin in flat],
+        "parts": [origin.part for origin in flat],
+        "dates": [origin.date for origin in flat],
     }
     data = json.dumps(columns, ensure_ascii=False, separators=(",", ":")).encode()
     if len(data) > _MOST_BYTES:
@@ -330,13 +330,13 @@ def _deflate(data: bytes) -> bytes:
     return zlib.compress(data, _LEVEL)
 
 
-def inflate(data: bytes, most: int) -> bytes:
-    """Decompress a column. Raises ValueError if it is damaged, or longer than `most` bytes."""
+def inflate(data: bytes, limit: int) -> bytes:
+    """Decompress a column. Raises ValueError if it is damaged, or longer than `limit` bytes."""
     decompressor = zlib.decompressobj()
     try:
-        result = decompressor.decompress(data, most + 1)  # at least 1, as 0 means no limit
+        result = decompressor.decompress(data, limit + 1)  # at least 1, as 0 means no limit
     except zlib.error as error:
         raise ValueError(str(error)) from error
-    if not decompressor.eof or decompressor.unused_data or len(result) > most:
+    if not decompressor.eof or decompressor.unused_data or len(result) > limit:
         raise ValueError("a column is too long or cut off")
     return result

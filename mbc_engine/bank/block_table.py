@@ -50,17 +50,17 @@ from mbc_engine.bank.text_codec import TextTable
 from mbc_engine.bank.words import WORDS, WordIndex, read_words, write_words
 
 # Decoded blocks in memory. Files come in folder order, so one block serves thousands of them.
-_HELD: Final = 4
+_CACHED_BLOCKS: Final = 4
 # Chunks whose words stay in memory, at about 75 bytes each.
 _INDEXED_CHUNKS: Final = 1 << 20
 _COLUMNS: Final = "documents, origins, chunks, crc, keys, digests, lengths, described, texts"
 
 _T = TypeVar("_T")
 Name = tuple[str, str]  # a source, and a part of it
-Place = tuple[int, int]  # a document's block, and its row there
+Location = tuple[int, int]  # a document's block, and its row there
 
 
-def by_block(items: Iterable[tuple[Place, _T]]) -> dict[int, dict[int, list[_T]]]:
+def by_block(items: Iterable[tuple[Location, _T]]) -> dict[int, dict[int, list[_T]]]:
     """Group items by the blocks and rows of their documents."""
     blocks: defaultdict[int, defaultdict[int, list[_T]]] = defaultdict(lambda: defaultdict(list))
     for (block, row), item in items:
@@ -83,7 +83,7 @@ class BlockTable:
         self.forget()
 
     def forget(self) -> None:
-        self._held: OrderedDict[int, Block] = OrderedDict()
+        self._cached: OrderedDict[int, Block] = OrderedDict()
         self._by_origin: KeyIndex | None = None
         self._by_digest: KeyIndex | None = None
         self._checked_rows: set[int] = set()
@@ -119,10 +119,10 @@ class BlockTable:
 
     def row(self, block: int) -> Row:
         """A block's columns except codes. Raises KeyError if there is none, ValueError or TypeError if damaged."""
-        found = self._connection.execute(f"SELECT {_COLUMNS} FROM blocks WHERE id = ?", (block,)).fetchone()  # noqa: S608 - ours
-        if found is None:
+        columns = self._connection.execute(f"SELECT {_COLUMNS} FROM blocks WHERE id = ?", (block,)).fetchone()  # noqa: S608 - constant names
+        if columns is None:
             raise KeyError(block)
-        row = Row(*found)
+        row = Row(*columns)
         if block not in self._checked_rows:
             if row.checksum() != row.crc:
                 raise ValueError("the checksum of its documents does not match")
@@ -131,26 +131,26 @@ class BlockTable:
 
     def packed(self, block: int, table: str = "codes") -> bytes:
         """A block's packed codes or words. Raises ValueError or TypeError if they are missing or damaged."""
-        row = self._connection.execute(f"SELECT crc, data FROM {table} WHERE id = ?", (block,)).fetchone()  # noqa: S608 - ours
+        row = self._connection.execute(f"SELECT crc, data FROM {table} WHERE id = ?", (block,)).fetchone()  # noqa: S608 - constant names
         return self._require_checksum((table, block), *(row or (None, None)))
 
     def chunks_with(self, numbers: Sequence[int]) -> list[Indices]:
         """For each word number, the chunks that contain it, by their indices in stored order; none without text."""
-        found: list[list[Indices]] = [[np.empty(0, np.int64)] for _ in numbers]
+        chunks_of: list[list[Indices]] = [[np.empty(0, np.int64)] for _ in numbers]
         start = 0
         for block, chunks in self.chunks_per_block().tolist() if numbers and self.header.keeps_text else ():
             with wrap_invalid_data(self.name):
-                each = self._word_index(block, chunks).find(numbers)
-            for several, own in zip(found, each, strict=True):
-                several.append(own + start)
+                in_block = self._word_index(block, chunks).find(numbers)
+            for of_word, of_block in zip(chunks_of, in_block, strict=True):
+                of_word.append(of_block + start)
             start += chunks
-        return list(map(np.concatenate, found))
+        return list(map(np.concatenate, chunks_of))
 
     def _word_index(self, block: int, chunks: int) -> WordIndex:
         index = self._words.get(block)
         if index is None:
             index = WordIndex(self.packed(block, "words"), chunks)
-            if sum(own.chunks for own in self._words.values()) + chunks <= _INDEXED_CHUNKS:
+            if sum(cached.chunks for cached in self._words.values()) + chunks <= _INDEXED_CHUNKS:
                 self._words[block] = index
         return index
 
@@ -161,21 +161,21 @@ class BlockTable:
             FROM blocks LEFT JOIN codes USING (id) ORDER BY blocks.id"""
         for block, crc, data, *lengths in self._connection.execute(query):
             with wrap_invalid_data(self.name):
-                own = read_lengths(*lengths)
-                found = read(self._require_checksum(("codes", block), crc, data), int(own.sum()))
-            yield found, own
+                document_lengths = read_lengths(*lengths)
+                result = read(self._require_checksum(("codes", block), crc, data), int(document_lengths.sum()))
+            yield result, document_lengths
 
     def all_origins(self) -> Iterator[tuple[OriginColumns, Lengths]]:
         """The origins of each block in stored order and the chunks of each document; codes are not read."""
         for block in self.numbers():
             with wrap_invalid_data(self.name):
                 row = self.row(block)
-                own = read_origin_columns(row)[1], read_lengths(row.lengths, row.documents, row.chunks)
-            yield own
+                origins_and_lengths = read_origin_columns(row)[1], read_lengths(row.lengths, row.documents, row.chunks)
+            yield origins_and_lengths
 
     def find(self, block: int, *, with_codes: bool = False) -> Block | None:
         """A block, or None if there is none of this number: an index may name deleted blocks."""
-        content = self._held.get(block)
+        content = self._cached.get(block)
         if content is None:
             row = self._row_if_there(block)
             if row is None:
@@ -198,9 +198,9 @@ class BlockTable:
         return content
 
     def codes_at(self, block: int, within: Indices) -> Codes:
-        held = self._held.get(block)
-        if held is not None and held.codes is not None:
-            return held.codes[within]
+        cached = self._cached.get(block)
+        if cached is not None and cached.codes is not None:
+            return cached.codes[within]
         sizes = self.sizes()
         with wrap_invalid_data(self.name):
             codes = unpack(self.packed(block), self.header.shape, int(sizes[sizes[:, 0] == block, 3][0]))
@@ -210,9 +210,9 @@ class BlockTable:
         if not self.header.keeps_text:
             yield from [None] * len(within)
             return
-        held = self._held.get(block)
-        if held is not None:
-            lengths, firsts = np.array(held.lengths), held.first_texts
+        cached = self._cached.get(block)
+        if cached is not None:
+            lengths, firsts = np.array(cached.lengths), cached.first_texts
         else:
             with wrap_invalid_data(self.name):
                 row = self.row(block)
@@ -237,15 +237,15 @@ class BlockTable:
         for row, document in enumerate(content.documents()):
             if rows is None or row in rows:
                 if with_texts and self.header.keeps_text:
-                    own = self.texts.read(content.first_texts[row], document.chunks)
-                    document = replace(document, texts=own)  # noqa: PLW2901
+                    texts = self.texts.read(content.first_texts[row], document.chunks)
+                    document = replace(document, texts=texts)  # noqa: PLW2901
                 yield document
 
     def find_parts(self, source: str) -> set[str]:
         blocks = self._holding_origins([key(source)]).get(key(source), ())
         return {part for block in blocks for (_, part), _ in self._origins_in(block, lambda name: name[0] == source)}
 
-    def find_origins(self, names: Collection[Name]) -> dict[Name, Place]:
+    def find_origins(self, names: Collection[Name]) -> dict[Name, Location]:
         if not names:  # avoids building the index
             return {}
         keys = {name: key(*name) for name in names}
@@ -254,18 +254,23 @@ class BlockTable:
         for name, number in keys.items():
             for block in holding.get(number, ()):
                 wanted[block].add(name)
-        found = (self._origins_in(block, sought.__contains__) for block, sought in wanted.items())
-        return dict(chain.from_iterable(found))
+        origins = (self._origins_in(block, sought.__contains__) for block, sought in wanted.items())
+        return dict(chain.from_iterable(origins))
 
-    def find_digests(self, digests: Collection[bytes]) -> dict[bytes, Place]:
+    def find_digests(self, digests: Collection[bytes]) -> dict[bytes, Location]:
         if not digests:
             return {}
         holding = self._holding_digests(digest_keys(b"".join(digests), self.header.digest_bytes))
-        held = ((block, self._digests_in(block)) for block in set().union(*holding.values()))
-        return {digest: (block, row) for block, own in held for row, digest in enumerate(own) if digest in digests}
+        in_blocks = ((block, self._digests_in(block)) for block in set().union(*holding.values()))
+        return {
+            digest: (block, row)
+            for block, digests_there in in_blocks
+            for row, digest in enumerate(digests_there)
+            if digest in digests
+        }
 
-    def digest_at(self, place: Place) -> bytes:
-        return self.get(place[0]).digests[place[1]]
+    def digest_at(self, location: Location) -> bytes:
+        return self.get(location[0]).digests[location[1]]
 
     def put(self, documents: Sequence[StoredDocument]) -> list[int]:
         if any(document.codes is not None and not len(document.codes) for document in documents):
@@ -276,7 +281,7 @@ class BlockTable:
         for digest, document in zip(digests, documents, strict=True):
             if digest not in known and document.codes is not None:
                 new.setdefault(digest, document)
-        absent = [place for place, digest in enumerate(digests) if digest not in known and digest not in new]
+        absent = [index for index, digest in enumerate(digests) if digest not in known and digest not in new]
         if not self.header.keeps_origins:
             self._append_documents(new, {})
             return absent
@@ -292,19 +297,19 @@ class BlockTable:
             origins[digest].append(origin)
         before = self.find_origins(owners)
         replaced = {name: at for name, at in before.items() if self.digest_at(at) != owners[name][0]}
-        self._add_origins({known[digest]: several for digest, several in origins.items() if digest in known})
-        self._append_documents({digest: own for digest, own in new.items() if digest in origins}, origins)
+        self._add_origins({known[digest]: new_origins for digest, new_origins in origins.items() if digest in known})
+        self._append_documents({digest: document for digest, document in new.items() if digest in origins}, origins)
         self._drop_origins(replaced)  # last, so that renamed content is never without an origin
         return absent
 
     def remove(self, names: Collection[Name], digests: Collection[bytes]) -> int:
         """Remove origins, documents left without any, and documents by digest; returns how many."""
-        found = self.find_origins(names)
-        self._drop_origins(found)
+        origins = self.find_origins(names)
+        self._drop_origins(origins)
         documents = self.find_digests(digests)
-        for block, gone in by_block((place, digest) for digest, place in documents.items()).items():
+        for block, gone in by_block((location, digest) for digest, location in documents.items()).items():
             self._drop_rows(block, gone)
-        return len(found) + len(documents)
+        return len(origins) + len(documents)
 
     def compact(self) -> None:
         sizes = self.chunks_per_block()
@@ -318,10 +323,10 @@ class BlockTable:
         if not new:
             return
         documents, header = list(new.values()), self.header
-        each = [document.codes for document in documents if document.codes is not None]
-        codes, lengths = check(np.concatenate(each), header.shape), list(map(len, each))
+        codes_of = [document.codes for document in documents if document.codes is not None]
+        codes, lengths = check(np.concatenate(codes_of), header.shape), list(map(len, codes_of))
         sizes = [document.size if header.keeps_origins else None for document in documents]
-        own = [tuple(sorted(origins.get(digest, ()))) for digest in new]
+        sorted_origins = [tuple(sorted(origins.get(digest, ()))) for digest in new]
         starts = accumulate(lengths, initial=0)
         words = [
             WORDS * start + document.words
@@ -329,7 +334,9 @@ class BlockTable:
             if document.words is not None and header.keeps_text
         ]
         every_word = np.concatenate([np.empty(0, np.int64), *words])
-        self._append(Block(list(new), lengths, sizes, own, self._append_texts(documents, lengths), codes, every_word))
+        self._append(
+            Block(list(new), lengths, sizes, sorted_origins, self._append_texts(documents, lengths), codes, every_word)
+        )
         self.counts += count(codes, header.shape)
 
     def _append(self, new: Block) -> None:
@@ -363,8 +370,8 @@ class BlockTable:
         self._words.pop(block, None)
         if not len(content):
             for table in ("blocks", "codes", "words"):
-                self._connection.execute(f"DELETE FROM {table} WHERE id = ?", (block,))  # noqa: S608 - ours
-            self._held.pop(block, None)
+                self._connection.execute(f"DELETE FROM {table} WHERE id = ?", (block,))  # noqa: S608 - constant names
+            self._cached.pop(block, None)
             return
         packed = pack(content.known_codes, self.header.shape)
         self._connection.execute("REPLACE INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (block, *content.row()))
@@ -374,24 +381,26 @@ class BlockTable:
             self._connection.execute("REPLACE INTO words VALUES (?, ?, ?)", (block, checksum(words), words))
         self._hold(block, content)
 
-    def _add_origins(self, added: Mapping[Place, Sequence[Origin]]) -> None:
-        for block, rows in by_block((place, origin) for place, own in added.items() for origin in own).items():
+    def _add_origins(self, added: Mapping[Location, Sequence[Origin]]) -> None:
+        for block, rows in by_block(
+            (location, origin) for location, new_origins in added.items() for origin in new_origins
+        ).items():
             content = self.get(block, with_codes=True)
             origins = content.origins.copy()
-            for row, several in rows.items():
-                united = {origin[:2]: origin for origin in (*origins[row], *several)}  # the new one wins
+            for row, new_origins in rows.items():
+                united = {origin[:2]: origin for origin in (*origins[row], *new_origins)}  # the new one wins
                 origins[row] = tuple(sorted(united.values()))
             if origins != content.origins:
                 self._write(block, replace(content, origins=origins))
                 self._note_origins(block, rows.values())
 
-    def _drop_origins(self, dropped: Mapping[Name, Place]) -> None:
-        for block, rows in by_block((place, name) for name, place in dropped.items()).items():
+    def _drop_origins(self, dropped: Mapping[Name, Location]) -> None:
+        for block, rows in by_block((location, name) for name, location in dropped.items()).items():
             content = self.get(block, with_codes=True)
             origins = content.origins.copy()
             for row, names in rows.items():
                 gone = set(names)
-                origins[row] = tuple(own for own in origins[row] if own[:2] not in gone)
+                origins[row] = tuple(origin for origin in origins[row] if origin[:2] not in gone)
             self._hold(block, replace(content, origins=origins))
             self._drop_rows(block, [row for row in rows if not origins[row]])
 
@@ -406,10 +415,10 @@ class BlockTable:
         self._write(block, content.where(~is_gone))
 
     def _hold(self, block: int, content: Block) -> None:
-        self._held[block] = content
-        self._held.move_to_end(block)
-        if len(self._held) > _HELD:
-            self._held.popitem(last=False)
+        self._cached[block] = content
+        self._cached.move_to_end(block)
+        if len(self._cached) > _CACHED_BLOCKS:
+            self._cached.popitem(last=False)
 
     def _row_if_there(self, block: int) -> Row | None:
         with wrap_invalid_data(self.name), suppress(KeyError):
@@ -429,14 +438,14 @@ class BlockTable:
         packed: bytes = data
         return packed
 
-    def _origins_in(self, block: int, is_sought: Callable[[Name], bool]) -> Iterator[tuple[Name, Place]]:
+    def _origins_in(self, block: int, is_sought: Callable[[Name], bool]) -> Iterator[tuple[Name, Location]]:
         content = self.find(block)
         for row, origins in enumerate(content.origins if content else ()):
             yield from ((origin[:2], (block, row)) for origin in origins if is_sought(origin[:2]))
 
     def _digests_in(self, block: int) -> list[bytes]:
-        if block in self._held:
-            return self._held[block].digests
+        if block in self._cached:
+            return self._cached[block].digests
         row = self._row_if_there(block)
         if row is None:
             return []
@@ -460,6 +469,6 @@ class BlockTable:
 
     def _index(self, column: str, keys: Callable[[bytes], Keys]) -> KeyIndex:
         self._check_rows()
-        rows = self._connection.execute(f"SELECT id, {column} FROM blocks")  # noqa: S608 - ours
+        rows = self._connection.execute(f"SELECT id, {column} FROM blocks")  # noqa: S608 - constant names
         with wrap_invalid_data(self.name):
             return KeyIndex((block, keys(data)) for block, data in rows)

@@ -148,16 +148,16 @@ def damaged(name: str) -> BankError:
 
 def bytes_at(path: Path) -> int:
     """The size of a file, 0 if there is none. Raises BankError if it cannot be accessed or is a folder."""
-    found = _status(path)
-    if found and stat.S_ISDIR(found.st_mode):
+    status = _status(path)
+    if status and stat.S_ISDIR(status.st_mode):
         raise BankError(f"{path} is a folder, not a bank.", hint="Name a file, such as memory.mbc.")
-    return found.st_size if found else 0
+    return status.st_size if status else 0
 
 
 def identity(path: Path) -> tuple[int, int] | None:
     """Device and inode of the file at a path, which change if it is replaced; None if there is none."""
-    found = _status(path)
-    return (found.st_dev, found.st_ino) if found else None
+    status = _status(path)
+    return (status.st_dev, status.st_ino) if status else None
 
 
 def wal_of(path: Path) -> Path:
@@ -249,7 +249,7 @@ def write_schema(connection: sqlite3.Connection, header: BankHeader) -> None:
     values = (*astuple(header.signature), *map(int, astuple(shape)), header.dim, *keeps, header.created)
     counts = write_counts(np.zeros((shape.levels, shape.positions, shape.num_codes), np.int64))
     row = (*values, header_checksum(values), counts, *TextState(), state_checksum(counts, TextState()))
-    connection.execute(f"INSERT INTO bank VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608 - marks alone
+    connection.execute(f"INSERT INTO bank VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608 - only question marks
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
 
@@ -296,7 +296,7 @@ def read_header(connection: sqlite3.Connection, name: str) -> BankHeader:
 
 def read_state(connection: sqlite3.Connection, header: BankHeader, name: str) -> tuple[Counts, TextState]:
     """How often each code occurs, and the totals of all texts."""
-    row: Any = connection.execute(f"SELECT {', '.join(_STATE)} FROM bank").fetchone()  # noqa: S608 - ours
+    row: Any = connection.execute(f"SELECT {', '.join(_STATE)} FROM bank").fetchone()  # noqa: S608 - constant names
     with wrap_invalid_data(name):
         counts, *texts, crc = row
         if crc != state_checksum(counts, texts):
@@ -307,7 +307,7 @@ def read_state(connection: sqlite3.Connection, header: BankHeader, name: str) ->
 def write_state(connection: sqlite3.Connection, counts: Counts, texts: TextState) -> None:
     """The inverse of `read_state`."""
     data = write_counts(counts)
-    query = f"UPDATE bank SET {' = ?, '.join(_STATE)} = ?"  # noqa: S608 - ours
+    query = f"UPDATE bank SET {' = ?, '.join(_STATE)} = ?"  # noqa: S608 - constant names
     connection.execute(query, (data, *texts, state_checksum(data, texts)))
 
 

@@ -74,7 +74,7 @@ def _require_kept(bank: MemoryBank, giver: str, *, has_origins: bool, has_texts:
         )
 
 
-_BEGINNING: Final = b'{"digest":"'
+_DIGEST_PREFIX: Final = b'{"digest":"'
 FORMAT: Final = "mbc-bank-export-2"
 # JSON reads such a pair as one character; a text that is not valid Unicode may hold it as two.
 _BETWEEN_SURROGATES: Final = re.compile("(?<=[\ud800-\udbff])(?=[\udc00-\udfff])")
@@ -213,7 +213,7 @@ def _every_line(
     total = bank.totals().documents
     for done, document in enumerate(bank.documents(whole=True), 1):
         batch.append(document)
-        if done == total or sum(own.chunks for own in batch) >= _DECODE_BATCH:
+        if done == total or sum(document.chunks for document in batch) >= _DECODE_BATCH:
             yield from _document_lines(batch, bank.name, open_model)
             batch.clear()
             if on_read:
@@ -223,7 +223,7 @@ def _every_line(
 def _document_lines(
     documents: Sequence[StoredDocument], name: str, open_model: OpenTextModel | None
 ) -> Iterator[bytes]:
-    encoded = [text for own in documents for text in own.texts or () if isinstance(text, EncodedText)]
+    encoded = [text for document in documents for text in document.texts or () if isinstance(text, EncodedText)]
     decodable = [text for text in encoded if open_model or text.codec != LM]
     decoded = iter(decode_found(decodable, name, open_model))
     for document in documents:
@@ -252,9 +252,9 @@ def _sorted(lines: Iterable[bytes]) -> Iterator[bytes]:
     """Sort the lines of documents, which begin with their digests, in little memory."""
     with ExitStack() as stack:
         shares = [stack.enter_context(SpooledTemporaryFile(_SHARE_BYTES)) for _ in range(_SHARES)]
-        place = len(_BEGINNING)
+        digest_start = len(_DIGEST_PREFIX)
         for line in lines:
-            shares[int(line[place : place + 2], 16) * _SHARES >> 8].write(line)
+            shares[int(line[digest_start : digest_start + 2], 16) * _SHARES >> 8].write(line)
         for share in shares:
             share.seek(0)
             yield from sorted(share)
@@ -284,7 +284,7 @@ def replace_content(path: Path, by: Path, *, check: Callable[[], None] | None = 
             if check:
                 check()
             for table in database.TABLES:
-                connection.execute(f"DELETE FROM main.{table}")  # noqa: S608 - one of ours
+                connection.execute(f"DELETE FROM main.{table}")  # noqa: S608 - constant table name
                 connection.execute(f"INSERT INTO main.{table} SELECT * FROM new.{table}")  # noqa: S608
 
 
@@ -308,7 +308,7 @@ def remove_restorable(
     with bank.changing():
         documents = []
         for document in bank.lookup(sought, digests, with_texts=True):
-            gone = tuple(own for own in document.origins if document.digest in whole or own[:2] in sought)
+            gone = tuple(origin for origin in document.origins if document.digest in whole or origin[:2] in sought)
             assert document.codes is not None
             documents.append(replace(document, origins=gone, codes=document.codes.copy()))
         bank.remove(sought, digests)
@@ -323,17 +323,18 @@ def restore(bank: MemoryBank, removed: RemovedDocuments) -> int:
     """
     with bank.changing():
         bank.require(removed.signature)
-        has_texts = all(own.texts is not None for own in removed.documents)
+        has_texts = all(document.texts is not None for document in removed.documents)
         _require_kept(bank, "What was removed", has_origins=True, has_texts=has_texts)
         if bank.header.keeps_origins:
-            names = {own[:2] for document in removed.documents for own in document.origins}
-            held = {own[:2] for document in bank.lookup(names) for own in document.origins}
+            names = {origin[:2] for document in removed.documents for origin in document.origins}
+            present = {origin[:2] for document in bank.lookup(names) for origin in document.origins}
             left = (
-                (own, tuple(origin for origin in own.origins if origin[:2] not in held)) for own in removed.documents
+                (document, tuple(origin for origin in document.origins if origin[:2] not in present))
+                for document in removed.documents
             )
             documents = [replace(document, origins=origins) for document, origins in left if origins]
         else:
-            documents = [own for own in removed.documents if not bank.has_content(own.digest)]
+            documents = [document for document in removed.documents if not bank.has_content(document.digest)]
         bank.put(documents)
     return sum(max(1, len(document.origins)) for document in documents)
 
@@ -376,27 +377,27 @@ class Proof:
 
 def remove_with_proof(bank: MemoryBank, names: Collection[tuple[str, str]], digests: Collection[str]) -> Proof:
     """Remove origins, given as source and part, and documents, given by digest."""
-    kept: list[StoredDocument] = []
+    remaining: list[StoredDocument] = []
     gone: list[list[bytes]] = []
-    others: set[bytes] = set()
+    shared_texts: set[bytes] = set()
     digests = _as_stored(digests, bank)
     for document in bank.documents(whole=True):
         origins = tuple(origin for origin in document.origins if origin[:2] not in names)
         payloads = [text.payload for text in document.texts or () if isinstance(text, EncodedText)]
-        halves = [half for own in payloads for half in (own[: len(own) // 2], own[len(own) // 2 :])]
+        halves = [half for payload in payloads for half in (payload[: len(payload) // 2], payload[len(payload) // 2 :])]
         texts = [half for half in halves if len(half) >= _SHORTEST_TRACE]
         if document.digest in digests or (document.origins and not origins):
             gone.append([bytes.fromhex(document.digest), *texts])
         else:
-            kept.append(replace(document, origins=origins))
-            others.update(texts)
+            remaining.append(replace(document, origins=origins))
+            shared_texts.update(texts)
     with MemoryBank.open(None, create=bank.header) as anew:
-        anew.put(kept[::-1])
+        anew.put(remaining[::-1])
         never_seen = _digest(anew)
     bank.remove(names, digests)
     bank.checkpoint()
     # A text that a remaining document shares stays.
-    sought = [[trace for trace in traces if trace not in others] for traces in gone]
+    sought = [[trace for trace in traces if trace not in shared_texts] for traces in gone]
     traces = _traces(bank.path, sought) if bank.path else 0
     return Proof(len(gone), never_seen, _digest(bank), traces)
 

@@ -118,15 +118,17 @@ class MemoryBank(ReadableBank):
 
     def is_file(self, path: Path) -> bool:
         """Whether this is the bank's file, or one that SQLite keeps beside it."""
-        own = os.path.realpath(self.path) if self.path else None
-        return own is not None and os.path.realpath(path) in {own + end for end in ("", "-wal", "-shm", "-journal")}
+        real_path = os.path.realpath(self.path) if self.path else None
+        return real_path is not None and os.path.realpath(path) in {
+            real_path + end for end in ("", "-wal", "-shm", "-journal")
+        }
 
     def require(self, signature: ModelSignature) -> None:
         """Raises ModelMismatch if another model wrote the bank."""
-        own = self.header.signature
-        if own != signature:
+        writer = self.header.signature
+        if writer != signature:
             raise ModelMismatch(
-                f"{self.name} was written by model {own.name} ({own.fingerprint}), "
+                f"{self.name} was written by model {writer.name} ({writer.fingerprint}), "
                 f"not {signature.name} ({signature.fingerprint}).",
                 hint="Name its model with --model, another bank with --bank, or rebuild it with `mbc bank reencode`.",
             )
@@ -141,7 +143,7 @@ class MemoryBank(ReadableBank):
         """
         if not documents:
             return []
-        prepared = [self._prepared(own) for own in documents]  # before other writers have to wait
+        prepared = [self._prepared(document) for document in documents]  # before other writers have to wait
         with self.changing():
             return self._blocks.put(prepared)
 
@@ -189,9 +191,9 @@ class MemoryBank(ReadableBank):
                 batch = []
             with database.wrap_invalid_data(self.name):
                 new = recoded([text for _, text in batch], model, to_lm=to_lm)
-            for (number, text), own in zip(batch, new, strict=True):
-                pending[number] = own
-                before, after = before + len(text.payload), after + len(own.payload)
+            for (number, text), recoded_text in zip(batch, new, strict=True):
+                pending[number] = recoded_text
+                before, after = before + len(text.payload), after + len(recoded_text.payload)
                 position, done = number + 1, done + 1
             if not batch or time.monotonic() - committed >= _COMMIT_SECONDS:
                 with suppress(BankBusy) if batch else nullcontext():
@@ -251,8 +253,10 @@ class MemoryBank(ReadableBank):
         if not self.header.keeps_origins:
             return self.has_content(document.digest)
         with self.snapshot():
-            found = self._blocks.find_origins([(document.source, document.part)])
-            return self.header.shortened([document.digest]) == [self._blocks.digest_at(at) for at in found.values()]
+            locations = self._blocks.find_origins([(document.source, document.part)])
+            return self.header.shortened([document.digest]) == [
+                self._blocks.digest_at(location) for location in locations.values()
+            ]
 
     def has_content(self, digest: str) -> bool:
         with self.snapshot():
@@ -269,11 +273,11 @@ class MemoryBank(ReadableBank):
         """The documents with these origins, given as source and part, or these digests, each once, with their codes."""
         with self.snapshot():
             by_digest = self._blocks.find_digests(set(self.header.shortened(digests)))
-            places = by_block(
-                (place, None) for place in (*self._blocks.find_origins(names).values(), *by_digest.values())
+            rows_of = by_block(
+                (location, None) for location in (*self._blocks.find_origins(names).values(), *by_digest.values())
             )
-            blocks = (self._blocks.documents(block, places[block], with_texts=with_texts) for block in sorted(places))
-            return [document for several in blocks for document in several]
+            blocks = (self._blocks.documents(block, rows_of[block], with_texts=with_texts) for block in sorted(rows_of))
+            return [document for documents in blocks for document in documents]
 
     def documents(self, *, whole: bool = False) -> Iterator[StoredDocument]:
         """All documents in stored order; `whole` adds codes and texts. The bank may be changed meanwhile."""
@@ -291,18 +295,18 @@ class MemoryBank(ReadableBank):
             numbers = self._blocks.numbers()
         for number in numbers:
             with self.snapshot():
-                found = read(number)
-            yield found
+                result = read(number)
+            yield result
 
     def origins(self) -> Iterator[Origin]:
         """All origins, in no particular order; faster than `documents`. The bank may be changed meanwhile."""
-        return (origin for block in self.document_blocks() for several in block.origins for origin in several)
+        return (origin for block in self.document_blocks() for origins in block.origins for origin in origins)
 
     def sizes(self) -> BankSizes:
         """Sizes in bytes, without the write-ahead log, which a writer empties when it is done."""
         file = self._row("PRAGMA page_count")[0] * self._row("PRAGMA page_size")[0]
         codes, words = (
-            self._row(f"SELECT coalesce(sum(length(data)), 0) FROM {table}")[0]  # noqa: S608 - one of ours
+            self._row(f"SELECT coalesce(sum(length(data)), 0) FROM {table}")[0]  # noqa: S608 - constant table name
             for table in ("codes", "words")
         )
         return BankSizes(codes, words, self.text_state().bytes, self.header.codebook_bytes, file)
@@ -342,7 +346,7 @@ class MemoryBank(ReadableBank):
         words = document.words
         if words is None:
             words = words_of(
-                (decode_chunk(own) if isinstance(own, EncodedText) else own).text for own in document.texts
+                (decode_chunk(text) if isinstance(text, EncodedText) else text).text for text in document.texts
             )
         texts = [text if isinstance(text, EncodedText) else encode_chunk(text) for text in document.texts]
         return replace(document, texts=texts, words=words)
@@ -366,11 +370,11 @@ class MemoryBank(ReadableBank):
 
 def require_one_model(one: MemoryBank, other: MemoryBank) -> None:
     """Raises ModelMismatch if two banks were written by different models."""
-    own, others = one.header.signature, other.header.signature
-    if own != others:
+    signature, other_signature = one.header.signature, other.header.signature
+    if signature != other_signature:
         raise ModelMismatch(
-            f"{one.name} was written by model {own.name} ({own.fingerprint}), "
-            f"{other.name} by model {others.name} ({others.fingerprint}).",
+            f"{one.name} was written by model {signature.name} ({signature.fingerprint}), "
+            f"{other.name} by model {other_signature.name} ({other_signature.fingerprint}).",
             hint="`mbc bank reencode` rebuilds a bank with another model.",
         )
 

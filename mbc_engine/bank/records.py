@@ -135,10 +135,10 @@ class BankHeader:
     def shortened(self, digests: Iterable[str]) -> list[bytes]:
         """Hexadecimal content hashes, truncated to the bytes the bank stores. Raises ValueError if one is shorter."""
         width = self.digest_bytes
-        kept = [bytes.fromhex(digest)[:width] for digest in digests]
-        if any(len(digest) < width for digest in kept):
+        shortened = [bytes.fromhex(digest)[:width] for digest in digests]
+        if any(len(digest) < width for digest in shortened):
             raise ValueError(f"a digest has at least {width} bytes")
-        return kept
+        return shortened
 
     def float_bytes(self, chunks: int) -> int:
         """Bytes of this many chunks as the float32 vectors [T, D] that their codes stand for."""
@@ -257,18 +257,18 @@ def unpack(data: bytes, shape: CodeShape, chunks: int) -> Codes:
     if data and data[-1] & ((1 << unused) - 1):
         raise ValueError("the bits that fill the last byte are not zero")
     codes = np.empty((chunks, shape.tokens * shape.levels), np.uint16)
-    for rows, place, values in columns(data, shape, chunks):
-        codes[rows, place] = values
+    for rows, column, values in columns(data, shape, chunks):
+        codes[rows, column] = values
     return check(codes.reshape(chunks, shape.tokens, shape.levels), shape)
 
 
 def columns(
-    data: bytes, shape: CodeShape, chunks: int, places: Sequence[int] | None = None
+    data: bytes, shape: CodeShape, chunks: int, wanted: Sequence[int] | None = None
 ) -> Iterator[tuple[slice, int, NDArray[np.uint32]]]:
     """Read packed codes column by column, each in one vectorised read: the fastest way through many chunks.
 
     Yields a slice that selects every chunk, or every second, fourth or eighth; the column, token · levels + level, from
-    `places` or all; and its codes in these chunks, not checked against `num_codes`.
+    `wanted` or all; and its codes in these chunks, not checked against `num_codes`.
     """
     bits = shape.bits_per_code
     # Every `period` chunks, one starts on a byte boundary again: bit offsets repeat every `stride` bytes.
@@ -276,13 +276,13 @@ def columns(
     stride = period * shape.bits_per_chunk // 8
     padded = data + bytes(4)  # a code, up to 16 bits at any bit offset, is read as four bytes
     for first in range(min(period, chunks)):
-        for place in range(shape.tokens * shape.levels) if places is None else places:
-            byte, bit = divmod(first * shape.bits_per_chunk + place * bits, 8)
+        for column in range(shape.tokens * shape.levels) if wanted is None else wanted:
+            byte, bit = divmod(first * shape.bits_per_chunk + column * bits, 8)
             words = np.ndarray((-(-(chunks - first) // period),), ">u4", padded, byte, (stride,))
             codes = words.astype(np.uint32)
             codes >>= 32 - bits - bit
             codes &= (1 << bits) - 1
-            yield slice(first, None, period), place, codes
+            yield slice(first, None, period), column, codes
 
 
 def table_sums(shape: CodeShape, tables: Scores) -> Callable[[bytes, int], Scores]:
@@ -295,18 +295,20 @@ def table_sums(shape: CodeShape, tables: Scores) -> Callable[[bytes, int], Score
     padded = np.full((len(tables), shape.tokens * shape.levels, 1 << shape.bits_per_code), np.nan, np.float32)
     padded[:, :, : shape.num_codes] = tables.reshape(len(tables), -1, shape.num_codes)
     # All-zero columns need no look-up. NaN counts as non-zero, so invalid bits are never overlooked.
-    places: list[int] = np.flatnonzero(padded.any(axis=(0, 2))).tolist()
+    used_columns: list[int] = np.flatnonzero(padded.any(axis=(0, 2))).tolist()
 
     def sums(data: bytes, chunks: int) -> Scores:
         _require_size(data, shape, chunks)
-        found = np.zeros((len(padded), chunks), np.float32)
-        for rows, place, codes in columns(data, shape, chunks, places):
+        totals = np.zeros((len(padded), chunks), np.float32)
+        for rows, column, codes in columns(data, shape, chunks, used_columns):
             indices = codes.astype(np.intp)  # once for all questions
-            for own, table in zip(found, padded[:, place], strict=True):
-                own[rows] += table.take(indices, mode="wrap")  # the table covers all bit patterns, so nothing wraps
-        if np.isnan(found).any():
+            for of_question, table in zip(totals, padded[:, column], strict=True):
+                of_question[rows] += table.take(
+                    indices, mode="wrap"
+                )  # the table covers all bit patterns, so nothing wraps
+        if np.isnan(totals).any():
             raise ValueError("some bits are not a valid code")
-        return found
+        return totals
 
     return sums
 
@@ -321,8 +323,8 @@ def count(codes: RawCodes, shape: CodeShape, weights: NDArray[np.floating[Any]] 
         books = books + np.arange(shape.tokens)[:, None]
     flat = (books * shape.num_codes + codes).ravel()
     size = (shape.levels, shape.positions, shape.num_codes)
-    each = None if weights is None else np.broadcast_to(weights, codes.shape).ravel()
-    return np.bincount(flat, each, int(np.prod(size))).reshape(size)
+    flat_weights = None if weights is None else np.broadcast_to(weights, codes.shape).ravel()
+    return np.bincount(flat, flat_weights, int(np.prod(size))).reshape(size)
 
 
 def perplexity(counts: NDArray[np.integer[Any]] | NDArray[np.floating[Any]]) -> NDArray[np.float64]:
@@ -345,11 +347,11 @@ def read_across(chunks: Numbers, sizes: Indices, read: Callable[[int, Indices], 
     if wanted.size and (wanted.min() < 0 or wanted.max() >= total):
         raise IndexError(f"chunk indices must be in [0, {total}), not in [{wanted.min()}, {wanted.max()}]")
     holders = np.searchsorted(ends, wanted, side="right")
-    found: dict[int, _T] = {}
+    values: dict[int, _T] = {}
     for holder in np.unique(holders).tolist():
-        places = np.flatnonzero(holders == holder)
-        found |= zip(places.tolist(), read(holder, wanted[places] - (ends[holder] - sizes[holder])), strict=True)
-    return [found[place] for place in range(len(found))]
+        positions = np.flatnonzero(holders == holder)
+        values |= zip(positions.tolist(), read(holder, wanted[positions] - (ends[holder] - sizes[holder])), strict=True)
+    return [values[position] for position in range(len(values))]
 
 
 def _require_size(data: bytes, shape: CodeShape, chunks: int) -> None:

@@ -48,24 +48,24 @@ def code_uses(
     """
     shape, start = bank.header.shape, 0
     sizes = shape.levels, shape.positions, shape.num_codes
-    if any(not 0 <= at < size for own in codes for at, size in zip(own, sizes, strict=True)):
+    if any(not 0 <= at < size for use in codes for at, size in zip(use, sizes, strict=True)):
         raise ValueError(f"there is no such code among {shape}: {codes}")
     users: list[list[Indices]] = [[np.empty(0, np.int64)] for _ in codes]
     with bank.snapshot():
         for block, _ in bank.blocks():
-            for (level, position, code), own in zip(codes, users, strict=True):
+            for (level, position, code), chunks in zip(codes, users, strict=True):
                 tokens = block[:, position : position + 1 if shape.per_position else None, level]
-                own.append(start + np.flatnonzero((tokens == code).any(1)))
+                chunks.append(start + np.flatnonzero((tokens == code).any(1)))
             start += len(block)
-        most = min(_SAMPLED, max(top, _MAX_TEXTS // max(1, len(codes))))
-        typical = [_typical(bank, np.concatenate(own))[:most] for own in users]
+        limit = min(_SAMPLED, max(top, _MAX_TEXTS // max(1, len(codes))))
+        typical = [_typical(bank, np.concatenate(chunks))[:limit] for chunks in users]
         read = np.unique(np.concatenate([np.empty(0, np.int64), *typical]))
         stored = dict(zip(read.tolist(), bank.chunks_at(read), strict=True))
         text_of = dict(zip(stored, _texts(bank, read, list(stored.values()), file_text), strict=True))
-        texts = [[text_of[chunk] for chunk in own.tolist()] for own in typical]
+        texts = [[text_of[chunk] for chunk in chunks.tolist()] for chunks in typical]
         return [
-            CodeUse(sum(map(len, own)), [(stored[at], text_of[at]) for at in best[:top].tolist()], words)
-            for own, best, words in zip(users, typical, _distinctive_words(bank, texts), strict=True)
+            CodeUse(sum(map(len, chunks)), [(stored[at], text_of[at]) for at in best[:top].tolist()], words)
+            for chunks, best, words in zip(users, typical, _distinctive_words(bank, texts), strict=True)
         ]
 
 
@@ -82,16 +82,18 @@ def _texts(
     file_text: Callable[[StoredDocument], str | None],
 ) -> list[str]:
     encoded = bank.encoded_texts_at(chunks)
-    plain = decode_found([None if own is None or own.lm else own for own in encoded], bank.name, None)
-    texts = ["" if own is None else own.text for own in plain]
-    slow = [at for at, own in enumerate(encoded) if own is not None and own.lm]
+    plain = decode_found(
+        [None if encoded_text is None or encoded_text.lm else encoded_text for encoded_text in encoded], bank.name, None
+    )
+    texts = ["" if encoded_text is None else encoded_text.text for encoded_text in plain]
+    slow = [at for at, encoded_text in enumerate(encoded) if encoded_text is not None and encoded_text.lm]
     before_others = [at for at in slow if stored[at].ordinal + 1 < stored[at].document.chunks]
     following = dict(zip(before_others, bank.encoded_texts_at(chunks[before_others] + 1), strict=True))
     for at in slow:
-        own, after, text = encoded[at], following.get(at), file_text(stored[at].document)
-        if own is not None and text is not None:
-            cut = text[own.start : after and after.start].rstrip()
-            texts[at] = cut if text_checksum(cut) == own.check else ""
+        encoded_text, after, text = encoded[at], following.get(at), file_text(stored[at].document)
+        if encoded_text is not None and text is not None:
+            cut = text[encoded_text.start : after and after.start].rstrip()
+            texts[at] = cut if text_checksum(cut) == encoded_text.check else ""
     return texts
 
 
@@ -99,19 +101,20 @@ def _distinctive_words(bank: MemoryBank, groups: Sequence[Sequence[str]]) -> lis
     """For each group of texts, the words that are more frequent in it than in the bank's chunks overall."""
     numbered = {text: numbered_words(text) for texts in groups for text in texts}
     spellings = [Counter(item for text in texts for item in numbered[text].items()) for texts in groups]
-    several: list[list[tuple[int, int]]] = []
-    for own in spellings:
+    shared_by_group: list[list[tuple[int, int]]] = []
+    for spelt in spellings:
         times: Counter[int] = Counter()
-        for (number, _), count in own.items():
+        for (number, _), count in spelt.items():
             times[number] += count
-        several.append([(number, count) for number, count in times.most_common(_MAX_WORDS) if count > 1])
-    numbers = sorted({number for own in several for number, _ in own})
-    held = dict(zip(numbers, map(len, bank.chunks_with(numbers)), strict=True)) if numbers else {}
+        shared_by_group.append([(number, count) for number, count in times.most_common(_MAX_WORDS) if count > 1])
+    numbers = sorted({number for spelt in shared_by_group for number, _ in spelt})
+    chunks_having = dict(zip(numbers, map(len, bank.chunks_with(numbers)), strict=True)) if numbers else {}
     total, words = bank.totals().chunks, []
-    for texts, shared, spelt in zip(groups, several, spellings, strict=True):
+    for texts, shared, spelt in zip(groups, shared_by_group, spellings, strict=True):
         size = sum(map(bool, texts))
         scores = {
-            number: count * math.log(count * total / (size * max(count, held[number]))) for number, count in shared
+            number: count * math.log(count * total / (size * max(count, chunks_having[number])))
+            for number, count in shared
         }
         best = nlargest(_SHOWN_WORDS, (number for number in scores if scores[number] > 0), key=scores.__getitem__)
         forms = {number: word for (number, word), _ in reversed(spelt.most_common())}
@@ -119,13 +122,13 @@ def _distinctive_words(bank: MemoryBank, groups: Sequence[Sequence[str]]) -> lis
     return words
 
 
-def find_documents(bank: MemoryBank, text: str = "", most: int = 1000) -> Iterator[tuple[list[StoredDocument], int]]:
+def find_documents(bank: MemoryBank, text: str = "", limit: int = 1000) -> Iterator[tuple[list[StoredDocument], int]]:
     """Find documents lazily in stored order, block by block. The bank may change meanwhile.
 
     Args:
         text: a substring of `path` or `path#part`, ignoring case, or a prefix of a date; in a bank without origins, a
             prefix of a digest. "" finds all.
-        most: documents to yield in total; further matches are only counted.
+        limit: documents to yield in total; further matches are only counted.
 
     Yields, for each block, its matches, a document once per matching origin and with that origin alone; and the number
     of matches so far.
@@ -133,9 +136,9 @@ def find_documents(bank: MemoryBank, text: str = "", most: int = 1000) -> Iterat
     sought = text.casefold()
     matches = yielded = 0
     for block in bank.document_blocks():
-        found = list(_matching(block, sought, has_origins=bank.header.keeps_origins))
-        documents = [replace(block.document(row), origins=own) for row, own in found[: most - yielded]]
-        yielded, matches = yielded + len(documents), matches + len(found)
+        rows = list(_matching(block, sought, has_origins=bank.header.keeps_origins))
+        documents = [replace(block.document(row), origins=origins) for row, origins in rows[: limit - yielded]]
+        yielded, matches = yielded + len(documents), matches + len(rows)
         yield documents, matches
 
 

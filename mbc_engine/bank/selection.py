@@ -75,15 +75,15 @@ class Selection:
         return -math.log(2) * max(age, 0) / self.half_life
 
     def _are_named(self, origins: OriginColumns) -> NDArray[np.bool_]:
-        several = [[source.lstrip("/") for source in origins.sources]]
+        spellings = [[source.lstrip("/") for source in origins.sources]]
         if any(origins.parts):
-            several.append(list(map(origin_name, several[0], origins.parts)))
+            spellings.append(list(map(origin_name, spellings[0], origins.parts)))
 
         def matched(patterns: Sequence[re.Pattern[str]]) -> NDArray[np.bool_]:
-            found = np.zeros(len(origins.sources), np.bool_)
-            for pattern, names in product(patterns, several):
-                found |= np.array([pattern.search(name) is not None for name in names], np.bool_)
-            return found
+            is_matched = np.zeros(len(origins.sources), np.bool_)
+            for pattern, names in product(patterns, spellings):
+                is_matched |= np.array([pattern.search(name) is not None for name in names], np.bool_)
+            return is_matched
 
         only, exclude = map(matched, self._patterns)
         return np.asarray(~exclude & (only if self.only else True))

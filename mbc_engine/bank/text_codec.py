@@ -81,26 +81,27 @@ def decode_chunk(text: EncodedText, open_model: OpenTextModel | None = None) -> 
 def decode_texts(texts: Sequence[EncodedText], open_model: OpenTextModel | None = None) -> list[str]:
     """Decode texts, those of a model in one call. Raises ValueError if damaged, ModelError without the model."""
     plain = (decompress(text.payload) if text.codec == ZSTD else text.payload for text in texts)
-    found = [
-        "" if text.codec == LM else own.decode("utf-8", "surrogatepass") for text, own in zip(texts, plain, strict=True)
+    decoded = [
+        "" if text.codec == LM else data.decode("utf-8", "surrogatepass")
+        for text, data in zip(texts, plain, strict=True)
     ]
     for fingerprint in {text.lm for text in texts if text.codec == LM}:
         if open_model is None:
             raise ModelError(f"These texts need the language model {fingerprint}.", hint="Give `open_model` here.")
-        places = [place for place, text in enumerate(texts) if text.codec == LM and text.lm == fingerprint]
-        several = open_model(fingerprint).decode([texts[place].payload for place in places])
-        for place, own in zip(places, several, strict=True):
-            found[place] = own
-    if any(text_checksum(own) != text.check for own, text in zip(found, texts, strict=True)):
+        indices = [index for index, text in enumerate(texts) if text.codec == LM and text.lm == fingerprint]
+        texts_of_model = open_model(fingerprint).decode([texts[index].payload for index in indices])
+        for index, plain_text in zip(indices, texts_of_model, strict=True):
+            decoded[index] = plain_text
+    if any(text_checksum(plain_text) != text.check for plain_text, text in zip(decoded, texts, strict=True)):
         raise ValueError("a text's checksum does not match")
-    return found
+    return decoded
 
 
 def recoded(texts: Sequence[EncodedText], model: TextCoder, *, to_lm: bool) -> list[EncodedText]:
     """Recode texts with a language model where that takes fewer bytes, or back to zstd; raises as `decode_texts`."""
     plain = decode_texts(texts, lambda _: model)
     if not to_lm:
-        return [encode_chunk(Chunk(own, text.start)) for own, text in zip(plain, texts, strict=True)]
+        return [encode_chunk(Chunk(plain_text, text.start)) for plain_text, text in zip(plain, texts, strict=True)]
     payloads = zip(texts, model.encode(plain), strict=True) if texts else ()
     return [
         text
@@ -116,8 +117,8 @@ def decode_found(
     """As `decode_texts`, of texts in the bank `name`, some of which may be None. Raises BankError if damaged."""
     stored = [text for text in texts if text is not None]
     with wrap_invalid_data(name):
-        found = iter(decode_texts(stored, open_model))
-    return [None if text is None else Chunk(next(found), text.start) for text in texts]
+        decoded = iter(decode_texts(stored, open_model))
+    return [None if text is None else Chunk(next(decoded), text.start) for text in texts]
 
 
 def _utf8(text: str) -> bytes:
@@ -133,19 +134,19 @@ def read_row(lm: str, number: int, crc: int, columns: bytes, data: bytes) -> dic
     """The texts of a row by their numbers. Raises ValueError or TypeError if the row is damaged."""
     if crc != row_checksum(number, columns, data):
         raise ValueError("its checksum does not match")
-    found = inflate(columns, _COLUMN_BYTES * _MOST_TEXTS)
-    count = len(found) // _COLUMN_BYTES
-    planes = np.frombuffer(found, np.uint8, offset=count).reshape(3, 4, count).transpose(0, 2, 1)
+    packed = inflate(columns, _COLUMN_BYTES * _MOST_TEXTS)
+    count = len(packed) // _COLUMN_BYTES
+    planes = np.frombuffer(packed, np.uint8, offset=count).reshape(3, 4, count).transpose(0, 2, 1)
     gaps, starts, lengths = np.ascontiguousarray(planes).view("<u4")[..., 0].astype(np.int64)
     numbers = (number + np.cumsum(gaps) + np.arange(count)).tolist()
     ends = [CHECK_BYTES * count, *(CHECK_BYTES * count + np.cumsum(lengths)).tolist()]
-    if ends[-1] != len(data) or max(found[:count]) > LM or gaps[0]:
+    if ends[-1] != len(data) or max(packed[:count]) > LM or gaps[0]:
         raise ValueError("its columns do not add up")
     checks = (int.from_bytes(data[at : at + CHECK_BYTES], "little") for at in range(0, ends[0], CHECK_BYTES))
-    columns_of = zip(numbers, starts.tolist(), found[:count], checks, pairwise(ends), strict=True)
+    columns_of = zip(numbers, starts.tolist(), packed[:count], checks, pairwise(ends), strict=True)
     return {
-        own: EncodedText(start, codec, check, data[begin:end], lm if codec == LM else "")
-        for own, start, codec, check, (begin, end) in columns_of
+        at: EncodedText(start, codec, check, data[begin:end], lm if codec == LM else "")
+        for at, start, codec, check, (begin, end) in columns_of
     }
 
 
@@ -177,9 +178,9 @@ def _write_row(numbers: Sequence[int], texts: Sequence[EncodedText]) -> tuple[in
 _FROM: Final = """SELECT id, crc, columns, data FROM texts
     WHERE id >= coalesce((SELECT id FROM texts WHERE id <= ? ORDER BY id DESC LIMIT 1 OFFSET ?), 0) AND id <= ?
     ORDER BY id"""
-_LAST: Final = (1 << 63) - 1
+_MAX_NUMBER: Final = (1 << 63) - 1
 # Texts with numbers at most this far apart are changed together.
-_APART: Final = 256
+_MAX_DISTANCE: Final = 256
 
 
 class TextTable:
@@ -191,7 +192,7 @@ class TextTable:
 
     def forget(self) -> None:
         self._state: TextState | None = None
-        self._held: dict[int, EncodedText] = {}
+        self._cached: dict[int, EncodedText] = {}
 
     @property
     def state(self) -> TextState:
@@ -203,23 +204,23 @@ class TextTable:
     def read(self, first: int, count: int) -> list[EncodedText]:
         """Texts with consecutive numbers. Raises BankError if one is missing or damaged."""
         span = range(first, first + count)
-        if not all(number in self._held for number in (first, span[-1])):
-            _, self._held = self._load(first, span[-1], before=0)
+        if not all(number in self._cached for number in (first, span[-1])):
+            _, self._cached = self._load(first, span[-1], before=0)
         with wrap_invalid_data(self._name):
-            return [self._held[number] for number in span]
+            return [self._cached[number] for number in span]
 
     def following(self, number: int, *, are_lm: bool) -> Iterator[tuple[int, EncodedText]]:
         """The texts from a number on that are coded with the language model, or else the others."""
-        for row in self._connection.execute(_FROM, (number, 0, _LAST)):
+        for row in self._connection.execute(_FROM, (number, 0, _MAX_NUMBER)):
             with wrap_invalid_data(self._name):
                 texts = read_row(self.state.lm, *row)
-            yield from ((own, text) for own, text in texts.items() if own >= number and (text.codec == LM) == are_lm)
+            yield from ((at, text) for at, text in texts.items() if at >= number and (text.codec == LM) == are_lm)
 
     def append(self, texts: Sequence[EncodedText]) -> int:
         """Append texts, numbered after the largest; returns the first new number."""
         if lm := next((text.lm for text in texts if text.codec == LM), ""):
             self.require(lm)
-        rows, last = self._load(_LAST, _LAST)
+        rows, last = self._load(_MAX_NUMBER, _MAX_NUMBER)
         first = max(last, default=0) + 1
         self._store(rows, last, last | dict(enumerate(texts, first)))
         self.mark_tried(min(self.state.lm_tried_before, first))  # texts that had these numbers before are gone
@@ -230,19 +231,21 @@ class TextTable:
 
         Returns the first number that now belongs to a different text.
         """
-        first = _LAST
-        every = np.array(sorted(changed), np.int64)
-        for near in np.split(every, np.flatnonzero(np.diff(every) > _APART) + 1) if changed else ():
+        first = _MAX_NUMBER
+        changed_numbers = np.array(sorted(changed), np.int64)
+        for near in (
+            np.split(changed_numbers, np.flatnonzero(np.diff(changed_numbers) > _MAX_DISTANCE) + 1) if changed else ()
+        ):
             numbers: list[int] = near.tolist()
             rows, old = self._load(numbers[0], numbers[-1])
             new = dict(old)
             for number in numbers:
-                own, text = old.get(number), changed[number]
+                stored, text = old.get(number), changed[number]
                 if text is None:
                     new.pop(number, None)
-                elif own is not None and (own.start, own.check) == (text.start, text.check):
+                elif stored is not None and (stored.start, stored.check) == (text.start, text.check):
                     new[number] = text
-                elif own is not None:
+                elif stored is not None:
                     first = min(first, number)
             self._store(rows, old, new)
         return first
@@ -275,7 +278,7 @@ class TextTable:
             self._connection.executemany("DELETE FROM texts WHERE id = ?", gone)
             added = [row for row in after if row not in rows]
             self._connection.executemany("INSERT INTO texts VALUES (?, ?, ?, ?)", added)
-        self._held, state = {}, self.state
+        self._cached, state = {}, self.state
         for sign, written, texts in ((-1, rows, old), (1, after, new)):
             under = [len(text.payload) for text in texts.values() if text.codec == LM]
             state = state._replace(

@@ -142,7 +142,7 @@ def _put_texts_into_rows(connection: sqlite3.Connection, header: BankHeader) -> 
     connection.execute("DROP TABLE old_texts")
     state = TextState(size)
     row = (*values, counts, *state, database.state_checksum(counts, state))
-    connection.execute(f"INSERT INTO bank VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608 - marks alone
+    connection.execute(f"INSERT INTO bank VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608 - only question marks
 
 
 def _texts_of_format_3(connection: sqlite3.Connection) -> Iterator[tuple[int, EncodedText]]:

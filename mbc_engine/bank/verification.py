@@ -65,7 +65,9 @@ def _events(
             yield DamageFound(f"block {number}", str(error))
         else:
             counts += count(block.known_codes, shape)
-            digests.append(np.array([int.from_bytes(own[:8], "big", signed=True) for own in block.digests], np.int64))
+            digests.append(
+                np.array([int.from_bytes(digest[:8], "big", signed=True) for digest in block.digests], np.int64)
+            )
             origins.append(np.array([hash(origin[:2]) for own in block.origins for origin in own], np.int64))
             texts.append(_texts_of(block) if header.keeps_text else none)
             yield block
@@ -74,13 +76,13 @@ def _events(
         state = yield from _state(connection, header, name, counts)
         yield from _all_texts(connection, np.concatenate(texts), state, open_model)
         for part, owners in (("codes", "blocks"), ("words", "blocks, bank WHERE keeps_text")):
-            query = f"SELECT count(*) FROM {part} WHERE id NOT IN (SELECT id FROM {owners})"  # noqa: S608 - ours
+            query = f"SELECT count(*) FROM {part} WHERE id NOT IN (SELECT id FROM {owners})"  # noqa: S608 - constant names
             if strays := connection.execute(query).fetchone()[0]:
                 yield DamageFound(part, f"{strays} blocks of {part} belong to no documents")
     except sqlite3.Error as error:
         yield DamageFound("file", str(error))
-    for what, several in (("documents", np.concatenate(digests)), ("origins", np.concatenate(origins))):
-        if twice := len(several) - len(np.unique(several)):
+    for what, values in (("documents", np.concatenate(digests)), ("origins", np.concatenate(origins))):
+        if twice := len(values) - len(np.unique(values)):
             yield DamageFound(what, f"{twice} are stored more than once")
 
 
@@ -119,14 +121,14 @@ def _all_texts(
     size = lm_bytes = lm_texts = 0
     for row in connection.execute("SELECT id, crc, columns, data FROM texts ORDER BY id"):
         try:
-            own = read_row(state.lm if state else "", *row)
-            decode_texts([text for text in own.values() if text.codec != LM])
+            texts = read_row(state.lm if state else "", *row)
+            decode_texts([text for text in texts.values() if text.codec != LM])
         except database.INVALID_DATA_ERRORS as error:
             yield DamageFound(f"texts {row[0]}", str(error))
             continue
-        stored += own
+        stored += texts
         size += len(row[2]) + len(row[3])
-        under = [(number, text) for number, text in own.items() if text.codec == LM]
+        under = [(number, text) for number, text in texts.items() if text.codec == LM]
         lm_texts, lm_bytes = lm_texts + len(under), lm_bytes + sum(len(text.payload) for _, text in under)
         for start in range(0, len(under) if open_model and state else 0, LM_BATCH):
             batch = under[start : start + LM_BATCH]
@@ -137,13 +139,13 @@ def _all_texts(
     if state and (size, lm_texts, lm_bytes) != (state.bytes, state.lm_texts, state.lm_bytes):
         yield DamageFound("texts", f"they are {size} bytes, not {state.bytes}, or not in these codecs")
     wanted = np.unique(owned)
-    for problem, several in (
+    for problem, number in (
         ("belong to several chunks", len(owned) - len(wanted)),
         ("are missing", len(np.setdiff1d(wanted, stored))),
         ("belong to no chunk", len(np.setdiff1d(np.array(stored, np.int64), wanted))),
     ):
-        if several:
-            yield DamageFound("texts", f"{several} {problem}")
+        if number:
+            yield DamageFound("texts", f"{number} {problem}")
 
 
 def _undecodable(batch: Sequence[tuple[int, EncodedText]], open_model: OpenTextModel | None) -> Iterator[DamageFound]:

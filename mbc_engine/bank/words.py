@@ -35,7 +35,7 @@ Words = NDArray[np.int64]  # ascending: WORDS · chunk index + word number
 def words_in(text: str) -> set[str]:
     """Runs of letters, digits and underscores, case and diacritics folded; character pairs in unspaced scripts."""
     folded = unicodedata.normalize("NFKD", text.casefold())
-    plain = "".join(own for own in folded if not unicodedata.combining(own))
+    plain = "".join(character for character in folded if not unicodedata.combining(character))
     return {*_WORD.findall(plain), *_SIGNS.findall(plain)}
 
 
@@ -62,12 +62,12 @@ def words_of(texts: Iterable[str]) -> Words:
 
 def write_words(words: Words, chunks: int) -> bytes:
     """The inverted index of this many chunks: how many contain each word, and the gaps between them; Rice-coded."""
-    numbers, places = words % WORDS, words // WORDS
+    numbers, chunks_of = words % WORDS, words // WORDS
     order = np.argsort(numbers, kind="stable")
-    numbers, places = numbers[order], places[order]
+    numbers, chunks_of = numbers[order], chunks_of[order]
     counts = np.bincount(numbers, minlength=WORDS)
     is_first = np.diff(numbers, prepend=-1) > 0
-    gaps = np.where(is_first, places, np.diff(places, prepend=0) - 1)
+    gaps = np.where(is_first, chunks_of, np.diff(chunks_of, prepend=0) - 1)
     values = np.append(counts, gaps)
     shifts = np.append(np.repeat(_shifts(WORDS, len(words)), WORDS), _shifts(counts, chunks)[numbers])
     ends = np.cumsum(shifts)
@@ -84,8 +84,8 @@ def write_words(words: Words, chunks: int) -> bytes:
 
 def read_words(data: bytes, chunks: int) -> Words:
     """The inverse of `write_words`. Raises ValueError if `data` is not exactly what it writes."""
-    places, sizes = WordIndex(data, chunks).places(np.arange(WORDS))
-    words = np.sort(WORDS * places + np.repeat(np.arange(WORDS), sizes))
+    chunks_of, sizes = WordIndex(data, chunks).places(np.arange(WORDS))
+    words = np.sort(WORDS * chunks_of + np.repeat(np.arange(WORDS), sizes))
     if write_words(words, chunks) != data:
         raise ValueError("its words are not as they are written")
     return words
@@ -120,8 +120,8 @@ class WordIndex:
 
     def find(self, numbers: Sequence[int]) -> list[Indices]:
         """The chunks that contain each word, ascending."""
-        places, sizes = self.places(np.array(numbers, np.int64))
-        return np.split(places, np.cumsum(sizes)[:-1])
+        chunks, sizes = self.places(np.array(numbers, np.int64))
+        return np.split(chunks, np.cumsum(sizes)[:-1])
 
     def places(self, chosen: Indices) -> tuple[Indices, Indices]:
         """As `find`, but concatenated, and the number of chunks per word."""

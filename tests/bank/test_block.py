@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbc_engine.bank import BankHeader, Origin, pack, unpack
-from mbc_engine.bank.block import Block, key, read_block
+from mbc_engine.bank.block import Block, read_block
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 ORIGINS = st.builds(Origin, TEXTS, TEXTS, st.one_of(st.none(), TEXTS))
@@ -67,11 +67,6 @@ def test_columns_are_what_the_format_says(made: Any) -> None:
     assert row.keys == b"".join(number.to_bytes(4, "little") for number in keys)
     numbers = b"".join(number.to_bytes(8, "little") for number in (2, 3, 5))
     assert row.crc == zlib.crc32(numbers + row.keys + row.digests + row.lengths + row.described)
-
-
-def test_a_part_has_a_key_of_its_own() -> None:
-    assert key("/a") == zlib.crc32(b"/a")
-    assert key("/a", "1") == zlib.crc32(b"/a\x001")
 
 
 @given(documents=DOCUMENTS)
@@ -132,11 +127,3 @@ def test_columns_that_do_not_fit_together_are_refused(made: Any, changes: dict[s
     changed = row._replace(described=zlib.compress(json.dumps(columns).encode()))
     with pytest.raises((ValueError, TypeError, KeyError)):
         read_block(changed, header(made, True))
-
-
-@pytest.mark.parametrize("column", ["digests", "lengths", "described"])
-@pytest.mark.parametrize("data", [b"", b"\0", zlib.compress(b"[]"), zlib.compress(b"{}" * 9)[:-2], "text"])
-def test_other_bytes_are_refused(made: Any, column: str, data: Any) -> None:
-    block = block_of(made, [(1, [Origin("/a", "", None)])])
-    with pytest.raises((ValueError, TypeError, KeyError)):
-        read_block(block.row()._replace(**{column: data}), header(made, True))

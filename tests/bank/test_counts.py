@@ -10,11 +10,6 @@ from hypothesis import strategies as st
 from mbc_engine.bank import CodeShape, count, perplexity
 
 
-def test_shared_book_counts_every_position_together() -> None:
-    codes = np.array([[[0], [2]], [[2], [2]]])
-    assert count(codes, CodeShape(2, 1, 3, False)).tolist() == [[[1, 0, 3]]]
-
-
 def test_book_per_position_counts_each_position_alone() -> None:
     codes = np.array([[[0], [2]], [[2], [2]]])
     assert count(codes, CodeShape(2, 1, 3, True)).tolist() == [[[1, 0, 1], [0, 0, 2]]]
@@ -45,8 +40,3 @@ def test_perplexity_is_the_number_of_codes_evenly_used(counts: list[int], expect
 def test_perplexity_of_an_uneven_book_is_exp_of_its_entropy() -> None:
     entropy = -(0.75 * math.log(0.75) + 0.25 * math.log(0.25))
     assert perplexity(np.array([10**15 * 3, 10**15])) == pytest.approx(math.exp(entropy))
-
-
-def test_each_book_has_its_own_perplexity() -> None:
-    counts = np.array([[[0, 4, 0], [1, 1, 1]], [[0, 0, 0], [0, 2, 1]]])
-    assert perplexity(counts).shape == (2, 2)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mbc_engine.bank import MemoryBank, ModelSignature, exchange, export, import_lines
+from mbc_engine.bank import MemoryBank, exchange, export, import_lines
 from mbc_engine.errors import BankError, DataError, MBCError, ModelMismatch
 from mbc_engine.events import Progressed
 
@@ -80,14 +80,6 @@ def test_an_export_is_these_lines(made: Any) -> None:
     assert lines == [json.dumps(line, separators=(",", ":")) for line in expected]
 
 
-def test_an_export_of_a_bank_without_texts_has_none(made: Any) -> None:
-    with made.bank() as bank:
-        bank.put([made.item("/a", 1)])
-        head, document, _ = (json.loads(line) for line in export(bank))
-    assert not head["texts"]
-    assert "texts" not in document
-
-
 def test_texts_that_a_bank_does_not_keep_are_left_out_and_those_it_needs_are_demanded(
     made: Any, lines: list[Any], path: Path
 ) -> None:
@@ -128,16 +120,6 @@ def test_an_import_goes_into_a_new_bank_or_to_what_is_there(made: Any, path: Pat
         assert list(export(bank)) == lines
 
 
-def test_importing_in_batches_is_importing(made: Any, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exchange, "_BATCH", 2)
-    with made.bank() as other:
-        other.put([made.item(f"/{number}", number) for number in range(5)])
-        lines = list(export(other))
-    assert [event.done for event in import_lines(lines, path) if isinstance(event, Progressed)] == [2, 4, 5]
-    with MemoryBank.open(path) as bank:
-        assert list(export(bank)) == lines
-
-
 def test_an_import_into_a_bank_of_another_kind_is_refused(made: Any, path: Path, lines: list[Any]) -> None:
     with made.bank(path):
         pass
@@ -156,70 +138,43 @@ HEADS = [
     {"format": "mbc-bank-export-3"},
     {"format": None},
     {"model": None},
-    {"model": {"name": "x"}},
     {"model": {"name": "\ud800", "amortizer": "a", "codebook": "b"}},
-    {"codes": None},
-    {"codes": {"tokens": 3}},
     {"codes": {"tokens": 3.0, "levels": 2, "num_codes": 5, "per_position": True}},
     {"codes": {"tokens": 3, "levels": 2, "num_codes": 5, "per_position": "x"}},
-    {"codes": {"tokens": True, "levels": 2, "num_codes": 5, "per_position": True}},
     {"codes": {"tokens": 0, "levels": 2, "num_codes": 5, "per_position": True}},
     {"origins": "yes"},
-    {"origins": None},
     {"texts": "yes"},
-    {"texts": None},
-    {"dim": None},
     {"dim": 0},
-    {"dim": -1},
     {"dim": 4.0},
     {"dim": 10**400},
 ]
 DOCUMENTS = [
     {"digest": "x" * 32},
-    {"digest": "aa"},
     {"digest": ""},
     {"digest": None},
-    {"digest": 5},
-    {"size": "1"},
     {"size": None},
     {"size": 1.5},
-    {"size": True},
     {"origins": []},
-    {"origins": None},
     {"origins": [{"source": "/a"}]},
     {"origins": [{"source": 1, "part": "", "date": None}]},
     {"origins": [{"source": "\ud800", "part": "", "date": None}]},
     {"origins": [{"source": "/a", "part": "", "date": 2024}]},
-    {"origins": [{"source": "/a", "part": "", "date": False}]},
     {"chunks": 0, "codes": ""},
-    {"chunks": -1},
     {"chunks": 3},
     {"chunks": 2.0},
-    {"chunks": "2"},
     {"chunks": 10**400},
-    {"texts": None},
-    {"texts": 5},
-    {"texts": []},
     {"texts": [[0, "a"]]},
     {"texts": [[0, "a"], [1]]},
-    {"texts": [[0, "a"], 1]},
-    {"texts": [[0, "a"], []]},
     {"texts": [[0, "a"], [1, 2]]},
-    {"texts": [[0, "a"], [1, None]]},
     {"texts": [[0, "a"], ["1", "b"]]},
-    {"texts": [[0, "a"], [1.0, "b"]]},
     {"texts": [[0, "a"], [True, "b"]]},
     {"texts": [[0, "a"], [-1, "b"]]},
     {"texts": [[0, "a"], [1 << 63, "b"]]},
     {"codes": "AA"},
-    {"codes": ""},
     {"codes": text(b"\xff" * 5)},
-    {"codes": None},
 ]
 LASTS = [
     {"documents": 1},
-    {"documents": None},
-    {"counts": ""},
     {"counts": None},
     {"counts": text(bytes(240))},
 ]
@@ -236,21 +191,6 @@ def test_invalid_lines_are_named_and_nothing_is_imported(
     with pytest.raises(DataError, match=f"Line {place + 1} is not a valid line of a bank export") as caught:
         list(import_lines(written(change(lines, place, **changes)), path))
     assert caught.value.hint
-    assert not path.exists()
-
-
-@pytest.mark.parametrize("key", ["format", "model", "codes", "origins", "dim", "texts"])
-def test_a_head_without_one_of_its_entries_is_refused(lines: list[Any], path: Path, key: str) -> None:
-    del lines[0][key]
-    with pytest.raises(DataError, match="Line 1"):
-        list(import_lines(written(lines), path))
-
-
-@pytest.mark.parametrize("line", [b"", b"{", b"[]\n", b"null\n", b"\xff\n", b'"counts"\n', b"[" * 100_000, b"1\n"])
-def test_other_lines_are_refused(lines: list[Any], path: Path, line: bytes) -> None:
-    for place in range(len(lines)):
-        with pytest.raises(DataError):
-            list(import_lines(written([*lines[:place], line, *lines[place + 1 :]]), path))
     assert not path.exists()
 
 
@@ -308,14 +248,6 @@ def test_mutated_exports_are_refused_or_make_sound_banks(made: Any, tmp_path: Pa
             assert made.damages(path) == []
             path.unlink()
     assert taken < rounds(full=3000, reduced=150) // 2
-
-
-def test_an_export_without_a_bank_in_its_signature_is_a_mismatch(made: Any, lines: list[Any], path: Path) -> None:
-    other = ModelSignature("other", "dd" * 8, "ee" * 8)
-    MemoryBank.create(path, other, made.shape, made.dim).close()
-    with pytest.raises(ModelMismatch):
-        list(import_lines(written(lines), path))
-    assert path.exists()
 
 
 def test_codes_of_another_shape_are_refused(made: Any, lines: list[Any], path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine.bank import BankHeader, MemoryBank, Origin, StoredDocument, find_documents
+from mbc_engine.bank import BankHeader, MemoryBank, StoredDocument, find_documents
 
 NAMES = st.tuples(st.sampled_from(["/News/Öl.txt", "/news/a.csv", "/b", "/STRASSE"]), st.sampled_from(["", "Ada", "7"]))
 ITEMS = st.lists(st.tuples(NAMES, st.integers(0, 9), st.sampled_from([None, "2020-05-01", "1987"])), max_size=12)
@@ -50,13 +50,3 @@ def test_a_bank_without_origins_is_searched_by_digest(made: Any) -> None:
         assert rows(bank, kept[:5].upper()) == [StoredDocument(kept, 3, None, ())]
         assert [row.digest for row in rows(bank)] == [document.digest for document in bank.documents()]
         assert rows(bank, "/a") == []
-
-
-def test_an_abandoned_search_leaves_the_bank_free(made: Any) -> None:
-    with pytest.MonkeyPatch.context() as patch, made.bank() as bank:
-        patch.setattr(BankHeader, "block_chunks", property(lambda header: 1))
-        bank.put([made.item(f"/{content}", content) for content in (0, 3, 6)])
-        looking = find_documents(bank)
-        assert next(looking) == ([StoredDocument(made.digest(0)[:32], 1, 100, (Origin("/0", "", None),))], 1)
-        bank.remove([("/3", "")])
-        assert [matches for _, matches in looking] == [2]

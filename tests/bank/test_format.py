@@ -21,13 +21,6 @@ def shaped_codes(draw: st.DrawFn) -> tuple[CodeShape, Codes]:
     return shape, random.integers(0, shape.num_codes, (chunks, shape.tokens, shape.levels)).astype(np.uint16)
 
 
-@pytest.mark.parametrize(
-    ("num_codes", "bits"), [(2, 1), (3, 2), (4, 2), (5, 3), (512, 9), (513, 10), (65_535, 16), (65_536, 16)]
-)
-def test_a_code_takes_the_fewest_bits(num_codes: int, bits: int) -> None:
-    assert CodeShape(12, 2, num_codes, False).bits_per_chunk == 12 * 2 * bits
-
-
 def test_bits_stand_in_reading_order() -> None:
     shape = CodeShape(tokens=2, levels=2, num_codes=8, per_position=False)
     codes = np.array([[[1, 2], [3, 4]]], dtype=np.uint16)
@@ -46,16 +39,6 @@ def test_packed_codes_are_their_binary_numbers_written_one_after_another(case: t
     bits = "".join(format(code, f"0{shape.bits_per_code}b") for code in codes.ravel().tolist())
     bits += "0" * (-len(bits) % 8)
     assert pack(codes, shape) == bytes(int(bits[start : start + 8], 2) for start in range(0, len(bits), 8))
-
-
-@given(shaped_codes())
-def test_unpack_inverts_pack(case: tuple[CodeShape, Codes]) -> None:
-    shape, codes = case
-    data = pack(codes, shape)
-    assert len(data) == -(-shape.bits_per_chunk * len(codes) // 8)
-    unpacked = unpack(data, shape, len(codes))
-    assert unpacked.dtype == np.uint16
-    assert np.array_equal(unpacked, codes)
 
 
 def test_codes_that_do_not_fit_are_refused() -> None:

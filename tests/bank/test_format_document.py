@@ -52,15 +52,6 @@ def test_the_numbers_are_those_of_the_code(made: Any, tmp_path: Path) -> None:
     assert int.from_bytes((tmp_path / "bank.mbc").read_bytes()[68:72], "big") == APPLICATION_ID
 
 
-def test_the_chance_of_a_false_match_is_right(made: Any) -> None:
-    bare = BankHeader(made.signature, made.shape, 4, False, False, "")
-    digests = 2 ** (8 * bare.digest_bytes)
-    assert 2 * digests == 2**49  # n documents are n² / 2 pairs
-    million, hundred_thousand = round(2 * digests / 1_000_000**2, -1), round(2 * digests / 100_000**2, -3)
-    stated = f"one in {million:.0f} for a million documents, one in {hundred_thousand:,.0f} for a hundred thousand."
-    assert f"about n² / 2⁴⁹: {stated}" in TEXT
-
-
 def test_the_header_is_summed_as_the_example_says(made: Any, tmp_path: Path) -> None:
     (example,) = re.findall(r"`(\[\"mini\".*?\])`", TEXT)
     path = tmp_path / "bank.mbc"

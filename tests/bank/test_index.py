@@ -47,10 +47,3 @@ def test_many_keys_are_found_after_being_sorted_in() -> None:
             reference[key].add(block)
         wanted = random.integers(0, 2**18, 1000).astype(np.uint32)
         assert index.blocks_of(wanted) == {key: reference[key] for key in wanted.tolist() if key in reference}
-
-
-def test_keys_added_one_by_one_are_found() -> None:
-    index = KeyIndex([(block, np.arange(8, dtype=np.uint32)) for block in range(3)])
-    for key in range(2000):
-        index.add(7, np.array([key], np.uint32))
-        assert index.blocks_of(np.array([key], np.uint32))[key] >= {7}

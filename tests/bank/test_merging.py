@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mbc_engine.bank import BankTotals, MemoryBank, ModelSignature, Origin, decode_chunk, merge
+from mbc_engine.bank import BankTotals, MemoryBank, Origin, decode_chunk, merge
 from mbc_engine.bank import exchange as merging
-from mbc_engine.errors import BankError, ModelMismatch
+from mbc_engine.errors import BankError
 from mbc_engine.events import Progressed
 
 
@@ -54,14 +54,6 @@ def test_texts_go_along_or_are_dropped_but_are_never_missing(made: Any) -> None:
             list(merge(full, bare))
         assert caught.value.hint
         assert made.lines(full) == before
-
-
-def test_banks_of_other_models_stay_apart(made: Any) -> None:
-    other_model = ModelSignature("mini", "aa" * 8, "cc" * 8)
-    with made.bank() as bank, MemoryBank.create(None, other_model, made.shape, made.dim) as other:
-        with pytest.raises(ModelMismatch, match=r"-bbbb.* by model .*-cccc") as caught:
-            list(merge(bank, other))
-        assert caught.value.hint
 
 
 @pytest.mark.parametrize("batch", [1, 2, 3])

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from mbc_engine.bank import BankHeader, MemoryBank, database, delete_if_unused, remove_with_proof, verify
-from mbc_engine.bank import database as opening
 from mbc_engine.errors import BankError
 
 
@@ -84,16 +83,6 @@ def test_folder_and_other_files_are_refused(made: Any, tmp_path: Path) -> None:
     with pytest.raises(BankError, match="already a file"):
         made.bank(text)
     assert text.read_text() == "not a bank"
-
-
-@pytest.mark.parametrize("name", ["x" * 5000, "x" * 254])
-def test_names_too_long_for_the_disk_are_refused(made: Any, tmp_path: Path, name: str) -> None:
-    with pytest.raises(BankError):
-        MemoryBank.open(tmp_path / name)
-    with pytest.raises(BankError):
-        MemoryBank.open(tmp_path / name, read_only=True)
-    with pytest.raises(BankError):
-        made.bank(tmp_path / name)
 
 
 def test_folders_that_cannot_be_made_or_looked_into_are_refused(tmp_path: Path) -> None:
@@ -222,43 +211,6 @@ def test_interrupted_creation_is_finished_by_opening(made: Any, path: Path) -> N
         assert path.with_name(path.name + "-wal").exists()
 
 
-def test_interrupted_creation_leaves_an_empty_file(made: Any, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(*_: Any) -> None:
-        assert path.stat().st_size == 0
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(opening, "write_schema", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            made.bank(path)
-    assert path.stat().st_size == 0
-    made.bank(path).close()
-    assert made.damages(path) == []
-
-
-def test_of_many_creators_one_makes_the_bank(made: Any, tmp_path: Path) -> None:
-    results: list[object] = []
-    path = tmp_path / "bank.mbc"
-    start = threading.Barrier(8)
-
-    def create() -> None:
-        start.wait()
-        try:
-            made.bank(path).close()
-            results.append(None)
-        except BankError as error:
-            results.append(error)
-
-    threads = [threading.Thread(target=create) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert results.count(None) == 1
-    assert all("already a file" in str(error) for error in results if error), results
-    assert made.damages(path) == []
-
-
 def test_many_may_open_or_create_at_once(made: Any, tmp_path: Path) -> None:
     results: list[object] = []
     path = tmp_path / "bank.mbc"
@@ -334,24 +286,6 @@ def test_second_writer_is_asked_to_wait(made: Any, bank_file: Path, monkeypatch:
         second.put([made.item("/c", 3)])
         assert second.totals().documents == 3
     writer.close()
-
-
-def test_second_writer_waits_for_the_first(made: Any, bank_file: Path) -> None:
-    began, done = threading.Event(), threading.Event()
-
-    def first() -> None:
-        with MemoryBank.open(bank_file) as bank, bank.changing():
-            bank.put([made.item("/c", 3)])
-            began.set()
-            done.wait(0.2)  # what the second needs to be sure to find it at work
-
-    thread = threading.Thread(target=first)
-    thread.start()
-    began.wait()
-    with MemoryBank.open(bank_file) as second:
-        second.put([made.item("/d", 4)])
-        assert second.totals().documents == 4
-    thread.join()
 
 
 def test_a_link_to_a_bank_shows_what_its_log_holds(made: Any, bank_file: Path, read_only_folder: Path) -> None:

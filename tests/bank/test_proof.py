@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mbc_engine.bank import BankHeader, MemoryBank, Proof, decode_chunk, remove_with_proof
+from mbc_engine.bank import BankHeader, MemoryBank, Proof, remove_with_proof
 from mbc_engine.bank.text_codec import encode_chunk
 from mbc_engine.text import Chunk
 
@@ -20,18 +20,6 @@ def bank(made: Any, path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         bank.put([made.item(f"/{number}", number) for number in range(8)])
         bank.put([made.item("/copy", 1), made.item("/0", 0, "2")])
         yield bank
-
-
-def test_a_proof_compares_with_a_bank_that_never_saw_it(made: Any, bank: MemoryBank) -> None:
-    result = remove_with_proof(bank, [("/1", ""), ("/2", ""), ("/3", "")], [made.digest(4)[:32]])
-    assert result.removed == 3  # 2, 3 and 4; 1 was read from /copy too
-    assert result.holds
-    assert result.traces == 0
-    assert result.found == result.never_seen
-    assert bank.totals().documents == 5
-    assert {origin.source for document in bank.documents() for origin in document.origins} == {
-        *("/0", "/5", "/6", "/7", "/copy")
-    }
 
 
 def test_a_trace_in_the_file_is_found(made: Any, bank: MemoryBank, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,14 +48,6 @@ def test_a_trace_of_a_text_is_found(
     monkeypatch.setattr(MemoryBank, "checkpoint", lambda self: path.write_bytes(path.read_bytes() + left))
     result = remove_with_proof(bank, [("/sentence", "")], [])
     assert (result.removed, result.traces, result.holds) == (1, 1, False)
-
-
-def test_a_text_that_another_document_has_as_well_is_no_trace(made: Any, bank: MemoryBank) -> None:
-    same = [Chunk("The same words.", 7), Chunk("", 9)]
-    bank.put([made.item(f"/same/{content}", content, codes=made.codes(1), texts=same) for content in (20, 21)])
-    assert remove_with_proof(bank, [("/same/20", "")], []).holds
-    (document,) = bank.lookup((), [made.digest(21)], with_texts=True)
-    assert list(map(decode_chunk, document.texts or [])) == same
 
 
 def test_a_text_of_several_pages_leaves_no_trace(made: Any, bank: MemoryBank, path: Path) -> None:
@@ -132,12 +112,6 @@ def test_every_removal_holds(
         assert bank.totals().documents == len(left)
         concerned = set(contents) & set(read.values()) or (keeps_origins and read.keys() & set(names))
         assert (made.lines(bank) == before) == (not concerned)
-
-
-def test_a_bank_in_memory_has_no_file_to_search(made: Any) -> None:
-    with made.bank() as bank:
-        bank.put([made.item("/a", 1)])
-        assert remove_with_proof(bank, [("/a", "")], []).holds
 
 
 def test_traces_are_found_through_a_link(made: Any, bank: MemoryBank, path: Path, tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Replacing a bank's content: all or nothing, alongside readers and writers."""
 
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -48,13 +47,6 @@ def test_all_content_is_replaced(made: Any, path: Path, new: Path) -> None:
         assert made.lines(bank) == lines
 
 
-def test_the_old_content_leaves_no_byte(made: Any, path: Path, new: Path) -> None:
-    replace_content(path, new)
-    with MemoryBank.open(path) as bank:
-        bank.checkpoint()
-    assert bytes.fromhex(made.digest(1)[:32]) not in path.read_bytes()
-
-
 def test_a_refused_check_leaves_all_as_it_was(made: Any, path: Path, new: Path) -> None:
     before = path.read_bytes()
 
@@ -80,17 +72,6 @@ def test_nothing_can_be_written_between_check_and_replacement(
         assert bank.header.signature == OTHER
 
 
-def test_another_writer_is_waited_for_and_then_named(path: Path, new: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "_BUSY_SECONDS", 0.01)
-    before = path.read_bytes()
-    writer = sqlite3.connect(path, isolation_level=None)
-    writer.execute("BEGIN IMMEDIATE")
-    with pytest.raises(BankError, match="written by another process"):
-        replace_content(path, new)
-    writer.close()
-    assert path.read_bytes() == before
-
-
 def test_what_is_no_bank_replaces_nothing(path: Path, tmp_path: Path) -> None:
     before = path.read_bytes()
     (tmp_path / "text").write_text("not a bank")
@@ -114,12 +95,3 @@ def test_a_reader_keeps_its_snapshot_and_then_says_that_the_bank_is_another(
             list(reader.documents())
     with MemoryBank.open(path, read_only=True) as reader:
         assert reader.header.signature == OTHER
-
-
-def test_a_writer_does_not_write_into_a_bank_that_is_another(made: Any, path: Path, new: Path) -> None:
-    with MemoryBank.open(path) as writer:
-        writer.put([made.item("/c", 3)])
-        replace_content(path, new)
-        with pytest.raises(BankError, match="was replaced by another bank"):
-            writer.put([made.item("/d", 4)])
-    assert made.damages(path) == []

@@ -1,9 +1,6 @@
 """What changes to a bank do, and what it keeps of documents."""
 
 import sqlite3
-import subprocess
-import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +12,6 @@ from mbc_engine.bank import (
     BankTotals,
     CodeShape,
     MemoryBank,
-    Origin,
     StoredDocument,
     decode_chunk,
     text_codec,
@@ -34,40 +30,6 @@ def test_new_bank_is_empty_and_says_what_it_is(made: Any, bank: MemoryBank, path
     assert not bank.counts().any()
     assert [codes for codes, _ in bank.blocks()] == list(bank.documents()) == bank.chunks_at([]) == []
     assert bank.codes_at([]).shape == (0, 3, 2)
-
-
-def test_documents_survive_closing(made: Any, bank: MemoryBank, path: Path) -> None:
-    bank.put(
-        [
-            made.item("/a", 1, date="2024-05-01", codes=made.uniform(1, 2)),
-            made.item("/b", 2, "7", codes=made.uniform(3)),
-        ]
-    )
-    bank.close()
-    with MemoryBank.open(path, read_only=True) as opened:
-        assert opened.header.signature == made.signature
-        assert list(opened.documents()) == [
-            StoredDocument(made.digest(1)[:32], 2, 101, (Origin("/a", "", "2024-05-01"),)),
-            StoredDocument(made.digest(2)[:32], 1, 102, (Origin("/b", "7", None),)),
-        ]
-        assert np.array_equal(made.all_codes(opened), made.uniform(1, 2, 3))
-        assert opened.parts_of("/b") == {"7"}
-        assert opened.lookup([("/b", "")]) == []
-
-
-def test_a_bank_without_origins_knows_contents_alone(made: Any, bare: MemoryBank) -> None:
-    bare.put([made.item("/a", 1, date="2024"), made.item("/b", 1), made.item("/a", 2)])
-    assert list(bare.documents()) == [
-        StoredDocument(made.digest(1)[:12], 2, None, ()),
-        StoredDocument(made.digest(2)[:12], 3, None, ()),
-    ]
-    assert bare.totals() == BankTotals(2, 0, 5)
-    assert bare.knows(made.record("/anywhere", 2))
-    assert bare.parts_of("/a") == set()
-    assert bare.lookup([("/a", "")]) == []
-    assert bare.remove([("/a", "")]) == 0
-    assert bare.remove((), [made.digest(1)]) == 1
-    assert np.array_equal(bare.counts(), made.counts([2]))
 
 
 def test_a_document_larger_than_a_block_stays_whole(
@@ -207,22 +169,6 @@ def test_a_bank_that_keeps_text_needs_the_text_of_every_chunk(made: Any, path: P
     assert made.damages(path) == []
 
 
-def test_a_bank_without_text_takes_no_notice_of_it(made: Any, bank: MemoryBank) -> None:
-    bank.put([made.item("/a", 1), made.item("/b", 2, codes=made.codes(2))])
-    assert (bank.header.keeps_text, bank.sizes().texts) == (False, 0)
-    assert [own.texts for own in bank.documents(whole=True)] == [None, None]
-    assert bank.texts_at([0, 1]) == [None, None]
-
-
-def test_an_existing_bank_keeps_what_it_keeps(made: Any, path: Path) -> None:
-    made.bank(path, keeps_text=True).close()
-    with MemoryBank.open(path, create=BankHeader(made.signature, made.shape, made.dim)) as bank:
-        assert bank.header.keeps_text
-    path.unlink()
-    with MemoryBank.open(path, create=BankHeader(made.signature, made.shape, made.dim, keeps_text=True)) as bank:
-        assert bank.header.keeps_text
-
-
 def numbers_of(path: Path) -> set[tuple[int, bytes, bytes]]:
     connection = sqlite3.connect(path)
     rows = set(connection.execute("SELECT id, columns, data FROM texts"))
@@ -248,18 +194,6 @@ def test_texts_stay_where_they_are_when_documents_move(made: Any, path: Path, mo
         bank.remove((), [made.digest(content) for content in range(21)])
         assert numbers_of(path) == set()
     assert made.damages(path) == []
-
-
-def test_bank_passes_to_another_thread(made: Any, bank: MemoryBank) -> None:
-    thread = threading.Thread(target=lambda: bank.put([made.item("/a", 1)]))
-    thread.start()
-    thread.join()
-    assert bank.totals().documents == 1
-
-
-def test_needs_no_torch() -> None:
-    program = "import sys, mbc_engine.bank, mbc_engine.text; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
 def test_of_documents_without_codes_those_are_stored_whose_contents_are_there(made: Any, bank: MemoryBank) -> None:

@@ -1,17 +1,13 @@
 """Reading documents, chunks and sizes from a bank, each from one state of it."""
 
-import sqlite3
-import subprocess
-import sys
-from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mbc_engine.bank import BankHeader, BankTotals, MemoryBank, ModelSignature, StoredChunk, database
-from mbc_engine.errors import BankError, ModelMismatch
+from mbc_engine.bank import BankHeader, BankTotals, MemoryBank, ModelSignature, StoredChunk
+from mbc_engine.errors import ModelMismatch
 
 
 def test_chunks_know_their_document(made: Any, bank: MemoryBank) -> None:
@@ -78,28 +74,6 @@ def test_reader_beside_a_writer_keeps_its_snapshot(made: Any, bank: MemoryBank, 
         assert reader.parts_of("/a") == set()
 
 
-def test_codes_are_read_from_one_state(made: Any, bank: MemoryBank, path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 2))
-    bank.put([made.item(f"/{number}", number, codes=made.uniform(number % 5)) for number in range(20)])
-    monkeypatch.setattr(database, "_BUSY_SECONDS", 0.0)
-    with MemoryBank.open(path) as writer, MemoryBank.open(path, read_only=True) as reader:
-        blocks = (codes for codes, _ in reader.blocks())
-        read = [next(blocks)]
-        writer.remove([(f"/{number}", "") for number in range(10)])
-        writer.compact()
-        assert len(np.concatenate([*read, *blocks])) == 20
-        assert len(made.all_codes(reader)) == 10
-
-
-def test_documents_may_be_added_while_they_are_gone_through(made: Any, bank: MemoryBank) -> None:
-    bank.put([made.item(f"/{number}", number) for number in range(3)])
-    seen = []
-    for document in bank.documents():
-        seen.append(document.digest)
-        bank.put([made.item(f"/late/{len(seen)}", 10 + len(seen))])
-    assert seen == [made.digest(number)[:32] for number in range(3)]
-
-
 def test_a_version_changes_with_every_write_of_anyone(made: Any, bank: MemoryBank, path: Path) -> None:
     versions = [bank.version()]
     with MemoryBank.open(path) as other:
@@ -123,27 +97,3 @@ def test_a_bank_knows_when_another_stands_in_its_place(made: Any, bank: MemoryBa
     path.unlink()
     assert bank.is_replaced()
     assert not bare.is_replaced()
-
-
-def test_a_bank_that_was_overwritten_is_damaged(made: Any, bank: MemoryBank, path: Path) -> None:
-    bank.put([made.item("/a", 1)])
-    bank.checkpoint()
-    # In another process, as closing the file in this one would drop its locks. SQLite's own header stays.
-    overwrite = "import os, sys; os.pwrite(os.open(sys.argv[1], os.O_WRONLY), b'x' * 8192, 100)"
-    subprocess.run([sys.executable, "-c", overwrite, str(path)], check=True)
-    with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(path)) as other:
-        other.execute("PRAGMA user_version = 5")  # so that the bank does not read its cache
-    with pytest.raises(BankError):
-        bank.is_replaced()
-
-
-def test_documents_are_looked_up_by_many_names_and_digests_at_once(made: Any, bank: MemoryBank) -> None:
-    bank.put([made.item("/a", 1), made.item("/b", 1), made.item("/c", 2, "7"), made.item("/d", 3), made.item("/e", 5)])
-    found = bank.lookup([("/b", ""), ("/a", ""), ("/c", "7"), ("/c", ""), ("/x", "")], [made.digest(5)])
-    assert [document.digest for document in found] == [made.digest(content)[:32] for content in (1, 2, 5)]
-    assert all(np.array_equal(own.codes, made.codes(content)) for own, content in zip(found, (1, 2, 5), strict=True))
-    assert bank.lookup([]) == bank.lookup([("/x", "")], [made.digest(9)]) == []
-
-
-def test_as_float32_vectors_chunks_take_four_bytes_a_number(bank: MemoryBank) -> None:
-    assert bank.header.float_bytes(10) == 10 * 3 * 4 * 4

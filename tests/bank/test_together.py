@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbc_engine.bank import BankHeader, Banks, MemoryBank, ModelSignature, Selection
-from mbc_engine.errors import BankError, ConfigError, ModelMismatch
+from mbc_engine.errors import ConfigError, ModelMismatch
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -74,17 +74,6 @@ def test_a_bank_without_text_leaves_the_others_theirs(made: Any) -> None:
         assert Banks([bare]).texts_at([0, 1]) == [None, None]
 
 
-def test_each_chunk_says_which_bank_it_is_in(files: list[Path]) -> None:
-    with Banks.open(files) as banks:
-        found = banks.chunks_at([5, 0, 4, 7])
-    assert [(chunk.bank, chunk.document.origins[0].source, chunk.ordinal) for chunk in found] == [
-        (str(files[1]), "/3", 0),
-        (str(files[0]), "/1", 0),
-        (str(files[0]), "/2", 2),
-        (str(files[1]), "/4", 1),
-    ]
-
-
 def test_what_is_counted_adds_up(made: Any, files: list[Path]) -> None:
     with Banks.open(files) as banks:
         assert (banks.totals().documents, banks.totals().origins, banks.totals().chunks) == (4, 4, 8)
@@ -143,18 +132,6 @@ def test_one_file_cannot_be_read_twice(files: list[Path], tmp_path: Path) -> Non
         Banks.open([files[0], link])
 
 
-def test_naming_no_bank_is_an_error() -> None:
-    with pytest.raises(ConfigError, match="No bank is named"):
-        Banks.open([])
-
-
-def test_one_bank_in_memory_cannot_be_read_twice_but_two_can(made: Any) -> None:
-    with made.bank() as one, made.bank() as other:
-        Banks([one, other])
-        with pytest.raises(ConfigError, match="is named twice"):
-            Banks([one, one])
-
-
 @pytest.mark.parametrize(
     "signature", [ModelSignature("mini", "aa" * 8, "cc" * 8), ModelSignature("x", "cc" * 8, "bb" * 8)]
 )
@@ -164,21 +141,6 @@ def test_banks_of_two_models_are_not_read_as_one(made: Any, signature: ModelSign
         with pytest.raises(ModelMismatch, match=message) as refused:
             Banks([one, other])
         assert "mbc bank reencode" in str(refused.value.hint)
-
-
-def test_the_name_of_a_model_does_not_matter(made: Any) -> None:
-    renamed = ModelSignature("other", made.signature.amortizer, made.signature.codebook)
-    with made.bank() as one, MemoryBank.create(None, renamed, made.shape, made.dim) as other:
-        Banks([one, other]).require(made.signature)
-        with pytest.raises(ModelMismatch, match="not third"):
-            Banks([one, other]).require(ModelSignature("third", "cc" * 8, "dd" * 8))
-
-
-def test_a_missing_bank_is_reported_as_usual_and_the_others_are_closed(files: list[Path], tmp_path: Path) -> None:
-    with pytest.raises(BankError, match=r"No bank at .*gone.mbc"):
-        Banks.open([files[0], tmp_path / "gone.mbc"])
-    files[0].rename(tmp_path / "elsewhere.mbc")
-    assert not list(tmp_path.glob("team.mbc*"))
 
 
 def test_what_others_write_is_seen_outside_a_snapshot_alone(made: Any, files: list[Path]) -> None:
@@ -206,10 +168,3 @@ def test_all_banks_are_read_from_one_state(made: Any, files: list[Path]) -> None
             before, first = banks.totals().chunks, next(sizes)
             writer.put([made.item(f"/new{number}", 10 + number)])
             assert first + sum(sizes) == before
-
-
-def test_a_bank_that_is_replaced_is_noticed(made: Any, files: list[Path]) -> None:
-    with Banks.open(files) as banks:
-        assert not banks.is_replaced()
-        files[1].unlink()
-        assert banks.is_replaced()

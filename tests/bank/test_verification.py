@@ -10,7 +10,7 @@ import pytest
 
 from mbc_engine.bank import BankHeader, text_codec, verify
 from mbc_engine.errors import BankError
-from mbc_engine.events import BankVerified, DamageFound, Progressed
+from mbc_engine.events import BankVerified, Progressed
 
 
 @pytest.fixture
@@ -40,46 +40,24 @@ def test_a_sound_bank_is_counted(path: Path) -> None:
     ]
 
 
-def test_an_empty_bank_is_sound(made: Any, tmp_path: Path) -> None:
-    for keeps_origins in (True, False):
-        path = tmp_path / f"{keeps_origins}.mbc"
-        made.bank(path, keeps_origins=keeps_origins).close()
-        assert list(verify(path)) == [BankVerified(0, 0, 0)]
-
-
-def test_verifying_changes_nothing(path: Path) -> None:
-    before = path.read_bytes()
-    list(verify(path))
-    assert path.read_bytes() == before
-
-
 @pytest.mark.parametrize(
     ("damage", "where", "what"),
     [
         ("UPDATE bank SET counts = zeroblob(240)", "counts", "checksum does not match"),
-        ("UPDATE bank SET text_bytes = 9", "counts", "checksum does not match"),
-        ("UPDATE bank SET state_crc = 9", "counts", "checksum does not match"),
         ("UPDATE texts SET data = x'00' WHERE id = 4", "texts 4", "checksum does not match"),
-        ("UPDATE texts SET columns = x'80' WHERE id = 4", "texts 4", "checksum does not match"),
         ("UPDATE texts SET data = 'text' WHERE id = 4", "texts 4", "bytes-like"),
-        ("UPDATE texts SET crc = crc + 1 WHERE id = 4", "texts 4", "checksum does not match"),
         ("UPDATE texts SET id = 40 WHERE id = 4", "texts 40", "checksum does not match"),
         ("DELETE FROM texts WHERE id = 4", "texts", "1 are missing"),
         ("DELETE FROM texts WHERE id = 4", "texts", "bytes, not"),
         ("INSERT INTO texts SELECT 40, crc, columns, data FROM texts WHERE id = 1", "texts 40", "checksum"),
         ("UPDATE blocks SET texts = x'' WHERE id = 2", "block 2", "checksum of its documents"),
         ("UPDATE blocks SET documents = documents + 1 WHERE id = 2", "block 2", "checksum of its documents"),
-        ("UPDATE blocks SET origins = 1 WHERE id = 2", "block 2", "checksum of its documents"),
-        ("UPDATE blocks SET chunks = 9 WHERE id = 2", "block 2", "checksum of its documents"),
-        ("UPDATE blocks SET crc = 9 WHERE id = 2", "block 2", "checksum of its documents"),
         ("UPDATE blocks SET keys = zeroblob(8) WHERE id = 2", "block 2", "checksum of its documents"),
-        ("UPDATE blocks SET digests = zeroblob(32) WHERE id = 2", "block 2", "checksum of its documents"),
         ("UPDATE codes SET crc = 9 WHERE id = 3", "block 3", "checksum of its codes"),
         ("UPDATE codes SET data = zeroblob(9) WHERE id = 3", "block 3", "checksum of its codes"),
         ("DELETE FROM codes WHERE id = 1", "block 1", ""),
         ("UPDATE blocks SET keys = 'text' WHERE id = 2", "block 2", ""),
         ("UPDATE blocks SET chunks = 'text' WHERE id = 2", "", ""),
-        ("UPDATE blocks SET chunks = x'00' WHERE id = 2", "", ""),
         ("INSERT INTO codes VALUES (9, 0, x'')", "codes", "1 blocks of codes belong to no documents"),
     ],
 )
@@ -87,18 +65,6 @@ def test_damage_is_found_where_it_is(made: Any, path: Path, damage: str, where: 
     change(path, damage)
     found = made.damages(path)
     assert any(event.where.startswith(where) and what in event.what for event in found), found
-
-
-def test_other_blocks_are_checked_all_the_same(made: Any, path: Path) -> None:
-    change(path, "UPDATE codes SET crc = 9 WHERE id = 1", "UPDATE blocks SET crc = 9 WHERE id = 3")
-    events = list(verify(path))
-    assert [event.where for event in events if isinstance(event, DamageFound)] == [
-        "block 1",
-        "block 3",
-        "counts",
-        "texts",
-    ]
-    assert sum(isinstance(event, Progressed) for event in events) == 3
 
 
 def with_right_checksums(path: Path, *statements: str) -> None:
@@ -120,9 +86,7 @@ def with_right_checksums(path: Path, *statements: str) -> None:
     ("damage", "where", "what"),
     [
         ("UPDATE blocks SET keys = zeroblob(length(keys)) WHERE id = 2", "block 2", "index does not match"),
-        ("UPDATE blocks SET keys = x'00' WHERE id = 2", "block 2", ""),
         ("UPDATE blocks SET lengths = deflate(x'00') WHERE id = 2", "block 2", ""),
-        ("UPDATE blocks SET lengths = x'00' WHERE id = 2", "block 2", ""),
         ("UPDATE blocks SET lengths = CAST(lengths || x'00' AS BLOB) WHERE id = 2", "block 2", "too long or cut off"),
         ("UPDATE blocks SET described = deflate(CAST('[]' AS BLOB)) WHERE id = 2", "block 2", ""),
         ("UPDATE blocks SET digests = x'00' WHERE id = 2", "block 2", "do not add up"),
@@ -164,15 +128,6 @@ def test_contradictions_are_found_behind_right_checksums(
     with_right_checksums(path, damage)
     found = made.damages(path)
     assert any(event.where.startswith(where) and what in event.what for event in found), found
-
-
-def test_what_cannot_be_opened_is_an_error(tmp_path: Path, path: Path) -> None:
-    for words, place in (("No bank at", tmp_path / "none"), ("is a folder", tmp_path)):
-        with pytest.raises(BankError, match=words):
-            list(verify(place))
-    change(path, "UPDATE bank SET dim = 5")
-    with pytest.raises(BankError, match="is damaged"):
-        list(verify(path))
 
 
 @pytest.mark.parametrize("keeps_origins", [True, False])

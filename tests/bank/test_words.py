@@ -2,7 +2,6 @@
 
 import struct
 import zlib
-from typing import Any
 
 import numpy as np
 import pytest
@@ -90,10 +89,3 @@ def test_damaged_words_are_refused_or_are_not_as_written(case: tuple[np.ndarray,
 def test_what_is_no_index_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match="word"):
         read_words(data, 10)
-
-
-def test_a_bank_without_texts_has_no_words(made: Any) -> None:
-    with made.bank() as bank:
-        bank.put([made.item("/1", 1)])
-        assert [own.tolist() for own in bank.chunks_with([3, 5])] == [[], []]
-        assert bank.sizes().words == 0

@@ -1,4 +1,6 @@
+import gzip
 import json
+from pathlib import Path
 
 import pytest
 
@@ -40,10 +42,13 @@ def test_info_as_json(mbc, small_bank):
     assert info["model"]["fingerprint"] in mbc("bank", "info", "--bank", small_bank).stdout
 
 
-def test_origins_are_counted_only_where_they_say_more(mbc, make_bank, record):
-    assert (
-        "holds       1 document, 3 chunks\n" in mbc("bank", "info", "--bank", make_bank("b", record(ADA, "Ada"))).stdout
-    )
+def test_info_says_if_texts_need_another_language_model(mbc, home):
+    old = Path(__file__).parents[1] / "bank" / "formats" / "format4-lm.mbc.gz"
+    (home / "old.mbc").write_bytes(gzip.decompress(old.read_bytes()))
+    output = " ".join(mbc("bank", "info", "--bank", "old.mbc").stdout.split())
+    assert "3 with language model 5eed5eed5eed5eed" in output
+    assert "another version of the language model" in output
+    assert "Run `mbc bank compact --codec zstd` with the version of mbc that wrote the bank" in output
 
 
 def test_the_environment_names_the_bank(mbc, small_bank, monkeypatch):
@@ -89,11 +94,6 @@ def test_list_is_a_table_on_a_terminal(mbc, small_bank, monkeypatch):
     lines = mbc("bank", "list", "--bank", small_bank).stdout.splitlines()
     assert lines[0].strip("\x1b[10m") == "chunks       bytes  date        document"
     assert lines[1] == f"     3           3  2024-05-01  {ADA}"
-
-
-def test_list_names_nearby_files_by_relative_paths(mbc, bank):
-    rows = [line.split("\t") for line in mbc("bank", "list", "--bank", bank).stdout.splitlines()]
-    assert [(row[0], row[3]) for row in rows] == [("1", "notes/ada.txt"), ("1", "notes/bruno.md")]
 
 
 def test_list_as_json_is_a_line_a_document(mbc, small_bank, record):

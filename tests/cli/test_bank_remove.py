@@ -32,24 +32,12 @@ def test_links_are_followed(mbc, bank, home, notes):
     assert _names(mbc, bank) == ["notes/bruno.md"]
 
 
-def test_a_part_goes_alone(mbc, rows):
-    assert mbc("bank", "remove", "/rows.jsonl#1", "--bank", rows).exit_code == 0
-    assert _names(mbc, rows) == ["/ada.txt", "/rows.jsonl#0", "/rows.jsonl#2"]
-
-
 def test_a_path_takes_all_parts_and_what_was_read_elsewhere_stays(mbc, rows):
     removed = mbc("bank", "remove", "/rows.jsonl", "--bank", rows)
     assert removed.stdout == (
         "Removed 3 origins and the 2 documents found nowhere else; the bank holds 1 document, 3 chunks.\n"
     )
     assert _names(mbc, rows) == ["/ada.txt"]
-
-
-def test_a_document_that_another_file_holds_stays(mbc, rows):
-    removed = mbc("bank", "remove", "/ada.txt", "--bank", rows)
-    assert removed.stdout == (
-        "Removed 1 origin of documents that are found elsewhere too; the bank holds 3 documents, 13 chunks.\n"
-    )
 
 
 def test_a_digest_takes_a_document_out_wherever_it_was_read(mbc, rows, record):
@@ -87,14 +75,6 @@ def test_all_is_refused_when_one_is_unknown(mbc, rows):
     assert len(_names(mbc, rows)) == 4
 
 
-def test_a_proof_names_the_hash_of_the_export(mbc, rows):
-    result = mbc("bank", "remove", "/rows.jsonl", "--bank", rows, "--prove")
-    assert result.exit_code == 0
-    export = hashlib.sha256(mbc("bank", "export", "--bank", rows).stdout_bytes).hexdigest()
-    lines = [line.split() for line in result.stdout.splitlines()[1:]]
-    assert [line[1] if line[0] != "never" else line[2] for line in lines] == [export, export, "0", "passed"]
-
-
 def test_a_proof_as_json(mbc, rows, record):
     summary = json.loads(mbc("bank", "remove", record("", "Bruno").digest, "--bank", rows, "--prove", "--json").stdout)
     assert summary["removed"]["documents"] == 1
@@ -121,15 +101,6 @@ def test_a_note_says_that_an_ingest_brings_a_file_back(mbc, bank, notes, ingest)
     assert not (notes / ".mbcignore").exists()
 
 
-def test_nothing_is_said_of_files_that_are_gone(mbc, rows, bank, notes):
-    assert mbc("bank", "remove", "/ada.txt", "--bank", rows).stderr == ""
-    (notes / "ada.txt").unlink()
-    assert mbc("bank", "remove", "notes/ada.txt", "--bank", bank, "--ignore").stdout == (
-        "Removed 1 document; the bank holds 1 document, 1 chunk.\n"
-    )
-    assert not (notes / ".mbcignore").exists()
-
-
 def test_a_removed_file_can_be_kept_out(mbc, ingest, bank, notes):
     (notes / ".mbcignore").write_text("*.tmp")
     removed = mbc("bank", "remove", "notes/ada.txt", "--bank", bank, "--ignore")
@@ -148,15 +119,6 @@ def test_a_file_can_be_ignored_after_its_removal_and_once(mbc, bank, notes):
     result = mbc("bank", "remove", "notes/ada.txt", "--bank", bank, "--ignore")
     assert result.stdout.splitlines()[1:] == ["notes/.mbcignore already leaves out ada.txt."]
     assert (notes / ".mbcignore").read_text() == "/ada.txt\n"
-
-
-def test_a_digest_ignores_all_files_of_a_document(mbc, ingest, bank, notes):
-    (notes / "copy.txt").write_bytes((notes / "ada.txt").read_bytes())
-    assert ingest(notes, "--bank", bank).exit_code == 0
-    documents = [json.loads(line) for line in mbc("bank", "list", "--bank", bank, "--json").stdout.splitlines()]
-    (digest,) = [own["digest"] for own in documents if "ada.txt" in json.dumps(own)]
-    assert mbc("bank", "remove", digest, "--bank", bank, "--ignore").exit_code == 0
-    assert (notes / ".mbcignore").read_text() == "/ada.txt\n/copy.txt\n"
 
 
 def test_a_row_alone_cannot_be_ignored(mbc, ingest, home):

@@ -51,12 +51,6 @@ def test_a_missing_file_keeps_the_old_bank(reencode, bank, notes):
     assert _shape(bank) == (8, 2)
 
 
-def test_missing_files_can_be_let_go(reencode, bank, notes):
-    (notes / "ada.txt").unlink()
-    assert reencode("--drop-missing").exit_code == 0
-    assert _shape(bank) == (16, 1)
-
-
 def test_a_stop_leaves_the_old_bank_and_the_work_done(reencode, bank, monkeypatch):
     work = engine.reencode
 
@@ -75,21 +69,6 @@ def test_a_stop_leaves_the_old_bank_and_the_work_done(reencode, bank, monkeypatc
     assert _shape(bank) == (8, 2)
     summary = json.loads(reencode("--json").stdout)
     assert (summary["documents"], summary["unchanged"]) == (1, 1)
-    assert _shape(bank) == (16, 2)
-
-
-def test_a_stop_during_the_replacement_comes_too_late(reencode, bank, monkeypatch):
-    replace = engine.replace_content
-
-    def interrupted(*arguments, **options):
-        signal.raise_signal(signal.SIGINT)
-        replace(*arguments, **options)
-
-    monkeypatch.setattr(engine, "replace_content", interrupted)
-    result = reencode()
-    assert result.exit_code == 0
-    assert result.stdout.startswith("Re-encoded 2 documents")
-    assert "The bank is unchanged" not in result.stderr
     assert _shape(bank) == (16, 2)
 
 

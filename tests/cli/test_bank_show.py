@@ -29,13 +29,6 @@ def test_codes_are_shown_on_demand(mbc, make_bank, record):
     assert lines[-3:] == ["     1  0 0", "     2  1 1", "     3  2 2"]
 
 
-def test_json_has_the_codes(mbc, make_bank, record):
-    path = make_bank("b.mbc", record("/ada.txt", "Ada"))
-    (document,) = _json(mbc("bank", "show", "/ada.txt", "--bank", path, "--json"))
-    assert document["codes"] == [[[0], [0]], [[1], [1]], [[2], [2]]]
-    assert (document["code_bytes"], document["origins"][0]["state"]) == (3, "gone")
-
-
 def test_a_part_is_one_document_and_a_path_all_of_its_file(mbc, rows):
     assert [
         found["origins"][0]["part"] for found in _json(mbc("bank", "show", "rows.jsonl#a#1", "--bank", rows, "--json"))
@@ -67,19 +60,6 @@ def test_the_file_is_compared(mbc, bank, notes, write, state):
         (notes / "ada.txt").write_text(write)
     (document,) = _json(mbc("bank", "show", "notes/ada.txt", "--bank", bank, "--json"))
     assert document["origins"][0]["state"] == state
-
-
-def test_each_row_is_compared(mbc, rows, home):
-    (home / "rows.jsonl").write_text('{"id": "a#1", "text": "Ada stayed."}\n{"id": "c", "text": "Bruno moved."}\n')
-    documents = _json(mbc("bank", "show", "rows.jsonl", "--bank", rows, "--json"))
-    assert [document["origins"][0]["state"] for document in documents] == ["gone", "changed"]
-
-
-def test_what_came_from_a_pipe_has_no_file(mbc, ingest):
-    assert ingest("-", "--bank", "b.mbc", stdin=b"Ada moved to Aalen.").exit_code == 0
-    (listed,) = _json(mbc("bank", "list", "--bank", "b.mbc", "--json"))
-    (document,) = _json(mbc("bank", "show", listed["origins"][0]["source"], "--bank", "b.mbc", "--json"))
-    assert document["origins"][0]["state"] == "unknown"
 
 
 @pytest.mark.parametrize("name", ["nobody.txt", "notes/ada.txt#3", "abcdef012345", "", "\udcff", "#"])
