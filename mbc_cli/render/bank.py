@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 from mbc_cli.render.terminal import out, print_facts, print_json, print_json_lines, print_rows
 from mbc_cli.text import display_path, format_bytes_per_chunk, format_size, pluralise, sanitise
 from mbc_engine.errors import ModelError
-from mbc_engine.lm.embedded import require_text_model
 from mbc_engine.sources import Files
 
 if TYPE_CHECKING:
@@ -51,6 +50,8 @@ def _codec_facts(texts: "TextState", chunks: int) -> list[tuple[str, str]]:
         return [("text codecs", zstd)]
     size = format_bytes_per_chunk(texts.lm_bytes, texts.lm_texts)
     facts = [("text codecs", f"{texts.lm_texts:,} with language model {texts.lm} ({size}), {zstd}")]
+    from mbc_engine.lm.embedded import require_text_model
+
     try:
         require_text_model(texts.lm)
     except ModelError as error:

@@ -9,7 +9,6 @@ from mbc_cli.app import app
 from mbc_cli.config import default_bank, walk_commands
 from mbc_engine import __version__
 from mbc_engine.errors import BankError, ConfigError, DataError, MBCError, ModelError, ModelMismatch
-from tests.cli.imports import imported_by
 from tests.newswire import STORIES
 
 
@@ -23,7 +22,6 @@ def words(group, *before):
 
 
 COMMANDS = list(words(typer.main.get_command(app)))
-HEAVY = {"torch", "transformers", "peft", "textual", "fastapi", "mcp", "ray"}
 SILENT = (["tui"], ["serve"], ["mcp"])  # they print no data of their own
 
 
@@ -161,39 +159,6 @@ def test_a_foreign_argument_is_never_markup(mbc):
     result = mbc("bank", "info", "--bank", "[/red]\x1b[31m.mbc")
     assert result.exit_code == 5
     assert "No bank at [/red]␛[31m.mbc." in result.stderr
-
-
-@pytest.mark.parametrize(
-    "commands",
-    [
-        [["--help"], ["--version"], ["train", "--list-presets"]],
-        [
-            ["bank", "info"],
-            ["bank", "list"],
-            ["bank", "show", "/a"],
-            ["bank", "verify"],
-            ["bank", "merge", "b.mbc", "--bank", "c.mbc"],
-            ["bank", "export", "b.jsonl"],
-            ["bank", "import", "b.jsonl", "--bank", "d.mbc"],
-            ["bank", "remove", "/a", "--prove"],
-            ["bank", "compact"],
-            ["config", "set", "bank", "b.mbc"],
-            ["config", "list"],
-            ["config", "get", "bank"],
-            ["config", "unset", "bank"],
-            ["config", "path"],
-        ],
-    ],
-    ids=["alone", "bank"],
-)
-def test_what_needs_no_model_imports_no_torch(commands, make_bank, record, monkeypatch):
-    monkeypatch.setenv("MBC_BANK", str(make_bank("b.mbc", record("/a", "Ada"))))
-    assert imported_by(commands, HEAVY) == "[]"
-
-
-def test_help_imports_no_numpy():
-    commands = [["--help"], ["ask", "--help"], ["bank", "--help"]]
-    assert imported_by(commands, {"numpy", "torch", "transformers"}) == "[]"
 
 
 def test_main_prints_what_the_terminal_cannot_show_as_escapes(tmp_path):

@@ -1,6 +1,3 @@
-import subprocess
-import sys
-
 import pytest
 from typer.testing import CliRunner
 
@@ -104,16 +101,3 @@ def test_a_broken_config_hinders_no_completion(complete, home, monkeypatch):
     (home / "c.toml").write_text("a = [")
     monkeypatch.setenv("MBC_CONFIG", str(home / "c.toml"))
     assert complete("ask", "--model", "mi") == ["mini"]
-
-
-def test_completing_imports_no_torch(runs):
-    script = (
-        "import sys; from typer.testing import CliRunner; from mbc_cli.app import app\n"
-        "for words in ('ask --bank', 'ask --model', 'eval --method', 'eval --suite', 'eval --run', 'train --preset',\n"
-        "              'train --run', 'config set', 'models show'):\n"
-        "    environment = {'_MBC_COMPLETE': 'complete_bash', 'COMP_WORDS': f'mbc {words} ', 'COMP_CWORD': '3'}\n"
-        "    assert CliRunner(env=environment).invoke(app, [], prog_name='mbc').exit_code == 0\n"
-        "print(sorted({'torch', 'transformers', 'peft'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"

@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from contextlib import closing
 
 import pytest
@@ -149,16 +147,3 @@ def test_a_model_in_training_is_not_pushed(mbc, hub, run, monkeypatch):
     monkeypatch.setattr("mbc_cli.commands.models.is_running", lambda folder: True)
     result = mbc("models", "push", "first", "ada/tiny")
     assert (result.exit_code, "is being trained" in result.stderr) == (4, True)
-
-
-def test_sharing_imports_no_torch(hub, run, home):
-    script = (
-        "import sys; from typer.testing import CliRunner; from mbc_cli.app import app\n"
-        "from tests.sharing.fake_hub import FakeHub; FakeHub(sys.argv[1]).install()\n"
-        "for words in ('push first ada/tiny', 'pull ada/tiny'):\n"
-        "    result = CliRunner().invoke(app, ['models', *words.split()])\n"
-        "    assert result.exit_code == 0, result.stderr\n"
-        "print(sorted({'torch', 'transformers', 'peft'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", script, str(hub)], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"

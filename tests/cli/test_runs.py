@@ -17,7 +17,6 @@ from mbc_engine.events import (
 )
 from mbc_engine.runs.event_log import EventLog, work_lock
 from mbc_engine.runs.training_runs import EVENTS, LOCK, is_stop_requested, request_stop
-from tests.cli.imports import imported_by
 from tests.needs import PATIENCE
 
 STARTED = TrainStarted(0, 4000, 100, 50, 999)
@@ -152,11 +151,6 @@ def test_a_missing_run_is_an_error(mbc, verb):
     result = mbc("runs", verb, "nothing")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "mbc runs list" in result.stderr
-
-
-def test_list_and_show_import_no_torch(make_run):
-    make_run("first", STARTED, STEP, BEST)
-    assert imported_by([["runs", "list"], ["runs", "show", "first"]], {"torch", "transformers", "peft"}) == "[]"
 
 
 def test_names_are_sanitised(mbc, make_run):

@@ -1,0 +1,87 @@
+"""Commands that need no model import no heavy library, and wrong input is reported before one is imported."""
+
+import subprocess
+import sys
+from contextlib import closing
+
+from mbc_engine.events import TrainStarted
+from mbc_engine.runs.event_log import EventLog
+
+HEAVY = {"torch", "transformers", "peft", "accelerate", "textual", "ray"}
+
+# Runs commands, each in a fork of a process that has loaded the command line; prints their exit codes and which of the
+# modules they have imported. A command that begins with "complete" is completed.
+RUN = f"""
+import os, sys
+from mbc_cli.app import main
+print(*sorted({{"numpy", *{HEAVY!r}}} & {{*sys.modules}}), flush=True)
+for command in sys.argv[1:]:
+    if child := os.fork():
+        os.waitpid(child, 0)
+        continue
+    words = command.split()
+    if words[0] == "complete":
+        words[0] = "mbc"
+        os.environ |= {{"_MBC_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(words) + " ", "COMP_CWORD": "3"}}
+        words = words[:1]
+    sys.argv[1:] = words if "_MBC_COMPLETE" not in os.environ else []
+    stdout, sys.stdout = sys.stdout, open(os.devnull, "w")
+    try:
+        main()
+    except SystemExit as end:
+        print(end.code or 0, *sorted({HEAVY!r} & {{*sys.modules}}), file=stdout, flush=True)
+    sys.stderr.flush()
+    os._exit(0)
+"""
+SUCCESSFUL = (
+    *("--help", "--version", "ask --help", "train --list-presets", "runs list", "runs show first"),
+    *("models list", "config set bank b.mbc", "config list", "config get bank", "config unset bank", "config path"),
+    *("bank info", "bank list", "bank show /a.txt", "bank verify", "bank merge b.mbc --bank c.mbc", "bank compact"),
+    *("bank export b.jsonl", "bank import b.jsonl --bank d.mbc", "bank remove /a.txt --prove"),
+    *("complete ask --bank", "complete ask --model", "complete eval --method", "complete eval --suite"),
+    *("complete eval --run", "complete train --preset", "complete train --run", "complete config set"),
+)
+WRONG = (
+    ("ask Who? --model nobody", 4, "There is no model 'nobody'."),
+    ("ask Who? --device abacus", 2, "'abacus' is not a device."),
+    ("ask Who? --bank missing.mbc", 5, "No bank at missing.mbc."),
+    ("ask Who? --since soon", 2, "--since 'soon' is not a date."),
+    ("ask --questions none.txt", 3, "none.txt cannot be read: no such file or directory."),
+    ("search x --null", 2, "--null is only for lists of files."),
+    ("ingest notes --model nobody", 4, "There is no model 'nobody'."),
+    ("ingest empty", 3, "No files to ingest in empty."),
+    ("demo --keep kept --model nobody", 4, "There is no model 'nobody'."),
+    ("calibrate --data questions.jsonl --device abacus", 2, "'abacus' is not a device."),
+    ("eval --data questions.jsonl --device abacus", 2, "'abacus' is not a device."),
+    ("train --preset smollm2-135m --data questions.jsonl --device abacus", 2, "'abacus' is not a device."),
+    ("train --preset smollm2-135m --data questions.jsonl --from nobody", 4, "There is no model 'nobody'."),
+    ("bank reencode --model nobody", 4, "There is no model 'nobody'."),
+    ("mcp --model nobody", 4, "There is no model 'nobody'."),
+    ("mcp --bank notes", 5, "notes is a folder, not a bank."),
+    ("serve --port 0 --model nobody", 4, "There is no model 'nobody'."),
+    ("serve --bank b.mbc --bank missing.mbc --port 0", 5, "No bank at missing.mbc."),
+)
+
+
+def test_heavy_libraries_are_imported_only_when_needed(home, make_bank, record, monkeypatch):
+    monkeypatch.setenv("MBC_BANK", str(make_bank("b.mbc", record("/a.txt", "Ada"))))
+    (home / "empty").mkdir()
+    (home / "notes").mkdir()
+    (home / "notes" / "ada.txt").write_text("Ada moved to Aalen.")
+    (home / "questions.jsonl").write_text('{"text": "Ada moved.", "question": "Who?", "answers": ["Ada"]}')
+    run = home / "XDG_DATA_HOME" / "mbc" / "runs" / "first"
+    run.mkdir(parents=True)
+    with closing(EventLog(run / "events.jsonl")) as log:
+        log.append(TrainStarted(0, 10, 40, 38, 1000))
+    commands = [*(command for command, _, _ in WRONG), *SUCCESSFUL]
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, *commands], capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
+    at_start, *outcomes = done.stdout.splitlines()
+    assert at_start == ""
+    expected = [*(code for _, code, _ in WRONG), *(0 for _ in SUCCESSFUL)]
+    assert dict(zip(commands, outcomes, strict=True)) == dict(zip(commands, map(str, expected), strict=True)), (
+        done.stderr
+    )
+    errors = [line.removeprefix("Error: ") for line in done.stderr.splitlines() if line.startswith("Error: ")]
+    assert errors == [message for _, _, message in WRONG]
