@@ -68,3 +68,20 @@ def test_only_an_interruption_closes_the_banks(
             memory.ask([QUESTION])
         assert sources(memory) == ["Ada"]
     assert len(opened) == openings
+
+
+def test_a_new_bank_that_stays_empty_is_deleted(model: MBC, tmp_path: Path) -> None:
+    photo, note = tmp_path / "photo.png", tmp_path / "note.txt"
+    photo.write_bytes(b"\x89PNG")
+    note.write_text("Ada moved to Aalen.")
+    memory = Memory([tmp_path / "b.mbc"], model)
+    list(memory.add([photo], workers=0))
+    assert not list(tmp_path.glob("b.mbc*"))
+    work = memory.add([note], workers=0)
+    next(work)
+    work.close()  # type: ignore[attr-defined]  # as an error does
+    assert not list(tmp_path.glob("b.mbc*"))
+    list(memory.add([note], workers=0))
+    note.unlink()
+    list(memory.add([tmp_path], workers=0, prune=True))
+    assert memory.info()[1].documents == 0
