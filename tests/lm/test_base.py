@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from mbc_engine.errors import ModelError
 from mbc_engine.lm.base import BaseLM, KVPrefix, load_base
 from tests.lm.conftest import QUESTIONS, alone, ids_of, plain_logits, prefix_for
 
@@ -26,15 +25,7 @@ def text_of(base: BaseLM, ids: list[int]) -> str:
     return base.tokenizer.decode(ids, skip_special_tokens=True).strip().split("\n")[0].strip()
 
 
-def test_an_answer_does_not_depend_on_the_other_questions(every_base: BaseLM) -> None:
-    prefix = prefix_for(every_base, len(QUESTIONS))
-    together = every_base.generate(prefix, QUESTIONS, max_new_tokens=6)
-    for index, question in enumerate(QUESTIONS):
-        assert every_base.generate(alone(prefix, index), [question], max_new_tokens=6) == [together[index]]
-    assert len(set(together)) > 1
-
-
-def test_an_answer_does_not_depend_on_the_other_passages_when_the_context_is_full(every_base: BaseLM) -> None:
+def test_batches_with_full_contexts(every_base: BaseLM) -> None:
     prefix = prefix_for(every_base, len(QUESTIONS))
     passages = ["Ada moved. " * 40, "", "The river rose.", "Hugo moved to Haifa. " * 2]
     together = every_base.generate(prefix, QUESTIONS, passages=passages, max_new_tokens=6)
@@ -43,19 +34,14 @@ def test_an_answer_does_not_depend_on_the_other_passages_when_the_context_is_ful
         assert answer == [together[index]]
 
 
-def test_the_prefix_changes_the_answers(base: BaseLM) -> None:
-    one, other = (base.generate(prefix_for(base, 4, seed=seed), QUESTIONS, max_new_tokens=8) for seed in (1, 2))
-    assert one != other
-
-
-def test_generating_twice_with_one_prefix_gives_the_same(base: BaseLM) -> None:
+def test_prefix_can_be_reused(base: BaseLM) -> None:
     prefix = prefix_for(base, len(QUESTIONS))
     before = prefix.keys.clone()
     assert base.generate(prefix, QUESTIONS) == base.generate(prefix, QUESTIONS)
     assert torch.equal(prefix.keys, before)
 
 
-def test_one_beam_is_greedy_and_two_find_a_likelier_answer(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_beam_search(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
     prefix = prefix_for(base, 4, size=1.0)
 
     def likelihood(index: int, answer: list[int]) -> float:
@@ -107,21 +93,19 @@ def scripted_answer(
     return answer, head.step
 
 
-def test_an_answer_stops_at_the_end_token(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stop_at_end_token(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = [*ids_of(base, " Ada"), base.tokenizer.eos_token_id, *ids_of(base, " Hugo")]
     assert scripted_answer(base, monkeypatch, tokens) == ("Ada", len(ids_of(base, " Ada")) + 1)
 
 
 @pytest.mark.parametrize(("text", "answer"), [(" Ada \n", "Ada"), ("\n \n Ada B.\n", "Ada B."), ("\r\nAda\r\n", "Ada")])
-def test_an_answer_stops_where_the_first_line_with_text_ends(
-    base: BaseLM, monkeypatch: pytest.MonkeyPatch, text: str, answer: str
-) -> None:
+def test_stop_after_first_line(base: BaseLM, monkeypatch: pytest.MonkeyPatch, text: str, answer: str) -> None:
     tokens = ids_of(base, text)
     assert scripted_answer(base, monkeypatch, tokens + ids_of(base, "Hugo")) == (answer, len(tokens))
     assert scripted_answer(base, monkeypatch, tokens + ids_of(base, "Hugo"), beams=2)[0] == answer
 
 
-def test_rows_stop_at_their_own_ends(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_stop_independently(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
     """One row ends its line at once, one generates EOS, one continues to the maximum length."""
     line, end, letter = *ids_of(base, "\n"), base.tokenizer.eos_token_id, *ids_of(base, "a")
     script = torch.tensor([[letter, line, letter, letter], [letter, end, letter, letter], [letter] * 4])
@@ -135,34 +119,20 @@ def test_rows_stop_at_their_own_ends(base: BaseLM, monkeypatch: pytest.MonkeyPat
     assert base.generate(prefix_for(base, 3), QUESTIONS[:3], max_new_tokens=4) == ["a", "a", "aaaa"]
 
 
-def test_an_answer_comes_in_pieces_that_stay(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_streaming(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
     pieces: list[str] = []
     tokens = ids_of(base, "\n Zoë met 東京 § Hugo.\nAda")
     assert scripted_answer(base, monkeypatch, tokens, on_token=pieces.append)[0] == "Zoë met 東京 § Hugo."
     assert pieces == ["Zoë ", "met ", "東", "京", " ", "§ ", "Hugo."]
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_the_pieces_are_the_answer(base: BaseLM, seed: int) -> None:
-    pieces: list[str] = []
-    prefix = prefix_for(base, 1, seed=seed)
-    (answer,) = base.generate(prefix, ["Who moved?"], max_new_tokens=30, on_token=pieces.append)
-    assert "".join(pieces).strip() == answer
-    assert [answer] == base.generate(prefix, ["Who moved?"], max_new_tokens=30)
-    assert all(pieces)
-
-
-def test_only_one_greedy_answer_comes_in_pieces(base: BaseLM) -> None:
+def test_only_one_greedy_answer_is_streamed(base: BaseLM) -> None:
     for questions, beams in ((["Who?"], 2), (["Who?", "Ada?"], 1)):
         with pytest.raises(ValueError, match="one greedy answer"):
             base.generate(prefix_for(base, 1), questions, beams=beams, on_token=print)
 
 
-def test_an_answer_has_at_most_the_tokens_asked_for(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert scripted_answer(base, monkeypatch, ids_of(base, "a"), max_new_tokens=5) == ("aaaaa", 5)
-
-
-def test_a_models_own_generation_settings_do_not_change_answers(tiny: Any, tmp_path: Path) -> None:
+def test_generation_config_is_ignored(tiny: Any, tmp_path: Path) -> None:
     for file in tiny.bases["llama"].iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     (tmp_path / "generation_config.json").write_text('{"repetition_penalty": 20.0, "no_repeat_ngram_size": 1}')
@@ -171,7 +141,7 @@ def test_a_models_own_generation_settings_do_not_change_answers(tiny: Any, tmp_p
     assert opinionated.generate(prefix, QUESTIONS) == plain.generate(prefix, QUESTIONS)
 
 
-def test_a_full_context_can_be_used_to_the_last_token(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_context(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
     """GPT-2 has no position after its last: one token more would be an index error."""
     letter = ids_of(base, "a")
     assert scripted_answer(base, monkeypatch, letter, max_new_tokens=9, passages=["Ada moved. " * 99]) == ("a" * 9, 9)
@@ -182,22 +152,11 @@ def test_a_full_context_can_be_used_to_the_last_token(base: BaseLM, monkeypatch:
     )
 
 
-def test_a_loaded_base_is_frozen(base: BaseLM) -> None:
+def test_base_is_frozen(base: BaseLM) -> None:
     assert not any(parameter.requires_grad for parameter in base.parameters())
 
 
-def test_a_missing_base_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="could not be opened") as caught:
-        load_base(str(tmp_path / "nowhere"))
-    assert caught.value.hint
-
-
-def test_an_unknown_family_is_refused(tiny: Any) -> None:
-    with pytest.raises(ModelError):
-        load_base(str(tiny.encoders["bert"]))
-
-
-def test_without_a_prefix_answers_are_those_of_the_plain_model(every_base: BaseLM) -> None:
+def test_no_prefix(every_base: BaseLM) -> None:
     base, expected = every_base, []
     for question in QUESTIONS:
         ids = ids_of(base, question)

@@ -13,7 +13,7 @@ from mbc_engine.lm.base import BaseLM, load_base
 from tests.lm.conftest import QUESTIONS, alone, ids_of, plain_logits, prefix_for
 
 
-def test_the_likelihood_of_answers_by_hand(every_base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_likelihood_by_hand(every_base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_ROWS", 4)  # the targets go through the head in several blocks
     monkeypatch.setattr(module, "_TOGETHER", 2)
     base, prefix, expected = every_base, prefix_for(every_base, 3), []
@@ -31,7 +31,7 @@ def test_the_likelihood_of_answers_by_hand(every_base: BaseLM, monkeypatch: pyte
     assert not likelihood.requires_grad
 
 
-def test_one_forward_pass_judges_a_batch(base: BaseLM) -> None:
+def test_log_likelihood_takes_one_pass(base: BaseLM) -> None:
     passes: list[int] = []
     handle = base.model.get_decoder().register_forward_pre_hook(lambda *_: passes.append(1))
     base.log_likelihood(prefix_for(base, 4), QUESTIONS, ["Ada", "Hugo", "x", "Bergen"])
@@ -39,31 +39,7 @@ def test_one_forward_pass_judges_a_batch(base: BaseLM) -> None:
     assert passes == [1]
 
 
-def test_the_loss_of_one_answer_is_its_unlikelihood(base: BaseLM) -> None:
-    prefix = prefix_for(base, 1)
-    texts = base.prompt_tokenizer.question_answer_targets(
-        ["Ada?"], ["Bergen in the spring"], question_window=128, answer_window=64
-    )
-    judged = base.log_likelihood(prefix, ["Ada?"], ["Bergen in the spring"])
-    assert judged.item() == pytest.approx(-base.loss(prefix, texts).item(), rel=1e-5)
-
-
-def test_the_loss_is_the_mean_over_answer_tokens_by_hand(base: BaseLM) -> None:
-    questions, answers = [QUESTIONS[1], "Ada?", "x"], ["bergen", "Cadiz in the spring", "élan"]
-    prefix = prefix_for(base, 3)
-    texts = base.prompt_tokenizer.question_answer_targets(questions, answers, question_window=40, answer_window=40)
-    losses = []
-    for index, (question, target) in enumerate(
-        zip(questions, [" Bergen", " Cadiz in the spring", " Élan"], strict=True)
-    ):
-        given, wanted = ids_of(base, question), [*ids_of(base, target), base.tokenizer.eos_token_id]
-        logits = plain_logits(base, alone(prefix, index), given + wanted)
-        chances = logits.log_softmax(-1)
-        losses += [-chances[len(given) + place - 1, token].item() for place, token in enumerate(wanted)]
-    assert base.loss(prefix, texts).item() == pytest.approx(sum(losses) / len(losses), rel=1e-4)
-
-
-def test_writing_a_text_back_predicts_all_of_it_from_the_end_token(base: BaseLM) -> None:
+def test_text_loss_by_hand(base: BaseLM) -> None:
     end, prefix = base.tokenizer.eos_token_id, prefix_for(base, 2)
     texts = base.prompt_tokenizer.text_targets(["Ada moved to Bergen.", "Hugo"], window=4)
     losses = []
@@ -72,23 +48,6 @@ def test_writing_a_text_back_predicts_all_of_it_from_the_end_token(base: BaseLM)
         chances = plain_logits(base, alone(prefix, index), [end, *wanted]).log_softmax(-1)
         losses += [-chances[place, token].item() for place, token in enumerate(wanted)]
     assert base.loss(prefix, texts).item() == pytest.approx(sum(losses) / len(losses), rel=1e-4)
-
-
-@torch.no_grad()
-def by_itself(base: BaseLM, ids: list[int]) -> Tensor:
-    """The logits of one unpadded text as plain Hugging Face computes them: [S, V]."""
-    return base.model(input_ids=torch.tensor([ids])).logits[0]
-
-
-def test_without_a_prefix_the_loss_is_that_of_the_plain_model(every_base: BaseLM) -> None:
-    base, losses = every_base, []
-    questions, answers = [QUESTIONS[1], "Ada?"], ["Bergen", "Cadiz in the spring"]
-    for question, answer in zip(questions, answers, strict=True):
-        given, wanted = ids_of(base, question), [*ids_of(base, f" {answer}"), base.tokenizer.eos_token_id]
-        chances = by_itself(base, given + wanted).log_softmax(-1)
-        losses += [-chances[len(given) + place - 1, token].item() for place, token in enumerate(wanted)]
-    texts = base.prompt_tokenizer.question_answer_targets(questions, answers, question_window=40, answer_window=40)
-    assert base.loss(base.no_prefix(2), texts).item() == pytest.approx(sum(losses) / len(losses), rel=1e-4)
 
 
 @pytest.fixture(params=["gpt2", "llama"])
@@ -104,9 +63,7 @@ def gradients(base: BaseLM, loss: Tensor) -> dict[str, Tensor]:
     return {name: value.grad.clone() for name, value in base.named_parameters() if value.grad is not None}
 
 
-def test_the_gradients_of_a_tuned_base_are_those_of_the_plain_model(
-    tuned: BaseLM, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gradients_of_a_tuned_base(tuned: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_ROWS", 4)  # the targets go through the head in several blocks
     question, answer = ids_of(tuned, "Where did Ada move?"), ids_of(tuned, " Bergen in the spring")
     ids = torch.tensor([[*question, *answer, tuned.tokenizer.eos_token_id]])
@@ -122,7 +79,7 @@ def test_the_gradients_of_a_tuned_base_are_those_of_the_plain_model(
         assert torch.allclose(found[name], value, atol=1e-5), name
 
 
-def test_the_loss_of_a_piece_by_hand(tuned: BaseLM) -> None:
+def test_piece_loss_by_hand(tuned: BaseLM) -> None:
     (piece,) = tuned.prompt_tokenizer.pieces("Ada moved to Bergen.", 40)
     weights = torch.tensor([0.0, 2.0, 0.5] + [0.0] * (len(piece.ids) - 4) + [1.0])
     logits = tuned.model(input_ids=torch.tensor([[tuned.tokenizer.eos_token_id, *piece.ids]])).logits[0]
@@ -134,13 +91,7 @@ def test_the_loss_of_a_piece_by_hand(tuned: BaseLM) -> None:
     assert all(torch.allclose(found[name], value, atol=1e-5) for name, value in by_hand.items())
 
 
-def test_a_piece_of_even_weights_has_the_loss_of_writing_it(tuned: BaseLM) -> None:
-    (piece,) = tuned.prompt_tokenizer.pieces("Ada moved to Bergen.", 40)
-    written = tuned.loss(tuned.no_prefix(1), tuned.prompt_tokenizer.text_targets([piece.text], window=40))
-    assert tuned.piece_loss(piece, torch.ones(len(piece.ids))).item() == pytest.approx(written.item(), rel=1e-5)
-
-
-def test_rounded_weights_cannot_be_tuned(tiny: Any) -> None:
+def test_tuning_needs_float32(tiny: Any) -> None:
     base = load_base(str(tiny.bases["llama"]), weights="bf16")
     with pytest.raises(ModelError, match=r"only be tuned in float32, but this one has bfloat16 weights\.") as caught:
         base.tune()
@@ -148,7 +99,7 @@ def test_rounded_weights_cannot_be_tuned(tiny: Any) -> None:
     assert not any(parameter.requires_grad for parameter in base.parameters())
 
 
-def test_a_saved_base_opens_again(tuned: BaseLM, tmp_path: Path) -> None:
+def test_save(tuned: BaseLM, tmp_path: Path) -> None:
     with torch.no_grad():
         next(tuned.parameters()).add_(0.5)
     tuned.save(tmp_path)

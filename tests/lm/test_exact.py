@@ -70,7 +70,7 @@ def setting(threads: int, mkldnn: bool) -> Iterator[None]:
 
 @pytest.mark.parametrize("sums", [INT8, "float32"])
 @pytest.mark.parametrize(("threads", "mkldnn"), list(product([1, 2, 8], [True, False])))
-def test_sums_threads_and_libraries_change_nothing(
+def test_sums_and_threads_do_not_matter(
     tensors: dict[str, Tensor], lm: ExactLM, sums: exact.Sums, threads: int, mkldnn: bool
 ) -> None:
     tokens = torch.cat([text(40, seed) for seed in range(3)])
@@ -80,7 +80,7 @@ def test_sums_threads_and_libraries_change_nothing(
 
 @settings(deadline=None, max_examples=20)
 @given(batch=st.integers(1, 64), length=st.integers(1, 30), padding=st.integers(0, 9), seed=st.integers(0, 99))
-def test_a_text_does_not_notice_others_nor_padding(batch: int, length: int, padding: int, seed: int) -> None:
+def test_batch_and_padding_do_not_matter(batch: int, length: int, padding: int, seed: int) -> None:
     torch.manual_seed(0)
     lm = ExactLM(SHAPE, quantise(SHAPE, LlamaForCausalLM(CONFIG).state_dict()))
     own = text(length, seed)
@@ -91,7 +91,7 @@ def test_a_text_does_not_notice_others_nor_padding(batch: int, length: int, padd
 
 @settings(deadline=None, max_examples=20)
 @given(cuts=st.lists(st.integers(1, 9), min_size=1, max_size=12), batch=st.integers(1, 5))
-def test_steps_of_any_length_equal_one_pass(cuts: list[int], batch: int) -> None:
+def test_steps_equal_one_pass(cuts: list[int], batch: int) -> None:
     torch.manual_seed(1)
     lm = ExactLM(SHAPE, quantise(SHAPE, LlamaForCausalLM(CONFIG).state_dict()))
     tokens = torch.cat([text(sum(cuts), seed) for seed in range(batch)])
@@ -103,7 +103,7 @@ def test_steps_of_any_length_equal_one_pass(cuts: list[int], batch: int) -> None
     assert torch.equal(torch.cat(found, dim=1), whole(lm, tokens))
 
 
-def test_precision_settings_change_nothing(
+def test_precision_settings_do_not_matter(
     tensors: dict[str, Tensor], lm: ExactLM, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = whole(lm, text(50))
@@ -123,7 +123,7 @@ def test_precision_settings_change_nothing(
     asked.assert_called()
 
 
-def test_roots_are_rounded_exactly(lm: ExactLM) -> None:
+def test_exact_roots(lm: ExactLM) -> None:
     x = torch.randn(4096, SHAPE.width, generator=torch.Generator().manual_seed(0))
     _, scales = lm._normed(x.clone(), torch.ones(SHAPE.width))
     squares = (x * 1024).round().long().square().sum(1).float() * (1 / (SHAPE.width * 1024**2))
@@ -131,7 +131,7 @@ def test_roots_are_rounded_exactly(lm: ExactLM) -> None:
     assert (scales.squeeze(1).numpy() == x.abs().amax(1).numpy() / roots).all()
 
 
-def test_probabilities_are_nearly_those_of_the_lm_in_single_precision(llama: LlamaForCausalLM, lm: ExactLM) -> None:
+def test_close_to_the_float_model(llama: LlamaForCausalLM, lm: ExactLM) -> None:
     tokens = text(60)
     frequencies = whole(lm, tokens)[0].double()
     with torch.no_grad():
@@ -143,7 +143,7 @@ def test_probabilities_are_nearly_those_of_the_lm_in_single_precision(llama: Lla
     assert divergence.mean() < 0.02 * surprise
 
 
-def test_every_token_has_a_frequency_and_sums_stay_exact(lm: ExactLM) -> None:
+def test_frequencies(lm: ExactLM) -> None:
     frequencies = whole(lm, text(60))
     assert frequencies.dtype == torch.int32
     assert frequencies.min() >= 1
@@ -151,7 +151,7 @@ def test_every_token_has_a_frequency_and_sums_stay_exact(lm: ExactLM) -> None:
     assert (frequencies.max(2).values == (1 << 24) + 1).all()
 
 
-def test_integers_that_are_slow_or_saturate_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_choice_of_sums(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda: False)
     assert exact._fastest_sums() == "float32"
     monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda: True)
@@ -163,7 +163,7 @@ def test_integers_that_are_slow_or_saturate_are_not_used(monkeypatch: pytest.Mon
 
 @settings(deadline=None)
 @given(rows=st.integers(1, 40), terms=st.integers(1, 4000), columns=st.integers(1, 9), seed=st.integers(0, 9))
-def test_products_in_single_precision_are_those_of_integers(rows: int, terms: int, columns: int, seed: int) -> None:
+def test_float32_products_are_exact(rows: int, terms: int, columns: int, seed: int) -> None:
     random = np.random.default_rng(seed)
     values = random.choice([-127, -126, 126, 127], (rows, terms), p=[0.01, 0.01, 0.48, 0.5])  # sums beyond 2^24
     weights = random.choice([126, 127], (terms, columns))
@@ -173,7 +173,7 @@ def test_products_in_single_precision_are_those_of_integers(rows: int, terms: in
     assert np.array_equal(found.numpy(), values @ weights)
 
 
-def test_tables_are_the_functions_to_their_last_digit() -> None:
+def test_tables() -> None:
     powers = exact._exp_table()
     assert powers[-1] == 0
     assert (powers - 4095 * torch.exp(-(torch.arange(len(powers)).double() + 0.5) / 256)).abs().max() <= 0.5
@@ -188,7 +188,7 @@ def test_tables_are_the_functions_to_their_last_digit() -> None:
     assert torch.equal(cos[:, :32], cos[:, 32:])
 
 
-def test_weights_quantised_by_hand() -> None:
+def test_quantise_by_hand() -> None:
     shape = ExactShape(layers=0, heads=1, kv_heads=1, head_dim=2, theta=10_000.0, epsilon=1e-5)
     made = quantise(shape, {"model.embed_tokens.weight": torch.tensor([[1.0, -0.5], [0.0, 2.54]]),
                             "model.norm.weight": torch.tensor([1.0, 0.5])})  # fmt: skip

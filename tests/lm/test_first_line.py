@@ -61,13 +61,13 @@ def check(tokenizer: PreTrainedTokenizerFast, ids: list[int]) -> list[str]:
 
 
 @given(tokens)
-def test_any_tokens_of_bytes_are_streamed_as_they_end_up(ids: list[int]) -> None:
+def test_streaming_equals_decoding(ids: list[int]) -> None:
     check(TOKENIZERS["byte level"], ids)
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
 @given(text=texts)
-def test_no_character_of_a_text_is_streamed_broken(name: str, text: str) -> None:
+def test_no_broken_character_is_streamed(name: str, text: str) -> None:
     tokenizer = TOKENIZERS[name]
     pieces = check(tokenizer, tokenizer(text)["input_ids"])
     assert "".join(pieces).strip() == first_line(text)
@@ -75,7 +75,7 @@ def test_no_character_of_a_text_is_streamed_broken(name: str, text: str) -> None
     assert all(pieces)
 
 
-def test_each_row_ends_by_itself() -> None:
+def test_rows_end_independently() -> None:
     tokenizer = TOKENIZERS["byte level"]
     rows = [tokenizer(text)["input_ids"] for text in ("\nAda", "Ada\n", "\nA\nb", "    ", "A   ")]
     assert first_line_ends(tokenizer, 0)(torch.tensor(rows), None).tolist() == [False, True, True, False, False]
@@ -86,5 +86,5 @@ def test_each_row_ends_by_itself() -> None:
     ("text", "line"),
     [("", ""), (" \n ", ""), ("\n Ada \r\nHugo", "Ada"), ("Ada\x0bHugo\u2028x\n", "Ada\x0bHugo\u2028x")],
 )
-def test_the_first_line_is_the_first_with_text(text: str, line: str) -> None:
+def test_first_line(text: str, line: str) -> None:
     assert first_line(text) == line

