@@ -37,7 +37,7 @@ from mbc_engine import (
 )
 from mbc_engine.bank import CodeShape, Origin, StoredDocument
 from mbc_engine.errors import ModelError
-from mbc_engine.experiments.registry import published
+from mbc_engine.evaluation.methods import published
 from mbc_engine.metrics import compare
 from mbc_engine.paper.builder import config_of
 from mbc_engine.ranking import Hit

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from mbc_engine.evaluation.page import write_report
 from mbc_engine.evaluation.results import ExperimentFolder
-from mbc_engine.experiments.page import write_report
 
 PAGE: Final = Path(__file__).with_suffix(".md")
 BEGIN: Final = "<!-- below: python docs/results.py -->\n"

@@ -14,14 +14,13 @@ if TYPE_CHECKING:
     from mbc_engine.datasets.by_name import load_examples
     from mbc_engine.datasets.layout import QAExample
     from mbc_engine.errors import MBCError
+    from mbc_engine.evaluation.banks import EmptyBank, MemoryMethod, RetrieveAndRead
     from mbc_engine.evaluation.calibrate import calibrate
     from mbc_engine.evaluation.protocols import evaluate
     from mbc_engine.events import Event, run_to_completion
     from mbc_engine.ingestion.reencode import reencode
     from mbc_engine.ingestion.run import ingest, ingest_stream, watch
     from mbc_engine.memory import Memory
-    from mbc_engine.methods.memory_methods import EmptyBank, MemoryMethod
-    from mbc_engine.methods.reading import RetrieveAndRead
     from mbc_engine.mini.model import RetrieverReader
     from mbc_engine.model import load_model, open_bank
     from mbc_engine.paper.mbc import MBC
@@ -36,6 +35,7 @@ _MODULES = {
     "datasets.by_name": ("load_examples",),
     "datasets.layout": ("QAExample",),
     "errors": ("MBCError",),
+    "evaluation.banks": ("EmptyBank", "MemoryMethod", "RetrieveAndRead"),
     "evaluation.calibrate": ("calibrate",),
     "evaluation.protocols": ("evaluate",),
     "events": ("Event", "run_to_completion"),
@@ -43,8 +43,6 @@ _MODULES = {
     "ingestion.run": ("ingest", "ingest_stream", "watch"),
     "memory": ("Memory",),
     "model": ("load_model", "open_bank"),
-    "methods.memory_methods": ("EmptyBank", "MemoryMethod"),
-    "methods.reading": ("RetrieveAndRead",),
     "mini.model": ("RetrieverReader",),
     "paper.mbc": ("MBC",),
     "training.trainer": ("train",),

@@ -55,7 +55,7 @@ def preset_names() -> list[str]:
 
 def suite_names() -> list[str]:
     """Names of the built-in suites of `mbc eval`, sorted."""
-    return _names_in("experiments/suites")
+    return _names_in("evaluation/suites")
 
 
 def _names_in(folder: str) -> list[str]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, get_args
 import typer
 
 from mbc_cli.config import evaluation_names, evaluations_folder, resolve_name, short_name, states_cache
-from mbc_cli.engine import hub_is_reachable, loading, prepare_torch, read_data, require_device
+from mbc_cli.engine import loading, prepare_torch, read_data, require_device
 from mbc_cli.options import (
     DeviceOption,
     JsonOption,
@@ -33,22 +33,19 @@ from mbc_cli.options import (
     option,
 )
 from mbc_cli.program import INTERRUPTED, interrupt_message, is_from_command_line, stop_on_interrupt
-from mbc_cli.render.evaluation import ExperimentView, plan_json, print_plan, print_report
+from mbc_cli.render.evaluation import ExperimentView, print_report
 from mbc_cli.render.terminal import notes, out, print_json
 from mbc_cli.text import sanitise
 from mbc_engine.datasets.by_name import is_of_hub
 from mbc_engine.errors import ConfigError, DataError, ModelError
-from mbc_engine.experiments.registry import METHODS, Protocol, controls_of
+from mbc_engine.evaluation.methods import METHODS, Protocol, controls_of
 from mbc_engine.machine import require_extra
 from mbc_engine.metrics import Golds
 from mbc_engine.names import find_model
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from mbc_engine.evaluation.results import ExperimentFolder
-    from mbc_engine.experiments.requirements import CellRequirements, Machine
-    from mbc_engine.experiments.settings import BaseSettings, ExperimentSettings
+    from mbc_engine.evaluation.suite import Base, Suite
 
 _data_option, _method_option = partial(option, panel="What to evaluate"), partial(option, panel="How to evaluate")
 _training_option, _file_option = partial(option, panel="Training"), partial(option, panel="Files")
@@ -64,7 +61,7 @@ EvaluationArgument = Annotated[
 ]
 
 
-_METHODS: Final = ", ".join(name for name, kind in METHODS.items() if kind.control_of is kind.read is None)
+_METHODS: Final = ", ".join(name for name, kind in METHODS.items() if kind.control_of is None)
 _METHOD: Final = f"{_METHODS}, a control, or a method with a read mode, such as mbc-routed; can be repeated."
 _PROTOCOL: Final = f"{', '.join(get_args(Protocol))}; can be repeated."
 _QUESTIONS: Final = "The questions to ask: a .jsonl, .csv or .json file, or squad:test."
@@ -81,7 +78,7 @@ _FOLDER: Final = "The folder for the results; given alone, it continues a stoppe
 _FILES: Final = "The folder that contains the files named in a suite."
 _LIMIT: Final = "Maximum number of questions to ask, evenly spaced."
 _DOCUMENTS: Final = "Maximum number of documents to memorise."
-_OWN: Final = "the model's own, with its controls"
+_DEFAULT_METHOD: Final = "the model's own, with its controls"
 _DATED: Final = "the date and the data's name"
 
 
@@ -93,7 +90,8 @@ def evaluate(
     base: Annotated[list[str] | None, _data_option(_ONLY, metavar="NAME", show_default="all")] = None,
     model: ModelOption,
     method: Annotated[
-        list[str] | None, _data_option(_METHOD, metavar="NAME", show_default=_OWN, completion=complete_methods)
+        list[str] | None,
+        _data_option(_METHOD, metavar="NAME", show_default=_DEFAULT_METHOD, completion=complete_methods),
     ] = None,
     protocol: Annotated[
         list[str] | None, _data_option(_PROTOCOL, metavar="NAME", show_default="online", completion=complete_protocols)
@@ -113,10 +111,7 @@ def evaluate(
     data_folder: Annotated[
         Path | None, _file_option(_FILES, metavar="FOLDER", envvar="MBC_DATA", show_default="the working folder")
     ] = None,
-    plan: Annotated[bool, option("Only show the resources needed and which parts can run here.", "--plan")] = False,
-    hours: Annotated[
-        float, option("Skip stages of a suite estimated to take more than N hours on this machine.", min=0, metavar="N")
-    ] = 100.0,
+    plan: Annotated[bool, option("Only list the stages that would run.", "--plan")] = False,
     device: DeviceOption = None,
     threads: ThreadsOption = None,
     json: JsonOption = False,
@@ -134,7 +129,7 @@ def evaluate(
       mbc eval --preset smollm2-135m --[b]train[/b] "news.jsonl[:900]" --data "news.jsonl[900:]" --method mbc --method mac
       mbc eval --suite small --plan
     """
-    from mbc_engine.experiments.settings import load_suite, settings_in
+    from mbc_engine.evaluation.suite import load_suite, suite_in
 
     if ctx.invoked_subcommand is not None:
         return
@@ -142,23 +137,19 @@ def evaluate(
     require_extra("eval", "accelerate", "bm25s", "peft", asked_by="`mbc eval`")
     _check_option_conflicts(ctx, data, suite, run)
     if suite is not None:
-        experiment = load_suite(suite, data_folder)
-        experiment = experiment.only(base) if base else experiment
+        chosen = load_suite(suite, data_folder)
+        chosen = chosen.only(base) if base else chosen
     elif data is not None:
         given = model if preset is None or is_from_command_line(ctx, "model") else None
         how = {"documents": documents, "bank_documents": bank_size, "questions": limit, "golds": golds, "read": read}
-        experiment = _settings_of(data, given, preset, settings or [], method, protocol, train or [], validation, how)
+        chosen = _suite_of(data, given, preset, settings or [], method, protocol, train or [], validation, how)
     else:
-        experiment = settings_in(existing_evaluation(run or "").path)
+        chosen = suite_in(existing_evaluation(run or "").path)
     if plan:
-        machine, needed = _requirements(experiment, device, threads, hours)
-        if json:
-            print_json(plan_json(experiment, machine, needed))
-        else:
-            print_plan(experiment, machine, needed, out)
+        _print_stages(chosen, as_json=json)
         return
-    folder = _folder(run, is_begun=not (suite or data), stem=Path(suite).stem if suite else experiment.datasets[0].name)
-    _run_experiment(experiment, folder, device, threads, hours)
+    folder = _folder(run, is_begun=not (suite or data), stem=Path(suite).stem if suite else chosen.datasets[0].name)
+    _run(chosen, folder, device, threads)
     _show_report(folder, as_json=json)
 
 
@@ -182,7 +173,7 @@ def existing_evaluation(name: str) -> "ExperimentFolder":
 
     with suppress(OSError, ValueError):  # no folder could have this name
         for folder in (ExperimentFolder(find_evaluation(name)), ExperimentFolder(Path(name).absolute())):
-            if folder.is_there:
+            if folder.exists():
                 return folder
     names = evaluation_names()
     latest = f"The latest: {', '.join(names[:5])}." if names else "`mbc eval --data SPEC` starts one."
@@ -213,7 +204,7 @@ def _check_option_conflicts(ctx: typer.Context, data: str | None, suite: str | N
         raise ConfigError(f"--{option} is for --data.", hint="To change a suite, copy its TOML file.")
 
 
-def _settings_of(
+def _suite_of(
     data: str,
     model: str | None,
     preset: str | None,
@@ -223,8 +214,9 @@ def _settings_of(
     train: list[str],
     validation: str | None,
     others: dict[str, Any],
-) -> "ExperimentSettings":
-    from mbc_engine.experiments.settings import DatasetSettings, ExperimentSettings, require_usable
+) -> "Suite":
+    """A suite of one cell, from what was typed."""
+    from mbc_engine.evaluation.suite import Dataset, Suite, require_usable
 
     if model is not None and preset is not None:
         raise ConfigError("--model and --preset contradict each other.", hint="Leave one of them out.")
@@ -232,39 +224,40 @@ def _settings_of(
         raise ConfigError("--validation needs --train.", hint="Name the questions to learn from with --train.")
     if changes and preset is None:
         raise ConfigError("--set needs --preset.", hint="Name the preset whose settings to change.")
-    dataset = DatasetSettings(name=_dataset_name(data), title=data, train=train, validation=validation, test=data)
+    if unknown := [name for name in protocol or () if name not in get_args(Protocol)]:
+        hint = f"Protocols: {', '.join(get_args(Protocol))}."
+        raise ConfigError(f"There is no protocol {unknown[0]!r}.", hint=hint)
+    dataset = Dataset(name=_dataset_name(data), title=data, train=train, validation=validation, test=data)
     base = _base(model, preset, changes)
-    if wrong := [name for name in protocol or () if name not in get_args(Protocol)]:
-        raise ConfigError(f"There is no protocol {wrong[0]!r}.", hint=f"Protocols: {', '.join(get_args(Protocol))}.")
-    settings = ExperimentSettings.model_validate(
+    suite = Suite.model_validate(
         {
             "title": f"{base.title} on {data}",
             "bases": [base],
-            "datasets": [dataset.placed(None)],
+            "datasets": [dataset.located(None)],
             "methods": method or _methods_of(model),
             "protocols": protocol or ["online"],
             **others,
         }
     )
-    require_usable(settings)
+    require_usable(suite)
     sources = [data, *train, *([validation] if validation else [])]
     read_data([source for source in sources if not is_of_hub(source)])  # hub datasets take too long to read twice
     if model is not None:
         find_model(model)
-    return settings
+    return suite
 
 
 def _methods_of(model: str | None) -> list[str]:
-    from mbc_engine.experiments.settings import is_retriever_reader
+    from mbc_engine.evaluation.suite import is_retriever_reader
 
-    own = "mbc"
+    method = "mbc"
     with suppress(ModelError):  # reported once the data is read
-        own = "retriever-reader" if model is not None and is_retriever_reader(model) else "mbc"
-    return [own, *controls_of(own)]
+        method = "retriever-reader" if model is not None and is_retriever_reader(model) else "mbc"
+    return [method, *controls_of(method)]
 
 
-def _base(model: str | None, preset: str | None, changes: list[str]) -> "BaseSettings":
-    from mbc_engine.experiments.settings import BaseSettings
+def _base(model: str | None, preset: str | None, changes: list[str]) -> "Base":
+    from mbc_engine.evaluation.suite import Base
 
     name = model if model is not None else preset or ""
     is_file = os.path.isfile(name)  # Path.is_file() raises on overlong names
@@ -273,7 +266,7 @@ def _base(model: str | None, preset: str | None, changes: list[str]) -> "BaseSet
     if preset is not None and is_file:
         preset = str(Path(preset).absolute())
     short = Path(name).stem if is_file else Path(name).name
-    return BaseSettings(name=_slug(short), title=name, preset=preset, changes=changes, model=model)
+    return Base(name=_slug(short), title=name, preset=preset, changes=changes, model=model)
 
 
 def _dataset_name(source: str) -> str:
@@ -288,32 +281,34 @@ def _slug(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "-", text)[:_MAX_NAME_LENGTH].strip("-").lower() or "own"
 
 
-def _run_experiment(
-    settings: "ExperimentSettings", folder: Path, device: str | None, threads: int | None, hours: float
-) -> None:
-    is_grid = len(settings.bases) * len(settings.datasets) > 1
+def _print_stages(suite: "Suite", *, as_json: bool) -> None:
+    from mbc_engine.evaluation.suite import cells
+
+    stages = {cell.name: [stage.name for stage in cell.stages()] for cell in cells(suite)}
+    if as_json:
+        print_json({"title": suite.title, "cells": [{"cell": name, "stages": own} for name, own in stages.items()]})
+        return
+    for name, own in stages.items():
+        for stage in own:
+            out.print(f"{sanitise(name)}: {sanitise(stage)}")
+
+
+def _run(suite: "Suite", folder: Path, device: str | None, threads: int | None) -> None:
     resume = f"Continue with: mbc eval --run {shlex.quote(short_name(folder, evaluations_folder()))}"
     with interrupt_message(resume):
         with loading("torch"):
-            from mbc_engine.experiments.requirements import obstacles
-            from mbc_engine.experiments.running import run
+            from mbc_engine.evaluation.running import run
 
             torch_device = prepare_torch(device, threads)
-        in_the_way: dict[tuple[str, str], str] = {}
-        if is_grid:
-            machine, needed = _requirements(settings, device, threads, hours)
-            in_the_way = obstacles(needed)
-            print_plan(settings, machine, needed, notes)
         view = ExperimentView(folder, resume)
         with view, stop_on_interrupt(view.announce_stopping) as stop:
             for event in run(
-                settings,
+                suite,
                 folder,
                 cache=states_cache(),
                 device=torch_device,
                 command=shlex.join(["mbc", *sys.argv[1:]]),
-                skips=is_grid,
-                obstacles=in_the_way,
+                skips=len(suite.bases) * len(suite.datasets) > 1,
                 stop=stop,
             ):
                 view.show(event)
@@ -322,26 +317,15 @@ def _run_experiment(
         raise typer.Exit(INTERRUPTED)
 
 
-def _requirements(
-    settings: "ExperimentSettings", device: str | None, threads: int | None, hours: float
-) -> "tuple[Machine, Sequence[CellRequirements]]":
-    with loading("sizes of models"):
-        from mbc_engine.experiments.requirements import requirements, this_machine
-
-        torch_device = prepare_torch(device, threads)
-        machine = this_machine(torch_device, has_hub=bool(hub_is_reachable()))
-        return machine, requirements(settings, machine, max_hours=hours)
-
-
 def _show_report(folder: Path, *, as_json: bool) -> None:
+    from mbc_engine.evaluation.report import read_report
     from mbc_engine.evaluation.results import ExperimentFolder
-    from mbc_engine.experiments.report import read_report
 
-    kept = ExperimentFolder(folder)
-    report, _ = read_report(kept)
+    experiment = ExperimentFolder(folder)
+    report, _ = read_report(experiment)
     if as_json:
         print_json({"folder": str(folder), **asdict(report)})
     else:
         print_report(report)
-    if kept.report_html.is_file():
-        notes.print(f"The report: {sanitise(kept.report_html)}")
+    if experiment.report_html.is_file():
+        notes.print(f"The report: {sanitise(experiment.report_html)}")

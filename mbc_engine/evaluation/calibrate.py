@@ -39,14 +39,14 @@ def calibrate(
     Raises DataError if there are too few documents or questions, MBCError if the read does not fit the model or gains
     are not finite.
     """
-    texts, asked, places = _dealt(examples, bank_documents, questions)
+    texts, asked, document_of = _dealt(examples, bank_documents, questions)
     reader, count, banks = model.reader(), len(asked), len(texts) // bank_documents
     informed, uninformed = np.zeros(count), np.zeros(count)
     done = 0
     for bank in range(banks):
         memory, _ = memorise_documents(model, texts[bank::banks])
         for gains, asking in ((informed, bank), (uninformed, (bank - 1) % banks)):
-            indices = np.flatnonzero(places % banks == asking)
+            indices = np.flatnonzero(document_of % banks == asking)
             for start in range(0, len(indices), _BATCH):
                 batch = indices[start : start + _BATCH]
                 questions_of = [asked[index].question for index in batch]
@@ -54,7 +54,7 @@ def calibrate(
                 gains[batch] = model.memory_gains(reading, questions_of, model.generate_answers(reading, questions_of))
                 done += len(batch)
                 yield Progressed("answer questions", done, 2 * count)
-    fitted = _is_fitted(places)
+    fitted = _is_fitted(document_of)
     settings = fit(informed[fitted].tolist(), uninformed[fitted].tolist())
     yield _calibrated(settings, informed[~fitted], uninformed[~fitted], count, bank_documents)
 
@@ -105,20 +105,20 @@ def _dealt(
             hint="Give --data more documents, or make the banks smaller with --bank-size.",
         )
     del texts[banks * bank_documents :]
-    place = {text: index for index, text in enumerate(texts)}
-    askable = [example for example in examples if example.text in place]
+    index_of = {text: index for index, text in enumerate(texts)}
+    askable = [example for example in examples if example.text in index_of]
     asked = evenly_spaced(askable, questions)
-    places = np.array([place[example.text] for example in asked], np.int64)
-    if min((fitted := _is_fitted(places)).sum(), (~fitted).sum()) < _FEWEST:
+    document_of = np.array([index_of[example.text] for example in asked], np.int64)
+    if min((fitted := _is_fitted(document_of)).sum(), (~fitted).sum()) < _FEWEST:
         raise DataError(
             f"{len(asked):,} questions are too few: calibration needs {_FEWEST}, and {_FEWEST} on other documents.",
             hint="Ask more of them with --questions." if len(asked) < len(askable) else "Give --data more questions.",
         )
-    return texts, asked, places
+    return texts, asked, document_of
 
 
-def _is_fitted(places: NDArray[np.int64]) -> NDArray[np.bool_]:
-    halves: NDArray[np.bool_] = places < np.median(places)
+def _is_fitted(document_of: NDArray[np.int64]) -> NDArray[np.bool_]:
+    halves: NDArray[np.bool_] = document_of < np.median(document_of)
     return halves
 
 
@@ -127,8 +127,8 @@ def _calibrated(
 ) -> Calibrated:
     rates: dict[str, float] = {}
     for name, gains in (("informed", informed), ("uninformed", uninformed)):
-        found = [judge(settings, gain)[1] for gain in gains]
-        rates |= {f"{name}_{origin}": round(100 * found.count(origin) / len(found), 2) for origin in ORIGINS}
+        labels = [judge(settings, gain)[1] for gain in gains]
+        rates |= {f"{name}_{origin}": round(100 * labels.count(origin) / len(labels), 2) for origin in ORIGINS}
     auc = round(roc_auc(informed, uninformed), 4)
     return Calibrated(questions, len(informed), bank_documents, **settings.model_dump(), auc=auc, **rates)
 

@@ -15,9 +15,9 @@ from typing import Final
 
 from mbc_engine.datasets.layout import QAExample, evenly_spaced
 from mbc_engine.errors import DataError
+from mbc_engine.evaluation.methods import Method
 from mbc_engine.evaluation.results import Cost, Measurement, Outcome, Prediction, QuestionScores, predict, score
 from mbc_engine.events import Event, Progressed
-from mbc_engine.methods.method import Method
 from mbc_engine.metrics import Golds
 
 
@@ -30,11 +30,11 @@ class Stream:
     most_questions: int | None = None
 
     @cached_property
-    def place_of(self) -> dict[str, int]:
-        return {text: place for place, text in enumerate(self.documents)}
+    def index_of(self) -> dict[str, int]:
+        return {text: index for index, text in enumerate(self.documents)}
 
     def about(self, start: int, end: int) -> list[QAExample]:
-        return [example for example in self.examples if start <= self.place_of[example.text] < end]
+        return [example for example in self.examples if start <= self.index_of[example.text] < end]
 
     def asked_about(self, end: int) -> list[QAExample]:
         return evenly_spaced(self.about(0, end), self.most_questions)
@@ -94,7 +94,7 @@ class _Session:
     def ask(self, examples: Sequence[QAExample]) -> Generator[Event, None, tuple[list[Prediction], float]]:
         """Ask questions, batched by length; returns predictions in the order of `examples`, and the seconds taken."""
         order = sorted(range(len(examples)), key=lambda number: len(examples[number].question))
-        found, seconds = dict[int, Prediction](), 0.0
+        predictions, seconds = dict[int, Prediction](), 0.0
         for first in range(0, len(order), self._batch_size):
             batch = order[first : first + self._batch_size]
             questions = [examples[number].question for number in batch]
@@ -102,15 +102,21 @@ class _Session:
             answers = self._method.answer(questions)
             seconds += _now() - began
             for number, answer in zip(batch, answers, strict=True):
-                example, document = examples[number], self._stream.place_of[examples[number].text]
-                place = document - self.start
-                found[number] = predict(example, answer, stream_index=document, memory_index=place, golds=self._golds)
+                document = self._stream.index_of[examples[number].text]
+                predictions[number] = predict(
+                    examples[number],
+                    answer,
+                    stream_index=document,
+                    memory_index=document - self.start,
+                    golds=self._golds,
+                )
                 self._names_sources |= answer.sources is not None
             self._answered += len(batch)
             yield Progressed("answer questions", self._answered, self._questions)
-        return [found[number] for number in range(len(examples))], seconds
+        return [predictions[number] for number in range(len(examples))], seconds
 
-    def kept(self) -> tuple[int, int | None]:
+    def stored(self) -> tuple[int, int | None]:
+        """Bytes on disk, and as the paper counts them."""
         # The paper counts a row for every question, asked or not.
         footprint = self._method.footprint()
         row, rows = footprint.paper_row, len(self._stream.about(self.start, self.end))
@@ -150,19 +156,19 @@ def online(
     session = _Session(method, stream, banks * size, len(asked), golds, batch_size, seed)
     members: list[list[QAExample]] = [[] for _ in range(banks)]
     for example in asked:
-        members[stream.place_of[example.text] // size].append(example)
+        members[stream.index_of[example.text] // size].append(example)
     asking = adapting = 0.0
     predictions: list[Prediction] = []
     on_disk, papers = list[int](), list[int]()
-    for own in members:
+    for examples in members:
         session.begin_anew()
         adapting += yield from session.adapt(session.start + size)
-        answers, seconds = yield from session.ask(own)
+        answers, seconds = yield from session.ask(examples)
         asking += seconds
         predictions += answers
-        stored, counted = session.kept()
+        stored, paper = session.stored()
         on_disk.append(stored)
-        papers += [] if counted is None else [counted]
+        papers += [] if paper is None else [paper]
     cost = Cost(
         documents=size,
         seconds_per_document=adapting / (banks * size),
@@ -223,12 +229,10 @@ def retention(
         added = size - session.end
         adapting = yield from session.adapt(size)
         predictions, asking = yield from session.ask(asked)
-        cost = Cost(size, adapting / added, asking / len(asked), *session.kept())
+        cost = Cost(size, adapting / added, asking / len(asked), *session.stored())
         steps.append(Measurement(session.scores(predictions), cost))
     at_first = steps[0].scores.f1.value
-    return tuple(
-        replace(found, retained=100 * (found.scores.f1.value / at_first) if at_first else None) for found in steps
-    )
+    return tuple(replace(one, retained=100 * (one.scores.f1.value / at_first) if at_first else None) for one in steps)
 
 
 def scaling(

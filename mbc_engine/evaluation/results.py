@@ -19,8 +19,8 @@ from safetensors import SafetensorError
 from mbc_engine.atomic_write import atomic_write
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import ConfigError, DataError
+from mbc_engine.evaluation.methods import MethodAnswer
 from mbc_engine.evaluation.statistics import Difference, Interval, compare_pairs, interval
-from mbc_engine.methods.method import MethodAnswer
 from mbc_engine.metrics import Golds, compare
 from mbc_engine.runs.event_log import work_lock
 from mbc_engine.runs.training_runs import LOCK
@@ -166,10 +166,10 @@ def pair_all(
             for figure in ("exact_match", "f1")
             for shared in members.values()
         ]
-        found = compare_pairs([(first, second) for first, second in values], documents)
-        for place, number in enumerate(members):
+        differences = compare_pairs([(first, second) for first, second in values], documents)
+        for index, number in enumerate(members):
             (first_name, _), (second_name, _) = tests[number]
-            figures = found[place], found[len(members) + place]
+            figures = differences[index], differences[len(members) + index]
             paired[number] = PairedTest(first_name, second_name, len(documents), *figures)
     return [paired[number] for number in sorted(paired)]
 
@@ -187,13 +187,14 @@ def by_question(predictions: Sequence[Prediction]) -> dict[tuple[str, str, int],
 _PREPARED: Final = "prepared"
 _RESULTS: Final = "results"
 _LINE: Final = TypeAdapter(Prediction)
+_MEASUREMENTS: Final = TypeAdapter(tuple[Measurement, ...])
 # The content of each kind of result file.
 _KINDS: Final[Mapping[str, TypeAdapter[Any]]] = {
     "rate": TypeAdapter(float),
     "online": TypeAdapter(Measurement),
-    "retention": TypeAdapter(tuple[Measurement, ...]),
-    "scaling": TypeAdapter(tuple[Measurement, ...]),
-    "scaling.partial": TypeAdapter(tuple[Measurement, ...]),
+    "retention": _MEASUREMENTS,
+    "scaling": _MEASUREMENTS,
+    "scaling.partial": _MEASUREMENTS,
     "code-usage": TypeAdapter(CodeUsage),
 }
 _DIGEST: Final = TypeAdapter(str)
@@ -220,8 +221,8 @@ class CellFolder:
     def read(self, method: str, kind: str) -> Any:
         return _read(self.file(method, kind), _KINDS[kind])
 
-    def keep_online(self, method: str, outcome: Outcome) -> None:
-        path = self._predictions_of(method)
+    def write_online(self, method: str, outcome: Outcome) -> None:
+        path = self.file(method, "online.predictions").with_suffix(".jsonl")
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(path) as file:
             file.writelines(_LINE.dump_json(prediction) + b"\n" for prediction in outcome.predictions)
@@ -238,8 +239,8 @@ class CellFolder:
         )
 
     def methods(self) -> list[str]:
-        named = sorted(path.name for path in _folders(self.path / _RESULTS))
-        return [name for name in named if any(self.has(name, kind) for kind in _KINDS)]
+        names = sorted(path.name for path in _folders(self.path / _RESULTS))
+        return [name for name in names if any(self.has(name, kind) for kind in _KINDS)]
 
     def require_same_questions(self, digest: str) -> None:
         """Record the digest of the cell's questions, or raise DataError if it differs from the recorded one."""
@@ -256,24 +257,18 @@ class CellFolder:
     def is_prepared(self, name: str) -> bool:
         return (self.prepared_folder / name / _PREPARED).is_file()
 
-    def keep_prepared(self, name: str) -> None:
+    def set_prepared(self, name: str) -> None:
         (self.prepared_folder / name / _PREPARED).touch()
 
-    def _predictions_of(self, method: str) -> Path:
-        return self.file(method, "online").with_name("online.predictions.jsonl")
-
     def _predictions(self, method: str, online: Measurement) -> list[Prediction]:
-        path, predictions, asked = self._predictions_of(method), list[Prediction](), online.scores.questions
+        path, asked = self.file(method, "online.predictions").with_suffix(".jsonl"), online.scores.questions
         try:
-            for line in path.read_bytes().splitlines():
-                predictions.append(_LINE.validate_json(line, strict=True))
-            wrong = f"has {len(predictions):,} of {asked:,} answers" if len(predictions) != asked else ""
-        except ValidationError as error:
-            wrong = f"is damaged in line {len(predictions) + 1:,}: {_fault(error)}"
-        except OSError as error:
-            wrong = f"cannot be read: {error.strerror or error}"
-        if wrong:
-            raise DataError(f"{path} {wrong}.", hint=_again(self.file(method, "online")))
+            predictions = [_LINE.validate_json(line, strict=True) for line in path.read_bytes().splitlines()]
+            fault = f"has {len(predictions):,} of {asked:,} answers" if len(predictions) != asked else ""
+        except (ValidationError, OSError) as error:
+            fault = f"cannot be read: {_fault(error)}"
+        if fault:
+            raise DataError(f"{path} {fault}.", hint=_DELETE.format(self.file(method, "online")))
         return predictions
 
 
@@ -282,15 +277,13 @@ class ExperimentFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.events = path / "events.jsonl"
+        self.events, self.figures = path / "events.jsonl", path / "figures"
         self.report_html, self.report_markdown, self.report_json = (
             path / f"report.{suffix}" for suffix in ("html", "md", "json")
         )
-        self.figures = path / "figures"
         self._settings, self._environments = path / "experiment.toml", path / "environment.json"
 
-    @property
-    def is_there(self) -> bool:
+    def exists(self) -> bool:
         return self._settings.is_file()
 
     @contextmanager
@@ -315,33 +308,27 @@ class ExperimentFolder:
         *,
         check_moved: Callable[[], None] = lambda: None,
     ) -> None:
-        """Record the settings, or raise ConfigError if work here began with others; add the environment if it is new.
+        """Record the settings and the environment. Raises ConfigError if work here began with other settings.
 
         Dataset files may have moved to other folders, unless `check_moved` raises.
         """
         import tomlkit
 
-        given = tomlkit.dumps(settings)
-        if given != storable(given):
-            wrong = "The settings cannot be written as text; perhaps the name of a file is not UTF-8."
-            raise ConfigError(wrong, hint="Rename the file.")
-        before, now = self.settings() if self.is_there else None, tomllib.loads(given)
-        if before is not None:
-            kept, asked = _without_folders(before), _without_folders(now)
-            others = sorted(name for name in kept.keys() | asked.keys() if kept.get(name) != asked.get(name))
-            if others and _folders(self.path):
-                wrong = f"{self.path} holds an evaluation with other settings: {', '.join(others)}."
-                raise ConfigError(wrong, hint="Use another folder, or the settings that it was begun with.")
-            if others:  # it failed before its first stage, so no results can get mixed up
-                for path in (self.events, self._environments, self._settings):
-                    path.unlink(missing_ok=True)
-            elif before != now:
-                check_moved()
+        text = tomlkit.dumps(settings)
+        if text != storable(text):
+            raise ConfigError("The name of a file is not UTF-8.", hint="Rename the file.")
+        before, now = self.settings() if self.exists() else {}, tomllib.loads(text)
+        if before and before != now and _folders(self.path):  # else it failed before its first stage
+            old, new = _without_folders(before), _without_folders(now)
+            if others := sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name)):
+                fault = f"{self.path} holds an evaluation with other settings: {', '.join(others)}."
+                raise ConfigError(fault, hint="Use another folder, or the settings that it was begun with.")
+            check_moved()
         if before != now:
             with atomic_write(self._settings) as file:
-                file.write(given.encode())
-        known, passing = self.environments(), {"date": None, "command": None}
-        if not any({**environment, **passing} == {**other, **passing} for other in known):
+                file.write(text.encode())
+        known, ignored = self.environments(), {"date": None, "command": None}
+        if not any({**environment, **ignored} == {**other, **ignored} for other in known):
             _write(self._environments, [*known, environment], _ENVIRONMENTS)
 
     def settings(self) -> dict[str, Any]:
@@ -367,20 +354,15 @@ class ExperimentFolder:
 def _without_folders(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings, with the paths of dataset files reduced to their names."""
 
-    def bare(value: Any) -> Any:
-        if isinstance(value, list):
-            return [bare(one) for one in value]
-        return Path(value).name if Path(str(value)).is_absolute() else value
+    def name(value: Any) -> Any:
+        return [name(one) for one in value] if isinstance(value, list) else Path(value).name
 
-    places = ("train", "questions_train", "validation", "test")
-    return {
-        **settings,
-        "datasets": [
-            {name: bare(value) if name in places else value for name, value in own.items()}
-            for own in settings.get("datasets", [])
-            if isinstance(own, dict)
-        ],
-    }
+    sources = ("train", "questions_train", "validation", "test")
+    datasets = [
+        {key: name(value) if key in sources else value for key, value in dataset.items()}
+        for dataset in settings.get("datasets", [])
+    ]
+    return {**settings, "datasets": datasets}
 
 
 def _write(path: Path, value: Any, kind: TypeAdapter[Any]) -> None:
@@ -390,23 +372,23 @@ def _write(path: Path, value: Any, kind: TypeAdapter[Any]) -> None:
 
 
 def _read(path: Path, kind: TypeAdapter[Any]) -> Any:
+    """The content of a file, None if there is none. Raises DataError if it is damaged."""
     try:
         return kind.validate_json(path.read_bytes(), strict=True)
     except FileNotFoundError:
         return None
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror or error}.", hint="Check its permissions.") from error
-    except ValidationError as error:
-        raise DataError(f"{path} is damaged: {_fault(error)}.", hint=_again(path)) from error
+    except (OSError, ValidationError) as error:
+        raise DataError(f"{path} cannot be read: {_fault(error)}.", hint=_DELETE.format(path)) from error
 
 
-def _fault(error: ValidationError) -> str:
-    wrong = error.errors(include_url=False, include_input=False)[0]
-    return "".join(f"{part}: " for part in wrong["loc"]) + wrong["msg"]
+_DELETE: Final = "Delete {} and run the evaluation again."
 
 
-def _again(path: Path) -> str:
-    return f"Delete {path} and run the evaluation again."
+def _fault(error: OSError | ValidationError) -> str:
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    first = error.errors(include_url=False, include_input=False)[0]
+    return "".join(f"{part}: " for part in first["loc"]) + first["msg"]
 
 
 def _folders(path: Path) -> list[Path]:

@@ -92,28 +92,28 @@ def _sign_flip_p_values(sums: Floats, resamples: int, seed: int) -> list[float]:
     """A p-value per column of the documents' summed differences, [documents, N]; never 0 (Phipson and Smyth 2010)."""
     totals = sums.sum(0)
     # Totals that differ only by rounding count as equal.
-    least = np.abs(totals) - 1e-9 * np.abs(sums).sum(0)
-    found = np.zeros(len(totals))
+    thresholds = np.abs(totals) - 1e-9 * np.abs(sums).sum(0)
+    counts = np.zeros(len(totals))
     rng = np.random.default_rng(seed)
     for rows in _parts(resamples, len(sums)):
         flips = rng.integers(2, size=(rows, len(sums)), dtype=np.int8).astype(np.float64)
-        found += (np.abs(totals - 2 * (flips @ sums)) >= least).sum(0)
-    p_values = (1 + found) / (1 + resamples)
+        counts += (np.abs(totals - 2 * (flips @ sums)) >= thresholds).sum(0)
+    p_values = (1 + counts) / (1 + resamples)
     for column in np.flatnonzero((sums != 0).sum(0) <= np.log2(resamples)):
-        own = sums[sums[:, column] != 0, column]
-        flips = (np.arange(2 ** len(own))[:, None] >> np.arange(len(own)) & 1).astype(np.float64)
-        p_values[column] = (np.abs(own.sum() - 2 * (flips @ own)) >= least[column]).mean()
+        nonzero = sums[sums[:, column] != 0, column]
+        flips = (np.arange(2 ** len(nonzero))[:, None] >> np.arange(len(nonzero)) & 1).astype(np.float64)
+        p_values[column] = (np.abs(nonzero.sum() - 2 * (flips @ nonzero)) >= thresholds[column]).mean()
     return [float(p_value) for p_value in p_values]
 
 
 def _by_document(values: Sequence[ArrayLike], documents: Sequence[Any]) -> tuple[Floats, Floats]:
     """Each document's sum of each of N kinds of values, [documents, N], and its number of questions, [documents]."""
     _, owner = np.unique(np.asarray(documents), return_inverse=True)
-    weights = [np.asarray(own, np.float64) for own in values]
-    for own in weights:
-        if len(own) != len(owner) or not len(owner):
-            raise ValueError(f"{len(own)} values of {len(owner)} questions")
-    sums = np.stack([np.bincount(owner, own) for own in weights], axis=1)
+    arrays = [np.asarray(one, np.float64) for one in values]
+    for array in arrays:
+        if len(array) != len(owner) or not len(owner):
+            raise ValueError(f"{len(array)} values of {len(owner)} questions")
+    sums = np.stack([np.bincount(owner, array) for array in arrays], axis=1)
     return sums.astype(np.float64), np.bincount(owner).astype(np.float64)
 
 

@@ -116,10 +116,6 @@ def test_too_little_data_is_an_error_before_any_model_is_loaded(mbc, model, unlo
     assert hint in result.stderr
 
 
-def test_missing_data_is_an_error_before_any_model_is_loaded(mbc, model, unloadable):
-    assert mbc("calibrate", "--model", model, "--data", "none.csv").exit_code == 3
-
-
 def test_a_model_that_reads_text_comes_calibrated(mbc):
     result = mbc("calibrate", "--model", "mini", "--data", "none.csv")
     assert (result.exit_code, result.stdout) == (2, "")

@@ -9,10 +9,10 @@ from rich.console import Console
 
 from mbc_cli.render import evaluation
 from mbc_cli.render import terminal as consoles
+from mbc_engine.evaluation.report import Report, build_report, cell_report
 from mbc_engine.evaluation.results import Cost, Measurement, MethodResults, Prediction, QuestionScores
 from mbc_engine.evaluation.statistics import Interval
-from mbc_engine.experiments.report import Report, build_report, cell_report
-from mbc_engine.experiments.settings import BaseSettings, DatasetSettings
+from mbc_engine.evaluation.suite import Base, Dataset
 
 ORIGIN = {"title": "t", "date": "", "command": "", "seed": 0, "environments": (), "settings": {}}
 
@@ -42,8 +42,8 @@ def results(right: int) -> MethodResults:
 @pytest.fixture
 def report() -> Report:
     methods = {"mbc": results(20), "uniform": results(10), "mbc-shuffled-codes": results(20)}
-    base = BaseSettings(name="tiny", title="Tiny \x1b[31mLM", model="tiny")
-    dataset = DatasetSettings(name="quiz", title="Quiz [b]", test="quiz.jsonl")
+    base = Base(name="tiny", title="Tiny \x1b[31mLM", model="tiny")
+    dataset = Dataset(name="quiz", title="Quiz [b]", test="quiz.jsonl")
     return build_report(
         ORIGIN,
         [cell_report(base, dataset, methods, ["mbc", "mbc-shuffled-codes"])],
@@ -70,7 +70,7 @@ def test_the_verdict_comes_first_and_everything_fits(report, screen, width):
     text = screen(width)
     evaluation.print_report(report)
     lines = text.getvalue().splitlines()
-    assert lines[0].startswith("✗ MBC's bank does not beat ")
+    assert lines[0].startswith("✗ The bank of MBC does not beat ")
     assert max(map(len, lines)) <= width
     assert any(line.startswith("Note. Figures from 60 questions.") for line in lines)
     mbc = next(line for line in lines if line.startswith("MBC  ") and "33.3" in line)

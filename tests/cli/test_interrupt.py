@@ -71,7 +71,7 @@ def small_bank(make_bank, record):
 @pytest.mark.slow
 def test_an_evaluation_that_is_ended_at_once(interrupt, model, questions):
     command = ("eval", "--model", model, "--data", questions, "--run", "my run", "--quiet")
-    said = interrupt("mbc_engine.experiments.running", "run", *command, twice=True)
+    said = interrupt("mbc_engine.evaluation.running", "run", *command, twice=True)
     assert said == "Interrupted. Continue with: mbc eval --run 'my run'\n"
 
 

@@ -109,21 +109,6 @@ def test_questions_about_one_document_stay_on_one_side(monkeypatch: pytest.Monke
     assert (made.questions, made.held_out) == (60, 30)
 
 
-def test_a_limit_spaces_the_questions_evenly(monkeypatch: pytest.MonkeyPatch, examples: Examples) -> None:
-    some = [replace(example, id=f"{example.id}{again}") for example in examples(50) for again in "ab"]
-    model = Oracle(monkeypatch)
-    assert calibrated(model, some, bank_documents=5, questions=50).questions == 50
-    assert sum(map(len, model.banks)) == 50
-    assert {name for name, _ in model.asked} == {example.question.split()[2] for example in some}
-
-
-def test_questions_about_blank_documents_are_left_out(monkeypatch: pytest.MonkeyPatch, examples: Examples) -> None:
-    some = examples(42)
-    some[3:3] = [replace(some[0], id=str(number), text=text) for number, text in enumerate(["", " \n\t", "\u3000"])]
-    made = calibrated(Oracle(monkeypatch), some, bank_documents=21)
-    assert (made.questions, made.held_out, made.auc) == (42, 21, 1.0)
-
-
 def test_progress_ends_at_two_answers_a_question(monkeypatch: pytest.MonkeyPatch, examples: Examples) -> None:
     *events, _ = calibrate(Oracle(monkeypatch), examples(50), bank_documents=25)  # type: ignore[arg-type]
     assert [event.done for event in events if isinstance(event, Progressed)] == [25, 50, 75, 100]
@@ -228,20 +213,6 @@ def test_a_linked_config_is_written_where_it_lies(folder: Path, tmp_path: Path) 
     store(SETTINGS, folder)
     assert (folder / "config.toml").is_symlink()
     assert load_model(folder).settings.confidence == SETTINGS
-
-
-def test_a_failed_write_leaves_the_config_as_it_was(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = (folder / "config.toml").read_text()
-
-    def refuse(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", refuse)
-    with pytest.raises(ModelError, match="no space left") as caught:
-        store(SETTINGS, folder)
-    assert "--dry-run" in (caught.value.hint or "")
-    assert (folder / "config.toml").read_text() == before
-    assert len(list(folder.iterdir())) == 3
 
 
 def test_a_folder_that_cannot_be_written_is_reported_beforehand(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from mbc_engine.datasets.layout import QAExample
+from mbc_engine.evaluation.methods import MethodAnswer
 from mbc_engine.evaluation.results import Prediction, predict, score
-from mbc_engine.methods.method import MethodAnswer
 
 ASKED = QAExample("7", "Ada moved to the old port of Bergen.", "Where?", ("the old port of Bergen", "Bergen"))
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from mbc_engine import evaluate
 from mbc_engine.datasets.layout import QAExample, evenly_spaced
 from mbc_engine.errors import DataError
+from mbc_engine.evaluation.methods import Footprint, MethodAnswer
 from mbc_engine.evaluation.protocols import online, retention, scaling, stream
 from mbc_engine.evaluation.results import Cost, predict
 from mbc_engine.evaluation.statistics import Interval
 from mbc_engine.events import Event, Progressed
-from mbc_engine.methods.method import Footprint, MethodAnswer
 
 T = TypeVar("T")
 
@@ -133,15 +133,6 @@ class TestStream:
         assert taken.documents == tuple(own.text for own in examples(3))
         assert [own.id for own in taken.examples] == ["0", "1", "2", "0b", "1b", "2b"]
 
-    def test_fewer_questions_take_no_document_away(self, examples):
-        taken = stream(examples(10), documents=8, questions=4)
-        assert len(taken.documents) == 8
-        assert [own.id for own in taken.asked_about(8)] == ["0", "2", "4", "6"]
-        assert [own.id for own in taken.asked_about(3)] == ["0", "1", "2"]
-
-    def test_without_a_limit_all_documents_are_taken(self, examples):
-        assert len(stream(examples(50), documents=None).documents) == 50
-
     def test_no_questions_are_an_error(self):
         with pytest.raises(DataError, match="no questions"):
             stream([])
@@ -162,12 +153,6 @@ class TestOnline:
         assert scores.exact_match == scores.f1 == Interval(100, 100, 100)
         assert (scores.lenient_match, scores.first_source, scores.in_five) == (100, 100, 100)
         assert method.documents == [own.text for own in examples(5)]
-
-    def test_predictions_stand_in_the_order_of_the_questions(self, examples):
-        data = asked_twice(examples(7))
-        _, outcome = finished(online(Perfect(), stream(data), batch_size=3))
-        assert [own.id for own in outcome.predictions] == [own.id for own in data]
-        assert [own.document for own in outcome.predictions] == [*range(7), *range(7)]
 
     def test_questions_of_about_one_length_are_asked_together(self, examples):
         method = Perfect()
@@ -240,10 +225,6 @@ class TestOnline:
         _, outcome = finished(online(method, stream(data), bank_documents=2))
         assert outcome.online.cost == Cost(2, 2.0, 0.5, on_disk=20, paper_bytes=130)
 
-    def test_a_bank_larger_than_the_stream_is_the_whole_stream(self, examples):
-        _, outcome = finished(online(Perfect(), stream(examples(3)), bank_documents=16))
-        assert (outcome.online.banks, outcome.online.cost.documents) == (1, 3)
-
     @pytest.mark.parametrize("bank_documents", [None, 8])
     def test_ranks_are_places_in_the_bank(self, examples, bank_documents):
         _, outcome = finished(online(ByPlace(), stream(examples(8)), bank_documents=bank_documents))
@@ -252,28 +233,10 @@ class TestOnline:
         assert (scores.first_source, scores.in_five) == (12.5, 62.5)
         assert scores.exact_match.value == 50
 
-    def test_ranks_in_a_later_bank_are_of_that_bank(self, examples):
-        _, outcome = finished(online(ByPlace(), stream(examples(6)), bank_documents=3))
-        assert [own.rank for own in outcome.predictions] == [0, 1, 2, 0, 1, 2]
-        assert [own.exact_match for own in outcome.predictions] == [True, False, True, True, False, True]
-
     def test_a_method_without_sources_has_no_figures_of_them(self, examples):
         _, outcome = finished(online(Forgetful(2), stream(examples(4))))
         assert (outcome.online.scores.first_source, outcome.online.scores.in_five) == (None, None)
         assert outcome.online.scores.exact_match.value == 50
-
-    def test_any_gold_answer_counts_if_asked_for(self, examples):
-        (own,) = examples(1)
-        data = stream([QAExample(own.id, own.text, own.question, ("X", *own.answers))])
-        assert finished(online(Perfect(), data))[1].online.scores.exact_match.value == 0
-        assert finished(online(Perfect(), data, golds="any"))[1].online.scores.exact_match.value == 100
-
-    def test_the_same_seed_gives_the_same_intervals(self, examples):
-        def figures(seed: int) -> Any:
-            return finished(online(ByPlace(), stream(examples(50)), seed=seed))[1].online.scores
-
-        assert figures(3) == figures(3)
-        assert figures(3).exact_match.low < 50 < figures(3).exact_match.high
 
     def test_predictions_do_not_depend_on_how_the_work_is_cut(self, examples):
         data = asked_twice(examples(12))
@@ -333,24 +296,9 @@ class TestRetention:
         _, found = finished(retention(Forgetful(2), stream(examples(5)), first=4, step=1, further=1))
         assert [(own.scores.f1.value, own.retained) for own in found] == [(50, 100), (25, 50)]
 
-    def test_the_first_step_retains_exactly_everything(self, examples):
-        data = [QAExample(own.id, own.text, own.question, (own.answers[0] + " x" * 77,)) for own in examples(2)]
-        _, found = finished(retention(Perfect(), stream(data), first=1, step=1, further=1))
-        assert found[0].scores.f1.value == 100 * (2 / 79)
-        assert [own.retained for own in found] == [100, 100]
-
     def test_nothing_known_at_first_has_no_retention(self, examples):
         _, found = finished(retention(Ignorant(), stream(examples(4)), first=2, step=1, further=2))
         assert [(own.scores.f1.value, own.retained) for own in found] == [(0, None)] * 3
-
-    def test_a_shorter_stream_gives_fewer_steps(self, examples):
-        _, found = finished(retention(Perfect(), stream(examples(7)), first=2, step=2, further=100))
-        assert [own.cost.documents for own in found] == [2, 4, 6]
-
-    def test_as_many_questions_as_are_asked_are_about_the_first_documents(self, examples):
-        data = stream(asked_twice(examples(8)), questions=3)
-        _, found = finished(retention(Perfect(), data, first=2, step=2, further=2))
-        assert found[0].scores.questions == 3
 
     def test_a_stream_without_a_second_step_is_an_error(self, examples):
         with pytest.raises(

@@ -56,10 +56,6 @@ def test_two_documents_by_hand() -> None:
     assert interval([1, 0, 0], ["long", "long", "short"]) == Interval(1 / 3, 0.0, 0.5)
 
 
-def test_one_document_says_nothing_of_others() -> None:
-    assert interval([1, 0, 0, 0], [5, 5, 5, 5]) == Interval(0.25, 0.25, 0.25)
-
-
 def test_questions_of_one_document_count_together() -> None:
     """Ten copies of each question make the result no more certain."""
     values, documents = np.tile([0, 1, 1, 0, 1], 10), np.tile(np.arange(5), 10)

@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_map
 
 from mbc_engine import MBC, Memory, calibrate, evaluate, ingest, open_bank, run_to_completion
-from mbc_engine.methods.memory_methods import MemoryMethod
+from mbc_engine.evaluation.banks import MemoryMethod
 from mbc_engine.paper.scoring import ask_all
 from mbc_engine.training.data import TextStates, TrainingSet
 from mbc_engine.training.objective import Objective, clip_gradients

@@ -11,7 +11,7 @@ from transformers import AutoModel, AutoModelForCausalLM, BitsAndBytesConfig
 
 from mbc_engine.config import ModelSettings, load_preset
 from mbc_engine.errors import ModelError
-from mbc_engine.experiments.cells import mac_of
+from mbc_engine.evaluation.suite import variant
 from mbc_engine.names import preset_names
 from mbc_engine.paper.builder import (
     Parameters,
@@ -69,7 +69,7 @@ def test_published_setups_have_the_published_parameters(
     assert table["all"].trainable == total
     assert (table["codebook"].trainable, table["KV-LoRA"].trainable) == (codebook, lora)
     assert total - codebook - lora == rest
-    mac = parameter_table(mac_of(load_preset(preset, [*FLOAT])).model)
+    mac = parameter_table(variant(load_preset(preset, [*FLOAT]), "mac").model)
     assert mac["all"].trainable == rest
     assert {"KV-LoRA", "codebook"} == table.keys() - mac.keys()
     assert table["base LM"].trainable == table["all"].frozen - table["base LM"].frozen == 0

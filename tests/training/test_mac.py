@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from mbc_engine.config import Config
+from mbc_engine.evaluation.suite import variant
 from mbc_engine.events import (
     QuantisationStarted,
     TrainFinished,
@@ -13,7 +14,6 @@ from mbc_engine.events import (
     TrainStep,
     Validated,
 )
-from mbc_engine.experiments.cells import mac_of
 from mbc_engine.paper.builder import trainable_parameters
 from mbc_engine.paper.checkpoint import load_model
 from mbc_engine.paper.scoring import ask_all
@@ -25,7 +25,7 @@ from tests.training.conftest import tensors
 @pytest.fixture
 def config(tiny: Any) -> Config:
     """MAC of a model that starts without codes, whose codes would die."""
-    return mac_of(
+    return variant(
         tiny.config(
             "gpt2",
             "bert",
@@ -34,7 +34,8 @@ def config(tiny: Any) -> Config:
             "training.quantise_from=0.3",
             "training.accumulate=2",
             "training.backprop_dropout=0.5",
-        )
+        ),
+        "mac",
     )
 
 

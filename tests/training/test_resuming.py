@@ -17,6 +17,7 @@ from safetensors import SafetensorError
 from mbc_engine.config import Config
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import ConfigError
+from mbc_engine.evaluation.suite import variant
 from mbc_engine.events import (
     CheckpointSaved,
     Event,
@@ -27,7 +28,6 @@ from mbc_engine.events import (
     TrainStateChanged,
     TrainStep,
 )
-from mbc_engine.experiments.cells import mac_of
 from mbc_engine.runs.event_log import read_events
 from mbc_engine.runs.training_runs import is_running, is_stop_requested, request_stop
 from mbc_engine.training import trainer
@@ -161,7 +161,7 @@ def test_a_stopped_run_resumes_to_the_same_bits(
     validate: int,
 ) -> None:
     config = tiny.config("llama" if encoder == "t5" else "gpt2", encoder, *EVERYTHING, *(FROZEN if step == 7 else []))
-    config = mac_of(config) if is_mac else config
+    config = variant(config, "mac") if is_mac else config
     stop = threading.Event()
 
     def at(event: Event) -> bool:

@@ -1,0 +1,254 @@
+"""Methods with a bank: MBC and MAC (paper, sections 3 and 3.1), controls with corrupted banks, and a retriever-reader.
+
+MBC keeps a document as a few codes, MAC (Tack et al., 2024) as T continuous vectors; both read all of them.
+"""
+
+import hashlib
+import random
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+
+from mbc_engine.bank import Codes, MemoryBank, ModelSignature, StoredDocument
+from mbc_engine.bank.exchange import merge
+from mbc_engine.evaluation.methods import Footprint, Method, MethodAnswer
+from mbc_engine.mini.model import RetrieverReader
+from mbc_engine.mini.retrieval import Scope, by_document
+from mbc_engine.model import Model
+from mbc_engine.paper.codebook import Codebook
+from mbc_engine.paper.mbc import MBC
+from mbc_engine.paper.memories import CodeMemory, ReadableMemory, VectorMemory
+from mbc_engine.paper.scoring import SOURCES, Memorised, answer_from
+from mbc_engine.ranking import Hit
+
+_FLOAT_BYTES: Final = 4
+_INDEX_BYTES: Final = 8  # the released code keeps indices as int64
+
+
+class MemoryMethod(Method):
+    """MBC or MAC: documents are chunked, never truncated, and encoded on arrival; questions read the chunks of all.
+
+    `read_mode` is NAME or NAME:NUMBER, None for the model's own. Without `keeps_codes`, documents are kept as vectors,
+    as in MAC. A control's `corrupt` changes all codes [N, T, levels] before they are read. Raises ModelError if codes
+    are to be kept but the model makes none.
+    """
+
+    def __init__(
+        self,
+        model: MBC,
+        *,
+        read_mode: str | None = None,
+        keeps_codes: bool = True,
+        corrupt: Callable[[Codes], Codes] | None = None,
+    ) -> None:
+        self._model, self._read_mode, self._reader, self._corrupt = model, read_mode, model.reader(), corrupt
+        self._codebook = model.require_codebook() if keeps_codes else None
+        self.reset()
+
+    def reset(self) -> None:
+        self._chunks: list[np.ndarray] = []  # codes [n, T, levels] or vectors [n, T, D] of the chunks of each `adapt`
+        self._lengths = np.zeros(0, np.int64)  # chunks of each document
+        self._digests: list[str] = []
+        self._memorised: Memorised | None = None
+
+    def adapt(self, documents: Sequence[str]) -> None:
+        chunked = [self._model.documents.chunker(text) for text in documents]
+        chunks = [chunk for own in chunked for chunk in own]
+        if self._codebook is None:
+            self._chunks.append(self._model.amortise(chunks).cpu().numpy())
+        else:
+            self._chunks.append(self._model.memorise(chunks))
+        self._lengths = np.append(self._lengths, np.array(list(map(len, chunked)), np.int64))
+        self._digests += map(_digest, documents)
+        self._memorised = None
+
+    def answer(self, questions: Sequence[str]) -> list[MethodAnswer]:
+        order = sorted(range(len(questions)), key=lambda index: len(questions[index]))
+        asked = [questions[index] for index in order]
+        answers = answer_from(self._model, asked, self.memorised(), read_mode=self._read_mode, reader=self._reader)
+        by_index = {index: MethodAnswer(*answer) for index, answer in zip(order, answers, strict=True)}
+        return [by_index[index] for index in range(len(questions))]
+
+    def memorised(self) -> Memorised:
+        if self._memorised is None:
+            chunks, lengths = self._all_chunks(), self._lengths[self._lengths > 0]
+            memory: ReadableMemory
+            if self._codebook is None:
+                memory = VectorMemory(torch.from_numpy(chunks).to(self._model.base.model.device), lengths)
+            else:
+                memory = CodeMemory(self._corrupt(chunks) if self._corrupt else chunks, self._codebook, lengths)
+            self._memorised = memory, np.repeat(np.arange(len(self._lengths)), self._lengths)
+        return self._memorised
+
+    def footprint(self) -> Footprint:
+        """For vectors, their size in float32; for codes, the bank file that `mbc ingest --no-sources` would make."""
+        chunks = self._all_chunks()
+        if self._codebook is None:
+            row = chunks.shape[1] * chunks.shape[2] * _FLOAT_BYTES
+            return Footprint(len(chunks) * row, row)
+        shape, books = self._codebook.shape, self._codebook.books
+        codes = np.split(chunks, np.cumsum(self._lengths)[:-1]) if len(self._lengths) else []
+        documents = [
+            StoredDocument(digest, len(own), None, (), own)
+            for digest, own in zip(self._digests, codes, strict=True)
+            if len(own)
+        ]
+        with _bank_in_memory(self._model, keeps_text=False) as bank:
+            bank.put(documents)
+            file = _size_as_file(bank)
+        return Footprint(file, shape.tokens * shape.levels * _INDEX_BYTES, books.numel() * _FLOAT_BYTES)
+
+    def _all_chunks(self) -> np.ndarray:
+        if len(self._chunks) != 1:
+            tokens, dim = self._model.settings.tokens, self._model.base.shape.dim
+            none: np.ndarray = np.zeros((0, tokens, dim), np.float32)
+            if self._codebook is not None:
+                none = np.zeros((0, self._codebook.tokens, self._codebook.levels), np.uint16)
+            self._chunks = [np.concatenate([none, *self._chunks])]
+        return self._chunks[0]
+
+
+class EmptyBank(MemoryMethod):
+    """Nothing is memorised: the model answers from the questions alone, whose vectors then are the modulation."""
+
+    def __init__(self, model: MBC, *, read_mode: str | None = None) -> None:
+        super().__init__(model, read_mode=read_mode, keeps_codes=False)
+
+    def adapt(self, documents: Sequence[str]) -> None:
+        """Nothing is kept."""
+
+    def answer(self, questions: Sequence[str]) -> list[MethodAnswer]:
+        return [MethodAnswer(answer.text) for answer in super().answer(questions)]
+
+    def footprint(self) -> Footprint:
+        return Footprint(0)
+
+
+class WrongBank(MemoryMethod):
+    """Memorises as many of `others`, which are not in the stream, as the stream has documents; sources are empty."""
+
+    def __init__(self, model: MBC, others: Sequence[str], seed: int = 0, **options: Any) -> None:
+        self._others = list(dict.fromkeys(others))
+        random.Random(seed).shuffle(self._others)
+        super().__init__(model, **options)
+
+    def reset(self) -> None:
+        super().reset()
+        self._unused = iter(self._others)
+
+    def adapt(self, documents: Sequence[str]) -> None:
+        super().adapt([text for _, text in zip(documents, self._unused, strict=False)])
+
+    def answer(self, questions: Sequence[str]) -> list[MethodAnswer]:
+        return [MethodAnswer(answer.text, ()) for answer in super().answer(questions)]
+
+
+def shuffled_over_documents(seed: int = 0) -> Callable[[Codes], Codes]:
+    """Shuffles the codes of each position across chunks: every document becomes a mixture of others."""
+
+    def corrupt(codes: Codes) -> Codes:
+        rng = np.random.default_rng(seed)
+        return np.stack([rng.permutation(codes[:, token]) for token in range(codes.shape[1])], axis=1)
+
+    return corrupt
+
+
+def shuffled_over_codebook(codebook: Codebook, seed: int = 0) -> Callable[[Codes], Codes]:
+    """Permutes each codebook, so that every code stands for another vector; code frequencies are kept."""
+
+    def corrupt(codes: Codes) -> Codes:
+        shape = codebook.books.shape[:3]  # levels, positions, codes
+        others = np.random.default_rng(seed).permuted(np.broadcast_to(np.arange(shape[2]), shape), axis=-1)
+        positions = np.arange(codes.shape[1]) if codebook.per_position else 0
+        read = [others[level, positions, codes[..., level]] for level in range(codes.shape[2])]
+        return np.stack(read, axis=-1).astype(codes.dtype)
+
+    return corrupt
+
+
+class RetrieveAndRead(Method):
+    """A retriever-reader such as mini with a bank of the stream's documents, codes and text.
+
+    It always answers with the likeliest span, however unlikely, since a withheld answer counts as wrong here.
+    """
+
+    def __init__(self, model: RetrieverReader) -> None:
+        self._model = model
+        self.reset()
+
+    def reset(self) -> None:
+        self._bank = _bank_in_memory(self._model, keeps_text=True)
+        self._index_of: dict[str, int] = {}  # index in the stream by document digest
+        self._documents = 0
+        self._scope: Scope | None = None
+
+    def adapt(self, documents: Sequence[str]) -> None:
+        """Chunk and store documents; a blank one is not stored but still counts in the stream."""
+        chunked = [self._model.chunker.chunks(text) for text in documents]
+        codes = iter(self._model.memorise([chunk.text for chunks in chunked for chunk in chunks]))
+        items = []
+        for index, (text, chunks) in enumerate(zip(documents, chunked, strict=True), start=self._documents):
+            if chunks:
+                digest = _digest(text)
+                self._index_of.setdefault(self._bank.header.shortened([digest])[0].hex(), index)
+                own = np.stack(list(islice(codes, len(chunks))))
+                items.append(StoredDocument(digest, len(chunks), None, (), own, chunks))
+        self._bank.put(items)
+        self._documents += len(documents)
+        self._scope = None
+
+    def answer(self, questions: Sequence[str]) -> list[MethodAnswer]:
+        model, bank = self._model, self._bank
+        if not bank.totals().chunks:
+            return [MethodAnswer("", ()) for _ in questions]
+        if self._scope is None:
+            self._scope = model.scope(bank)
+
+        def texts_of(hits: Iterable[Hit]) -> dict[int, str | None]:
+            chunks = [hit.chunk for hit in hits]
+            stored = zip(chunks, bank.texts_at(chunks), strict=True)
+            return {chunk: text.text if text else None for chunk, text in stored}
+
+        answers = []
+        with bank.snapshot():
+            hits = model.search(questions, self._scope).chunks
+            for found, answered in zip(hits, model.read(questions, hits, texts_of), strict=True):
+                span = answered.best
+                ranked = by_document(found, SOURCES, answered.read_chunks[span.passage][0] if span else None)
+                chunks = bank.chunks_at([source.chunk for source in ranked])
+                sources = tuple(self._index_of[chunk.document.digest] for chunk in chunks)
+                answers.append(MethodAnswer(" ".join(span.text.split()) if span else "", sources))
+        return answers
+
+    def footprint(self) -> Footprint:
+        """The bank file, as `mbc ingest --no-sources` would make it. The paper does not count text."""
+        return Footprint(_size_as_file(self._bank))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()
+
+
+def _bank_in_memory(model: Model, *, keeps_text: bool) -> MemoryBank:
+    """An empty bank without origins, which only this process reads."""
+    # All fingerprints have the same length, and computing a large model's takes longer than everything else.
+    signature = ModelSignature(model.name, "0" * 16, "0" * 16)
+    shape, dim = model.code_shape, model.codebooks.shape[-1]
+    return MemoryBank.create(None, signature, shape, dim, keeps_origins=False, keeps_text=keeps_text)
+
+
+def _size_as_file(bank: MemoryBank) -> int:
+    """Bytes of a new bank file with a bank's documents."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        MemoryBank.open(Path(folder, "bank.mbc"), create=bank.header) as copy,
+    ):
+        for _ in merge(copy, bank):
+            pass
+        copy.checkpoint()
+        return copy.sizes().file

@@ -1,0 +1,278 @@
+"""CaMeLS: meta-learned weights of a document's tokens (Hu, Mitchell, Manning and Finn 2023, arXiv 2305.15076).
+
+A small weight model predicts how much each token of a document counts. It is trained so that after one weighted
+gradient step on documents the base LM answers their questions, while its output on other text does not change. The base
+LM is then fine-tuned with its weights.
+
+A step accumulates the outer gradients of a few inner batches of document-question-answer triples. As in the released
+code, the updated base LM is carried over from one inner batch to the next and restored for the next step. There are two
+differences: the released code takes a step on each document of an inner batch in turn and ours one on their sum, which
+is the same up to terms of α²; and its locality term compares the output on web text with that before the inner batch,
+ours the output on another training document with that before the first inner batch.
+"""
+
+import copy
+import json
+import math
+import random
+import threading
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import torch
+from safetensors import safe_open
+from torch import Tensor, nn
+from torch.func import functional_call, jvp
+from torch.nn import functional
+from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedModel
+
+from mbc_engine.datasets.layout import QAExample
+from mbc_engine.errors import DataError
+from mbc_engine.evaluation.fine_tuning import SNAPSHOT, fit
+from mbc_engine.evaluation.language_models import MAX_NEW_TOKENS, QUESTION_WINDOW
+from mbc_engine.evaluation.token_weights import TokenWeights
+from mbc_engine.events import Event
+from mbc_engine.lm.base import BaseLM, Targets, TokenisedText
+from mbc_engine.lm.pretrained import load_errors, write_tensors
+from mbc_engine.metrics import shortest
+
+WEIGHTS: Final = "weights.safetensors"
+_CONFIG: Final = "config.json"
+_LAYERS: Final = 6
+_HIDDEN: Final = 128
+_BETA: Final = 3.0
+
+
+class WeightModel(nn.Module):
+    """A randomly initialised decoder with a head of one non-negative weight per token; all are 1 before training."""
+
+    def __init__(self, config: PretrainedConfig) -> None:
+        super().__init__()
+        # Eager attention is the fastest on a CPU at the length of a document.
+        self.body = AutoModel.from_config(config, dtype=torch.float32, attn_implementation="eager").eval()
+        self.body.get_input_embeddings().requires_grad_(False)
+        self.hidden = nn.Linear(config.hidden_size, _HIDDEN)
+        self.out = nn.Linear(_HIDDEN, 1)
+        nn.init.zeros_(self.out.weight)
+        nn.init.constant_(self.out.bias, math.log(math.expm1(_BETA)) / _BETA)
+
+    def forward(self, texts: Targets) -> Tensor:
+        """Weights of the target tokens, row after row, [N]."""
+        states = self.body(**_inputs(texts)).last_hidden_state
+        scores: Tensor = self.out(functional.gelu(self.hidden(states[texts.target_mask])))
+        return functional.softplus(scores.squeeze(-1), beta=_BETA)
+
+
+def _inputs(texts: Targets) -> dict[str, Any]:
+    return {"input_ids": texts.ids, "attention_mask": texts.mask, "use_cache": False}
+
+
+def weight_model_for(base: BaseLM, *, seed: int = 0) -> WeightModel:
+    """An untrained weight model: its body is a copy of the base LM's first layers, its head is drawn from a seed."""
+    config = copy.deepcopy(base.model.config)
+    config.num_hidden_layers = min(config.num_hidden_layers, _LAYERS)
+    if getattr(config, "layer_types", None):
+        config.layer_types = config.layer_types[: config.num_hidden_layers]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = WeightModel(config).to(base.model.device)
+    pretrained = base.model.get_decoder().state_dict()
+    model.body.load_state_dict({name: pretrained[name] for name in model.body.state_dict()})
+    return model
+
+
+def load_weights(folder: Path, device: str | torch.device = "cpu") -> TokenWeights:
+    """The token weights that `meta_train` saved in a folder. Raises ModelError if they are missing or damaged."""
+    with load_errors(f"The weight model in {folder}", "Delete the folder and train it again."):
+        model = WeightModel(AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False))
+        with safe_open(folder / WEIGHTS, framework="pt") as file:
+            model.load_state_dict({name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118
+            given = json.loads(file.metadata()["given"])
+    return learned_weights(model.to(device).requires_grad_(False), given)
+
+
+def learned_weights(model: WeightModel, given: Sequence[int]) -> TokenWeights:
+    """The token weights of a weight model; `given` are the tokens before every text."""
+
+    @torch.no_grad()
+    def weights_of(piece: TokenisedText) -> Tensor:
+        ids = torch.tensor([[*given, *piece.ids]], device=model.out.weight.device)
+        is_target = torch.arange(ids.shape[1], device=ids.device)[None] >= len(given)
+        weights: Tensor = model(Targets(ids, torch.ones_like(ids), is_target))
+        return weights
+
+    return weights_of
+
+
+# Documents to learn, questions to answer from them, and a text for the locality term.
+InnerBatch: TypeAlias = tuple[Targets, Targets, Targets]
+
+
+def parameters_of(model: PreTrainedModel) -> dict[str, Tensor]:
+    """A model's parameters by name, without gradients; tied ones appear once."""
+    return {name: value.detach() for name, value in model.named_parameters()}
+
+
+def token_logits(model: PreTrainedModel, parameters: Mapping[str, Tensor], texts: Targets) -> Tensor:
+    """Logits of the target tokens with the given parameters, row after row, [N, V]."""
+    logits: Tensor = functional_call(model, dict(parameters), kwargs=_inputs(texts)).logits
+    return logits[:, :-1][texts.target_mask[:, 1:]].float()
+
+
+def token_losses(model: PreTrainedModel, parameters: Mapping[str, Tensor], texts: Targets) -> Tensor:
+    """Negative log-likelihood of the target tokens with the given parameters, row after row, [N] in nats."""
+    return functional.cross_entropy(token_logits(model, parameters, texts), texts.targets, reduction="none")
+
+
+def divergence(model: PreTrainedModel, parameters: Mapping[str, Tensor], texts: Targets) -> Tensor:
+    """Mean over tokens of KL(model || model with the given parameters), a scalar in nats."""
+    with torch.no_grad():
+        before = token_logits(model, {}, texts).log_softmax(-1)
+    after = token_logits(model, parameters, texts).log_softmax(-1)
+    return functional.kl_div(after, before, log_target=True, reduction="sum") / len(before)
+
+
+def inner_step(
+    model: PreTrainedModel,
+    parameters: Mapping[str, Tensor],
+    batch: InnerBatch,
+    weights: Tensor,
+    *,
+    rate: float,
+    locality: float,
+) -> tuple[dict[str, Tensor], float, Tensor]:
+    """Take a step of `rate` α on documents with token `weights` [N], from `parameters` without gradients.
+
+    `model` is the original base LM, which is not changed; it needs `eager` attention, as others lack forward-mode
+    differentiation. Returns the updated parameters, their outer loss, and its gradient with respect to the weights,
+    [N].
+    """
+    documents, questions, elsewhere = batch
+    mask = documents.target_mask
+    shares = (mask / mask.sum(1, keepdim=True))[mask]  # each token's share in the mean over its text
+    tracked = _tracked(parameters)
+    inner = (shares * weights.detach() * token_losses(model, tracked, documents)).sum()
+    gradients = torch.autograd.grad(inner, list(tracked.values()))
+    updated = {
+        name: value - rate * gradient for (name, value), gradient in zip(parameters.items(), gradients, strict=True)
+    }
+    tracked = _tracked(updated)
+    outer = token_losses(model, tracked, questions).mean()
+    if locality:
+        outer = outer + locality * divergence(model, tracked, elsewhere)
+    direction = dict(zip(tracked, torch.autograd.grad(outer, list(tracked.values())), strict=True))
+    with torch.no_grad(), warnings.catch_warnings():
+        # Forward mode imports a part of torch that is deprecated.
+        warnings.filterwarnings("ignore", r"`torch\.jit", DeprecationWarning)
+        slopes: Tensor = jvp(lambda moved: token_losses(model, moved, documents), (dict(parameters),), (direction,))[1]
+    return updated, outer.item(), -rate * shares * slopes
+
+
+def _tracked(parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: value.detach().requires_grad_() for name, value in parameters.items()}
+
+
+def inner_batch(
+    base: BaseLM, examples: Sequence[QAExample], number: int, count: int, *, window: int, seed: int
+) -> InnerBatch:
+    """Batch `number` of an endless sequence of inner batches of `count` examples; each example occurs once per round.
+
+    Of a document longer than the window, a piece with the answer is taken.
+    """
+    window = min(window, base.context - 1)
+
+    def piece_of(text: str, answer: str) -> str:
+        pieces = [piece.text for piece in base.prompt_tokenizer.pieces(text, window)]
+        return next((piece for piece in pieces if answer in piece), pieces[0])
+
+    rounds = (divmod(index, len(examples)) for index in range(number * count, (number + 1) * count))
+    chosen = [examples[_order(len(examples), f"{seed} round {round_number}")[index]] for round_number, index in rounds]
+    texts = [example.text for example in chosen]
+    golds = [shortest(example.answers) for example in chosen]
+    others = [example.text for example in examples if example.text not in texts] or texts
+    elsewhere = random.Random(f"{seed} elsewhere {number}").choice(others)
+    asked = [example.question for example in chosen]
+    return (
+        base.prompt_tokenizer.text_targets(list(map(piece_of, texts, golds)), window=window),
+        base.prompt_tokenizer.question_answer_targets(
+            asked, golds, question_window=QUESTION_WINDOW, answer_window=MAX_NEW_TOKENS
+        ),
+        base.prompt_tokenizer.text_targets([piece_of(elsewhere, "")], window=window),
+    )
+
+
+@lru_cache(2)
+def _order(total: int, seed: str) -> list[int]:
+    return random.Random(seed).sample(range(total), total)
+
+
+def meta_train(
+    base: BaseLM,
+    examples: Sequence[QAExample],
+    folder: Path,
+    *,
+    steps: int = 2000,
+    inner_documents: int = 6,
+    inner_batches: int = 4,
+    learning_rate: float = 1e-4,
+    inner_rate: float = 5e-4,
+    locality: float = 0.1,
+    window: int = 512,
+    seed: int = 0,
+    snapshot_seconds: float = 60,
+    stop: threading.Event | None = None,
+) -> Iterator[Event]:
+    """Train a weight model for a float32 base LM on at most `window` tokens of a document; `load_weights` loads it.
+
+    `inner_rate` is that of the inner update of the base LM, `locality` the weight of the locality term. Setting `stop`
+    ends it after the current step with a snapshot; called again, it resumes and gives bit-identical weights. Raises
+    the same errors as `train_on_questions`.
+    """
+    if not examples:
+        raise DataError("There are no questions to train token weights on.", hint="Name a dataset that has some.")
+    model = weight_model_for(base, seed=seed)
+    learnt = {name: value for name, value in model.named_parameters() if value.requires_grad}
+
+    def add_gradients(step: int) -> float:
+        parameters, losses = parameters_of(base.model), []
+        for number in range(step * inner_batches, (step + 1) * inner_batches):
+            batch = inner_batch(base, examples, number, inner_documents, window=window, seed=seed)
+            weights = model(batch[0])
+            parameters, loss, gradient = inner_step(
+                base.model, parameters, batch, weights, rate=inner_rate, locality=locality
+            )
+            weights.backward(gradient / inner_batches)
+            losses.append(loss)
+        return sum(losses) / len(losses)
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with _plain_attention(base):
+        is_done = yield from fit(
+            add_gradients,
+            learnt,
+            torch.optim.Adam(learnt.values(), lr=learning_rate),
+            folder / SNAPSHOT,
+            steps=steps,
+            batch_size=inner_documents * inner_batches,
+            snapshot_seconds=snapshot_seconds,
+            stop=stop,
+        )
+    if is_done:
+        given = base.prompt_tokenizer.text_targets(["a"], window=1).ids[0, :-1].tolist()
+        (folder / _CONFIG).write_text(model.body.config.to_json_string())
+        write_tensors(folder / WEIGHTS, model.state_dict(), {"given": json.dumps(given)})
+        (folder / SNAPSHOT).unlink(missing_ok=True)
+
+
+@contextmanager
+def _plain_attention(base: BaseLM) -> Iterator[None]:
+    usual = base.model.config._attn_implementation  # noqa: SLF001 - transformers has no public name for it
+    base.model.set_attn_implementation("eager")
+    try:
+        yield
+    finally:
+        base.model.set_attn_implementation(usual)

@@ -1,0 +1,164 @@
+"""Methods under evaluation: their interface, the table of all by name, and what the paper reports for them.
+
+`methods.toml` is the table, `published.toml` the paper's results. No torch.
+"""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final, Literal
+
+from mbc_engine.names import READ_MODES
+
+Protocol = Literal["online", "retention", "scaling", "code-usage"]
+ADAPTED_DOCUMENTS: Final = 1665  # that a model is adapted to before it is asked (paper, section 4.2)
+_FOLDER: Final = files("mbc_engine.evaluation")
+
+
+@dataclass(frozen=True)
+class MethodAnswer:
+    """An answer, and its source documents, best first, by index in the stream; None if the method cannot name any."""
+
+    text: str
+    sources: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """What a method stores of the documents, in bytes.
+
+    `paper_row` is what the paper counts per row of the bank, None for methods whose memory it does not count,
+    `paper_fixed` what it counts besides the rows. The released code's bank has one row per question, so a document with
+    five questions counts five times.
+    """
+
+    on_disk: int
+    paper_row: int | None = None
+    paper_fixed: int = 0
+
+
+class Method:
+    """A system under evaluation. It sees documents and questions, never a gold answer."""
+
+    def reset(self) -> None:
+        """Forget all documents."""
+
+    def adapt(self, documents: Sequence[str]) -> None:
+        """Memorise the next documents of the stream, in order; how a stream is split into calls does not matter."""
+
+    def answer(self, questions: Sequence[str]) -> list[MethodAnswer]:
+        """Answer questions from what was memorised so far; the order of the questions does not matter."""
+        raise NotImplementedError
+
+    def footprint(self) -> Footprint:
+        return Footprint(on_disk=0)
+
+
+@dataclass(frozen=True)
+class MethodKind:
+    """A method by name, with its title in tables.
+
+    Attributes:
+        needs: what is trained first; see `suite.Cell`.
+        control_of: the method whose bank it removes or corrupts, if it is a control.
+        corrupted_bank: the bank that method is then asked with, worded to follow "with".
+        is_fine_tuned: whether it fine-tunes the base LM, with a learning rate chosen on validation questions.
+        adapts: whether its answers depend on the documents memorised, so that retention and scaling make sense.
+        needs_training_data: whether it needs questions to train on even around a trained model.
+        is_retriever_reader: whether it is one, such as mini; all others are built around a base LM.
+        is_ranked: whether it can lead a table; a control, or a method given the right document, cannot.
+        read: its read mode; None for the suite's, or the model's own.
+    """
+
+    name: str
+    title: str
+    description: str
+    needs: tuple[str, ...] = ()
+    control_of: str | None = None
+    corrupted_bank: str = ""
+    is_fine_tuned: bool = False
+    adapts: bool = True
+    needs_training_data: bool = False
+    is_retriever_reader: bool = False
+    is_ranked: bool = True
+    read: str | None = None
+
+
+METHODS: Final[Mapping[str, MethodKind]] = {
+    name: MethodKind(name, **{**entry, "needs": tuple(entry.get("needs", ()))})
+    for name, entry in tomllib.loads(_FOLDER.joinpath("methods.toml").read_text("utf-8")).items()
+}
+WITH_READ: Final = ("mbc", "mbc-wrong", "mac", "mac-wrong")  # a read mode may follow the name, as in mbc-flat
+
+
+@cache
+def find_method(name: str) -> MethodKind | None:
+    """A method by its name, which may end in a read mode; None if there is no such method."""
+    plain, _, read = name.rpartition("-")
+    if name in METHODS or plain not in WITH_READ or read not in READ_MODES:
+        return METHODS.get(name)
+    kind = METHODS[plain]
+    control_of = kind.control_of and f"{kind.control_of}-{read}"
+    return replace(kind, name=name, title=f"{kind.title} ({read} read)", control_of=control_of, read=read)
+
+
+def table_order(name: str) -> tuple[int, int]:
+    """Sort key of a method in tables: those with a read mode of their own come last, by mode."""
+    kind = find_method(name)
+    if kind is None:
+        return len(READ_MODES) + 1, 0
+    plain = name.removesuffix(f"-{kind.read}")
+    return ([*READ_MODES].index(kind.read) + 1 if kind.read else 0), [*METHODS].index(plain)
+
+
+def title_of(name: str) -> str:
+    """The title shown in tables; the name itself if this version has no such method."""
+    kind = find_method(name)
+    return kind.title if kind else name
+
+
+def is_control(name: str) -> bool:
+    """Whether a method is another one with a corrupted bank."""
+    kind = find_method(name)
+    return kind is not None and kind.control_of is not None
+
+
+def controls_of(name: str) -> tuple[str, ...]:
+    """What a method must beat for its scores to mean anything: its corrupted banks, else the LM without documents."""
+    kind = find_method(name)
+    if kind is None or kind.control_of or kind.is_retriever_reader or name == "closed-book":
+        return ()
+    suffix = f"-{kind.read}" if kind.read else ""
+    controls = (control for control in METHODS if METHODS[control].control_of == name.removesuffix(suffix))
+    return tuple(f"{own}{suffix}" for own in controls if not suffix or own in WITH_READ) or ("closed-book",)
+
+
+@cache
+def published() -> dict[str, Any]:
+    """The paper's results, keyed as in the file: by kind, base, dataset and method."""
+    return tomllib.loads(_FOLDER.joinpath("published.toml").read_text("utf-8"))
+
+
+def published_scores(base: str, dataset: str, method: str) -> dict[str, Any] | None:
+    """The paper's `exact_match` and `f1` of a method (table 1), in percent, and its `retention` (table 3).
+
+    A step of retention has `documents`, `bank_bytes`, and `retention`, the F1 of the first documents in percent of its
+    initial value.
+    """
+    pair, table = published()["answers"].get(base, {}).get(dataset, {}).get(method), published()["retention"]
+    if not pair:
+        return None
+    steps = table.get(base, {}).get(dataset, {}).get(method, ())
+    retention = [
+        {"documents": documents, "bank_bytes": round(megabytes * 1024**2), "retention": kept}
+        for documents, (megabytes, kept) in zip(table["documents"], steps, strict=False)
+    ]
+    return {"exact_match": pair[0], "f1": pair[1], "retention": retention}
+
+
+def published_usage(base: str, dataset: str) -> dict[str, Any] | None:
+    """The paper's perplexity of code usage: a range or a lower bound, and what it falls to without reset."""
+    found = published()["perplexity"].get(base) if dataset == "streamingqa" else None
+    return found and {"with_reset": found["with-reset"], "without_reset": found["without-reset"][0]}

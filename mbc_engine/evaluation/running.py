@@ -1,0 +1,254 @@
+"""Running a suite stage by stage, storing each finished stage so that an interrupted run can be resumed.
+
+The environment is stored with the results, which are hard to reproduce without it.
+"""
+
+import platform
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Generator, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Final
+
+import mbc_engine
+from mbc_engine.datasets.layout import evenly_spaced
+from mbc_engine.errors import DataError, MBCError
+from mbc_engine.evaluation.page import write_report
+from mbc_engine.evaluation.protocols import online, retention, scaling
+from mbc_engine.evaluation.results import CellFolder, CodeUsage, ExperimentFolder
+from mbc_engine.evaluation.suite import Cell, Stage, Suite, cells
+from mbc_engine.events import (
+    Event,
+    ExperimentFinished,
+    Progressed,
+    RateTried,
+    StageFinished,
+    StageSkipped,
+    StageStarted,
+    TrainStateChanged,
+    TrainStep,
+    TuningStep,
+)
+from mbc_engine.machine import memory, processor, usable_cores
+from mbc_engine.runs.event_log import EventLog, read_events
+from mbc_engine.runs.training_runs import EVENTS, SNAPSHOT
+from mbc_engine.text.decoding import storable
+
+# A training run keeps its own log.
+_LOGGED: Final = (ExperimentFinished, Progressed, RateTried, StageFinished, StageSkipped, StageStarted, TuningStep)
+_PACKAGES: Final = ("torch", "transformers", "peft", "tokenizers", "accelerate", "bitsandbytes", "numpy", "spacy")
+_POINTS: Final = 200  # enough for a plot
+
+
+def run(
+    suite: Suite,
+    folder: Path,
+    *,
+    cache: Path,
+    device: str = "cpu",
+    command: str = "",
+    skips: bool = True,
+    stop: threading.Event | None = None,
+) -> Iterator[Event]:
+    """Run the remaining stages of a suite in `folder` (see `ExperimentFolder`), and write its report.
+
+    States of frozen encoders are cached in `cache`; `command` is the command line, for the report. A stage that cannot
+    be done here is skipped, or its error raised if not `skips`. Setting `stop` ends the run soon; running again resumes
+    it.
+    """
+    experiment, stop = ExperimentFolder(folder), stop or threading.Event()
+
+    def require_same_questions() -> None:
+        for cell in cells(suite):
+            if (folder / cell.name).is_dir():
+                experiment.cell(cell.name).require_same_questions(cell.digest())
+
+    with experiment.lock():
+        settings, here = suite.model_dump(exclude_none=True), environment(suite.seed, device, command)
+        experiment.begin(settings, here, check_moved=require_same_questions)
+        log = EventLog(experiment.events)
+        try:
+            for event in _events(suite, experiment, cache, device, skips, stop):
+                if isinstance(event, _LOGGED) and getattr(event, "work", "") != "read texts":
+                    log.append(event)
+                yield event
+        finally:
+            log.close()
+
+
+def _events(
+    suite: Suite, experiment: ExperimentFolder, cache: Path, device: str, skips: bool, stop: threading.Event
+) -> Iterator[Event]:
+    began, number, skipped = time.monotonic(), 0, 0
+    total = sum(1 for cell in cells(suite) for _ in cell.stages())
+    for cell in cells(suite):
+        folder = experiment.cell(cell.name)
+        cell.prepared, cell.cache, cell.device = folder.prepared_folder, cache, device
+        missing: set[str] = set()
+        for stage in cell.stages():
+            number += 1
+            if stage.is_done(folder):
+                yield StageFinished(cell.name, stage.name, 0.0, was_kept=True)
+                continue
+            stage_began = time.monotonic()
+            follows = next((need for need in stage.needs if need in missing), None)
+            reason = f"{follows} could not be done" if follows else None
+            if reason is None:
+                yield StageStarted(cell.name, stage.name, number, total)
+                reason = yield from _tried(stage, cell, folder, skips, stop)
+                if stop.is_set():
+                    return
+            if reason is None:
+                yield StageFinished(cell.name, stage.name, round(time.monotonic() - stage_began, 1), was_kept=False)
+            else:
+                missing.add(stage.name)
+                skipped += 1
+                yield StageSkipped(cell.name, stage.name, reason, follows)
+    report = write_report(experiment)
+    yield ExperimentFinished(total - skipped, skipped, round(time.monotonic() - began, 1), str(report))
+
+
+def _tried(
+    stage: Stage, cell: Cell, folder: CellFolder, skips: bool, stop: threading.Event
+) -> Generator[Event, None, str | None]:
+    """Do a stage; returns why it cannot be done here."""
+    import torch
+
+    try:
+        folder.require_same_questions(cell.digest())
+        if reason := cell.skip_reason(stage.subject):
+            return reason
+        work = _work(stage, cell, folder, stop)
+        for event in work:
+            yield event
+            if stop.is_set() and stage.kind != "prepare":  # a training ends with a snapshot
+                work.close()
+    except torch.OutOfMemoryError:
+        return f"the memory of {cell.device} is too small"
+    except MBCError as error:
+        if not skips:
+            raise
+        return error.message
+    return None
+
+
+def _work(stage: Stage, cell: Cell, folder: CellFolder, stop: threading.Event) -> Generator[Event, None, None]:
+    name, suite = stage.subject, cell.suite
+    if stage.kind == "prepare":
+        for event in _training(name, cell, stop):
+            yield event
+            if isinstance(event, TrainStateChanged) and event.state == "stopped":  # as requested in its own folder
+                stop.set()
+        if not stop.is_set():
+            folder.set_prepared(name)
+        return
+    if stage.kind == "code-usage":
+        curves = (_perplexities(cell.prepared / training) for training in ("reset", "no-reset"))
+        folder.write("", "code-usage", CodeUsage(cell.config_of("reset").model.codebook.codes, *curves))
+        return
+    if stage.kind == "rate":
+        folder.write(name, "rate", (yield from _best_rate(name, cell)))
+        return
+    if (rate := folder.read(name, "rate")) is not None:
+        cell.rates[name] = rate
+    method = cell.method(name)
+    options: Any = {"golds": suite.golds, "seed": suite.seed}
+    if stage.kind == "online":
+        outcome = yield from online(method, cell.test, bank_documents=suite.bank_documents, **options)
+        folder.write_online(name, outcome)
+    elif stage.kind == "retention":
+        work = retention(method, cell.test, **suite.retention.model_dump(), **options)
+        folder.write(name, "retention", (yield from work))
+    else:
+        known = [*(folder.read(name, "scaling.partial") or ()), *filter(None, [folder.read(name, "online")])]
+        keep = partial(folder.write, name, "scaling.partial")
+        work = scaling(method, cell.test, suite.scaling, known=known, keep=keep, **options)
+        folder.write(name, "scaling", (yield from work))
+        folder.file(name, "scaling.partial").unlink(missing_ok=True)  # or it would stand in for a deleted result
+
+
+def _best_rate(name: str, cell: Cell) -> Generator[Event, None, float]:
+    from mbc_engine.evaluation.fine_tuning import sweep
+
+    rates, window = cell.suite.rates, cell.suite.document_window
+    if not cell.validation and len(rates) > 1:
+        raise DataError(
+            "There are no questions for choosing a learning rate.",
+            hint="Give --validation, or --train data with several documents: the last are held out.",
+        )
+    model, weights = cell.base_lm("questions"), cell.token_weights(name)
+    return (yield from sweep(model, weights, rates, cell.validation, optimiser=cell.base.optimiser, window=window))
+
+
+def _perplexities(training: Path) -> tuple[tuple[int, float], ...]:
+    steps = [event for event in read_events(training / EVENTS) if isinstance(event, TrainStep)]
+    every = max(1, len(steps) // _POINTS)
+    sampled = [step for number, step in enumerate(steps, 1) if number % every == 0 or number in (1, len(steps))]
+    return tuple((step.step, step.perplexity) for step in sampled)
+
+
+def _training(name: str, cell: Cell, stop: threading.Event) -> Iterator[Event]:
+    suite, folder = cell.suite, cell.prepared / name
+    if name in ("questions", "reader"):
+        from mbc_engine.evaluation.fine_tuning import train_on_questions
+
+        reads = name == "reader"
+        tuning, examples = (
+            (suite.reading_training, cell.train) if reads else (suite.question_training, cell.question_train)
+        )
+        examples, options = evenly_spaced(examples, tuning.most_train), tuning.model_dump(exclude={"most_train"})
+        options |= {"reads": reads, "optimiser": cell.base.optimiser, "seed": suite.seed, "stop": stop}
+        return train_on_questions(cell.base_lm(), examples, cell.validation, folder, **options)
+    if name == "camels":
+        from mbc_engine.evaluation.camels import meta_train
+
+        options = {**suite.camels.model_dump(), "window": suite.document_window, "seed": suite.seed, "stop": stop}
+        return meta_train(cell.base_lm("questions"), cell.train, folder, **options)
+    from mbc_engine.training.trainer import train
+
+    is_begun = (folder / EVENTS).exists() or (folder / SNAPSHOT).exists()
+    options = {"cache": cell.cache, "resume": is_begun, "device": cell.device, "stop": stop}
+    return train(cell.config_of(name), cell.train, cell.validation, folder, **options)
+
+
+def environment(seed: int, device: str = "cpu", command: str = "") -> dict[str, Any]:
+    """The environment of an evaluation: versions, machine, seed, date (ISO 8601, UTC), command line."""
+    torch, gpu = sys.modules.get("torch"), None if device == "cpu" else device
+    if device.startswith("cuda"):
+        from torch.cuda import get_device_name
+
+        gpu = get_device_name(device)
+    packages = {}
+    for name in _PACKAGES:
+        with suppress(PackageNotFoundError):
+            packages[name] = version(name)
+    return {
+        "mbc": mbc_engine.__version__,
+        "commit": _commit(Path(mbc_engine.__file__).parents[1]),
+        "python": platform.python_version(),
+        "packages": packages,
+        "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "cpu": processor(),
+        "cores": usable_cores(),
+        "memory": memory(),
+        "threads": torch.get_num_threads() if torch else None,
+        "device": device,
+        "gpu": gpu,
+        "seed": seed,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": storable(command),
+    }
+
+
+def _commit(folder: Path) -> str | None:
+    with suppress(OSError, subprocess.CalledProcessError):
+        if (folder / ".git").exists():
+            git = ["git", "rev-parse", "HEAD"]
+            return subprocess.run(git, cwd=folder, capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603
+    return None

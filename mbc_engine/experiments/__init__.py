@@ -1,1 +1,0 @@
-"""Whole experiments: train what methods need, run the protocols, keep the results."""

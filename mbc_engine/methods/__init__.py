@@ -1,1 +1,0 @@
-"""Ways to make a language model answer questions about documents it was not trained on."""

@@ -1,0 +1,222 @@
+"""Tiny base LMs, a small suite of made-up people who moved, and results made up by hand."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbc_engine.datasets.layout import QAExample
+from mbc_engine.evaluation.report import CellReport, Report, build_report, cell_report
+from mbc_engine.evaluation.results import (
+    CodeUsage,
+    Cost,
+    ExperimentFolder,
+    Measurement,
+    MethodResults,
+    Outcome,
+    Prediction,
+    QuestionScores,
+)
+from mbc_engine.evaluation.running import environment
+from mbc_engine.evaluation.statistics import Interval
+from mbc_engine.evaluation.suite import Base, Dataset, Suite
+from mbc_engine.events import StageFinished, StageSkipped
+from mbc_engine.lm.base import BaseLM, load_base
+from mbc_engine.runs.event_log import EventLog
+
+Predict = Callable[..., list[Prediction]]
+ResultsOf = Callable[[Sequence[Prediction]], MethodResults]
+BASE = Base(name="tiny", title="Tiny LM", model="tiny")
+DATASET = Dataset(name="quiz", title="Quiz", test="quiz.jsonl")
+ORIGIN = {"title": "t", "date": "", "command": "", "seed": 0, "environments": (), "settings": {}}
+
+
+def _predict(right: int, questions: int, *, text: str = "answer", names_sources: bool = False) -> list[Prediction]:
+    """Predictions for questions about as many documents: the first `right` are correct, the others unanswered."""
+    return [
+        Prediction(
+            f"q{number}",
+            number,
+            f"What is number {number}?",
+            (f"gold {number}", f"the gold {number}"),
+            f"{text} {number}",
+            exact_match=number < right,
+            f1=float(number < right),
+            lenient_match=number < right,
+            rank=number % 2 if names_sources else None,
+        )
+        for number in range(questions)
+    ]
+
+
+def _results(predictions: Sequence[Prediction]) -> MethodResults:
+    """Figures with an interval of two points on either side."""
+    share = 100 * sum(one.exact_match for one in predictions) / len(predictions)
+    figure = Interval(share, max(0.0, share - 2), share + 2)
+    is_ranked = any(one.rank is not None for one in predictions)
+    scores = QuestionScores(
+        len(predictions), figure, figure, share, 50.0 if is_ranked else None, 100.0 if is_ranked else None
+    )
+    return MethodResults(Measurement(scores, Cost(len(predictions), 0.25, 1.5, 12_345, 6_789)), predictions)
+
+
+@pytest.fixture(autouse=True)
+def undrawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaves figures out, which take seconds to draw, unless a test asks for `figures`."""
+    if "figures" not in request.fixturenames:
+        monkeypatch.setattr("mbc_engine.evaluation.page.draw", lambda _cell: [])
+
+
+@pytest.fixture
+def figures() -> None:
+    pass
+
+
+@pytest.fixture
+def predict() -> Predict:
+    return _predict
+
+
+@pytest.fixture
+def results_of() -> ResultsOf:
+    return _results
+
+
+@pytest.fixture
+def cell_of() -> Callable[..., CellReport]:
+    """The report of a cell. The methods asked for are those with results unless given."""
+
+    def cell(
+        methods: dict[str, MethodResults], code_usage: CodeUsage | None = None, asked: Sequence[str] | None = None
+    ) -> CellReport:
+        return cell_report(BASE, DATASET, methods, [*methods] if asked is None else asked, code_usage)
+
+    return cell
+
+
+@pytest.fixture
+def report_of(cell_of: Callable[..., CellReport]) -> Callable[..., Report]:
+    """The report of one cell: `report_of(mbc=..., mbc_empty=...)`."""
+
+    def report(**methods: MethodResults) -> Report:
+        named = {name.replace("_", "-"): results for name, results in methods.items()}
+        return build_report(ORIGIN, [cell_of(named)])
+
+    return report
+
+
+@pytest.fixture
+def published(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Makes the paper report these figures for the cell: of methods, and of code usage."""
+
+    def publish(usage: Any = None, **scores: dict[str, Any]) -> None:
+        monkeypatch.setattr(
+            "mbc_engine.evaluation.methods.published_scores", lambda _base, _dataset, method: scores.get(method)
+        )
+        monkeypatch.setattr("mbc_engine.evaluation.methods.published_usage", lambda *_: usage)
+
+    return publish
+
+
+def retention_of(first: int, kept: float) -> tuple[Measurement, ...]:
+    def step(documents: int, f1: float, retained: float) -> Measurement:
+        exact_match, found = Interval(10.0, 10.0, 10.0), Interval(f1, f1, f1)
+        cost = Cost(documents, 0.1, 0.2, 20 * documents, 10 * documents)
+        return Measurement(QuestionScores(2, exact_match, found, 0.0, None, None), cost, retained=retained)
+
+    return step(first, 20.0, 100.0), step(2 * first, 0.2 * kept, kept)
+
+
+@pytest.fixture
+def make_experiment(tmp_path: Path) -> Callable[..., ExperimentFolder]:
+    """An experiment's folder: MBC and its controls, fine-tuning with a rate, one stage skipped and one done later."""
+
+    def make(name: str = "run", *, right: int = 60, questions: int = 120, title: str = "A quiz") -> ExperimentFolder:
+        folder = ExperimentFolder(tmp_path / name)
+        settings = {
+            "title": title,
+            "seed": 3,
+            "bases": [{"name": "tiny", "title": "Tiny LM"}],
+            "datasets": [{"name": "quiz", "title": "Quiz", "test": "quiz.jsonl"}],
+            "methods": ["mbc", "uniform", "closed-book", "mbc-empty", "mbc-wrong"],
+            "documents": questions,
+        }
+        asked = {
+            "mbc": _predict(right, questions, text="remembered", names_sources=True),
+            "mbc-empty": _predict(2, questions, text="guessed"),
+            "uniform": _predict(3, questions, text="tuned"),
+            "closed-book": _predict(4, questions, text="closed"),
+        }
+        with folder.lock():
+            folder.begin(settings, environment(3, command=f"mbc eval --run {name}"))
+            cell = folder.cell("tiny-quiz")
+            for method, predictions in asked.items():
+                online = _results(predictions).online
+                assert online is not None
+                cell.write_online(method, Outcome(online, predictions))
+                if not method.startswith("mbc-"):
+                    sizes = (16, 64)
+                    cell.write(
+                        method,
+                        "scaling",
+                        tuple(Measurement(online.scores, Cost(size, 0.1, 0.2, 3 * size, None)) for size in sizes),
+                    )
+            cell.write("mbc", "retention", retention_of(200, 90.0))
+            cell.write("uniform", "rate", 2.5e-05)
+            usage = CodeUsage(16, ((0, 4.0), (10, 9.0), (20, 12.0)), ((0, 4.0), (10, 3.0), (20, 2.0)))
+            cell.write("", "code-usage", usage)
+            log = EventLog(folder.events)
+            log.append(StageSkipped("tiny-quiz", "uniform online", "no room"))
+            log.append(StageFinished("tiny-quiz", "uniform online", 3.0, was_kept=False))
+            log.append(StageSkipped("tiny-quiz", "mbc-wrong online", "there are no other documents"))
+            log.close()
+        return folder
+
+    return make
+
+
+@pytest.fixture(params=["llama"])
+def base(request: pytest.FixtureRequest, tiny: Any) -> BaseLM:
+    return load_base(str(tiny.bases[request.param]))
+
+
+def write_questions(path: Path, examples: Sequence[QAExample]) -> str:
+    rows = ({"id": own.id, "text": own.text, "question": own.question, "answers": [*own.answers]} for own in examples)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+@pytest.fixture
+def settings(tiny: Any, tmp_path: Path, examples: Callable[[int], list[QAExample]]) -> Callable[..., Suite]:
+    """Settings of a tiny experiment, with changes: `settings(methods=["mbc"])`."""
+    preset = tmp_path / "tiny.toml"
+    preset.write_text(tiny.config("gpt2", "bert", "model.routing=true", "training.epochs=1").to_toml())
+    people = examples(40)
+    dataset = {
+        "name": "people",
+        "title": "People",
+        "train": [write_questions(tmp_path / "train.jsonl", people[:20])],
+        "validation": write_questions(tmp_path / "validation.jsonl", people[20:26]),
+        "test": write_questions(tmp_path / "test.jsonl", people[26:]),
+    }
+    given = {
+        "title": "Tiny",
+        "bases": [{"name": "tiny", "title": "Tiny GPT-2", "preset": str(preset)}],
+        "datasets": [dataset],
+        "methods": ["mbc", "mbc-empty"],
+        "documents": 8,
+        "rates": [1e-3, 1e-4],
+        "document_window": 16,
+        "retention": {"first": 2, "step": 3, "further": 6},
+        "scaling": [2, 8],
+        "question_training": {"epochs": 1, "batch_size": 8},
+        "reading_training": {"epochs": 1, "batch_size": 8},
+        "camels": {"steps": 1, "inner_documents": 2, "inner_batches": 1},
+    }
+
+    def make(**changes: Any) -> Suite:
+        return Suite.model_validate({**given, **changes})
+
+    return make

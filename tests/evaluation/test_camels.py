@@ -1,0 +1,272 @@
+"""CaMeLS: the weight model, its meta-training, and that what it learns helps on unseen documents."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+from torch import Tensor
+from transformers import AutoConfig, AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
+
+from mbc_engine.datasets.layout import QAExample
+from mbc_engine.errors import DataError, ModelError
+from mbc_engine.evaluation.camels import (
+    WEIGHTS,
+    learned_weights,
+    load_weights,
+    meta_train,
+    parameters_of,
+    token_losses,
+    weight_model_for,
+)
+from mbc_engine.evaluation.fine_tuning import FineTuned
+from mbc_engine.evaluation.token_weights import TokenWeights, uniform
+from mbc_engine.events import Event, TuningStep
+from mbc_engine.lm.base import BaseLM, load_base
+
+TOWNS = ("aalen", "bergen", "cadiz", "delft", "essen", "ferrara", "gdansk", "haifa", "izmir", "jena")
+FILLERS = ("the", "river", "rose", "and", "bridge", "held", "nobody", "was", "hurt", "in", "old", "winter", "painter")
+
+
+@pytest.fixture
+def town_base() -> BaseLM:
+    """A base LM, 32 wide with 1 layer, that knows what such documents look like and that questions ask for a town."""
+    words = ["<end>", "where", "?", *TOWNS, *FILLERS]
+    tokenizer = Tokenizer(models.WordLevel({word: place for place, word in enumerate(words)}, unk_token="<end>"))
+    tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    torch.manual_seed(0)
+    config = GPT2Config(
+        vocab_size=len(words), n_embd=32, n_layer=1, n_head=4, n_positions=64, bos_token_id=0, eos_token_id=0
+    )
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<end>", unk_token="<end>")
+    base = BaseLM(GPT2LMHeadModel(config).eval(), fast)
+    own = {name: value.requires_grad_() for name, value in parameters_of(base.model).items()}
+    optimiser = torch.optim.Adam(own.values(), lr=0.01)
+    for step in range(60):
+        documents, questions = town_examples(16, seed=1000 + step), town_examples(16, seed=2000 + step)
+        document = base.prompt_tokenizer.text_targets([example.text for example in documents], window=32)
+        question = base.prompt_tokenizer.question_answer_targets(
+            [example.question for example in questions],
+            [example.answers[0] for example in questions],
+            question_window=8,
+            answer_window=4,
+        )
+        (token_losses(base.model, own, document).mean() + token_losses(base.model, own, question).mean()).backward()
+        optimiser.step()
+        optimiser.zero_grad()
+    return base
+
+
+def town_examples(count: int, seed: int) -> list[QAExample]:
+    """Documents that have a town somewhere among filler words."""
+    rng = random.Random(seed)
+    made = []
+    for number in range(count):
+        town, words = rng.choice(TOWNS), rng.choices(FILLERS, k=9)
+        words.insert(rng.randrange(1, 9), town)
+        made.append(QAExample(str(number), " ".join(words), "where ?", (town,)))
+    return made
+
+
+def losses_of(events: list[Event]) -> list[float]:
+    return [event.loss for event in events if isinstance(event, TuningStep)]
+
+
+def weights_of(base: BaseLM, weights: TokenWeights, texts: list[str]) -> list[Tensor]:
+    return [weights(piece) for text in texts for piece in base.prompt_tokenizer.pieces(text, 32)]
+
+
+@pytest.mark.parametrize("base", ["gpt2", "llama"], indirect=True)
+def test_all_weights_are_one_at_the_start(base: BaseLM) -> None:
+    texts = base.prompt_tokenizer.text_targets(["Adabo moved to Aalen.", "The river rose, the bridge held."], window=32)
+    torch.testing.assert_close(weight_model_for(base)(texts), torch.ones(len(texts.targets)))
+
+
+@pytest.mark.parametrize("base", ["gpt2", "llama"], indirect=True)
+def test_body_is_a_copy_of_the_base_lms_first_layers(base: BaseLM) -> None:
+    model = weight_model_for(base)
+    ids = torch.tensor([[5, 6, 7]])
+    with torch.no_grad():
+        torch.testing.assert_close(model.body(ids)[0], base.model.get_decoder()(ids)[0])
+        next(iter(model.body.parameters())).add_(1)
+        assert not torch.equal(model.body(ids)[0], base.model.get_decoder()(ids)[0])
+
+
+@pytest.mark.parametrize("family", ["gemma3_text", "gpt2", "llama", "phi"])
+def test_body_of_a_deep_base_lm_is_cut(family: str, tiny: Any) -> None:
+    tokenizer = load_base(str(tiny.bases["llama"])).tokenizer
+    config = AutoConfig.for_model(
+        family,
+        vocab_size=len(tokenizer),
+        hidden_size=8,
+        intermediate_size=8,
+        num_hidden_layers=8,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=4,
+        max_position_embeddings=64,
+        pad_token_id=1,
+    )
+    base = BaseLM(AutoModelForCausalLM.from_config(config), tokenizer)
+
+    model = weight_model_for(base)
+
+    assert model.body.config.num_hidden_layers == 6
+    texts = base.prompt_tokenizer.text_targets(["Adabo moved."], window=32)
+    torch.testing.assert_close(model(texts), torch.ones(len(texts.targets)))
+
+
+def test_a_weight_knows_its_token_and_the_past_alone(base: BaseLM) -> None:
+    model = weight_model_for(base)
+    torch.nn.init.normal_(model.out.weight)
+    weights = learned_weights(model, (0,))
+    (first,), (second,) = (
+        base.prompt_tokenizer.pieces("Adabo moved to Aalen.", 32),
+        base.prompt_tokenizer.pieces("Adabo moved to Bergen.", 32),
+    )
+    same = next(place for place, (one, other) in enumerate(zip(first.ids, second.ids, strict=False)) if one != other)
+
+    torch.testing.assert_close(weights(first)[:same], weights(second)[:same])
+    assert not torch.isclose(weights(first)[same], weights(second)[same])
+
+
+def test_fine_tuning_under_untrained_weights_is_uniform(base: BaseLM) -> None:
+    learned = learned_weights(weight_model_for(base), (0,))
+    ends = []
+    for weights in (learned, uniform):
+        method = FineTuned(base, weights, rate=1e-3, optimiser="adam", window=32)
+        method.adapt(["Adabo moved to Aalen.", "The river rose, the bridge held, and nobody was hurt."])
+        ends.append([value.detach().clone() for value in base.parameters()])
+        method.reset()
+    torch.testing.assert_close(*ends, rtol=1e-3, atol=1e-5)
+
+
+def test_weights_are_never_negative(base: BaseLM) -> None:
+    model = weight_model_for(base)
+    torch.nn.init.normal_(model.out.weight, std=100)
+    assert (
+        model(base.prompt_tokenizer.text_targets(["The river rose, the bridge held, and nobody was hurt."], window=32))
+        >= 0
+    ).all()
+
+
+def test_trained_weights_open_as_they_were_left(
+    base: BaseLM, examples: Callable[[int], list[QAExample]], tmp_path: Path
+) -> None:
+    before = {name: value.clone() for name, value in base.model.state_dict().items()}
+    attention = base.model.config._attn_implementation
+    settings: dict[str, Any] = {"steps": 2, "inner_batches": 1, "learning_rate": 0.01}
+    list(meta_train(base, examples(6), tmp_path, **settings, window=32))
+
+    weights = load_weights(tmp_path)
+
+    (piece,) = base.prompt_tokenizer.pieces("Adabo moved to Aalen.", 32)
+    assert weights(piece).shape == (len(piece.ids),)
+    assert not torch.equal(weights(piece), torch.ones(len(piece.ids)))
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["config.json", "weights.safetensors"]
+    assert all(torch.equal(before[name], value) for name, value in base.model.state_dict().items())
+    assert base.model.config._attn_implementation == attention
+
+
+@pytest.mark.parametrize("stopped_after", [1, 3])
+def test_resumed_meta_training_equals_an_uninterrupted_one(
+    base: BaseLM, examples: Callable[[int], list[QAExample]], tmp_path: Path, stopped_after: int
+) -> None:
+    settings: dict[str, Any] = {
+        "steps": 4,
+        "inner_documents": 3,
+        "inner_batches": 2,
+        "learning_rate": 0.01,
+        "inner_rate": 0.05,
+    }
+    whole = losses_of(list(meta_train(base, examples(8), tmp_path / "whole", **settings, window=32, seed=3)))
+
+    stopped = meta_train(base, examples(8), tmp_path / "parts", **settings, window=32, seed=3, snapshot_seconds=0)
+    first = [next(stopped) for _ in range(stopped_after)]
+    stopped.close()  # type: ignore[attr-defined]
+    rest = [*meta_train(base, examples(8), tmp_path / "parts", **settings, window=32, seed=3)]
+
+    done = next(event.step for event in rest if isinstance(event, TuningStep)) - 1
+    assert losses_of(first)[:done] + losses_of(rest) == whole
+    interrupted, through = (load_file(tmp_path / name / WEIGHTS) for name in ("parts", "whole"))
+    assert all(torch.equal(value, interrupted[name]) for name, value in through.items())
+
+
+def test_what_cannot_be_used_is_reported(
+    base: BaseLM, examples: Callable[[int], list[QAExample]], tmp_path: Path
+) -> None:
+    with pytest.raises(ModelError, match="could not be opened"):
+        load_weights(tmp_path)
+    with pytest.raises(DataError, match="no questions"):
+        list(meta_train(base, [], tmp_path, steps=1))
+
+
+def test_texts_longer_than_the_context_are_read_in_part(
+    base: BaseLM, examples: Callable[[int], list[QAExample]], tmp_path: Path
+) -> None:
+    long = [
+        QAExample(example.id, "The river rose. " * 200 + example.text, example.question, example.answers)
+        for example in examples(4)
+    ]
+    settings: dict[str, Any] = {"steps": 1, "inner_documents": 2, "inner_batches": 1}
+    (loss,) = losses_of(list(meta_train(base, long, tmp_path, **settings)))
+    assert loss > 0
+
+
+def test_a_long_document_is_learned_where_its_answer_stands(base: BaseLM, tmp_path: Path) -> None:
+    text = "Hugo moved. " * 12 + "Irene moved to Izmir." + " Hugo moved." * 12
+    pieces = [piece.text for piece in base.prompt_tokenizer.pieces(text, 40)]
+    own, other = next(piece for piece in pieces if "Izmir" in piece), pieces[0]
+
+    def losses(text: str) -> list[float]:
+        example = QAExample("0", text, "Where did Irene move?", ("Izmir",))
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        settings: dict[str, Any] = {"steps": 1, "inner_rate": 0.1, "locality": 0.0}
+        return losses_of(list(meta_train(base, [example], folder, **settings, window=40)))
+
+    assert losses(text) == losses(own) != losses(other)
+
+
+@pytest.mark.slow
+def test_words_that_answer_weigh_more_and_one_step_under_them_teaches_more(town_base: BaseLM, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {
+        "steps": 40,
+        "inner_documents": 1,
+        "inner_batches": 4,
+        "learning_rate": 0.002,
+        "inner_rate": 0.1,
+    }
+    list(meta_train(town_base, town_examples(60, seed=0), tmp_path, **settings))
+    weights = load_weights(tmp_path)
+
+    held_out = town_examples(20, seed=1)
+    learned = weights_of(town_base, weights, [example.text for example in held_out])
+    is_town = [torch.tensor([word in TOWNS for word in example.text.split()]) for example in held_out]
+    towns = torch.cat([one[places] for one, places in zip(learned, is_town, strict=True)])
+    fillers = torch.cat([one[~places] for one, places in zip(learned, is_town, strict=True)])
+
+    assert towns.mean() > 5 * fillers.mean()
+    gains = [gain(town_base, example, one) for example, one in zip(held_out, learned, strict=True)]
+    plain = [gain(town_base, example, torch.ones_like(one)) for example, one in zip(held_out, learned, strict=True)]
+    assert sum(gains) > 2 * sum(plain)
+
+
+def gain(base: BaseLM, example: QAExample, weights: Tensor) -> float:
+    """How much the answer's loss falls by a weighted step of length 0.5 on the document."""
+    own = {name: value.requires_grad_() for name, value in parameters_of(base.model).items()}
+    inner = (
+        weights * token_losses(base.model, own, base.prompt_tokenizer.text_targets([example.text], window=32))
+    ).mean()
+    slopes = torch.autograd.grad(inner, list(own.values()))
+    length = torch.cat([slope.flatten() for slope in slopes]).norm()
+    moved = {name: value - 0.5 / length * slope for (name, value), slope in zip(own.items(), slopes, strict=True)}
+    asked = base.prompt_tokenizer.question_answer_targets(
+        [example.question], [example.answers[0]], question_window=8, answer_window=4
+    )
+    with torch.no_grad():
+        return float((token_losses(base.model, own, asked) - token_losses(base.model, moved, asked)).mean())

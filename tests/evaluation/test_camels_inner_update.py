@@ -1,0 +1,184 @@
+"""The inner step of CaMeLS: by hand, against the backward pass of a backward pass, against differences."""
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+from mbc_engine.evaluation.camels import InnerBatch, divergence, inner_step, parameters_of, token_losses
+from mbc_engine.lm.base import BaseLM, Targets
+from mbc_engine.lm.pretrained import FAMILIES
+
+DOCUMENTS = ["Adabo moved to Aalen in the spring.", "The river rose, the bridge held, and nobody was hurt.", "Hugo"]
+QUESTIONS = ["Where did Adabo move?", "What rose?", "Who?"]
+ANSWERS = ["Aalen", "the river", "Hugo"]
+
+
+class Bigrams(nn.Module):
+    """Predicts each token from the one before, by a table of logits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.zeros(2, 2))
+
+    def forward(self, input_ids: Tensor, **_: Any) -> SimpleNamespace:
+        return SimpleNamespace(logits=self.table[input_ids])
+
+
+def bigram(first: int, second: int) -> Targets:
+    return Targets(torch.tensor([[first, second]]), torch.ones(1, 2), torch.tensor([[False, True]]))
+
+
+def batch_for(base: BaseLM) -> InnerBatch:
+    return (
+        base.prompt_tokenizer.text_targets(DOCUMENTS, window=32),
+        base.prompt_tokenizer.question_answer_targets(QUESTIONS, ANSWERS, question_window=16, answer_window=8),
+        base.prompt_tokenizer.text_targets(["Irene moved to Izmir."], window=32),
+    )
+
+
+@pytest.fixture
+def base(base: BaseLM) -> BaseLM:
+    base.model.set_attn_implementation("eager")
+    return base
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(family, marks=[] if family in ("gemma3_text", "gpt2") else [pytest.mark.slow])
+        for family in sorted(FAMILIES)
+    ]
+)
+def every_base(request: pytest.FixtureRequest, tiny: Any) -> BaseLM:
+    tokenizer = AutoTokenizer.from_pretrained(tiny.bases["llama"])
+    config = AutoConfig.for_model(
+        request.param,
+        vocab_size=len(tokenizer),
+        hidden_size=16,
+        intermediate_size=24,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=8,
+        max_position_embeddings=96,
+        bos_token_id=0,
+        eos_token_id=0,
+        pad_token_id=1,
+    )
+    torch.manual_seed(0)
+    return BaseLM(AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval(), tokenizer)
+
+
+def by_backward_of_backward(
+    base: BaseLM, batch: InnerBatch, weights: Tensor, *, rate: float, locality: float
+) -> Tensor:
+    """The gradient of the outer loss with respect to weights, through the graph of the inner gradient."""
+    weights = weights.clone().requires_grad_()
+    own = {name: value.detach().requires_grad_() for name, value in base.model.named_parameters()}
+    losses = token_losses(base.model, own, batch[0])
+    start, inner = 0, torch.zeros(())
+    for length in batch[0].target_mask.sum(1).tolist():
+        inner = inner + (weights[start : start + length] * losses[start : start + length]).mean()
+        start += length
+    steps = torch.autograd.grad(inner, list(own.values()), create_graph=True)
+    updated = {name: value - rate * step for (name, value), step in zip(own.items(), steps, strict=True)}
+    answers = token_losses(base.model, updated, batch[1]).mean()
+    outer = answers + locality * divergence(base.model, updated, batch[2])
+    return torch.autograd.grad(outer, weights)[0]
+
+
+def test_one_parameter_case_by_hand() -> None:
+    """The table's row moves by ±α w / 2, so that the answer's loss is log(1 + exp(-α w))."""
+    model, batch = Bigrams(), (bigram(0, 1), bigram(0, 1), bigram(1, 1))
+
+    outcome = inner_step(model, parameters_of(model), batch, torch.tensor([1.5]), rate=2.0, locality=0.0)
+
+    assert outcome[0]["table"].tolist() == [[-1.5, 1.5], [0.0, 0.0]]
+    assert outcome[1] == pytest.approx(math.log(1 + math.exp(-3)))
+    assert outcome[2].tolist() == pytest.approx([-2 / (1 + math.exp(3))])
+    assert model.table.tolist() == [[0.0, 0.0], [0.0, 0.0]]
+
+
+@pytest.mark.parametrize("locality", [0.0, 5.0])
+def test_gradient_is_that_of_backward_of_backward(base: BaseLM, locality: float) -> None:
+    batch = batch_for(base)
+    weights = torch.rand(len(batch[0].targets), generator=torch.Generator().manual_seed(0)) * 2
+
+    outcome = inner_step(base.model, parameters_of(base.model), batch, weights, rate=0.05, locality=locality)
+
+    expected = by_backward_of_backward(base, batch, weights, rate=0.05, locality=locality)
+    torch.testing.assert_close(outcome[2], expected, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("base", ["gpt2", "llama"], indirect=True)
+def test_gradient_is_that_of_small_differences(base: BaseLM) -> None:
+    batch, own = batch_for(base), parameters_of(base.model)
+    weights = torch.ones(len(batch[0].targets))
+
+    def loss(weights: Tensor) -> float:
+        return inner_step(base.model, own, batch, weights, rate=0.05, locality=1.0)[1]
+
+    gradient = inner_step(base.model, own, batch, weights, rate=0.05, locality=1.0)[2]
+    along = gradient / gradient.norm()
+
+    differences = (loss(weights + 0.1 * along) - loss(weights - 0.1 * along)) / 0.2
+    assert differences == pytest.approx(float(gradient.norm()), rel=0.02)
+
+
+def test_every_family_has_a_gradient(every_base: BaseLM) -> None:
+    batch = batch_for(every_base)
+    weights = torch.ones(len(batch[0].targets))
+
+    outcome = inner_step(every_base.model, parameters_of(every_base.model), batch, weights, rate=0.1, locality=1.0)
+
+    expected = by_backward_of_backward(every_base, batch, weights, rate=0.1, locality=1.0)
+    torch.testing.assert_close(outcome[2], expected, rtol=1e-2, atol=1e-7)
+
+
+def test_text_elsewhere_diverges_only_when_something_is_updated(base: BaseLM) -> None:
+    batch, own = batch_for(base), parameters_of(base.model)
+    nothing, something = torch.zeros(len(batch[0].targets)), torch.ones(len(batch[0].targets))
+    still = inner_step(base.model, own, batch, nothing, rate=0.1, locality=1.0)
+    moved = inner_step(base.model, own, batch, something, rate=0.1, locality=1.0)
+
+    assert float(divergence(base.model, still[0], batch[2])) == pytest.approx(0, abs=1e-6)
+    assert float(divergence(base.model, moved[0], batch[2])) > 0.001
+    assert still[1] == pytest.approx(float(token_losses(base.model, own, batch[1]).mean()))
+
+
+def test_base_lm_stays_as_it_is(base: BaseLM) -> None:
+    before = {name: value.clone() for name, value in base.model.state_dict().items()}
+    batch = batch_for(base)
+
+    inner_step(
+        base.model,
+        parameters_of(base.model),
+        batch,
+        torch.ones(len(batch[0].targets)),
+        rate=1.0,
+        locality=1.0,
+    )
+
+    assert all(torch.equal(before[name], value) for name, value in base.model.state_dict().items())
+
+
+def test_padding_changes_nothing(base: BaseLM) -> None:
+    own = parameters_of(base.model)
+    together = token_losses(
+        base.model,
+        own,
+        base.prompt_tokenizer.question_answer_targets(QUESTIONS, ANSWERS, question_window=16, answer_window=8),
+    )
+    alone = [
+        token_losses(
+            base.model,
+            own,
+            base.prompt_tokenizer.question_answer_targets([question], [answer], question_window=16, answer_window=8),
+        )
+        for question, answer in zip(QUESTIONS, ANSWERS, strict=True)
+    ]
+    torch.testing.assert_close(together, torch.cat(alone), rtol=1e-4, atol=1e-5)

@@ -1,0 +1,199 @@
+import pytest
+
+from mbc_engine.errors import DataError
+from mbc_engine.evaluation.methods import METHODS, controls_of, find_method
+from mbc_engine.evaluation.results import CellFolder
+from mbc_engine.evaluation.suite import Base, Cell, Dataset, Suite, cells
+from mbc_engine.paper.checkpoint import save_model
+from tests.newswire import TWO
+
+
+def data_of(settings):
+    (cell,) = cells(settings)
+    return cell
+
+
+def test_the_stream_is_the_first_documents(settings, examples):
+    data = data_of(settings())
+    assert data.test.documents == tuple(example.text for example in examples(40)[26:34])
+    assert len(data.train) == 20
+    assert data.question_train == data.train
+    assert len(data.validation) == 6
+
+
+def test_without_validation_questions_documents_are_held_back(settings):
+    given = settings()
+    dataset = given.datasets[0].model_copy(update={"validation": None})
+    data = data_of(given.model_copy(update={"datasets": [dataset]}))
+    assert (len(data.train), len(data.validation)) == (18, 2)
+    assert not {own.text for own in data.train} & {own.text for own in data.validation}
+
+
+def test_testing_with_what_was_trained_on_is_refused(settings):
+    given = settings()
+    dataset = given.datasets[0]
+    for changes in ({"train": [dataset.test]}, {"validation": dataset.test}, {"questions_train": [dataset.test]}):
+        with pytest.raises(DataError, match="8 of the 8 documents"):
+            data_of(given.model_copy(update={"datasets": [dataset.model_copy(update=changes)]})).digest()
+
+
+def test_fewer_training_questions_are_spread_evenly(settings):
+    given = settings()
+    dataset = given.datasets[0].model_copy(update={"most_train": 5})
+    data = data_of(given.model_copy(update={"datasets": [dataset]}))
+    assert [own.id for own in data.train] == ["0", "4", "8", "12", "16"]
+
+
+def test_without_training_documents_a_wrong_bank_takes_other_stories():
+    base = Base(name="mini", title="mini", model="mini")
+    dataset = Dataset(name="news", title="News", test=TWO)
+    cell = Cell(base, dataset, Suite(title="", bases=[base], datasets=[dataset], methods=["mbc-wrong"]))
+    documents = cell.other_documents()
+    assert len(documents) == 8
+    assert set(documents).isdisjoint(cell.test.documents)
+
+
+def test_the_seed_is_the_experiments_for_presets_and_models_alike(settings, tiny, tmp_path):
+    config = tiny.config("gpt2", "bert", "training.seed=3")
+    save_model(tiny.model("gpt2", "bert"), config, tmp_path / "model")
+    given = settings().model_copy(update={"seed": 7})
+    base = Base(name="own", title="own", model=str(tmp_path / "model"))
+    for own in (*given.bases, base):
+        cell = Cell(own, given.datasets[0], given)
+        assert [cell.config_of(name).training.seed for name in ("mbc", "mac")] == [7, 7]
+
+
+def names(settings):
+    return [stage.name for cell in cells(settings) for stage in cell.stages()]
+
+
+def test_what_methods_need_comes_first_and_once(settings):
+    stages = names(settings(methods=["uniform", "mbc", "mbc-empty", "closed-book"]))
+    assert stages == [
+        "prepare questions",
+        "prepare mbc",
+        "uniform rate",
+        "uniform online",
+        "mbc online",
+        "mbc-empty online",
+        "closed-book online",
+    ]
+
+
+def test_token_weights_are_learned_on_the_base_that_they_will_serve(settings):
+    (cell,) = cells(settings(methods=["camels"]))
+    learned = next(stage for stage in cell.stages() if stage.subject == "camels")
+    assert learned.name == "prepare camels"
+    assert learned.needs == ("prepare questions",)
+
+
+def test_only_what_changes_with_the_stream_is_followed_through_it(settings):
+    methods = ["mbc", "mbc-wrong", "mbc-empty", "uniform", "closed-book"]
+    stages = names(settings(methods=methods, protocols=["online", "retention", "scaling"]))
+    assert [name for name in stages if "retention" in name or "scaling" in name] == [
+        "mbc retention",
+        "mbc scaling",
+        "mbc-wrong scaling",
+        "uniform retention",
+    ]
+
+
+def test_a_base_may_have_methods_and_protocols_of_its_own(settings):
+    (base,) = settings().bases
+    own = base.model_copy(update={"name": "own", "methods": ["mac"], "protocols": ["scaling"]})
+    assert names(settings(bases=[base, own])) == [
+        "prepare mbc",
+        "mbc online",
+        "mbc-empty online",
+        "prepare mac",
+        "mac scaling",
+    ]
+
+
+def test_a_trained_model_is_not_trained_again(settings):
+    given = settings(bases=[{"name": "own", "title": "Own", "model": "somewhere"}])
+    assert names(given) == ["mbc online", "mbc-empty online"]
+
+
+def test_without_questions_to_train_on_the_plain_base_is_asked(settings):
+    dataset = {"name": "people", "title": "People", "test": "test.jsonl"}
+    assert names(settings(methods=["closed-book", "bm25"], datasets=[dataset])) == ["closed-book online", "bm25 online"]
+
+
+def test_code_usage_takes_two_trainings(settings):
+    given = settings(methods=["mbc"], protocols=["code-usage"])
+    assert names(given) == ["prepare mbc", "prepare reset", "prepare no-reset", "code-usage"]
+
+
+def test_a_stage_is_done_when_its_result_is_kept(settings, tmp_path):
+    given, folder = settings(), CellFolder(tmp_path / "cell")
+    (cell,) = cells(given)
+    prepare, *asked = cell.stages()
+    assert not any(stage.is_done(folder) for stage in (prepare, *asked))
+    folder.prepared_folder.joinpath("mbc").mkdir(parents=True)
+    folder.set_prepared("mbc")
+    assert prepare.is_done(folder)
+    assert not any(stage.is_done(folder) for stage in asked)
+
+
+def test_what_answers_without_being_tuned_has_the_weights_of_its_training(settings, monkeypatch):
+    given = settings(question_training={"epochs": 1, "precision": "bf16"})
+    (cell,) = cells(given)
+    loaded = []
+    monkeypatch.setattr("mbc_engine.lm.base.load_base", lambda path, **how: loaded.append((path, how["weights"])))
+    cell.method("closed-book")
+    cell.base_lm("questions")
+    questions = str(cell.prepared / "questions")
+    assert loaded == [(questions, "bf16"), (questions, "float32")]
+
+
+@pytest.fixture
+def untrained(settings, tiny):
+    """A cell with an untrained model, of one chunk a document."""
+
+    def make(**changes):
+        (cell,) = cells(settings(**changes))
+        cell.memory_model = lambda name: tiny.model("gpt2", "bert", "model.routing=true")
+        return cell
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("read", "bank", "is_asked"),
+    [
+        ("flat", None, False),
+        ("hierarchical:8", None, False),
+        ("hierarchical:7", None, True),
+        ("hierarchical:3", 3, False),
+        ("hierarchical:2", 3, True),
+        ("hierarchical", None, False),  # 256 documents a group
+        ("routed:8", None, False),
+        ("routed:7", None, True),
+        ("routed", None, True),  # two
+        ("routed", 2, False),
+    ],
+)
+def test_a_control_that_a_read_cannot_tell_from_the_real_bank_is_skipped(untrained, read, bank, is_asked):
+    cell = untrained(read=read, bank_documents=bank, documents=8)
+    assert (cell.skip_reason("mbc-shuffled-documents") is None) == is_asked
+    assert cell.skip_reason("mbc-shuffled-codes") is cell.skip_reason("mbc-empty") is cell.skip_reason("mbc") is None
+
+
+def test_a_read_mode_is_the_suites_or_in_the_name(untrained):
+    cell = untrained(read="routed:3")
+    assert {cell.method(name)._read_mode for name in ("mbc", "mac", "mbc-shuffled-codes")} == {"routed:3"}
+    methods = [cell.method(f"{name}-flat") for name in ("mbc", "mbc-wrong", "mac", "mac-wrong")]
+    assert {method._read_mode for method in methods} == {"flat"}
+    assert [type(method).__name__ for method in methods] == ["MemoryMethod", "WrongBank"] * 2
+    assert [method._codebook is None for method in methods] == [False, False, True, True]
+
+
+def test_controls_have_a_corrupted_bank_and_follow_the_read_mode():
+    assert all(bool(kind.corrupted_bank) == (kind.control_of is not None) for kind in METHODS.values())
+    assert controls_of("mac-flat") == ("mac-wrong-flat",)
+    assert controls_of("mbc") == ("mbc-empty", "mbc-shuffled-documents", "mbc-shuffled-codes", "mbc-wrong")
+    assert controls_of("uniform") == ("closed-book",)
+    assert controls_of("mbc-wrong") == controls_of("closed-book") == controls_of("retriever-reader") == ()
+    assert find_method("mbc-wrong-flat").title == "MBC, wrong bank (flat read)"
+    assert find_method("uniform-flat") is None

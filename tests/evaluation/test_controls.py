@@ -1,0 +1,151 @@
+"""Controls: what they change, what they leave as it is, and which reads can tell."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from mbc_engine.evaluation.banks import (
+    EmptyBank,
+    MemoryMethod,
+    WrongBank,
+    shuffled_over_codebook,
+    shuffled_over_documents,
+)
+from mbc_engine.evaluation.methods import Footprint, MethodAnswer
+from mbc_engine.paper.mbc import MBC
+
+BOOKS = ["{ codes = 8 }", "{ codes = 8, per_position = true }", "{ codes = 8, levels = 2, per_position = true }"]
+
+
+@pytest.fixture
+def model(tiny: Any, examples: Any) -> MBC:
+    """Untrained, but with a codebook in which documents have codes of their own."""
+    made: MBC = tiny.model("gpt2", "bert", "model.routing=true", f"model.codebook={BOOKS[1]}")
+    made.codebook.fit(made.amortise([one.text for one in examples(50)]))
+    return made
+
+
+def some_codes(model: MBC, chunks: int) -> np.ndarray:
+    levels = model.settings.codebook.levels
+    return np.random.default_rng(7).integers(0, 8, (chunks, 4, levels)).astype(np.uint16)
+
+
+def with_books(tiny: Any, books: str) -> MBC:
+    made: MBC = tiny.model("gpt2", "bert", "model.read=hierarchical", f"model.codebook={books}")
+    return made
+
+
+@pytest.mark.parametrize("books", BOOKS)
+def test_codes_change_documents_and_keep_their_positions(tiny: Any, books: str) -> None:
+    model = with_books(tiny, books)
+    codes = some_codes(model, 40)
+    shuffled = shuffled_over_documents(3)(codes)
+    assert shuffled.dtype == codes.dtype
+    orders = []
+    for token in range(4):
+        before, after = codes[:, token].tolist(), shuffled[:, token].tolist()
+        assert sorted(before) == sorted(after)
+        orders.append([a == b for a, b in zip(before, after, strict=True)])
+    assert len({tuple(order) for order in orders}) == 4  # each position by itself
+    assert (shuffled_over_documents(3)(codes) == shuffled).all()
+    assert (shuffled_over_documents(4)(codes) != shuffled).any()
+
+
+@pytest.mark.parametrize("books", BOOKS)
+def test_every_code_becomes_one_other_of_its_book(tiny: Any, books: str) -> None:
+    model = with_books(tiny, books)
+    codes = some_codes(model, 60)
+    shuffled = shuffled_over_codebook(model.require_codebook(), 3)(codes)
+    assert shuffled.dtype == codes.dtype
+    others: dict[tuple[int, int], dict[int, int]] = {}
+    is_per_position = model.settings.codebook.per_position
+    for (_, token, level), code in np.ndenumerate(codes):
+        index = (token if is_per_position else 0, level)
+        new = int(shuffled[_, token, level])
+        assert others.setdefault(index, {}).setdefault(int(code), new) == new
+    for book in others.values():
+        assert sorted(book.values()) == sorted(book) == list(range(8))
+    assert any(code != new for book in others.values() for code, new in book.items())
+    assert len({tuple(sorted(book.items())) for book in others.values()}) == len(others)
+
+
+def answers(method: Any, some: Any) -> list[MethodAnswer]:
+    method.adapt([one.text for one in some])
+    replies: list[MethodAnswer] = method.answer([one.question for one in some])
+    return replies
+
+
+# Whether a read of twenty chunks gives the same with codes shuffled over documents as without.
+READS = {
+    "flat": True,
+    "routed:2": False,
+    "routed:19": False,
+    "routed:20": True,
+    "hierarchical:3": False,
+    "hierarchical:19": False,
+    "hierarchical:20": True,
+}
+
+
+@pytest.mark.parametrize("read_mode", READS)
+def test_some_reads_cannot_tell_shuffled_documents_from_the_real_ones(
+    model: MBC, examples: Any, read_mode: str
+) -> None:
+    some = examples(20)  # a chunk each
+
+    def read(method: MemoryMethod) -> torch.Tensor:
+        """What the questions take from the bank."""
+        method.adapt([one.text for one in some])
+        return model.read([one.question for one in some], method.memorised()[0], read_mode=read_mode).modulation
+
+    real = read(MemoryMethod(model))
+    corruptions = {
+        "documents": shuffled_over_documents(1),
+        "codes": shuffled_over_codebook(model.require_codebook(), 1),
+    }
+    for name, corrupt in corruptions.items():
+        alike = name == "documents" and READS[read_mode]
+        # What is read in another order adds up to the same but for rounding.
+        assert torch.allclose(read(MemoryMethod(model, corrupt=corrupt)), real, rtol=0, atol=1e-5) == alike, name
+
+
+def test_a_shuffled_bank_still_names_places_and_weighs_the_same(model: MBC, examples: Any) -> None:
+    real, shuffled = MemoryMethod(model), MemoryMethod(model, corrupt=shuffled_over_documents(1))
+    sources = [reply.sources for reply in answers(shuffled, examples(8))]
+    assert sources != [reply.sources for reply in answers(real, examples(8))]
+    assert all(own is not None and len(own) == 5 for own in sources)
+    assert shuffled.footprint() == real.footprint()
+
+
+@pytest.mark.parametrize("settings", [(), ("model.quantised=false", "model.lora.layers=0")])
+def test_an_empty_bank_holds_and_names_nothing(tiny: Any, examples: Any, settings: tuple[str, ...]) -> None:
+    model: MBC = tiny.model("gpt2", "bert", *settings)
+    method, some = EmptyBank(model), examples(3)
+    questions = [one.question for one in some]
+    with torch.no_grad():
+        alone = model.base.generate(model.prefix(model.questions(questions)), questions)
+    before = method.answer(questions)
+    assert [reply.text for reply in before] == alone
+    assert answers(method, some) == before
+    assert {reply.sources for reply in before} == {None}
+    assert method.footprint() == Footprint(0)
+
+
+def test_a_wrong_bank_holds_as_many_others_and_never_names_the_right_one(model: MBC, examples: Any) -> None:
+    texts = [one.text for one in examples(12)]
+    method = WrongBank(model, texts[4:], seed=2)
+    method.adapt(["Ada moved."] * 2)
+    method.adapt(["Hugo moved."] * 2)
+    once = WrongBank(model, texts[4:], seed=2)
+    once.adapt(["Ada moved."] * 4)
+    assert np.array_equal(once._all_chunks(), method._all_chunks()) and len(method._lengths) == 4
+    assert {reply.sources for reply in method.answer(["Where did Ada move?", "Who moved?"])} == {()}
+    vectors = WrongBank(model, texts[4:], seed=2, keeps_codes=False)
+    vectors.adapt(["Ada moved."] * 4)
+    assert vectors._all_chunks().shape[2] == model.base.shape.dim  # MAC's
+    before = method._all_chunks()
+    method.reset()
+    method.adapt(["Ada moved."] * 4)
+    assert np.array_equal(before, method._all_chunks())

@@ -1,0 +1,201 @@
+"""Fine-tuning on a stream: steps by hand, what is restored, and that it learns what the model alone cannot know."""
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from torch import Tensor
+
+from mbc_engine.datasets.layout import QAExample
+from mbc_engine.evaluation import fine_tuning
+from mbc_engine.evaluation.fine_tuning import FineTuned, Optimiser, sweep, train_on_questions
+from mbc_engine.evaluation.methods import MethodAnswer
+from mbc_engine.evaluation.token_weights import TokenWeights, salient_spans, uniform
+from mbc_engine.events import RateTried
+from mbc_engine.lm.base import BaseLM, TokenisedText, load_base
+from tests.conftest import qa_examples
+
+DOCUMENTS = ["Ada moved to Aalen in the spring.", "The river rose, the bridge held.", "Hugo moved to Haifa."]
+PEOPLE = qa_examples(50)
+KNOWN, STRANGERS = PEOPLE[:30], PEOPLE[30:]
+OPTIMISERS: list[Optimiser] = ["adam", "adafactor"]
+
+
+def tuned(base: BaseLM, weights: TokenWeights = uniform, **changes: Any) -> FineTuned:
+    return FineTuned(base, weights, **{"rate": 1e-3, "optimiser": "adam", "window": 64, **changes})
+
+
+def state(base: BaseLM) -> dict[str, Tensor]:
+    return {name: value.detach().clone() for name, value in base.named_parameters()}
+
+
+def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
+    return all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.parametrize("base", ["gpt2", "llama"], indirect=True)
+def test_a_step_on_each_document_in_order_by_hand(base: BaseLM, tiny: Any) -> None:
+    other = load_base(base.model.name_or_path).model.requires_grad_(True)
+    plain = torch.optim.Adam(other.parameters(), lr=1e-3)
+    for document in DOCUMENTS:
+        ids = torch.tensor([[base.tokenizer.eos_token_id, *base.tokenizer(document)["input_ids"]]])
+        other(input_ids=ids, labels=ids).loss.backward()
+        plain.step()
+        plain.zero_grad()
+    tuned(base).adapt(DOCUMENTS)
+    width = base.shape.dim
+    for name, value in other.named_parameters():
+        equal = torch.isclose(base.model.get_parameter(name), value, atol=1e-5)
+        if name.endswith("c_attn.bias"):
+            equal[width : 2 * width] = True  # a bias of keys changes nothing: Adam makes steps of rounding errors
+        assert equal.all(), name
+
+
+@pytest.mark.parametrize("optimiser", OPTIMISERS)
+def test_it_does_not_matter_how_the_stream_is_cut(base: BaseLM, optimiser: Optimiser) -> None:
+    method = tuned(base, optimiser=optimiser)
+    method.adapt(DOCUMENTS)
+    at_once = state(base)
+    method.reset()
+    for document in DOCUMENTS:
+        method.adapt([document])
+    assert same(at_once, state(base))
+
+
+@pytest.mark.parametrize("optimiser", OPTIMISERS)
+def test_a_reset_restores_weights_and_optimiser(base: BaseLM, optimiser: Optimiser) -> None:
+    before = state(base)
+    method = tuned(base, optimiser=optimiser)
+    method.adapt(DOCUMENTS[:2])
+    first = state(base)
+    assert not same(before, first)
+    method.reset()
+    assert same(before, state(base))
+    method.adapt(DOCUMENTS[:2])
+    assert same(first, state(base))
+
+
+def test_a_reset_forgets_a_step_that_was_interrupted(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
+    method = tuned(base)
+    method.adapt(DOCUMENTS)
+    whole = state(base)
+    method.reset()
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(method._optimiser, "step", interrupted)
+        method.adapt(DOCUMENTS[:1])
+    method.reset()
+    method.adapt(DOCUMENTS)
+    assert same(whole, state(base))
+
+
+def test_a_long_document_makes_a_step_a_piece(base: BaseLM) -> None:
+    seen: list[int] = []
+
+    def counted(piece: TokenisedText) -> Tensor:
+        seen.append(len(piece.ids))
+        return uniform(piece)
+
+    tuned(base, counted, window=8).adapt(["Ada moved. " * 20])
+    assert len(seen) > 3 and max(seen) <= 8
+
+
+@pytest.mark.parametrize("documents", [["", " "], ["it rained and it rained"]])
+def test_what_weighs_nothing_makes_no_step(base: BaseLM, documents: list[str]) -> None:
+    before, method = state(base), tuned(base, salient_spans() if documents[0] else uniform)
+    method.adapt(documents[:1])
+    assert same(before, state(base))
+    assert method.footprint().on_disk == 0
+
+
+def test_the_footprint_is_the_changed_weights_as_stored(base: BaseLM, tmp_path: Path) -> None:
+    method = tuned(base)
+    assert (method.footprint().on_disk, method.footprint().paper_row) == (0, None)
+    method.adapt(DOCUMENTS)
+    base.save(tmp_path)
+    stored = (tmp_path / "model.safetensors").stat().st_size
+    assert 0.9 * stored < method.footprint().on_disk <= stored  # a header is stored too
+    method.reset()
+    assert method.footprint().on_disk == 0
+
+
+class RecordedFineTuned(FineTuned):
+    """A method that answers by its rate: at 0.1 right, at 0.2 half right twice, at 0.3 one right, one wrong."""
+
+    answers_by_rate: ClassVar = {
+        0.1: ["Aalen", "Bergen"],
+        0.2: ["Aalen in", "Bergen in"],
+        0.3: ["Aalen", "Cadiz"],
+        0.4: ["", ""],
+    }
+
+    def __init__(self, *arguments: Any, rate: float, **options: Any) -> None:
+        super().__init__(*arguments, rate=rate, **options)
+        self.answers = self.answers_by_rate[round(rate % 1, 1)]
+
+    def answer(self, questions: Any) -> list[MethodAnswer]:
+        return [MethodAnswer(text) for text in self.answers]
+
+
+@pytest.mark.parametrize(
+    ("rates", "best"),
+    [([0.2, 0.1, 0.3], 0.1), ([0.2, 0.3], 0.2), ([0.4, 0.3], 0.3), ([2.1, 1.1, 3.1], 1.1), ([0.4], 0.4)],
+)
+def test_the_sweep_takes_the_best_f1_then_the_smallest_rate(
+    tiny: Any, monkeypatch: pytest.MonkeyPatch, rates: list[float], best: float
+) -> None:
+    monkeypatch.setattr(fine_tuning, "FineTuned", RecordedFineTuned)
+    asked = [
+        QAExample("0", "Ada moved.", "Where?", ("Aalen",)),
+        QAExample("1", "Bru moved.", "Where?", ("Bergen", "Bergen in Norway")),
+    ]
+    base = load_base(str(tiny.bases["gpt2"]))
+    before = state(base)
+    tried, trying = [], sweep(base, uniform, rates, asked, optimiser="adam", window=64)
+    while True:
+        try:
+            tried.append(next(trying))
+        except StopIteration as stopped:
+            assert stopped.value == best
+            break
+        assert same(before, state(base))  # each rate starts from the same weights
+    assert [event.rate for event in tried] == rates
+    if 0.3 in rates:
+        assert RateTried(0.3, exact_match=50.0, f1=50.0) in tried
+
+
+@pytest.fixture(scope="module")
+def taught(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny base LM that was taught documents and questions of 30 people, and nothing of the other 20."""
+    base = load_base(str(tiny.bases["llama"]))
+    reading = FineTuned(base, uniform, rate=3e-3, optimiser="adam", window=64)
+    for _ in range(3):
+        reading.adapt([example.text for example in KNOWN])
+    folder = tmp_path_factory.mktemp("taught")
+    list(train_on_questions(base, KNOWN, [], folder, epochs=8, batch_size=10, learning_rate=3e-3))
+    return folder
+
+
+@pytest.mark.parametrize(("weights", "optimiser"), [(uniform, "adam"), (salient_spans(), "adafactor")])
+def test_an_answer_is_likelier_after_its_document_than_after_anothers(
+    taught: Path, weights: TokenWeights, optimiser: Optimiser
+) -> None:
+    """About people the base LM has never seen. Closed book cannot know their places; EM takes a larger model."""
+    base = load_base(str(taught))
+    method = FineTuned(base, weights, rate=1e-2, optimiser=optimiser, window=64)
+    gains = []
+    for example in STRANGERS:
+        other = next(one for one in STRANGERS if one.answers != example.answers)
+        likelihood = []
+        for document in (example.text, other.text):
+            method.reset()
+            method.adapt([document])
+            (value,) = base.log_likelihood(base.no_prefix(1), [example.question], [example.answers[0]])
+            likelihood.append(value.item())
+        gains.append(likelihood[0] - likelihood[1])
+    assert sum(gain > 0 for gain in gains) >= 15  # of 20; chance makes that 1 time in 50
+    assert sum(gains) / len(gains) > 0.2  # nats a token

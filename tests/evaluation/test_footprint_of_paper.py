@@ -1,0 +1,60 @@
+"""What the paper's bank sizes are made of: MiB, a row a question, float32 vectors or int64 indices and a codebook.
+
+Its table (section 4.4.3) gives MAC's bank and MBC's for the same documents. The number of rows follows from MAC's, and
+with it MBC's has to come out to the printed digits.
+"""
+
+from typing import Final
+
+import pytest
+
+from mbc_engine.config import load_preset
+from mbc_engine.evaluation.methods import Footprint, published_scores
+from mbc_engine.paper.builder import config_of
+
+PRESETS: Final = ("distilgpt2", "gpt2-large", "gpt2-xl", "llama2-7b")
+DATASETS: Final = ("streamingqa", "squad", "archivalqa")
+MIB: Final = 1 << 20
+
+
+def counts(preset: str) -> tuple[Footprint, Footprint]:
+    """What MAC's bank and MBC's are made of."""
+    settings = load_preset(preset).model
+    dim: int = config_of(settings.base).hidden_size
+    book = settings.codebook
+    mac = Footprint(0, settings.tokens * dim * 4)
+    return mac, Footprint(0, settings.tokens * book.levels * 8, book.levels * book.codes * dim * 4)
+
+
+def printed(preset: str, dataset: str, method: str, documents: int) -> float:
+    """The size of a bank of so many documents, in MiB."""
+    scores = published_scores(preset, dataset, method)
+    assert scores is not None
+    (size,) = (step["bank_bytes"] for step in scores["retention"] if step["documents"] == documents)
+    return float(round(size / MIB, 2))
+
+
+# Two of GPT2-XL's are cut where all others are rounded.
+CUT: Final = {("gpt2-xl", 200, "streamingqa"): 3.17, ("gpt2-xl", 1600, "streamingqa"): 3.47}
+
+
+@pytest.mark.parametrize("documents", [200, 1600])
+@pytest.mark.parametrize("preset", PRESETS)
+def test_bank_sizes_follow_from_the_number_of_questions(preset: str, documents: int) -> None:
+    mac, mbc = counts(preset)
+    for dataset in DATASETS:
+        rows = printed(preset, dataset, "mac", documents) * MIB / mac.paper_row
+        computed = f"{(mbc.paper_fixed + rows * mbc.paper_row) / MIB:.2f}"
+        expected = CUT.get((preset, documents, dataset), printed(preset, dataset, "mbc", documents))
+        assert float(computed) == expected, dataset
+
+
+def test_all_bases_were_given_the_same_questions() -> None:
+    """And 1,600 documents have eight times the rows of 200, so that the rows are a mean over the stream."""
+    for dataset in DATASETS:
+        few, many = (
+            [printed(preset, dataset, "mac", documents) * MIB / counts(preset)[0].paper_row for preset in PRESETS]
+            for documents in (200, 1600)
+        )
+        assert max(many) - min(many) < 0.001 * max(many), (dataset, many)
+        assert many[-1] == pytest.approx(8 * few[-1], rel=2e-4)

@@ -1,0 +1,221 @@
+"""Training on questions: what is learned, what is kept, and that an interruption changes nothing."""
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from mbc_engine.datasets.layout import QAExample
+from mbc_engine.errors import DataError, ModelError
+from mbc_engine.evaluation.fine_tuning import add_gradients, batches_by_length, train_on_questions
+from mbc_engine.evaluation.language_models import answers, passage_chunker
+from mbc_engine.events import Event, TuningStep, TuningValidated
+from mbc_engine.lm.base import BaseLM, load_base
+
+Examples = Callable[[int], list[QAExample]]
+
+
+def train(
+    base: BaseLM,
+    examples: list[QAExample],
+    folder: Path,
+    *,
+    validation: list[QAExample] | None = None,
+    **changes: Any,
+) -> Iterator[Event]:
+    options = {"epochs": 2, "batch_size": 4, "learning_rate": 1e-3, "seed": 3, **changes}
+    validation = examples[:4] if validation is None else validation
+    return train_on_questions(base, examples, validation, folder, **options)
+
+
+def weights_of(folder: Path) -> dict[str, torch.Tensor]:
+    return load_file(folder / "model.safetensors")
+
+
+def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_the_model_of_the_folder_answers_what_it_was_trained_on(tiny: Any, examples: Examples, tmp_path: Path) -> None:
+    asked = examples(8)
+    base = load_base(str(tiny.bases["llama"]))
+    questions = [example.question for example in asked]
+    assert answers(base, questions) != [example.answers[0] for example in asked]
+    list(train(base, asked, tmp_path / "out", epochs=40, learning_rate=1e-2, batch_size=8, validation=asked))
+    trained = load_base(str(tmp_path / "out"))
+    assert answers(trained, questions) == [example.answers[0] for example in asked]
+
+
+@pytest.mark.slow
+def test_a_reader_learns_to_read_what_it_never_saw(tiny: Any, examples: Examples, tmp_path: Path) -> None:
+    """Likelihood of right answers with the right documents, against those with each other's."""
+    asked = examples(50)
+    train_, held_back = asked[:40], asked[40:]
+    base = load_base(str(tiny.bases["llama"]))
+    list(train(base, train_, tmp_path, reads=True, epochs=30, learning_rate=5e-3, batch_size=20, validation=held_back))
+    base = load_base(str(tmp_path))
+
+    @torch.no_grad()
+    def loss(passages: list[str]) -> float:
+        texts = base.prompt_tokenizer.question_answer_targets(
+            [example.question for example in held_back],
+            [example.answers[0] for example in held_back],
+            passages=passages,
+            question_window=128,
+            answer_window=16,
+        )
+        return base.loss(base.no_prefix(len(held_back)), texts).item()
+
+    documents = [example.text for example in held_back]
+    assert loss(documents) < loss(documents[1:] + documents[:1]) - 0.3
+
+
+def test_events_tell_of_every_step_and_every_epoch(tiny: Any, examples: Examples, tmp_path: Path) -> None:
+    events = list(train(load_base(str(tiny.bases["gpt2"])), examples(10), tmp_path))
+    steps = [event for event in events if isinstance(event, TuningStep)]
+    assert [(event.step, event.total_steps) for event in steps] == [(number, 6) for number in range(1, 7)]
+    assert [type(event) for event in events] == [*[TuningStep] * 3, TuningValidated] * 2
+    validated = [event for event in events if isinstance(event, TuningValidated)]
+    assert [(event.step, event.epoch) for event in validated] == [(3, 0), (6, 1)]
+    assert sorted(path.name for path in tmp_path.iterdir() if "tokenizer" not in path.name) == [
+        "config.json", "generation_config.json", "model.safetensors",
+    ]  # fmt: skip
+
+
+def test_the_best_validated_weights_are_kept(tiny: Any, examples: Examples, tmp_path: Path) -> None:
+    """A rate at which training soon makes the held-back questions worse."""
+    asked, held_back = examples(40), examples(50)[40:]
+    base = load_base(str(tiny.bases["gpt2"]))
+    kept: list[dict[str, torch.Tensor]] = []
+    losses = []
+    for event in train(base, asked, tmp_path, epochs=5, learning_rate=0.02, validation=held_back):
+        if isinstance(event, TuningValidated):
+            losses.append(event.loss)
+            kept.append({name: value.detach().clone() for name, value in base.model.named_parameters()})
+            assert event.is_best == (event.loss == min(losses))
+    best = losses.index(min(losses))
+    assert 0 < best < 4  # neither the first nor the last: otherwise this tests nothing
+    assert same(weights_of(tmp_path), kept[best])
+
+
+def test_a_batch_in_parts_has_the_gradients_of_the_whole(
+    tiny: Any, examples: Examples, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, counted = [], []
+    for tokens in (10_000, 60, 1):
+        monkeypatch.setattr("mbc_engine.evaluation.fine_tuning._TOKENS", tokens)
+        base = load_base(str(tiny.bases["llama"]))
+        base.tune()
+        asked = base.prompt_tokenizer.question_answer_targets(
+            [example.question * (number + 1) for number, example in enumerate(examples(6))],
+            [example.answers[0] for example in examples(6)],
+            question_window=64,
+            answer_window=16,
+        )
+        counted.append(len(list(asked.by_length(6, tokens))))
+        loss = add_gradients(base.eval(), asked, "float32")
+        found.append((loss, {name: value.grad for name, value in base.named_parameters() if value.grad is not None}))
+    assert counted[0] == 1
+    assert counted[2] == 6
+    assert 1 < counted[1] < 6
+    for loss, gradients in found[1:]:
+        assert loss == pytest.approx(found[0][0], rel=1e-5)
+        torch.testing.assert_close(gradients, found[0][1], rtol=1e-4, atol=1e-6)
+
+
+def test_without_validation_the_last_weights_are_kept(tiny: Any, examples: Examples, tmp_path: Path) -> None:
+    base = load_base(str(tiny.bases["gpt2"]))
+    events = list(train(base, examples(8), tmp_path, validation=[]))
+    assert [(event.loss, event.is_best) for event in events if isinstance(event, TuningValidated)] == [
+        (None, False),
+        (None, True),
+    ]
+    assert same(weights_of(tmp_path), dict(base.model.named_parameters()))
+
+
+@pytest.mark.parametrize(("optimiser", "stops_after"), [("adam", 1), ("adafactor", 3), ("adam", 4), ("adafactor", 6)])
+def test_an_interrupted_training_ends_in_the_same_weights(
+    tiny: Any, examples: Examples, tmp_path: Path, optimiser: str, stops_after: int
+) -> None:
+    asked = examples(12)
+
+    def begun(folder: str) -> Iterator[Event]:
+        base = load_base(str(tiny.bases["gpt2"]))
+        return train(base, asked, tmp_path / folder, optimiser=optimiser, snapshot_seconds=0)
+
+    whole = [event.loss for event in begun("whole") if isinstance(event, TuningStep)]
+    interrupted, losses = begun("parts"), []
+    for _ in range(stops_after):
+        event = next(interrupted)
+        losses += [event.loss] if isinstance(event, TuningStep) else []
+    del interrupted  # like a kill: only what is on the disk is left
+    rest = [event for event in begun("parts") if isinstance(event, TuningStep)]
+    assert [*losses[: rest[0].step - 1], *(event.loss for event in rest)] == whole
+    assert same(weights_of(tmp_path / "whole"), weights_of(tmp_path / "parts"))
+
+
+def test_a_stop_leaves_what_is_needed_to_go_on(tiny: Any, examples: Examples, tmp_path: Path) -> None:
+    stop = threading.Event()
+    stop.set()
+    first = list(train(load_base(str(tiny.bases["gpt2"])), examples(12), tmp_path, stop=stop))
+    assert [event.step for event in first if isinstance(event, TuningStep)] == [1]
+    rest = list(train(load_base(str(tiny.bases["gpt2"])), examples(12), tmp_path))
+    assert next(event.step for event in rest if isinstance(event, TuningStep)) == 2
+    assert (tmp_path / "model.safetensors").exists()
+
+
+def test_what_cannot_be_trained_is_refused(tiny: Any, examples: Examples, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no questions"):
+        list(train(load_base(str(tiny.bases["gpt2"])), [], tmp_path))
+    with pytest.raises(ModelError, match="float32"):
+        list(train(load_base(str(tiny.bases["gpt2"]), weights="bf16"), examples(8), tmp_path))
+
+
+@pytest.mark.parametrize("reads", [False, True])
+def test_batches_by_length_are_of_alike_lengths_and_hold_every_question_once(reads: bool) -> None:
+    long = ["x" * (number * 37 % 101) for number in range(101)]
+    other = ["y" * (number * 53 % 401) for number in range(101)]  # what is not read is no length to go by
+    asked = [
+        QAExample(str(number), *(("y" * 400 + x, "") if reads else (y, x)), ("a",))
+        for number, (x, y) in enumerate(zip(long, other, strict=True))
+    ]
+
+    def padding(batch: list[QAExample]) -> int:
+        lengths = [len(one.text if reads else one.question) for one in batch]
+        return max(lengths) * len(lengths) - sum(lengths)
+
+    for seed in (None, 1, 2):
+        batches = batches_by_length(asked, 4, seed=seed, reads=reads)
+        assert sorted(int(example.id) for batch in batches for example in batch) == list(range(101))
+        assert sum(map(padding, batches)) / sum(map(len, long)) < 0.1
+    one, again, another = (batches_by_length(asked, 4, seed=seed, reads=reads) for seed in (1, 1, 2))
+    assert one == again != another
+    assert batches_by_length([], 4, seed=None, reads=reads) == []
+
+
+def test_of_a_long_document_the_reader_reads_the_chunk_with_the_answer(
+    tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when answering; given the beginning, it would learn to answer what it did not read."""
+    base = load_base(str(tiny.bases["gpt2"]))
+    text = "The river rose, and the bridge held. " * base.context + "Ada moved to Aalen."
+    asked = [
+        QAExample("", text, "Where did Ada move?", ("Aalen",)),
+        QAExample("", "Hugo moved to Haifa.", "Where did Hugo move?", ("Haifa",)),
+    ]
+    read: set[str] = set()
+    usual = base.prompt_tokenizer.question_answer_targets
+
+    def noted(*given: Any, passages: list[str], **rest: Any) -> Any:
+        read.update(passages)
+        return usual(*given, passages=passages, **rest)
+
+    monkeypatch.setattr(base.prompt_tokenizer, "question_answer_targets", noted)
+    list(train(base, asked, tmp_path, reads=True, epochs=1, validation=asked))
+    chunks = passage_chunker(base)(text)
+    assert len(chunks) > 1
+    assert read == {chunks[-1], "Hugo moved to Haifa."}

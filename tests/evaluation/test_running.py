@@ -1,0 +1,195 @@
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+
+from mbc_engine.errors import ConfigError, DataError
+from mbc_engine.evaluation.methods import METHODS
+from mbc_engine.evaluation.report import read_report
+from mbc_engine.evaluation.results import ExperimentFolder
+from mbc_engine.evaluation.running import run
+from mbc_engine.events import ExperimentFinished, RateTried, StageFinished, StageSkipped, StageStarted, TrainStep
+from mbc_engine.runs.event_log import read_events
+from mbc_engine.runs.training_runs import request_stop
+
+
+@pytest.fixture
+def work(tmp_path):
+    """Runs an experiment in one folder to its end, or a stop."""
+
+    def work(settings, **options):
+        return list(run(settings, tmp_path / "run", cache=tmp_path / "cache", **options))
+
+    return work
+
+
+def of_kind(events, kind):
+    return [event for event in events if isinstance(event, kind)]
+
+
+@pytest.mark.slow
+def test_every_method_goes_through_every_protocol(work, settings, tmp_path):
+    names = [name for name, kind in METHODS.items() if not kind.is_retriever_reader]
+    given = settings(methods=names, protocols=["online", "retention", "scaling", "code-usage"])
+    events = work(given)
+    skipped = of_kind(events, StageSkipped)
+    assert [(event.stage, event.reason) for event in skipped] == [
+        ("mbc-shuffled-documents online", "the flat read cannot tell it from the real bank"),
+        ("mbc-shuffled-documents scaling", "the flat read cannot tell it from the real bank"),
+    ]
+    cell = ExperimentFolder(tmp_path / "run").cell("tiny-people")
+    for name in names:
+        if name != "mbc-shuffled-documents":
+            assert cell.results(name).online.scores.questions == 8
+            assert len(cell.results(name).predictions) == 8
+    assert [step.cost.documents for step in cell.results("uniform").retention] == [2, 5, 8]
+    of_mac = cell.results("mac")
+    assert [step.cost.documents for step in of_mac.scaling] == [2, 8]
+    assert of_mac.scaling[-1] == of_mac.online  # the same question, asked once
+    assert cell.read("", "code-usage").codes == 8
+    assert isinstance(events[-1], ExperimentFinished)
+    report = ExperimentFolder(tmp_path / "run")
+    assert all(path.is_file() for path in (report.report_html, report.report_markdown, report.report_json))
+    assert "the flat read cannot tell it from the real bank" in report.report_markdown.read_text()
+
+
+def test_a_finished_experiment_is_not_done_again(work, settings):
+    first = work(settings())
+    again = work(settings())
+    assert len(of_kind(first, StageStarted)) == 3
+    assert not of_kind(again, StageStarted)
+    assert [event.was_kept for event in of_kind(again, StageFinished)] == [True] * 3
+
+
+def test_a_method_without_result_is_asked_again(work, settings, tmp_path):
+    work(settings())
+    cell = ExperimentFolder(tmp_path / "run").cell("tiny-people")
+    before = cell.results("mbc-empty").online.scores
+    cell.file("mbc-empty", "online").unlink()
+    again = work(settings())
+    assert [event.stage for event in of_kind(again, StageStarted)] == ["mbc-empty online"]
+    assert cell.results("mbc-empty").online.scores == before
+
+
+def test_a_stop_ends_soon_and_the_next_run_goes_on(work, settings, tmp_path):
+    stop = threading.Event()
+    seen = []
+    for event in run(settings(), tmp_path / "run", cache=tmp_path / "cache", stop=stop):
+        seen.append(event)
+        if isinstance(event, TrainStep):
+            stop.set()
+    assert len(of_kind(seen, TrainStep)) == 1
+    assert not of_kind(seen, StageFinished)
+    assert not of_kind(seen, ExperimentFinished)
+    rest = work(settings())
+    assert [event.step for event in of_kind(rest, TrainStep)] == [2, 3, 4, 5]
+    assert of_kind(rest, ExperimentFinished)
+
+
+def test_a_stop_while_questions_are_asked_keeps_nothing_of_them(work, settings, tmp_path):
+    work(settings(methods=["mbc"]))
+    stop, folder = threading.Event(), tmp_path / "run"
+    ExperimentFolder(folder).cell("tiny-people").file("mbc", "online").unlink()
+    for event in run(settings(methods=["mbc"]), folder, cache=tmp_path / "cache", stop=stop):
+        if isinstance(event, StageStarted):
+            stop.set()
+    assert not ExperimentFolder(folder).cell("tiny-people").has("mbc", "online")
+
+
+def test_scaling_continues_after_the_last_finished_size(work, settings, tmp_path):
+    given, stop, folder = settings(methods=["mbc"], protocols=["scaling"]), threading.Event(), tmp_path / "run"
+    cell = ExperimentFolder(folder).cell("tiny-people")
+    for _ in run(given, folder, cache=tmp_path / "cache", stop=stop):
+        if cell.has("mbc", "scaling.partial"):
+            stop.set()
+    assert not cell.has("mbc", "scaling")
+    (first,) = cell.results("mbc").scaling
+    assert first.cost.documents == 2
+    work(given)
+    both = cell.results("mbc").scaling
+    assert both[0] == first
+    assert [step.cost.documents for step in both] == [2, 8]
+    cell.file("mbc", "scaling").unlink()  # measured anew, from the first size
+    assert not cell.results("mbc").scaling
+
+
+def test_what_cannot_be_done_is_skipped_with_what_needs_it(work, settings, tmp_path):
+    given = settings(methods=["mbc", "closed-book"])
+    broken = given.model_copy(
+        update={"bases": [given.bases[0].model_copy(update={"changes": ["model.documents.name=nowhere"]})]}
+    )
+    events = work(broken)
+    reasons = {event.stage: event.reason for event in of_kind(events, StageSkipped)}
+    assert reasons.keys() == {"prepare mbc", "mbc online"}
+    assert "nowhere" in reasons["prepare mbc"]
+    assert reasons["mbc online"] == "prepare mbc could not be done"
+    assert [event.follows for event in of_kind(events, StageSkipped)] == [None, "prepare mbc"]
+    (missing,) = read_report(ExperimentFolder(tmp_path / "run"))[0].missing
+    assert (missing["stage"], missing["reason"]) == ("prepare mbc, mbc online", reasons["prepare mbc"])
+    assert of_kind(events, ExperimentFinished)[0].done == 2
+
+
+def test_an_error_is_raised_where_nothing_may_be_skipped(work, settings):
+    given = settings()
+    lost = given.datasets[0].model_copy(update={"test": "lost.jsonl"})
+    with pytest.raises(DataError, match=r"lost\.jsonl"):
+        work(given.model_copy(update={"datasets": [lost]}), skips=False)
+
+
+def test_other_settings_are_refused(work, settings):
+    work(settings(methods=["mbc-empty"]))
+    with pytest.raises(ConfigError, match="other settings: seed"):
+        work(settings(methods=["mbc-empty"], seed=1))
+
+
+def test_moved_data_is_the_same_only_with_the_same_questions(work, settings, tmp_path):
+    given = settings(methods=["mbc-empty"])
+    work(given)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    test = shutil.copy(given.datasets[0].test, elsewhere)
+    moved = given.model_copy(update={"datasets": [given.datasets[0].model_copy(update={"test": test})]})
+    assert not of_kind(work(moved), StageStarted)
+    kept = (tmp_path / "run" / "experiment.toml").read_text()
+    assert test in kept
+    assert not of_kind(work(given), StageStarted)
+    Path(test).write_text(Path(test).read_text().replace("Where", "Whither", 1))
+    with pytest.raises(DataError, match="The questions of tiny-people have changed since the evaluation began"):
+        work(moved)
+    assert test not in (tmp_path / "run" / "experiment.toml").read_text()
+
+
+def test_results_of_other_questions_do_not_stand_beside_those_that_are_there(work, settings, tmp_path):
+    given = settings(methods=["mbc-empty", "closed-book"])
+    work(given)
+    ExperimentFolder(tmp_path / "run").cell("tiny-people").file("closed-book", "online").unlink()
+    test = Path(given.datasets[0].test)
+    text = test.read_text()
+    test.write_text(text.replace("Where", "Whither", 1))
+    with pytest.raises(DataError, match="The questions of tiny-people have changed since the evaluation began"):
+        work(given, skips=False)
+    test.write_text(text)
+    assert [event.stage for event in of_kind(work(given), StageStarted)] == ["closed-book online"]
+
+
+def test_a_training_that_is_stopped_from_elsewhere_is_not_taken_for_done(work, settings, tmp_path):
+    run_folder = tmp_path / "run" / "tiny-people" / "prepared" / "mbc"
+    seen = []
+    for event in run(settings(methods=["mbc"]), tmp_path / "run", cache=tmp_path / "cache"):
+        seen.append(event)
+        if isinstance(event, TrainStep) and event.step == 2:
+            request_stop(run_folder)
+    assert [event.step for event in of_kind(seen, TrainStep)] == [1, 2]
+    assert not of_kind(seen, (StageFinished, ExperimentFinished))
+    rest = work(settings(methods=["mbc"]))
+    assert [event.step for event in of_kind(rest, TrainStep)] == [3, 4, 5]
+    assert of_kind(rest, ExperimentFinished)
+
+
+def test_the_log_has_stages_and_rates_but_no_training_steps(work, settings, tmp_path):
+    work(settings(methods=["uniform"]))
+    logged = list(read_events(tmp_path / "run" / "events.jsonl"))
+    assert [event.rate for event in of_kind(logged, RateTried)] == [1e-3, 1e-4]
+    assert not of_kind(logged, TrainStep)
+    assert ExperimentFolder(tmp_path / "run").cell("tiny-people").results("uniform").rate in (1e-3, 1e-4)

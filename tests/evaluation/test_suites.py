@@ -1,0 +1,222 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from mbc_engine.config import load_preset
+from mbc_engine.errors import ConfigError
+from mbc_engine.evaluation.methods import METHODS, published
+from mbc_engine.evaluation.suite import (
+    Base,
+    Cell,
+    Dataset,
+    Suite,
+    cells,
+    load_suite,
+    parse_suite,
+    require_usable,
+    suite_in,
+)
+from mbc_engine.names import suite_names
+
+ONE = """
+title = "One"
+methods = ["mbc"]
+[[bases]]
+name = "mini"
+title = "mini"
+model = "trained"
+[[datasets]]
+name = "news"
+title = "News"
+test = "squad:test[:4]"
+"""
+
+
+@pytest.fixture
+def suite(tmp_path, monkeypatch):
+    """Writes a suite: ONE with something replaced; its model is a folder without weights."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "trained").mkdir()
+    (tmp_path / "trained" / "config.toml").write_text(load_preset("smollm2-135m").to_toml())
+    (tmp_path / "trained" / "model.safetensors").touch()
+
+    def write(before="", after=""):
+        assert before in ONE
+        path = tmp_path / "own.toml"
+        path.write_text(ONE.replace(before, after) if before else ONE)
+        return str(path)
+
+    return write
+
+
+def test_the_suites_of_the_package_are_usable():
+    assert suite_names() == ["paper", "small", "smollm2"]
+    for name in suite_names():
+        load_suite(name)
+
+
+def test_the_paper_s_suite_is_its_table_1_with_the_paper_s_figures():
+    paper = load_suite("paper")
+    asked = {
+        (cell.base.name, cell.dataset.name, method)
+        for cell in cells(paper)
+        for method in paper.methods
+        if METHODS[method].control_of is None
+    }
+    missing_in_the_paper = {("llama2-7b", dataset, "camels") for dataset in ("streamingqa", "squad", "archivalqa")}
+    reported = {
+        (base, dataset, method)
+        for base, datasets in published()["answers"].items()
+        for dataset, scores in datasets.items()
+        for method in scores
+    }
+    assert asked - missing_in_the_paper == reported
+    assert paper.documents == 1665
+    assert (paper.retention.first, paper.retention.step, paper.retention.further) == (200, 200, 1400)
+    assert paper.rates == [1e-4, 2.5e-5, 6.25e-6, 1.625e-6]
+
+
+def test_the_small_suite_has_every_method_in_its_own_read():
+    around_a_base_lm = [name for name, kind in METHODS.items() if not kind.is_retriever_reader]
+    assert load_suite("small").methods == around_a_base_lm
+
+
+def test_the_smollm2_suite_has_every_read_of_mbc_beside_its_wrong_bank_and_mac():
+    suite = load_suite("smollm2")
+    asked = {name for base in suite.bases for name in suite.methods_of(base)}
+    for read in ("flat", "hierarchical", "routed"):
+        assert {f"mbc-{read}", f"mbc-wrong-{read}"} <= asked
+    around_a_base_lm = {name for name, kind in METHODS.items() if not kind.is_retriever_reader}
+    assert around_a_base_lm <= asked
+    shapes = {(config.model.tokens, config.model.codebook.levels) for config in map(Cell.config, cells(suite))}
+    assert shapes == {(12, 2), (12, 1), (24, 2), (24, 1)}
+
+
+def test_a_suite_can_be_taken_in_parts():
+    suite = load_suite("smollm2")
+    part = suite.only(["smollm2-135m-24"])
+    assert [cell.name for cell in cells(part)] == ["smollm2-135m-24-squad-val"]
+    with pytest.raises(ConfigError, match="The suite has no base LM 'gpt2'"):
+        suite.only(["gpt2"])
+
+
+def test_a_retriever_reader_is_asked_alone_and_in_its_own_way(suite):
+    path = Path(suite('model = "trained"', 'model = "mini"'))
+    path.write_text(path.read_text().replace('"mbc"', '"retriever-reader"'))
+    assert load_suite(str(path)).methods == ["retriever-reader"]
+    path.write_text(path.read_text().replace('title = "One"', 'title = "One"\nread = "flat"'))
+    with pytest.raises(ConfigError, match="--read does not apply to mini"):
+        load_suite(str(path))
+
+
+def test_files_lie_in_the_folder_that_is_named():
+    (squad,) = load_suite("smollm2", Path("/data")).datasets
+    assert squad.test == "/data/qa/squad_val.jsonl.xz"
+    assert squad.train[0] == "/data/qa/squad_realigned.jsonl.xz"
+    assert load_suite("small", Path("/data")).datasets[0].test == "/data/news/test.jsonl"
+
+
+def test_a_part_of_a_file_lies_there_too(suite):
+    path = suite('test = "squad:test[:4]"', 'test = "qa/own.jsonl.xz[:25]"')
+    assert load_suite(path, Path("/data")).datasets[0].test == "/data/qa/own.jsonl.xz[:25]"
+
+
+def test_a_file_is_a_suite_too(suite):
+    assert [cell.name for cell in cells(load_suite(suite()))] == ["mini-news"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ('title = "One"', "tilte = 1", "own.toml: title: field required."),
+        ('methods = ["mbc"]', 'methods = ["mbc"]\nbogus = 1', "own.toml: bogus: there is no such setting."),
+        ('test = "squad', 'kind = 1\ntest = "squad', "own.toml: datasets.0.kind: there is no such setting."),
+        ('"mbc"', '"mbcc"', "own.toml: there is no method 'mbcc'."),
+        ('"mbc"', '"mbc", "mbc"', "own.toml: the method 'mbc' is given twice."),
+        ('["mbc"]', "[]", "own.toml: no method is given."),
+        ('"mbc"', '"mbc", "mac"', "own.toml: there are no questions to train mac on for News."),
+        ('["mbc"]', '["mbc"]\nprotocols = ["code-usage"]', "code-usage trains a preset, but mini is a model."),
+        (
+            '["mbc"]',
+            '["closed-book", "mbc-empty"]\nprotocols = ["retention"]',
+            "none of the methods memorises documents, so retention has nothing to measure.",
+        ),
+        ('name = "news"', 'name = "../news"', "own.toml: '../news' cannot be the name of a dataset."),
+        ('model = "trained"', "", "own.toml: the base 'mini' needs either a preset or a model."),
+        ('model = "trained"', 'model = "trained"\npreset = "smollm2-135m"', "needs either a preset or a model."),
+        ("[[bases]]", "[[bases]", "own.toml is not valid TOML"),
+        (
+            'model = "trained"',
+            'model = "mini"',
+            "the method mbc needs a model of the paper's method, and mini is a retriever-reader.",
+        ),
+        ('"mbc"', '"retriever-reader"', "the method retriever-reader needs a retriever-reader, which mini is not."),
+        ('["mbc"]', '["mbc"]\nrates = []', "own.toml: rates: list should have at least 1 item"),
+        ('["mbc"]', '["mbc"]\nrates = [-1.0]', "own.toml: rates.0: input should be greater than 0."),
+        ('["mbc"]', '["mbc"]\nrates = [inf]', "own.toml: rates.0: input should be a finite number."),
+        ('["mbc"]', '["mbc"]\nscaling = []', "own.toml: scaling: list should have at least 1 item"),
+        ('["mbc"]', '["mbc"]\nread = "bogus"', "There is no read mode 'bogus'"),
+    ],
+)
+def test_an_error_names_its_place(suite, before, after, message):
+    with pytest.raises(ConfigError) as caught:
+        load_suite(suite(before, after))
+    assert message in caught.value.message
+    assert "\n" not in caught.value.message
+    assert caught.value.hint
+
+
+def test_cells_that_would_share_a_folder_are_refused(suite):
+    path = Path(suite('name = "mini"', 'name = "a-b"'))
+    path.write_text(
+        path.read_text().replace('name = "news"', 'name = "c"')
+        + '[[bases]]\nname = "a"\ntitle = "a"\nmodel = "trained"\n'
+        + '[[datasets]]\nname = "b-c"\ntitle = "b"\ntest = "squad:test[:4]"\n'
+    )
+    with pytest.raises(ConfigError, match="2 cells would share the folder a-b-c"):
+        load_suite(str(path))
+
+
+def test_a_preset_s_changes_are_checked_at_once(suite):
+    path = suite('model = "trained"', 'preset = "smollm2-135m"\nchanges = ["model.tokns=1"]')
+    Path(path).write_text(Path(path).read_text() + 'train = ["squad:train[:4]"]\n')
+    with pytest.raises(ConfigError, match=r"model\.tokns: there is no such setting"):
+        load_suite(path)
+
+
+def test_an_unknown_suite_lists_the_known_ones():
+    with pytest.raises(ConfigError, match="There is no suite 'grand'") as caught:
+        load_suite("grand")
+    assert caught.value.hint == "Suites: paper, small, smollm2; or a TOML file."
+
+
+def test_the_page_on_evaluation_shows_every_setting():
+    page = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text(encoding="utf-8")
+    shown = page.partition("```toml\n")[2].partition("```")[0]
+    settings = parse_suite(re.sub(r"^# (?=\w+ = )", "", shown, flags=re.MULTILINE), "evaluation.md")
+    fields = settings.model_dump(exclude_unset=True)
+    for model, own in (
+        (type(settings), fields),
+        (Base, fields["bases"][0]),
+        (Dataset, fields["datasets"][0]),
+    ):
+        assert set(model.model_fields) - {"model"} == set(own)
+    defaults = Suite(title="", bases=[], datasets=[], methods=[])
+    for name in ("documents", "rates", "scaling", "retention", "question_training", "reading_training", "camels"):
+        assert getattr(settings, name) == getattr(defaults, name)
+
+
+def test_what_was_typed_is_judged_without_a_file():
+    typed = parse_suite(ONE, "typed").model_copy(update={"methods": ["mbcc"]})
+    with pytest.raises(ConfigError, match="There is no method 'mbcc'"):
+        require_usable(typed)
+
+
+def test_settings_come_back_from_an_experiment_s_folder(tmp_path):
+    from mbc_engine.evaluation.results import ExperimentFolder
+
+    settings = load_suite("small")
+    ExperimentFolder(tmp_path).begin(settings.model_dump(exclude_none=True), {})
+    assert suite_in(tmp_path) == settings
+    assert isinstance(suite_in(tmp_path), Suite)
