@@ -6,12 +6,12 @@ import textwrap
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 from rich.text import Text
 
-import mbc_engine
 from mbc_cli.engine import load_model, require_model
 from mbc_cli.options import DeviceOption, JsonOption, ModelOption, option
 from mbc_cli.program import interrupt_message
@@ -24,8 +24,19 @@ from mbc_engine.errors import ConfigError
 from mbc_engine.events import IngestFinished
 from mbc_engine.metrics import compare
 
-_KINDS: Final = (("Who",), ("Where",), ("How",), ("What",), ("When", "On which day"))
-_QUESTIONS_PER_KIND: Final = 2
+# The questions that are asked, two of each kind, and answers that also count as right.
+_QUESTIONS: Final[dict[str, tuple[str, ...]]] = {
+    "Who is the transport minister at the opening in Pennbridge?": (),
+    "Where can people visit the Jansen Collection?": (),
+    "How long in miles is the detour from Northdon?": ("88 miles",),
+    "What is the daily output of the Vega Shipping plant?": ("7,719 units",),
+    "When does the council of Eagle Falls meet?": (),
+    "Who saved the pigeons in Bramblehaven?": (),
+    "Where was the match between Summercombe Wanderers and Alderden Wanderers played?": (),
+    "How many people helped Jerome Lopez in the campaign?": ("19 helpers",),
+    "What is the age of Ivana Zielinski?": ("58-year-old",),
+    "On which day did Summercombe Wanderers play Alderden Wanderers?": (),
+}
 # So that a file's name and its verdict fit in one line of 80 columns.
 _MAX_NAME_LENGTH: Final = 20
 _INDENT: Final = len("  confidence  ")
@@ -49,15 +60,14 @@ def demo(
       mbc demo
       mbc demo --keep stories
     """
+    from mbc_engine.memory import Memory
+
     require_model(model, device)
     news, rows = made_up_stories(), []
     left = "Nothing is left of the demo." if keep is None else f"What was made so far is in {keep}."
     with interrupt_message(left), _folder(keep) as folder:
         files = _write(news, folder / "stories")
-        began = time.perf_counter()
-        loaded = load_model(model, device)
-        loading = time.perf_counter() - began
-        with mbc_engine.Memory(folder / "demo.mbc", loaded) as memory:
+        with Memory(folder / "demo.mbc", model, device=device, load=load_model) as memory:
             *_, done = memory.add([folder / "stories"])
             assert isinstance(done, IngestFinished)
             if not json:
@@ -80,33 +90,17 @@ def demo(
         sizes = {"codes": done.code_bytes, "words": done.word_bytes, "texts": done.text_bytes}
         sizes |= {"codebook": done.codebook_bytes, "file": done.file_bytes}
         bank = {"documents": done.bank_documents, "chunks": done.bank_chunks, "sizes": sizes}
-        timings = {"model": round(loading, 4), "ingest": done.seconds}
+        timings = {"model": round(memory.loading, 4), "ingest": done.seconds}
         print_json({"answers": rows, "counts": _counts(rows), "timings": timings, "bank": bank})
     else:
-        _show_end(rows, loading, done, keep)
+        _show_end(rows, memory.loading, done, keep)
 
 
 def pick_questions(news: Sequence[QAExample]) -> list[QAExample]:
-    """Up to two questions of each kind (who, where, how, what, when), spread over the stories."""
-    gold: dict[tuple[str, str], list[str]] = {}
-    for asked in news:
-        answers = gold.setdefault((asked.text, asked.question), [])
-        for answer in asked.answers:
-            answers += [answer, *_with_units(answer, asked.text)]
-    questions = [QAExample("", story, text, tuple(answers)) for (story, text), answers in gold.items()]
-    chosen: list[QAExample] = []
-    for kind in _KINDS * _QUESTIONS_PER_KIND:
-        used, words = {question.text for question in chosen}, tuple(f"{word} " for word in kind)
-        fitting = (own for own in questions if own not in chosen and own.question.startswith(words))
-        if found := min(fitting, key=lambda own: own.text in used, default=None):
-            chosen.append(found)
-    return chosen
-
-
-def _with_units(answer: str, story: str) -> list[str]:
-    """A number with its unit, as written in the story: `58-year-old` is also right where 58 is expected."""
-    number = re.escape(answer) if answer[:1].isdigit() else "(?!)"
-    return list(dict.fromkeys(re.findall(rf"(?<![\w.,-]){number}[- ][\w-]+", story)))
+    """The questions that `mbc demo` asks about its stories, in order."""
+    by_question = {example.question: example for example in news}
+    examples = [(by_question[question], also) for question, also in _QUESTIONS.items()]
+    return [replace(example, answers=(*example.answers, *also)) for example, also in examples]
 
 
 def as_file(story: QAExample) -> str:
@@ -168,46 +162,40 @@ def _counts(rows: list[Row]) -> dict[str, int]:
 
 
 def _show_ingest(folder: Path, done: IngestFinished) -> None:
+    text = ""
+    if done.text_bytes:
+        text = f", {format_size(done.word_bytes)} of words and {format_size(done.text_bytes)} of compressed text"
     out.print(f"{done.bank_documents} made-up news stories in {display_path(folder)}")
-    text = (
-        f", {format_size(done.word_bytes)} of words and {format_size(done.text_bytes)} of compressed text"
-        if done.text_bytes
-        else ""
-    )
     out.print(f"Ingested in {format_duration(done.seconds)}: {format_size(done.code_bytes)} of codes{text}.")
-    _show_line("The model has never seen these stories; none of their names appear in its training data.")
+    out.print("The model has never seen these stories; none of their names appear in its training data.")
 
 
 def _show_answer(answer: Answer, row: Row) -> None:
-    verdict = ("right", "green") if row["right"] else ("wrong", "red")
+    verdict = Text("right", "green") if row["right"] else Text("wrong", "red")
     if answer.text is None:
-        verdict = ("not answered", "yellow")
-    out.print()
-    _show_line((f"? {sanitise(answer.question)}", "bold"))
-    _show_line("  answer      ", f"{sanitise(NOT_IN_MEMORY if answer.text is None else answer.text)}  ", verdict)
-    _show_line("  expected    ", sanitise(" or ".join(row["expected"])))
+        verdict = Text("not answered", "yellow")
+    shown = NOT_IN_MEMORY if answer.text is None else answer.text
+    out.print(Text(f"\n? {sanitise(answer.question)}", "bold"))
+    out.print(Text.assemble("  answer      ", sanitise(shown), "  ", verdict))
+    out.print(Text(f"  expected    {sanitise(' or '.join(row['expected']))}"))
     if answer.text is not None and answer.confidence is not None:
-        _show_line("  confidence  ", confidence_words(answer.confidence))
+        out.print(Text.assemble("  confidence  ", confidence_words(answer.confidence)))
     if answer.sources:
         source = answer.sources[0]
-        found = ("the right file", "green") if row["right_source"] else ("another file", "red")
-        _show_line("  source      ", (sanitise(Path(source.path).name), "cyan"), "  ", found)
+        which = ("the right file", "green") if row["right_source"] else ("another file", "red")
+        out.print(Text.assemble("  source      ", (sanitise(Path(source.path).name), "cyan"), "  ", which))
         if source.sentence:
             print_indented(source.sentence, by=_INDENT)
 
 
-def _show_line(*parts: str | tuple[str, str] | Text) -> None:
-    out.print(Text.assemble(*parts))
-
-
 def _show_end(rows: list[Row], loading: float, done: IngestFinished, keep: Path | None) -> None:
     counts, total = _counts(rows), len(rows)
-    answering = f"{pluralise(total, 'answer')} {format_duration(sum(row['seconds'] for row in rows))}"
     out.print(
         f"\nAnswers: {counts['right']} right, {counts['wrong']} wrong, {counts['not_answered']} not answered.\n"
         f"Sources: {counts['right_sources']} of {total} right.\n"
         f"With the files deleted, the same answers from the bank alone: {counts['same_without_files']} of {total}."
     )
+    answering = f"{pluralise(total, 'answer')} {format_duration(sum(row['seconds'] for row in rows))}"
     notes.print(f"model {format_duration(loading)} · ingest {format_duration(done.seconds)} · {answering}", style="dim")
     out.print('\nNow with your own files:\n  mbc ingest ./your-notes\n  mbc ask "..."')
     if keep is not None:
