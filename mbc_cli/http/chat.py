@@ -75,8 +75,8 @@ class SearchOptions(BaseModel):
     )
 
     def options(self, **others: Any) -> AskOptions:
-        given = self.model_dump(exclude={"query", "top"})
-        return fields.ask_options(read_mode=given.pop("read"), **given, **others)
+        options = self.model_dump(exclude={"query", "top"})
+        return fields.ask_options(read_mode=options.pop("read"), **options, **others)
 
 
 class MemoryOptions(SearchOptions):

@@ -105,9 +105,8 @@ class NewDocument(BaseModel):
 
 # Discriminated by shape, so that an error is about the intended variant.
 NewDocuments = Annotated[
-    Annotated[NewDocument, Tag("one")]
-    | Annotated[list[NewDocument], Field(min_length=1, max_length=100), Tag("several")],
-    Discriminator(lambda given: "several" if isinstance(given, list) else "one"),
+    Annotated[NewDocument, Tag("one")] | Annotated[list[NewDocument], Field(min_length=1, max_length=100), Tag("list")],
+    Discriminator(lambda body: "list" if isinstance(body, list) else "one"),
 ]
 
 

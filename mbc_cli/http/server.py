@@ -104,7 +104,7 @@ def _invalid(error: RequestValidationError) -> ApiError:
         return ApiError(400, "The body is not JSON.", "invalid_json")
     # Drop the names that pydantic adds for union members.
     parts = (str(part) for part in first["loc"][1:] if isinstance(part, int) or part.isidentifier())
-    param = ".".join(part for part in parts if part not in ("one", "several", "str"))[:200]
+    param = ".".join(part for part in parts if part not in ("one", "list", "str"))[:200]
     message = first["msg"].removeprefix("Value error, ")
     return ApiError(400, f"{param or 'The body'}: {message}.", "invalid_value", param or None)
 
@@ -140,9 +140,9 @@ def _require_access(scope: Scope, token: str | None) -> None:
     """Require the token; if there is none, refuse other machines and web pages, DNS rebinding included."""
     headers = Headers(scope=scope)
     if token is not None:
-        kind, _, given = headers.get("authorization", "").partition(" ")
-        is_right = secrets.compare_digest(given.strip().encode(), token.encode())
-        if not is_right or kind.lower() != "bearer":
+        scheme, _, sent = headers.get("authorization", "").partition(" ")
+        is_same = secrets.compare_digest(sent.strip().encode(), token.encode())
+        if not is_same or scheme.lower() != "bearer":
             message = "The token is missing or wrong: send it as `Authorization: Bearer TOKEN`."
             raise ApiError(401, message, "invalid_api_key")
         return
@@ -194,7 +194,7 @@ def with_access_control(
             return
         began, status = time.perf_counter(), 0
 
-        async def send_noted(message: Message) -> None:
+        async def send_and_note(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -204,14 +204,14 @@ def with_access_control(
             if scope["path"] != "/health":
                 _require_access(scope, token)
             body = await _read_body(receive, max_body, body_seconds)
-            waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+            unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
             async def replay() -> Message:
-                return waiting.pop() if waiting else await receive()
+                return unread.pop() if unread else await receive()
 
-            await app(scope, replay, send_noted)
+            await app(scope, replay, send_and_note)
         except ApiError as error:
-            await error.response(scope, receive, send_noted)
+            await error.response(scope, receive, send_and_note)
         except Exception as error:  # a request's outermost handler
             on_crash(error)
             if not status:

@@ -109,9 +109,9 @@ def poll_bank(path: Path, update: Callable[[BankSnapshot | None, MBCError | None
                 while not bank.is_replaced():
                     if throttle.is_due(began := time.monotonic()) and (now := bank.version()) != version:
                         with bank.snapshot():
-                            sizes, read = bank.sizes(), bank.mean_size()
-                            found = BankSnapshot(bank.header, bank.totals(), sizes, bank.counts(), read)
-                        update(found, None)
+                            sizes, read_bytes = bank.sizes(), bank.mean_size()
+                            snapshot = BankSnapshot(bank.header, bank.totals(), sizes, bank.counts(), read_bytes)
+                        update(snapshot, None)
                         version, reported = now, None
                         throttle.record(began, time.monotonic())
                     yield False
@@ -171,7 +171,7 @@ def poll_runs(folder: Path, update: Callable[[tuple[RunSummary, ...]], object]) 
 
 
 def await_hangup(descriptor: int, on_hangup: Callable[[], object]) -> None:
-    """Wait until the other end of the dashboard's input is gone; there may be no signal for it."""
+    """Wait until the other end of the dashboard's input is gone; there may be no SIGHUP."""
     poll = select.poll()
     poll.register(descriptor, 0)  # a hangup is always reported
     while not any(mask & select.POLLHUP for _, mask in poll.poll()):
@@ -182,8 +182,8 @@ def await_hangup(descriptor: int, on_hangup: Callable[[], object]) -> None:
 def read_settings() -> dict[str, Any]:
     """The settings saved when the dashboard last closed; empty if they cannot be read."""
     with suppress(OSError, ValueError, RecursionError):
-        if isinstance(kept := json.loads(dashboard_settings().read_bytes()), dict):
-            return kept
+        if isinstance(settings := json.loads(dashboard_settings().read_bytes()), dict):
+            return settings
     return {}
 
 
@@ -317,7 +317,7 @@ class AnswerWorker:
 
 
 def search_documents(
-    bank: Path, text: str, limit: int, *, is_exact: bool = False
+    path: Path, text: str, limit: int, *, is_exact: bool = False
 ) -> Iterator[tuple[tuple[StoredDocument, ...], int, bool]]:
     """The documents found so far by part of their name or date, the number of matches, and whether that is all.
 
@@ -325,13 +325,13 @@ def search_documents(
     """
     reported, matches = time.monotonic(), 0
     rows: list[StoredDocument] = []
-    with MemoryBank.open(bank, read_only=True) as memory:
-        for more, found in find_documents(memory, text, sys.maxsize if is_exact else limit):
-            rows += [own for own in more if not is_exact or (own.origin.name or own.digest) == text]
-            matches = len(rows) if is_exact else found
+    with MemoryBank.open(path, read_only=True) as bank:
+        for documents, total in find_documents(bank, text, sys.maxsize if is_exact else limit):
+            rows += [document for document in documents if not is_exact or _name(document) == text]
+            matches = len(rows) if is_exact else total
             if not text and len(rows) == limit:
-                totals = memory.totals()
-                matches = totals.origins if memory.header.keeps_origins else totals.documents
+                totals = bank.totals()
+                matches = totals.origins if bank.header.keeps_origins else totals.documents
                 break
             if (now := time.monotonic()) - reported >= _REPORT_INTERVAL:
                 reported = now
@@ -339,30 +339,34 @@ def search_documents(
     yield tuple(rows), matches, True
 
 
-def read_document(bank: Path, found: StoredDocument) -> tuple[StoredDocument, CodeShape, Source] | None:
+def _name(document: StoredDocument) -> str:
+    return document.origin.name or document.digest
+
+
+def read_document(path: Path, row: StoredDocument) -> tuple[StoredDocument, CodeShape, Source] | None:
     """A document with its codes, their shape, and its text; None if the bank no longer has it.
 
     Text that a language model has to decode is read from the file if unchanged; else only its beginning is decoded.
     """
-    with MemoryBank.open(bank, read_only=True) as memory:
-        names, digests = [own[:2] for own in found.origins], () if found.origins else [found.digest]
-        documents = memory.lookup(names, digests, with_texts=memory.header.keeps_text)
+    with MemoryBank.open(path, read_only=True) as bank:
+        names, digests = [origin[:2] for origin in row.origins], () if row.origins else [row.digest]
+        documents = bank.lookup(names, digests, with_texts=bank.header.keeps_text)
         if not documents:
             return None
-        document, shape = documents[0], memory.header.shape
+        document, shape = documents[0], bank.header.shape
     texts: Any = document.texts or ()
     origin = document.origin
     state, file = Files().look(origin, document.digest)
-    is_slow = any(own.lm for own in texts)
+    is_slow = any(text.lm for text in texts)
     text = None if file is None else file.text
     text_from: TextFrom | None = None if file is None else "file"
     if texts and not (is_slow and file):
-        some = texts[:_MAX_DECODED] if is_slow else texts
+        first = texts[:_MAX_DECODED] if is_slow else texts
         with suppress(ModelError):
-            text = _joined(filter(None, decode_found(some, str(bank), text_model)))
-            text, text_from = text if len(some) == len(texts) else f"{text}\n…", "bank"
+            text = _joined(filter(None, decode_found(first, str(path), text_model)))
+            text, text_from = text if len(first) == len(texts) else f"{text}\n…", "bank"
     name = origin.source or document.digest
-    passage = Source(name, origin.part, 1.0, 0, state, None, text, text_from, 0, origin.date, str(bank))
+    passage = Source(name, origin.part, 1.0, 0, state, None, text, text_from, 0, origin.date, str(path))
     return document, shape, passage
 
 
@@ -374,35 +378,36 @@ def _joined(chunks: Iterable[Chunk]) -> str:
     return text
 
 
-def remove_documents(bank: Path, documents: Sequence[StoredDocument]) -> RemovedDocuments:
+def remove_documents(path: Path, documents: Sequence[StoredDocument]) -> RemovedDocuments:
     """Remove documents from a bank: by their origins, or by digest if the bank keeps none."""
-    with MemoryBank.open(bank) as memory:
-        names = {origin[:2] for own in documents for origin in own.origins}
-        removed = remove_restorable(memory, names, {own.digest for own in documents if not own.origins})
-        memory.checkpoint()
+    with MemoryBank.open(path) as bank:
+        names = {origin[:2] for document in documents for origin in document.origins}
+        digests = {document.digest for document in documents if not document.origins}
+        removed = remove_restorable(bank, names, digests)
+        bank.checkpoint()
     return removed
 
 
-def restore_documents(bank: Path, removed: RemovedDocuments) -> int:
+def restore_documents(path: Path, removed: RemovedDocuments) -> int:
     """Restore removed documents; returns how many origins or documents."""
-    with MemoryBank.open(bank) as memory:
-        count = restore(memory, removed)
-        memory.checkpoint()
+    with MemoryBank.open(path) as bank:
+        count = restore(bank, removed)
+        bank.checkpoint()
     return count
 
 
-def explain_codes(bank: Path, codes: Sequence[tuple[int, int, int]], top: int = 0) -> list[CodeUse]:
+def explain_codes(path: Path, codes: Sequence[tuple[int, int, int]], top: int = 0) -> list[CodeUse]:
     """What codes stand for, with their `top` most typical chunks; empty if the bank has no such codes."""
     files = Files()
 
     def file_text(document: StoredDocument) -> str | None:
-        found = files.look(document.origin, document.digest)[1]
-        return None if found is None else found.text
+        file = files.look(document.origin, document.digest)[1]
+        return None if file is None else file.text
 
-    with MemoryBank.open(bank, read_only=True) as memory:
-        shape = memory.header.shape
+    with MemoryBank.open(path, read_only=True) as bank:
+        shape = bank.header.shape
         sizes = shape.levels, shape.positions, shape.num_codes
-        return code_uses(memory, codes, top, file_text) if all(np.less(codes, sizes).flat) else []
+        return code_uses(bank, codes, top, file_text) if all(np.less(codes, sizes).flat) else []
 
 
 class ChildProcess:
