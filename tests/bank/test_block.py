@@ -50,7 +50,7 @@ def read(block: Block, header: BankHeader) -> Block:
     return read_block(row, header, unpack(pack(block.known_codes, header.shape), header.shape, row.chunks))
 
 
-def test_columns_are_what_the_format_says(made: Any) -> None:
+def test_columns_by_hand(made: Any) -> None:
     documents = [(1, [Origin("/ä", "", None)]), (2, [Origin("/b", "3", "2024"), Origin("/c", "", None)])]
     row = block_of(made, documents).row()
     assert (row.documents, row.origins, row.chunks) == (2, 3, 2 + 3)
@@ -70,14 +70,14 @@ def test_columns_are_what_the_format_says(made: Any) -> None:
 
 
 @given(documents=DOCUMENTS)
-def test_a_block_survives_its_columns(made: Any, documents: Documents) -> None:
+def test_block_round_trip(made: Any, documents: Documents) -> None:
     block = block_of(made, documents)
     if documents:
         assert as_list(read(block, header(made, True))) == as_list(block)
 
 
 @given(contents=st.lists(st.integers(0, 50), min_size=1, max_size=6))
-def test_a_block_without_origins_survives_its_columns(made: Any, contents: list[int]) -> None:
+def test_block_round_trip_without_origins(made: Any, contents: list[int]) -> None:
     codes = [made.codes(content) for content in contents]
     digests = [bytes.fromhex(made.digest(content))[:6] for content in contents]
     none, lengths = [None] * len(codes), list(map(len, codes))
@@ -88,7 +88,7 @@ def test_a_block_without_origins_survives_its_columns(made: Any, contents: list[
 
 
 @given(documents=DOCUMENTS, data=st.data())
-def test_parts_of_a_block_are_parts_of_the_list(made: Any, documents: Documents, data: st.DataObject) -> None:
+def test_where_and_filling(made: Any, documents: Documents, data: st.DataObject) -> None:
     block = block_of(made, documents)
     rows = data.draw(st.sets(st.sampled_from(range(len(documents))))) if documents else set()
     left = [document for row, document in enumerate(documents) if row not in rows]
@@ -120,7 +120,7 @@ def test_parts_of_a_block_are_parts_of_the_list(made: Any, documents: Documents,
         {"dates": []},
     ],
 )
-def test_columns_that_do_not_fit_together_are_refused(made: Any, changes: dict[str, Any]) -> None:
+def test_inconsistent_columns_are_refused(made: Any, changes: dict[str, Any]) -> None:
     block = block_of(made, [(1, [Origin("/a", "", None)])])
     row = block.row()
     columns = {**json.loads(zlib.decompress(row.described)), **changes}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mbc_engine.bank import CodeShape, count, perplexity
 
 
-def test_book_per_position_counts_each_position_alone() -> None:
+def test_codebook_per_position() -> None:
     codes = np.array([[[0], [2]], [[2], [2]]])
     assert count(codes, CodeShape(2, 1, 3, True)).tolist() == [[[1, 0, 1], [0, 0, 2]]]
 
@@ -33,10 +33,10 @@ def test_counts_equal_the_obvious_loop(data: st.DataObject, per_position: bool) 
 
 
 @pytest.mark.parametrize(("counts", "expected"), [([0, 0, 0], 1), ([5, 0, 0], 1), ([2, 2, 0], 2), ([7, 7, 7], 3)])
-def test_perplexity_is_the_number_of_codes_evenly_used(counts: list[int], expected: float) -> None:
+def test_perplexity_of_even_use(counts: list[int], expected: float) -> None:
     assert perplexity(np.array([counts])).tolist() == [pytest.approx(expected)]
 
 
-def test_perplexity_of_an_uneven_book_is_exp_of_its_entropy() -> None:
+def test_perplexity_is_exp_entropy() -> None:
     entropy = -(0.75 * math.log(0.75) + 0.25 * math.log(0.25))
     assert perplexity(np.array([10**15 * 3, 10**15])) == pytest.approx(math.exp(entropy))

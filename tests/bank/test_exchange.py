@@ -26,7 +26,7 @@ def lines(made: Any) -> list[dict[str, Any]]:
         return [json.loads(line) for line in export(bank)]
 
 
-def test_an_export_says_how_many_documents_are_read(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_export_reports_progress(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exchange, "_DECODE_BATCH", 4)
     read: list[int] = []
     with made.bank(keeps_text=True) as bank:
@@ -40,7 +40,7 @@ def written(lines: list[Any]) -> list[bytes]:
     return [line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n" for line in lines]
 
 
-def test_an_export_is_these_lines(made: Any) -> None:
+def test_export_lines(made: Any) -> None:
     with made.bank(keeps_text=True) as bank:
         bank.put([made.item("/ä", 1), made.item("/b", 2, "7", "2024"), made.item("/c", 2)])
         lines = b"".join(export(bank)).decode().split("\n")
@@ -80,9 +80,7 @@ def test_an_export_is_these_lines(made: Any) -> None:
     assert lines == [json.dumps(line, separators=(",", ":")) for line in expected]
 
 
-def test_texts_that_a_bank_does_not_keep_are_left_out_and_those_it_needs_are_demanded(
-    made: Any, lines: list[Any], path: Path
-) -> None:
+def test_import_requires_texts_if_kept(made: Any, lines: list[Any], path: Path) -> None:
     with made.bank(path) as bank:
         list(import_lines(written(lines), path))
         assert bank.totals().documents == 2
@@ -106,7 +104,7 @@ def test_large_exports_are_sorted_on_the_disk(made: Any, monkeypatch: pytest.Mon
             assert made.lines(bank) == at_once
 
 
-def test_an_import_goes_into_a_new_bank_or_to_what_is_there(made: Any, path: Path) -> None:
+def test_import_creates_or_extends_a_bank(made: Any, path: Path) -> None:
     with made.bank() as other:
         other.put([made.item("/a", 1), made.item("/b", 2)])
         lines = list(export(other))
@@ -120,7 +118,7 @@ def test_an_import_goes_into_a_new_bank_or_to_what_is_there(made: Any, path: Pat
         assert list(export(bank)) == lines
 
 
-def test_an_import_into_a_bank_of_another_kind_is_refused(made: Any, path: Path, lines: list[Any]) -> None:
+def test_import_into_other_kind_is_refused(made: Any, path: Path, lines: list[Any]) -> None:
     with made.bank(path):
         pass
     with pytest.raises(BankError, match="The export does not record where"):
@@ -184,9 +182,7 @@ LASTS = [
     ("line", "changes"),
     [*((0, changes) for changes in HEADS), *((1, changes) for changes in DOCUMENTS), *((-1, last) for last in LASTS)],
 )
-def test_invalid_lines_are_named_and_nothing_is_imported(
-    lines: list[Any], path: Path, line: int, changes: dict[str, Any]
-) -> None:
+def test_invalid_line_is_named(lines: list[Any], path: Path, line: int, changes: dict[str, Any]) -> None:
     place = line % len(lines)
     with pytest.raises(DataError, match=f"Line {place + 1} is not a valid line of a bank export") as caught:
         list(import_lines(written(change(lines, place, **changes)), path))
@@ -194,7 +190,7 @@ def test_invalid_lines_are_named_and_nothing_is_imported(
     assert not path.exists()
 
 
-def test_an_export_cut_off_anywhere_leaves_nothing(made: Any, lines: list[Any], path: Path) -> None:
+def test_truncated_export_imports_nothing(made: Any, lines: list[Any], path: Path) -> None:
     with made.bank(path) as bank:
         bank.put([made.item("/z", 9)])
         before = made.lines(bank)
@@ -206,7 +202,7 @@ def test_an_export_cut_off_anywhere_leaves_nothing(made: Any, lines: list[Any], 
         assert made.damages(path) == []
 
 
-def test_an_abandoned_import_leaves_nothing(
+def test_abandoned_import_leaves_nothing(
     made: Any, lines: list[Any], path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exchange, "_BATCH", 1)
@@ -217,7 +213,7 @@ def test_an_abandoned_import_leaves_nothing(
     assert list(path.parent.iterdir()) == []
 
 
-def test_mutated_exports_are_refused_or_make_sound_banks(made: Any, tmp_path: Path, rounds: Any) -> None:
+def test_mutated_exports(made: Any, tmp_path: Path, rounds: Any) -> None:
     random = np.random.default_rng(5)
     with made.bank() as other:
         other.put([made.item(f"/{number}", number, date="2024-01-01") for number in range(12)])
@@ -257,7 +253,7 @@ def test_codes_of_another_shape_are_refused(made: Any, lines: list[Any], path: P
                 list(import_lines(written(change(lines, 0, codes=lines[0]["codes"] | {key: value})), path))
 
 
-def test_a_failed_import_leaves_a_bank_that_is_in_use(
+def test_failed_import_keeps_a_bank_in_use(
     made: Any, lines: list[Any], path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exchange, "_BATCH", 1)

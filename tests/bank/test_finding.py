@@ -31,9 +31,7 @@ def obvious(bank: MemoryBank, text: str) -> list[StoredDocument]:
     text=st.sampled_from(["", "NEWS", "öl", "ÖL", "csv#a", "strasse", "straße", "1987", "20", "7", "#", "zzz"]),
     most=st.integers(0, 8),
 )
-def test_the_first_rows_and_the_number_of_all_are_those_of_a_loop(
-    made: Any, items: list[Any], text: str, most: int
-) -> None:
+def test_matches_equal_a_loop(made: Any, items: list[Any], text: str, most: int) -> None:
     with pytest.MonkeyPatch.context() as patch, made.bank() as bank:
         patch.setattr(BankHeader, "block_chunks", property(lambda header: 4))
         bank.put([made.item(source, content, part, date) for (source, part), content, date in items])
@@ -43,7 +41,7 @@ def test_the_first_rows_and_the_number_of_all_are_those_of_a_loop(
         assert [matches for _, matches in findings][-1:] == [len(expected)][: len(findings)]
 
 
-def test_a_bank_without_origins_is_searched_by_digest(made: Any) -> None:
+def test_find_by_digest(made: Any) -> None:
     with made.bank(keeps_origins=False) as bank:
         bank.put([made.item("/a", content) for content in (1, 2, 5)])
         kept = made.digest(2)[:12]

@@ -21,7 +21,7 @@ def shaped_codes(draw: st.DrawFn) -> tuple[CodeShape, Codes]:
     return shape, random.integers(0, shape.num_codes, (chunks, shape.tokens, shape.levels)).astype(np.uint16)
 
 
-def test_bits_stand_in_reading_order() -> None:
+def test_bits_by_hand() -> None:
     shape = CodeShape(tokens=2, levels=2, num_codes=8, per_position=False)
     codes = np.array([[[1, 2], [3, 4]]], dtype=np.uint16)
     assert pack(codes, shape) == bytes([0b001_010_01, 0b1_100_0000])
@@ -34,7 +34,7 @@ def test_impossible_shape_is_refused(numbers: tuple[int, int, int]) -> None:
 
 
 @given(shaped_codes())
-def test_packed_codes_are_their_binary_numbers_written_one_after_another(case: tuple[CodeShape, Codes]) -> None:
+def test_pack_concatenates_binary_codes(case: tuple[CodeShape, Codes]) -> None:
     shape, codes = case
     bits = "".join(format(code, f"0{shape.bits_per_code}b") for code in codes.ravel().tolist())
     bits += "0" * (-len(bits) % 8)
@@ -58,6 +58,6 @@ def test_codes_that_do_not_fit_are_refused() -> None:
     ("data", "chunks"),
     [(b"", 1), (b"\0\0", 1), (b"\0", 2), (b"\0", -1), (b"\1", 1), (b"\xff", 1), (b"", 2**62), (b"", 10**30)],
 )
-def test_bytes_that_pack_did_not_make_are_refused(data: bytes, chunks: int) -> None:
+def test_unpack_refuses_other_bytes(data: bytes, chunks: int) -> None:
     with pytest.raises(ValueError, match=r"do not hold|not zero|must be in"):
         unpack(data, CodeShape(2, 1, 5, False), chunks)

@@ -27,12 +27,12 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
 
 
-def test_the_statements_are_those_of_the_file() -> None:
+def test_documented_statements() -> None:
     (statements,) = blocks("sql")
     assert statements.strip().rstrip(";").split(";\n") == list(TABLES.values())
 
 
-def test_the_numbers_are_those_of_the_code(made: Any, tmp_path: Path) -> None:
+def test_documented_numbers(made: Any, tmp_path: Path) -> None:
     assert f"`PRAGMA application_id` | {APPLICATION_ID}," in TEXT
     assert f"`PRAGMA user_version` | {FORMAT_VERSION} |" in TEXT
     full = [BankHeader(made.signature, made.shape, 4, keeps, False, "").block_chunks for keeps in (True, False)]
@@ -52,7 +52,7 @@ def test_the_numbers_are_those_of_the_code(made: Any, tmp_path: Path) -> None:
     assert int.from_bytes((tmp_path / "bank.mbc").read_bytes()[68:72], "big") == APPLICATION_ID
 
 
-def test_the_header_is_summed_as_the_example_says(made: Any, tmp_path: Path) -> None:
+def test_documented_header_checksum(made: Any, tmp_path: Path) -> None:
     (example,) = re.findall(r"`(\[\"mini\".*?\])`", TEXT)
     path = tmp_path / "bank.mbc"
     made.bank(path).close()
@@ -70,7 +70,7 @@ def test_the_header_is_summed_as_the_example_says(made: Any, tmp_path: Path) -> 
     assert state_crc == zlib.crc32(counts + state.encode())
 
 
-def test_the_bits_are_those_of_the_example() -> None:
+def test_documented_bits() -> None:
     example = blocks("text")[-1]
     codes, data = (line.split()[1:] for line in example.strip().split("\n"))
     shape = CodeShape(1, 1, 512, False)
@@ -79,7 +79,7 @@ def test_the_bits_are_those_of_the_example() -> None:
     assert pack(values, shape) == bytes(int(byte, 2) for byte in data)
 
 
-def test_the_export_is_that_of_the_example(made: Any) -> None:
+def test_documented_export(made: Any) -> None:
     lines = blocks("json")[0].strip().split("\n")
     shape = CodeShape(1, 1, 512, False)
     signature = type(made.signature)("mini", "aaaa", "bbbb")
@@ -92,7 +92,7 @@ def test_the_export_is_that_of_the_example(made: Any) -> None:
     assert np.frombuffer(base64.b64decode(json.loads(lines[1])["codes"]), "<u2").tolist() == [257, 0, 511]
 
 
-def test_the_words_are_those_of_the_example() -> None:
+def test_documented_words() -> None:
     data = write_words(np.array([3, 4 * WORDS + 3, 6 * WORDS + 5, 9 * WORDS + 3]), 10)
     assert WORDS == 4096
     total, size = struct.unpack_from("<II", data)
@@ -106,7 +106,7 @@ def test_the_words_are_those_of_the_example() -> None:
 
 @pytest.mark.parametrize("keeps_text", [True, False])
 @pytest.mark.parametrize("keeps_origins", [True, False])
-def test_the_reader_reads_what_was_written(
+def test_documented_reader(
     made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keeps_origins: bool, keeps_text: bool
 ) -> None:
     monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 9))

@@ -12,7 +12,7 @@ from mbc_engine.errors import BankError
 from mbc_engine.events import Progressed
 
 
-def test_contents_of_both_are_kept_once_with_all_origins(made: Any) -> None:
+def test_duplicates_are_stored_once(made: Any) -> None:
     with made.bank() as bank, made.bank() as other:
         bank.put([made.item("/a", 1), made.item("/b", 2), made.item("/same", 3)])
         other.put([made.item("/c", 1, date="2024"), made.item("/same", 4)])
@@ -26,7 +26,7 @@ def test_contents_of_both_are_kept_once_with_all_origins(made: Any) -> None:
         assert other.totals() == BankTotals(2, 2, 4)
 
 
-def test_a_bank_with_origins_goes_into_one_without_but_not_the_other_way(made: Any) -> None:
+def test_merge_requires_origins_if_kept(made: Any) -> None:
     with made.bank() as full, made.bank(keeps_origins=False) as bare, made.bank(keeps_origins=False) as expected:
         full.put([made.item("/a", 1), made.item("/b", 1), made.item("/c", 2)])
         expected.put([made.item("", 1), made.item("", 2)])
@@ -39,7 +39,7 @@ def test_a_bank_with_origins_goes_into_one_without_but_not_the_other_way(made: A
         assert made.lines(full) == before
 
 
-def test_texts_go_along_or_are_dropped_but_are_never_missing(made: Any) -> None:
+def test_merge_requires_texts_if_kept(made: Any) -> None:
     with made.bank(keeps_text=True) as full, made.bank(keeps_text=True) as other, made.bank() as bare:
         full.put([made.item("/a", 1)])
         other.put([made.item("/b", 2)])
@@ -57,7 +57,7 @@ def test_texts_go_along_or_are_dropped_but_are_never_missing(made: Any) -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 2, 3])
-def test_an_abandoned_merge_changes_nothing(made: Any, monkeypatch: pytest.MonkeyPatch, batch: int) -> None:
+def test_abandoned_merge_changes_nothing(made: Any, monkeypatch: pytest.MonkeyPatch, batch: int) -> None:
     monkeypatch.setattr(merging, "_BATCH", batch)
     with made.bank() as bank, made.bank() as other:
         bank.put([made.item("/a", 1)])
@@ -71,7 +71,7 @@ def test_an_abandoned_merge_changes_nothing(made: Any, monkeypatch: pytest.Monke
         assert np.array_equal(bank.counts(), made.counts(range(1, 8)))
 
 
-def test_a_bank_merged_with_its_own_file_stays_the_same(made: Any, path: Path) -> None:
+def test_merge_with_itself_changes_nothing(made: Any, path: Path) -> None:
     with made.bank(path) as bank, MemoryBank.open(path, read_only=True) as again:
         bank.put([made.item("/a", 1), made.item("/b", 2)])
         before = made.lines(bank)

@@ -85,7 +85,7 @@ def test_folder_and_other_files_are_refused(made: Any, tmp_path: Path) -> None:
     assert text.read_text() == "not a bank"
 
 
-def test_folders_that_cannot_be_made_or_looked_into_are_refused(tmp_path: Path) -> None:
+def test_unusable_folders_are_refused(tmp_path: Path) -> None:
     """As a user to whom permissions apply."""
     program = """
         import os, sys
@@ -142,7 +142,7 @@ def test_newer_format_is_refused(bank_file: Path) -> None:
 
 
 @pytest.mark.parametrize("version", [0, -1])
-def test_versions_that_never_were_are_damage(bank_file: Path, version: int) -> None:
+def test_impossible_versions_are_damage(bank_file: Path, version: int) -> None:
     raw(bank_file, f"PRAGMA user_version = {version}")
     refusal(bank_file, "is damaged")
 
@@ -161,13 +161,13 @@ def test_versions_that_never_were_are_damage(bank_file: Path, version: int) -> N
         ["DROP TABLE codes", "CREATE TABLE codes (id INTEGER PRIMARY KEY, crc INTEGER, data BLOB NOT NULL)"],
     ],
 )
-def test_anything_else_in_the_schema_is_refused(bank_file: Path, statements: list[str]) -> None:
+def test_foreign_schema_is_refused(bank_file: Path, statements: list[str]) -> None:
     raw(bank_file, *statements)
     for read_only in (False, True):
         refusal(bank_file, "is damaged", read_only=read_only)
 
 
-def test_a_trigger_cannot_hide_behind_a_table_of_its_name(bank_file: Path) -> None:
+def test_trigger_named_like_a_table_is_refused(bank_file: Path) -> None:
     """Triggers and tables have separate namespaces, so a dict by name would lose one of the two."""
     raw(
         bank_file,
@@ -195,12 +195,12 @@ def test_a_trigger_cannot_hide_behind_a_table_of_its_name(bank_file: Path) -> No
         "DELETE FROM bank",
     ],
 )
-def test_a_header_that_makes_no_sense_is_refused(bank_file: Path, damage: str) -> None:
+def test_invalid_header_is_refused(bank_file: Path, damage: str) -> None:
     raw(bank_file, damage)
     refusal(bank_file, "is damaged")
 
 
-def test_interrupted_creation_is_finished_by_opening(made: Any, path: Path) -> None:
+def test_opening_finishes_interrupted_creation(made: Any, path: Path) -> None:
     """The last step of `create` turns WAL on."""
     made.bank(path).close()
     raw(path, "PRAGMA journal_mode = DELETE")
@@ -211,7 +211,7 @@ def test_interrupted_creation_is_finished_by_opening(made: Any, path: Path) -> N
         assert path.with_name(path.name + "-wal").exists()
 
 
-def test_many_may_open_or_create_at_once(made: Any, tmp_path: Path) -> None:
+def test_concurrent_open_or_create(made: Any, tmp_path: Path) -> None:
     results: list[object] = []
     path = tmp_path / "bank.mbc"
     start = threading.Barrier(8)
@@ -239,7 +239,7 @@ def test_bank_opened_to_read_cannot_be_written(made: Any, bank_file: Path) -> No
         reader.put([made.item("/c", 1)])
 
 
-def test_a_bank_in_a_read_only_folder_can_be_read(made: Any, bank_file: Path, read_only_folder: Path) -> None:
+def test_read_only_folder(made: Any, bank_file: Path, read_only_folder: Path) -> None:
     path = read_only_folder / bank_file.name
     with MemoryBank.open(path, read_only=True) as reader:
         assert reader.totals().documents == 2
@@ -255,7 +255,7 @@ def test_a_bank_in_a_read_only_folder_can_be_read(made: Any, bank_file: Path, re
         made.bank(read_only_folder / "sub" / "new.mbc")
 
 
-def test_looking_at_a_bank_takes_no_lock_from_it(made: Any, bank_file: Path) -> None:
+def test_reading_drops_no_locks(made: Any, bank_file: Path) -> None:
     """On POSIX, closing a file drops all locks of the process on it: another process would then delete the log."""
     log = bank_file.with_name(bank_file.name + "-wal")
     with MemoryBank.open(bank_file) as bank:
@@ -288,7 +288,7 @@ def test_second_writer_is_asked_to_wait(made: Any, bank_file: Path, monkeypatch:
     writer.close()
 
 
-def test_a_link_to_a_bank_shows_what_its_log_holds(made: Any, bank_file: Path, read_only_folder: Path) -> None:
+def test_linked_bank_includes_its_log(made: Any, bank_file: Path, read_only_folder: Path) -> None:
     """SQLite keeps the log beside the file that a link leads to, whatever folder the link is in."""
     bank_file.with_name("link.mbc").symlink_to(bank_file)
     link = read_only_folder / "link.mbc"

@@ -28,7 +28,7 @@ def slow_sums(codes: np.ndarray, tables: np.ndarray) -> np.ndarray:
 
 @given(shape=SHAPES, chunks=st.integers(0, 20), questions=st.integers(1, 3), seed=st.integers(0, 100))
 @settings(max_examples=100)
-def test_sums_out_of_the_bits_are_those_of_the_codes(shape: CodeShape, chunks: int, questions: int, seed: int) -> None:
+def test_table_sums_match_slow_sums(shape: CodeShape, chunks: int, questions: int, seed: int) -> None:
     random = np.random.default_rng(seed)
     codes = random.integers(0, shape.num_codes, (chunks, shape.tokens, shape.levels)).astype(np.uint16)
     tables = random.normal(size=(questions, shape.tokens, shape.levels, shape.num_codes)).astype(np.float32)
@@ -45,7 +45,7 @@ def test_a_sum_by_hand() -> None:
     assert table_sums(shape, tables)(bytes([0b00_01_10_10, 0b01_00_0000]), 3).tolist() == [[21, 44, 12]]
 
 
-def test_only_places_worth_something_are_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_zero_columns_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[int] = []
 
     def spied(*arguments: Any) -> Any:
@@ -73,7 +73,7 @@ def test_only_places_worth_something_are_looked_up(monkeypatch: pytest.MonkeyPat
         (b"\0", 0),
     ],
 )
-def test_bits_that_are_no_codes_have_no_sums(data: bytes, chunks: int) -> None:
+def test_invalid_bits_are_refused(data: bytes, chunks: int) -> None:
     shape = CodeShape(2, 1, 3, per_position=False)
     with pytest.raises(ValueError, match=r"not a valid code|do not hold"):
         table_sums(shape, np.ones((1, 2, 1, 3), np.float32))(data, chunks)
@@ -81,7 +81,7 @@ def test_bits_that_are_no_codes_have_no_sums(data: bytes, chunks: int) -> None:
         unpack(data, shape, chunks)
 
 
-def test_a_banks_sums_come_in_the_order_of_its_codes(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scan_order_is_block_order(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 7))
     tables = np.random.default_rng(1).normal(size=(2, 3, 2, 5)).astype(np.float32)
     with made.bank() as bank:

@@ -22,7 +22,7 @@ def bank(made: Any, path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         yield bank
 
 
-def test_a_trace_in_the_file_is_found(made: Any, bank: MemoryBank, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trace_is_found(made: Any, bank: MemoryBank, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bank.checkpoint()
     monkeypatch.setattr(
         MemoryBank, "checkpoint", lambda self: path.write_bytes(path.read_bytes() + bytes.fromhex(made.digest(4)[:32]))
@@ -36,7 +36,7 @@ SENTENCE = "Nobody knew in Trondheim why the ferry of 1911 had been painted gree
 
 
 @pytest.mark.parametrize("half", [0, 1])  # the other may go on in another page
-def test_a_trace_of_a_text_is_found(
+def test_trace_of_text_is_found(
     made: Any, bank: MemoryBank, path: Path, monkeypatch: pytest.MonkeyPatch, half: int
 ) -> None:
     payload = encode_chunk(Chunk(SENTENCE, 0)).payload
@@ -50,7 +50,7 @@ def test_a_trace_of_a_text_is_found(
     assert (result.removed, result.traces, result.holds) == (1, 1, False)
 
 
-def test_a_text_of_several_pages_leaves_no_trace(made: Any, bank: MemoryBank, path: Path) -> None:
+def test_long_text_leaves_no_trace(made: Any, bank: MemoryBank, path: Path) -> None:
     random = np.random.default_rng(1)
     long = "".join(map(chr, random.integers(0x4E00, 0x9000, 20_000)))
     row = encode_chunk(Chunk(long, 0)).payload
@@ -70,9 +70,7 @@ def test_a_difference_is_found(made: Any, bank: MemoryBank, monkeypatch: pytest.
     assert not result.holds
 
 
-def test_a_reader_that_holds_the_old_state_leaves_traces(
-    made: Any, bank: MemoryBank, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_open_reader_leaves_traces(made: Any, bank: MemoryBank, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mbc_engine.bank.database._BUSY_SECONDS", 0.0)
     bank.checkpoint()
     with MemoryBank.open(path) as other, MemoryBank.open(path, read_only=True) as reader:

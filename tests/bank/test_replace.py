@@ -47,7 +47,7 @@ def test_all_content_is_replaced(made: Any, path: Path, new: Path) -> None:
         assert made.lines(bank) == lines
 
 
-def test_a_refused_check_leaves_all_as_it_was(made: Any, path: Path, new: Path) -> None:
+def test_failed_check_changes_nothing(made: Any, path: Path, new: Path) -> None:
     before = path.read_bytes()
 
     def refuse() -> None:
@@ -58,9 +58,7 @@ def test_a_refused_check_leaves_all_as_it_was(made: Any, path: Path, new: Path) 
     assert path.read_bytes() == before
 
 
-def test_nothing_can_be_written_between_check_and_replacement(
-    made: Any, path: Path, new: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_check_holds_the_write_lock(made: Any, path: Path, new: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "_BUSY_SECONDS", 0.0)
 
     def write() -> None:
@@ -72,7 +70,7 @@ def test_nothing_can_be_written_between_check_and_replacement(
         assert bank.header.signature == OTHER
 
 
-def test_what_is_no_bank_replaces_nothing(path: Path, tmp_path: Path) -> None:
+def test_replacement_must_be_a_bank(path: Path, tmp_path: Path) -> None:
     before = path.read_bytes()
     (tmp_path / "text").write_text("not a bank")
     for other, words in ((tmp_path / "none", "No bank"), (tmp_path / "text", "is not a bank"), (tmp_path, "folder")):
@@ -81,7 +79,7 @@ def test_what_is_no_bank_replaces_nothing(path: Path, tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_a_reader_keeps_its_snapshot_and_then_says_that_the_bank_is_another(
+def test_reader_notices_replacement_after_its_snapshot(
     made: Any, path: Path, new: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with MemoryBank.open(path, read_only=True) as reader:

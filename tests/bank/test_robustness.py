@@ -144,7 +144,7 @@ def good_bank(made: Any, path: Path, keeps_origins: bool) -> None:
 
 
 @pytest.mark.parametrize("keeps_origins", [True, False])
-def test_mutated_files_end_in_errors_of_ours(made: Any, tmp_path: Path, rounds: Any, keeps_origins: bool) -> None:
+def test_mutated_files_raise_clear_errors(made: Any, tmp_path: Path, rounds: Any, keeps_origins: bool) -> None:
     random = np.random.default_rng(int(keeps_origins))
     good, path = tmp_path / "good.mbc", tmp_path / "mutated.mbc"
     good_bank(made, good, keeps_origins)
@@ -216,9 +216,7 @@ HUGE = 2**63 - 1
     ],
 )
 @pytest.mark.parametrize("keeps_origins", [True, False])
-def test_values_that_make_no_sense_end_in_errors_of_ours(
-    made: Any, tmp_path: Path, damage: str, keeps_origins: bool
-) -> None:
+def test_invalid_values_raise_clear_errors(made: Any, tmp_path: Path, damage: str, keeps_origins: bool) -> None:
     path = tmp_path / "bank.mbc"
     good_bank(made, path, keeps_origins)
     connection = sqlite3.connect(path, isolation_level=None)
@@ -253,7 +251,7 @@ def described(**changes: Any) -> bytes:
         ("lengths", zlib.compress(bytes(4))),
     ],
 )
-def test_columns_made_to_do_harm_end_in_errors_of_ours(
+def test_malicious_columns_raise_clear_errors(
     made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, column: str, data: bytes
 ) -> None:
     monkeypatch.setattr("mbc_engine.bank.block._MOST_BYTES", 1 << 20)
@@ -269,7 +267,7 @@ def test_columns_made_to_do_harm_end_in_errors_of_ours(
     outcomes(made, path)
 
 
-def test_a_mutated_log_loses_whole_changes_only(made: Any, tmp_path: Path, rounds: Any) -> None:
+def test_mutated_log_loses_whole_changes(made: Any, tmp_path: Path, rounds: Any) -> None:
     random = np.random.default_rng(8)
     good, path = tmp_path / "good.mbc", tmp_path / "mutated.mbc"
     with made.bank(good) as bank:

@@ -41,7 +41,7 @@ def weights(selection: Selection, *dates: str | None) -> list[float]:
     return np.exp(log_weights(selection, origins)).tolist()
 
 
-def test_first_and_last_day_are_counted_in() -> None:
+def test_date_range_is_inclusive() -> None:
     days = ["2024-04-30", "2024-05-01", "2024-05-02", "2024-05-03", "2024-05-04"]
     assert weights(Selection(since=FIRST), *days) == [0, 1, 1, 1, 1]
     assert weights(Selection(as_of=date(2024, 5, 3)), *days) == [1, 1, 1, 1, 0]
@@ -50,12 +50,12 @@ def test_first_and_last_day_are_counted_in() -> None:
 
 
 @pytest.mark.parametrize("asked", [Selection(since=FIRST), Selection(as_of=FIRST), Selection(half_life=30.0)])
-def test_where_dates_are_asked_for_the_undated_are_left_out(asked: Selection) -> None:
+def test_undated_documents_are_left_out(asked: Selection) -> None:
     assert weights(asked, None, "", "nonsense", "2024", "2024-05-01") == [0, 0, 0, 0, pytest.approx(1, abs=1)]
     assert weights(asked, "2024-05-01")[0] > 0
 
 
-def test_a_document_counts_half_after_each_half_life() -> None:
+def test_half_life_halves_weight() -> None:
     days = [(FIRST - timedelta(age)).isoformat() for age in (0, 10, 20, 5, -1)]
     asked = Selection(half_life=10.0, as_of=FIRST)
     assert weights(asked, *days) == pytest.approx([1, 0.5, 0.25, 0.5**0.5, 0])
@@ -84,13 +84,13 @@ NAMES = ["/news/sport/a.txt", "/news/sport/b.csv", "/news/art/sport.txt", "/news
         ("SPORT", []),
     ],
 )
-def test_patterns_are_those_of_gitignore_at_any_depth(pattern: str, matched: list[int]) -> None:
+def test_patterns_match_like_gitignore(pattern: str, matched: list[int]) -> None:
     expected = [NAMES[number] for number in matched]
     assert kept(Selection(only=(pattern,)), *NAMES) == expected
     assert kept(Selection(exclude=(pattern,)), *NAMES) == [name for name in NAMES if name not in expected]
 
 
-def test_one_of_several_patterns_is_enough_and_excluding_comes_last() -> None:
+def test_exclude_overrides_only() -> None:
     assert kept(Selection(only=("*.csv", "art/**")), *NAMES) == [NAMES[1], NAMES[2]]
     assert kept(Selection(only=("sport/**",), exclude=("*.csv",)), *NAMES) == [NAMES[0]]
     assert kept(Selection(exclude=("*.csv", "*.txt", "*.jsonl")), *NAMES) == []
@@ -98,7 +98,7 @@ def test_one_of_several_patterns_is_enough_and_excluding_comes_last() -> None:
 
 @pytest.mark.parametrize("pattern", ["", " ", "\t", "/", "!a", "!", "\\", "a\\", "a[", "[z-a]"])
 @pytest.mark.parametrize("name", ["only", "exclude"])
-def test_patterns_that_mean_nothing_are_refused(name: str, pattern: str) -> None:
+def test_invalid_patterns_are_refused(name: str, pattern: str) -> None:
     with pytest.raises(ConfigError, match="cannot be used") as refused:
         Selection(**{name: ("*.txt", pattern)})  # type: ignore[arg-type]
     assert "sport" in str(refused.value.hint)
@@ -111,7 +111,7 @@ def test_an_invalid_half_life_is_refused(half_life: float) -> None:
     assert refused.value.hint
 
 
-def test_days_the_wrong_way_round_are_refused() -> None:
+def test_reversed_dates_are_refused() -> None:
     with pytest.raises(ConfigError, match="is later than") as refused:
         Selection(since=date(2024, 5, 2), as_of=FIRST)
     assert refused.value.hint
@@ -141,7 +141,7 @@ ORIGINS = st.lists(
     only=st.sampled_from([(), ("sport/**",), ("*#1", "a.txt")]),
     exclude=st.sampled_from([(), ("b.txt",)]),
 )
-def test_a_document_counts_as_the_best_of_its_origins(documents: Any, **asked: Any) -> None:
+def test_best_origin_decides_the_weight(documents: Any, **asked: Any) -> None:
     selection = Selection(**asked)
     found = log_weights(selection, documents)
     # One origin at a time, in documents of their own.
@@ -149,7 +149,7 @@ def test_a_document_counts_as_the_best_of_its_origins(documents: Any, **asked: A
     assert found == list(map(max, alone))
 
 
-def test_a_bank_weighs_chunks_in_the_order_of_its_sums(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_align_with_scan(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 6))
     selection = Selection(since=date(2024, 1, 10), exclude=("/1?",))
     with made.bank() as bank:
@@ -168,7 +168,7 @@ def test_a_bank_weighs_chunks_in_the_order_of_its_sums(made: Any, monkeypatch: p
     assert len(sums) > 3
 
 
-def test_a_bank_weighs_chunks_without_their_codes(made: Any, tmp_path: Path) -> None:
+def test_weights_need_no_codes(made: Any, tmp_path: Path) -> None:
     path, selection = tmp_path / "bank.mbc", Selection(exclude=("/1",))
     with made.bank(path) as bank:
         bank.put([made.item(f"/{number}", number) for number in range(3)])
@@ -179,7 +179,7 @@ def test_a_bank_weighs_chunks_without_their_codes(made: Any, tmp_path: Path) -> 
         assert np.concatenate(list(bank.log_weights(selection))).tolist() == expected.tolist()
 
 
-def test_a_bank_without_origins_says_so(made: Any) -> None:
+def test_selection_needs_origins(made: Any) -> None:
     with made.bank(keeps_origins=False) as bank:
         bank.put([made.item("/1", 1)])
         with pytest.raises(BankError, match="made without sources") as refused:

@@ -32,9 +32,7 @@ def test_new_bank_is_empty_and_says_what_it_is(made: Any, bank: MemoryBank, path
     assert bank.codes_at([]).shape == (0, 3, 2)
 
 
-def test_a_document_larger_than_a_block_stays_whole(
-    made: Any, bank: MemoryBank, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_document_fits_one_block(made: Any, bank: MemoryBank, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 4))
     bank.put(
         [made.item(f"/{number}", number, codes=made.uniform(*[number] * size)) for number, size in enumerate((3, 9, 2))]
@@ -97,7 +95,7 @@ def test_a_refused_batch_changes_nothing(made: Any, bank: MemoryBank) -> None:
         assert not bank.knows(record("/a", 1))
 
 
-def test_a_block_too_large_to_be_read_is_not_written(
+def test_unreadably_large_block_is_not_written(
     made: Any, bank: MemoryBank, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mbc_engine.bank.block._MOST_BYTES", 500)
@@ -108,7 +106,7 @@ def test_a_block_too_large_to_be_read_is_not_written(
     assert made.damages(path) == []
 
 
-def test_changes_made_together_all_stay_or_none(made: Any, bank: MemoryBank, path: Path) -> None:
+def test_changes_are_atomic(made: Any, bank: MemoryBank, path: Path) -> None:
     bank.put([made.item("/a", 1)])
     with MemoryBank.open(path) as other:
         with bank.changing():
@@ -155,7 +153,7 @@ def test_a_small_bank_is_small(made: Any, path: Path) -> None:
         path.unlink()
 
 
-def test_a_bank_that_keeps_text_needs_the_text_of_every_chunk(made: Any, path: Path) -> None:
+def test_every_chunk_needs_a_text(made: Any, path: Path) -> None:
     codes, chunks = made.codes(1), made.chunks(1)
     with made.bank(path, keeps_text=True) as bank:
         for texts in (None, chunks[:1], chunks * 2):
@@ -176,7 +174,7 @@ def numbers_of(path: Path) -> set[tuple[int, bytes, bytes]]:
     return rows
 
 
-def test_texts_stay_where_they_are_when_documents_move(made: Any, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compacting_moves_no_texts(made: Any, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_codec, "FULL_ROW_BYTES", 1)  # a text a row
     monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 5))
     with made.bank(path, keeps_text=True) as bank:
@@ -196,7 +194,7 @@ def test_texts_stay_where_they_are_when_documents_move(made: Any, path: Path, mo
     assert made.damages(path) == []
 
 
-def test_of_documents_without_codes_those_are_stored_whose_contents_are_there(made: Any, bank: MemoryBank) -> None:
+def test_known_content_needs_no_codes(made: Any, bank: MemoryBank) -> None:
     bank.put([made.item("/a", 1), made.item("/b", 2)])
     records = [made.record("/a", 2), made.record("/b", 1), made.record("/c", 3), made.record("/d", 1)]
     assert bank.put([StoredDocument.of(record) for record in records]) == [2]

@@ -37,7 +37,7 @@ def test_sizes_are_exact(made: Any, bank: MemoryBank, path: Path) -> None:
         assert volatile.sizes().file > 0
 
 
-def test_documents_can_be_removed_while_they_are_listed(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_removal_while_listing(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 100))
     with made.bank() as bank:
         bank.put([made.item(f"/{number}", number) for number in range(500)])
@@ -46,7 +46,7 @@ def test_documents_can_be_removed_while_they_are_listed(made: Any, monkeypatch: 
         assert not bank.counts().any()
 
 
-def test_signature_decides_and_its_name_does_not(made: Any, bank: MemoryBank, path: Path) -> None:
+def test_model_name_is_not_compared(made: Any, bank: MemoryBank, path: Path) -> None:
     bank.require(ModelSignature("renamed", made.signature.amortizer, made.signature.codebook))
     other = ModelSignature("mini", made.signature.amortizer, "cc" * 8)
     with pytest.raises(ModelMismatch, match=r"mini .aaaaaaaa-bbbbbbbb., not mini .aaaaaaaa-cccccccc.") as caught:
@@ -56,7 +56,7 @@ def test_signature_decides_and_its_name_does_not(made: Any, bank: MemoryBank, pa
         MemoryBank.open(path, create=BankHeader(other, made.shape, made.dim))
 
 
-def test_reader_beside_a_writer_keeps_its_snapshot(made: Any, bank: MemoryBank, path: Path) -> None:
+def test_reader_keeps_its_snapshot(made: Any, bank: MemoryBank, path: Path) -> None:
     bank.put([made.item("/a", 1), made.item("/b", 2)])
     with MemoryBank.open(path, read_only=True) as reader:
         assert reader.chunks_at([0])[0].document.origins[0].source == "/a"
@@ -74,7 +74,7 @@ def test_reader_beside_a_writer_keeps_its_snapshot(made: Any, bank: MemoryBank, 
         assert reader.parts_of("/a") == set()
 
 
-def test_a_version_changes_with_every_write_of_anyone(made: Any, bank: MemoryBank, path: Path) -> None:
+def test_every_write_changes_the_version(made: Any, bank: MemoryBank, path: Path) -> None:
     versions = [bank.version()]
     with MemoryBank.open(path) as other:
         for writer, content in ((bank, 1), (other, 2), (other, 3), (bank, 4)):
@@ -87,7 +87,7 @@ def test_a_version_changes_with_every_write_of_anyone(made: Any, bank: MemoryBan
     assert bank.version() == versions[-1]
 
 
-def test_a_bank_knows_when_another_stands_in_its_place(made: Any, bank: MemoryBank, path: Path, bare: Any) -> None:
+def test_replaced_file_is_noticed(made: Any, bank: MemoryBank, path: Path, bare: Any) -> None:
     bank.put([made.item("/a", 1)])
     assert not bank.is_replaced()
     made.bank(path.with_name("new.mbc")).close()

@@ -53,12 +53,12 @@ def test_the_bytes_are_those_of_the_format() -> None:
     assert recoded([prose], MODEL, to_lm=True) == [(0, LM, prose.check, payload, MODEL.fingerprint)]
 
 
-def test_what_a_model_does_not_shorten_stays() -> None:
+def test_incompressible_texts_stay() -> None:
     texts = [encode_chunk(Chunk(text, 0)) for text in (PROSE + "é", "\ud800" + PROSE, "q9!")]
     assert recoded(texts, MODEL, to_lm=True) == texts
 
 
-def test_a_text_of_another_model_or_without_one_is_refused() -> None:
+def test_text_needs_its_own_model() -> None:
     (text,) = recoded([encode_chunk(Chunk(PROSE, 0))], MODEL, to_lm=True)
     with pytest.raises(ModelError, match=MODEL.fingerprint):
         decode_chunk(text)
@@ -66,7 +66,7 @@ def test_a_text_of_another_model_or_without_one_is_refused() -> None:
         decode_chunk(text, StandIn(PROSE.replace("engine", "motors")).open)
 
 
-def test_a_payload_that_decompresses_to_too_much_is_refused() -> None:
+def test_decompression_is_limited() -> None:
     compressor = zstandard.ZstdCompressor()
     large = bytes(MAX_DECOMPRESSED + 1)
     packed = encode_chunk(Chunk(PROSE, 0))
@@ -79,7 +79,7 @@ def test_a_payload_that_decompresses_to_too_much_is_refused() -> None:
         decode_chunk(packed._replace(codec=PLAIN, payload=b"\xff"))
 
 
-def test_a_text_too_long_to_decompress_is_kept_as_it_is() -> None:
+def test_oversized_text_is_stored_plain() -> None:
     text = "a" * (MAX_DECOMPRESSED + 1)
     for own, codec in ((text, PLAIN), (text[:-1], ZSTD)):
         assert encode_chunk(Chunk(own, 0)).codec == codec
@@ -87,12 +87,12 @@ def test_a_text_too_long_to_decompress_is_kept_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("start", [-1, 2**32])
-def test_a_start_that_is_no_place_is_refused(start: int) -> None:
+def test_invalid_start_is_refused(start: int) -> None:
     with pytest.raises(ValueError, match="cannot start at"):
         encode_chunk(Chunk("a", start))
 
 
-def test_many_threads_write_and_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_coding(monkeypatch: pytest.MonkeyPatch) -> None:
     text_codec._dictionary.cache_clear()
     text_codec._parameters.cache_clear()
     start, faults = threading.Barrier(6), []

@@ -33,7 +33,7 @@ def files(made: Any, tmp_path: Path) -> list[Path]:
 
 
 @given(st.lists(st.sets(st.integers(0, 9)), min_size=1, max_size=4), st.lists(st.integers(0, 999), max_size=20))
-def test_chunks_are_numbered_through_all_banks(made: Any, contents: Sequence[set[int]], drawn: list[int]) -> None:
+def test_chunks_are_numbered_across_banks(made: Any, contents: Sequence[set[int]], drawn: list[int]) -> None:
     with ExitStack() as stack:
         banks = [stack.enter_context(made.bank(keeps_text=True)) for _ in contents]
         for bank, own in zip(banks, contents, strict=True):
@@ -57,7 +57,7 @@ def test_chunks_are_numbered_through_all_banks(made: Any, contents: Sequence[set
                     look([beyond])
 
 
-def test_a_bank_without_text_leaves_the_others_theirs(made: Any) -> None:
+def test_banks_with_and_without_text(made: Any) -> None:
     with made.bank(keeps_text=True) as full, made.bank() as bare:
         full.put([made.item("/1", 1)])
         bare.put([made.item("/2", 2)])
@@ -74,7 +74,7 @@ def test_a_bank_without_text_leaves_the_others_theirs(made: Any) -> None:
         assert Banks([bare]).texts_at([0, 1]) == [None, None]
 
 
-def test_what_is_counted_adds_up(made: Any, files: list[Path]) -> None:
+def test_counts_add_up(made: Any, files: list[Path]) -> None:
     with Banks.open(files) as banks:
         assert (banks.totals().documents, banks.totals().origins, banks.totals().chunks) == (4, 4, 8)
         assert np.array_equal(banks.counts(), made.counts([1, 2, 3, 4]))
@@ -95,7 +95,7 @@ def test_weights_are_relative_to_the_largest(made: Any, files: list[Path]) -> No
         assert np.exp(logs).tolist() == pytest.approx([0, 0, 0.25, 0.25, 0.25, 0, 1, 1])
 
 
-def test_the_weight_of_an_empty_bank_is_none(made: Any, files: list[Path]) -> None:
+def test_empty_bank_has_no_weight(made: Any, files: list[Path]) -> None:
     with made.bank() as empty, MemoryBank.open(files[0]) as one, MemoryBank.open(files[1]) as other:
         banks = Banks([one, empty, other], [1e-300, 1e300, 4e-300])
         assert banks.counts() == pytest.approx(made.counts([1, 2]) / 4 + made.counts([3, 4]))
@@ -117,7 +117,7 @@ def test_the_weight_of_an_empty_bank_is_none(made: Any, files: list[Path]) -> No
         ([math.inf, 1.0], "inf is not a valid weight"),
     ],
 )
-def test_weights_that_do_not_fit_are_refused(files: list[Path], weights: list[float], message: str) -> None:
+def test_invalid_weights_are_refused(files: list[Path], weights: list[float], message: str) -> None:
     with pytest.raises(ConfigError, match=message) as refused:
         Banks.open(files, weights)
     assert refused.value.hint
@@ -135,7 +135,7 @@ def test_one_file_cannot_be_read_twice(files: list[Path], tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "signature", [ModelSignature("mini", "aa" * 8, "cc" * 8), ModelSignature("x", "cc" * 8, "bb" * 8)]
 )
-def test_banks_of_two_models_are_not_read_as_one(made: Any, signature: ModelSignature) -> None:
+def test_banks_of_two_models_are_refused(made: Any, signature: ModelSignature) -> None:
     with made.bank() as one, MemoryBank.create(None, signature, made.shape, made.dim) as other:
         message = f"model mini .aaaaaaaa-bbbbbbbb., .* by model {signature.name} .{signature.fingerprint}."
         with pytest.raises(ModelMismatch, match=message) as refused:
@@ -143,7 +143,7 @@ def test_banks_of_two_models_are_not_read_as_one(made: Any, signature: ModelSign
         assert "mbc bank reencode" in str(refused.value.hint)
 
 
-def test_what_others_write_is_seen_outside_a_snapshot_alone(made: Any, files: list[Path]) -> None:
+def test_snapshot_hides_later_writes(made: Any, files: list[Path]) -> None:
     with Banks.open(files) as banks, MemoryBank.open(files[1]) as writer:
         before = banks.version()
         with banks.snapshot():
@@ -156,7 +156,7 @@ def test_what_others_write_is_seen_outside_a_snapshot_alone(made: Any, files: li
         assert banks.version() == banks.version()
 
 
-def test_all_banks_are_read_from_one_state(made: Any, files: list[Path]) -> None:
+def test_iteration_sees_one_state(made: Any, files: list[Path]) -> None:
     def going_on(banks: Banks) -> Iterator[Iterator[int]]:
         tables = np.zeros((1, 3, 2, 5), np.float32)
         yield (len(codes) for codes, _ in banks.blocks())

@@ -25,7 +25,7 @@ def digests(made: Any, contents: list[int]) -> list[str]:
 
 
 @pytest.mark.parametrize("keeps_origins", [True, False])
-def test_taking_removes_and_restoring_brings_back_the_same_bank(
+def test_restore_inverts_removal(
     made: Any, tmp_path_factory: pytest.TempPathFactory, rounds: Any, keeps_origins: bool
 ) -> None:
     @settings(max_examples=rounds(full=400, reduced=40))
@@ -58,7 +58,7 @@ def test_taking_removes_and_restoring_brings_back_the_same_bank(
 
 
 @pytest.mark.parametrize("keeps_origins", [True, False])
-def test_restoring_after_other_changes_adds_only_what_is_missing(made: Any, rounds: Any, keeps_origins: bool) -> None:
+def test_restore_adds_only_what_is_missing(made: Any, rounds: Any, keeps_origins: bool) -> None:
     """The reference: what was removed is read again under every name that is still free."""
 
     @settings(max_examples=rounds(full=400, reduced=40))
@@ -96,7 +96,7 @@ def test_restoring_after_other_changes_adds_only_what_is_missing(made: Any, roun
     run()
 
 
-def test_a_bank_of_another_model_takes_nothing_back(made: Any) -> None:
+def test_restore_into_other_model_is_refused(made: Any) -> None:
     with made.bank() as bank:
         bank.put([made.item("/a", 1)])
         removed = remove_restorable(bank, [("/a", "")])

@@ -21,7 +21,7 @@ def _document(number: int, codes: Any, texts: Sequence[str] | None = None) -> St
     return StoredDocument(f"{number:032x}"[::-1], len(codes), 9, origins, np.array(codes), texts=chunks)
 
 
-def test_a_code_stands_for_its_typical_chunks_and_the_words_that_set_them_apart() -> None:
+def test_typical_chunks_and_distinctive_words() -> None:
     texts = {
         "The harbour closed early.": (1, 2, 3),
         "A ship left the harbour.": (1, 2, 4),
@@ -50,7 +50,7 @@ def test_a_code_stands_for_its_typical_chunks_and_the_words_that_set_them_apart(
     assert unused == (0, [], [])
 
 
-def test_texts_under_a_language_model_are_taken_from_unchanged_files() -> None:
+def test_lm_texts_come_from_unchanged_files() -> None:
     first, second = "The harbour closed early, and no ship left it. " * 3, "The harbour opened again. " * 5
     model, files = StandIn(first + second), {"/0": f"{first.strip()}\n{second.strip()}", "/1": "Now something else."}
     chunks = [Chunk(first.strip(), 0), Chunk(second.strip(), len(first.strip()) + 1)]
@@ -77,7 +77,7 @@ def test_texts_under_a_language_model_are_taken_from_unchanged_files() -> None:
     seed=st.integers(0, 100),
 )
 @settings(max_examples=30)
-def test_uses_are_those_of_a_loop(
+def test_code_uses_match_a_loop(
     lengths: list[int], levels: int, per_position: bool, keeps_origins: bool, seed: int
 ) -> None:
     shape, random = CodeShape(3, levels, 5, per_position), np.random.default_rng(seed)
@@ -103,6 +103,6 @@ def test_uses_are_those_of_a_loop(
 
 
 @pytest.mark.parametrize("code", [(2, 0, 0), (0, 3, 0), (0, 0, 5), (-1, 0, 0)])
-def test_a_code_that_the_bank_has_not_is_refused(made: Any, code: tuple[int, int, int]) -> None:
+def test_unknown_code_is_refused(made: Any, code: tuple[int, int, int]) -> None:
     with made.bank() as bank, pytest.raises(ValueError, match="there is no such code"):
         code_uses(bank, [code])

@@ -122,16 +122,14 @@ def with_right_checksums(path: Path, *statements: str) -> None:
         ),
     ],
 )
-def test_contradictions_are_found_behind_right_checksums(
-    made: Any, path: Path, damage: str, where: str, what: str
-) -> None:
+def test_contradictions_with_valid_checksums(made: Any, path: Path, damage: str, where: str, what: str) -> None:
     with_right_checksums(path, damage)
     found = made.damages(path)
     assert any(event.where.startswith(where) and what in event.what for event in found), found
 
 
 @pytest.mark.parametrize("keeps_origins", [True, False])
-def test_every_flipped_byte_of_what_is_stored_is_found(
+def test_every_flipped_stored_byte_is_found(
     made: Any, tmp_path: Path, rounds: Any, monkeypatch: pytest.MonkeyPatch, keeps_origins: bool
 ) -> None:
     """Blobs and the header row are found in the file by their content; each byte is changed in several ways."""
@@ -165,7 +163,7 @@ def test_every_flipped_byte_of_what_is_stored_is_found(
     assert tried > 150
 
 
-def test_most_flipped_bytes_of_the_whole_file_are_found(made: Any, path: Path, rounds: Any) -> None:
+def test_flipped_bytes_of_the_file(made: Any, path: Path, rounds: Any) -> None:
     """The others hold nothing: unused space in pages, and numbers that SQLite keeps for itself."""
     data = path.read_bytes()
     tried = range(0, len(data), rounds(full=1, reduced=47))

@@ -20,7 +20,7 @@ def indexed(draw: st.DrawFn) -> tuple[np.ndarray, int]:
     return np.flatnonzero(has_word), chunks
 
 
-def test_case_diacritics_endings_and_repetition_do_not_matter() -> None:
+def test_words_are_folded_and_stemmed() -> None:
     (number,) = word_numbers("Résumé")
     assert number == number_of("resume") == zlib.crc32(b"resum") % WORDS
     assert word_numbers("RESUME resumes, résumé") == [number]
@@ -30,7 +30,7 @@ def test_case_diacritics_endings_and_repetition_do_not_matter() -> None:
     assert number_of("bus") != number_of("bu")
 
 
-def test_signs_without_spaces_are_found_in_pairs() -> None:
+def test_unspaced_scripts_use_pairs() -> None:
     bridge = "\u6771\u4eac\u306e\u6a4b"
     assert words_in(f"{bridge}1954\u5e74 wikiHow\u3092") == {
         *("\u6771\u4eac", "\u4eac\u306e", "\u306e\u6a4b"),
@@ -38,17 +38,17 @@ def test_signs_without_spaces_are_found_in_pairs() -> None:
     }
 
 
-def test_common_words_and_what_is_no_word_are_left_out() -> None:
+def test_common_words_are_left_out() -> None:
     assert word_numbers("What kind of … is it?!") == []
     assert word_numbers("\ud800 \N{GRINNING FACE}") == []
 
 
-def test_the_words_of_each_chunk_come_after_those_of_the_one_before() -> None:
+def test_words_are_ordered_by_chunk() -> None:
     numbers = word_numbers("zinc amber")
     assert words_of(["zinc amber", "", "amber"]).tolist() == [*numbers, 2 * WORDS + number_of("amber")]
 
 
-def test_the_bits_of_an_index_are_those_computed_by_hand() -> None:
+def test_index_bits_by_hand() -> None:
     # Word 3 is in chunks 0, 4 and 9 of 10, word 5 in chunk 6 alone. There are far fewer words than numbers, so that no
     # low bits of the counts are written plainly: a one for words 0 to 2 each, 0001 for word 3, 1, 01, and a one for
     # each of the rest. 9 · 10 // (13 · 3) = 2, so one low bit of a gap of word 3 is; 90 // 13 = 6, so two of word 5.
@@ -63,7 +63,7 @@ def test_the_bits_of_an_index_are_those_computed_by_hand() -> None:
 
 
 @given(indexed())
-def test_every_word_is_found_and_read_back(case: tuple[np.ndarray, int]) -> None:
+def test_read_words_inverts_write_words(case: tuple[np.ndarray, int]) -> None:
     words, chunks = case
     data = write_words(words, chunks)
     assert np.array_equal(read_words(data, chunks), words)
@@ -72,7 +72,7 @@ def test_every_word_is_found_and_read_back(case: tuple[np.ndarray, int]) -> None
 
 
 @given(indexed(), st.data())
-def test_damaged_words_are_refused_or_are_not_as_written(case: tuple[np.ndarray, int], data: st.DataObject) -> None:
+def test_damaged_words_are_detected(case: tuple[np.ndarray, int], data: st.DataObject) -> None:
     words, chunks = case
     written = bytearray(write_words(words, chunks))
     written[data.draw(st.integers(0, len(written) - 1))] ^= 1 << data.draw(st.integers(0, 7))
@@ -86,6 +86,6 @@ def test_damaged_words_are_refused_or_are_not_as_written(case: tuple[np.ndarray,
 @pytest.mark.parametrize(
     "data", [b"", b"x" * 99, struct.pack("<II", 9, 99), write_words(np.array([3]), 1)[:-2], struct.pack("<II", 0, 9)]
 )
-def test_what_is_no_index_is_refused(data: bytes) -> None:
+def test_invalid_index_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match="word"):
         read_words(data, 10)

@@ -119,7 +119,7 @@ def test_a_bank_without_sources_lists_digests(mbc, make_bank, record):
     "command", [["list"], ["show", "abcdef"], ["show", "abcdef", "--codes"], ["verify"]], ids=" ".join
 )
 @pytest.mark.parametrize("format", [[], ["--json"]], ids=["text", "json"])
-def test_nothing_from_documents_commands_the_terminal(mbc, make_bank, record, command, format):
+def test_documents_are_sanitised(mbc, make_bank, record, command, format):
     evil = record("/[red]\x1b[2J\n\u202egnp.txt", "x", "\x1b]0;part\x07\n", "\x1b[31m\n2024")
     path = make_bank("b.mbc", evil)
     command = [evil.digest if word == "abcdef" else word for word in command]
@@ -132,7 +132,7 @@ def test_nothing_from_documents_commands_the_terminal(mbc, make_bank, record, co
         assert "/[red]␛[2J <U+202E>gnp.txt#␛]0;part␇ " in result.stdout
 
 
-def test_a_hostile_file_name_is_shown_not_obeyed(mbc, ingest, home):
+def test_file_names_are_sanitised(mbc, ingest, home):
     folder = home / "[red]"
     folder.mkdir()
     (folder / "\x1b[2J\u202e\ngnp.txt").write_text("Ada moved to Aalen.")

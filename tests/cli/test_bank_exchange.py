@@ -52,7 +52,7 @@ def test_what_is_no_file_is_never_replaced(mbc, small_bank, home):
         assert "is not a file" in result.stderr
 
 
-def test_a_place_that_cannot_be_written_is_an_error(mbc, small_bank):
+def test_unwritable_target_is_an_error(mbc, small_bank):
     result = mbc("bank", "export", "nowhere/e.jsonl", "--bank", small_bank)
     assert result.exit_code == 2
     assert "nowhere/e.jsonl cannot be written: no such file or directory" in result.stderr

@@ -36,7 +36,7 @@ def test_an_old_bank_grows_and_the_others_stay(mbc, shards):
     assert _export(mbc, shards[1]) == before
 
 
-def test_another_codebook_is_refused_and_nothing_is_changed(mbc, shards, make_bank, record, home):
+def test_merge_of_other_model_is_refused(mbc, shards, make_bank, record, home):
     other = make_bank("other.mbc", record("/e", "Edi"), scale=2)
     before = _export(mbc, shards[0])
     result = mbc("bank", "merge", shards[1], other, "--bank", "new.mbc")
@@ -48,7 +48,7 @@ def test_another_codebook_is_refused_and_nothing_is_changed(mbc, shards, make_ba
     assert not (home / "new.mbc").exists()
 
 
-def test_a_failed_merge_leaves_nothing_of_a_new_bank(mbc, shards, home, monkeypatch):
+def test_failed_merge_leaves_no_bank(mbc, shards, home, monkeypatch):
     def broken(bank, other):
         raise BankError("The disk is full.")
 
@@ -64,7 +64,7 @@ def test_a_bank_is_not_merged_into_itself(mbc, shards, home):
     assert "into itself" in result.stderr
 
 
-def test_a_missing_bank_is_an_error_before_any_is_made(mbc, shards, home):
+def test_missing_bank_creates_nothing(mbc, shards, home):
     result = mbc("bank", "merge", shards[0], "none.mbc", "--bank", "all.mbc")
     assert result.exit_code == 5
     assert "none.mbc" in result.stderr

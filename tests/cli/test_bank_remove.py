@@ -32,7 +32,7 @@ def test_links_are_followed(mbc, bank, home, notes):
     assert _names(mbc, bank) == ["notes/bruno.md"]
 
 
-def test_a_path_takes_all_parts_and_what_was_read_elsewhere_stays(mbc, rows):
+def test_remove_by_path(mbc, rows):
     removed = mbc("bank", "remove", "/rows.jsonl", "--bank", rows)
     assert removed.stdout == (
         "Removed 3 origins and the 2 documents found nowhere else; the bank holds 1 document, 3 chunks.\n"
@@ -40,20 +40,20 @@ def test_a_path_takes_all_parts_and_what_was_read_elsewhere_stays(mbc, rows):
     assert _names(mbc, rows) == ["/ada.txt"]
 
 
-def test_a_digest_takes_a_document_out_wherever_it_was_read(mbc, rows, record):
+def test_remove_by_digest(mbc, rows, record):
     digest = record("", "Ada").digest
     summary = json.loads(mbc("bank", "remove", digest[:6], "--bank", rows, "--json").stdout)
     assert summary["removed"] == {"documents": 1, "origins": 2, "chunks": 3}
     assert (summary["bank"]["documents"], summary["bank"]["origins"], summary["proof"]) == (2, 2, None)
 
 
-def test_digests_are_all_there_is_in_a_bank_without_sources(mbc, make_bank, record):
+def test_remove_by_digest_without_sources(mbc, make_bank, record):
     path = make_bank("b.mbc", record("/a", "Ada"), record("/b", "Bruno"), keeps_origins=False)
     digests = [line.split("\t")[3] for line in mbc("bank", "list", "--bank", path).stdout.splitlines()]
     assert mbc("bank", "remove", *digests, "--bank", path).stdout.startswith("Removed 2 documents;")
 
 
-def test_a_digest_of_several_documents_is_an_error(mbc, make_bank, record):
+def test_ambiguous_digest_is_an_error(mbc, make_bank, record):
     contents = {}
     for number in range(100_000):  # enough for two of them to share 24 bits
         start = hashlib.sha256(str(number).encode()).hexdigest()[:6]
@@ -90,7 +90,7 @@ def test_a_proof_that_fails_is_an_error(mbc, rows, monkeypatch):
     assert "Could not prove that no trace is left" in result.stderr
 
 
-def test_a_note_says_that_an_ingest_brings_a_file_back(mbc, bank, notes, ingest):
+def test_remaining_file_is_noted(mbc, bank, notes, ingest):
     removed = mbc("bank", "remove", "notes/ada.txt", "--bank", bank)
     assert removed.stderr == (
         "notes/ada.txt still exists: the next ingest of the folder will bring it back. Use --ignore to keep it out.\n"
@@ -110,7 +110,7 @@ def test_a_removed_file_can_be_kept_out(mbc, ingest, bank, notes):
     assert _names(mbc, bank) == ["notes/bruno.md"]
 
 
-def test_a_file_can_be_ignored_after_its_removal_and_once(mbc, bank, notes):
+def test_ignore_after_removal(mbc, bank, notes):
     assert mbc("bank", "remove", "notes/ada.txt", "--bank", bank).exit_code == 0
     for added in ("/ada.txt", None):
         summary = json.loads(mbc("bank", "remove", "notes/ada.txt", "--bank", bank, "--ignore", "--json").stdout)
@@ -132,7 +132,7 @@ def test_a_row_alone_cannot_be_ignored(mbc, ingest, home):
     assert (home / ".mbcignore").read_text() == "/a.csv\n"
 
 
-def test_a_rule_that_cannot_be_written_is_an_error(mbc, bank, notes):
+def test_unwritable_mbcignore_is_an_error(mbc, bank, notes):
     (notes / ".mbcignore").mkdir()
     result = mbc("bank", "remove", "notes/ada.txt", "--bank", bank, "--ignore")
     assert result.exit_code == 3

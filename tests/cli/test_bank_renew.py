@@ -51,7 +51,7 @@ def test_a_missing_file_keeps_the_old_bank(reencode, bank, notes):
     assert _shape(bank) == (8, 2)
 
 
-def test_a_stop_leaves_the_old_bank_and_the_work_done(reencode, bank, monkeypatch):
+def test_stop_keeps_the_old_bank(reencode, bank, monkeypatch):
     work = engine.reencode
 
     def interrupted(*arguments, **options):
@@ -72,7 +72,7 @@ def test_a_stop_leaves_the_old_bank_and_the_work_done(reencode, bank, monkeypatc
     assert _shape(bank) == (16, 2)
 
 
-def test_a_missing_bank_is_an_error_before_any_model_is_loaded(mbc):
+def test_missing_bank_loads_no_model(mbc):
     result = mbc("bank", "reencode", "--bank", "none.mbc", "--model", "no-such-model")
     assert result.exit_code == 5
     assert "none.mbc" in result.stderr

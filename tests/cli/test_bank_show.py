@@ -29,7 +29,7 @@ def test_codes_are_shown_on_demand(mbc, make_bank, record):
     assert lines[-3:] == ["     1  0 0", "     2  1 1", "     3  2 2"]
 
 
-def test_a_part_is_one_document_and_a_path_all_of_its_file(mbc, rows):
+def test_show_part_or_file(mbc, rows):
     assert [
         found["origins"][0]["part"] for found in _json(mbc("bank", "show", "rows.jsonl#a#1", "--bank", rows, "--json"))
     ] == ["a#1"]
@@ -69,7 +69,7 @@ def test_an_unknown_name_is_an_error(mbc, bank, name):
     assert "mbc bank list" in result.stderr
 
 
-def test_a_path_in_a_bank_without_sources_is_an_error_that_speaks_of_digests(mbc, make_bank, record):
+def test_path_without_sources_is_an_error(mbc, make_bank, record):
     path = make_bank("b.mbc", record("/ada.txt", "Ada"), keeps_origins=False)
     result = mbc("bank", "show", "/ada.txt", "--bank", path)
     assert result.exit_code == 5
