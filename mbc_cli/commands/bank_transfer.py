@@ -71,14 +71,9 @@ def _target(path: Path, banks: list[Path]) -> "Iterator[mbc_engine.MemoryBank]":
     from mbc_engine.bank import MemoryBank, delete_if_unused
     from mbc_engine.bank.database import bytes_at
 
-    if bytes_at(path):
-        if any(other.samefile(path) for other in banks):
-            raise ConfigError(
-                f"{path} cannot be merged into itself.", hint="Name the other banks only, or another --bank."
-            )
-        with MemoryBank.open(path) as memory:
-            yield memory
-        return
+    is_new = not bytes_at(path)
+    if not is_new and any(other.samefile(path) for other in banks):
+        raise ConfigError(f"{path} cannot be merged into itself.", hint="Name the other banks only, or another --bank.")
     with MemoryBank.open(banks[0], read_only=True) as first:
         header = first.header
     memory = MemoryBank.open(path, create=header)
@@ -86,7 +81,8 @@ def _target(path: Path, banks: list[Path]) -> "Iterator[mbc_engine.MemoryBank]":
         with memory:
             yield memory
     except BaseException:
-        delete_if_unused(path)
+        if is_new:
+            delete_if_unused(path)
         raise
 
 

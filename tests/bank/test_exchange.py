@@ -202,17 +202,6 @@ def test_truncated_export_imports_nothing(made: Any, lines: list[Any], path: Pat
         assert made.damages(path) == []
 
 
-def test_abandoned_import_leaves_nothing(
-    made: Any, lines: list[Any], path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(exchange, "_BATCH", 1)
-    events = import_lines(written(lines), path)
-    next(events)
-    assert path.exists()
-    events.close()
-    assert list(path.parent.iterdir()) == []
-
-
 def test_mutated_exports(made: Any, tmp_path: Path, rounds: Any) -> None:
     random = np.random.default_rng(5)
     with made.bank() as other:

@@ -5,17 +5,13 @@ import json
 import re
 import sqlite3
 import struct
-import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mbc_engine.bank import BankHeader, CodeShape, MemoryBank, StoredDocument, decode_chunk, export, pack, text_codec
-from mbc_engine.bank.block import _MOST_BYTES
-from mbc_engine.bank.database import APPLICATION_ID, FORMAT_VERSION, TABLES
-from mbc_engine.bank.text_codec import MAX_DECOMPRESSED
+from mbc_engine.bank import BankHeader, CodeShape, MemoryBank, StoredDocument, decode_chunk, export, text_codec
 from mbc_engine.bank.words import WORDS, word_numbers, write_words
 from mbc_engine.text import Chunk, Document
 
@@ -25,58 +21,6 @@ TEXT = (Path(__file__).parents[2] / "docs" / "bank-format.md").read_text()
 
 def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
-
-
-def test_documented_statements() -> None:
-    (statements,) = blocks("sql")
-    assert statements.strip().rstrip(";").split(";\n") == list(TABLES.values())
-
-
-def test_documented_numbers(made: Any, tmp_path: Path) -> None:
-    assert f"`PRAGMA application_id` | {APPLICATION_ID}," in TEXT
-    assert f"`PRAGMA user_version` | {FORMAT_VERSION} |" in TEXT
-    full = [BankHeader(made.signature, made.shape, 4, keeps, False, "").block_chunks for keeps in (True, False)]
-    assert f"A block with {full[0]} chunks ({full[1]:,} without origins) is full" in TEXT
-    assert _MOST_BYTES == 2**28
-    assert "at most 2²⁸ bytes" in TEXT
-    assert f"reach {text_codec.FULL_ROW_BYTES:,} bytes" in TEXT
-    assert MAX_DECOMPRESSED == 16 << 20
-    assert "at most 16 MiB" in TEXT
-    dictionary = DICTIONARY.read_bytes()
-    assert f"{len(dictionary):,} bytes, CRC-32 {zlib.crc32(dictionary)}." in TEXT
-    with made.bank(tmp_path / "bank.mbc"):
-        connection = sqlite3.connect(tmp_path / "bank.mbc")
-        for setting, value in {"journal_mode": "wal", "auto_vacuum": 1, "encoding": "UTF-8"}.items():
-            assert connection.execute(f"PRAGMA {setting}").fetchone() == (value,)
-        connection.close()
-    assert int.from_bytes((tmp_path / "bank.mbc").read_bytes()[68:72], "big") == APPLICATION_ID
-
-
-def test_documented_header_checksum(made: Any, tmp_path: Path) -> None:
-    (example,) = re.findall(r"`(\[\"mini\".*?\])`", TEXT)
-    path = tmp_path / "bank.mbc"
-    made.bank(path).close()
-    connection = sqlite3.connect(path)
-    *values, crc, counts, size, lm, lm_texts, lm_bytes, lm_offered, state_crc = connection.execute(
-        "SELECT * FROM bank"
-    ).fetchone()
-    connection.close()
-    assert len(values) == len(json.loads(example)) == 11
-    assert [type(value) for value in values] == [type(value) for value in json.loads(example)]
-    assert json.dumps(json.loads(example), separators=(",", ":")) == example
-    assert zlib.crc32(json.dumps(values, separators=(",", ":")).encode()) == crc
-    assert zlib.decompress(counts) == bytes(8 * 2 * 3 * 5)
-    state = json.dumps([size, lm, lm_texts, lm_bytes, lm_offered], separators=(",", ":"))
-    assert state_crc == zlib.crc32(counts + state.encode())
-
-
-def test_documented_bits() -> None:
-    example = blocks("text")[-1]
-    codes, data = (line.split()[1:] for line in example.strip().split("\n"))
-    shape = CodeShape(1, 1, 512, False)
-    values = np.array([int(code, 2) for code in codes]).reshape(-1, 1, 1)
-    assert values.ravel().tolist() == [257, 0, 511]
-    assert pack(values, shape) == bytes(int(byte, 2) for byte in data)
 
 
 def test_documented_export(made: Any) -> None:

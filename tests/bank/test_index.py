@@ -34,16 +34,3 @@ def test_index_matches_a_dict(
                 index.add(block, keys)
     expected = {key: reference[key] for key in set(wanted) if reference[key]}
     assert index.blocks_of(np.array(wanted, np.uint32)) == expected
-
-
-def test_many_keys() -> None:
-    random = np.random.default_rng(0)
-    index = KeyIndex([])
-    reference: defaultdict[int, set[int]] = defaultdict(set)
-    for block in range(1, 8):
-        keys = random.integers(0, 2**18, 40_000).astype(np.uint32)
-        index.add(block, keys)
-        for key in keys.tolist():
-            reference[key].add(block)
-        wanted = random.integers(0, 2**18, 1000).astype(np.uint32)
-        assert index.blocks_of(wanted) == {key: reference[key] for key in wanted.tolist() if key in reference}

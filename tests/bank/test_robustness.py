@@ -2,7 +2,6 @@
 
 import collections
 import resource
-import shutil
 import sqlite3
 import time
 import zlib
@@ -265,23 +264,3 @@ def test_malicious_columns_raise_clear_errors(
     connection.execute("UPDATE blocks SET crc = ?", (crc,))
     connection.close()
     outcomes(made, path)
-
-
-def test_mutated_log_loses_whole_changes(made: Any, tmp_path: Path, rounds: Any) -> None:
-    random = np.random.default_rng(8)
-    good, path = tmp_path / "good.mbc", tmp_path / "mutated.mbc"
-    with made.bank(good) as bank:
-        for number in range(12):
-            bank.put([made.item(f"/{number}", number)])
-        shutil.copy(good, tmp_path / "file")
-        log = (tmp_path / "good.mbc-wal").read_bytes()
-    for _ in range(rounds(full=500, reduced=40)):
-        shutil.copy(tmp_path / "file", path)
-        changed = bytearray(log)
-        for _ in range(random.integers(1, 5)):
-            changed[random.integers(0, len(log))] = random.integers(0, 256)
-        (tmp_path / "mutated.mbc-wal").write_bytes(changed)
-        with MemoryBank.open(path) as bank:
-            documents = bank.totals().documents
-            assert np.array_equal(bank.counts(), made.counts(range(documents)))
-        assert made.damages(path) == []

@@ -1,12 +1,9 @@
 """Selecting documents by date, by age, by name, and by all of these together."""
 
 import math
-import sqlite3
 from collections.abc import Sequence
-from contextlib import closing
 from datetime import date, timedelta
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine.bank import BankHeader, MemoryBank, Origin, Selection
+from mbc_engine.bank import BankHeader, Origin, Selection
 from mbc_engine.bank.block import OriginColumns
 from mbc_engine.errors import BankError, ConfigError
 
@@ -166,17 +163,6 @@ def test_weights_align_with_scan(made: Any, monkeypatch: pytest.MonkeyPatch) -> 
     assert np.concatenate(found).tolist() == [log for own in expected for log in own]
     assert [len(own) for own in found] == sums
     assert len(sums) > 3
-
-
-def test_weights_need_no_codes(made: Any, tmp_path: Path) -> None:
-    path, selection = tmp_path / "bank.mbc", Selection(exclude=("/1",))
-    with made.bank(path) as bank:
-        bank.put([made.item(f"/{number}", number) for number in range(3)])
-        expected = np.concatenate(list(bank.log_weights(selection)))
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("DELETE FROM codes")
-    with MemoryBank.open(path) as bank:
-        assert np.concatenate(list(bank.log_weights(selection))).tolist() == expected.tolist()
 
 
 def test_selection_needs_origins(made: Any) -> None:

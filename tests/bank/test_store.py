@@ -12,7 +12,6 @@ from mbc_engine.bank import (
     BankTotals,
     CodeShape,
     MemoryBank,
-    StoredDocument,
     decode_chunk,
     text_codec,
 )
@@ -192,13 +191,3 @@ def test_compacting_moves_no_texts(made: Any, path: Path, monkeypatch: pytest.Mo
         bank.remove((), [made.digest(content) for content in range(21)])
         assert numbers_of(path) == set()
     assert made.damages(path) == []
-
-
-def test_known_content_needs_no_codes(made: Any, bank: MemoryBank) -> None:
-    bank.put([made.item("/a", 1), made.item("/b", 2)])
-    records = [made.record("/a", 2), made.record("/b", 1), made.record("/c", 3), made.record("/d", 1)]
-    assert bank.put([StoredDocument.of(record) for record in records]) == [2]
-    with made.bank() as anew:
-        anew.put([made.item("/a", 2), made.item("/b", 1), made.item("/d", 1)])
-        assert made.lines(bank) == made.lines(anew)
-    assert sorted(origin.source for origin in bank.origins()) == ["/a", "/b", "/d"]

@@ -56,24 +56,6 @@ def test_model_name_is_not_compared(made: Any, bank: MemoryBank, path: Path) -> 
         MemoryBank.open(path, create=BankHeader(other, made.shape, made.dim))
 
 
-def test_reader_keeps_its_snapshot(made: Any, bank: MemoryBank, path: Path) -> None:
-    bank.put([made.item("/a", 1), made.item("/b", 2)])
-    with MemoryBank.open(path, read_only=True) as reader:
-        assert reader.chunks_at([0])[0].document.origins[0].source == "/a"
-        with reader.snapshot():
-            before = made.all_codes(reader)
-            bank.remove([("/a", "")])
-            assert np.array_equal(made.all_codes(reader), before)
-            assert reader.chunks_at([0, 2])[0].document.origins[0].source == "/a"
-            assert np.array_equal(reader.counts(), made.counts([1, 2]))
-            assert reader.parts_of("/a") == {""}
-            with pytest.raises(RuntimeError, match="snapshot"):
-                reader.remove([("/b", "")])
-        assert reader.chunks_at([0])[0].document.origins[0].source == "/b"
-        assert np.array_equal(made.all_codes(reader), made.codes(2))
-        assert reader.parts_of("/a") == set()
-
-
 def test_every_write_changes_the_version(made: Any, bank: MemoryBank, path: Path) -> None:
     versions = [bank.version()]
     with MemoryBank.open(path) as other:

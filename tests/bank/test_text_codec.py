@@ -1,6 +1,5 @@
 """Texts as bytes: any text comes back, and no changed byte goes unseen."""
 
-import threading
 import zlib
 
 import pytest
@@ -8,7 +7,6 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine.bank import text_codec
 from mbc_engine.bank.text_codec import (
     LM,
     MAX_DECOMPRESSED,
@@ -90,23 +88,3 @@ def test_oversized_text_is_stored_plain() -> None:
 def test_invalid_start_is_refused(start: int) -> None:
     with pytest.raises(ValueError, match="cannot start at"):
         encode_chunk(Chunk("a", start))
-
-
-def test_concurrent_coding(monkeypatch: pytest.MonkeyPatch) -> None:
-    text_codec._dictionary.cache_clear()
-    text_codec._parameters.cache_clear()
-    start, faults = threading.Barrier(6), []
-
-    def work(number: int) -> None:
-        start.wait()
-        for round in range(20):
-            text = f"{number} {round} {PROSE}"
-            if decode_chunk(encode_chunk(Chunk(text, 0))).text != text:
-                faults.append(text)
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert faults == []
