@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import asdict
 
 import pytest
 from rich.console import Console
@@ -44,11 +45,7 @@ def on_terminal(monkeypatch):
         monkeypatch.setattr(f"mbc_cli.{module}.out", console)
 
 
-def size_of(folder):
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-
-
-def test_models_of_the_package_the_user_and_of_runs_are_listed(mbc, own, run, tiny):
+def test_all_models_are_listed(mbc, own, run, tiny):
     mine, pulled = own("mine"), own("ada/notes")
     rows = [line.split("\t") for line in mbc("models", "list").stdout.splitlines()]
     assert [row[0] for row in rows] == ["mini", "mine", "ada/notes", "first"]
@@ -58,31 +55,16 @@ def test_models_of_the_package_the_user_and_of_runs_are_listed(mbc, own, run, ti
     assert [row[7] for row in rows[1:]] == [str(mine), str(pulled), str(run / "model")]
 
 
-def test_a_line_fits_a_terminal(mbc, own, run, on_terminal):
-    own("mine")
+def test_the_list_fits_a_terminal(mbc, run, on_terminal):
     lines = [line.rstrip() for line in mbc("models", "list").stdout.splitlines()]
     assert " ".join(lines[0].split()) == "model base LM codes per chunk on disk EM % F1 % where"
-    assert len(lines) == 4
-    assert [line.split()[-1] for line in lines[1:]] == ["package", "yours", "run"]
-    assert lines[1].split()[:3] == ["mini", "reads", "text"]
+    assert [line.split()[-1] for line in lines[1:]] == ["package", "run"]
     assert all(len(line) <= 80 for line in lines)
 
 
-def test_models_as_json_are_lines(mbc, run, tiny):
+def test_the_list_as_json(mbc, run, tiny):
     mini, trained = map(json.loads, mbc("models", "list", "--json").stdout.splitlines())
     assert (mini["model"], mini["place"], mini["best"], mini["problem"]) == ("mini", "package", None, None)
-    assert trained.pop("best") == {
-        "step": 1000,
-        "epoch": 2,
-        "questions": 500,
-        "documents": 400,
-        "exact_match": 51.25,
-        "f1": 62.04,
-        "loss": None,
-        "wrong_loss": None,
-        "first_source": 90.0,
-        "is_best": True,
-    }
     encoder = str(tiny.encoders["bert"])
     assert trained == {
         "model": "first",
@@ -93,7 +75,8 @@ def test_models_as_json_are_lines(mbc, run, tiny):
         "codes": {"tokens": 4, "levels": 1, "num_codes": 8, "per_position": False, "bits_per_chunk": 12},
         "reads_text": False,
         "problem": None,
-        "size": size_of(run / "model"),
+        "size": sum(path.stat().st_size for path in (run / "model").rglob("*") if path.is_file()),
+        "best": asdict(BEST),
     }
 
 
@@ -104,7 +87,7 @@ def test_other_runs_have_other_models(mbc, run, home):
 @pytest.mark.parametrize(
     "text", ["[model", "[model]\ntokens = 4\n", "\xff\xfe", None], ids=["no TOML", "incomplete", "no UTF-8", "huge"]
 )
-def test_a_model_whose_settings_cannot_be_used_is_listed_all_the_same(mbc, own, text):
+def test_a_model_with_broken_settings_is_listed(mbc, own, text):
     config = own("mine") / "config.toml"
     if text is None:
         config.write_text(config.read_text().replace("levels = 1", "levels = 257").replace('"flat"', '"hierarchical"'))
@@ -120,7 +103,7 @@ def test_a_model_whose_settings_cannot_be_used_is_listed_all_the_same(mbc, own, 
     assert len(result.stderr.splitlines()) == 2
 
 
-def test_a_preset_is_shown_with_its_parameters(mbc):
+def test_a_preset_is_shown(mbc):
     result = mbc("models", "show", "distilgpt2")
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
@@ -146,12 +129,8 @@ def test_a_preset_as_json(mbc):
     assert sum(part["bytes"] for part in parameters["parts"]) == parameters["bytes"]
 
 
-def test_a_file_is_a_preset_too(mbc, preset):
-    assert json.loads(mbc("models", "show", preset, "--json").stdout)["kind"] == "preset"
-
-
 @pytest.mark.parametrize("typed", ["name", "folder", "run", "run's name"])
-def test_a_model_is_shown_by_its_name_its_folder_or_its_run(mbc, own, run, model, typed):
+def test_a_model_is_found_by_name_folder_or_run(mbc, own, run, model, typed):
     own("mine")
     named = {"name": "mine", "folder": model, "run": run, "run's name": "first"}[typed]
     details = json.loads(mbc("models", "show", named, "--json").stdout)
@@ -163,7 +142,7 @@ def test_a_model_is_shown_by_its_name_its_folder_or_its_run(mbc, own, run, model
     assert details["settings"]["model"]["tokens"] == 4
 
 
-def test_a_model_is_shown_for_people(mbc, run):
+def test_a_trained_model_is_shown(mbc, run):
     lines = mbc("models", "show", "first").stdout.splitlines()
     assert lines[0].split() == ["model", "first"]
     assert lines[1].split() == ["folder", str(run / "model")]
@@ -172,7 +151,7 @@ def test_a_model_is_shown_for_people(mbc, run):
     assert any(line.startswith("router") for line in lines)
 
 
-def test_a_model_that_reads_text_says_how(mbc):
+def test_mini_is_shown(mbc):
     lines = mbc("models", "show", "mini").stdout.splitlines()
     assert "finds      passages by 24 codes of 512 and by shared words" in lines
     small = "reads      small: sentence-transformers/all-MiniLM-L6-v2"
@@ -195,7 +174,7 @@ def test_a_model_takes_precedence_over_a_preset_of_its_name(mbc, own):
 
 
 @pytest.mark.parametrize("name", ["nonesuch", "", "no/such", ".", "n" * 300])
-def test_what_is_neither_model_nor_preset_is_an_error(mbc, name):
+def test_an_unknown_name_is_an_error(mbc, name):
     result = mbc("models", "show", name)
     assert (result.exit_code, result.stdout) == (4, "")
     assert result.stderr.startswith(f"Error: There is no model, run or preset '{name}'.\n  `mbc models list` shows")
@@ -210,7 +189,7 @@ def test_a_run_without_a_model_is_an_error(mbc, run):
     assert result.stderr == "Error: The run first has no model yet.\n  `mbc runs show first` shows its progress.\n"
 
 
-def test_where_sizes_are_not_known_all_else_is_shown(mbc, home, preset):
+def test_unknown_sizes_do_not_stop_the_rest(mbc, home, preset):
     path = home / "own.toml"
     path.write_text(preset.read_text().replace("[model]\nbase = ", '[model]\nbase = "some/model" # ', 1))
     result = mbc("models", "show", path)
@@ -223,7 +202,7 @@ def test_where_sizes_are_not_known_all_else_is_shown(mbc, home, preset):
     assert details["parameters"] is None
 
 
-def test_foreign_names_are_never_obeyed(mbc, own):
+def test_names_are_sanitised(mbc, own):
     own("e\x1b[31mvil[red]")
     assert "e␛[31mvil[red]" in mbc("models", "list").stdout
     result = mbc("models", "show", "e\x1b[31mvil[red]")
@@ -243,7 +222,7 @@ def vectors(home, tiny):
     return folder
 
 
-def test_a_model_without_codes_is_listed_and_shown_without(mbc, vectors):
+def test_a_model_without_codes_is_shown(mbc, vectors):
     rows = {line.split("\t")[0]: line.split("\t") for line in mbc("models", "list").stdout.splitlines()}
     assert rows["mac"][2:4] == ["none", "4 vectors"]
     output = mbc("models", "show", "mac").stdout
@@ -263,7 +242,7 @@ def test_a_model_without_codes_is_listed_and_shown_without(mbc, vectors):
         ("models", "push", "mac", "ada/mac"),
     ],
 )
-def test_a_model_without_codes_serves_no_bank_and_is_not_shared(mbc, vectors, bank, notes, home, command):
+def test_a_model_without_codes_is_refused(mbc, vectors, bank, notes, home, command):
     words = [word.format(bank=bank, notes=notes, home=home) for word in command]
     result = mbc(*words, *(() if command[0] == "models" else ("--model", "mac")))
     assert result.exit_code == 4
