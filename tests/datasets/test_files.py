@@ -46,7 +46,7 @@ def as_csv(*rows):
     return file.getvalue()
 
 
-def test_json_lines_and_packed_ones_are_the_same(load):
+def test_compressed_files(load):
     line = json.dumps(ROW)
     plain = load("plain.jsonl", f"{line}\n\n{line}\n")
     assert plain == load("packed.jsonl.GZ", gzip.compress(f"{line}\n{line}\n".encode()))
@@ -54,61 +54,48 @@ def test_json_lines_and_packed_ones_are_the_same(load):
 
 
 @pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl"])
-def test_answers_in_one_text_are_parted_by_backslashes(load, name):
+def test_backslashes_separate_answers(load, name):
     row = {**ROW, "answers": "Aalen\\In Aalen"}
     assert load(name, (as_csv if name == "rows.csv" else as_lines)(row))[0].answers == ("Aalen", "In Aalen")
 
 
 @pytest.mark.parametrize(("name", "written"), [("a.csv", as_csv), ("a.jsonl", as_lines)])
-def test_archivalqa_is_known_by_its_columns_and_asks_about_the_paragraph(load, name, written):
+def test_archivalqa(load, name, written):
     (example,) = load(name, written(ARCHIVAL))
     assert example.text == "Ada moved to Aalen."
     assert example.answers == ("Aalen",)
     assert (example.id, example.title) == ("train_0", "A Move")
 
 
-def test_other_columns_may_have_one_name(load):
-    assert load("a.csv", ",,x,x,text,question,answers\n1,2,3,4,t,q,a\n")[0].answers == ("a",)
-
-
-def test_squad_may_be_written_out_as_the_hub_has_it(load):
+def test_squad_of_the_hub(load):
     row = {"context": "Text.", "question": "Which?", "answers": {"text": ["One", "1"], "answer_start": [0, 0]}}
     assert load("a.jsonl", as_lines(row))[0].answers == ("One", "1")
 
 
-def test_an_answer_of_archivalqa_may_hold_a_backslash(load):
-    assert load("a.csv", as_csv({**ARCHIVAL, "answer": "C:\\Aalen"}))[0].answers == ("C:\\Aalen",)
-
-
-def test_the_marks_and_line_ends_of_spreadsheets_are_no_part_of_a_dataset(load):
+def test_byte_order_marks_and_crlf(load):
     content = "\ufefftext,question,answers\r\n" + '"One,\r\ntwo ""three"".",Which?,Two\r\n' + "\r\n"
     (example,) = load("a.csv", content)
     assert example.text == 'One,\r\ntwo "three".'
     assert load("a.jsonl", "\ufeff" + as_lines(ROW))
 
 
-def test_a_text_may_be_long(load):
+def test_long_texts(load):
     assert len(load("a.csv", as_csv({**ROW, "text": "x" * 1_000_000, "answers": "x"}))[0].text) == 1_000_000
 
 
-def test_blank_answers_and_white_space_around_others_are_left_out(load):
+def test_answers_are_stripped(load):
     (example,) = load(
         "a.jsonl", as_lines({**ROW, "question": " Where? ", "answers": ["", " Aalen\n", "  ", 1912, 10**400]})
     )
     assert (example.question, example.answers) == ("Where?", ("Aalen", "1912", f"{10**400}"))
 
 
-def test_rows_without_an_id_are_numbered(load):
+def test_ids(load):
     rows = [ROW, {**ROW, "id": 7}, {**ROW, "id": None}, {**ROW, "id": ""}]
     assert [example.id for example in load("a.jsonl", as_lines(*rows))] == ["1", "7", "3", "4"]
 
 
-def test_a_text_is_kept_once_however_many_questions_it_has(load):
-    first, second = load("a.jsonl", as_lines(ROW, {**ROW, "question": "Who moved?"}))
-    assert first.text is second.text
-
-
-def test_what_no_tokenizer_takes_is_replaced(load):
+def test_surrogates_and_nulls_are_replaced(load):
     (example,) = load("a.jsonl", as_lines({**ROW, "text": "half \ud800 a letter\0", "title": "\udc00"}))
     assert (example.text, example.title) == ("half \ufffd a letter\ufffd", "\ufffd")
 
@@ -121,7 +108,7 @@ ROWS = st.lists(
 
 @given(ROWS)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
-def test_what_was_written_is_read_from_either_kind_of_file(load, rows):
+def test_round_trip(load, rows):
     expected = [(row["text"], row["question"].strip(), tuple(map(str.strip, row["answers"]))) for row in rows]
     for_csv = [{**row, "answers": "\\".join(row["answers"])} for row in rows]
     for examples in (load("a.jsonl", as_lines(*rows)), load("a.csv", as_csv(*for_csv))):
@@ -177,7 +164,7 @@ def test_what_was_written_is_read_from_either_kind_of_file(load, rows):
         ("a.json", json.dumps([ROW]), "a.json is not in SQuAD's format"),
     ],
 )
-def test_a_wrong_file_says_what_is_wrong_and_where(load, name, content, message):
+def test_errors(load, name, content, message):
     with pytest.raises(DataError) as caught:
         load(name, content)
     assert message in caught.value.message

@@ -1,12 +1,16 @@
-"""Questions without answers: from files, and from a stream as they arrive."""
+"""Questions without answers, from files and streams, and splits by document."""
 
 import gzip
 import io
 import lzma
+from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from mbc_engine.datasets.questions import Question, load_questions, stream_questions
+from mbc_engine.datasets.layout import QAExample
+from mbc_engine.datasets.questions import Question, hold_out, load_questions, stream_questions
 from mbc_engine.errors import DataError
 
 JSON = '{"question": " Who won? ", "id": "a"}\n\n{"question": "Who lost?", "text": "more"}\n'
@@ -92,3 +96,23 @@ def test_what_came_before_a_bad_line_is_given_first():
     assert [question.text for question in next(groups)] == ["A?", "B?"]
     with pytest.raises(DataError, match="stdin, line 3 is not JSON"):
         next(groups)
+
+
+@given(st.lists(st.sampled_from("abcdefgh"), max_size=60), st.floats(0, 1), st.integers(1, 20))
+def test_hold_out_splits_by_document(texts, share, most):
+    examples = [QAExample(str(number), text, "?", ("!",)) for number, text in enumerate(texts)]
+    training, validation = hold_out(examples, share, max_questions=most)
+    assert not {one.text for one in training} & {one.text for one in validation}
+    assert sorted([*training, *validation], key=lambda one: int(one.id)) == examples
+    assert bool(training) == bool(examples)
+    assert bool(validation) == (len(set(texts)) > 1)
+    held = Counter(one.text for one in validation)
+    assert len(held) <= 1 or held.total() <= most
+
+
+@pytest.mark.parametrize(
+    ("texts", "share", "held"), [("abcabdefghij", 0.2, "ij"), ("aabbccdd", 0.75, "ccdd"), ("aa", 0.5, "")]
+)
+def test_hold_out_takes_the_last_documents(texts, share, held):
+    examples = [QAExample("", text, "?", ("!",)) for text in texts]
+    assert "".join(one.text for one in hold_out(examples, share, max_questions=4)[1]) == held
