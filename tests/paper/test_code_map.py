@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mbc_engine.bank import Codes
-from mbc_engine.codes import spread
 from mbc_engine.paper.codebook import Codebook
 from mbc_engine.paper.memories import BankMemory, CodeMemory, VectorMemory
 from mbc_engine.paper.reads import read
@@ -29,9 +28,7 @@ def gathered(codebook: Codebook, codes: Codes, attention: np.ndarray) -> np.ndar
 
 @given(lengths=LENGTHS, per_position=st.booleans(), seed=st.integers(0, 100))
 @settings(max_examples=30)
-def test_codes_of_the_flat_read_are_those_of_attention_over_all_vectors(
-    small: Any, lengths: list[int], per_position: bool, seed: int
-) -> None:
+def test_flat_codes_equal_dense_attention(small: Any, lengths: list[int], per_position: bool, seed: int) -> None:
     codebook = small.codebook(per_position=per_position, seed=seed)
     reader, question, codes = small.reader(codebook), small.question(seed=seed), small.codes(sum(lengths), seed=seed)
     dense = reader.aggregator(question, small.dense(codebook, codes).flatten(0, 1).expand(2, -1, -1))
@@ -48,9 +45,7 @@ def test_codes_of_the_flat_read_are_those_of_attention_over_all_vectors(
 
 @given(lengths=LENGTHS, levels=st.integers(1, 3), per_position=st.booleans(), count=st.integers(1, 5))
 @settings(max_examples=30)
-def test_codes_of_the_routed_read_are_those_of_the_chunks_it_chose(
-    small: Any, lengths: list[int], levels: int, per_position: bool, count: int
-) -> None:
+def test_routed_codes_equal_a_loop(small: Any, lengths: list[int], levels: int, per_position: bool, count: int) -> None:
     codebook = small.codebook(levels=levels, per_position=per_position)
     reader, question = small.reader(codebook, routed=True, documents=count), small.question(3)
     codes = small.codes(sum(lengths), levels)
@@ -69,9 +64,7 @@ def test_codes_of_the_routed_read_are_those_of_the_chunks_it_chose(
 
 @given(lengths=LENGTHS, levels=st.integers(1, 2), per_position=st.booleans())
 @settings(max_examples=30)
-def test_codes_of_the_hierarchical_read_are_the_documents_shares_spread_evenly(
-    small: Any, lengths: list[int], levels: int, per_position: bool
-) -> None:
+def test_hierarchical_codes_spread_the_shares(small: Any, lengths: list[int], levels: int, per_position: bool) -> None:
     codebook = small.codebook(levels=levels, per_position=per_position)
     codes = small.codes(sum(lengths), levels)
     memory = CodeMemory(codes, codebook, np.array(lengths))
@@ -84,18 +77,9 @@ def test_codes_of_the_hierarchical_read_are_the_documents_shares_spread_evenly(
         assert own.sum((1, 2)) == pytest.approx([1] * levels, abs=1e-5)
 
 
-def test_shares_are_put_to_their_codes_by_hand() -> None:
-    codebook = Codebook(3, 2, 2, levels=2, per_position=True)
-    shares = np.array([[[1.0, 2.0], [3.0, 2.0]]])
-    codes = np.array([[[[0, 1], [2, 1]], [[0, 2], [1, 1]]]], np.uint16)
-    assert (spread(shares, codes, codebook.shape) * 8).tolist() == [
-        [[[4, 0, 0], [0, 2, 2]], [[0, 1, 3], [0, 4, 0]]],
-    ]
-
-
 @pytest.mark.parametrize("per_position", [False, True])
 @pytest.mark.parametrize("mode", ["flat", "routed:6"])
-def test_codes_of_chunks_that_weigh_more_get_more(small: Any, mode: str, per_position: bool) -> None:
+def test_weighted_codes_equal_dense_attention(small: Any, mode: str, per_position: bool) -> None:
     codebook, question, codes = small.codebook(per_position=per_position), small.question(), small.codes(6)
     weights = np.array([1, 0.5, 2**-10, 1, 0.25, 1], np.float32)
     reader, rows = small.reader(codebook, routed=True), small.dense(codebook, codes).flatten(0, 1)
@@ -107,7 +91,7 @@ def test_codes_of_chunks_that_weigh_more_get_more(small: Any, mode: str, per_pos
 
 
 @pytest.mark.parametrize("mode", ["flat", "routed", "hierarchical:2"])
-def test_where_no_codes_are_read_there_are_none(small: Any, mode: str) -> None:
+def test_no_codes(small: Any, mode: str) -> None:
     codebook, question = small.codebook(), small.question()
     reader = small.reader(codebook, routed=True)
     assert read(mode, reader, question, CodeMemory(small.codes(0), codebook)).codes is None
@@ -115,7 +99,7 @@ def test_where_no_codes_are_read_there_are_none(small: Any, mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["flat", "routed", "hierarchical:2"])
-def test_codes_are_looked_for_only_when_asked_for(small: Any, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_codes_are_lazy(small: Any, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     codebook = small.codebook()
     memory, asked = CodeMemory(small.codes(4), codebook), []
     reading = read(mode, small.reader(codebook, routed=True), small.question(), memory)

@@ -59,7 +59,7 @@ def subset(small: Any, codebook: Codebook, codes: Any, lengths: Any, kept: Seque
     keeps_origins=st.booleans(),
 )
 @settings(max_examples=40)
-def test_a_bank_reads_as_its_codes_do(
+def test_bank_reads_as_its_codes(
     small: Any, lengths: list[int], removed: set[int], levels: int, per_position: bool, keeps_origins: bool
 ) -> None:
     codebook = small.codebook(levels=levels, per_position=per_position)
@@ -79,7 +79,7 @@ def test_a_bank_reads_as_its_codes_do(
             assert_same(*(read(mode, reader, question, each, top=20) for each in (memory, at_hand)))
 
 
-def test_equal_documents_of_different_blocks_tie(small: Any) -> None:
+def test_ties_across_blocks(small: Any) -> None:
     codebook = small.codebook()
     codes = np.tile(small.codes(2), (6, 1, 1))  # six documents of the same two chunks, two and a half a block
     reader = small.reader(codebook, routed=True)
@@ -98,7 +98,7 @@ def test_equal_documents_of_different_blocks_tie(small: Any) -> None:
     exclude=st.booleans(),
 )
 @settings(max_examples=40)
-def test_a_selection_reads_as_a_bank_of_just_these_documents(
+def test_selection_reads_as_a_smaller_bank(
     small: Any, lengths: list[int], kept: set[int], levels: int, exclude: bool
 ) -> None:
     codebook = small.codebook(levels=levels)
@@ -135,7 +135,7 @@ DAYS = [date(2024, 1, 1) + timedelta(30 * number) for number in range(10)]
         (Selection(as_of=DAYS[9], half_life=1e12), range(10)),
     ],
 )
-def test_dates_and_names_together_read_as_a_bank_of_just_these(small: Any, selection: Selection, kept: Any) -> None:
+def test_dates_and_names_read_as_a_smaller_bank(small: Any, selection: Selection, kept: Any) -> None:
     codebook, lengths = small.codebook(per_position=True), np.array([1, 2] * 5 + [2])
     reader, question, codes = small.reader(codebook, routed=True), small.question(), small.codes(17)
     dates = [*(day.isoformat() for day in DAYS), None]  # the last bears none
@@ -166,7 +166,7 @@ AGES = [(60.0, DAYS[9]), (10.0, DAYS[9]), (1.0, DAYS[9] + timedelta(365)), (0.01
 
 
 @pytest.mark.parametrize(("half_life", "as_of"), AGES)
-def test_a_half_life_reads_flat_as_weights_written_out(small: Any, half_life: float, as_of: date) -> None:
+def test_half_life_flat_equals_weights(small: Any, half_life: float, as_of: date) -> None:
     codebook, bank, memory, logs = weighted(small, half_life, as_of)
     vectors, question = small.dense(codebook, np.concatenate([codes for codes, _ in bank.blocks()])), small.question()
     reader = small.reader(codebook)
@@ -183,7 +183,7 @@ def test_a_half_life_reads_flat_as_weights_written_out(small: Any, half_life: fl
 
 
 @pytest.mark.parametrize(("half_life", "as_of"), AGES)
-def test_a_half_life_routes_by_weight_times_score(small: Any, half_life: float, as_of: date) -> None:
+def test_half_life_routed_equals_weights(small: Any, half_life: float, as_of: date) -> None:
     codebook, bank, memory, logs = weighted(small, half_life, as_of)
     vectors, question = small.dense(codebook, np.concatenate([codes for codes, _ in bank.blocks()])), small.question()
     reader = small.reader(codebook, routed=True, documents=3)
@@ -205,7 +205,7 @@ def test_a_half_life_routes_by_weight_times_score(small: Any, half_life: float, 
     bank.close()
 
 
-def test_weights_take_four_bytes_a_chunk(small: Any) -> None:
+def test_weights_take_four_bytes(small: Any) -> None:
     codebook, lengths = small.codebook(), np.full(50, 4000)
     with small.bank(codebook, small.codes(200_000), lengths) as bank:
         tracemalloc.start()
@@ -216,7 +216,7 @@ def test_weights_take_four_bytes_a_chunk(small: Any) -> None:
     assert peak < 6 * 200_000
 
 
-def test_an_empty_bank_has_nothing_to_weigh(small: Any) -> None:
+def test_empty_bank(small: Any) -> None:
     codebook = small.codebook()
     with small.bank(codebook, small.codes(1), np.ones(1, np.int64)) as bank:
         bank.remove([("/0", "")])
@@ -225,7 +225,7 @@ def test_an_empty_bank_has_nothing_to_weigh(small: Any) -> None:
         assert read("flat", small.reader(codebook), small.question(), memory).sources == [[], []]
 
 
-def test_weights_cost_one_look_at_the_bank(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_cost_one_scan(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     codebook, looks = small.codebook(), []
     with small.bank(codebook, small.codes(9), np.ones(9, np.int64)) as bank:
         blocks = bank.blocks
@@ -237,7 +237,7 @@ def test_weights_cost_one_look_at_the_bank(small: Any, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("mode", ["flat", "routed"])
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_a_diverged_model_is_not_called_a_damaged_bank(small: Any, mode: str, value: float) -> None:
+def test_diverged_model(small: Any, mode: str, value: float) -> None:
     codebook = small.codebook()
     with torch.no_grad():
         codebook.books[0, 0, 2, 1] = value

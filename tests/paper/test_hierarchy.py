@@ -71,9 +71,7 @@ def check(
     "chunks_of", [lambda m: 1, lambda m: m - 1, lambda m: m, lambda m: m + 1, lambda m: m * m, lambda m: m * m + 1]
 )
 @pytest.mark.parametrize(("levels", "pass_through"), [(1, False), (2, False), (2, True)])
-def test_any_number_of_chunks_reads_as_the_recursion(
-    small: Any, size: int, chunks_of: Any, levels: int, pass_through: bool
-) -> None:
+def test_read_equals_the_recursion(small: Any, size: int, chunks_of: Any, levels: int, pass_through: bool) -> None:
     chunks, codebook = chunks_of(size), small.codebook(levels=levels, per_position=True)
     codes = small.codes(chunks, levels)
     vectors = small.dense(codebook, codes)
@@ -89,7 +87,7 @@ def test_any_number_of_chunks_reads_as_the_recursion(
     data=st.data(),
 )
 @settings(max_examples=15)
-def test_long_documents_and_weights_read_as_the_recursion(
+def test_weighted_read_equals_the_recursion(
     small: Any, lengths: list[int], size: int, levels: int, data: st.DataObject
 ) -> None:
     total, own = sum(lengths), np.array(lengths)
@@ -103,7 +101,7 @@ def test_long_documents_and_weights_read_as_the_recursion(
         check(reader, small.question(), memory, leaves(vectors, weights), documents, size)
 
 
-def test_a_half_life_counts_between_groups_too(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_half_life_weighs_groups(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 4))
     codebook, codes, last = small.codebook(), small.codes(9), date(2024, 6, 1)
     dates = [(last - timedelta(20 * number)).isoformat() for number in range(9)]
@@ -117,9 +115,7 @@ def test_a_half_life_counts_between_groups_too(small: Any, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("weight", [None, 0.25])
 @pytest.mark.parametrize("levels", [1, 2])
-def test_equal_documents_share_alike_though_the_last_group_is_not_full(
-    small: Any, levels: int, weight: float | None
-) -> None:
+def test_equal_documents_have_equal_shares(small: Any, levels: int, weight: float | None) -> None:
     codebook, codes = small.codebook(levels=levels), np.tile(small.codes(1, levels), (200, 1, 1))
     memory = CodeMemory(codes, codebook, weights=None if weight is None else np.full(200, weight, np.float32))
     for size in (64, 3):
@@ -128,7 +124,7 @@ def test_equal_documents_share_alike_though_the_last_group_is_not_full(
             assert [own.share for own in found] == pytest.approx([1 / 200] * 200, rel=1e-4)
 
 
-def test_full_groups_are_combined_without_weights_as_in_the_paper() -> None:
+def test_full_groups_are_combined_unweighted() -> None:
     given: list[Tensor | None] = []
 
     def noting(question: Tensor, rows: Tensor, logs: Tensor | None) -> Aggregated:
@@ -147,15 +143,7 @@ def test_full_groups_are_combined_without_weights_as_in_the_paper() -> None:
         assert logs.exp().tolist() == [pytest.approx(weights)]
 
 
-def test_as_many_sources_as_asked_for_however_many(small: Any) -> None:
-    codebook = small.codebook()
-    memory = CodeMemory(small.codes(90), codebook)
-    for mode in ("flat", "hierarchical:100", "hierarchical:70"):
-        found = read(mode, small.reader(codebook), small.question(1), memory, top=80).sources[0]
-        assert len({own.chunk for own in found}) == 80
-
-
-def test_equal_documents_of_a_group_tie(small: Any) -> None:
+def test_ties_within_a_group(small: Any) -> None:
     codebook, codes = small.codebook(), small.codes(4)
     codes[1] = codes[2] = codes[0]
     found = read("hierarchical:4", small.reader(codebook), small.question(1), CodeMemory(codes, codebook)).sources[0]
@@ -173,7 +161,7 @@ def conquered(results: Iterable[GroupResult], size: int, aggregator: Any = avera
 
 
 @pytest.mark.parametrize(("results", "size"), [(1, 2), (4, 4), (255, 4), (256, 4), (257, 4), (300, 7), (1000, 10)])
-def test_no_more_results_exist_than_a_group_of_each_level(results: int, size: int) -> None:
+def test_results_alive_at_once(results: int, size: int) -> None:
     alive: set[int] = set()
     most = 0
 
@@ -199,7 +187,7 @@ def test_no_more_results_exist_than_a_group_of_each_level(results: int, size: in
     assert len(last.shares[0]) == min(results, 5)
 
 
-def test_a_document_is_named_by_the_chunk_of_the_group_with_most_of_it() -> None:
+def test_document_is_named_by_its_best_chunk() -> None:
     # Document 7 has chunks in four groups; together the first two have more of it than the third alone.
     results = [
         GroupResult(torch.ones(1, 1, 1), [{7: (share, share, chunk)}], 1.0)
@@ -216,7 +204,7 @@ def test_a_document_is_named_by_the_chunk_of_the_group_with_most_of_it() -> None
     data=st.data(),
 )
 @settings(max_examples=30)
-def test_groups_are_what_one_list_would_be_cut_into(
+def test_groups_ignore_block_borders(
     small: Any, blocks: list[list[int]], size: int, weigh: bool, data: st.DataObject
 ) -> None:
     lengths = [length for block in blocks for length in block]

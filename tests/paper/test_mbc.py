@@ -8,7 +8,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mbc_engine.errors import MBCError
 from mbc_engine.lm import encoders
 from mbc_engine.paper.memories import CodeMemory
 
@@ -24,7 +23,7 @@ QUESTIONS = ["Where did Ada move in the spring?", "Who?"]
 
 @pytest.mark.parametrize("encoder", ["bert", "t5"])
 @pytest.mark.parametrize("levels", [1, 2])
-def test_codes_stand_in_the_order_of_the_texts_whatever_the_batches(
+def test_codes_are_in_the_order_of_the_texts(
     tiny: Any, encoder: str, levels: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = tiny.model(
@@ -48,7 +47,7 @@ def test_codes_stand_in_the_order_of_the_texts_whatever_the_batches(
 
 
 @pytest.mark.parametrize("encoder", ["bert", "t5"])
-def test_a_texts_codes_do_not_depend_on_its_company(tiny: Any, encoder: str) -> None:
+def test_codes_do_not_depend_on_the_batch(tiny: Any, encoder: str) -> None:
     """With codes so alike that the last bits of vectors, which depend on the batch, decide between them."""
     model = tiny.model("gpt2", encoder, "model.codebook.codes=512")
     torch.nn.init.normal_(model.codebook.books, mean=1.0, std=1e-7)
@@ -63,9 +62,7 @@ def test_a_texts_codes_do_not_depend_on_its_company(tiny: Any, encoder: str) -> 
 
 
 @pytest.mark.parametrize("encoder", ["bert", "t5"])
-def test_batches_on_a_cpu_hold_texts_of_like_length_and_few_long_ones(
-    tiny: Any, encoder: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batches_on_a_cpu(tiny: Any, encoder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoders, "_BATCH", 4)
     documents = tiny.model("gpt2", encoder).documents.encoder
     lengths = [10, 5000, 1300, 20, 1200, 1000, 1300, 30, 1300]
@@ -74,14 +71,8 @@ def test_batches_on_a_cpu_hold_texts_of_like_length_and_few_long_ones(
     assert found == [[0, 3, 7, 5], [4, 2, 6], [8], [1]]
 
 
-def test_nothing_to_memorise_gives_no_codes(tiny: Any) -> None:
-    assert tiny.model().memorise([]).shape == (0, 4, 1)
-
-
 @pytest.mark.parametrize("encoder", ["bert", "t5"])
-def test_sentences_come_back_in_their_order_whatever_the_batches(
-    tiny: Any, encoder: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sentence_vectors_in_order(tiny: Any, encoder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     documents = tiny.model("gpt2", encoder).documents.encoder
     alone = torch.cat([documents.sentence_vectors([text], 32) for text in TEXTS])
     assert torch.pdist(alone).min() > 1e-3
@@ -93,7 +84,7 @@ def test_sentences_come_back_in_their_order_whatever_the_batches(
 
 @pytest.mark.parametrize("base", ["gpt2", "llama"])
 @pytest.mark.parametrize("mode", ["flat", "routed"])
-def test_answering_reads_the_memory_and_prefixes_the_base(tiny: Any, base: str, mode: str) -> None:
+def test_answers_equal_the_parts_by_hand(tiny: Any, base: str, mode: str) -> None:
     model = tiny.model(base, "bert", "model.routing=true", "model.codebook.per_position=true")
     torch.nn.init.normal_(model.codebook.books)
     memory = CodeMemory(model.memorise(TEXTS), model.codebook)
@@ -113,7 +104,7 @@ def test_answering_reads_the_memory_and_prefixes_the_base(tiny: Any, base: str, 
             assert found == pytest.approx(shares[best_first[:3]].tolist(), rel=1e-4)
 
 
-def test_the_models_own_read_is_the_default(tiny: Any) -> None:
+def test_default_read_mode(tiny: Any) -> None:
     model = tiny.model("gpt2", "bert", "model.routing=true", "model.read=routed")
     torch.nn.init.normal_(model.codebook.books)
     memory = CodeMemory(model.memorise(TEXTS), model.codebook)
@@ -121,7 +112,7 @@ def test_the_models_own_read_is_the_default(tiny: Any) -> None:
     assert model.answer_from(QUESTIONS, memory) != model.answer_from(QUESTIONS, memory, read_mode="flat")
 
 
-def test_the_order_of_the_memory_does_not_change_an_answer(tiny: Any) -> None:
+def test_order_of_the_memory_is_irrelevant(tiny: Any) -> None:
     model = tiny.model()
     torch.nn.init.normal_(model.codebook.books)
     codes, order = model.memorise(TEXTS), [3, 0, 4, 2, 1]
@@ -133,21 +124,7 @@ def test_the_order_of_the_memory_does_not_change_an_answer(tiny: Any) -> None:
         assert shares == pytest.approx({hit.chunk: hit.share for hit in hits}, rel=1e-4)
 
 
-def test_an_empty_memory_still_answers(tiny: Any) -> None:
-    model = tiny.model()
-    answers = model.answer_from(QUESTIONS, CodeMemory(model.memorise([]), model.codebook))
-    assert [hits for _, hits in answers] == [[], []]
-
-
-def test_residual_codes_answer_routed_and_refuse_flat(tiny: Any) -> None:
-    model = tiny.model("gpt2", "bert", "model.routing=true", "model.read=routed", "model.codebook.levels=2")
-    memory = CodeMemory(model.memorise(TEXTS), model.codebook)
-    assert len(model.answer_from(QUESTIONS, memory, read_mode="routed")) == 2
-    with pytest.raises(MBCError, match="cannot be read flat"):
-        model.answer_from(QUESTIONS, memory, read_mode="flat")
-
-
-def test_what_does_not_train_stays_without_dropout(tiny: Any) -> None:
+def test_frozen_parts_have_no_dropout(tiny: Any) -> None:
     model = tiny.model("llama", "bert", "model.documents.frozen=true", "model.lora.dropout=0.1").train()
     assert not any(part.training for part in model.documents.amortizer.pretrained.modules())
     assert all(part.training for part in model.questions.amortizer.pretrained.modules())

@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from mbc_engine.bank import Codes
 from mbc_engine.errors import ConfigError, MBCError, ModelError
 from mbc_engine.paper.codebook import Codebook
-from mbc_engine.paper.memories import BankMemory, CodeMemory, ReadableMemory, Router, VectorMemory
+from mbc_engine.paper.memories import CodeMemory, ReadableMemory, Router, VectorMemory
 from mbc_engine.paper.reads import Reading, read
 
 
@@ -36,9 +36,7 @@ LENGTHS = st.lists(st.integers(1, 4), min_size=1, max_size=10)
 
 @given(lengths=LENGTHS, per_position=st.booleans(), seed=st.integers(0, 100))
 @settings(max_examples=40)
-def test_the_flat_read_by_counts_equals_attention_over_all_vectors(
-    small: Any, lengths: list[int], per_position: bool, seed: int
-) -> None:
+def test_flat_read_equals_dense_attention(small: Any, lengths: list[int], per_position: bool, seed: int) -> None:
     codebook = small.codebook(per_position=per_position, seed=seed)
     reader, question = small.reader(codebook), small.question(seed=seed)
     codes = small.codes(sum(lengths), seed=seed)
@@ -79,7 +77,7 @@ class Counted(CodeMemory):
     per_position=st.booleans(),
 )
 @settings(max_examples=40)
-def test_huge_counts_read_as_attention_in_double_precision(
+def test_huge_counts_equal_double_precision(
     small: Any, exponents: list[float], unused: set[int], per_position: bool
 ) -> None:
     codebook = small.codebook(per_position=per_position)
@@ -107,7 +105,7 @@ def test_huge_counts_read_as_attention_in_double_precision(
         assert [own[chunk] for chunk, _ in found] == pytest.approx(sorted(own, reverse=True), rel=2e-4)
 
 
-def test_equal_documents_tie_whatever_their_order(small: Any) -> None:
+def test_equal_documents_tie(small: Any) -> None:
     codebook = small.codebook()
     one, other = small.codes(1), small.codes(1, seed=5)
     memory = CodeMemory(np.concatenate([one, other, one, one]), codebook)
@@ -118,14 +116,7 @@ def test_equal_documents_tie_whatever_their_order(small: Any) -> None:
             assert [each.chunk for each in own if each.ties] == [0, 2, 3]
 
 
-def test_codes_that_do_not_occur_weigh_nothing(small: Any) -> None:
-    codes = np.array([[[1], [1], [4]], [[1], [4], [4]]], dtype=np.uint16)
-    vectors, log_weights = CodeMemory(codes, small.codebook()).rows()
-    assert vectors is None
-    assert log_weights.exp().tolist() == pytest.approx([0, 3, 0, 0, 3])
-
-
-def test_continuous_vectors_read_like_codes_of_the_same_values(small: Any) -> None:
+def test_vectors_read_like_their_codes(small: Any) -> None:
     codebook, codes = small.codebook(), small.codes(6)
     reader = small.reader(codebook, routed=True)
     question = small.question(2)
@@ -138,7 +129,7 @@ def test_continuous_vectors_read_like_codes_of_the_same_values(small: Any) -> No
             assert [share for _, share in one] == pytest.approx([share for _, share in other], rel=1e-4)
 
 
-def test_residual_codes_cannot_be_read_flat(small: Any) -> None:
+def test_residual_codes_are_not_read_flat(small: Any) -> None:
     memory = CodeMemory(small.codes(2, levels=2), small.codebook(levels=2))
     with pytest.raises(MBCError, match="cannot be read flat"):
         read("flat", small.reader(), small.question(1), memory)
@@ -146,7 +137,7 @@ def test_residual_codes_cannot_be_read_flat(small: Any) -> None:
 
 @pytest.mark.parametrize("levels", [1, 2, 3])
 @pytest.mark.parametrize("per_position", [False, True])
-def test_routing_scores_by_tables_equal_the_dense_products(small: Any, levels: int, per_position: bool) -> None:
+def test_table_scores_equal_dense_products(small: Any, levels: int, per_position: bool) -> None:
     codebook, router = small.codebook(levels=levels, per_position=per_position), small.reader(routed=True).router
     assert router is not None
     codes, question = small.codes(7, levels), small.question(2)
@@ -161,9 +152,7 @@ def test_routing_scores_by_tables_equal_the_dense_products(small: Any, levels: i
 
 @given(lengths=LENGTHS, levels=st.integers(1, 3), per_position=st.booleans(), count=st.integers(1, 5))
 @settings(max_examples=40)
-def test_the_routed_read_equals_a_loop_over_all_chunks(
-    small: Any, lengths: list[int], levels: int, per_position: bool, count: int
-) -> None:
+def test_routed_read_equals_a_loop(small: Any, lengths: list[int], levels: int, per_position: bool, count: int) -> None:
     codebook = small.codebook(levels=levels, per_position=per_position)
     reader, question = small.reader(codebook, routed=True, documents=count), small.question(3)
     assert reader.router is not None
@@ -190,7 +179,7 @@ def test_the_routed_read_equals_a_loop_over_all_chunks(
         torch.testing.assert_close(reading.modulation[index], expected, rtol=1e-4, atol=1e-5)
 
 
-def test_the_routed_read_aggregates_as_many_as_set_however_few_are_named(small: Any) -> None:
+def test_routed_documents_is_independent_of_top(small: Any) -> None:
     codebook, question = small.codebook(), small.question(1)
     memory, reader = CodeMemory(small.codes(8), codebook), small.reader(routed=True, documents=3)
     one, many = (read("routed", reader, question, memory, top=top) for top in (1, 6))
@@ -200,7 +189,7 @@ def test_the_routed_read_aggregates_as_many_as_set_however_few_are_named(small: 
     torch.testing.assert_close(one.modulation, same.modulation)
 
 
-def test_a_memory_smaller_than_asked_for_names_what_there_is(small: Any) -> None:
+def test_memory_smaller_than_top(small: Any) -> None:
     memory, question = CodeMemory(small.codes(2), small.codebook()), small.question(1)
     for mode in ("flat", "routed", "hierarchical"):
         reading = read(mode, small.reader(routed=True, documents=5), question, memory, top=9)
@@ -209,50 +198,28 @@ def test_a_memory_smaller_than_asked_for_names_what_there_is(small: Any) -> None
 
 
 @pytest.mark.parametrize("mode", ["flat", "routed", "hierarchical"])
-def test_an_empty_memory_leaves_the_question_as_it_is(small: Any, mode: str) -> None:
+def test_empty_memory(small: Any, mode: str) -> None:
     question = small.question(2)
     reading = read(mode, small.reader(routed=True), question, CodeMemory(small.codes(0), small.codebook()))
     assert torch.equal(reading.modulation, question)
     assert reading.sources == [[], []]
 
 
-def test_a_pass_through_has_nothing_of_an_empty_memory(small: Any) -> None:
-    reader = small.reader(pass_through=True)
-    reading = read("flat", reader, small.question(2), CodeMemory(small.codes(0), small.codebook()))
-    assert torch.equal(reading.modulation, torch.zeros_like(small.question(2)))
-
-
-def test_a_model_without_router_cannot_read_routed(small: Any) -> None:
+def test_routed_needs_a_router(small: Any) -> None:
     with pytest.raises(ModelError, match="without a router") as refused:
         read("routed", small.reader(), small.question(1), CodeMemory(small.codes(2), small.codebook()))
     # Residual codes are not read flat.
     assert refused.value.hint == "Ask with --read flat, or --read hierarchical."
 
 
-def test_one_bank_is_read_in_three_modes(small: Any) -> None:
-    codebook = small.codebook()
-    reader, question = small.reader(codebook, routed=True), small.question()
-    with small.bank(codebook, small.codes(6), np.array([2, 1, 3])) as bank:
-        memory = BankMemory(bank, codebook)
-        flat, hierarchical, whole, routed, all_routed = (
-            read(mode, reader, question, memory)
-            for mode in ("flat", "hierarchical:2", "hierarchical:6", "routed", "routed:6")
-        )
-    # A single group is the flat read, and so is what routing chooses if it chooses all.
-    for one in (whole, all_routed):
-        torch.testing.assert_close(one.modulation, flat.modulation, rtol=1e-4, atol=1e-5)
-    for one, other in ((flat, hierarchical), (flat, routed), (hierarchical, routed)):
-        assert (one.modulation - other.modulation).abs().max() > 1e-3
-
-
-def test_a_read_that_does_not_exist_is_refused_with_a_way_out(small: Any) -> None:
+def test_unknown_read_mode(small: Any) -> None:
     memory = CodeMemory(small.codes(2), small.codebook())
     with pytest.raises(ConfigError, match="no read mode") as refused:
         read("nonsense", small.reader(routed=True), small.question(1), memory)
     assert refused.value.hint
 
 
-def test_gradients_reach_what_a_read_goes_through(small: Any) -> None:
+def test_gradients(small: Any) -> None:
     for mode in ("flat", "routed", "hierarchical:2"):
         codebook = small.codebook()
         reader = small.reader(codebook, routed=True)
@@ -290,7 +257,7 @@ def test_reads_need_no_float64(small: Any, weights: np.ndarray | None) -> None:
                 assert read(mode, reader, question, memory).sources[0]
 
 
-def test_attention_in_half_precision_gives_shares(small: Any) -> None:
+def test_half_precision_shares(small: Any) -> None:
     codebook, codes = small.codebook(), small.codes(4)
     attention = torch.rand(2, 12).bfloat16()
     ((shares, _),) = VectorMemory(small.dense(codebook, codes)).shares(attention)
@@ -301,7 +268,7 @@ def test_attention_in_half_precision_gives_shares(small: Any) -> None:
     assert np.exp(shares).sum(-1) == pytest.approx(rows.double()[:, np.unique(codes)].sum(-1).numpy(), rel=1e-5)
 
 
-def test_a_reader_projects_the_codebook_once(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_codebook_is_projected_once(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     codebook = small.codebook(per_position=True)
     reader, memory, question = small.reader(codebook), CodeMemory(small.codes(4), codebook), small.question()
     first = read("flat", reader, question, memory)

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from mbc_engine.bank import Banks, MemoryBank, Selection, merge
+from mbc_engine.bank import Banks, Selection, merge
 from mbc_engine.errors import BankError
 from mbc_engine.paper.codebook import Codebook
 from mbc_engine.paper.memories import BankMemory, CodeMemory, ReadableMemory
@@ -63,7 +63,7 @@ def read_all(small: Any, codebook: Codebook, memory: ReadableMemory, mode: str, 
 
 @given(CONTENTS, st.integers(1, 2), st.booleans(), st.sampled_from([None, 1.0, 0.3]))
 @settings(max_examples=15)
-def test_banks_read_as_the_bank_they_are_merged_to(
+def test_banks_read_as_their_merger(
     small: Any, contents: list[list[int]], levels: int, keeps_origins: bool, weight: float | None
 ) -> None:
     codebook = small.codebook(levels=levels)
@@ -88,9 +88,7 @@ def test_banks_read_as_the_bank_they_are_merged_to(
 
 @given(CONTENTS, st.lists(st.integers(1, 4), min_size=4, max_size=4), st.integers(1, 2))
 @settings(max_examples=10)
-def test_a_bank_of_weight_n_reads_as_one_with_each_document_n_times(
-    small: Any, contents: list[list[int]], weights: list[int], levels: int
-) -> None:
+def test_weight_n_reads_as_n_copies(small: Any, contents: list[list[int]], weights: list[int], levels: int) -> None:
     codebook, weights = small.codebook(levels=levels), weights[: len(contents)]
     lengths = [np.array(several, np.int64) for several in contents]
     firsts = accumulate(map(len, contents), initial=0)
@@ -117,7 +115,7 @@ def test_a_bank_of_weight_n_reads_as_one_with_each_document_n_times(
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("weights", [(1.0, 8.0), (3e-5, 7.0), (5e300, 1e300)])
-def test_weights_go_with_those_of_a_selection(small: Any, mode: str, weights: tuple[float, float]) -> None:
+def test_weights_multiply_those_of_a_selection(small: Any, mode: str, weights: tuple[float, float]) -> None:
     codebook, contents = small.codebook(), [[1, 2, 1], [2, 1, 1]]
     dates = ["2024-01-01", "2024-01-11", "2024-01-21"]
     selection = Selection(as_of=date(2024, 1, 21), half_life=10.0, exclude=("/4",))
@@ -134,7 +132,7 @@ def test_weights_go_with_those_of_a_selection(small: Any, mode: str, weights: tu
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_only_the_banks_that_hold_anything_are_weighed(small: Any, mode: str) -> None:
+def test_empty_banks_have_no_weight(small: Any, mode: str) -> None:
     codebook = small.codebook()
     with banks_of(small, codebook, [[1, 2], [], [3]]) as (banks, _):
         among_empty, alone = Banks(banks, [1.0, 1e60, 2.0]), Banks([banks[0], banks[2]], [0.5, 1.0])
@@ -143,7 +141,7 @@ def test_only_the_banks_that_hold_anything_are_weighed(small: Any, mode: str) ->
         assert_same(*readings, numbers, numbers)
 
 
-def test_what_two_banks_hold_counts_twice(small: Any) -> None:
+def test_duplicates_in_two_banks_count_twice(small: Any) -> None:
     codebook, lengths = small.codebook(), np.array([2, 1])
     codes = small.codes(3)
     with small.bank(codebook, codes, lengths) as one, small.bank(codebook, codes, lengths) as other:
@@ -157,7 +155,7 @@ def test_what_two_banks_hold_counts_twice(small: Any) -> None:
         assert [each.share for each in own] == pytest.approx(expected, rel=1e-4)
 
 
-def test_a_weighted_flat_read_looks_at_counts_alone(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weighted_flat_read_uses_counts(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     codebook = small.codebook()
     with banks_of(small, codebook, [[1, 2], [3]]) as (banks, _):
         for name in ("blocks", "scan", "log_weights", "codes_at"):
@@ -172,7 +170,7 @@ def test_a_weighted_flat_read_looks_at_counts_alone(small: Any, monkeypatch: pyt
     assert rows.exp().tolist() == pytest.approx(expected.tolist(), rel=1e-6)
 
 
-def test_a_bank_without_origins_among_others_refuses_a_selection(small: Any) -> None:
+def test_selection_needs_origins(small: Any) -> None:
     codebook = small.codebook()
     with (
         small.bank(codebook, small.codes(1), np.array([1])) as one,
@@ -187,13 +185,3 @@ def test_a_bank_without_origins_among_others_refuses_a_selection(small: Any) -> 
         )
         with pytest.raises(BankError, match="made without sources"):
             BankMemory(together, codebook, Selection(only=("/0",)))
-
-
-def test_one_bank_is_that_bank(small: Any) -> None:
-    codebook = small.codebook()
-    with banks_of(small, codebook, [[1, 3]]) as ((bank,), _):
-        assert isinstance(bank, MemoryBank)
-        for mode in MODES:
-            readings = [read_all(small, codebook, BankMemory(each, codebook), mode) for each in (Banks([bank]), bank)]
-            assert torch.equal(readings[0].modulation, readings[1].modulation)
-            assert readings[0].sources == readings[1].sources

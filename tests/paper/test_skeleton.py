@@ -62,9 +62,7 @@ def no_hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         ("llama2-7b", 3_012_013_312, 2_097_152, 8_388_608, 3_001_527_552),
     ],
 )
-def test_published_setups_have_the_published_parameters(
-    preset: str, total: int, codebook: int, lora: int, rest: int
-) -> None:
+def test_published_parameters(preset: str, total: int, codebook: int, lora: int, rest: int) -> None:
     table = parameter_table(load_preset(preset, [*FLOAT]).model)
     assert table["all"].trainable == total
     assert (table["codebook"].trainable, table["KV-LoRA"].trainable) == (codebook, lora)
@@ -75,7 +73,7 @@ def test_published_setups_have_the_published_parameters(
     assert table["base LM"].trainable == table["all"].frozen - table["base LM"].frozen == 0
 
 
-def test_the_published_figure_for_4_bits_leaves_out_what_is_packed() -> None:
+def test_published_parameters_in_4_bits() -> None:
     """The paper prints 2.36B without codebook and KV-LoRA, and that these add 0.445%."""
     table = parameter_table(load_preset("llama2-7b", [*PACKED]).model)
     added = table["codebook"].trainable + table["KV-LoRA"].trainable
@@ -85,7 +83,7 @@ def test_the_published_figure_for_4_bits_leaves_out_what_is_packed() -> None:
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_hub_models_have_their_published_sizes(name: str) -> None:
+def test_published_sizes_of_hub_models(name: str) -> None:
     config = config_of(name)
     kind = AutoModel if config.model_type in ("t5", "bert") else AutoModelForCausalLM
     with torch.device("meta"):
@@ -95,7 +93,7 @@ def test_hub_models_have_their_published_sizes(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", preset_names())
-def test_every_preset_can_be_counted_and_its_texts_fit_its_base(name: str) -> None:
+def test_presets_fit_their_base(name: str) -> None:
     config = load_preset(name)
     model = skeleton(config.model)[0]
     assert all(parameter.is_meta for parameter in model.parameters())
@@ -105,7 +103,7 @@ def test_every_preset_can_be_counted_and_its_texts_fit_its_base(name: str) -> No
 
 
 @pytest.mark.parametrize(("base", "encoder", "frozen"), [("gpt2", "bert", "true"), ("llama", "t5", "false")])
-def test_a_skeleton_has_the_parameters_of_the_model(tiny: Any, base: str, encoder: str, frozen: str) -> None:
+def test_skeleton_equals_the_model(tiny: Any, base: str, encoder: str, frozen: str) -> None:
     settings = (
         base,
         encoder,
@@ -134,7 +132,7 @@ def test_a_skeleton_has_the_parameters_of_the_model(tiny: Any, base: str, encode
     assert table["codebook"].trainable == 8 * 32
 
 
-def test_an_encoder_that_serves_both_sides_counts_once(tiny: Any) -> None:
+def test_shared_encoder_counts_once(tiny: Any) -> None:
     frozen = ("model.documents.frozen=true", "model.questions.frozen=true")
     table = parameter_table(tiny.config("gpt2", "bert", *frozen).model)
     assert table["amortizer"].frozen > 0
@@ -146,7 +144,7 @@ def settings_of(tiny: Any, *overrides: str) -> ModelSettings:
     return settings
 
 
-def test_weights_take_what_they_are_held_in(tiny: Any) -> None:
+def test_bytes_of_weights(tiny: Any) -> None:
     def taken(weights: str) -> dict[str, Parameters]:
         return parameter_table(settings_of(tiny, f"model.base_weights={weights}"))
 
@@ -161,19 +159,10 @@ def test_weights_take_what_they_are_held_in(tiny: Any) -> None:
     assert plain["KV-LoRA"] == half["KV-LoRA"] == eight["KV-LoRA"] == four["KV-LoRA"]
 
 
-def test_packed_weights_of_an_encoder_do_not_train(tiny: Any) -> None:
-    plain, packed = (parameter_table(settings_of(tiny, f"model.documents.weights={how}")) for how in ("float32", "nf4"))
-    t5 = skeleton(settings_of(tiny))[0].documents.amortizer.pretrained
-    linear = sum(weight.numel() for weight in packable(t5))
-    assert packed["amortizer"].frozen == linear
-    assert packed["amortizer"].trainable == plain["amortizer"].trainable - linear
-    assert packed["question encoder"] == plain["question encoder"]
-
-
 @pytest.mark.parametrize(
     ("family", "weights"), [("gpt2", "nf4"), ("llama", "int8"), ("bert", "nf4"), ("t5", "nf4"), ("t5", "int8")]
 )
-def test_what_is_packed_is_what_is_packed_on_loading(tiny: Any, family: str, weights: str) -> None:
+def test_packable_equals_what_loading_packs(tiny: Any, family: str, weights: str) -> None:
     pytest.importorskip("bitsandbytes")
     kind = AutoModelForCausalLM if family in tiny.bases else AutoModel
     folder = {**tiny.bases, **tiny.encoders}[family]
@@ -189,7 +178,7 @@ def test_what_is_packed_is_what_is_packed_on_loading(tiny: Any, family: str, wei
     assert {name for name, parameter in plain.named_parameters() if id(parameter) in ours} == loaded
 
 
-def test_a_config_in_the_hub_cache_counts_more_than_the_table(no_hub: Path) -> None:
+def test_cached_config_wins(no_hub: Path) -> None:
     repository = no_hub / "models--distilbert--distilgpt2"
     (repository / "refs").mkdir(parents=True)
     (repository / "refs" / "main").write_text("abc")
@@ -200,19 +189,19 @@ def test_a_config_in_the_hub_cache_counts_more_than_the_table(no_hub: Path) -> N
 
 
 @pytest.mark.parametrize("name", ["some/model", "/nowhere/at/all", "a b//c"])
-def test_an_unknown_model_is_reported_with_the_way_to_it(name: str) -> None:
+def test_unknown_model(name: str) -> None:
     with pytest.raises(ModelError, match="is unknown") as caught:
         config_of(name)
     assert f"hf download {name} config.json" in (caught.value.hint or "")
 
 
-def test_a_config_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
+def test_unreadable_config(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(ModelError, match="could not be opened"):
         config_of(str(tmp_path))
 
 
-def test_a_family_that_is_not_supported_is_reported(tiny: Any) -> None:
+def test_unsupported_family(tiny: Any) -> None:
     settings = tiny.config("gpt2", "bert", f"model.base={tiny.encoders['bert']}").model
     with pytest.raises(ModelError, match="'bert'"):
         parameter_table(settings)
