@@ -46,12 +46,6 @@ from mbc_engine.runs.ingests import is_recorded
 
 # In the order of their tabs and of the keys 1, 2, 3, ...
 VIEWS: Final[tuple[type[View], ...]] = (OverviewView, CodesView, TrainView, IngestTab, AskView, DocumentsView)
-# Views and the actions that the command palette offers there.
-_VIEW_COMMANDS: Final = (
-    ("ingest", "Ingest path", "Choose a file or folder to ingest by its path", "go_to"),
-    ("train", "New training", "Start a training run", "start"),
-    ("documents", "Search documents", "Search the contents of documents", "search"),
-)
 _AT_WORK: Final = ("running", "training")
 _ENDS: Final = ("finished", "stopped", "interrupted")
 _DRAW_INTERVAL: Final = 0.5  # seconds; drawing is most of what the dashboard does
@@ -134,7 +128,7 @@ class Dashboard(App[Path]):
     def draw(self) -> None:
         """Draw the visible view, and its keys if the available ones have changed."""
         self.view.draw()
-        keys = {own.binding for own in self.screen.active_bindings.values()}
+        keys = {active.binding for active in self.screen.active_bindings.values()}
         if keys != self._keys:
             self._keys = keys
             self.screen.refresh_bindings()
@@ -157,15 +151,9 @@ class Dashboard(App[Path]):
             yield SystemCommand(view.TITLE, view.ABOUT, lambda name=view.NAME: self.action_view(name))
         yield SystemCommand("Open bank", "Switch to another bank", self.action_open_bank)
         yield SystemCommand("Demo", "Ingest ten made-up stories and ask about them", self.action_demo)
-        for name, title, about, action in _VIEW_COMMANDS:
-            yield SystemCommand(title, about, partial(self._act, name, action))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return action != "demo" or (self.state.bank is None and self.state.bank_error is not None)
-
-    async def _act(self, name: str, action: str) -> None:
-        self.action_view(name)
-        await self.run_action(action, self.view)
 
     def action_open_bank(self) -> None:
         def switch(typed: dict[str, str]) -> str:
@@ -332,8 +320,8 @@ class Dashboard(App[Path]):
             self.draw()
 
 
-def _turns(kept: object) -> Iterable[tuple[str, str]]:
-    for turn in kept if isinstance(kept, list) else ():
+def _turns(saved: object) -> Iterable[tuple[str, str]]:
+    for turn in saved if isinstance(saved, list) else ():
         match turn:
             case [str(question), str(answer)]:
                 yield question, answer

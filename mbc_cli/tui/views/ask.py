@@ -11,7 +11,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
-from textual.widget import Widget
 from textual.widgets import Input, Select, Static
 
 from mbc_cli.config import add_question, question_history, read_questions
@@ -105,8 +104,9 @@ class AskView(View):
         return self.query_one("#question", Input)
 
     def _remember(self, questions: list[str]) -> None:
-        shown = map(sanitise, questions)  # Input draws text as it is
-        self._earlier += [question for question in shown if self._earlier[-1:] != [question]]
+        for question in map(sanitise, questions):  # Input draws text as it is
+            if self._earlier[-1:] != [question]:
+                self._earlier.append(question)
         self._recalled = len(self._earlier)
 
     def take_focus(self) -> None:
@@ -158,13 +158,13 @@ class AskView(View):
             self.query_one("#turns").focus()
 
     def action_recall(self, by: int) -> None:
-        place, line = self._recalled + by, self._line
-        if not 0 <= place <= len(self._earlier):
+        index, line = self._recalled + by, self._line
+        if not 0 <= index <= len(self._earlier):
             return
         if self._recalled == len(self._earlier):
             self._typed = line.value
-        self._recalled = place
-        line.value = self._typed if place == len(self._earlier) else self._earlier[place]
+        self._recalled = index
+        line.value = self._typed if index == len(self._earlier) else self._earlier[index]
         line.cursor_position = len(line.value)
 
     def action_sources(self) -> None:
@@ -285,18 +285,9 @@ class AskView(View):
     def _show_passage(self, source: "Source") -> None:
         self.query_one("#aside").add_class("-open")
         self.query_one(PassagePane).show(source)
-        if self._covers_turns:
-            self.call_after_refresh(self._show_answer_above, self.screen.focused)
+        if self._covers_turns and self.screen.focused is not None:
+            self.call_after_refresh(self.screen.focused.scroll_visible, animate=False)
         self.dashboard.request_redraw()
-
-    def _show_answer_above(self, citation: Widget | None) -> None:
-        """Scroll up from a source to its answer, as far as the source stays visible."""
-        turns = self.query_one("#turns", VerticalScroll)
-        for turn in self.query(ChatTurn):
-            if isinstance(citation, Citation) and turn in citation.ancestors:
-                top, bottom = turn.virtual_region.y, citation.region.bottom - turns.region.y + turns.scroll_offset.y
-                turns.release_anchor()
-                turns.scroll_to(y=max(top, bottom - turns.size.height), animate=False, force=True)
 
     def _about_text(self) -> Text:
         state = self.state

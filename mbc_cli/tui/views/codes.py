@@ -252,14 +252,13 @@ class CodesView(View):
         """List chunks, or say why there are none."""
         self.query_one("#users").border_title = Content(title)
         table, words = self.query_one(RowTable), self.query_one("#words", Static)
-        found = [] if use is None else use.typical
-        self._documents = {(chunk.document.digest, chunk.ordinal): chunk.document for chunk, _ in found}
+        chunks, common = ([], []) if use is None else (use.typical, use.words)
+        self._documents = {(chunk.document.digest, chunk.ordinal): chunk.document for chunk, _ in chunks}
         table.empty = why_none
-        said = [] if use is None else use.words
-        rows = zip(self._documents, found, strict=True)
-        table.show([(key, (_chunk_name(chunk), _key_sentence(text, said))) for key, (chunk, text) in rows])
-        shared = ", ".join(said) or ("" if use is None else "none that stand out")
-        words.update(Text.assemble(("words in common: ", "dim"), sanitise(shared)) if shared else "")
+        rows = zip(self._documents, chunks, strict=True)
+        table.show([(key, (_chunk_name(chunk), _key_sentence(text, common))) for key, (chunk, text) in rows])
+        listed = ", ".join(common) or ("" if use is None else "none that stand out")
+        words.update(Text.assemble(("words in common: ", "dim"), sanitise(listed)) if listed else "")
         self.dashboard.request_redraw()
 
 
@@ -271,9 +270,9 @@ def _chunk_name(chunk: StoredChunk) -> str:
 
 def _key_sentence(text: str, words: Sequence[str]) -> str:
     """The sentence of a text that contains the most `words`; the first one on a tie."""
-    sought = stems_of(" ".join(words))
+    stems = stems_of(" ".join(words))
     sentences = (text[first:end] for first, end in split_sentences(text))
-    return " ".join(max(sentences, key=lambda own: len(sought & stems_of(own)), default="").split())
+    return " ".join(max(sentences, key=lambda sentence: len(stems & stems_of(sentence)), default="").split())
 
 
 def most_read(shares: NDArray[np.floating[Any]]) -> list[int]:
@@ -313,11 +312,11 @@ def _book_title(usage: NDArray[Any], level: int, position: int, layer: str) -> s
     levels, positions, codes = usage.shape
     names = [f"level {level + 1}"] if levels > 1 else []
     names += [f"position {position + 1}"] if positions > 1 else []
-    name, own = ", ".join(names).capitalize() or "Codes", usage[level, position]
-    dead = int((own == 0).sum())
+    name, counts = ", ".join(names).capitalize() or "Codes", usage[level, position]
+    dead = int((counts == 0).sum())
     if layer == "question":
         return f"{name}: {codes - dead:,} of {codes:,} read"
-    return f"{name}: perplexity {float(perplexity(own)):,.0f} of {codes:,}, {dead:,} dead ({dead / codes:.0%})"
+    return f"{name}: perplexity {float(perplexity(counts)):,.0f} of {codes:,}, {dead:,} dead ({dead / codes:.0%})"
 
 
 def _code_line(code: int, values: NDArray[Any], layer: str, read: NDArray[np.floating[Any]] | None) -> Text:

@@ -1,7 +1,7 @@
 """The documents of the bank: search as you type, inspect down to the codes, remove and restore."""
 
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -43,7 +43,7 @@ _FIRST_ROWS, _MAX_ROWS, _MAX_ORIGINS = 1000, 200_000, 3
 # Seconds without typing before a search, and without moving before reading a document.
 _SEARCH_DELAY, _READ_DELAY = 0.2, 0.1
 _MIN_INTERVAL, _MAX_SHARE = 0.5, 0.1  # seconds between two searches of a changing bank, and their share of the time
-_PATIENCE: Final = 0.5  # seconds a change to the bank may take before a note, and that closing waits for it
+_CLOSING_SECONDS: Final = 0.5  # that closing waits for a change to the bank
 _CONFIRM_FROM: Final = 21  # removing this many documents needs confirmation
 
 
@@ -76,10 +76,10 @@ class DocumentsView(View):
 
     def __init__(self, key: int, options: DashboardOptions) -> None:
         super().__init__(key, options)
-        self._found: dict[Hashable, StoredDocument] = {}
+        self._documents: dict[Hashable, StoredDocument] = {}
         self._order: int | None = None  # the column to sort by, the largest numbers first
         self._seen: BankSnapshot | None = None  # the bank last searched
-        self._limit, self._has_more, self._goes_to_end = _FIRST_ROWS, False, False
+        self._limit, self._has_more = _FIRST_ROWS, False
         self._shown: str | None = None  # the text of the search that is shown
         self._is_searching = False
         self._only = ""  # the full name of a document jumped to, which may be a prefix of others
@@ -90,7 +90,6 @@ class DocumentsView(View):
         self._chunk: int | None = None  # whose codes are shown, if not the text
         self._undo_stack: list[RemovedDocuments] = []
         self._changes: list[Thread] = []
-        self._pending = 0
 
     def compose(self) -> ComposeResult:
         with Horizontal(classes="search"):
@@ -109,11 +108,11 @@ class DocumentsView(View):
         self.query_one("#trouble").can_focus = True  # without a focus, the view's keys would do nothing
         self.watch(self._table, "key", self._read_soon, init=False)
         self.watch(self._table, "cursor", self._read_on, init=False)
-        self.watch(self._table, "marked", self._show_notes, init=False)
+        self.watch(self._table, "marked", self._show_marked, init=False)
 
     def on_unmount(self) -> None:
         for thread in self._changes:
-            thread.join(_PATIENCE)
+            thread.join(_CLOSING_SECONDS)
 
     def take_focus(self) -> None:
         self.query_one("#trouble" if self.has_class("-trouble") else "#rows").focus()
@@ -154,24 +153,29 @@ class DocumentsView(View):
             self.query_one("#text", Input).value = ""
 
     def action_remove(self) -> None:
-        marked = tuple(self._found[key] for key, _ in self._table.rows if key in self._table.marked)
+        marked = tuple(self._documents[key] for key, _ in self._table.rows if key in self._table.marked)
         documents = marked or (() if self._current is None else (self._current,))
-        if len(documents) >= _CONFIRM_FROM:
-            count = pluralise(len(documents), "document")
-            question = f"Remove {count} from the bank? The files stay; u restores the documents."
-            screen = Confirm(question, "Remove", "Keep")
-            self.app.push_screen(screen, lambda is_sure: self._remove(documents) if is_sure else None)
-        elif documents:
-            self._remove(documents)
+
+        def remove(is_sure: bool | None) -> None:
+            if is_sure and documents:
+                job = partial(remove_documents, self.options.bank, documents)
+                self._change(job, partial(self._end_removal, documents))
+
+        if len(documents) < _CONFIRM_FROM:
+            remove(True)
+            return
+        count = pluralise(len(documents), "document")
+        question = f"Remove {count} from the bank? The files stay; u restores the documents."
+        self.app.push_screen(Confirm(question, "Remove", "Keep"), remove)
 
     def action_undo(self) -> None:
         removed = self._undo_stack.pop()
         self._change(lambda: restore_documents(self.options.bank, removed), partial(self._end_undo, removed))
 
     def action_open_file(self) -> None:
-        if (found := self._current) is not None and found.origin.source:
-            passage = self._passages.get(_key(found))
-            self.dashboard.open_file(Path(found.origin.source), None if passage is None else passage.line)
+        if (document := self._current) is not None and document.origin.source:
+            hit = self._passages.get(_key(document))
+            self.dashboard.open_file(Path(document.origin.source), hit.line if hit else None)
 
     def action_codes(self) -> None:
         """Show the codes of the document's next chunk or, after the last one, its text."""
@@ -193,8 +197,8 @@ class DocumentsView(View):
         document, shape = self._read
         assert document.codes is not None
         codes = document.codes[self._chunk]  # [tokens, levels]
-        places = ((level, token * shape.per_position, int(code)) for (token, level), code in np.ndenumerate(codes))
-        keys = list(dict.fromkeys(places))
+        numbers = ((level, token * shape.per_position, int(code)) for (token, level), code in np.ndenumerate(codes))
+        keys = list(dict.fromkeys(numbers))
         panel.border_title = f"Codes of chunk {self._chunk + 1:,} of {document.chunks:,}"
         self.query_one(PassagePane).display, table.display = False, True
 
@@ -209,8 +213,8 @@ class DocumentsView(View):
         self.run_job("codes", lambda: [explain_codes(self.options.bank, keys)], show)
 
     def action_copy(self) -> None:
-        if (found := self._current) is not None:
-            self.dashboard.copy(found.origin.name or found.digest)
+        if (document := self._current) is not None:
+            self.dashboard.copy(document.origin.name or document.digest)
 
     def show_only(self, name: str) -> None:
         """Show only the document with this path and part, or this digest."""
@@ -238,12 +242,11 @@ class DocumentsView(View):
 
     @property
     def _current(self) -> StoredDocument | None:
-        return self._found.get(self._table.key)
+        return self._documents.get(self._table.key)
 
-    def _read_on(self, before: int, cursor: int) -> None:
-        """At the end of the first rows, find the rest; the End key goes to the end of those."""
+    def _read_on(self, cursor: int) -> None:
+        """At the end of the first rows, find the rest."""
         if self._has_more and cursor == self._table.cells - 1:
-            self._goes_to_end = cursor - before > self._table.size.height
             self._read_all()
 
     def _read_all(self) -> None:
@@ -253,40 +256,40 @@ class DocumentsView(View):
             self._search_now()
 
     def _show_rows(self) -> None:
-        found, columns = list(self._found.values()), list(_COLUMNS)
+        documents, columns = list(self._documents.values()), list(_COLUMNS)
         if (number := self._order) is not None:
             column = columns[number]
-            found.sort(key=lambda own: _sort_key(own, number), reverse=column.is_number)
+            documents.sort(key=lambda document: _sort_key(document, number), reverse=column.is_number)
             columns[number] = replace(column, title=f"{column.title} {'↓' if column.is_number else '↑'}")
         self.dashboard.request_redraw()
-        self._table.show([(_key(own), _cells(own)) for own in found], columns)
+        self._table.show([(_key(document), _cells(document)) for document in documents], columns)
 
-    def _show_found(self, text: str, found: tuple[tuple[StoredDocument, ...], int, bool] | MBCError) -> None:
-        if isinstance(found, MBCError):
+    def _show_matches(self, text: str, result: tuple[tuple[StoredDocument, ...], int, bool] | MBCError) -> None:
+        if isinstance(result, MBCError):
             self._is_searching = False
-            self._show_error(error_text(found))
+            self._show_error(error_text(result))
             return
-        rows, matches, is_done = found
+        rows, matches, is_done = result
         if not is_done and self._shown == text:
             return  # the old rows stay until all new ones are there
         self._shown = text
-        self._show_trouble(False)
-        listed = f"{len(rows):,} of {matches:,} shown" if len(rows) < matches else f"{matches:,} found"
-        self.query_one("#count", Static).update(listed if is_done else f"{matches:,} so far")
         self._has_more = is_done and len(rows) < matches
-        before, self._found = self._current, {_key(own): own for own in rows}
         no_match = "Nothing matches. Escape shows all." if text else "The bank is empty. Add documents in Ingest (4)."
         self._table.empty = no_match if is_done else ""
-        self._show_rows()
-        if before != self._current:
-            self._read_soon()
-        if is_done and len(rows) > _FIRST_ROWS and self._goes_to_end:
-            self._goes_to_end = False
-            self._table.action_go(-1)
+        listed = f"{len(rows):,} of {matches:,} shown" if len(rows) < matches else f"{matches:,} found"
+        self._list(rows, listed if is_done else f"{matches:,} so far")
         if is_done:
             self._is_searching = False
             self._throttle.record(self._began, time.monotonic())
             self._search_if_stale()
+
+    def _list(self, documents: Iterable[StoredDocument], count: str) -> None:
+        before, self._documents = self._current, {_key(document): document for document in documents}
+        self._show_trouble(False)
+        self.query_one("#count", Static).update(count)
+        self._show_rows()
+        if before != self._current:
+            self._read_soon()
 
     def _search_if_stale(self) -> None:
         """Search again because the bank has changed, but limit the share of time this takes."""
@@ -307,9 +310,9 @@ class DocumentsView(View):
         typed = self.query_one("#text", Input).value.strip()
         self._seen, self._is_searching, self._began = self.state.bank, True, time.monotonic()
         is_exact = bool(self._only) and typed == sanitise(self._only).strip()
-        sought = self._only if is_exact else typed
-        job = partial(search_documents, self.options.bank, sought, self._limit, is_exact=is_exact)
-        self.run_job("search", job, partial(self._show_found, typed))
+        text = self._only if is_exact else typed
+        job = partial(search_documents, self.options.bank, text, self._limit, is_exact=is_exact)
+        self.run_job("search", job, partial(self._show_matches, typed))
 
     def _search_contents(self) -> None:
         """Search the documents' contents; typing afterwards searches names again."""
@@ -321,39 +324,36 @@ class DocumentsView(View):
         self.query_one("#count", Static).update("searching…")
         self.run_job("search", lambda: [worker.search(query)], self._show_passages)
 
-    def _show_passages(self, found: list[tuple[StoredDocument, Source]] | MBCError) -> None:
+    def _show_passages(self, hits: list[tuple[StoredDocument, Source]] | MBCError) -> None:
         self._is_searching = False
-        if isinstance(found, MBCError):
-            self._show_error(error_text(found))
+        if isinstance(hits, MBCError):
+            self._show_error(error_text(hits))
             return
         self._order, self._has_more = None, False
-        self._passages = {_key(document): passage for document, passage in found}
-        self._found = {_key(document): document for document, _ in found}
-        self._show_trouble(False)
-        self._show_best()
+        self._passages = {_key(document): passage for document, passage in hits}
+        self._list_best([document for document, _ in hits])
         self._table.go(0)
         self._read_soon()
 
-    def _show_best(self) -> None:
-        self.query_one("#count", Static).update(f"{pluralise(len(self._found), 'document')}, best first")
-        self._show_rows()
+    def _list_best(self, documents: Sequence[StoredDocument]) -> None:
+        self._list(documents, f"{pluralise(len(documents), 'document')}, best first")
 
     def _read_soon(self) -> None:
         self.debounce("read", _READ_DELAY, self._read_now)
 
     def _read_now(self) -> None:
-        if (found := self._current) is not None:
-            job = partial(read_document, self.options.bank, found)
-            self.run_job("read", lambda: [job()], partial(self._show_document, found))
+        if (document := self._current) is not None:
+            job = partial(read_document, self.options.bank, document)
+            self.run_job("read", lambda: [job()], partial(self._show_document, document))
         else:
             self._read = None
             self._explain()
             self.query_one(Facts).show([])
 
     def _show_document(
-        self, found: StoredDocument, read: tuple[StoredDocument, CodeShape, Source] | MBCError | None
+        self, listed: StoredDocument, read: tuple[StoredDocument, CodeShape, Source] | MBCError | None
     ) -> None:
-        if read is None or found != self._current:
+        if read is None or listed != self._current:
             return  # the table is about to show that it was removed
         if isinstance(read, MBCError):
             self._read = None
@@ -361,36 +361,23 @@ class DocumentsView(View):
             self.query_one(Facts).update(error_text(read))
         else:
             document, shape, passage = read
-            fitting = self._passages.get(_key(found))
-            shown = replace(passage, sentence=None if fitting is None else fitting.sentence)
-            self.query_one(PassagePane).show(shown, is_document=True)
+            hit = self._passages.get(_key(listed))
+            self.query_one(PassagePane).show(replace(passage, sentence=hit.sentence if hit else None), is_document=True)
             self.query_one(Facts).show(_facts(document, shape))
             before, self._read = self._read, (document, shape)
             if before is None or before[0].digest != document.digest:
                 self._chunk = None if self._chunk is None else 0
                 self._explain()
 
-    def _remove(self, documents: tuple[StoredDocument, ...]) -> None:
-        self._change(lambda: remove_documents(self.options.bank, documents), partial(self._end_removal, documents))
-
     def _change(self, change: Callable[[], object], done: Callable[[Any], None]) -> None:
-        def finish(result: object) -> None:
-            self._pending -= 1
-            done(result)
-            self._show_notes()
-
-        self._pending += 1
-        self._changes.append(self.run_job(f"change {len(self._changes)}", lambda: [change()], finish))
-        self.set_timer(_PATIENCE, self._show_notes)
+        self._changes.append(self.run_job(f"change {len(self._changes)}", lambda: [change()], done))
 
     def _end_removal(self, documents: tuple[StoredDocument, ...], removed: RemovedDocuments | MBCError) -> None:
         if isinstance(removed, MBCError):
-            self._notify_error(removed)
+            self.notify(error_text(removed).plain, severity="error", markup=False)
             return
         if self._passages:
-            for document in documents:
-                self._found.pop(_key(document), None)
-            self._show_best()
+            self._list_best([document for document in self._documents.values() if document not in documents])
         else:
             self._search_now()
         if not removed.documents:
@@ -398,14 +385,13 @@ class DocumentsView(View):
             return
         self._undo_stack.append(removed)
         self._table.marked = frozenset()
-        name = display_path(documents[0].origin.name) if documents[0].origin.name else documents[0].digest
-        what = name if len(documents) == 1 else pluralise(len(documents), "document")
+        what = _name(documents[0]) if len(documents) == 1 else pluralise(len(documents), "document")
         self.notify(f"Removed {what}. Press u to undo.", markup=False)
 
     def _end_undo(self, removed: RemovedDocuments, restored: int | MBCError) -> None:
         if isinstance(restored, MBCError):
             self._undo_stack.append(removed)
-            self._notify_error(restored)
+            self.notify(error_text(restored).plain, severity="error", markup=False)
             return
         if self._passages:
             self._search_contents()
@@ -415,14 +401,9 @@ class DocumentsView(View):
         left = f"; {count - restored:,} had been ingested again" if restored < count else ""
         self.notify(f"Restored {pluralise(restored, 'document')}{left}.", markup=False)
 
-    def _notify_error(self, error: MBCError) -> None:
-        self.notify(error_text(error).plain, severity="error", markup=False)
-
-    def _show_notes(self) -> None:
+    def _show_marked(self, marked: frozenset[Hashable]) -> None:
         self.dashboard.request_redraw()
-        marked = len(self._table.marked)
-        notes = [f"{marked:,} marked" if marked else "", "waiting for the bank…" if self._pending else ""]
-        self.query_one("#found").border_subtitle = ", ".join(filter(None, notes))
+        self.query_one("#found").border_subtitle = f"{len(marked):,} marked" if marked else ""
 
     def _show_error(self, text: Text) -> None:
         self.query_one("#trouble", Static).update(text)
@@ -437,13 +418,17 @@ class DocumentsView(View):
             self.take_focus()
 
 
-def _key(found: StoredDocument) -> Hashable:
-    return (found.origin.source, found.origin.part) if found.origin.source else found.digest
+def _key(document: StoredDocument) -> Hashable:
+    return (document.origin.source, document.origin.part) if document.origin.source else document.digest
 
 
-def _cells(found: StoredDocument) -> tuple[str, ...]:
-    name = display_path(found.origin.name) if found.origin.name else found.digest
-    return name, found.origin.date or "", f"{found.chunks:,}", "" if found.size is None else format_size(found.size)
+def _name(document: StoredDocument) -> str:
+    return display_path(document.origin.name) if document.origin.name else document.digest
+
+
+def _cells(document: StoredDocument) -> tuple[str, ...]:
+    size = "" if document.size is None else format_size(document.size)
+    return _name(document), document.origin.date or "", f"{document.chunks:,}", size
 
 
 def _code_cells(key: tuple[int, int, int], use: CodeUse, shape: CodeShape) -> tuple[str, ...]:
@@ -453,10 +438,11 @@ def _code_cells(key: tuple[int, int, int], use: CodeUse, shape: CodeShape) -> tu
     return book, f"{code}", f"{use.chunks:,}", words
 
 
-def _sort_key(found: StoredDocument, column: int) -> tuple[object, ...]:
+def _sort_key(document: StoredDocument, column: int) -> tuple[object, ...]:
     # Sort numeric parts, such as rows, numerically.
-    name = (found.origin.source or found.digest, len(found.origin.part), found.origin.part)
-    return (("", found.origin.date or "", found.chunks, found.size or 0)[column], *name)
+    origin = document.origin
+    name = (origin.source or document.digest, len(origin.part), origin.part)
+    return (("", origin.date or "", document.chunks, document.size or 0)[column], *name)
 
 
 def _facts(document: StoredDocument, shape: CodeShape) -> list[tuple[str, str | Text]]:
@@ -468,8 +454,8 @@ def _facts(document: StoredDocument, shape: CodeShape) -> list[tuple[str, str | 
         facts.append(("", f"and {pluralise(more, 'other place')}"))
     codes = -(-document.chunks * shape.bits_per_chunk // 8)
     texts: Any = document.texts or ()
-    kept = sum(len(own.payload) for own in texts)
-    text = f", text {format_size(kept)}" if kept else ""
+    text_bytes = sum(len(text.payload) for text in texts)
+    text = f", text {format_size(text_bytes)}" if text_bytes else ""
     original = "" if document.size is None else f"; original {format_size(document.size)}"
     facts.append(("stored", f"{pluralise(document.chunks, 'chunk')}: codes {format_size(codes)}{text}{original}"))
     return facts

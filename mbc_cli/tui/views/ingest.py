@@ -248,15 +248,19 @@ class IngestTab(View):
         if not ingest.skips:
             return
         first = ingest.skips - len(ingest.skipped)
-        rows = [(first + at, (self._shown_name(own.source), own.reason)) for at, own in enumerate(ingest.skipped)]
-        self.query_one(RowTable).show([*rows])
+        self.query_one(RowTable).show(
+            [
+                (number, (self._shown_name(skip.source), skip.reason))
+                for number, skip in enumerate(ingest.skipped, first)
+            ]
+        )
         panel.border_title = f"Skipped {ingest.skips:,}"
-        reasons = Counter(own.reason for own in ingest.skipped).most_common(_MAX_REASONS)
+        reasons = Counter(skip.reason for skip in ingest.skipped).most_common(_MAX_REASONS)
         panel.border_subtitle = Text("; ".join(f"{count:,}x {sanitise(reason)}" for reason, count in reasons))
 
 
-def _ingest_facts(known: DashboardState) -> list[tuple[str, str | Text]]:
-    ingest, finished, reported = known.ingest, known.ingest.finished, known.ingest.reported
+def _ingest_facts(state: DashboardState) -> list[tuple[str, str | Text]]:
+    ingest, finished, reported = state.ingest, state.ingest.finished, state.ingest.reported
     facts: list[tuple[str, str | Text]] = []
     if ingest.started is not None and ingest.started.size:
         share = f"{format_size(ingest.size_done)} of {format_size(ingest.started.size)}"
@@ -275,6 +279,6 @@ def _ingest_facts(known: DashboardState) -> list[tuple[str, str | Text]]:
     if finished is not None:
         bank = BankTotals(finished.bank_documents, finished.bank_origins, finished.bank_chunks)
         facts.append(("bank", content_summary(bank)))
-    elif known.is_ingesting and ingest.seconds_left is not None:
+    elif state.is_ingesting and ingest.seconds_left is not None:
         facts.append(("time left", format_time_left(ingest.seconds_left)))
     return facts

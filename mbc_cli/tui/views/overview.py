@@ -19,7 +19,7 @@ from mbc_cli.tui.widgets.table import Column, RowTable, shorten
 from mbc_engine.events import IngestFinished
 
 _DAY: Final = 86_400.0
-_LEAD: Final = 20  # the share of the plot before the first ingest, as a divisor
+_MARGIN: Final = 0.05  # the share of the plot before the first ingest
 _MAX_INGESTS: Final = 200
 _COLUMNS: Final = (
     *(Column("ended", 16), Column("documents", 9, is_number=True)),
@@ -85,10 +85,10 @@ def growth_steps(state: DashboardState, now: float) -> list[tuple[float, int]]:
     began = ends[0][0] if ends else state.ingest.began
     if began is None:
         return []
-    seen = [own for own in state.growth if own[0] > began]
+    seen = [(at, chunks) for at, chunks in state.growth if at > began]
     last = max(began, now, *(at for at, _ in [*ends, *seen]))
     before = max(0, ends[0][1] - state.ingest.growth[0][1].chunks) if ends else 0
-    corners = [(began - max(1.0, (last - began) / _LEAD), before)]
+    corners = [(began - max(1.0, (last - began) * _MARGIN), before)]
     present = [] if state.bank is None else [(last, state.bank.totals.chunks)]
     for at, chunks in [*sorted([*ends, *seen]), *present]:
         corners += [(at, corners[-1][1]), (at, chunks)]
@@ -116,13 +116,13 @@ def _bank_facts(bank: BankSnapshot, options: DashboardOptions) -> list[tuple[str
     ]
 
 
-def _ingest_line(known: DashboardState) -> str:
-    ingest, state = known.ingest, known.ingest_state
-    if state is None:
+def _ingest_line(state: DashboardState) -> str:
+    ingest = state.ingest
+    if state.ingest_state is None:
         return "none yet; start one in Ingest"
     documents = ingest.reported.documents if ingest.reported else 0
-    line = f"{state}: {pluralise(documents, 'document')}, {ingest.skips:,} skipped"
-    if state != "running":
+    line = f"{state.ingest_state}: {pluralise(documents, 'document')}, {ingest.skips:,} skipped"
+    if state.ingest_state != "running":
         return line
     if recoded := ingest.recoded:
         line = f"recoding texts: {recoded.done:,} of {recoded.chunks:,}"

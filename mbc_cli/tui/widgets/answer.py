@@ -119,7 +119,7 @@ class Citation(Static, can_focus=True):
             lines.append(Text(sanitise(clipped(source.sentence, longest))))
         if state := file_state_note(source):
             lines.append(Text(f"! {sanitise(state)}", "italic"))
-        super().__init__(Group(lines[0], *(Padding(own, (0, 0, 0, _INDENT)) for own in lines[1:])))
+        super().__init__(Group(lines[0], *(Padding(line, (0, 0, 0, _INDENT)) for line in lines[1:])))
         self.source = source
 
 

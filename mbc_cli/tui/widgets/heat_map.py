@@ -46,8 +46,8 @@ def steps(values: NDArray[Any]) -> NDArray[np.float64]:
 
 def levels(values: NDArray[Any], starts: NDArray[np.float64]) -> NDArray[np.uint8]:
     """The step of each number, from 1; 0 for those that are not above zero."""
-    found = np.searchsorted(starts, values, side="right").clip(1 if len(starts) else 0)
-    return np.where(values > 0, found, 0).astype(np.uint8)
+    step = np.searchsorted(starts, values, side="right").clip(1 if len(starts) else 0)
+    return np.where(values > 0, step, 0).astype(np.uint8)
 
 
 class HeatMap(CellView):
@@ -118,10 +118,8 @@ class HeatMap(CellView):
     def _lay_out(self, width: int) -> int:
         """Choose the number of cells per row, wide ones if the rows stay few; returns the number of rows."""
         self._left = len(str(max(0, self.cells - 1))) + 1
-        room, max_rows = (
-            width - self._left - self.styles.scrollbar_size_vertical,
-            self.app.size.height * _SHARE_OF_HEIGHT,
-        )
+        room = width - self._left - self.styles.scrollbar_size_vertical
+        max_rows = self.app.size.height * _SHARE_OF_HEIGHT
         for self._pitch in (2, 1):
             fitting = max(1, room // self._pitch)
             whole = next(fitting // step * step for step in _ROUND if step <= fitting)
@@ -162,17 +160,16 @@ class HeatMap(CellView):
             drawn = [(_HEIGHTS[step * len(_HEIGHTS) // count - 1], style) for step in range(1, count + 1)]
         else:
             # If all are alike, none is the brightest.
-            places = [step / count for step in range(1, count + 1)] if count > 1 else [0.5]
-            drawn = [(" ", Style(bgcolor=shades.get_color(place).rich_color)) for place in places]
+            brightness = [step / count for step in range(1, count + 1)] if count > 1 else [0.5]
+            drawn = [(" ", Style(bgcolor=shades.get_color(share).rich_color)) for share in brightness]
         self._steps = [(_EMPTY, self._style("empty")), *drawn]
         self.border_subtitle = Content.from_rich_text(self._legend())
         self.refresh()
 
     def _legend(self) -> Text:
         """What the steps stand for, as many as fit in the border, including the first and the last."""
-        steps = list(zip([0.0, *self._starts] if self._starts else [], self._steps, strict=False))
-        every, legend = 1, Text()
-        while every <= max(1, len(steps)):
+        steps, legend = list(zip([0.0, *self._starts] if self._starts else [], self._steps, strict=False)), Text()
+        for every in range(1, max(1, len(steps)) + 1):
             legend = Text()
             for start, (character, style) in [*steps[:-1:every], *steps[-1:]]:
                 rough = format_number(start) if start >= 100 or start == int(start) else f"{start:.2g}"
@@ -181,5 +178,4 @@ class HeatMap(CellView):
                 legend.append("  ").append(_MARK, self._style("mark")).append(f" {self._marked}")
             if legend.cell_len <= self.size.width - _CORNERS:
                 break
-            every += 1
         return legend

@@ -133,7 +133,7 @@ class Form(ModalScreen[None]):
                 with Horizontal(classes="field"):
                     yield Label(label)
                     # Input draws text as it is; what would have to be changed to be shown cannot be suggested.
-                    safe = [own for own in self._suggestions.get(name, ()) if sanitise(own) == own]
+                    safe = [text for text in self._suggestions.get(name, ()) if sanitise(text) == text]
                     yield Input(placeholder=sanitise(example), id=name, suggester=SuggestFromList(safe), compact=True)
             yield Static(id="words")
             with Horizontal(classes="buttons"):

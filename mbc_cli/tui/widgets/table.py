@@ -1,4 +1,7 @@
-"""A grid of cells with a cursor, and a table of any number of rows that draws only the visible ones."""
+"""A grid of cells with a cursor, and a table of any number of rows that draws only the visible ones.
+
+Textual's DataTable takes 27 seconds to add 100,000 rows.
+"""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -6,7 +9,6 @@ from typing import ClassVar, Final
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
-from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
@@ -87,6 +89,13 @@ class Column:
     is_number: bool = False
     is_text: bool = False
 
+    def fit(self, cell: str, width: int) -> str:
+        """A cell in exactly `width` cells of the terminal."""
+        text = shorten(cell, width)
+        if self.is_text and text != cell:
+            text = set_cell_size(cell, width - 1).rstrip() + "…"
+        return " " * (width - cell_len(text)) + text if self.is_number else set_cell_size(text, width)
+
 
 class RowTable(CellView):
     """Rows under fixed titles, with a cursor and, if `can_mark`, marks; `empty`, which may have several lines,
@@ -113,15 +122,14 @@ class RowTable(CellView):
             self.refresh()
         if rows == self.rows:
             return
-        before, offset = self.key, self.cursor - self.scroll_offset.y
-        self.rows, self.cells = rows, len(rows)
-        places = {key: place for place, (key, _) in enumerate(rows)}
-        self.marked = frozenset(self.marked & places.keys())
-        place = places.get(before, min(self.cursor, max(0, len(rows) - 1)))
+        offset, self.rows, self.cells = self.cursor - self.scroll_offset.y, rows, len(rows)
+        indices = {key: index for index, (key, _) in enumerate(rows)}
+        self.marked = frozenset(self.marked & indices.keys())
         self.on_resize()
-        if place != self.cursor:
-            self.set_reactive(RowTable.cursor, place)
-            self.scroll_to(y=max(0, place - offset), animate=False, force=True)
+        index = indices.get(self.key, min(self.cursor, max(0, len(rows) - 1)))
+        if index != self.cursor:
+            self.set_reactive(RowTable.cursor, index)
+            self.scroll_to(y=max(0, index - offset), animate=False, force=True)
         self._update_key()
         self.refresh()
 
@@ -141,46 +149,38 @@ class RowTable(CellView):
         self.virtual_size = Size(self._line_width, len(self.rows) + 1)
 
     def on_click(self, event: events.Click) -> None:
-        if (place := self.cell_at(event)) is not None and self._can_mark and (event.ctrl or event.x < _GUTTER):
-            self.marked ^= {self.rows[place][0]}
+        if (index := self.cell_at(event)) is not None and self._can_mark and (event.ctrl or event.x < _GUTTER):
+            self.marked ^= {self.rows[index][0]}
 
     def render_line(self, y: int) -> Strip:
+        style, index, signs = self.rich_style, y - 1 + self.scroll_offset.y, " " * _GUTTER
         if y == 0:
-            titles = self._line([column.title for column in self.titles])
-            return self._strip(" " * _GUTTER + titles, self.get_component_rich_style("table--title"))
-        place = y - 1 + self.scroll_offset.y
-        if place >= len(self.rows):
-            lines = [] if self.rows else self.empty.splitlines()[place : place + 1]
-            return self._strip(" " * _GUTTER + sanitise("".join(lines)), self.rich_style)
-        (key, cells), is_here, style = self.rows[place], place == self.cursor, self.rich_style
-        if key in self.marked:
-            style += self.get_component_rich_style("table--mark", partial=True)
-        if is_here:
-            style += self.get_component_rich_style("table--cursor")
-        signs = ("▸" if is_here else " ") + ("● " if key in self.marked else "  ")
-        return self._strip(signs + self._line([sanitise(cell) for cell in cells]), style)
+            style = self.get_component_rich_style("table--title")
+            line = self._line([column.title for column in self.titles])
+        elif index < len(self.rows):
+            key, cells = self.rows[index]
+            if key in self.marked:
+                style += self.get_component_rich_style("table--mark", partial=True)
+            if index == self.cursor:
+                style += self.get_component_rich_style("table--cursor")
+            signs = ("▸" if index == self.cursor else " ") + ("● " if key in self.marked else "  ")
+            line = self._line([sanitise(cell) for cell in cells])
+        else:
+            line = sanitise("".join([] if self.rows else self.empty.splitlines()[index : index + 1]))
+        return Strip([Segment(set_cell_size(signs + line, self._line_width), style)], self._line_width)
 
     @property
     def _line_width(self) -> int:
         return self.scrollable_content_region.width
 
-    def _strip(self, line: str, style: Style) -> Strip:
-        return Strip([Segment(set_cell_size(line, self._line_width), style)], self._line_width)
-
     def _line(self, cells: Sequence[str]) -> str:
-        fitted = []
-        for cell, width, column in zip(cells, self._widths(), self.titles, strict=True):
-            text = shorten(cell, width)
-            if column.is_text and text != cell:
-                text = set_cell_size(cell, width - 1).rstrip() + "…"
-            fitted.append(" " * (width - cell_len(text)) + text if column.is_number else set_cell_size(text, width))
-        return " ".join(fitted)
-
-    def _widths(self) -> list[int]:
-        fixed = sum(column.width or 0 for column in self.titles) + len(self.titles) - 1
+        taken = _GUTTER + sum(column.width or 0 for column in self.titles) + len(self.titles) - 1
         sharing = sum(column.width is None for column in self.titles)
-        share = max(1, (self._line_width - _GUTTER - fixed) // max(1, sharing))
-        return [share if column.width is None else column.width for column in self.titles]
+        share = max(1, (self._line_width - taken) // max(1, sharing))
+        return " ".join(
+            column.fit(cell, share if column.width is None else column.width)
+            for cell, column in zip(cells, self.titles, strict=True)
+        )
 
     def _update_key(self) -> None:
         self.key = self.rows[self.cursor][0] if self.rows else None

@@ -3,12 +3,10 @@
 import asyncio
 import subprocess
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 
 import pytest
 
-from mbc_cli.tui.app import Dashboard
 from mbc_cli.tui.state import DashboardOptions
 from tests.needs import PATIENCE
 
@@ -16,16 +14,16 @@ Until = Callable[[Callable[[], object]], Awaitable[None]]
 
 
 @pytest.fixture
-def options(home: Path, model: Path) -> DashboardOptions:
+def options(home, model):
     """Where `mbc tui` would look with the tiny model: a bank and runs that do not exist yet."""
     return DashboardOptions(home / "memory.mbc", str(model), home / "runs")
 
 
 @pytest.fixture
-def screen() -> Callable[[Dashboard], str]:
+def screen():
     """The text on the screen of a dashboard, line by line."""
 
-    def text(app: Dashboard) -> str:
+    def text(app):
         strips = app.screen._compositor.render_strips()
         return "\n".join("".join(segment.text for segment in strip) for strip in strips)
 
@@ -33,10 +31,10 @@ def screen() -> Callable[[Dashboard], str]:
 
 
 @pytest.fixture
-def until() -> Until:
+def until():
     """Waits for a condition: `await until(lambda: app.state.bank)`."""
 
-    async def wait(condition: Callable[[], object]) -> None:
+    async def wait(condition):
         deadline = time.monotonic() + PATIENCE
         while not condition():
             assert time.monotonic() < deadline, "the condition never became true"
@@ -46,12 +44,12 @@ def until() -> Until:
 
 
 @pytest.fixture(autouse=True)
-def _no_child_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _no_child_left(monkeypatch):
     """Trainings and ingests outlive their dashboard; after a test they are killed, however it ends."""
-    started: list[subprocess.Popen[bytes]] = []
+    started = []
     popen = subprocess.Popen
 
-    def start(*arguments: object, **options: object) -> subprocess.Popen[bytes]:
+    def start(*arguments, **options):
         started.append(popen(*arguments, **options))
         return started[-1]
 
@@ -64,5 +62,5 @@ def _no_child_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             pipe.close()
 
 
-def shown_keys(app: Dashboard) -> set[str]:
+def shown_keys(app):
     return {own.binding.description for own in app.screen.active_bindings.values() if own.binding.show}

@@ -1,11 +1,8 @@
 """The dashboard around its views: tabs, keys, and changes by other processes."""
 
 import signal
-from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pytest
 from textual.widgets import Input, Static
 
 from mbc_cli.tui.app import VIEWS, Dashboard
@@ -22,7 +19,7 @@ from mbc_engine.text import Chunk
 from tests.cli.tui.conftest import shown_keys
 
 
-async def test_digits_and_page_keys_lead_to_the_views(options: DashboardOptions) -> None:
+async def test_view_keys(options):
     app = Dashboard(options)
     async with app.run_test(size=(80, 24)) as pilot:
         for key, view in enumerate(VIEWS, 1):
@@ -35,13 +32,13 @@ async def test_digits_and_page_keys_lead_to_the_views(options: DashboardOptions)
         assert app.view.NAME == VIEWS[-1].NAME
 
 
-async def test_the_line_for_questions_draws_nothing_while_idle(options: DashboardOptions) -> None:
+async def test_question_field_is_idle(options):
     app = Dashboard(options, AskView.NAME)
     async with app.run_test(size=(80, 24)):
         assert not app.query_one("#question", Input).cursor_blink
 
 
-async def test_the_panel_of_keys_tells_what_a_view_shows(options: DashboardOptions, until: Any, screen: Any) -> None:
+async def test_key_panel(options, until, screen):
     app = Dashboard(options, IngestTab.NAME)
     async with app.run_test(size=(160, 45)) as pilot:
         await pilot.press("question_mark")
@@ -50,7 +47,7 @@ async def test_the_panel_of_keys_tells_what_a_view_shows(options: DashboardOptio
         await until(lambda: not app.screen.query("HelpPanel"))
 
 
-async def test_without_a_bank_it_says_how_to_get_one(options: DashboardOptions, until: Any, screen: Any) -> None:
+async def test_no_bank_shows_ways_to_get_one(options, until, screen):
     app = Dashboard(options)
     async with app.run_test(size=(80, 24)) as pilot:
         await until(lambda: app.state.bank_error)
@@ -58,9 +55,7 @@ async def test_without_a_bank_it_says_how_to_get_one(options: DashboardOptions, 
         await pilot.pause()
 
 
-async def test_a_bank_that_comes_changes_and_goes_is_seen(
-    options: DashboardOptions, make_bank: Any, record: Any, until: Any
-) -> None:
+async def test_bank_appears_changes_and_goes(options, make_bank, record, until):
     app = Dashboard(options)
     async with app.run_test(size=(120, 40)):
         await until(lambda: app.state.bank_error)
@@ -74,9 +69,7 @@ async def test_a_bank_that_comes_changes_and_goes_is_seen(
         await until(lambda: app.state.bank_error)
 
 
-async def test_hostile_names_reach_the_screen_as_text(
-    options: DashboardOptions, home: Path, make_bank: Any, until: Any, screen: Any
-) -> None:
+async def test_names_are_plain_text(options, home, make_bank, until, screen):
     folder = home / "[red]\x1b]0;x\x07"
     folder.mkdir()
     path = make_bank("memory.mbc").rename(folder / "a.mbc")
@@ -87,9 +80,7 @@ async def test_hostile_names_reach_the_screen_as_text(
         assert "\x1b" not in screen(app)
 
 
-async def test_being_terminated_leaves_the_terminal_as_it_was(
-    options: DashboardOptions, until: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_sigterm_restores_the_terminal(options, until, monkeypatch):
     monkeypatch.setattr("mbc_cli.tui.app._END_SECONDS", 86_400)  # otherwise it would end the tests
     app = Dashboard(options)
     async with app.run_test(size=(80, 24)):
@@ -99,10 +90,8 @@ async def test_being_terminated_leaves_the_terminal_as_it_was(
     assert app.return_code == 128 + signal.SIGTERM
 
 
-def test_an_error_nobody_expected_ends_the_command_as_any_other(
-    mbc: Any, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def crash(view: OverviewView) -> None:
+def test_unexpected_error_ends_the_command(mbc, home, monkeypatch):
+    def crash(view):
         raise KeyError("what")
 
     monkeypatch.setattr(OverviewView, "draw", crash)
@@ -113,21 +102,14 @@ def test_an_error_nobody_expected_ends_the_command_as_any_other(
     assert "Unexpected error: KeyError: 'what'" in result.stderr
 
 
-async def test_the_palette_removes_no_documents_that_are_out_of_sight(options: DashboardOptions) -> None:
-    app = Dashboard(options)
-    async with app.run_test(size=(80, 24)):
-        titles = {command.title for command in app.get_system_commands(app.screen)}
-        assert "Search documents" in titles and not any("Remove" in title for title in titles)
-
-
-async def test_ctrl_c_names_the_key_that_quits(options: DashboardOptions, until: Any) -> None:
+async def test_ctrl_c_names_quit_key(options, until):
     app = Dashboard(options)
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("ctrl+c")
         await until(lambda: any("Press q to quit" in own.message for own in app._notifications))
 
 
-async def test_a_screenshot_is_saved_in_the_working_folder(options: DashboardOptions, home: Path, until: Any) -> None:
+async def test_screenshot_goes_to_working_folder(options, home, until):
     app = Dashboard(options)
     async with app.run_test(size=(80, 24)):
         app.deliver_screenshot()
@@ -135,14 +117,14 @@ async def test_a_screenshot_is_saved_in_the_working_folder(options: DashboardOpt
         assert len(list(home.glob("*.svg"))) == 1
 
 
-async def test_nothing_moves_while_nothing_happens(options: DashboardOptions, until: Any) -> None:
+async def test_idle_dashboard_does_not_refresh(options, until):
     app = Dashboard(options)
     async with app.run_test(size=(80, 24)):
         await until(lambda: app.state.bank_error)
         assert not any(widget.auto_refresh for widget in app.screen.query("*"))
 
 
-async def test_from_documents_to_codes_and_back(options: DashboardOptions, record: Any, until: Any) -> None:
+async def test_from_documents_to_codes_and_back(options, record, until):
     shape = CodeShape(tokens=2, levels=1, num_codes=8, per_position=True)
     texts = {"A harbour closed.": (1, 1), "The harbours froze.": (1, 2), "Apples fell.": (3, 5)}
     with MemoryBank.create(options.bank, ModelSignature("m", "aa", "bb"), shape, 2, keeps_text=True) as bank:

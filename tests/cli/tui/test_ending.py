@@ -4,9 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,10 +15,10 @@ _PAGE = {"TEXTUAL_DRIVER": "textual.drivers.web_driver:WebDriver", "COLUMNS": "8
 
 
 @pytest.fixture
-def start(home: Path) -> Callable[[str], Any]:
+def start(home):
     """Starts the process behind a page, which runs some code first, and waits until it draws."""
 
-    def run(first: str) -> Any:
+    def run(first):
         command = [sys.executable, "-c", f"{first}; {_RUN}", "tui", "--bank", str(home / "none.mbc")]
         pipe = subprocess.PIPE
         process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env={**os.environ, **_PAGE})
@@ -36,7 +33,7 @@ def start(home: Path) -> Callable[[str], Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", ["pass", _STUCK], ids=["idle", "stuck"])
-def test_it_ends_with_its_input(start: Callable[[str], Any], first: str) -> None:
+def test_ends_with_stdin(start, first):
     process = start(first)
     process.stdin.close()
     assert process.wait(PATIENCE) == 128 + signal.SIGHUP
@@ -44,7 +41,7 @@ def test_it_ends_with_its_input(start: Callable[[str], Any], first: str) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", ["pass", _STUCK], ids=["idle", "stuck"])
-def test_it_ends_on_sigterm(start: Callable[[str], Any], first: str) -> None:
+def test_ends_on_sigterm(start, first):
     process = start(first)
     process.send_signal(signal.SIGTERM)
     assert process.wait(PATIENCE) == 128 + signal.SIGTERM

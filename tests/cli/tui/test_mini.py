@@ -1,8 +1,6 @@
 """The dashboard with a real bank: stories memorised by the embedded model are seen, asked, removed and restored."""
 
 from itertools import islice
-from pathlib import Path
-from typing import Any
 
 import pytest
 from textual.widgets import Input
@@ -19,7 +17,7 @@ from tests.newswire import stories
 
 @pytest.mark.slow
 @embedded_encoder
-async def test_a_bank_of_mini_is_seen_in_every_view(home: Path, mbc: Any, until: Any, screen: Any) -> None:
+async def test_mini_in_every_view(home, mbc, until, screen):
     news = list(islice(stories("test", 8, seed=3), 8))
     (home / "news").mkdir()
     for story in news:

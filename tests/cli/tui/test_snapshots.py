@@ -6,13 +6,9 @@ To update the pictures, run `pytest tests/cli/tui/test_snapshots.py --snapshot-u
 import json
 import re
 import time
-from collections.abc import Callable, Iterable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from textual.widgets import Input
 
@@ -28,7 +24,6 @@ from mbc_engine.answer import Answer, Confidence, Source
 from mbc_engine.bank import BankSizes, BankTotals
 from mbc_engine.events import (
     DocumentsIngested,
-    Event,
     FileSkipped,
     IngestFinished,
     IngestStarted,
@@ -49,12 +44,12 @@ class _Svg(SingleFileSnapshotExtension):
 
 
 @pytest.fixture
-def snapshot(snapshot: SnapshotAssertion) -> SnapshotAssertion:
+def snapshot(snapshot):
     return snapshot.use_extension(_Svg)
 
 
 @pytest.fixture
-def scene(home: Path, make_bank: Any, record: Any, monkeypatch: pytest.MonkeyPatch) -> DashboardOptions:
+def scene(home, make_bank, record, monkeypatch):
     """Places, time and logs that are the same on every machine, every day."""
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
@@ -79,13 +74,13 @@ def scene(home: Path, make_bank: Any, record: Any, monkeypatch: pytest.MonkeyPat
     return DashboardOptions(bank, "mini", desk / "runs")
 
 
-def _log(path: Path, start: float, pace: float, events: Iterable[Event]) -> None:
+def _log(path, start, pace, events):
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = [{"time": start + number * pace, **event.to_json()} for number, event in enumerate(events)]
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
 
 
-def _ingests() -> Iterable[Event]:
+def _ingests():
     for documents in (4, 9):
         yield _finished(documents)
     yield IngestStarted(14, 4200)
@@ -95,7 +90,7 @@ def _ingests() -> Iterable[Event]:
     yield _finished(12)
 
 
-def _finished(documents: int) -> IngestFinished:
+def _finished(documents):
     return IngestFinished(
         documents=3,
         chunks=90,
@@ -114,7 +109,7 @@ def _finished(documents: int) -> IngestFinished:
     )
 
 
-def _training(decay: float) -> Iterable[Event]:
+def _training(decay):
     yield TrainStarted(0, 60, 480, 240, 1_234_567)
     for step in range(1, 61):
         yield TrainStep(
@@ -137,7 +132,7 @@ def _training(decay: float) -> Iterable[Event]:
     yield TrainFinished(60, 60.0, "runs/first/model")
 
 
-def _answer(options: DashboardOptions) -> Answer:
+def _answer(options):
     news = options.bank.parent / "news"
     sources = tuple(
         Source(
@@ -177,14 +172,7 @@ def _answer(options: DashboardOptions) -> Answer:
     ],
     ids=lambda value: value if isinstance(value, str) else "x".join(map(str, value)),
 )
-async def test_view(
-    scene: DashboardOptions,
-    view: str,
-    size: tuple[int, int],
-    until: Callable[..., Any],
-    snapshot: SnapshotAssertion,
-    screen: Any,
-) -> None:
+async def test_view(scene, view, size, until, snapshot, screen):
     app = Dashboard(scene, view)
     async with app.run_test(size=size) as pilot:
         for line in app.query(Input):

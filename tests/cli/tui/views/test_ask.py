@@ -1,14 +1,11 @@
 """The Ask view: what it shows while a model is loading, answering or being stopped."""
 
 import threading
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from textual.content import Content
-from textual.pilot import Pilot
 from textual.widgets import Input, Select, Static
 
 from mbc_cli.config import add_question, question_history, read_questions
@@ -17,7 +14,7 @@ from mbc_cli.tui.jobs import AnswerWorker
 from mbc_cli.tui.state import DashboardOptions
 from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.widgets.answer import ChatTurn, Citation, PassagePane
-from mbc_engine.answer import Answer, Confidence, Label, Source
+from mbc_engine.answer import Answer, Confidence, Source
 from mbc_engine.bank import BankSizes, BankTotals
 from mbc_engine.lm.base import BaseLM
 from tests.needs import embedded_encoder
@@ -26,13 +23,13 @@ QUESTION = "Where did Ada move?"
 
 
 @pytest.fixture
-def says(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+def says(monkeypatch):
     """Makes the base LM generate these pieces; functions among them are called."""
 
-    def say(*answers: tuple[Any, ...]) -> None:
+    def say(*answers):
         remaining = iter(answers)
 
-        def generate(self: BaseLM, prefix: object, questions: object, **options: Any) -> list[str]:
+        def generate(self, prefix, questions, **options):
             text = ""
             for piece in next(remaining):
                 if callable(piece):
@@ -49,23 +46,21 @@ def says(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 @pytest.fixture
-def app(options: DashboardOptions) -> Dashboard:
+def app(options):
     return Dashboard(options, AskView.NAME)
 
 
-def _answers(app: Dashboard) -> list[str]:
+def _answers(app):
     return [str(turn.query_one(".answer", Static).render()) for turn in app.query(ChatTurn)]
 
 
-async def _type(pilot: Pilot[None], text: str) -> None:
+async def _type(pilot, text):
     pilot.app.query_one("#question", Input).value = text
     await pilot.press("enter")
 
 
 @pytest.mark.parametrize("size", [(80, 24), pytest.param((160, 45), marks=pytest.mark.slow)])
-async def test_an_answer_comes_with_its_sources_and_lights_up_codes(
-    app: Dashboard, bank: Path, says: Any, until: Any, size: tuple[int, int], screen: Any
-) -> None:
+async def test_answer_with_sources_and_codes(app, bank, says, until, size, screen):
     is_wide = size[0] >= 120
     resume = threading.Event()
     says(("Aa[b]\x1b", resume.wait, "len"))
@@ -78,8 +73,8 @@ async def test_an_answer_comes_with_its_sources_and_lights_up_codes(
         assert f"? {QUESTION}" in screen(app)
         assert "Aa[b]␛len" in screen(app)
         cited = [citation.source for citation in app.query(Citation)]
-        assert {Path(own.path).name for own in cited} == {"ada.txt", "bruno.md"}
-        assert sum(own.share for own in cited) == pytest.approx(1)
+        assert {Path(source.path).name for source in cited} == {"ada.txt", "bruno.md"}
+        assert sum(source.share for source in cited) == pytest.approx(1)
         assert app.state.codes_read is not None
         assert app.state.codes_read.sum() == pytest.approx(1)
         await until(lambda: "codes read" in screen(app))
@@ -94,9 +89,7 @@ async def test_an_answer_comes_with_its_sources_and_lights_up_codes(
         assert app.query_one("#question", Input).has_focus
 
 
-async def test_questions_are_answered_in_their_order_with_what_was_set(
-    app: Dashboard, bank: Path, says: Any, until: Any, screen: Any
-) -> None:
+async def test_questions_are_answered_in_order(app, bank, says, until, screen):
     resume = threading.Event()
     says((resume.wait, "one"), ("two",))
     async with app.run_test(size=(80, 24)) as pilot:
@@ -116,7 +109,7 @@ async def test_questions_are_answered_in_their_order_with_what_was_set(
 TEXT = "The river rose. Ada moved to Aalen\nin the spring. Ada moved a piano."
 
 
-def _source(name: str, **changes: Any) -> Source:
+def _source(name, **changes):
     own = Source(
         path=f"/notes/{name}",
         part="",
@@ -133,7 +126,7 @@ def _source(name: str, **changes: Any) -> Source:
     return replace(own, **changes)
 
 
-def _reply(answer: str | None, label: Label, *sources: Source) -> Answer:
+def _reply(answer, label, *sources):
     times, sizes = (
         {"search": 0.1, "answer": 0.0, "sources": 0.0},
         BankSizes(codes=27, words=40, texts=90, codebook=96, file=4096),
@@ -141,7 +134,7 @@ def _reply(answer: str | None, label: Label, *sources: Source) -> Answer:
     return Answer(QUESTION, answer, Confidence(0.93, label), sources, times, BankTotals(1, 1, 1), sizes)
 
 
-async def _answer(app: Dashboard, pilot: Pilot[None], reply: Answer) -> None:
+async def _answer(app, pilot, reply):
     """Ask a question, and show this reply."""
     await _type(pilot, QUESTION)
     app.query_one(AskView).show_answer(len(app.query(ChatTurn)), reply)
@@ -149,20 +142,20 @@ async def _answer(app: Dashboard, pilot: Pilot[None], reply: Answer) -> None:
 
 
 @pytest.fixture
-def idle(monkeypatch: pytest.MonkeyPatch) -> None:
+def idle(monkeypatch):
     """No model answers."""
     monkeypatch.setattr(AnswerWorker, "_submit", lambda self, work: None)
 
 
 @pytest.mark.usefixtures("idle")
-async def test_a_follow_up_is_shown_as_it_was_asked(app: Dashboard, until: Any, screen: Any) -> None:
+async def test_follow_up_shows_full_question(app, until, screen):
     async with app.run_test(size=(120, 30)) as pilot:
         await _answer(app, pilot, replace(_reply("Aalen", "high"), asked="Where did Ada move?"))
         await until(lambda: "Asked: Where did Ada move?" in screen(app))
 
 
 @pytest.mark.usefixtures("idle")
-async def test_the_sentence_that_the_answer_was_read_in_is_underlined(app: Dashboard, until: Any, screen: Any) -> None:
+async def test_sentence_is_underlined(app, until, screen):
     async with app.run_test(size=(160, 45)) as pilot:
         await _answer(app, pilot, _reply("Aalen", "high", _source("ada.txt"), _source("b.txt", sentence=None)))
         await until(lambda: "2 sources" in screen(app))
@@ -178,7 +171,7 @@ async def test_the_sentence_that_the_answer_was_read_in_is_underlined(app: Dashb
 
 
 @pytest.mark.usefixtures("idle")
-async def test_text_of_a_file_that_is_gone_is_shown_as_the_banks_copy(app: Dashboard, until: Any, screen: Any) -> None:
+async def test_missing_file_shows_banks_copy(app, until, screen):
     gone, lost = _source("ada.txt", state="gone", text_from="bank"), _source("b.txt", state="changed", text_from=None)
     async with app.run_test(size=(80, 24)) as pilot:
         await _answer(app, pilot, _reply("Aalen", "high", gone, replace(lost, sentence=None, passage=None)))
@@ -193,7 +186,7 @@ async def test_text_of_a_file_that_is_gone_is_shown_as_the_banks_copy(app: Dashb
 
 
 @pytest.mark.usefixtures("idle")
-async def test_without_an_answer_the_closest_passages_are_shown(app: Dashboard, until: Any, screen: Any) -> None:
+async def test_no_answer_shows_closest_passages(app, until, screen):
     async with app.run_test(size=(80, 24)) as pilot:
         await _answer(app, pilot, _reply(None, "low", _source("ada.txt")))
         await until(lambda: "1 closest passage" in screen(app))
@@ -202,7 +195,7 @@ async def test_without_an_answer_the_closest_passages_are_shown(app: Dashboard, 
 
 
 @pytest.mark.usefixtures("idle")
-async def test_a_read_is_chosen_only_for_a_model_that_has_several(app: Dashboard, until: Any) -> None:
+async def test_read_mode_choice(app, until):
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         for reads in ([], ["flat", "hierarchical"], []):
@@ -213,9 +206,7 @@ async def test_a_read_is_chosen_only_for_a_model_that_has_several(app: Dashboard
                 assert offered == ["", "flat", "hierarchical"]
 
 
-async def test_escape_stops_an_answer_and_the_next_one_comes(
-    app: Dashboard, bank: Path, says: Any, until: Any, screen: Any
-) -> None:
+async def test_escape_stops_an_answer(app, bank, says, until, screen):
     has_stopped = threading.Event()
     says(("Aa", has_stopped.wait, "len"), ("Bergen",))
     async with app.run_test(size=(80, 24)) as pilot:
@@ -229,9 +220,7 @@ async def test_escape_stops_an_answer_and_the_next_one_comes(
         assert _answers(app) == ["Aa", "Bergen"]
 
 
-async def test_an_error_is_shown_and_the_next_question_tries_again(
-    app: Dashboard, bank: Path, home: Path, says: Any, until: Any, screen: Any
-) -> None:
+async def test_error_then_next_question(app, bank, home, says, until, screen):
     says(("Aalen",))
     bank.rename(home / "away.mbc")
     async with app.run_test(size=(80, 24)) as pilot:
@@ -243,9 +232,7 @@ async def test_an_error_is_shown_and_the_next_question_tries_again(
         await until(lambda: "2 sources" in screen(app))
 
 
-async def test_a_bank_of_another_model_is_reported_with_the_way_out(
-    app: Dashboard, make_bank: Any, record: Any, until: Any, screen: Any
-) -> None:
+async def test_bank_of_another_model(app, make_bank, record, until, screen):
     make_bank("memory.mbc", record("/a.txt", "a"))
     async with app.run_test(size=(100, 30)):
         await until(lambda: "mbc bank reencode" in screen(app))
@@ -253,7 +240,7 @@ async def test_a_bank_of_another_model_is_reported_with_the_way_out(
         await until(lambda: "mbc bank reencode" not in screen(app))
 
 
-async def test_an_earlier_question_does_nothing_to_the_screen(app: Dashboard, until: Any) -> None:
+async def test_history_is_sanitised(app, until):
     add_question(question_history(), "Who \x1b[2Jis?")
     async with app.run_test(size=(80, 24)) as pilot:
         await until(lambda: app.query_one(AskView)._earlier)
@@ -261,7 +248,7 @@ async def test_an_earlier_question_does_nothing_to_the_screen(app: Dashboard, un
         await until(lambda: app.query_one("#question", Input).value == "Who ␛[2Jis?")
 
 
-async def test_earlier_questions_are_on_the_arrow_keys(app: Dashboard, until: Any) -> None:
+async def test_arrows_recall_questions(app, until):
     add_question(question_history(), "Who?")
     add_question(question_history(), "Why?")
     async with app.run_test(size=(80, 24)) as pilot:
@@ -279,8 +266,8 @@ async def test_earlier_questions_are_on_the_arrow_keys(app: Dashboard, until: An
         await until(lambda: read_questions(question_history()) == ["Who?", "Why?", "When?"])
 
 
-async def test_escape_leads_out_of_the_line_and_back_and_says_so(app: Dashboard) -> None:
-    def escape() -> str:
+async def test_escape_leaves_the_field(app):
+    def escape():
         return app.screen.active_bindings["escape"].binding.description
 
     async with app.run_test(size=(80, 24)) as pilot:
@@ -295,7 +282,7 @@ async def test_escape_leads_out_of_the_line_and_back_and_says_so(app: Dashboard)
 
 @pytest.mark.slow
 @embedded_encoder
-async def test_the_embedded_model_answers(home: Path, notes: Path, mbc: Any, until: Any, screen: Any) -> None:
+async def test_mini_answers(home, notes, mbc, until, screen):
     assert mbc("ingest", notes, "--bank", "mini.mbc", "--model", "mini", "--workers", 0).exit_code == 0
     app = Dashboard(DashboardOptions(home / "mini.mbc", "mini", home / "runs"), AskView.NAME)
     async with app.run_test(size=(160, 45)) as pilot:

@@ -1,13 +1,11 @@
 """The Codes view: what it shows as the bank, a training and questions change."""
 
-from typing import Any
-
 import numpy as np
 import pytest
-from textual.widgets import Footer, Static, Tabs
+from textual.widgets import Static, Tabs
 
 from mbc_cli.tui.app import Dashboard
-from mbc_cli.tui.state import AttachedRun, DashboardOptions
+from mbc_cli.tui.state import AttachedRun
 from mbc_cli.tui.views.codes import CodesView, most_read
 from mbc_cli.tui.widgets.heat_map import HeatMap
 from mbc_cli.tui.widgets.table import RowTable
@@ -17,30 +15,28 @@ from tests.cli.tui.conftest import shown_keys
 
 
 @pytest.fixture
-def app(options: DashboardOptions) -> Dashboard:
+def app(options):
     return Dashboard(options, CodesView.NAME)
 
 
-def _codes(app: Dashboard) -> HeatMap:
+def _codes(app):
     return app.query_one("#heat", HeatMap)
 
 
-def _line(app: Dashboard) -> str:
+def _line(app):
     return str(app.query_one("#code", Static).render())
 
 
-def _users(app: Dashboard) -> str:
+def _users(app):
     table = app.query_one(RowTable)
     return "\n".join(" ".join(cells) for _, cells in table.rows) or table.empty
 
 
-def _words(app: Dashboard) -> str:
+def _words(app):
     return str(app.query_one("#words", Static).render())
 
 
-async def test_the_code_used_most_is_shown_first_with_its_chunks_and_their_words(
-    app: Dashboard, home: Any, record: Any, until: Any
-) -> None:
+async def test_most_used_code_first(app, home, record, until):
     shape = CodeShape(tokens=2, levels=1, num_codes=8, per_position=True)
     texts = {"The gale rose. A harbour closed.": (1, 1), "Harbours closed again.": (1, 2), "Apples fell.": (3, 2)}
     with MemoryBank.create(home / "memory.mbc", ModelSignature("m", "aa", "bb"), shape, 2, keeps_text=True) as bank:
@@ -61,9 +57,7 @@ async def test_the_code_used_most_is_shown_first_with_its_chunks_and_their_words
         assert "Document" not in shown_keys(app)
 
 
-async def test_the_codes_of_a_document_are_marked_and_followed_from_book_to_book(
-    app: Dashboard, home: Any, record: Any, until: Any
-) -> None:
+async def test_mark_codes_of_a_document(app, home, record, until):
     shape = CodeShape(tokens=3, levels=1, num_codes=8, per_position=True)
     with MemoryBank.create(home / "memory.mbc", ModelSignature("m", "aa", "bb"), shape, 2) as bank:
         for name, codes in (("/a.txt", (1, 2, 3)), ("/b.txt", (4, 5, 6))):
@@ -84,35 +78,7 @@ async def test_the_codes_of_a_document_are_marked_and_followed_from_book_to_book
         assert "Unmark" not in shown_keys(app)
 
 
-async def test_a_code_of_another_codebook_is_gone_to_also_if_the_document_has_several_there(
-    app: Dashboard, home: Any, record: Any, until: Any
-) -> None:
-    shape = CodeShape(tokens=3, levels=1, num_codes=8, per_position=True)
-    with MemoryBank.create(home / "memory.mbc", ModelSignature("m", "aa", "bb"), shape, 2) as bank:
-        bank.put([StoredDocument.of(record("/b.txt", "bb"), np.array([[1, 2, 3], [4, 5, 6]]).reshape(2, 3, 1))])
-        document = bank.lookup([("/b.txt", "")])[0]
-    async with app.run_test(size=(80, 24)):
-        await until(lambda: "1 time" in _line(app))
-        app.query_one(CodesView).mark(document, shape, (0, 1, 5))
-        await until(lambda: _line(app).startswith("code 5") and _line(app).endswith("◆ in b.txt"))
-
-
-async def test_the_training_layer_asks_for_no_further_drawing(
-    app: Dashboard, make_bank: Any, record: Any, until: Any
-) -> None:
-    make_bank("memory.mbc", record("/a.txt", "a"))
-    async with app.run_test(size=(80, 24)) as pilot:
-        app.state.run = AttachedRun(app.options.runs / "first", usage=np.ones((1, 1, 8), np.float32))
-        await pilot.press("t")
-        await until(lambda: "Chunks are listed for the bank's codes (b)." in _users(app))
-        app._is_stale = False
-        app.view.draw()
-        assert not app._is_stale
-
-
-async def test_what_is_added_brightens_the_map_and_the_list(
-    app: Dashboard, make_bank: Any, record: Any, until: Any
-) -> None:
+async def test_added_documents_update_map_and_list(app, make_bank, record, until):
     path = make_bank("memory.mbc", record("/a.txt", "a"))
     async with app.run_test(size=(80, 24)):
         await until(lambda: "a.txt" in _users(app))
@@ -123,9 +89,7 @@ async def test_what_is_added_brightens_the_map_and_the_list(
 
 
 @pytest.mark.parametrize("size", [(80, 24), pytest.param((160, 45), marks=pytest.mark.slow)])
-async def test_books_are_chosen_by_keys_and_by_mouse(
-    app: Dashboard, home: Any, record: Any, until: Any, size: tuple[int, int]
-) -> None:
+async def test_choose_codebook(app, home, record, until, size):
     shape = CodeShape(tokens=3, levels=2, num_codes=512, per_position=True)
     with MemoryBank.create(home / "memory.mbc", ModelSignature("tiny", "a" * 16, "b" * 16), shape, 2) as bank:
         codes = np.arange(6).reshape(1, 3, 2)  # position by position, both levels
@@ -150,18 +114,8 @@ async def test_books_are_chosen_by_keys_and_by_mouse(
         await until(lambda: "a.txt" in _users(app))
 
 
-async def test_many_books_leave_room_on_a_small_screen(app: Dashboard, home: Any, record: Any, until: Any) -> None:
-    shape = CodeShape(tokens=180, levels=1, num_codes=512, per_position=True)
-    with MemoryBank.create(home / "memory.mbc", ModelSignature("tiny", "a" * 16, "b" * 16), shape, 2) as bank:
-        bank.put([StoredDocument.of(record("/a.txt", "a"), np.arange(180).reshape(1, 180, 1))])
-    async with app.run_test(size=(80, 24)):
-        await until(lambda: "a.txt" in _users(app))
-        assert app.query_one("#users").region.bottom <= app.query_one(Footer).region.y
-        assert "Next codebook" in shown_keys(app)
-
-
-async def test_a_layer_without_numbers_says_how_to_get_them(app: Dashboard, until: Any, make_bank: Any) -> None:
-    def nothing() -> str:
+async def test_empty_layers(app, until, make_bank):
+    def nothing():
         return str(app.query_one("#nothing", Static).render())
 
     async with app.run_test(size=(80, 24)) as pilot:
@@ -182,9 +136,7 @@ async def test_a_layer_without_numbers_says_how_to_get_them(app: Dashboard, unti
         await until(lambda: "The bank is empty" in nothing())
 
 
-async def test_training_and_the_last_question_have_layers_of_their_own(
-    app: Dashboard, make_bank: Any, record: Any, until: Any
-) -> None:
+async def test_training_and_question_layers(app, make_bank, record, until):
     make_bank("memory.mbc", record("/a.txt", "a"))
     async with app.run_test(size=(160, 45)) as pilot:
         await until(lambda: "2 times" in _line(app))
@@ -210,7 +162,7 @@ async def test_training_and_the_last_question_have_layers_of_their_own(
         assert app.query_one("#layer", Tabs).active == "question"
 
 
-async def test_the_last_question_is_shown_where_it_read(app: Dashboard, until: Any) -> None:
+async def test_question_layer_goes_to_codes_read(app, until):
     async with app.run_test(size=(80, 24)) as pilot:
         read = app.state.codes_read = np.zeros((1, 3, 8), np.float32)
         read[0, 1, 2], read[0, 2, [4, 6]] = 0.25, (0.25, 0.5)
@@ -221,18 +173,8 @@ async def test_the_last_question_is_shown_where_it_read(app: Dashboard, until: A
         await until(lambda: str(_codes(app).border_title) == "Position 2: 1 of 8 read")
 
 
-def test_codes_read_most_are_the_fewest_that_make_up_nearly_all() -> None:
+def test_most_read():
     assert most_read(np.array([0.05, 0.6, 0.0, 0.35])) == [1, 3]
     assert most_read(np.array([0.5, 0.5])) == [0, 1]
     assert most_read(np.zeros(3)) == []
     assert len(most_read(np.full(512, 1 / 512))) == 24
-
-
-async def test_usage_by_rank_comes_where_there_is_room(app: Dashboard, make_bank: Any, record: Any, until: Any) -> None:
-    make_bank("memory.mbc", record("/a.txt", "a"))
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(lambda: "2 times" in _line(app))
-        ranks = app.query_one("#ranks")
-        assert not ranks.display
-        await pilot.resize_terminal(160, 45)
-        await until(lambda: ranks.display and ranks.size.height >= 4)

@@ -1,14 +1,10 @@
 """The Ingest view: choosing a folder, following an ingest, whoever started it, and stopping it."""
 
-import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import pytest
-from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
 from mbc_cli.config import activity_log
@@ -49,24 +45,24 @@ END = IngestFinished(
 )
 
 
-def dashboard(options: DashboardOptions) -> Dashboard:
+def dashboard(options):
     return Dashboard(options, IngestTab.NAME)
 
 
-def state(app: Dashboard) -> str:
+def state(app):
     return str(app.query_one("#state", Static).content)
 
 
-def names(app: Dashboard) -> list[str]:
+def names(app):
     """What the tree shows below its root."""
     return [node.label.plain for node in app.query_one(FolderTree).root.children]
 
 
-def skipped(app: Dashboard) -> list[tuple[str, ...]]:
+def skipped(app):
     return [cells for _, cells in app.query_one("#skipped RowTable", RowTable).rows]
 
 
-async def go_to(pilot: Pilot[None], path: str) -> None:
+async def go_to(pilot, path):
     await pilot.press("g")
     await pilot.pause()
     pilot.app.screen.query_one(Input).value = path
@@ -74,9 +70,7 @@ async def go_to(pilot: Pilot[None], path: str) -> None:
 
 
 @pytest.mark.parametrize("size", [SMALL, pytest.param(LARGE, marks=pytest.mark.slow)])
-async def test_an_ingest_of_another_process_is_drawn_as_it_goes(
-    options: DashboardOptions, until: Any, size: tuple[int, int], screen: Any
-) -> None:
+async def test_ingest_by_another_process(options, until, size, screen):
     app = dashboard(options)
     ingest = recorded(iter([*EVENTS, END]), activity_log(options.bank))
     async with app.run_test(size=size) as pilot:
@@ -104,7 +98,7 @@ async def test_an_ingest_of_another_process_is_drawn_as_it_goes(
         await until(lambda: "30 documents, 300 chunks" in screen(app))
 
 
-async def test_a_killed_ingest_is_shown_as_interrupted(options: DashboardOptions, until: Any) -> None:
+async def test_interrupted_ingest(options, until):
     ingest = recorded(iter(EVENTS), activity_log(options.bank))
     list(ingest)
     app = dashboard(options)
@@ -112,9 +106,7 @@ async def test_a_killed_ingest_is_shown_as_interrupted(options: DashboardOptions
         await until(lambda: "Interrupted" in state(app))
 
 
-async def test_the_tree_shows_names_as_they_are_and_no_hidden_ones(
-    options: DashboardOptions, home: Path, until: Any, screen: Any
-) -> None:
+async def test_tree_names(options, home, until, screen):
     folder = home / "files"
     folder.mkdir()
     for name in (f"{HOSTILE}.txt", ".hidden", "[bold]"):
@@ -130,24 +122,7 @@ async def test_the_tree_shows_names_as_they_are_and_no_hidden_ones(
         await until(lambda: "files" in names(app))
 
 
-async def test_a_folder_to_begin_with_may_have_any_name(
-    options: DashboardOptions, home: Path, until: Any, monkeypatch: pytest.MonkeyPatch, screen: Any
-) -> None:
-    folder = home / HOSTILE
-    folder.mkdir()
-    (folder / "note.txt").touch()
-    monkeypatch.chdir(folder)
-    app = dashboard(options)
-    async with app.run_test(size=LARGE):
-        await until(lambda: names(app) == ["note.txt"])
-        await until(lambda: f"▾ {HARMLESS}" in screen(app) and f"Ingest {HARMLESS}" in screen(app))
-        assert "<U+202E>b ─" in screen(app)  # the end of the box's title
-        assert "\x1b" not in screen(app)
-
-
-async def test_a_path_may_lead_to_a_file_and_a_wrong_one_is_reported(
-    options: DashboardOptions, notes: Path, until: Any, screen: Any
-) -> None:
+async def test_go_to_path(options, notes, until, screen):
     app = dashboard(options)
     async with app.run_test(size=SMALL) as pilot:
         await go_to(pilot, "notes/nothing")
@@ -158,41 +133,25 @@ async def test_a_path_may_lead_to_a_file_and_a_wrong_one_is_reported(
         await until(lambda: "Ingest bruno.md" in screen(app))
 
 
-@pytest.mark.slow
-async def test_the_way_up_leads_past_folders_that_are_gone(options: DashboardOptions, home: Path, until: Any) -> None:
-    folder = home / "a" / "b" / "c"
-    folder.mkdir(parents=True)
-    (home / "here").touch()
-    app = dashboard(options)
-    async with app.run_test(size=SMALL) as pilot:
-        await go_to(pilot, "a/b/c")
-        await until(lambda: Path(app.query_one(FolderTree).path) == folder)
-        shutil.rmtree(home / "a")
-        await pilot.press("r", "backspace")
-        await until(lambda: "here" in names(app))
-
-
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+def started(monkeypatch):
     """The arguments of child processes, which are not really started."""
-    found: list[list[str]] = []
+    found = []
 
     class Child:
         is_running = True
 
-        def __init__(self, arguments: list[str], on_end: Callable[[str], object]) -> None:
+        def __init__(self, arguments, on_end):
             found.append(arguments)
 
-        def interrupt(self) -> None:
+        def interrupt(self):
             pass
 
     monkeypatch.setattr("mbc_cli.tui.views.ingest.ChildProcess", Child)
     return found
 
 
-async def test_the_command_says_what_was_chosen(
-    options: DashboardOptions, home: Path, until: Any, started: list[list[str]]
-) -> None:
+async def test_ingest_command(options, home, until, started):
     (home / "-x").mkdir()
     app = dashboard(options)
     async with app.run_test(size=SMALL) as pilot:
@@ -206,7 +165,7 @@ async def test_the_command_says_what_was_chosen(
     assert started == [["ingest", *arguments, "--watch", "--no-prune", "--", str(home / "-x")]]
 
 
-async def test_a_failure_is_shown_until_another_ingest_follows(options: DashboardOptions, until: Any) -> None:
+async def test_failed_ingest(options, until):
     app = dashboard(options)
     async with app.run_test(size=SMALL):
         app.query_one(IngestTab)._on_ingest_end("Error: no space left")
@@ -216,9 +175,7 @@ async def test_a_failure_is_shown_until_another_ingest_follows(options: Dashboar
 
 
 @pytest.mark.parametrize(("is_watch", "words"), [(False, "Finished"), (True, "Watching")])
-async def test_only_a_watch_is_said_to_go_on_after_its_first_ingest(
-    options: DashboardOptions, until: Any, started: list[list[str]], is_watch: bool, words: str
-) -> None:
+async def test_watch_continues_after_ingest(options, until, started, is_watch, words):
     app = dashboard(options)
     async with app.run_test(size=SMALL) as pilot:
         await until(lambda: app.query_one(FolderTree).chosen)
@@ -228,9 +185,7 @@ async def test_only_a_watch_is_said_to_go_on_after_its_first_ingest(
         await until(lambda: words in state(app))
 
 
-async def test_an_ingest_that_leaves_no_log_is_not_said_to_load_for_ever(
-    options: DashboardOptions, make_bank: Any, until: Any, started: list[list[str]]
-) -> None:
+async def test_unlogged_ingest_does_not_show_loading(options, make_bank, until, started):
     make_bank("memory.mbc", keeps_origins=False)
     app = dashboard(options)
     async with app.run_test(size=SMALL) as pilot:
@@ -239,18 +194,7 @@ async def test_an_ingest_that_leaves_no_log_is_not_said_to_load_for_ever(
         await until(lambda: "Ingesting" in state(app))
 
 
-async def test_escape_leaves_the_field_of_exclusions(options: DashboardOptions, until: Any) -> None:
-    app = dashboard(options)
-    async with app.run_test(size=SMALL) as pilot:
-        app.query_one("#ignore").focus()
-        await until(lambda: app.query_one("#ignore").has_focus)
-        await pilot.press("escape")
-        await until(lambda: app.query_one(FolderTree).has_focus)
-
-
-async def test_without_a_working_folder_it_begins_at_home(
-    options: DashboardOptions, home: Path, until: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_deleted_working_folder(options, home, until, monkeypatch):
     gone = home / "gone"
     gone.mkdir()
     monkeypatch.chdir(gone)
@@ -261,25 +205,8 @@ async def test_without_a_working_folder_it_begins_at_home(
         await until(lambda: Path(app.query_one(FolderTree).path) == home)
 
 
-async def test_an_ingest_begun_here_is_seen_though_the_clock_went_back(
-    options: DashboardOptions, until: Any, monkeypatch: pytest.MonkeyPatch, started: list[list[str]]
-) -> None:
-    list(recorded(iter([*EVENTS, END]), activity_log(options.bank)))
-    app = dashboard(options)
-    async with app.run_test(size=SMALL) as pilot:
-        await until(lambda: "Finished" in state(app))
-        await pilot.press("i")
-        assert "Loading" in state(app)
-        with monkeypatch.context() as earlier:
-            earlier.setattr("time.time", lambda: 1e9)
-            ingest = recorded(iter([*EVENTS, END]), activity_log(options.bank))
-            next(ingest)
-        await until(lambda: "Ingesting" in state(app))
-        list(ingest)
-
-
 @pytest.mark.slow
-async def test_a_thousand_names_of_a_large_folder_are_shown(options: DashboardOptions, home: Path, until: Any) -> None:
+async def test_large_folder(options, home, until):
     folder = home / "large"
     folder.mkdir()
     for number in range(1003):
@@ -293,23 +220,9 @@ async def test_a_thousand_names_of_a_large_folder_are_shown(options: DashboardOp
         assert "Nothing ingested yet" in state(app)
 
 
-@pytest.mark.slow
-async def test_what_fails_tells_its_error_and_the_way_out(options: DashboardOptions, notes: Path, until: Any) -> None:
-    options.bank.write_text("a list of things to buy, and no bank at all")
-    app = dashboard(options)
-    async with app.run_test(size=SMALL) as pilot:
-        await go_to(pilot, "notes")
-        await until(lambda: "ada.txt" in names(app))
-        await pilot.press("i")
-        await until(lambda: "Loading" in state(app))
-        await until(lambda: "Failed" in state(app))
-        assert str(options.bank) in state(app)
-        assert "is not a bank. Name a file" in state(app)
-
-
 @pytest.mark.skipif(not MINI.is_dir(), reason="the embedded model is not there")
 @pytest.mark.slow
-async def test_mini_memorises_a_folder_until_it_is_stopped(options: DashboardOptions, home: Path, until: Any) -> None:
+async def test_stop_ingest_of_mini(options, home, until):
     folder = home / "stories"
     folder.mkdir()
     for number in range(600):
@@ -339,9 +252,7 @@ async def test_mini_memorises_a_folder_until_it_is_stopped(options: DashboardOpt
     assert isinstance(end, BankVerified) and not end.damages
 
 
-async def test_a_reason_can_be_read_in_full_and_no_rate_is_shown_before_there_is_one(
-    options: DashboardOptions, until: Any, screen: Any
-) -> None:
+async def test_full_reason_of_skip(options, until, screen):
     reason = f"is not readable: {'because ' * 8}of this"
     events = [IngestStarted(2, 8), FileSkipped("/a.pdf", reason), DocumentsIngested(0, 0, 1, 4, 0.0, ("/b.txt",))]
     for _ in recorded(iter([*events, replace(END, chunks=0)]), activity_log(options.bank)):

@@ -1,49 +1,45 @@
 """What the Overview shows of a bank: how it grew and how much space it takes."""
 
-from typing import Any
-
 import pytest
 
 from mbc_cli.config import activity_log
-from mbc_cli.render.bank import EMPTY_BANK_BYTES, document_facts
+from mbc_cli.render.bank import document_facts
 from mbc_cli.tui.app import Dashboard
-from mbc_cli.tui.state import BankSnapshot, DashboardOptions, DashboardState
+from mbc_cli.tui.state import BankSnapshot, DashboardState
 from mbc_cli.tui.views.overview import growth_steps
 from mbc_engine.bank import BankSizes, BankTotals
-from mbc_engine.events import Event, IngestFinished, IngestStarted
+from mbc_engine.events import IngestFinished, IngestStarted
 from mbc_engine.runs.ingests import recorded
 
 STARTED = IngestStarted(3, 300)
 
 
-def finished(chunks: int) -> IngestFinished:
+def finished(chunks):
     return IngestFinished(1, chunks, 0, 0, 0, 1.0, 1.0, True, 1, 1, chunks, chunks * 27, 0, 0)
 
 
-def dashboard_state(chunks: int, *events: tuple[float, Event]) -> DashboardState:
+def dashboard_state(chunks, *events):
     state = DashboardState(bank=BankSnapshot.__new__(BankSnapshot))
     state.bank.__dict__["totals"] = BankTotals(1, 1, chunks)  # type: ignore[union-attr]
     state.ingest.add(events)
     return state
 
 
-def test_a_bank_without_a_recorded_ingest_has_no_history() -> None:
+def test_growth_without_ingests():
     assert growth_steps(dashboard_state(5), now=100.0) == []
 
 
-def test_the_running_first_ingest_accounts_for_all_chunks() -> None:
+def test_growth_during_first_ingest():
     assert growth_steps(dashboard_state(7, (10.0, STARTED)), now=13.5) == [(9.0, 0), (13.5, 0), (13.5, 7)]
 
 
-def test_a_bank_grows_in_steps_at_the_ends_of_ingests_and_is_what_it_is_now() -> None:
+def test_growth_steps():
     events = [(10.0, finished(4)), (20.0, finished(9)), (50.0, STARTED), (60.0, finished(12))]
     levels = [(6.5, 0), (10.0, 0), (10.0, 4), (20.0, 4), (20.0, 9), (60.0, 9), (60.0, 12), (80.0, 12), (80.0, 11)]
     assert growth_steps(dashboard_state(11, *events), now=80.0) == levels
 
 
-async def test_a_bank_whose_ingests_were_not_recorded_says_so(
-    options: DashboardOptions, make_bank: Any, record: Any, until: Any, screen: Any
-) -> None:
+async def test_unrecorded_ingests(options, make_bank, record, until, screen):
     make_bank("memory.mbc", record("/a.txt", "Ada"))
     app = Dashboard(options)
     async with app.run_test(size=(120, 40)):
@@ -60,22 +56,14 @@ async def test_a_bank_whose_ingests_were_not_recorded_says_so(
         (0, 28_672, None, "28.7 kB"),
     ],
 )
-def test_the_size_of_a_bank_is_compared_with_its_originals(
-    documents: int, file: int, read: float | None, expected: str
-) -> None:
+def test_sizes(documents, file, read, expected):
     sizes = BankSizes(codes=2700, words=3000, texts=6000, codebook=393_216, file=file)
     facts = [value for _, value in document_facts(sizes, documents, read)]
     assert facts[-1].endswith(expected)
     assert not documents or facts[0] == "123 bytes: codes 27, words 30, text 60, index 6"
 
 
-def test_an_empty_bank_has_the_size_that_is_assumed(make_bank: Any) -> None:
-    assert make_bank("empty.mbc").stat().st_size == EMPTY_BANK_BYTES
-
-
-async def test_without_chunks_no_curve_is_drawn(
-    options: DashboardOptions, make_bank: Any, until: Any, screen: Any
-) -> None:
+async def test_no_chunks_no_curve(options, make_bank, until, screen):
     make_bank("memory.mbc")
     list(recorded(iter([STARTED, finished(0)]), activity_log(options.bank)))
     app = Dashboard(options)
@@ -85,6 +73,6 @@ async def test_without_chunks_no_curve_is_drawn(
         assert "nothing ingested yet" in screen(app)
 
 
-def test_a_clock_that_was_set_back_is_no_earlier_than_the_last_ingest() -> None:
+def test_clock_set_back():
     events = [(0.0, STARTED), (100.0, finished(12))]
     assert growth_steps(dashboard_state(12, *events), now=99.0)[-1] == (100.0, 12)

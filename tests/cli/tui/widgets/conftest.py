@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from textual.app import App, ComposeResult
-from textual.widget import Widget
+from textual.app import App
 
 import mbc_cli.tui
 
@@ -15,17 +14,17 @@ class WidgetApp(App[None]):
 
     CSS_PATH = Path(mbc_cli.tui.__file__).parent / "dashboard.tcss"
 
-    def __init__(self, widget: Widget) -> None:
+    def __init__(self, widget):
         super().__init__()
         self.widget = widget
-        self.received: list[object] = []
+        self.received = []
 
-    def compose(self) -> ComposeResult:
+    def compose(self):
         yield self.widget
 
-    def on_mount(self) -> None:
+    def on_mount(self):
         self.widget.focus()
 
 
-def lines(widget: Widget) -> list[str]:
+def lines(widget):
     return [widget.render_line(y).text.rstrip() for y in range(widget.size.height)]

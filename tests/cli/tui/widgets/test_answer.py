@@ -6,7 +6,7 @@ from mbc_cli.tui.widgets.answer import clipped, passage_text
 from mbc_engine.answer import Source
 
 
-def underlined(sentence: str | None, passage: str | None) -> tuple[str, list[str]]:
+def underlined(sentence, passage):
     """The text of a passage, and what is underlined in it."""
     source = Source("a.txt", "", 0.5, 0, "unchanged", sentence, passage, "file", 0, None, "memory.mbc")
     content = passage_text(source)
@@ -25,16 +25,16 @@ def underlined(sentence: str | None, passage: str | None) -> tuple[str, list[str
         ("Ada moved to Aalen.\r\nWhy?", "Ada moved to Aalen. \nWhy?", "Ada moved to Aalen."),
     ],
 )
-def test_the_sentence_that_was_read_is_underlined_however_it_is_broken(passage: str, plain: str, marked: str) -> None:
+def test_sentence_is_underlined(passage, plain, marked):
     assert underlined("Ada moved to Aalen.", passage) == (plain, [marked])
 
 
-def test_without_a_sentence_nothing_is_underlined() -> None:
+def test_no_sentence():
     assert underlined(None, "Ada moved.") == ("Ada moved.", [])
     assert underlined("Bruno moved.", "Ada moved.") == ("Ada moved.", [])
 
 
-def test_a_passage_without_text_says_so() -> None:
+def test_no_passage():
     text, _ = underlined(None, None)
     assert text == "The text is no longer available."
 
@@ -43,5 +43,5 @@ def test_a_passage_without_text_says_so() -> None:
     ("text", "short"),
     [("Ada\n moved.", "Ada moved."), ("Ada moved to Aalen.", "Ada moved …"), ("日" * 20, "日" * 10 + " …")],
 )
-def test_a_long_sentence_is_cut_also_where_it_has_no_spaces(text: str, short: str) -> None:
+def test_long_sentence_is_cut(text, short):
     assert clipped(text, 12) == short

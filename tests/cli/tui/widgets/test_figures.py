@@ -9,5 +9,5 @@ from mbc_cli.tui.widgets.figures import bar
     ("share", "drawn"),
     [(0, ""), (1e-6, "▏"), (1 / 32, "▏"), (1 / 8, "▌"), (0.5, "██"), (0.65625, "██▋"), (1, "████")],
 )
-def test_a_bar_is_as_long_as_its_share_of_four_cells(share: float, drawn: str) -> None:
+def test_bar(share, drawn):
     assert bar(share, 4) == drawn

@@ -1,7 +1,5 @@
 """Confirmation dialogs, and paths as they are typed."""
 
-from pathlib import Path
-
 import pytest
 from textual.widget import Widget
 from textual.widgets import Input
@@ -21,7 +19,7 @@ from tests.cli.tui.widgets.conftest import HOSTILE, WidgetApp
         (["tab", "tab", "enter"], False),
     ],
 )
-async def test_a_question_is_answered_by_keys_and_enter_alone_does_no_harm(keys: list[str], answer: bool) -> None:
+async def test_confirm(keys, answer):
     app = WidgetApp(Widget())
     async with app.run_test(size=(80, 24)) as pilot:
         app.push_screen(Confirm(f"Remove {HOSTILE}?", "Remove", "Keep"), app.received.append)
@@ -31,7 +29,7 @@ async def test_a_question_is_answered_by_keys_and_enter_alone_does_no_harm(keys:
         assert app.received == [answer]
 
 
-async def test_an_example_is_harmless_and_only_what_can_be_typed_is_suggested() -> None:
+async def test_form_examples_and_suggestions():
     app = WidgetApp(Widget())
     async with app.run_test(size=(80, 24)) as pilot:
         form = Form("Open", {"path": ("Path", HOSTILE)}, str, button="Open", suggestions={"path": [HOSTILE, "safe"]})
@@ -43,7 +41,7 @@ async def test_an_example_is_harmless_and_only_what_can_be_typed_is_suggested() 
         assert [await field.suggester.get_suggestion(typed) for typed in ("[red]", "sa")] == [None, "safe"]
 
 
-def test_what_is_typed_is_a_path_from_here_or_from_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_existing_path(home, monkeypatch):
     monkeypatch.setenv("HOME", str(home))
     (home / "a").mkdir()
     assert [existing_path(typed) for typed in ("", "a", "./a/..", "~/a")] == [home, home / "a", home, home / "a"]

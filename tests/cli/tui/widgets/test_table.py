@@ -1,21 +1,19 @@
 """The table of many rows: its contents, its cursor and its marks."""
 
-from collections.abc import Sequence
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from mbc_cli.tui.widgets.table import Column, Row, RowTable, shorten
+from mbc_cli.tui.widgets.table import Column, RowTable, shorten
 from tests.cli.tui.widgets.conftest import HOSTILE, WidgetApp, lines
 
 
-def table() -> RowTable:
+def table():
     return RowTable((Column("name"), Column("n", 3, is_number=True)), can_mark=True)
 
 
-def rows(names: Sequence[str]) -> list[Row]:
+def rows(names):
     return [(name, (name, "7")) for name in names]
 
 
@@ -29,19 +27,19 @@ def rows(names: Sequence[str]) -> list[Row]:
         ("日本語日本語", 7, "日…本語"),
     ],
 )
-def test_a_long_text_loses_its_middle(text: str, width: int, short: str) -> None:
+def test_shorten(text, width, short):
     assert shorten(text, width) == short
 
 
 @given(st.text(max_size=40), st.integers(0, 30))
-def test_a_shortened_text_fits_and_keeps_both_ends(text: str, width: int) -> None:
+def test_shorten_keeps_both_ends(text, width):
     short = shorten(text, width)
     assert cell_len(short) <= width
     if short != text and width > 1:
         assert any(text.startswith(short[:cut]) and text.endswith(short[cut + 1 :]) for cut in range(len(short)))
 
 
-async def test_columns_share_the_width_and_names_are_text() -> None:
+async def test_columns_and_names():
     app = WidgetApp(table())
     async with app.run_test(size=(24, 5)):
         widget = app.query_one(RowTable)
@@ -49,7 +47,7 @@ async def test_columns_share_the_width_and_names_are_text() -> None:
         assert lines(widget)[:2] == ["   name                n", "▸  [red]␛…m<U+202E>b  12"]
 
 
-async def test_why_there_are_no_rows_may_take_several_lines() -> None:
+async def test_empty_message():
     app = WidgetApp(table())
     async with app.run_test(size=(24, 6)):
         widget = app.query_one(RowTable)
@@ -59,7 +57,7 @@ async def test_why_there_are_no_rows_may_take_several_lines() -> None:
         assert lines(widget)[1:4] == ["▸  a                   7", "", ""]
 
 
-async def test_the_cursor_stays_on_its_row_and_marks_on_theirs() -> None:
+async def test_cursor_and_marks_stay_on_rows():
     app = WidgetApp(table())
     async with app.run_test(size=(24, 6)) as pilot:
         widget = app.query_one(RowTable)
@@ -82,7 +80,7 @@ async def test_the_cursor_stays_on_its_row_and_marks_on_theirs() -> None:
         assert widget.key is None
 
 
-async def test_keys_and_clicks_move_the_cursor_and_keep_it_in_sight() -> None:
+async def test_move_cursor():
     app = WidgetApp(table())
     async with app.run_test(size=(24, 6)) as pilot:
         widget = app.query_one(RowTable)
