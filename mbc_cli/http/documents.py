@@ -171,12 +171,13 @@ class DocumentFolder:
         except (FileNotFoundError, ValueError, KeyError, TypeError, ValidationError):
             return None
 
-    def write(self, documents: Sequence[NewDocument]) -> None:
+    def write(self, documents: Sequence[NewDocument]) -> Sequence[NewDocument]:
         for document in documents:
             row = {"id": document.name, "date": document.date, "text": document.text}
             with atomic_write(self.file(document.id), is_private=True) as file:
                 file.write(f"{json.dumps(row)}\n".encode("ascii"))
         _sync(self.path)
+        return documents
 
     def remove(self, id: str) -> bool:
         if _ID.fullmatch(id) is None or not self.file(id).exists():
@@ -235,14 +236,21 @@ class ClientDocuments:
                         hint="Serve another bank with --bank.",
                     )
         is_behind, self._is_behind = self._is_behind or self._bank_file != identity(self.bank), True
-        results = [self._change_folder(change) for change in changes]
+        results: list[Any] = []
+        for change in changes:
+            try:
+                results.append(self.folder.remove(change) if isinstance(change, str) else self.folder.write(change))
+            except OSError as error:
+                results.append(
+                    BankError(
+                        f"The document cannot be written to the disk: {error.strerror or error}.",
+                        hint="Check the permissions and the free space of the documents folder.",
+                    )
+                )
         ids = {id for change in changes for id in ([change] if isinstance(change, str) else [new.id for new in change])}
         skipped = self._update_bank(() if is_behind else sorted(ids))
         with self._open_bank() as bank:
-            return [
-                self._added(change, bank, skipped) if result is None and not isinstance(change, str) else result
-                for change, result in zip(changes, results, strict=True)
-            ]
+            return [self._added(result, bank, skipped) if isinstance(result, list) else result for result in results]
 
     def find(self, id: str) -> DocumentReply | None:
         with self._open_bank() as bank:
@@ -272,18 +280,6 @@ class ClientDocuments:
     def _open_bank(self) -> MemoryBank:
         return MemoryBank.open(self.bank, read_only=True)
 
-    def _change_folder(self, change: list[NewDocument] | str) -> bool | BankError | None:
-        try:
-            if isinstance(change, str):
-                return self.folder.remove(change)
-            self.folder.write(change)
-        except OSError as error:
-            return BankError(
-                f"The document cannot be written to the disk: {error.strerror or error}.",
-                hint="Check the permissions and the free space of the documents folder.",
-            )
-        return None
-
     def _update_bank(self, ids: Sequence[str] = ()) -> dict[str, str]:
         """Sync the bank with these documents' files, or with all; returns why some were skipped, by id."""
         files = [self.folder.file(id) for id in ids]
@@ -299,10 +295,8 @@ class ClientDocuments:
 
     def _added(self, documents: list[NewDocument], bank: MemoryBank, skipped: dict[str, str]) -> Any:
         for document in documents:
-            if document.id in skipped:
-                return BankError(
-                    f"The document {skipped[document.id]}.", hint="It is tried again with the next change."
-                )
+            if (reason := skipped.get(document.id)) is not None:
+                return BankError(f"The document {reason}.", hint="It is tried again with the next change.")
         # A later change in the batch may have removed it again.
         return [self._from_client(bank, document.id) or document.reply() for document in documents]
 

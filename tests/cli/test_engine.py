@@ -11,14 +11,7 @@ from mbc_cli import engine
 from mbc_cli.engine import loading
 
 
-def test_no_garbage_is_collected_while_loading() -> None:
-    with loading("a model"):
-        assert not gc.isenabled()
-    assert gc.isenabled()
-    assert gc.get_freeze_count()
-
-
-def test_an_unloaded_model_is_freed_though_it_was_frozen_while_loading(model: Path, bank: Path) -> None:
+def test_an_unloaded_model_is_freed(model: Path, bank: Path) -> None:
     gc.unfreeze()
     engine._freeze.cache_clear()
     with engine.open_memory([bank], str(model), "cpu") as memory:
@@ -28,25 +21,26 @@ def test_an_unloaded_model_is_freed_though_it_was_frozen_while_loading(model: Pa
         assert held() is None
 
 
-def test_a_process_that_froze_its_objects_itself_keeps_its_models_collectable() -> None:
+def test_models_stay_collectable_in_a_frozen_process() -> None:
     engine._freeze.cache_clear()
     gc.freeze()  # as the dashboard does, which may open one model after the other
     before = gc.get_freeze_count()
     with loading("a model"):
-        kept = [[number] for number in range(1000)]
-    assert kept and gc.get_freeze_count() <= before
+        objects = [[number] for number in range(1000)]
+    assert objects and gc.get_freeze_count() <= before
 
 
-def test_collection_goes_on_after_a_failure_and_not_before_the_outermost_end() -> None:
+def test_garbage_is_collected_only_after_the_outermost_loading() -> None:
     with pytest.raises(KeyError), loading("a model"):
         with loading("its parts"):
             pass
         assert not gc.isenabled()
         raise KeyError
     assert gc.isenabled()
+    assert gc.get_freeze_count()
 
 
-def test_threads_wait_without_keeping_a_core_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_torchs_threads_wait_passively(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
     with loading("a model"):
         assert os.environ["OMP_WAIT_POLICY"] == "PASSIVE"
@@ -55,9 +49,7 @@ def test_threads_wait_without_keeping_a_core_unless_told_otherwise(monkeypatch: 
         assert os.environ["OMP_WAIT_POLICY"] == "ACTIVE"
 
 
-def test_the_language_model_is_unpacked_once_and_progress_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_language_model_is_unpacked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, shown = tmp_path / "model.gguf", []
     monkeypatch.setattr("mbc_engine.lm.embedded.locate_language_model", lambda: file)
     monkeypatch.setattr("mbc_engine.lm.embedded.find_language_model", lambda on_progress: on_progress(135, 270))
@@ -71,9 +63,7 @@ def test_the_language_model_is_unpacked_once_and_progress_shown(
     assert shown == [(135, 270)]
 
 
-def test_a_language_model_that_cannot_be_unpacked_is_no_error_yet(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_unpacking_is_no_error_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mbc_engine.lm.embedded.locate_language_model", lambda: tmp_path / "nowhere.gguf")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     engine.unpack_language_model()
