@@ -32,13 +32,14 @@ from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedMode
 
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import DataError
-from mbc_engine.evaluation.fine_tuning import SNAPSHOT, fit
+from mbc_engine.evaluation.fine_tuning import fit
 from mbc_engine.evaluation.language_models import MAX_NEW_TOKENS, QUESTION_WINDOW
 from mbc_engine.evaluation.token_weights import TokenWeights
 from mbc_engine.events import Event
 from mbc_engine.lm.base import BaseLM, Targets, TokenisedText
 from mbc_engine.lm.pretrained import load_errors, write_tensors
 from mbc_engine.metrics import shortest
+from mbc_engine.runs.training_runs import SNAPSHOT
 
 WEIGHTS: Final = "weights.safetensors"
 _CONFIG: Final = "config.json"

@@ -1,18 +1,15 @@
 """Fine-tuning the base LM on questions beforehand, and on every document of the stream (paper, section 4.3.2)."""
 
-import math
 import random
 import threading
 import time
-from ast import literal_eval
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import torch
-from safetensors import safe_open
-from torch import Tensor, nn
+from torch import nn
 
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import DataError
@@ -21,12 +18,12 @@ from mbc_engine.evaluation.methods import Footprint
 from mbc_engine.evaluation.token_weights import TokenWeights
 from mbc_engine.events import Event, RateTried, TuningStep, TuningValidated
 from mbc_engine.lm.base import BaseLM, Targets
-from mbc_engine.lm.pretrained import gathered_state, optimiser_tensors, restore_optimiser, write_tensors
 from mbc_engine.metrics import shortest
 from mbc_engine.paper.scoring import score, within_window
+from mbc_engine.runs.training_runs import SNAPSHOT
+from mbc_engine.training.run_files import read_snapshot, write_snapshot
 
 Optimiser = Literal["adam", "adafactor"]
-SNAPSHOT: Final = "snapshot.safetensors"
 # Batches are cut from runs of this many batches' examples, sorted by length: little of a batch is padding, and no two
 # epochs have the same batches.
 _SORTED_BATCHES: Final = 16
@@ -163,13 +160,14 @@ def train_on_questions(
         torch.manual_seed(first_seed + step)  # the same dropout whenever this step is run
         return add_gradients(base.train(), _targets(base, batches(epoch)[number], reads), precision)
 
-    def validate(step: int, best_loss: float) -> tuple[Event, float]:
+    def validate(step: int, best_loss: float | None) -> tuple[Event, float | None]:
         loss = _loss(base, batches_by_length(validation, batch_size, seed=None, reads=reads), reads)
-        is_best = step == epochs * steps_per_epoch if loss is None else loss < best_loss
+        is_last = step == epochs * steps_per_epoch
+        is_best = is_last if loss is None else best_loss is None or loss < best_loss
         if is_best:
             base.save(folder)
-        event = TuningValidated(step, step // steps_per_epoch - 1, None if loss is None else round(loss, 5), is_best)
-        return event, best_loss if loss is None else min(loss, best_loss)
+        rounded = None if loss is None else round(loss, 5)
+        return TuningValidated(step, step // steps_per_epoch - 1, rounded, is_best), loss if is_best else best_loss
 
     is_done = yield from fit(
         add_step,
@@ -195,7 +193,7 @@ def fit(
     *,
     steps: int,
     batch_size: int,
-    validate: Callable[[int, float], tuple[Event, float]] | None = None,
+    validate: Callable[[int, float | None], tuple[Event, float | None]] | None = None,
     validated_every: int = 1,
     snapshot_seconds: float,
     stop: threading.Event | None,
@@ -205,8 +203,10 @@ def fit(
     `add_gradients` gets a step's number, from 0, and returns its loss; `validate` gets the steps done and the best loss
     so far, and returns an event and the best loss.
     """
-    progress = read_snapshot(snapshot, parameters, optimiser)
-    step, best_loss = int(progress.get("step", 0)), float(progress.get("best_loss", math.inf))
+    tensors, progress = {f"model.{name}": value for name, value in parameters.items()}, dict[str, Any]()
+    if snapshot.exists():
+        progress = read_snapshot(snapshot, tensors, parameters, optimiser)
+    step, best_loss = progress.get("step", 0), progress.get("best_loss")
     stop, saved = stop or threading.Event(), time.monotonic()
     while step < steps:
         began = time.monotonic()
@@ -222,38 +222,11 @@ def fit(
             yield event
             is_due = True
         if is_due:
-            write_snapshot(snapshot, parameters, optimiser, {"step": step, "best_loss": best_loss})
+            write_snapshot(snapshot, tensors, parameters, optimiser, {"step": step, "best_loss": best_loss})
             saved = time.monotonic()
         if stop.is_set() and step < steps:
             return False
     return True
-
-
-def write_snapshot(
-    path: Path,
-    parameters: Mapping[str, nn.Parameter],
-    optimiser: torch.optim.Optimizer,
-    progress: Mapping[str, float],
-) -> None:
-    """Atomically write everything that changes during training."""
-    tensors: dict[str, Tensor] = {f"model.{name}": value for name, value in parameters.items()}
-    tensors |= optimiser_tensors(parameters, optimiser)
-    write_tensors(path, gathered_state(tensors), {name: repr(value) for name, value in progress.items()})
-
-
-@torch.no_grad()
-def read_snapshot(
-    path: Path, parameters: Mapping[str, nn.Parameter], optimiser: torch.optim.Optimizer
-) -> dict[str, float]:
-    """Restore weights and optimiser from the snapshot and return the progress; {} if there is none."""
-    if not path.exists():
-        return {}
-    with safe_open(path, framework="pt") as file:
-        progress, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    for name, value in parameters.items():
-        value.copy_(tensors[f"model.{name}"])
-    restore_optimiser(tensors, parameters, optimiser)
-    return {name: math.inf if value == "inf" else literal_eval(value) for name, value in progress.items()}
 
 
 def add_gradients(base: BaseLM, targets: Targets, precision: str) -> float:

@@ -155,9 +155,7 @@ def _work(stage: Stage, cell: Cell, folder: CellFolder, stop: threading.Event) -
     if stage.kind == "rate":
         folder.write(name, "rate", (yield from _best_rate(name, cell)))
         return
-    if (rate := folder.read(name, "rate")) is not None:
-        cell.rates[name] = rate
-    method = cell.method(name)
+    method = cell.method(name, folder.read(name, "rate"))
     options: Any = {"golds": suite.golds, "seed": suite.seed}
     if stage.kind == "online":
         outcome = yield from online(method, cell.test, bank_documents=suite.bank_documents, **options)

@@ -296,7 +296,7 @@ class Cell:
 
     What is trained, each in a folder of `prepared`: mbc, mac and mbc-unquantised; the base LMs `questions` (for
     fine-tuning and closed book) and `reader`; token weights `camels`; `reset` and `no-reset` for code usage. `cache`
-    holds states of frozen encoders, `rates` the learning rates chosen for fine-tuning.
+    holds states of frozen encoders.
     """
 
     base: Base
@@ -305,7 +305,6 @@ class Cell:
     prepared: Path = Path()
     cache: Path = Path()
     device: str = "cpu"
-    rates: dict[str, float] = field(default_factory=dict)
     _loaded: dict[str, "MBC"] = field(default_factory=dict)  # one model at a time, since they are large
 
     @property
@@ -390,8 +389,8 @@ class Cell:
             digest.update(b"\n")
         return digest.hexdigest()[:16]
 
-    def method(self, name: str) -> "Method":
-        """A method, ready to memorise documents; its models must be trained."""
+    def method(self, name: str, rate: float | None = None) -> "Method":
+        """A method, ready to memorise documents, with a learning rate if it fine-tunes; its models must be trained."""
         from mbc_engine.evaluation import banks
         from mbc_engine.evaluation.fine_tuning import FineTuned
         from mbc_engine.evaluation.language_models import BM25Reading, ClosedBook, OracleReading
@@ -404,7 +403,7 @@ class Cell:
         if kind.is_fine_tuned:
             options: Any = {"optimiser": self.base.optimiser, "window": suite.document_window}
             weights = self.token_weights(name)
-            return FineTuned(self.base_lm("questions"), weights, rate=self.rates[name], **options)
+            return FineTuned(self.base_lm("questions"), weights, rate=rate or 0.0, **options)
         (trained,) = kind.needs
         if trained == "questions":
             return ClosedBook(self.base_lm(trained, suite.question_training.precision))

@@ -64,14 +64,14 @@ def test_a_dry_run_changes_nothing(mbc, own, model, questions, found):
     assert (own / "config.toml").read_bytes() == (model / "config.toml").read_bytes()
 
 
-def test_a_memory_that_does_not_help_is_called_that(mbc, own, questions, found):
+def test_useless_memory_is_reported(mbc, own, questions, found):
     found(Calibrated(100, 50, 16, 0.0, 0.0, 1.0, 0.0, 0.5, 0.0, 100.0, 0.0, 0.0, 100.0, 0.0))
     result = mbc("calibrate", "--model", own, "--data", questions, "--bank-size", 20)
     assert "answers will carry no confidence" in result.stderr
     assert config(own)["model"]["confidence"]["slope"] == 0
 
 
-def test_ctrl_c_leaves_the_model_as_it_was(mbc, own, model, questions, monkeypatch):
+def test_interrupt_leaves_the_model(mbc, own, model, questions, monkeypatch):
     def interrupted(*_, **__):
         yield Progressed("answer questions", 1, 2)
         raise KeyboardInterrupt
@@ -83,7 +83,7 @@ def test_ctrl_c_leaves_the_model_as_it_was(mbc, own, model, questions, monkeypat
     assert (own / "config.toml").read_bytes() == (model / "config.toml").read_bytes()
 
 
-def test_a_model_that_cannot_be_written_is_an_error_before_the_work(mbc, own, questions, found, monkeypatch):
+def test_unwritable_model_is_reported_first(mbc, own, questions, found, monkeypatch):
     monkeypatch.setattr(os, "access", lambda *_: False)
     result = mbc("calibrate", "--model", own, "--data", questions, "--bank-size", 20)
     assert (result.exit_code, result.stdout) == (4, "")
@@ -109,14 +109,14 @@ def unloadable(monkeypatch):
         (("--bank-size", 20, "--questions", 5), "5 questions are too few", "--questions"),
     ],
 )
-def test_too_little_data_is_an_error_before_any_model_is_loaded(mbc, model, unloadable, questions, options, said, hint):
+def test_too_little_data_is_reported_first(mbc, model, unloadable, questions, options, said, hint):
     result = mbc("calibrate", "--model", model, "--data", questions, *options)
     assert result.exit_code == 3
     assert said in result.stderr
     assert hint in result.stderr
 
 
-def test_a_model_that_reads_text_comes_calibrated(mbc):
+def test_mini_is_already_calibrated(mbc):
     result = mbc("calibrate", "--model", "mini", "--data", "none.csv")
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.splitlines() == [

@@ -80,7 +80,7 @@ def test_the_verdict_comes_first_and_everything_fits(report, screen, width):
     assert any(re.match(r"MBC +200 .* 25.0 +50.0", line) for line in lines)
 
 
-def test_a_report_of_which_nothing_is_checked_says_so_first(report, capsys):
+def test_report_without_verdicts(report, capsys):
     evaluation.print_report(replace(report, verdicts=()))
     assert capsys.readouterr().out.startswith("No method here has a control to beat")
 
@@ -97,7 +97,7 @@ def test_the_papers_retention_stands_beside_ours(report, capsys):
     assert "MBC\t200\t33.3\t25.0\t50.0\t98.0\t2 kB\t1.6 MB\t9 B\n" in capsys.readouterr().out
 
 
-def test_a_report_cannot_command_the_terminal(report, screen):
+def test_report_is_sanitised(report, screen):
     text = screen(80)
     evaluation.print_report(report)
     assert "\x1b" not in text.getvalue()

@@ -33,7 +33,7 @@ def test_a_question_is_continued_by_the_model_alone(tiny: Any, family: str) -> N
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
-def test_a_passage_stands_on_the_line_before_the_question(tiny: Any, family: str) -> None:
+def test_passage_precedes_the_question(tiny: Any, family: str) -> None:
     base = load_base(str(tiny.bases[family]))
     passages = ["Ada moved to Aalen.", "Hugo moved.", ""]
     texts = [
@@ -44,9 +44,7 @@ def test_a_passage_stands_on_the_line_before_the_question(tiny: Any, family: str
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 32])
-def test_answers_come_in_the_order_of_the_questions_whatever_the_batches(
-    tiny: Any, batch_size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_answers_keep_order_in_any_batch_size(tiny: Any, batch_size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     base = load_base(str(tiny.bases["gpt2"]))
     alone = [answers(base, [question], [passage])[0] for question, passage in zip(QUESTIONS, PASSAGES, strict=True)]
     monkeypatch.setattr(language_models, "_BATCH", batch_size)

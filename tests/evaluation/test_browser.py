@@ -75,7 +75,7 @@ async def test_questions_are_paged_by_fifty(open_page):
     assert (await shown(opened))[0] == "What is number 50?"
 
 
-async def test_filters_find_what_one_method_knows_and_another_does_not(open_page):
+async def test_filters_compare_methods(open_page):
     opened = await open_page()
     assert await opened.inner_text("#count") == "120 of 120 questions"
     await opened.select_option("#filter", "wrong")

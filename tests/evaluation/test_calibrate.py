@@ -69,9 +69,7 @@ def calibrated(model: Any, examples: list[QAExample], **options: Any) -> Calibra
     return last
 
 
-def test_each_question_is_asked_with_and_without_its_document(
-    monkeypatch: pytest.MonkeyPatch, examples: Examples
-) -> None:
+def test_questions_are_asked_with_and_without_document(monkeypatch: pytest.MonkeyPatch, examples: Examples) -> None:
     model, some = Oracle(monkeypatch), examples(44)
     made = calibrated(model, some, bank_documents=10)
     names = [example.question.split()[2] for example in some]
@@ -86,7 +84,7 @@ def test_each_question_is_asked_with_and_without_its_document(
     assert made.from_memory == made.from_model == pytest.approx(0.5)
 
 
-def test_rates_are_of_questions_that_were_not_fitted_to(monkeypatch: pytest.MonkeyPatch, examples: Examples) -> None:
+def test_rates_are_of_held_out_questions(monkeypatch: pytest.MonkeyPatch, examples: Examples) -> None:
     some = examples(50)
     names = [example.question.split()[2] for example in some]
     made = calibrated(Oracle(monkeypatch, errs=names[45:]), some, bank_documents=25)
@@ -96,7 +94,7 @@ def test_rates_are_of_questions_that_were_not_fitted_to(monkeypatch: pytest.Monk
     assert made.auc == pytest.approx(0.8 * 0.8 + 2 * 0.8 * 0.2 / 2)
 
 
-def test_a_fit_to_errors_alone_leaves_all_unsure(monkeypatch: pytest.MonkeyPatch, examples: Examples) -> None:
+def test_fit_to_errors_leaves_all_unsure(monkeypatch: pytest.MonkeyPatch, examples: Examples) -> None:
     some = examples(50)
     names = [example.question.split()[2] for example in some]
     made = calibrated(Oracle(monkeypatch, errs=names[:25]), some, bank_documents=25)
@@ -152,9 +150,7 @@ def folder(tiny: Any, tmp_path: Path) -> Path:
     return tmp_path / "model"
 
 
-def test_calibrating_changes_neither_the_model_nor_its_banks(
-    folder: Path, remember: Any, tmp_path: Path, examples: Examples
-) -> None:
+def test_calibration_keeps_fingerprints(folder: Path, remember: Any, tmp_path: Path, examples: Examples) -> None:
     model = load_model(folder)
     note = tmp_path / "ada.txt"
     note.write_text("Ada moved to Aalen in the spring.")
@@ -177,7 +173,7 @@ def test_calibrating_changes_neither_the_model_nor_its_banks(
     assert reply.confidence == Confidence(*judge(SETTINGS, reply.gain))
 
 
-def test_a_model_whose_gains_are_no_numbers_is_not_calibrated(tiny: Any, examples: Examples) -> None:
+def test_nan_gains_are_refused(tiny: Any, examples: Examples) -> None:
     model = tiny.model()
     model.prefix.requires_grad_(False)
     for parameter in model.prefix.parameters():
@@ -186,7 +182,7 @@ def test_a_model_whose_gains_are_no_numbers_is_not_calibrated(tiny: Any, example
         calibrated(model, examples(40), bank_documents=20)
 
 
-def test_real_documents_of_any_length_are_calibrated_with(tiny: Any, examples: Examples) -> None:
+def test_long_and_blank_documents(tiny: Any, examples: Examples) -> None:
     some = [replace(example, text=" ".join([example.text] * 8)) for example in examples(40)]
     model = tiny.model()
     assert len(model.documents.chunker(some[0].text)) > 1
@@ -194,7 +190,7 @@ def test_real_documents_of_any_length_are_calibrated_with(tiny: Any, examples: E
     assert calibrated(model, [blank, *some], bank_documents=20).questions == 40
 
 
-def test_storing_changes_the_confidence_and_nothing_else(folder: Path) -> None:
+def test_storing_changes_only_the_confidence(folder: Path) -> None:
     path = folder / "config.toml"
     path.write_text(f"# Mine.\n{path.read_text()}")
     before = tomllib.loads(path.read_text())
@@ -215,7 +211,7 @@ def test_a_linked_config_is_written_where_it_lies(folder: Path, tmp_path: Path) 
     assert load_model(folder).settings.confidence == SETTINGS
 
 
-def test_a_folder_that_cannot_be_written_is_reported_beforehand(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unwritable_folder_is_reported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     require_writable(folder)
     monkeypatch.setattr(os, "access", lambda *_: False)
     with pytest.raises(ModelError, match=r"config of the model in .* cannot be written: permission denied") as caught:

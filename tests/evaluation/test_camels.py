@@ -174,7 +174,7 @@ def test_trained_weights_open_as_they_were_left(
 
 
 @pytest.mark.parametrize("stopped_after", [1, 3])
-def test_resumed_meta_training_equals_an_uninterrupted_one(
+def test_resumed_meta_training_is_identical(
     base: BaseLM, examples: Callable[[int], list[QAExample]], tmp_path: Path, stopped_after: int
 ) -> None:
     settings: dict[str, Any] = {
@@ -206,7 +206,7 @@ def test_what_cannot_be_used_is_reported(
         list(meta_train(base, [], tmp_path, steps=1))
 
 
-def test_texts_longer_than_the_context_are_read_in_part(
+def test_texts_longer_than_the_context(
     base: BaseLM, examples: Callable[[int], list[QAExample]], tmp_path: Path
 ) -> None:
     long = [
@@ -218,7 +218,7 @@ def test_texts_longer_than_the_context_are_read_in_part(
     assert loss > 0
 
 
-def test_a_long_document_is_learned_where_its_answer_stands(base: BaseLM, tmp_path: Path) -> None:
+def test_piece_with_the_answer_is_learned(base: BaseLM, tmp_path: Path) -> None:
     text = "Hugo moved. " * 12 + "Irene moved to Izmir." + " Hugo moved." * 12
     pieces = [piece.text for piece in base.prompt_tokenizer.pieces(text, 40)]
     own, other = next(piece for piece in pieces if "Izmir" in piece), pieces[0]
@@ -233,7 +233,7 @@ def test_a_long_document_is_learned_where_its_answer_stands(base: BaseLM, tmp_pa
 
 
 @pytest.mark.slow
-def test_words_that_answer_weigh_more_and_one_step_under_them_teaches_more(town_base: BaseLM, tmp_path: Path) -> None:
+def test_answer_words_weigh_more_and_teach_more(town_base: BaseLM, tmp_path: Path) -> None:
     settings: dict[str, Any] = {
         "steps": 40,
         "inner_documents": 1,

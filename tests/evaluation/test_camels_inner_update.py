@@ -139,7 +139,7 @@ def test_every_family_has_a_gradient(every_base: BaseLM) -> None:
     torch.testing.assert_close(outcome[2], expected, rtol=1e-2, atol=1e-7)
 
 
-def test_text_elsewhere_diverges_only_when_something_is_updated(base: BaseLM) -> None:
+def test_divergence_needs_an_update(base: BaseLM) -> None:
     batch, own = batch_for(base), parameters_of(base.model)
     nothing, something = torch.zeros(len(batch[0].targets)), torch.ones(len(batch[0].targets))
     still = inner_step(base.model, own, batch, nothing, rate=0.1, locality=1.0)

@@ -2,7 +2,6 @@ import pytest
 
 from mbc_engine.errors import DataError
 from mbc_engine.evaluation.methods import METHODS, controls_of, find_method
-from mbc_engine.evaluation.results import CellFolder
 from mbc_engine.evaluation.suite import Base, Cell, Dataset, Suite, cells
 from mbc_engine.paper.checkpoint import save_model
 from tests.newswire import TWO
@@ -21,7 +20,7 @@ def test_the_stream_is_the_first_documents(settings, examples):
     assert len(data.validation) == 6
 
 
-def test_without_validation_questions_documents_are_held_back(settings):
+def test_validation_documents_are_held_back(settings):
     given = settings()
     dataset = given.datasets[0].model_copy(update={"validation": None})
     data = data_of(given.model_copy(update={"datasets": [dataset]}))
@@ -37,14 +36,7 @@ def test_testing_with_what_was_trained_on_is_refused(settings):
             data_of(given.model_copy(update={"datasets": [dataset.model_copy(update=changes)]})).digest()
 
 
-def test_fewer_training_questions_are_spread_evenly(settings):
-    given = settings()
-    dataset = given.datasets[0].model_copy(update={"most_train": 5})
-    data = data_of(given.model_copy(update={"datasets": [dataset]}))
-    assert [own.id for own in data.train] == ["0", "4", "8", "12", "16"]
-
-
-def test_without_training_documents_a_wrong_bank_takes_other_stories():
+def test_wrong_bank_without_training_documents():
     base = Base(name="mini", title="mini", model="mini")
     dataset = Dataset(name="news", title="News", test=TWO)
     cell = Cell(base, dataset, Suite(title="", bases=[base], datasets=[dataset], methods=["mbc-wrong"]))
@@ -53,7 +45,7 @@ def test_without_training_documents_a_wrong_bank_takes_other_stories():
     assert set(documents).isdisjoint(cell.test.documents)
 
 
-def test_the_seed_is_the_experiments_for_presets_and_models_alike(settings, tiny, tmp_path):
+def test_seed_is_the_suites(settings, tiny, tmp_path):
     config = tiny.config("gpt2", "bert", "training.seed=3")
     save_model(tiny.model("gpt2", "bert"), config, tmp_path / "model")
     given = settings().model_copy(update={"seed": 7})
@@ -80,14 +72,14 @@ def test_what_methods_need_comes_first_and_once(settings):
     ]
 
 
-def test_token_weights_are_learned_on_the_base_that_they_will_serve(settings):
+def test_camels_needs_the_tuned_base(settings):
     (cell,) = cells(settings(methods=["camels"]))
     learned = next(stage for stage in cell.stages() if stage.subject == "camels")
     assert learned.name == "prepare camels"
     assert learned.needs == ("prepare questions",)
 
 
-def test_only_what_changes_with_the_stream_is_followed_through_it(settings):
+def test_retention_and_scaling_skip_constant_methods(settings):
     methods = ["mbc", "mbc-wrong", "mbc-empty", "uniform", "closed-book"]
     stages = names(settings(methods=methods, protocols=["online", "retention", "scaling"]))
     assert [name for name in stages if "retention" in name or "scaling" in name] == [
@@ -98,7 +90,7 @@ def test_only_what_changes_with_the_stream_is_followed_through_it(settings):
     ]
 
 
-def test_a_base_may_have_methods_and_protocols_of_its_own(settings):
+def test_base_with_its_own_methods(settings):
     (base,) = settings().bases
     own = base.model_copy(update={"name": "own", "methods": ["mac"], "protocols": ["scaling"]})
     assert names(settings(bases=[base, own])) == [
@@ -115,7 +107,7 @@ def test_a_trained_model_is_not_trained_again(settings):
     assert names(given) == ["mbc online", "mbc-empty online"]
 
 
-def test_without_questions_to_train_on_the_plain_base_is_asked(settings):
+def test_plain_base_without_training_data(settings):
     dataset = {"name": "people", "title": "People", "test": "test.jsonl"}
     assert names(settings(methods=["closed-book", "bm25"], datasets=[dataset])) == ["closed-book online", "bm25 online"]
 
@@ -125,18 +117,7 @@ def test_code_usage_takes_two_trainings(settings):
     assert names(given) == ["prepare mbc", "prepare reset", "prepare no-reset", "code-usage"]
 
 
-def test_a_stage_is_done_when_its_result_is_kept(settings, tmp_path):
-    given, folder = settings(), CellFolder(tmp_path / "cell")
-    (cell,) = cells(given)
-    prepare, *asked = cell.stages()
-    assert not any(stage.is_done(folder) for stage in (prepare, *asked))
-    folder.prepared_folder.joinpath("mbc").mkdir(parents=True)
-    folder.set_prepared("mbc")
-    assert prepare.is_done(folder)
-    assert not any(stage.is_done(folder) for stage in asked)
-
-
-def test_what_answers_without_being_tuned_has_the_weights_of_its_training(settings, monkeypatch):
+def test_answering_uses_the_training_precision(settings, monkeypatch):
     given = settings(question_training={"epochs": 1, "precision": "bf16"})
     (cell,) = cells(given)
     loaded = []
@@ -174,7 +155,7 @@ def untrained(settings, tiny):
         ("routed", 2, False),
     ],
 )
-def test_a_control_that_a_read_cannot_tell_from_the_real_bank_is_skipped(untrained, read, bank, is_asked):
+def test_indistinguishable_control_is_skipped(untrained, read, bank, is_asked):
     cell = untrained(read=read, bank_documents=bank, documents=8)
     assert (cell.skip_reason("mbc-shuffled-documents") is None) == is_asked
     assert cell.skip_reason("mbc-shuffled-codes") is cell.skip_reason("mbc-empty") is cell.skip_reason("mbc") is None
@@ -189,7 +170,7 @@ def test_a_read_mode_is_the_suites_or_in_the_name(untrained):
     assert [method._codebook is None for method in methods] == [False, False, True, True]
 
 
-def test_controls_have_a_corrupted_bank_and_follow_the_read_mode():
+def test_controls_of_methods():
     assert all(bool(kind.corrupted_bank) == (kind.control_of is not None) for kind in METHODS.values())
     assert controls_of("mac-flat") == ("mac-wrong-flat",)
     assert controls_of("mbc") == ("mbc-empty", "mbc-shuffled-documents", "mbc-shuffled-codes", "mbc-wrong")

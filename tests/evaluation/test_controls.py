@@ -38,7 +38,7 @@ def with_books(tiny: Any, books: str) -> MBC:
 
 
 @pytest.mark.parametrize("books", BOOKS)
-def test_codes_change_documents_and_keep_their_positions(tiny: Any, books: str) -> None:
+def test_shuffling_over_documents(tiny: Any, books: str) -> None:
     model = with_books(tiny, books)
     codes = some_codes(model, 40)
     shuffled = shuffled_over_documents(3)(codes)
@@ -54,7 +54,7 @@ def test_codes_change_documents_and_keep_their_positions(tiny: Any, books: str) 
 
 
 @pytest.mark.parametrize("books", BOOKS)
-def test_every_code_becomes_one_other_of_its_book(tiny: Any, books: str) -> None:
+def test_shuffling_over_codebook(tiny: Any, books: str) -> None:
     model = with_books(tiny, books)
     codes = some_codes(model, 60)
     shuffled = shuffled_over_codebook(model.require_codebook(), 3)(codes)
@@ -90,9 +90,7 @@ READS = {
 
 
 @pytest.mark.parametrize("read_mode", READS)
-def test_some_reads_cannot_tell_shuffled_documents_from_the_real_ones(
-    model: MBC, examples: Any, read_mode: str
-) -> None:
+def test_which_reads_notice_shuffled_codes(model: MBC, examples: Any, read_mode: str) -> None:
     some = examples(20)  # a chunk each
 
     def read(method: MemoryMethod) -> torch.Tensor:
@@ -111,7 +109,7 @@ def test_some_reads_cannot_tell_shuffled_documents_from_the_real_ones(
         assert torch.allclose(read(MemoryMethod(model, corrupt=corrupt)), real, rtol=0, atol=1e-5) == alike, name
 
 
-def test_a_shuffled_bank_still_names_places_and_weighs_the_same(model: MBC, examples: Any) -> None:
+def test_shuffled_bank_has_sources_and_the_same_size(model: MBC, examples: Any) -> None:
     real, shuffled = MemoryMethod(model), MemoryMethod(model, corrupt=shuffled_over_documents(1))
     sources = [reply.sources for reply in answers(shuffled, examples(8))]
     assert sources != [reply.sources for reply in answers(real, examples(8))]
@@ -133,7 +131,7 @@ def test_an_empty_bank_holds_and_names_nothing(tiny: Any, examples: Any, setting
     assert method.footprint() == Footprint(0)
 
 
-def test_a_wrong_bank_holds_as_many_others_and_never_names_the_right_one(model: MBC, examples: Any) -> None:
+def test_wrong_bank_holds_as_many_others(model: MBC, examples: Any) -> None:
     texts = [one.text for one in examples(12)]
     method = WrongBank(model, texts[4:], seed=2)
     method.adapt(["Ada moved."] * 2)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.evaluation import fine_tuning
-from mbc_engine.evaluation.fine_tuning import FineTuned, Optimiser, sweep, train_on_questions
+from mbc_engine.evaluation.fine_tuning import FineTuned, Optimiser, sweep
 from mbc_engine.evaluation.methods import MethodAnswer
 from mbc_engine.evaluation.token_weights import TokenWeights, salient_spans, uniform
 from mbc_engine.events import RateTried
@@ -145,7 +145,7 @@ class RecordedFineTuned(FineTuned):
     ("rates", "best"),
     [([0.2, 0.1, 0.3], 0.1), ([0.2, 0.3], 0.2), ([0.4, 0.3], 0.3), ([2.1, 1.1, 3.1], 1.1), ([0.4], 0.4)],
 )
-def test_the_sweep_takes_the_best_f1_then_the_smallest_rate(
+def test_sweep_takes_best_f1_then_smallest_rate(
     tiny: Any, monkeypatch: pytest.MonkeyPatch, rates: list[float], best: float
 ) -> None:
     monkeypatch.setattr(fine_tuning, "FineTuned", RecordedFineTuned)
@@ -166,36 +166,3 @@ def test_the_sweep_takes_the_best_f1_then_the_smallest_rate(
     assert [event.rate for event in tried] == rates
     if 0.3 in rates:
         assert RateTried(0.3, exact_match=50.0, f1=50.0) in tried
-
-
-@pytest.fixture(scope="module")
-def taught(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny base LM that was taught documents and questions of 30 people, and nothing of the other 20."""
-    base = load_base(str(tiny.bases["llama"]))
-    reading = FineTuned(base, uniform, rate=3e-3, optimiser="adam", window=64)
-    for _ in range(3):
-        reading.adapt([example.text for example in KNOWN])
-    folder = tmp_path_factory.mktemp("taught")
-    list(train_on_questions(base, KNOWN, [], folder, epochs=8, batch_size=10, learning_rate=3e-3))
-    return folder
-
-
-@pytest.mark.parametrize(("weights", "optimiser"), [(uniform, "adam"), (salient_spans(), "adafactor")])
-def test_an_answer_is_likelier_after_its_document_than_after_anothers(
-    taught: Path, weights: TokenWeights, optimiser: Optimiser
-) -> None:
-    """About people the base LM has never seen. Closed book cannot know their places; EM takes a larger model."""
-    base = load_base(str(taught))
-    method = FineTuned(base, weights, rate=1e-2, optimiser=optimiser, window=64)
-    gains = []
-    for example in STRANGERS:
-        other = next(one for one in STRANGERS if one.answers != example.answers)
-        likelihood = []
-        for document in (example.text, other.text):
-            method.reset()
-            method.adapt([document])
-            (value,) = base.log_likelihood(base.no_prefix(1), [example.question], [example.answers[0]])
-            likelihood.append(value.item())
-        gains.append(likelihood[0] - likelihood[1])
-    assert sum(gain > 0 for gain in gains) >= 15  # of 20; chance makes that 1 time in 50
-    assert sum(gains) / len(gains) > 0.2  # nats a token

@@ -157,12 +157,6 @@ class TestDamage:
         assert caught.value.message.startswith(f"{path} {fault}")
         assert caught.value.hint == f"Delete {cell.file('mbc', 'online')} and run the evaluation again."
 
-    def test_missing_predictions_are_named(self, cell):
-        everything_of(cell)
-        cell.file("mbc", "online").with_name("online.predictions.jsonl").unlink()
-        with pytest.raises(DataError, match=r"predictions\.jsonl cannot be read: No such file or directory\.$"):
-            cell.results("mbc")
-
     def test_predictions_without_scores_are_ignored(self, cell):
         everything_of(cell)
         cell.file("mbc", "online").unlink()
@@ -191,11 +185,6 @@ class TestBeginning:
         assert folder.settings() == SETTINGS
         assert folder.environments() == [HERE]
 
-    def test_the_same_settings_continue(self, folder):
-        folder.begin(SETTINGS, HERE)
-        folder.begin(SETTINGS, {**HERE, "date": "2031-01-01T00:00:00+00:00", "command": "mbc eval --run here"})
-        assert folder.environments() == [HERE]
-
     def test_another_machine_is_kept_too(self, folder):
         folder.begin(SETTINGS, HERE)
         folder.begin(SETTINGS, {**HERE, "cores": 3})
@@ -206,7 +195,7 @@ class TestBeginning:
             folder.begin({**SETTINGS, "title": "caf\udce9.jsonl"}, HERE)
         assert not folder.exists()
 
-    def test_what_was_begun_before_its_first_stage_may_be_put_right(self, folder):
+    def test_settings_may_change_before_the_first_stage(self, folder):
         folder.begin({**SETTINGS, "rates": [1e-4]}, {**HERE, "command": "mbc eval --wrong"})
         folder.begin(SETTINGS, {**HERE, "command": "mbc eval --right"})
         assert folder.settings() == SETTINGS
@@ -224,7 +213,7 @@ class TestBeginning:
             folder.begin({**SETTINGS, "rates": [1e-4], "questions": 4}, HERE)
         assert folder.settings() == SETTINGS
 
-    def test_files_may_have_moved_but_not_changed_their_names(self, folder):
+    def test_files_may_move_but_not_be_renamed(self, folder):
         def of(train: str, test: str) -> dict[str, Any]:
             return {**SETTINGS, "datasets": [{"name": "d", "train": [train, "squad:train"], "test": test}]}
 

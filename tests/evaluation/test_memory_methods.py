@@ -46,7 +46,7 @@ def test_it_does_not_matter_how_the_stream_is_cut(method: MemoryMethod, examples
         assert replies(method, documents, questions, cuts) == whole
 
 
-def test_what_was_asked_between_two_documents_changes_nothing(method: MemoryMethod, examples: Any) -> None:
+def test_asking_between_documents_changes_nothing(method: MemoryMethod, examples: Any) -> None:
     some = examples(6)
     documents, questions = [one.text for one in some], [one.question for one in some]
     whole = replies(method, documents, questions, [])
@@ -88,7 +88,7 @@ def test_after_a_reset_nothing_is_left(method: MemoryMethod, examples: Any) -> N
 
 @pytest.mark.parametrize("levels", [1, 2])
 @pytest.mark.parametrize("per_position", ["true", "false"])
-def test_the_paper_counts_a_codebook_and_eight_bytes_an_index(tiny: Any, levels: int, per_position: str) -> None:
+def test_paper_counts_codebook_and_indices(tiny: Any, levels: int, per_position: str) -> None:
     book = f"model.codebook={{ codes = 8, levels = {levels}, per_position = {per_position} }}"
     read = "model.read=hierarchical"
     method = MemoryMethod(tiny.model("gpt2", "bert", book, read))
@@ -97,7 +97,7 @@ def test_the_paper_counts_a_codebook_and_eight_bytes_an_index(tiny: Any, levels:
     assert method.footprint().paper_row == 4 * levels * 8
 
 
-def test_codes_take_what_a_bank_of_these_documents_takes(tiny: Any, examples: Any, tmp_path: Path) -> None:
+def test_footprint_of_codes_is_the_bank_file(tiny: Any, examples: Any, tmp_path: Path) -> None:
     model = tiny.model()
     texts = [one.text for one in examples(50)] + [" ".join(one.text for one in examples(30))]
     for number, text in enumerate(texts):

@@ -28,7 +28,7 @@ def written(make_experiment):
     return experiment
 
 
-def test_json_begins_with_verdicts_and_is_what_the_folder_holds(written):
+def test_json_report(written):
     report = json.loads(written.report_json.read_text())
     assert report == json.loads(json.dumps(asdict(read_report(written)[0])))
     assert [*report][:2] == ["verdicts", "cautions"]
@@ -40,7 +40,7 @@ def test_json_begins_with_verdicts_and_is_what_the_folder_holds(written):
     }
 
 
-def test_markdown_begins_with_the_verdicts_and_has_every_table(written):
+def test_markdown_report(written):
     text = written.report_markdown.read_text()
     assert text.splitlines()[2] == "- ? **The bank of MBC was not checked against a bank of other documents**."
     assert "| **MBC** | **50.0** (48.0 to 52.0) | **50.0** (48.0 to 52.0) | **50.0** | **50.0** | **100.0** |" in text
@@ -61,7 +61,7 @@ def test_an_empty_experiment_has_a_report(tmp_path):
     assert "Nothing" in write_report(experiment).read_text()
 
 
-def test_figures_are_in_the_page_and_beside_the_markdown(figures, written):
+def test_figures_are_shown(figures, written):
     text = written.report_html.read_text()
     titles = re.findall(r'<img src="data:image/svg\+xml;base64,[^"]+" alt="([^"]+)"', text)
     assert [title.partition(":")[0] for title in titles] == [
@@ -76,14 +76,14 @@ def test_figures_are_in_the_page_and_beside_the_markdown(figures, written):
     assert sorted(names) == sorted(path.name for path in written.figures.iterdir())
 
 
-def test_without_matplotlib_the_page_says_how_to_get_figures(make_experiment, monkeypatch):
+def test_page_without_matplotlib(make_experiment, monkeypatch):
     monkeypatch.setattr(page_module.importlib.util, "find_spec", lambda name: None)
     text = write_report(make_experiment()).read_text()
     assert "<img" not in text
     assert "Figures need matplotlib: pip install" in text
 
 
-def test_a_mean_that_rounding_puts_outside_its_interval_is_drawn():
+def test_mean_outside_its_interval_is_drawn():
     assert _bars([("mbc", "#1f5fb4", Interval(2 / 3, 2 / 3 + 1e-14, 2 / 3 - 1e-14))]).startswith(b"<?xml")
 
 
@@ -129,7 +129,7 @@ def test_html_reads_back_as_the_visible_text_alone(text):
         st.text() | st.none() | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
     )
 )
-def test_json_in_a_script_reads_back_and_holds_nothing_that_ends_it(value):
+def test_json_cannot_end_its_script(value):
     text = in_script(value)
     assert json.loads(text) == value
     assert text.isascii()

@@ -15,7 +15,7 @@ def predicted(reply: MethodAnswer, golds: str = "shortest") -> Prediction:
     return predict(ASKED, reply, stream_index=12, memory_index=2, golds=golds)  # type: ignore[arg-type]
 
 
-def test_a_prediction_tells_everything_of_the_question():
+def test_prediction_fields():
     assert predicted(MethodAnswer("Bergen harbour")) == Prediction(
         "7", 12, "Where?", ASKED.answers, "Bergen harbour", False, pytest.approx(2 / 3), True, None
     )
@@ -30,11 +30,11 @@ def test_golds_are_the_shortest_or_any():
     ("sources", "rank"),
     [(None, None), ((), None), ((2,), 0), ((9, 8, 7, 6, 2), 4), ((9, 8, 7, 6, 5, 2), None), ((12,), None)],
 )
-def test_the_rank_is_of_the_documents_place_among_the_first_five(sources, rank):
+def test_rank_is_among_the_first_five(sources, rank):
     assert predicted(MethodAnswer("", sources)).rank == rank
 
 
-def test_what_no_file_can_hold_of_an_answer_is_replaced():
+def test_unstorable_characters_are_replaced():
     assert predicted(MethodAnswer("Berg\ud800en\0")).answer == "Berg\ufffden\ufffd"
 
 

@@ -137,7 +137,7 @@ class TestStream:
         with pytest.raises(DataError, match="no questions"):
             stream([])
 
-    def test_evenly_spaced_keeps_the_order_and_never_repeats(self):
+    def test_evenly_spaced(self):
         for most in range(1, 8):
             taken = evenly_spaced(range(7), most)
             assert len(taken) == most and taken == sorted(set(taken))
@@ -154,12 +154,12 @@ class TestOnline:
         assert (scores.lenient_match, scores.first_source, scores.in_five) == (100, 100, 100)
         assert method.documents == [own.text for own in examples(5)]
 
-    def test_questions_of_about_one_length_are_asked_together(self, examples):
+    def test_questions_are_batched_by_length(self, examples):
         method = Perfect()
         finished(online(method, stream(asked_twice(examples(4))), batch_size=4))
         assert [all(question.endswith("Say it.") for question in batch) for batch in method.asked[1:]] == [False, True]
 
-    def test_documents_come_in_batches_and_events_count_them(self, examples):
+    def test_progress_events(self, examples):
         method = Perfect()
         events, _ = finished(online(method, stream(examples(5)), batch_size=2))
         assert method.adapted == [1, 2, 2, 1]  # the first is warming up
@@ -168,7 +168,7 @@ class TestOnline:
             *(Progressed("answer questions", done, 5) for done in (2, 4, 5)),
         ]
 
-    def test_time_is_per_document_and_answer_without_warming_up(self, examples, timed):
+    def test_time_excludes_the_warm_up(self, examples, timed):
         method = timed(Perfect())
         _, outcome = finished(online(method, stream(asked_twice(examples(5))), batch_size=2))
         assert outcome.online.cost == Cost(5, 2.0, 0.5, on_disk=50, paper_bytes=None)
@@ -201,14 +201,14 @@ class TestOnline:
         assert outcome.online.cost.seconds_per_document == 3
         assert outcome.online.cost.seconds_per_answer == 0.5
 
-    def test_the_paper_counts_a_row_for_each_question_asked_or_not(self, examples):
+    def test_paper_counts_a_row_a_question(self, examples):
         data = stream(asked_twice(examples(5)), questions=3)
         _, outcome = finished(online(Perfect(paper_row=7, paper_fixed=1000), data))
         assert outcome.online.scores.questions == 3
         assert outcome.online.cost.documents == 5
         assert outcome.online.cost.paper_bytes == 1000 + 7 * 10
 
-    def test_banks_are_begun_anew_and_asked_about_their_own_documents(self, examples):
+    def test_banks_are_separate(self, examples):
         method = Forgetful(2)
         events, outcome = finished(online(method, stream(asked_twice(examples(5))), bank_documents=2))
         assert outcome.online.banks == 2
@@ -233,12 +233,12 @@ class TestOnline:
         assert (scores.first_source, scores.in_five) == (12.5, 62.5)
         assert scores.exact_match.value == 50
 
-    def test_a_method_without_sources_has_no_figures_of_them(self, examples):
+    def test_method_without_sources(self, examples):
         _, outcome = finished(online(Forgetful(2), stream(examples(4))))
         assert (outcome.online.scores.first_source, outcome.online.scores.in_five) == (None, None)
         assert outcome.online.scores.exact_match.value == 50
 
-    def test_predictions_do_not_depend_on_how_the_work_is_cut(self, examples):
+    def test_predictions_do_not_depend_on_batches(self, examples):
         data = asked_twice(examples(12))
 
         @given(st.integers(1, 12), st.none() | st.integers(1, 13), st.none() | st.integers(1, 24), st.integers(1, 30))

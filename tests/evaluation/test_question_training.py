@@ -40,7 +40,7 @@ def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
     return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
-def test_the_model_of_the_folder_answers_what_it_was_trained_on(tiny: Any, examples: Examples, tmp_path: Path) -> None:
+def test_saved_model_answers_its_training_questions(tiny: Any, examples: Examples, tmp_path: Path) -> None:
     asked = examples(8)
     base = load_base(str(tiny.bases["llama"]))
     questions = [example.question for example in asked]
@@ -48,30 +48,6 @@ def test_the_model_of_the_folder_answers_what_it_was_trained_on(tiny: Any, examp
     list(train(base, asked, tmp_path / "out", epochs=40, learning_rate=1e-2, batch_size=8, validation=asked))
     trained = load_base(str(tmp_path / "out"))
     assert answers(trained, questions) == [example.answers[0] for example in asked]
-
-
-@pytest.mark.slow
-def test_a_reader_learns_to_read_what_it_never_saw(tiny: Any, examples: Examples, tmp_path: Path) -> None:
-    """Likelihood of right answers with the right documents, against those with each other's."""
-    asked = examples(50)
-    train_, held_back = asked[:40], asked[40:]
-    base = load_base(str(tiny.bases["llama"]))
-    list(train(base, train_, tmp_path, reads=True, epochs=30, learning_rate=5e-3, batch_size=20, validation=held_back))
-    base = load_base(str(tmp_path))
-
-    @torch.no_grad()
-    def loss(passages: list[str]) -> float:
-        texts = base.prompt_tokenizer.question_answer_targets(
-            [example.question for example in held_back],
-            [example.answers[0] for example in held_back],
-            passages=passages,
-            question_window=128,
-            answer_window=16,
-        )
-        return base.loss(base.no_prefix(len(held_back)), texts).item()
-
-    documents = [example.text for example in held_back]
-    assert loss(documents) < loss(documents[1:] + documents[:1]) - 0.3
 
 
 def test_events_tell_of_every_step_and_every_epoch(tiny: Any, examples: Examples, tmp_path: Path) -> None:
@@ -102,9 +78,7 @@ def test_the_best_validated_weights_are_kept(tiny: Any, examples: Examples, tmp_
     assert same(weights_of(tmp_path), kept[best])
 
 
-def test_a_batch_in_parts_has_the_gradients_of_the_whole(
-    tiny: Any, examples: Examples, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gradients_of_parts_add_up(tiny: Any, examples: Examples, monkeypatch: pytest.MonkeyPatch) -> None:
     found, counted = [], []
     for tokens in (10_000, 60, 1):
         monkeypatch.setattr("mbc_engine.evaluation.fine_tuning._TOKENS", tokens)
@@ -138,7 +112,7 @@ def test_without_validation_the_last_weights_are_kept(tiny: Any, examples: Examp
 
 
 @pytest.mark.parametrize(("optimiser", "stops_after"), [("adam", 1), ("adafactor", 3), ("adam", 4), ("adafactor", 6)])
-def test_an_interrupted_training_ends_in_the_same_weights(
+def test_interrupted_training_is_identical(
     tiny: Any, examples: Examples, tmp_path: Path, optimiser: str, stops_after: int
 ) -> None:
     asked = examples(12)
@@ -176,7 +150,7 @@ def test_what_cannot_be_trained_is_refused(tiny: Any, examples: Examples, tmp_pa
 
 
 @pytest.mark.parametrize("reads", [False, True])
-def test_batches_by_length_are_of_alike_lengths_and_hold_every_question_once(reads: bool) -> None:
+def test_batches_have_similar_lengths(reads: bool) -> None:
     long = ["x" * (number * 37 % 101) for number in range(101)]
     other = ["y" * (number * 53 % 401) for number in range(101)]  # what is not read is no length to go by
     asked = [
@@ -197,9 +171,7 @@ def test_batches_by_length_are_of_alike_lengths_and_hold_every_question_once(rea
     assert batches_by_length([], 4, seed=None, reads=reads) == []
 
 
-def test_of_a_long_document_the_reader_reads_the_chunk_with_the_answer(
-    tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reader_trains_on_the_chunk_with_the_answer(tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As when answering; given the beginning, it would learn to answer what it did not read."""
     base = load_base(str(tiny.bases["gpt2"]))
     text = "The river rose, and the bridge held. " * base.context + "Ada moved to Aalen."

@@ -54,7 +54,7 @@ def test_bm25_reads_the_best_document(parrot: BaseLM) -> None:
     ]
 
 
-def test_an_oracle_reads_the_document_of_each_question_whatever_was_taken_in(parrot: BaseLM) -> None:
+def test_oracle_reads_each_questions_document(parrot: BaseLM) -> None:
     examples = [QAExample(str(number), DOCUMENTS[number], f"Question {number}?", ("A",)) for number in (1, 2)]
     examples.append(QAExample("3", DOCUMENTS[0], "Question 2?", ("A",)))  # asked about another document before
     method = OracleReading(parrot, examples)
@@ -62,7 +62,7 @@ def test_an_oracle_reads_the_document_of_each_question_whatever_was_taken_in(par
     assert answered == [f"read: {DOCUMENTS[2]}", f"read: {DOCUMENTS[1]}"]
 
 
-def test_of_a_document_that_comes_twice_the_first_is_named(parrot: BaseLM) -> None:
+def test_first_of_equal_documents_is_named(parrot: BaseLM) -> None:
     method = BM25Reading(parrot)
     method.adapt([DOCUMENTS[1], DOCUMENTS[1]])
     assert (method.answer(QUESTIONS[1:2])[0].sources or ())[0] == 0
@@ -105,7 +105,7 @@ def long_document() -> str:
     return f"{filler}Irene moved to Izmir. {filler}"
 
 
-def test_of_a_long_document_the_piece_with_the_answer_is_read(parrot: BaseLM) -> None:
+def test_best_chunk_of_a_long_document_is_read(parrot: BaseLM) -> None:
     question = "Where did Irene move after the river rose?"
     method = BM25Reading(parrot)
     method.adapt([DOCUMENTS[0], long_document()])

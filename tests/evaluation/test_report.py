@@ -34,7 +34,7 @@ def test_controls_and_the_oracle_lead_nothing(cell_of, results_of, predict):
     assert cell_of({"mbc": MethodResults()}).leader is None
 
 
-def test_mbc_is_tested_against_mac_and_without_codes_whoever_leads(cell_of, results_of, predict):
+def test_mbc_is_tested_regardless_of_leader(cell_of, results_of, predict):
     def pairs(**right: int):
         cell = cell_of({name: results_of(predict(count, 10)) for name, count in right.items()})
         return [(test.first, test.second) for test in cell.against_leader]
@@ -46,7 +46,7 @@ def test_mbc_is_tested_against_mac_and_without_codes_whoever_leads(cell_of, resu
 
 
 class TestPairs:
-    def test_tests_on_the_same_questions_are_what_each_is_alone(self, predict):
+    def test_shared_draws_change_no_test(self, predict):
         """The last pair has other questions and shares no draw."""
         asked = {"a": predict(30, 60), "b": predict(20, 60), "c": predict(9, 60), "d": predict(9, 40)}
         tests = [(("a", asked["a"]), (name, asked[name])) for name in ("b", "c", "d")]
@@ -66,7 +66,7 @@ class TestPairs:
 
 
 class TestPublished:
-    def test_figures_stand_beside_ours_and_for_what_was_not_run(self, cell_of, published, results_of, predict):
+    def test_published_scores(self, cell_of, published, results_of, predict):
         published(
             mbc={"exact_match": 3.5, "f1": 8.0, "retention": []},
             uniform={"exact_match": 1.0, "f1": 2.0, "retention": []},
@@ -77,7 +77,7 @@ class TestPublished:
             ("uniform", 2.0, True),
         ]
 
-    def test_retention_stands_beside_ours_of_as_many_documents(self, cell_of, published, results_of, predict):
+    def test_published_retention(self, cell_of, published, results_of, predict):
         steps = [
             {"documents": 200, "bank_bytes": 1_500_000, "retention": 100.0},
             {"documents": 400, "bank_bytes": 1_600_000, "retention": 97.5},
@@ -105,13 +105,13 @@ class TestPublished:
 
 
 class TestVerdicts:
-    def test_a_bank_that_does_not_help_is_reported_in_plain_words(self, report_of, results_of, predict):
+    def test_useless_bank_is_reported(self, report_of, results_of, predict):
         (verdict,) = report_of(mbc=results_of(predict(4, 1000)), mbc_empty=results_of(predict(5, 1000))).verdicts
         assert (verdict.outcome, verdict.methods, verdict.controls) == ("no", ("mbc",), ("mbc-empty",))
         assert verdict.claim == "The bank of MBC does not beat an empty bank"
         assert verdict.figures == f"EM 0.4 against 0.5 (difference {MINUS}0.1, 95% {MINUS}0.3 to 0.0)"
 
-    def test_bad_news_comes_first_and_banks_before_other_methods(self, report_of, results_of, predict):
+    def test_order_of_verdicts(self, report_of, results_of, predict):
         report = report_of(
             mbc=results_of(predict(60, 120)),
             mbc_empty=results_of(predict(60, 120)),

@@ -39,7 +39,7 @@ def method(model: RetrieverReader) -> RetrieveAndRead:
     return RetrieveAndRead(model)
 
 
-def test_it_answers_from_a_document_that_it_names_first(method: RetrieveAndRead) -> None:
+def test_answer_names_its_document_first(method: RetrieveAndRead) -> None:
     method.adapt(DOCUMENTS)
     for reply in method.answer(["Where did Hugo move?", "What held?"]):
         assert reply.sources is not None
@@ -60,7 +60,7 @@ def test_it_does_not_matter_how_a_stream_is_cut(method: RetrieveAndRead) -> None
     assert method.footprint() == footprint
 
 
-def test_a_text_that_came_before_is_the_document_that_came_first(method: RetrieveAndRead) -> None:
+def test_repeated_text_is_the_first_document(method: RetrieveAndRead) -> None:
     method.adapt([DOCUMENTS[1], DOCUMENTS[0], DOCUMENTS[0]])
     assert [reply.sources for reply in method.answer(["Where did Ada move?"])] == [(1,)]
 

@@ -87,7 +87,7 @@ def test_a_stop_ends_soon_and_the_next_run_goes_on(work, settings, tmp_path):
     assert of_kind(rest, ExperimentFinished)
 
 
-def test_a_stop_while_questions_are_asked_keeps_nothing_of_them(work, settings, tmp_path):
+def test_stop_while_asking_stores_nothing(work, settings, tmp_path):
     work(settings(methods=["mbc"]))
     stop, folder = threading.Event(), tmp_path / "run"
     ExperimentFolder(folder).cell("tiny-people").file("mbc", "online").unlink()
@@ -114,7 +114,7 @@ def test_scaling_continues_after_the_last_finished_size(work, settings, tmp_path
     assert not cell.results("mbc").scaling
 
 
-def test_what_cannot_be_done_is_skipped_with_what_needs_it(work, settings, tmp_path):
+def test_impossible_stages_are_skipped(work, settings, tmp_path):
     given = settings(methods=["mbc", "closed-book"])
     broken = given.model_copy(
         update={"bases": [given.bases[0].model_copy(update={"changes": ["model.documents.name=nowhere"]})]}
@@ -130,7 +130,7 @@ def test_what_cannot_be_done_is_skipped_with_what_needs_it(work, settings, tmp_p
     assert of_kind(events, ExperimentFinished)[0].done == 2
 
 
-def test_an_error_is_raised_where_nothing_may_be_skipped(work, settings):
+def test_errors_are_raised_without_skips(work, settings):
     given = settings()
     lost = given.datasets[0].model_copy(update={"test": "lost.jsonl"})
     with pytest.raises(DataError, match=r"lost\.jsonl"):
@@ -143,7 +143,7 @@ def test_other_settings_are_refused(work, settings):
         work(settings(methods=["mbc-empty"], seed=1))
 
 
-def test_moved_data_is_the_same_only_with_the_same_questions(work, settings, tmp_path):
+def test_data_files_may_move(work, settings, tmp_path):
     given = settings(methods=["mbc-empty"])
     work(given)
     elsewhere = tmp_path / "elsewhere"
@@ -160,7 +160,7 @@ def test_moved_data_is_the_same_only_with_the_same_questions(work, settings, tmp
     assert test not in (tmp_path / "run" / "experiment.toml").read_text()
 
 
-def test_results_of_other_questions_do_not_stand_beside_those_that_are_there(work, settings, tmp_path):
+def test_changed_questions_are_refused(work, settings, tmp_path):
     given = settings(methods=["mbc-empty", "closed-book"])
     work(given)
     ExperimentFolder(tmp_path / "run").cell("tiny-people").file("closed-book", "online").unlink()
@@ -173,7 +173,7 @@ def test_results_of_other_questions_do_not_stand_beside_those_that_are_there(wor
     assert [event.stage for event in of_kind(work(given), StageStarted)] == ["closed-book online"]
 
 
-def test_a_training_that_is_stopped_from_elsewhere_is_not_taken_for_done(work, settings, tmp_path):
+def test_training_stopped_elsewhere_is_not_done(work, settings, tmp_path):
     run_folder = tmp_path / "run" / "tiny-people" / "prepared" / "mbc"
     seen = []
     for event in run(settings(methods=["mbc"]), tmp_path / "run", cache=tmp_path / "cache"):
@@ -187,7 +187,7 @@ def test_a_training_that_is_stopped_from_elsewhere_is_not_taken_for_done(work, s
     assert of_kind(rest, ExperimentFinished)
 
 
-def test_the_log_has_stages_and_rates_but_no_training_steps(work, settings, tmp_path):
+def test_log_has_no_training_steps(work, settings, tmp_path):
     work(settings(methods=["uniform"]))
     logged = list(read_events(tmp_path / "run" / "events.jsonl"))
     assert [event.rate for event in of_kind(logged, RateTried)] == [1e-3, 1e-4]

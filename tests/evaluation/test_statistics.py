@@ -65,9 +65,7 @@ def test_questions_of_one_document_count_together() -> None:
 
 
 @given(answered, st.integers(0, 3))
-def test_an_interval_is_the_same_for_the_same_seed_in_whatever_order(
-    questions: list[tuple[int, float]], seed: int
-) -> None:
+def test_interval_depends_on_seed_not_order(questions: list[tuple[int, float]], seed: int) -> None:
     def of(rows: list[tuple[int, float]]) -> Interval:
         return interval([value for _, value in rows], [document for document, _ in rows], resamples=50, seed=seed)
 
@@ -83,24 +81,6 @@ def test_resamples_beyond_one_part_are_all_drawn() -> None:
     found = interval(documents % 2, documents, resamples=3)
     assert found.value == 0.5
     assert 0.49 < found.low < found.high < 0.51
-
-
-def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
-    """Documents that are easy or hard as a whole, 40 of 1 to 9 questions: drawing questions would be too sure."""
-    rng = np.random.default_rng(1)
-    rounds, held, held_by_questions = 150, 0, 0
-    for _ in range(rounds):
-        documents = np.repeat(np.arange(40), rng.integers(1, 10, 40))
-        ease = rng.choice([0.1, 0.7], 40)  # 0.4 in the mean
-        values = rng.random(len(documents)) < ease[documents]
-        for each, name in ((documents, "documents"), (np.arange(len(documents)), "questions")):
-            found = interval(values, each, resamples=400)
-            if name == "documents":
-                held += found.low <= 0.4 <= found.high
-            else:
-                held_by_questions += found.low <= 0.4 <= found.high
-    assert held / rounds > 0.9
-    assert held_by_questions / rounds < 0.8
 
 
 def test_a_paired_test_by_hand() -> None:
@@ -161,19 +141,6 @@ def test_many_documents_are_flipped_at_random() -> None:
 def test_a_drawn_p_value_is_never_0() -> None:
     found = compared([1.0] * 50, [0.0] * 50, range(50), resamples=999)
     assert found.p == 1 / 1000
-
-
-def test_p_values_of_like_methods_are_spread_evenly() -> None:
-    """Methods that differ only by chance differ significantly at 5% in about one round of twenty, although a document
-    that one of them happens to know well has three questions."""
-    rng = np.random.default_rng(3)
-    documents = np.repeat(np.arange(30), 3)
-    found = []
-    for seed in range(300):
-        first, second = rng.random((2, 30))[:, documents] + rng.random((2, 90))
-        found.append(compared(first, second, documents, resamples=200, seed=seed).p)
-    assert 0.02 < np.mean(np.array(found) <= 0.05) < 0.08
-    assert 0.43 < np.mean(np.array(found) <= 0.5) < 0.57
 
 
 def test_values_and_questions_are_as_many() -> None:

@@ -48,7 +48,7 @@ def found(text: str) -> list[str]:
         ("He came in May and left in March.", ["May", "March"]),
     ],
 )  # fmt: skip
-def test_names_are_distinguished_from_words_that_open_sentences(text: str, names: list[str]) -> None:
+def test_names_are_found(text: str, names: list[str]) -> None:
     assert found(text) == names
 
 
@@ -84,7 +84,7 @@ def test_numbers_that_are_no_dates_do_not_count(text: str) -> None:
     assert found(text) == []
 
 
-def test_weights_by_hand_are_of_frequency_and_rarity() -> None:
+def test_tf_idf_by_hand() -> None:
     # "the" is in 3 of 3 texts, "cat" in 1, "zebra" in none.
     piece = TokenisedText("The cat, the zebra", (1,) * 6, ((0, 3), (3, 7), (7, 8), (8, 12), (12, 15), (15, 18)))
     rarity = {n: math.log(4 / (1 + n)) + 1 for n in (0, 1, 3)}
@@ -95,7 +95,7 @@ def test_weights_by_hand_are_of_frequency_and_rarity() -> None:
 
 
 @pytest.mark.usefixtures("no_spacy")
-def test_tokens_of_spans_weigh_one_and_the_others_nothing() -> None:
+def test_span_tokens_weigh_one() -> None:
     piece = TokenisedText("he met Ada.", (1, 2, 3, 4, 5), ((0, 2), (2, 6), (6, 9), (9, 10), (10, 11)))
     weights = salient_spans()
     assert weights(piece).tolist() == [0, 0, 1, 1, 0]
@@ -121,12 +121,12 @@ def test_spacy_is_used_where_it_has_an_english_model(monkeypatch: pytest.MonkeyP
     assert salient_spans()(piece).tolist() == [1, 0, 0]
 
 
-def test_spacy_without_an_english_model_leaves_it_to_the_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spacy_without_english_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "spacy", stand_in(["de_core_news_sm"]))
     piece = TokenisedText("it met Ada 5", (1, 2, 3, 4), ((0, 2), (2, 6), (6, 10), (10, 12)))
     assert salient_spans()(piece).tolist() == [0, 0, 1, 0]
 
 
-def test_a_token_weighs_as_the_heaviest_of_its_characters() -> None:
+def test_token_has_its_heaviest_characters_weight() -> None:
     piece = TokenisedText("abcd", (1, 2, 3), ((0, 2), (2, 4), (4, 4)))
     assert over_characters(piece, [(0, 1, 1.0), (1, 3, 5.0), (2, 3, 2.0)]).tolist() == [5, 5, 0]

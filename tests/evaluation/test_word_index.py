@@ -33,7 +33,7 @@ def score(texts: list[str], question: str, place: int) -> float:
 
 
 @given(st.lists(sentences, min_size=1, max_size=8), sentences)
-def test_texts_are_ranked_by_the_formula_and_then_by_place(texts: list[str], question: str) -> None:
+def test_ranking_follows_the_formula(texts: list[str], question: str) -> None:
     scores = [score(texts, question, place) for place in range(len(texts))]
     found = BM25Index(texts).ranking(question)
     assert sorted(found) == [place for place in range(len(texts)) if scores[place] > 0]
