@@ -83,7 +83,7 @@ def _options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """The callbacks do all."""
+    """Options are handled by their callbacks."""
 
 
 def _add(group: typer.Typer, panel: str | None, **commands: Callable[..., None]) -> None:

@@ -92,7 +92,7 @@ _BANK: Final[dict[str, Any]] = {
     "metavar": "FILE",
 }
 _SEVERAL = "The bank file; repeat it to read several banks as one."
-_WEIGHT = "How much a bank's documents count relative to the others'; one for each --bank, in the same order."
+_WEIGHT = "Relative weight of a bank's documents; give one for each --bank, in the same order."
 _MODEL = "Name or folder of a model or training run."
 _DEVICE = "Where the model runs: a torch device, such as cpu or cuda:1."
 _READS: Final = ", ".join(

@@ -51,7 +51,7 @@ _CONFIDENCE = (
     "the answer is right; for a calibrated model that you train, that the bank holds an answer."
 )
 _BEAMS = "Beam search width; 1 always takes the likeliest token. No effect with mini."
-_WRITE = "Let a chat LM put the answer into a sentence; the quotation is shown below it."
+_WRITE = "Have a chat LM phrase the answer as a sentence; the quotation is shown below it."
 _OPEN = "Afterwards, open the first source at its line, in $VISUAL, $EDITOR or $PAGER."
 _MAX_TOKENS = "Maximum length of a written answer, in tokens."
 
@@ -81,7 +81,7 @@ def ask(
     device: DeviceOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Answer questions from your banks; each answer names its document and other sources.
+    """Answer questions from your banks, citing the files that each answer comes from.
 
     The first line of stdout is the answer, or "Not in this memory."; with --json, "answer" is then null. Without a
     question, this starts a conversation; questions can also be piped in, one per line. With --json, each of several

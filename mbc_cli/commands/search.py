@@ -58,7 +58,7 @@ def search(
     device: DeviceOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Find the passages that fit a query best, by meaning and by words. Nothing is answered, and no reader is loaded.
+    """Find the passages that best match a query, by meaning and by words, without answering it.
 
     Each passage comes with its file and line, its relative score, its date and best sentence, in which the
     words of the query are marked. In a pipe, each is one line, FILE:LINE:SENTENCE, as from grep. The line is left out

@@ -8,7 +8,7 @@ BEGIN, END, renewed = REFERENCE["BEGIN"], REFERENCE["END"], REFERENCE["renewed"]
 
 def test_page_is_up_to_date():
     page = (DOCS / "commands.md").read_text(encoding="utf-8")
-    assert renewed(page) == page, "python docs/reference.py writes it anew"
+    assert renewed(page) == page, "run python docs/reference.py"
 
 
 def test_text_around_the_reference_stays():
