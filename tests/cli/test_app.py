@@ -39,7 +39,7 @@ def test_every_command_has_examples_and_json(mbc, command, monkeypatch):
     assert ("--json" in result.stdout) is (command not in SILENT)
 
 
-def test_help_keeps_the_colons_of_generated_data(mbc):
+def test_help_keeps_colons(mbc):
     assert "squad:train" in mbc("train", "--help").stdout
 
 
@@ -51,7 +51,7 @@ def test_without_a_command_help_is_shown(mbc, command):
     assert result.stderr == ""
 
 
-def test_help_tells_where_to_start(mbc):
+def test_help_says_where_to_start(mbc):
     assert "Start here: mbc demo" in mbc().stdout
 
 
@@ -66,7 +66,7 @@ def test_help_tells_where_to_start(mbc):
         (BankError, 5),
     ],
 )
-def test_an_error_is_two_lines_on_stderr_and_its_own_exit_code(mbc, monkeypatch, error, code):
+def test_errors_have_two_lines_and_an_exit_code(mbc, monkeypatch, error, code):
     _raise(monkeypatch, error("Something is wrong.", hint="Do something else."))
     result = mbc("bank", "info")
     assert (result.exit_code, result.stdout) == (code, "")
@@ -79,7 +79,7 @@ def test_an_interruption_is_one_line(mbc, monkeypatch):
     assert (result.exit_code, result.stderr) == (130, "Interrupted.\n")
 
 
-def test_an_interruption_tells_what_is_left(mbc, make_bank, record, monkeypatch):
+def test_an_interruption_has_a_message(mbc, make_bank, record, monkeypatch):
     path = make_bank("b.mbc", record("/a", "Ada"))
     _raise(monkeypatch, KeyboardInterrupt())
     result = mbc("bank", "export", "e.jsonl", "--bank", path)
@@ -116,7 +116,7 @@ def test_debug_shows_the_traceback(mbc, monkeypatch, error, command):
         ("bank info --quiet --verbose", "Error: --quiet and --verbose contradict each other."),
     ],
 )
-def test_what_is_typed_wrongly_is_an_error_in_two_lines(mbc, command, said):
+def test_usage_errors_have_two_lines(mbc, command, said):
     result = mbc(*command.split())
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith(said)
@@ -128,7 +128,7 @@ def test_a_missing_argument_is_reported_with_an_example(mbc):
 
 
 @pytest.mark.parametrize("command", ["ask why?", "bank info", "bank verify", "bank list"])
-def test_the_first_use_without_a_bank_tells_where_to_begin(mbc, command):
+def test_a_missing_default_bank_has_a_hint(mbc, command):
     result = mbc(*command.split())
     assert (result.exit_code, result.stdout) == (5, "")
     assert result.stderr.splitlines()[1] == (
@@ -136,7 +136,7 @@ def test_the_first_use_without_a_bank_tells_where_to_begin(mbc, command):
     )
 
 
-def test_a_bank_that_was_named_is_missed_by_its_name(mbc):
+def test_a_missing_bank_is_named(mbc):
     assert "mbc ingest FOLDER --bank other.mbc" in mbc("bank", "info", "--bank", "other.mbc").stderr
     longer = f"{default_bank()}.bak"
     assert f"mbc ingest FOLDER --bank {longer}" in mbc("bank", "info", "--bank", longer).stderr
@@ -151,17 +151,17 @@ def test_a_bank_that_was_named_is_missed_by_its_name(mbc):
         "bank remove {} --ignore --bank memory.mbc",
     ],
 )
-def test_an_overlong_name_is_no_unexpected_error(mbc, bank, command):
+def test_overlong_names_are_handled(mbc, bank, command):
     assert "Unexpected" not in mbc(*command.format("a" * 300).split()).stderr
 
 
-def test_a_foreign_argument_is_never_markup(mbc):
+def test_arguments_are_sanitised(mbc):
     result = mbc("bank", "info", "--bank", "[/red]\x1b[31m.mbc")
     assert result.exit_code == 5
     assert "No bank at [/red]␛[31m.mbc." in result.stderr
 
 
-def test_main_prints_what_the_terminal_cannot_show_as_escapes(tmp_path):
+def test_unencodable_output_is_escaped(tmp_path):
     script = (
         "import sys; from mbc_cli.app import main; sys.argv[1:] = ['bank', 'info', '--bank', 'caf\\u00e9.mbc']; main()"
     )
@@ -175,7 +175,7 @@ def test_main_prints_what_the_terminal_cannot_show_as_escapes(tmp_path):
 
 
 @pytest.mark.parametrize("closing", ["", "sys.stdin = None; "])
-def test_main_replaces_invalid_utf8_in_stdin(closing):
+def test_invalid_utf8_in_stdin_is_replaced(closing):
     script = f"import sys; from mbc_cli.app import main; {closing}sys.argv[1:] = ['--version']\ntry: main()\n"
     script += "finally: print(ascii(sys.stdin.read()))"
     environment = {"PYTHONPATH": ":".join(sys.path), "PYTHONIOENCODING": "utf-8:strict"}
@@ -190,7 +190,7 @@ def _raise(monkeypatch, error):
     monkeypatch.setattr("mbc_engine.bank.MemoryBank.open", fail)
 
 
-def test_whoever_opens_a_file_tells_what_is_wrong_with_it():
+def test_typer_leaves_unreadable_files_to_commands():
     """Typer would call a file that cannot be read a wrong option, exit code 2, where documents have 3 and banks 5."""
     root = typer.main.get_command(app)
     options = [param for _, command in walk_commands(root) for param in command.params]

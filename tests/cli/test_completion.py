@@ -33,13 +33,13 @@ def runs(home):
     return folder
 
 
-def test_models_by_name_and_of_runs(complete, runs):
+def test_models_and_runs(complete, runs):
     assert complete("ask", "--model", "") == [str(runs / "first"), "mini"]
     assert complete("ask", "--model", "mi") == ["mini"]
     assert complete("ask", "--model", "./") == []
 
 
-def test_models_that_were_pulled_by_owner_and_name(complete, home):
+def test_pulled_models(complete, home):
     for name in ("notes", "half"):
         folder = home / "XDG_DATA_HOME" / "mbc" / "models" / "ada" / name
         folder.mkdir(parents=True)
@@ -72,7 +72,7 @@ def test_reads(complete):
     assert complete("eval", "--read", "") == ["flat", "hierarchical", "routed"]
 
 
-def test_what_is_evaluated(complete, home):
+def test_evaluations(complete, home):
     folder = home / "XDG_DATA_HOME" / "mbc" / "evaluations"
     for name in ("first", "second", "begun"):
         (folder / name).mkdir(parents=True)
@@ -87,17 +87,17 @@ def test_what_is_evaluated(complete, home):
     assert complete("eval", "sh") == ["show"]
 
 
-def test_keys_of_the_config(complete):
+def test_config_keys(complete):
     assert {"bank", "model", "ask.", "bank-list."} <= set(complete("config", "set", ""))
     assert complete("config", "get", "ask.so") == ["ask.sources"]
 
 
-def test_options_that_every_command_takes(complete):
+def test_shared_options(complete):
     assert complete("bank", "info", "--ver") == ["--verbose"]
     assert complete("bank", "--q") == ["--quiet"]
 
 
-def test_a_broken_config_hinders_no_completion(complete, home, monkeypatch):
+def test_a_broken_config_does_not_stop_completion(complete, home, monkeypatch):
     (home / "c.toml").write_text("a = [")
     monkeypatch.setenv("MBC_CONFIG", str(home / "c.toml"))
     assert complete("ask", "--model", "mi") == ["mini"]

@@ -38,7 +38,7 @@ def devices(monkeypatch):
     return seen
 
 
-def test_every_command_that_runs_a_model_takes_a_device(mbc, model, commands, devices, monkeypatch):
+def test_commands_take_a_device(mbc, model, commands, devices, monkeypatch):
     monkeypatch.setenv("MBC_DEVICE", "abacus")
     for command in commands:
         result = mbc(*command, "--model", model)
@@ -49,7 +49,7 @@ def test_every_command_that_runs_a_model_takes_a_device(mbc, model, commands, de
     assert set(devices) == {"cpu"}
 
 
-def test_a_gpu_is_taken_where_there_is_one_and_nobody_says_otherwise(monkeypatch):
+def test_gpu_is_the_default_if_available(monkeypatch):
     for is_available, expected in ((True, "cuda"), (False, "cpu")):
         monkeypatch.setattr(torch.cuda, "is_available", lambda is_available=is_available: is_available)
         assert prepare_torch(None) == expected
@@ -57,13 +57,13 @@ def test_a_gpu_is_taken_where_there_is_one_and_nobody_says_otherwise(monkeypatch
 
 
 @pytest.mark.parametrize("device", ["meta", "cuda:99", "mps:7"])
-def test_a_missing_device_is_refused_with_those_available(device):
+def test_an_unavailable_device_is_refused(device):
     with pytest.raises(ConfigError, match="cannot be used here") as caught:
         prepare_torch(device)
     assert "cpu" in (caught.value.hint or "")
 
 
-def test_without_a_gpu_only_the_cpu_is_offered(monkeypatch):
+def test_available_devices_are_listed(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     with pytest.raises(ConfigError) as caught:
         prepare_torch("cuda:99")
@@ -80,7 +80,7 @@ def test_an_invalid_device_is_refused(device):
         require_device(device)
 
 
-def test_a_run_notes_where_it_ran_and_goes_on_there(mbc, preset, questions, home, monkeypatch):
+def test_a_resumed_run_keeps_its_device(mbc, preset, questions, home, monkeypatch):
     assert mbc("train", "--preset", preset, "--data", questions, "--run", "./run").exit_code == 0
     assert json.loads((home / "run" / "command.json").read_text())["device"] == "cpu"
     monkeypatch.setenv("MBC_DEVICE", "abacus")  # for new runs
@@ -88,7 +88,7 @@ def test_a_run_notes_where_it_ran_and_goes_on_there(mbc, preset, questions, home
     assert mbc("train", "--resume", "--run", "./run", "--device", "abacus").exit_code == 2
 
 
-def test_a_dashboard_in_a_browser_runs_its_model_where_this_one_would(home):
+def test_dashboard_in_a_browser_keeps_the_device(home):
     options = DashboardOptions(home / "b", "mini", home / "runs", device="cuda:1").to_arguments()
     assert options[-2:] == ["--device", "cuda:1"]
     assert "--device" not in DashboardOptions(home / "b", "mini", home / "runs").to_arguments()

@@ -69,7 +69,7 @@ def small_bank(make_bank, record):
 
 
 @pytest.mark.slow
-def test_an_evaluation_that_is_ended_at_once(interrupt, model, questions):
+def test_evaluation(interrupt, model, questions):
     command = ("eval", "--model", model, "--data", questions, "--run", "my run", "--quiet")
     said = interrupt("mbc_engine.evaluation.running", "run", *command, twice=True)
     assert said == "Interrupted. Continue with: mbc eval --run 'my run'\n"
@@ -85,14 +85,14 @@ def test_a_calibration(interrupt, model, questions):
 
 
 @pytest.mark.slow
-def test_an_ingest_that_is_ended_at_once(interrupt, model, notes):
+def test_ingest(interrupt, model, notes):
     command = ("ingest", notes, "--bank", "b.mbc", "--model", model, "--workers", 0, "--quiet")
     said = interrupt("mbc_engine.ingestion.run", "ingest", *command, twice=True)
     assert said == "Interrupted. What was committed before is saved; run the same command again to continue.\n"
 
 
 @pytest.mark.slow
-def test_a_training_that_is_ended_at_once(interrupt, preset, questions):
+def test_training(interrupt, preset, questions):
     command = ("train", "--preset", preset, "--data", questions, "--run", "my run", "--quiet")
     said = interrupt("mbc_engine.training.trainer", "train", *command, twice=True)
     assert said == "Interrupted. Continue with: mbc train --resume --run 'my run'\n"
@@ -119,17 +119,17 @@ def test_an_import(interrupt, mbc, small_bank, home):
     assert not list(home.glob("new.mbc*"))
 
 
-def test_the_innermost_ending_is_used():
+def test_innermost_message_is_used():
     with pytest.raises(KeyboardInterrupt, match="inner"), interrupt_message("outer"), interrupt_message("inner"):
         raise KeyboardInterrupt
 
 
-def test_other_errors_stay_what_they_are():
+def test_other_errors_pass():
     with pytest.raises(KeyError), interrupt_message("nothing"):
         raise KeyError
 
 
-def test_the_first_interrupt_asks_and_the_second_ends():
+def test_second_interrupt_ends():
     notified = threading.Event()
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt), stop_on_interrupt(notified.set) as stop:
@@ -141,7 +141,7 @@ def test_the_first_interrupt_asks_and_the_second_ends():
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_launched_processes_get_an_interrupt_twice_and_go_on_to_their_snapshot(monkeypatch, tmp_path, capsys):
+def test_launched_processes_ignore_the_second_interrupt(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("LOCAL_RANK", "0")
     with stop_on_interrupt(TrainProgress(tmp_path, "run").announce_stopping) as stop:
         signal.raise_signal(signal.SIGINT)  # by the terminal
@@ -150,7 +150,7 @@ def test_launched_processes_get_an_interrupt_twice_and_go_on_to_their_snapshot(m
     assert capsys.readouterr().err.strip() == "Stopping after this step."
 
 
-def test_work_that_is_not_interrupted_tells_nothing():
+def test_uninterrupted_work_has_no_message():
     notified = threading.Event()
     with stop_on_interrupt(notified.set):
         pass

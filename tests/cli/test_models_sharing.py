@@ -41,7 +41,7 @@ def run(tiny, home):
     return folder
 
 
-def test_a_model_travels_and_answers(mbc, hub, run, notes, home):
+def test_a_pulled_model_answers(mbc, hub, run, notes, home):
     result = mbc("models", "push", "first", "ada/tiny", "--license", "mit")
     assert result.exit_code == 0, result.stderr
     assert "mbc models pull ada/tiny" in result.stdout
@@ -74,7 +74,7 @@ def test_json(mbc, hub, run, home):
     assert pulled["path"] == str(home / "XDG_DATA_HOME" / "mbc" / "models" / "mine")
 
 
-def test_the_card_tells_of_the_run_and_not_of_this_machine(mbc, hub, run, home):
+def test_card_has_no_local_paths(mbc, hub, run, home):
     assert mbc("models", "push", "first", "ada/tiny").exit_code == 0
     card = (hub / "ada" / "tiny" / "README.md").read_text()
     assert "strict EM 25.0 %, F1 50.0 %" in card
@@ -83,7 +83,7 @@ def test_the_card_tells_of_the_run_and_not_of_this_machine(mbc, hub, run, home):
     assert str(home) not in card
 
 
-def test_the_card_names_files_whatever_their_folders_are_called(mbc, hub, run, home):
+def test_card_names_data_without_folders(mbc, hub, run, home):
     data = ["/a:b/secret/q.jsonl", "/a\nb/secret/r.jsonl", "squad:train:/c:d/secret/squad", "newswire:train:5"]
     command = {"data": data, "validation": None, "start": "/secret/base", "device": "cpu"}
     (run / "command.json").write_text(json.dumps(command))
@@ -101,7 +101,7 @@ def test_a_pulled_model_is_listed_and_completed(mbc, hub, run):
     assert CliRunner(env=environment).invoke(app, [], prog_name="mbc").stdout.split() == ["ada/tiny"]
 
 
-def test_nothing_is_replaced_unasked(mbc, hub, run):
+def test_replacing_needs_force(mbc, hub, run):
     for words in (("push", "first", "ada/tiny"), ("pull", "ada/tiny")):
         assert mbc("models", *words).exit_code == 0
         again = mbc("models", *words)
@@ -123,13 +123,13 @@ def test_a_missing_model_is_an_error(mbc, hub, run):
     assert mbc("models", "push", "nonesuch", "ada/tiny").exit_code == 4
 
 
-def test_without_a_network_the_hub_is_not_asked(mbc, home):
+def test_offline_is_an_error(mbc, home):
     result = mbc("models", "pull", "ada/tiny")
     assert result.exit_code == 4
     assert "HF_HUB_OFFLINE" in result.stderr
 
 
-def test_an_interruption_says_what_is_left(mbc, hub, run, monkeypatch):
+def test_an_interruption_says_what_happened(mbc, hub, run, monkeypatch):
     def interrupt(*arguments, **options):
         raise KeyboardInterrupt
 
@@ -143,7 +143,7 @@ def test_an_interruption_says_what_is_left(mbc, hub, run, monkeypatch):
     assert (result.exit_code, "No model was changed" in result.stderr) == (130, True)
 
 
-def test_a_model_in_training_is_not_pushed(mbc, hub, run, monkeypatch):
+def test_a_model_in_training_is_refused(mbc, hub, run, monkeypatch):
     monkeypatch.setattr("mbc_cli.commands.models.is_running", lambda folder: True)
     result = mbc("models", "push", "first", "ada/tiny")
     assert (result.exit_code, "is being trained" in result.stderr) == (4, True)

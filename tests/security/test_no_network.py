@@ -44,21 +44,19 @@ def seen(folder: Path) -> str:
         ("import multiprocessing as m, socket as s; m.get_context('spawn').Process(target=s.gethostbyname, args=['a']).start()", "socket.gethostbyname a"),
     ],
 )  # fmt: skip
-def test_the_guard_sees_whoever_uses_a_network(
-    tmp_path: Path, environment: dict[str, str], code: str, attempt: str
-) -> None:
+def test_guard_detects_network_use(tmp_path: Path, environment: dict[str, str], code: str, attempt: str) -> None:
     subprocess.run([sys.executable, "-c", code], env=environment, stderr=subprocess.DEVNULL, check=False)
     assert attempt in seen(tmp_path)
 
 
-def test_the_guard_lets_processes_of_one_machine_talk(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_guard_allows_local_sockets(tmp_path: Path, environment: dict[str, str]) -> None:
     code = "import asyncio, socket; a, b = socket.socketpair(); a.send(b'x'); asyncio.run(asyncio.sleep(0)); print(b.recv(1))"
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True)
     assert done.stdout == b"b'x'\n"
     assert not seen(tmp_path)
 
 
-def test_the_hub_is_told_nothing_of_this_machine(environment: dict[str, str]) -> None:
+def test_telemetry_is_off(environment: dict[str, str]) -> None:
     code = (
         "from mbc_cli.app import main; main()",
         "from huggingface_hub.constants import *; print(HF_HUB_DISABLE_TELEMETRY)",

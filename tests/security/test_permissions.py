@@ -37,7 +37,7 @@ def item(number: int) -> StoredDocument:
     return StoredDocument(f"{number:064x}", 1, 1, (origin,), np.zeros((1, 1, 1), np.uint16))
 
 
-def test_a_bank_and_what_lies_beside_it_is_private(tmp_path: Path) -> None:
+def test_a_bank_is_private(tmp_path: Path) -> None:
     with new_bank(tmp_path / "own" / "memory.mbc") as bank:
         bank.put([item(1)])
         assert modes(tmp_path) == {
@@ -48,7 +48,7 @@ def test_a_bank_and_what_lies_beside_it_is_private(tmp_path: Path) -> None:
         }
 
 
-def test_a_bank_that_was_opened_to_others_stays_open_to_them(tmp_path: Path) -> None:
+def test_a_banks_permissions_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "team.mbc"
     new_bank(path).close()
     path.chmod(0o664)
@@ -58,7 +58,7 @@ def test_a_bank_that_was_opened_to_others_stays_open_to_them(tmp_path: Path) -> 
     assert modes(tmp_path) == {"team.mbc": 0o664}
 
 
-def test_questions_are_private_also_in_a_file_that_was_not(tmp_path: Path) -> None:
+def test_question_history_becomes_private(tmp_path: Path) -> None:
     path = tmp_path / "mbc" / "questions.history"
     add_question(path, "Who?", limit=2)
     assert modes(tmp_path) == {"mbc": 0o700, "mbc/questions.history": 0o600}
@@ -76,7 +76,7 @@ def test_the_config_is_private(tmp_path: Path) -> None:
     assert modes(tmp_path) == {"mbc": 0o700, "mbc/config.toml": 0o600}
 
 
-def test_the_log_of_ingests_is_private(tmp_path: Path) -> None:
+def test_ingest_log_is_private(tmp_path: Path) -> None:
     path = tmp_path / "mbc" / "activity" / "memory.jsonl"
     for _ in range(2):
         list(recorded([IngestStarted(1, 1)], path))

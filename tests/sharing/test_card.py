@@ -35,7 +35,7 @@ def front_matter(text):
     return ModelCard(text).data.to_dict()
 
 
-def test_the_front_matter_is_what_the_hub_reads(config):
+def test_front_matter(config):
     assert front_matter(card(config, licence="cc-by-4.0")) == {
         "library_name": "mbc",
         "pipeline_tag": "question-answering",
@@ -46,26 +46,26 @@ def test_the_front_matter_is_what_the_hub_reads(config):
     assert "license" not in front_matter(card(config))
 
 
-def test_a_licence_cannot_add_to_the_front_matter(config):
+def test_a_licence_cannot_inject_front_matter(config):
     licence = 'mit"\n---\nevil: [x'
     assert front_matter(card(config, licence=licence)) == front_matter(card(config)) | {"license": licence}
 
 
-def test_a_model_without_its_run_is_not_evaluated(config):
+def test_card_without_a_run(config):
     text = card(config)
     assert "**not evaluated**" in text
     assert "F1" not in text
     assert text.count(MARK) == 1
 
 
-def test_a_card_tells_what_the_model_is_made_of(config):
+def test_card_describes_the_model(config):
     text = card(config)
     assert "Each chunk of text becomes 4 tokens x 1 levels of 8 codes, 1.5 bytes," in text
     assert parse_config(text.split("```toml\n")[1].split("```")[0], "card") == config
     assert "mbc models pull ada/tiny" in text
 
 
-def test_a_finished_run_tells_its_figures(config):
+def test_card_has_the_figures_of_a_run(config):
     command = "mbc train --preset config.toml --data q.jsonl"
     text = card(config, STARTED, STEP, BEST, TrainFinished(20, 180.0, "/model"), command=command)
     for row in (
@@ -79,7 +79,7 @@ def test_a_finished_run_tells_its_figures(config):
     assert "not evaluated" not in text
 
 
-def test_a_run_without_a_validation_is_not_evaluated(config):
+def test_card_without_a_validation(config):
     text = card(config, STARTED, STEP)
     assert "- Best validation: **not evaluated**." in text
     assert "- State: training, 7 of 20 steps" in text

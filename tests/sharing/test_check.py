@@ -35,7 +35,7 @@ def reworded(folder, before, after):
 
 
 @pytest.mark.parametrize(("kind", "frozen"), [(("gpt2", "t5"), "true"), (("llama", "bert"), "false")])
-def test_every_kind_of_model_is_sound(tiny, tmp_path, kind, frozen):
+def test_all_kinds_of_models_pass(tiny, tmp_path, kind, frozen):
     overrides = (
         f"model.documents.frozen={frozen}",
         f"model.questions.frozen={frozen}",
@@ -79,12 +79,12 @@ def test_damaged_weights_are_refused(saved, file, damage):
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"[model", b"x = " + b"[" * 100_000])
-def test_a_config_that_is_none_is_refused(saved, content):
+def test_a_broken_config_is_refused(saved, content):
     (saved / "config.toml").write_bytes(content)
     assert refused(saved).startswith("It cannot be used: config.toml")
 
 
-def test_a_setting_that_is_not_known_is_refused(saved):
+def test_unknown_settings_are_refused(saved):
     reworded(saved, "[model]\n", "[model]\ntrust_remote_code = true\n")
     assert "trust_remote_code" in refused(saved)
 
@@ -93,7 +93,7 @@ def test_a_setting_that_is_not_known_is_refused(saved):
     "name",
     ["/etc", "../tiny/gpt2", "./x", "~/x", "C:\\\\x", "\\\\\\\\host\\\\share", "https://a/b", "a/b/c", "", "file:x"],
 )
-def test_a_pretrained_part_is_named_as_on_the_hub(saved, name):
+def test_local_paths_are_refused(saved, name):
     config = saved / "config.toml"
     text = config.read_text()
     for part in ('"tiny/gpt2"', '"tiny/bert"'):
@@ -101,12 +101,12 @@ def test_a_pretrained_part_is_named_as_on_the_hub(saved, name):
         assert "not a hub id" in refused(saved)
 
 
-def test_codes_that_no_bank_can_hold_are_refused(saved):
+def test_unstorable_codes_are_refused(saved):
     reworded(saved, "tokens = 4", "tokens = 70000")
     assert "1 to 65,536 tokens" in refused(saved)
 
 
-def test_the_settings_of_peft_are_never_read(saved):
+def test_settings_of_peft_are_never_read(saved):
     path = saved / "adapter" / "adapter_config.json"
     path.write_text(json.dumps({"peft_type": "PREFIX_TUNING", "megatron_core": "antigravity", "r": 1 << 20}))
     check(saved, "It", WAY_OUT)
@@ -117,7 +117,7 @@ def test_the_settings_of_peft_are_never_read(saved):
     ("setting", "reason"),
     [("model.quantised=false", "it makes no codes"), ("model.lora.layers=0", "it has no KV-LoRA")],
 )
-def test_a_model_that_is_there_to_be_compared_is_not_shared(tiny, tmp_path, setting, reason):
+def test_models_without_codes_or_adapter_are_refused(tiny, tmp_path, setting, reason):
     names = ("model.base=b/c", "model.documents.name=d", "model.questions.name=d")
     save_model(tiny.model("gpt2", "bert", setting), tiny.config("gpt2", "bert", setting, *names), tmp_path / "m")
     assert reason in refused(tmp_path / "m")
@@ -128,7 +128,7 @@ def test_a_model_that_is_there_to_be_compared_is_not_shared(tiny, tmp_path, sett
 @example("a/..")
 @example("a/.b")
 @example("a\n")
-def test_a_hub_id_stays_below_the_folder_it_is_looked_up_in(text):
+def test_hub_ids_stay_in_their_folder(text):
     if is_hub_id(text):
         folder = Path("/models")
         place = (folder / text).resolve()
@@ -137,16 +137,16 @@ def test_a_hub_id_stays_below_the_folder_it_is_looked_up_in(text):
 
 
 @pytest.mark.parametrize("text", ["gpt2", "openai-community/gpt2-large", "meta-llama/Llama-3.2-1B", "a/b_c.d"])
-def test_names_of_the_hub_are_hub_ids(text):
+def test_hub_ids_are_accepted(text):
     assert is_hub_id(text)
 
 
 @pytest.mark.parametrize("text", ["", "/etc", "a/b/c", "a//b", "../x", "a--b/c", "C:\\x", "a/b.", "é/b", "a" * 97])
-def test_anything_else_is_none(text):
+def test_other_names_are_no_hub_ids(text):
     assert not is_hub_id(text)
 
 
-def test_what_travels_is_what_a_model_is_saved_as(tiny, tmp_path):
+def test_shared_files_are_those_of_a_saved_model(tiny, tmp_path):
     save_model(tiny.model(), tiny.config(), tmp_path / "model")
     saved = {
         path.relative_to(tmp_path / "model").as_posix() for path in (tmp_path / "model").rglob("*") if path.is_file()

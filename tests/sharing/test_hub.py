@@ -22,7 +22,7 @@ from tests.sharing.fake_hub import SHA, http_error, http_library
 TEXTS = ["Ada moved to Bergen in the spring.", "The river rose."]
 
 
-def test_what_was_pushed_answers_the_same_when_pulled(saved, shared, models, monkeypatch, files):
+def test_a_pulled_model_answers_like_the_pushed_one(saved, shared, models, monkeypatch, files):
     monkeypatch.setattr("platformdirs.user_data_path", lambda name: models.parent)
     pulled = pull("ada/tiny", models)
     folder = models / "ada" / "tiny"
@@ -41,20 +41,20 @@ def test_what_was_pushed_answers_the_same_when_pulled(saved, shared, models, mon
     assert list(models.iterdir()) == [folder.parent]
 
 
-def test_nothing_but_the_files_of_a_model_comes(shared, models, files):
+def test_only_model_files_are_downloaded(shared, models, files):
     for name in ("pytorch_model.bin", "evil.py", "adapter/more.pkl", ".bashrc"):
         (shared.folder / "ada" / "tiny" / name).write_bytes(b"evil")
     pull("ada/tiny", models)
     assert len(shared.fetched) == len(files(models)) == 5
 
 
-def test_a_card_need_not_be_there(shared, models, files):
+def test_a_model_without_a_card_is_pulled(shared, models, files):
     (shared.folder / "ada" / "tiny" / "README.md").unlink()
     pull("ada/tiny", models)
     assert "ada/tiny/README.md" not in files(models)
 
 
-def test_a_model_is_replaced_only_when_asked(shared, models, files):
+def test_pull_replaces_only_with_force(shared, models, files):
     pull("ada/tiny", models)
     (models / "ada" / "tiny" / "mine").touch()
     before = files(models)
@@ -66,7 +66,7 @@ def test_a_model_is_replaced_only_when_asked(shared, models, files):
     assert [entry.name for entry in models.iterdir()] == ["ada"]
 
 
-def test_an_interrupted_replacement_puts_the_old_model_back(shared, models, files, monkeypatch):
+def test_an_interrupted_replacement_restores_the_old_model(shared, models, files, monkeypatch):
     pull("ada/tiny", models)
     before, rename = files(models), Path.rename
 
@@ -81,7 +81,7 @@ def test_an_interrupted_replacement_puts_the_old_model_back(shared, models, file
     assert files(models) == before
 
 
-def test_of_a_link_to_a_model_only_the_link_is_replaced(shared, models, files, working_folder):
+def test_a_link_is_replaced_not_its_target(shared, models, files, working_folder):
     pull("ada/tiny", models)
     (models / "ada" / "tiny").rename(working_folder / "mine")
     (models / "ada" / "tiny").symlink_to(working_folder / "mine")
@@ -91,7 +91,7 @@ def test_of_a_link_to_a_model_only_the_link_is_replaced(shared, models, files, w
     assert files(working_folder / "mine") == before
 
 
-def test_a_model_may_get_another_name_and_a_revision_is_named(shared, models):
+def test_name_and_revision_can_be_chosen(shared, models):
     pull("ada/tiny", models, name="eve/mine", revision="v2")
     assert (models / "eve" / "mine" / "config.toml").is_file()
     with pytest.raises(ModelError, match="has no revision 'v3'"):
@@ -99,7 +99,7 @@ def test_a_model_may_get_another_name_and_a_revision_is_named(shared, models):
 
 
 @pytest.mark.parametrize("name", ["../x", "/tmp/x", "a/b/c", ".x", "a/.incoming", "x\n", "mini"])
-def test_a_name_leads_nowhere_else(shared, models, name):
+def test_names_cannot_escape_the_models_folder(shared, models, name):
     with pytest.raises(ConfigError):
         pull("ada/tiny", models, name=name)
     assert not models.exists()
@@ -108,7 +108,7 @@ def test_a_name_leads_nowhere_else(shared, models, name):
 @pytest.mark.parametrize(
     "repository", ["../x", "ada", "/etc/passwd", "ada/../../x", "ada/tiny/x", "ada/.tiny", "", "/"]
 )
-def test_a_repository_leads_nowhere_else(saved, hub, models, files, repository):
+def test_repository_names_are_checked(saved, hub, models, files, repository):
     with pytest.raises(ConfigError, match="OWNER/NAME"):
         pull(repository, models)
     with pytest.raises(ConfigError, match="OWNER/NAME"):
@@ -117,7 +117,7 @@ def test_a_repository_leads_nowhere_else(saved, hub, models, files, repository):
 
 
 @pytest.mark.parametrize("is_link", [True, False])
-def test_what_is_no_model_is_never_replaced(shared, models, working_folder, is_link):
+def test_other_files_are_never_replaced(shared, models, working_folder, is_link):
     place = models / "ada" / "tiny"
     place.parent.mkdir(parents=True)
     if is_link:
@@ -129,7 +129,7 @@ def test_what_is_no_model_is_never_replaced(shared, models, working_folder, is_l
     assert place.is_symlink() == is_link
 
 
-def test_an_interrupted_pull_leaves_no_model_and_goes_on(shared, models, files, monkeypatch):
+def test_an_interrupted_pull_is_resumed(shared, models, files, monkeypatch):
     def interrupted(repository, *, local_dir, **_):
         (local_dir / "adapter").mkdir(parents=True)
         (local_dir / "config.toml").write_text("[mod")
@@ -147,7 +147,7 @@ def test_an_interrupted_pull_leaves_no_model_and_goes_on(shared, models, files, 
 
 @pytest.mark.parametrize("file", ["config.toml", "model.safetensors"])
 @pytest.mark.parametrize("replaces", [True, False])
-def test_what_is_not_sound_comes_nowhere(shared, models, files, file, replaces):
+def test_a_damaged_model_is_not_saved(shared, models, files, file, replaces):
     if replaces:
         pull("ada/tiny", models)
     before = files(models)
@@ -158,14 +158,14 @@ def test_what_is_not_sound_comes_nowhere(shared, models, files, file, replaces):
     assert files(models) == before
 
 
-def test_a_repository_without_a_model_is_named(shared, models):
+def test_a_repository_without_a_model_is_refused(shared, models):
     (shared.folder / "ada" / "tiny" / "model.safetensors").unlink()
     with pytest.raises(ModelError, match=r"is not an mbc model: it has no model\.safetensors"):
         pull("ada/tiny", models)
     assert shared.fetched == []
 
 
-def test_a_folder_that_cannot_be_written_is_named(shared, models):
+def test_an_unwritable_folder_is_an_error(shared, models):
     models.write_text("a file")
     with pytest.raises(ModelError, match=r"models.*: (Not a directory|File exists)"):
         pull("ada/tiny", models)
@@ -184,7 +184,7 @@ def test_a_folder_that_cannot_be_written_is_named(shared, models):
         (OSError(28, "No space left on device"), "ada/tiny: No space left on device."),
     ],
 )
-def test_what_the_client_raises_is_put_in_words(shared, models, error, message):
+def test_errors_of_the_client_are_explained(shared, models, error, message):
     shared.error = error
     with pytest.raises(ModelError) as caught:
         pull("ada/tiny", models)
@@ -194,7 +194,7 @@ def test_what_the_client_raises_is_put_in_words(shared, models, error, message):
     assert not models.exists()
 
 
-def test_a_model_goes_with_a_card_and_stays_as_it_is(saved, hub, files):
+def test_push_adds_a_card_and_changes_nothing_locally(saved, hub, files):
     (saved / "optimizer.pt").write_bytes(b"evil")
     before = files(saved)
     pushed = push(saved, "ada/tiny")
@@ -205,7 +205,7 @@ def test_a_model_goes_with_a_card_and_stays_as_it_is(saved, hub, files):
     assert pushed_files == {name: content for name, content in before.items() if name != "optimizer.pt"}
 
 
-def test_a_pushed_model_is_replaced_only_when_asked(saved, shared, files):
+def test_push_replaces_only_with_force(saved, shared, files):
     before = files(shared.folder)
     with pytest.raises(ConfigError, match="already"):
         push(saved, "ada/tiny")
@@ -214,7 +214,7 @@ def test_a_pushed_model_is_replaced_only_when_asked(saved, shared, files):
     assert "license: mit" in shared.card()
 
 
-def test_a_card_written_by_hand_is_kept(saved, shared):
+def test_handwritten_cards_are_kept(saved, shared):
     (shared.folder / "ada" / "tiny" / "README.md").write_text("Theirs.")
     assert push(saved, "ada/tiny", replaces=True).card == "kept"
     assert shared.card() == "Theirs."
@@ -225,7 +225,7 @@ def test_a_card_written_by_hand_is_kept(saved, shared):
         push(saved, "ada/tiny", replaces=True, licence="mit")
 
 
-def test_what_others_could_not_use_is_not_pushed(saved, hub, files):
+def test_unusable_models_are_not_pushed(saved, hub, files):
     config = (saved / "config.toml").read_text()
     (saved / "config.toml").write_text(config.replace('"tiny/gpt2"', f'"{saved}"'))
     with pytest.raises(ModelError, match="a path on one machine") as caught:
@@ -241,14 +241,14 @@ def test_a_push_needs_a_login(saved, hub, files, monkeypatch):
     assert files(hub.folder) == {}
 
 
-def test_what_is_to_be_private_is_never_public(saved, shared):
+def test_private_models_never_become_public(saved, shared):
     push(saved, "ada/secret", is_private=True)
     assert shared.private == {"ada/secret"}
     with pytest.raises(ModelError, match="exists already and is public"):
         push(saved, "ada/tiny", is_private=True, replaces=True)
 
 
-def test_a_pulled_model_is_pushed_with_its_card(shared, models, files):
+def test_a_pulled_model_keeps_its_card(shared, models, files):
     pull("ada/tiny", models)
     push(models / "ada" / "tiny", "eve/tiny")
     assert files(shared.folder / "eve" / "tiny") == files(shared.folder / "ada" / "tiny")
