@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+    from transformers import PreTrainedTokenizerFast
 
     from mbc_engine.memory import Memory
     from mbc_engine.mini.model import RetrieverReader
@@ -118,116 +118,92 @@ def _word_tokenizer(special: list[str], template: str, **roles: str) -> PreTrain
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **roles)
 
 
-def _save(folder: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> Path:
-    model.save_pretrained(folder)
+_SIZES: dict[str, dict[str, float]] = {
+    # 32 wide, 2 layers, 4 heads of 8, fused projections
+    "gpt2": {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 160},
+    # 4 query heads over 2 key/value heads of 12: neither 32 nor 32 / 4 fits the prefix
+    "llama": {
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 12,
+        "max_position_embeddings": 160,
+    },
+    "bert": {
+        "hidden_size": 24,
+        "intermediate_size": 32,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "max_position_embeddings": 64,
+        "pad_token_id": 0,
+    },
+    "t5": {"d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 1, "num_heads": 2, "initializer_factor": 1.0},
+}
+# As wide as a CPU needs them to compute with 4 bits.
+_WIDE_SIZES: dict[str, dict[str, float]] = {
+    "gpt2": {"n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 160},
+    "llama": {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4},
+    "bert": {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 1, "num_attention_heads": 4},
+    "t5": {"d_model": 64, "d_kv": 32, "d_ff": 128, "num_layers": 1, "num_heads": 2},
+}
+
+
+def _save(folder: Path, family: str, tokenizer: PreTrainedTokenizerFast, seed: int, **sizes: float) -> Path:
+    """A model of these sizes with fixed weights, and its tokenizer, in a folder."""
+    import torch
+    from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
+
+    kind = AutoModelForCausalLM if family in ("gpt2", "llama") else AutoModel
+    torch.manual_seed(seed)
+    kind.from_config(AutoConfig.for_model(family, vocab_size=len(tokenizer), **sizes)).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 
 
+_BASE = {"initializer_range": 0.3, "bos_token_id": 0, "eos_token_id": 0}
+
+
 @pytest.fixture(scope="session")
 def tiny_gpt2(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """32 wide, 2 layers, 4 heads of 8, fused projections."""
-    import torch
-    from transformers import GPT2Config, GPT2LMHeadModel
-
-    torch.manual_seed(1)
-    tokenizer = _byte_level_tokenizer()
-    config = GPT2Config(
-        vocab_size=len(tokenizer),
-        n_embd=32,
-        n_layer=2,
-        n_head=4,
-        n_positions=160,
-        initializer_range=0.3,
-        bos_token_id=0,
-        eos_token_id=0,
-    )
-    return _save(tmp_path_factory.mktemp("gpt2"), GPT2LMHeadModel(config), tokenizer)
+    return _save(tmp_path_factory.mktemp("gpt2"), "gpt2", _byte_level_tokenizer(), 1, **_SIZES["gpt2"], **_BASE)
 
 
 @pytest.fixture(scope="session")
 def tiny_llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """32 wide, 2 layers, 4 query heads over 2 key/value heads of 12: neither 32 nor 32 / 4 fits the prefix."""
-    import torch
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    torch.manual_seed(2)
-    tokenizer = _byte_level_tokenizer()
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=12,
-        max_position_embeddings=160,
-        initializer_range=0.3,
-        bos_token_id=0,
-        eos_token_id=0,
-    )
-    return _save(tmp_path_factory.mktemp("llama"), LlamaForCausalLM(config), tokenizer)
+    return _save(tmp_path_factory.mktemp("llama"), "llama", _byte_level_tokenizer(), 2, **_SIZES["llama"], **_BASE)
 
 
 @pytest.fixture(scope="session")
 def chat_lm(tmp_path_factory: pytest.TempPathFactory, tiny_llama: Path) -> Path:
     """A Llama with a chat template; of its tokens <tool> acts as one but is not called special."""
-    import torch
-    from transformers import AddedToken, AutoConfig, AutoTokenizer, LlamaForCausalLM
+    from transformers import AddedToken, AutoTokenizer
 
-    torch.manual_seed(6)
     tokenizer = AutoTokenizer.from_pretrained(tiny_llama)
     tokenizer.add_special_tokens({"additional_special_tokens": ["<|user|>", "<|assistant|>"]})
     tokenizer.add_tokens([AddedToken("<tool>", special=False)])
     tokenizer.chat_template = (
         "{% for message in messages %}<|user|>{{ message['content'] }}<|end|>\n{% endfor %}<|assistant|>"
     )
-    config = AutoConfig.from_pretrained(tiny_llama, vocab_size=len(tokenizer), max_position_embeddings=900)
-    return _save(tmp_path_factory.mktemp("chat"), LlamaForCausalLM(config), tokenizer)
+    sizes = {**_SIZES["llama"], "max_position_embeddings": 900}
+    return _save(tmp_path_factory.mktemp("chat"), "llama", tokenizer, 6, **sizes, **_BASE)
 
 
 @pytest.fixture(scope="session")
 def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """24 wide, 1 layer; texts between [CLS] and [SEP]."""
-    import torch
-    from transformers import BertConfig, BertModel
-
-    torch.manual_seed(3)
-    tokenizer = _word_tokenizer(
-        ["[PAD]", "[UNK]", "[CLS]", "[SEP]"],
-        "[CLS] $A [SEP]",
-        pad_token="[PAD]",
-        unk_token="[UNK]",
-        cls_token="[CLS]",
-        sep_token="[SEP]",
-    )
-    config = BertConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=24,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=64,
-        initializer_range=0.3,
-        pad_token_id=0,
-    )
-    return _save(tmp_path_factory.mktemp("bert"), BertModel(config), tokenizer)
+    """Its texts are between [CLS] and [SEP]."""
+    special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    tokenizer = _word_tokenizer([*special.values()], "[CLS] $A [SEP]", **special)
+    return _save(tmp_path_factory.mktemp("bert"), "bert", tokenizer, 3, initializer_range=0.3, **_SIZES["bert"])
 
 
 @pytest.fixture(scope="session")
 def tiny_t5(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """16 wide, 1 encoder and 1 decoder layer; texts end in </s>."""
-    import torch
-    from transformers import T5Config, T5Model
-
-    torch.manual_seed(4)
-    tokenizer = _word_tokenizer(
-        ["<pad>", "</s>", "<unk>"], "$A </s>", pad_token="<pad>", eos_token="</s>", unk_token="<unk>"
-    )
-    config = T5Config(
-        vocab_size=len(tokenizer), d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2, initializer_factor=1.0
-    )
-    return _save(tmp_path_factory.mktemp("t5"), T5Model(config), tokenizer)
+    """Its texts end in </s>."""
+    special = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
+    tokenizer = _word_tokenizer([*special.values()], "$A </s>", **special)
+    return _save(tmp_path_factory.mktemp("t5"), "t5", tokenizer, 4, **_SIZES["t5"])
 
 
 @dataclass(frozen=True)
@@ -275,22 +251,16 @@ class TinyModels:
         from mbc_engine.mini.model import build
         from tests.finder import Finder
 
+        encoder = str(self.encoders["bert"])
+        confidence = {"weights": [0.0, 1.0], "intercept": 0.0, "least_margin": least_margin}
         settings = RetrieverReaderSettings.model_validate(
             {
-                "encoder": str(self.encoders["bert"]),
+                "encoder": encoder,
                 "window": window,
                 "question_window": 32,
                 "address": {"tokens": 3, "codes": 8, "dim": 4},
                 "candidates": 6,
-                "readers": [
-                    {
-                        "name": "own",
-                        "encoder": str(self.encoders["bert"]),
-                        "passages": 4,
-                        "further": 0,
-                        "confidence": {"weights": [0.0, 1.0], "intercept": 0.0, "least_margin": least_margin},
-                    }
-                ],
+                "readers": [{"name": "own", "encoder": encoder, "passages": 4, "further": 0, "confidence": confidence}],
             }
         )
         torch.manual_seed(0)
@@ -305,36 +275,19 @@ def tiny(tiny_gpt2: Path, tiny_llama: Path, tiny_bert: Path, tiny_t5: Path) -> T
 
 @pytest.fixture(scope="session")
 def wide(tiny: TinyModels, tmp_path_factory: pytest.TempPathFactory) -> TinyModels:
-    """The tiny models again, 64 wide, as a CPU needs them to compute with 4 bits."""
-    import torch
-    from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer
+    """The tiny models again, 64 wide."""
+    from transformers import AutoTokenizer
 
-    sizes: dict[str, dict[str, float]] = {
-        "gpt2": {"n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 160},
-        "llama": {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4},
-        "bert": {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 1, "num_attention_heads": 4},
-        "t5": {"d_model": 64, "d_kv": 32, "d_ff": 128, "num_layers": 1, "num_heads": 2},
-    }
-    places = {}
-    for family, kind in (
-        *((name, AutoModelForCausalLM) for name in tiny.bases),
-        *((n, AutoModel) for n in tiny.encoders),
-    ):
-        tokenizer = AutoTokenizer.from_pretrained({**tiny.bases, **tiny.encoders}[family])
-        given: dict[str, float] = {
-            "initializer_range": 0.3,
-            "bos_token_id": 0,
-            "eos_token_id": 0,
-            "pad_token_id": 0,
-            **sizes[family],
+    def widened(folders: dict[str, Path]) -> dict[str, Path]:
+        return {
+            family: _save(
+                *(tmp_path_factory.mktemp(family), family, AutoTokenizer.from_pretrained(folder), 5),
+                **{**_BASE, "pad_token_id": 0, **_WIDE_SIZES[family]},
+            )
+            for family, folder in folders.items()
         }
-        places[family] = tmp_path_factory.mktemp(family)
-        torch.manual_seed(5)
-        kind.from_config(AutoConfig.for_model(family, vocab_size=len(tokenizer), **given)).save_pretrained(
-            places[family]
-        )
-        tokenizer.save_pretrained(places[family])
-    return TinyModels({name: places[name] for name in tiny.bases}, {name: places[name] for name in tiny.encoders})
+
+    return TinyModels(widened(tiny.bases), widened(tiny.encoders))
 
 
 @pytest.fixture
