@@ -231,22 +231,17 @@ class ClientDocuments:
         if bytes_at(self.bank):
             with self._open_bank() as bank:
                 if not bank.header.keeps_origins:
-                    raise ConfigError(
-                        f"{bank.name} keeps no sources: clients cannot add or remove documents.",
-                        hint="Serve another bank with --bank.",
-                    )
+                    message = f"{bank.name} keeps no sources: clients cannot add or remove documents."
+                    raise ConfigError(message, hint="Serve another bank with --bank.")
         is_behind, self._is_behind = self._is_behind or self._bank_file != identity(self.bank), True
         results: list[Any] = []
         for change in changes:
             try:
                 results.append(self.folder.remove(change) if isinstance(change, str) else self.folder.write(change))
             except OSError as error:
-                results.append(
-                    BankError(
-                        f"The document cannot be written to the disk: {error.strerror or error}.",
-                        hint="Check the permissions and the free space of the documents folder.",
-                    )
-                )
+                message = f"The document cannot be written to the disk: {error.strerror or error}."
+                hint = "Check the permissions and the free space of the documents folder."
+                results.append(BankError(message, hint=hint))
         ids = {id for change in changes for id in ([change] if isinstance(change, str) else [new.id for new in change])}
         skipped = self._update_bank(() if is_behind else sorted(ids))
         with self._open_bank() as bank:

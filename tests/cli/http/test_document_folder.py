@@ -3,6 +3,7 @@
 import json
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,29 +17,33 @@ from mbc_engine.errors import ConfigError
 from mbc_engine.text import Document, read_file
 
 
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[DocumentFolder]:
+    (tmp_path / "documents").mkdir(mode=0o755)
+    with DocumentFolder(tmp_path / "documents").opened() as folder:
+        yield folder
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(
     text=st.text(st.characters(), min_size=1),
     name=st.none() | st.text(st.characters(), min_size=1, max_size=200) | st.sampled_from(["../x", "a/b", "\x1b[2J"]),
     date=st.none() | st.dates().map(str),
 )
-def test_the_engine_reads_what_was_written(tmp_path: Path, text: str, name: str | None, date: str | None) -> None:
-    folder = DocumentFolder(tmp_path / "kept")
+def test_the_engine_reads_what_was_written(folder: DocumentFolder, text: str, name: str | None, date: str) -> None:
     try:
         document = NewDocument(text=text, name=name, date=date)
     except ValidationError:
         return
-    with folder.opened():
-        folder.write([document])
-        path = folder.file(document.id)
-        (read,) = read_file(path)
-        assert isinstance(read, Document)
-        assert (read.text, read.part) == (document.text, document.name)
-        assert read.date == (date or read.date)
-        assert folder.read(document.id) == document
-        assert path.parent == folder.path
-        assert folder.remove(document.id)
-        assert folder.ids() == []
+    folder.write([document])
+    path = folder.file(document.id)
+    (read,) = read_file(path)
+    assert isinstance(read, Document)
+    assert (read.text, read.part, path.parent) == (document.text, document.name, folder.path)
+    assert read.date == (date or read.date)
+    assert folder.read(document.id) == document
+    assert folder.remove(document.id)
+    assert folder.ids() == []
 
 
 def test_a_name_or_else_the_text_identifies_a_document() -> None:
@@ -48,18 +53,12 @@ def test_a_name_or_else_the_text_identifies_a_document() -> None:
     assert NewDocument(text="Ada moved.", name="who").id == NewDocument(text="Bruno moved.", name="who").id
 
 
-def test_a_folder_in_use_is_private_and_locked(tmp_path: Path) -> None:
-    path = tmp_path / "kept"
-    path.mkdir(mode=0o755)
-    folder = DocumentFolder(path)
-    with folder.opened():
-        document = NewDocument(text="Ada moved.")
-        folder.write([document])
-        assert path.stat().st_mode & 0o777 == 0o700
-        assert folder.file(document.id).stat().st_mode & 0o777 == 0o600
-        with pytest.raises(ConfigError, match="Another mbc serve"), DocumentFolder(path).opened():
-            pass
-    with DocumentFolder(path).opened():
+def test_a_folder_in_use_is_private_and_locked(folder: DocumentFolder) -> None:
+    document = NewDocument(text="Ada moved.")
+    folder.write([document])
+    assert folder.path.stat().st_mode & 0o777 == 0o700
+    assert folder.file(document.id).stat().st_mode & 0o777 == 0o600
+    with pytest.raises(ConfigError, match="Another mbc serve"), DocumentFolder(folder.path).opened():
         pass
 
 
@@ -72,7 +71,7 @@ def test_a_folder_of_other_files_stays_as_it_is(tmp_path: Path) -> None:
 
 
 def test_half_written_files_are_removed(tmp_path: Path) -> None:
-    folder = DocumentFolder(tmp_path / "kept")
+    folder = DocumentFolder(tmp_path / "documents")
     with folder.opened():
         with atomic_write(folder.file("a" * 32)):
             (half,) = (path for path in folder.path.iterdir() if path.name != ".lock")
@@ -82,19 +81,15 @@ def test_half_written_files_are_removed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("id", ["", "..", "../../etc/passwd", "a" * 31, "A" * 32, f"{'a' * 32}\n", "bank-" + "a" * 32])
-def test_an_invalid_id_leads_nowhere(tmp_path: Path, id: str) -> None:
-    folder = DocumentFolder(tmp_path / "kept")
-    with folder.opened():
-        assert folder.read(id) is None
-        assert not folder.remove(id)
+def test_an_invalid_id_leads_nowhere(folder: DocumentFolder, id: str) -> None:
+    assert folder.read(id) is None
+    assert not folder.remove(id)
 
 
-def test_a_damaged_file_is_no_document(tmp_path: Path) -> None:
-    folder = DocumentFolder(tmp_path / "kept")
-    with folder.opened():
-        for content in ("", "[1]", '{"id": "a"}', json.dumps({"id": 1, "text": [], "date": 3})):
-            folder.file("a" * 32).write_text(content)
-            assert folder.read("a" * 32) is None
+@pytest.mark.parametrize("content", ["", "[1]", '{"id": "a"}', json.dumps({"id": 1, "text": [], "date": 3})])
+def test_a_damaged_file_is_no_document(folder: DocumentFolder, content: str) -> None:
+    folder.file("a" * 32).write_text(content)
+    assert folder.read("a" * 32) is None
 
 
 def test_files_are_synced_renamed_and_the_folder_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +106,6 @@ def test_files_are_synced_renamed_and_the_folder_synced(tmp_path: Path, monkeypa
 
     monkeypatch.setattr(os, "fsync", recording_fsync)
     monkeypatch.setattr(Path, "replace", recording_rename)
-    folder = DocumentFolder(tmp_path / "kept")
-    with folder.opened():
+    with DocumentFolder(tmp_path / "documents").opened() as folder:
         folder.write([NewDocument(text="Ada moved.")])
     assert steps == ["folder", "file", "rename", "folder"]  # the first is the new folder's parent
