@@ -25,7 +25,7 @@ from wording import load_or_measure, table, write_section
 
 from mbc_engine import Memory, MemoryBank, RetrieverReader, ingest, load_examples, load_model, open_bank
 from mbc_engine.lm.base import load_base
-from mbc_engine.lm.embedded import LANGUAGE_MODEL
+from mbc_engine.lm.packaged import LANGUAGE_MODEL
 from mbc_engine.lm.text_model import open_text_model
 from mbc_engine.machine import processor
 from mbc_engine.sources import text_model

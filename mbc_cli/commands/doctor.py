@@ -65,13 +65,15 @@ def check(bank: Path, runs: Path, model: str, *, asks_hub: bool) -> Report:
     """What `mbc doctor --json` prints: sizes in bytes, None for anything unknown or missing."""
     from huggingface_hub import constants
 
-    from mbc_engine.lm.embedded import INSTALL_LANGUAGE_MODEL, LANGUAGE_MODEL, locate_language_model
     from mbc_engine.lm.packaged import (
+        INSTALL_LANGUAGE_MODEL,
         INSTALL_MPNET,
+        LANGUAGE_MODEL,
         MINILM,
         MPNET,
         install_hint,
         is_mpnet_installed,
+        locate_language_model,
         minilm_folder,
         unofficial_file,
     )

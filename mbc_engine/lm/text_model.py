@@ -23,9 +23,9 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from mbc_engine.errors import ModelError
-from mbc_engine.lm.embedded import TEXT_MODEL, find_language_model, require_text_model
 from mbc_engine.lm.encoders import one_by_one, single_threaded
 from mbc_engine.lm.exact import ExactLM, ExactShape, Sums, quantise
+from mbc_engine.lm.packaged import TEXT_MODEL, find_language_model, require_text_model
 from mbc_engine.lm.pretrained import write_tensors
 
 # Part of every fingerprint: increase the number whenever the bytes change.

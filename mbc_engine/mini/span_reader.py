@@ -23,9 +23,8 @@ from mbc_engine.config import ReaderSettings
 from mbc_engine.errors import ModelError
 from mbc_engine.lm.bert import Bert, open_encoder
 from mbc_engine.lm.encoders import padded_batches
-from mbc_engine.lm.packaged import local_folder, locate
+from mbc_engine.lm.packaged import cache_folder, local_folder, locate, unpack_once
 from mbc_engine.lm.pretrained import shapes_of, write_tensors
-from mbc_engine.lm.unpacking import cache_folder, unpack_once
 from mbc_engine.names import WEIGHTS
 from mbc_engine.text.language import canonical_question
 

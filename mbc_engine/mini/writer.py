@@ -16,7 +16,7 @@ from jinja2 import TemplateError
 
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.lm.base import BaseLM, KVPrefix, load_base
-from mbc_engine.lm.embedded import LANGUAGE_MODEL, find_language_model
+from mbc_engine.lm.packaged import LANGUAGE_MODEL, find_language_model
 from mbc_engine.mini.span_reader import is_fast_in_bf16
 
 _QUESTION_WINDOW, _SPAN_WINDOW = 256, 128

@@ -12,8 +12,7 @@ import pytest
 
 from mbc_cli import engine
 from mbc_cli.commands import doctor as doctor_command
-from mbc_engine.lm.embedded import LANGUAGE_MODEL
-from mbc_engine.lm.packaged import INSTALL_MPNET, MPNET, minilm_folder
+from mbc_engine.lm.packaged import INSTALL_MPNET, LANGUAGE_MODEL, MPNET, minilm_folder
 from tests.needs import PATIENCE
 
 

@@ -51,8 +51,8 @@ def test_torchs_threads_wait_passively(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_language_model_is_unpacked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, shown = tmp_path / "model.gguf", []
-    monkeypatch.setattr("mbc_engine.lm.embedded.locate_language_model", lambda: file)
-    monkeypatch.setattr("mbc_engine.lm.embedded.find_language_model", lambda on_progress: on_progress(135, 270))
+    monkeypatch.setattr("mbc_engine.lm.packaged.locate_language_model", lambda: file)
+    monkeypatch.setattr("mbc_engine.lm.packaged.find_language_model", lambda on_progress: on_progress(135, 270))
     monkeypatch.setattr(
         engine.ProgressView, "bar", lambda view, name, total, completed, note: shown.append((completed, total))
     )
@@ -64,7 +64,7 @@ def test_the_language_model_is_unpacked_once(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_failed_unpacking_is_no_error_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mbc_engine.lm.embedded.locate_language_model", lambda: tmp_path / "nowhere.gguf")
+    monkeypatch.setattr("mbc_engine.lm.packaged.locate_language_model", lambda: tmp_path / "nowhere.gguf")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     engine.unpack_language_model()
     assert not list((tmp_path / "mbc" / "models").glob("Smol*[!k]"))

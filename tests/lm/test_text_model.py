@@ -16,8 +16,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from mbc_engine.errors import ModelError
 from mbc_engine.lm import text_model
-from mbc_engine.lm.embedded import find_language_model, locate_language_model
 from mbc_engine.lm.exact import Sums, quantise
+from mbc_engine.lm.packaged import find_language_model, locate_language_model
 from mbc_engine.lm.text_model import TextModel, open_text_model
 from tests.conftest import SENTENCES
 from tests.lm.test_exact import INT8

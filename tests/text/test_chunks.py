@@ -31,7 +31,7 @@ def chunk(text: str, count_tokens: Callable[[list[str]], list[int]], max_tokens:
     return [own.text for own in chunks]
 
 
-def test_whole_sentences_are_packed_and_keep_their_spacing() -> None:
+def test_sentences_are_packed() -> None:
     text = "  One two three. Four five.\n\nSix seven. Eight nine ten. "
     assert chunk(text, words, 7) == ["One two three. Four five.\n\nSix seven.", "Eight nine ten."]
     assert chunk(text, words, 5) == ["One two three. Four five.", "Six seven. Eight nine ten."]
@@ -46,19 +46,19 @@ def test_long_word_is_cut_between_characters() -> None:
     assert chunk("abcdefghijkl mn", LetterTokens(), 2) == ["abcdef", "ghijkl", "mn"]
 
 
-def test_a_document_whose_sentences_fit_is_counted_in_one_call() -> None:
+def test_one_count_if_sentences_fit() -> None:
     count_tokens = LetterTokens()
     chunk("One two. Three four. Five six.", count_tokens, 4)
     assert count_tokens.calls == 1
 
 
-def test_empty_text_has_no_chunk_and_needs_no_count() -> None:
+def test_empty_text() -> None:
     count_tokens = LetterTokens()
     assert chunk(" \n ", count_tokens, 4) == []
     assert count_tokens.calls == 0
 
 
-def test_character_larger_than_the_window_stays_whole() -> None:
+def test_character_larger_than_the_window() -> None:
     assert chunk("ab", lambda texts: [5 * len(text) for text in texts], 2) == ["a", "b"]
 
 
@@ -71,7 +71,7 @@ def test_window_must_hold_a_token() -> None:
     text=st.text(alphabet=st.sampled_from("aB1.!? \n") | st.characters(), max_size=300),
     max_tokens=st.integers(1, 12),
 )
-def test_chunks_fit_and_hold_every_visible_character_in_order(text: str, max_tokens: int) -> None:
+def test_chunks_lose_nothing(text: str, max_tokens: int) -> None:
     chunks = chunk(text, LetterTokens(), max_tokens)
     assert all(tokens <= max_tokens for tokens in LetterTokens()(chunks))
     assert re.sub(r"\s", "", "".join(chunks)) == re.sub(r"\s", "", text)

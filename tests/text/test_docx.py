@@ -49,12 +49,12 @@ def repacked(data: bytes, change: Callable[[str, bytes], bytes | None]) -> bytes
     return file.getvalue()
 
 
-def test_paragraphs_and_tables_stay_in_order(read_one: ReadOne) -> None:
+def test_order(read_one: ReadOne) -> None:
     data = docx("Heading", "Some  text.\nNext line.", [["a", "b\nc"], ["d", ""]], "After")
     assert read_one("a.docx", data).text == "Heading\n\nSome text.\nNext line.\n\na\tb\nc\nd\n\nAfter"
 
 
-def test_text_is_found_wherever_it_counts_and_only_there(read_one: ReadOne) -> None:
+def test_where_text_is_read(read_one: ReadOne) -> None:
     body = (
         "<w:sdt><w:sdtContent><w:p><w:r><w:t>control</w:t></w:r></w:p></w:sdtContent></w:sdt>"
         "<w:p><w:ins><w:r><w:t>inserted</w:t></w:r></w:ins><w:del><w:r><w:delText>deleted</w:delText></w:r></w:del>"
@@ -64,7 +64,7 @@ def test_text_is_found_wherever_it_counts_and_only_there(read_one: ReadOne) -> N
     assert read_one("a.docx", docx("start", body=body)).text == "start\n\ncontrol\n\ninserted tab"
 
 
-def test_date_of_the_last_change_else_of_the_file(read_one: ReadOne) -> None:
+def test_date(read_one: ReadOne) -> None:
     data = docx("text", modified=datetime(2024, 5, 1, 12, tzinfo=UTC))
     assert read_one("a.docx", data).date == "2024-05-01"
 
@@ -77,7 +77,7 @@ def test_date_of_the_last_change_else_of_the_file(read_one: ReadOne) -> None:
     assert (bare.text, bare.date) == ("text", read_one("a.txt", b"text").date)
 
 
-def test_what_is_no_word_document(reason: Reason) -> None:
+def test_unreadable_files(reason: Reason) -> None:
     assert reason("a.docx", docx()) == reason("a.docx", b"") == "is empty"
     assert reason("a.docx", b"PK\3\4 not an archive").startswith("is damaged: ")
     archive = io.BytesIO()
@@ -87,7 +87,7 @@ def test_what_is_no_word_document(reason: Reason) -> None:
     assert reason("a.docx", docx("text")[:-100]).startswith("is damaged: ")
 
 
-def test_a_bomb_is_not_unpacked(reason: Reason, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_zip_bomb(reason: Reason, monkeypatch: pytest.MonkeyPatch) -> None:
     size = 1_234_567  # of which no other field of the archive has the bytes
     bomb = repacked(docx("text"), lambda name, data: b" " * size if name == "word/styles.xml" else data)
     monkeypatch.setattr("mbc_engine.text.formats.documents.MOST_XML_BYTES", 1 << 20)

@@ -32,7 +32,7 @@ ReadOne = Callable[[str, bytes | str], Document]
         ("a < b and c > d", "a < b and c > d"),
     ],
 )
-def test_text_of_a_page(read_one: ReadOne, page: str, text: str) -> None:
+def test_text(read_one: ReadOne, page: str, text: str) -> None:
     assert read_one("a.html", page).text == text
 
 
@@ -48,7 +48,7 @@ def test_text_of_a_page(read_one: ReadOne, page: str, text: str) -> None:
         ),
     ],
 )
-def test_date_of_a_page(read_one: ReadOne, page: str, day: str) -> None:
+def test_date(read_one: ReadOne, page: str, day: str) -> None:
     assert read_one("a.htm", page + "text").date == day
 
 
@@ -63,16 +63,16 @@ def test_date_of_a_page(read_one: ReadOne, page: str, day: str) -> None:
         ('<meta charset="rot13">', "cp1251"),
     ],
 )
-def test_a_page_may_declare_its_encoding(read_one: ReadOne, declaration: str, codec: str) -> None:
+def test_declared_encoding(read_one: ReadOne, declaration: str, codec: str) -> None:
     text = "Съешь же ещё этих мягких французских булок, да выпей чаю."
     assert read_one("a.html", (declaration + text).encode(codec)).text == text
 
 
-def test_japanese_seven_bit_page(read_one: ReadOne) -> None:
+def test_iso_2022_jp(read_one: ReadOne) -> None:
     assert read_one("a.html", '<meta charset="iso-2022-jp">吾輩は猫'.encode("iso2022_jp")).text == "吾輩は猫"
 
 
-def test_pages_that_cannot_be_read(reason: Callable[[str, bytes | str], str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_pages(reason: Callable[[str, bytes | str], str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert reason("a.html", "<script>x</script><p>") == reason("a.html", "<!--") == reason("a.html", " ") == "is empty"
     assert reason("a.html", b"<p>\0\1\2") == "looks binary"
     monkeypatch.setattr("mbc_engine.text.formats.documents.MOST_HTML_BYTES", 1 << 20)
@@ -83,5 +83,5 @@ def test_pages_that_cannot_be_read(reason: Callable[[str, bytes | str], str], mo
 @pytest.mark.parametrize(
     "piece", ["<div>", "<a ", "<!--", "<![", "<a b='", "<p><b>", "&", "</", "<td>", "<meta ", "<title>"]
 )
-def test_hostile_pages_take_linear_time(read: Callable[[str, str], list[object]], piece: str) -> None:
+def test_hostile_pages(read: Callable[[str, str], list[object]], piece: str) -> None:
     assert len(read("a.html", "text" + piece * 200_000)) <= 1 + len(piece) * 200_000 // 32_000

@@ -26,7 +26,7 @@ from mbc_engine.text.language import seems_english
         "",
     ],
 )
-def test_english_names_and_code_are_not_suspected(text: str) -> None:
+def test_english(text: str) -> None:
     assert seems_english(text)
 
 
@@ -48,5 +48,5 @@ def test_english_names_and_code_are_not_suspected(text: str) -> None:
         "Le pont a été réparé par Ada après la tempête ; il est ouvert depuis 1954 (see the English page for more).",
     ],
 )
-def test_other_languages_are_recognised(text: str) -> None:
+def test_other_languages(text: str) -> None:
     assert not seems_english(text)

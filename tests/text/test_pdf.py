@@ -37,12 +37,12 @@ def pdf(*pages: list[str], metadata: dict[str, str] | None = None, password: str
     return file.getvalue()
 
 
-def test_pages_become_one_text(read_one: ReadOne) -> None:
+def test_pages(read_one: ReadOne) -> None:
     document = read_one("a.pdf", pdf(["First page."], [], ["Second page."]))
     assert document.text == "First page.\n\nSecond page."
 
 
-def test_full_lines_run_on_and_divided_words_are_joined(read_one: ReadOne) -> None:
+def test_line_breaks(read_one: ReadOne) -> None:
     lines = [
         "A heading",
         "The committee met on Monday in New",
@@ -59,23 +59,21 @@ def test_full_lines_run_on_and_divided_words_are_joined(read_one: ReadOne) -> No
 
 
 @pytest.mark.parametrize(("written", "day"), [("D:20240501003000+02'00'", "2024-04-30"), ("D:20240501", "2024-05-01")])
-def test_date_of_creation(read_one: ReadOne, written: str, day: str) -> None:
+def test_date(read_one: ReadOne, written: str, day: str) -> None:
     assert read_one("a.pdf", pdf(["text"], metadata={"/CreationDate": written})).date == day
 
 
-def test_bad_date_is_none(read_one: ReadOne) -> None:
+def test_bad_date(read_one: ReadOne) -> None:
     document = read_one("a.pdf", pdf(["text"], metadata={"/CreationDate": "D:yesterday"}))
     assert document.date == read_one("a.txt", b"text").date
 
 
-def test_a_password_is_asked_for_only_if_reading_needs_one(
-    read_one: ReadOne, reason: Callable[[str, bytes], str]
-) -> None:
+def test_passwords(read_one: ReadOne, reason: Callable[[str, bytes], str]) -> None:
     assert read_one("a.pdf", pdf(["open"], password="")).text == "open"
     assert reason("a.pdf", pdf(["closed"], password="secret")) == "is password-protected"
 
 
-def test_unreadable_ones(reason: Callable[[str, bytes], str], capfd: pytest.CaptureFixture[str]) -> None:
+def test_unreadable_files(reason: Callable[[str, bytes], str], capfd: pytest.CaptureFixture[str]) -> None:
     assert reason("a.pdf", pdf([], [])) == "has no text; it may be a scan"
     assert reason("a.pdf", b"") == "is empty"
     assert reason("a.pdf", b"not a PDF at all").startswith("is damaged: ")
@@ -83,7 +81,7 @@ def test_unreadable_ones(reason: Callable[[str, bytes], str], capfd: pytest.Capt
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_damaged_page_does_not_cost_the_others(read: Callable[[str, bytes], list[Document | Skipped]]) -> None:
+def test_damaged_page(read: Callable[[str, bytes], list[Document | Skipped]]) -> None:
     good = pdf(["First."], ["Second."])
     document, skipped = read("a.pdf", good.replace(b"(First.) Tj", b"<<<<<<<< Tj"))
     assert isinstance(document, Document)

@@ -40,9 +40,7 @@ def texts(items: list[Document | Skipped]) -> list[tuple[str, str]]:
         ("text\n" + " " * 30, [("1", "text\n           ")]),
     ],
 )
-def test_cuts_at_line_ends_else_spaces_else_characters(
-    read: Callable[[str, str], list[Document | Skipped]], text: str, parts: list[tuple[str, str]]
-) -> None:
+def test_cuts(read: Callable[[str, str], list[Document | Skipped]], text: str, parts: list[tuple[str, str]]) -> None:
     assert texts(read("a.txt", text)) == parts
 
 
@@ -51,7 +49,7 @@ def test_cuts_at_line_ends_else_spaces_else_characters(
     encoding=st.sampled_from(["utf-8-sig", "utf-16", "utf-32"]),
     size=st.integers(8, 40),
 )
-def test_pieces_put_together_are_the_whole_text(text: str, encoding: str, size: int) -> None:
+def test_pieces_make_the_whole(text: str, encoding: str, size: int) -> None:
     data = text.encode(encoding)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pieces, "PIECE_BYTES", size)
@@ -62,7 +60,7 @@ def test_pieces_put_together_are_the_whole_text(text: str, encoding: str, size: 
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_a_changed_line_changes_only_its_piece(write: Callable[[str, str | bytes], Path]) -> None:
+def test_changed_line_changes_one_piece(write: Callable[[str, str | bytes], Path]) -> None:
     before = list(read_file(write("a.txt", "first line....\nsecond line...\nthird")))
     after = list(read_file(write("a.txt.gz", gzip.compress(b"first line....\nsecond LINE...\nthird"))))
     same = [one.digest == other.digest for one, other in zip(before, after, strict=True)]  # type: ignore[union-attr]
@@ -70,7 +68,7 @@ def test_a_changed_line_changes_only_its_piece(write: Callable[[str, str | bytes
     assert read_document(str(write("a.txt", "first line....\nsecond line...\nthird")), "2") == before[1]
 
 
-def test_front_matter_dates_every_piece(
+def test_front_matter_date(
     read: Callable[[str, str], list[Document | Skipped]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pieces, "PIECE_BYTES", 32)
@@ -80,7 +78,7 @@ def test_front_matter_dates_every_piece(
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_a_long_stream_has_one_source_and_keeps_what_came_before_binary_data() -> None:
+def test_long_stream() -> None:
     first, second, skipped = read_stream(io.BytesIO(b"a line of text\nanother line...\n" + b"\0" * 16))
     assert isinstance(first, Document)
     assert isinstance(second, Document)
@@ -88,20 +86,8 @@ def test_a_long_stream_has_one_source_and_keeps_what_came_before_binary_data() -
     assert skipped == Skipped(first.source, "looks binary")
 
 
-@pytest.mark.usefixtures("small_pieces")
-def test_later_pieces_may_tell_the_encoding(read: Callable[[str, bytes], list[Document | Skipped]]) -> None:
-    assert texts(read("a.txt", b"plain letters..\n" + "caf\u00e9".encode("cp1252")))[1] == ("2", "café")
-
-
-def test_a_text_is_cut_where_its_lines_end() -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pieces, "PIECE_BYTES", 16)
-        assert list(pieces.text_pieces("a line of text\nanother line\n")) == ["a line of text\n", "another line\n"]
-        assert list(pieces.text_pieces("")) == [""]
-
-
 @given(text=st.text(st.sampled_from("aя日 \n") | st.characters(exclude_categories=["Cs"])), size=st.integers(8, 40))
-def test_pieces_of_a_text_put_together_are_it(text: str, size: int) -> None:
+def test_text_pieces(text: str, size: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pieces, "PIECE_BYTES", size)
         cut = list(pieces.text_pieces(text))
@@ -110,7 +96,7 @@ def test_pieces_of_a_text_put_together_are_it(text: str, size: int) -> None:
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_a_long_page_comes_in_pieces_that_can_be_read_again(write: Callable[[str, str | bytes], Path]) -> None:
+def test_long_page(write: Callable[[str, str | bytes], Path]) -> None:
     path = write("a.html", "<p>a line of text<p>another line<meta name=date content=2024-05-01>")
     items = list(read_file(path))
     assert texts(items) == [("1", "a line of text\n\n"), ("2", "another line")]
@@ -128,7 +114,7 @@ def test_a_long_page_comes_in_pieces_that_can_be_read_again(write: Callable[[str
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_a_long_row_comes_in_pieces_called_by_it(read: Callable[[str, str], list[Document | Skipped]]) -> None:
+def test_long_rows(read: Callable[[str, str], list[Document | Skipped]]) -> None:
     rows = [
         {"id": "ada", "text": "a line of text\nanother line"},
         {"text": "a line of text\nanother row"},
@@ -145,7 +131,7 @@ def test_a_long_row_comes_in_pieces_called_by_it(read: Callable[[str, str], list
 
 @pytest.mark.usefixtures("small_pieces")
 @pytest.mark.parametrize("column", [None, "review"])
-def test_pieces_are_found_again_in_any_order(write: Callable[[str, str], Path], column: str | None) -> None:
+def test_reread_pieces(write: Callable[[str, str], Path], column: str | None) -> None:
     rows = [
         {"id": name, "text": f"a line of {name}..\nanother line\nthird", "review": f"no line of {name}.\nelse"}
         for name in ("ada", "bea")
@@ -164,14 +150,8 @@ def test_pieces_are_found_again_in_any_order(write: Callable[[str, str], Path], 
         assert files.look(Origin(source, part, None), "0")[0] == "gone"
 
 
-def test_a_piece_of_a_row_names_the_row() -> None:
-    for name in ("ada", "row 2", "a\nb, part 3"):
-        assert pieces.without_piece_number(pieces.piece_name(name, 12)) == name
-    assert pieces.without_piece_number("12") == "12"
-
-
 @pytest.mark.usefixtures("small_pieces")
-def test_the_encoding_is_a_part_of_what_identifies_a_piece(
+def test_encoding_is_part_of_the_digest(
     read: Callable[[str, bytes], list[Document | Skipped]],
 ) -> None:
     """The same bytes mean something else after other bytes."""
@@ -185,7 +165,7 @@ def test_the_encoding_is_a_part_of_what_identifies_a_piece(
     assert plain.digest != russian.digest
 
 
-def test_the_encoding_is_judged_by_what_follows_a_piece_too(
+def test_encoding_detection_looks_ahead(
     read: Callable[[str, bytes], list[Document | Skipped]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three letters alone are taken for Western ones."""
@@ -194,7 +174,7 @@ def test_the_encoding_is_judged_by_what_follows_a_piece_too(
     assert "".join(text for _, text in texts(read("a.txt", text.encode("cp1251")))) == text
 
 
-def test_progress_through_a_file_is_even(write: Callable[[str, str | bytes], Path]) -> None:
+def test_positions(write: Callable[[str, str | bytes], Path]) -> None:
     data = b"".join(b"Line %06d of this file\n" % number for number in range(40_000))
     path = write("a.txt", data)
     ends = [item.position for item in read_file(path) if isinstance(item, Document)]
@@ -202,7 +182,7 @@ def test_progress_through_a_file_is_even(write: Callable[[str, str | bytes], Pat
     assert all(0 < end - start <= 1 << 15 for start, end in zip([0, *ends], ends, strict=False))
 
 
-def test_a_file_that_cannot_be_looked_at_is_not_called_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inaccessible_file_is_not_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.txt").write_text("A boat.")
     (tmp_path / "a.txt").chmod(0)
 

@@ -18,7 +18,7 @@ ReadOne = Callable[[str, bytes | str], Document]
 Read = Callable[[str, bytes | str], list[Document | Skipped]]
 
 
-def test_document_says_where_it_came_from(tmp_path: Path) -> None:
+def test_document_fields(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes("Zoë\r\nhere".encode())
     os.utime(path, (0, 86_400 * 365))
@@ -35,7 +35,7 @@ def test_document_says_where_it_came_from(tmp_path: Path) -> None:
     ]
 
 
-def test_digest_tells_contents_and_formats_apart_but_not_names_or_compression(read_one: ReadOne) -> None:
+def test_digest(read_one: ReadOne) -> None:
     plain = read_one("a.txt", "# same")
     for name, data in {
         "b.log": b"# same",
@@ -71,7 +71,7 @@ JAPANESE = "吾輩は猫である。名前はまだ無い。どこで生れた�
         ("Zoë\nж".encode("utf-32"), "Zoë\nж"),
     ],
 )
-def test_text_is_decoded(read_one: ReadOne, data: bytes, text: str) -> None:
+def test_encodings(read_one: ReadOne, data: bytes, text: str) -> None:
     assert read_one("a.txt", data).text == text
 
 
@@ -79,11 +79,11 @@ def test_text_is_decoded(read_one: ReadOne, data: bytes, text: str) -> None:
 @pytest.mark.parametrize(
     "data", [bytes(range(128, 256)) * 8192, b"\xe3\x81" * (1 << 19), b"a" * ((1 << 20) - 1) + b"\xe9"]
 )
-def test_no_sample_takes_long_to_decode(read: Callable[[str, bytes], list[Document | Skipped]], data: bytes) -> None:
+def test_decoding_time(read: Callable[[str, bytes], list[Document | Skipped]], data: bytes) -> None:
     assert sum(item.size for item in read("a.txt", data) if isinstance(item, Document)) == len(data)
 
 
-def test_markdown_loses_front_matter_and_comments_only(read_one: ReadOne) -> None:
+def test_markdown(read_one: ReadOne) -> None:
     document = read_one("a.md", "---\ntitle: x\ndate: 2024-05-01\n---\n# Head\n<!-- a\n-- b -->*Text* <!-- open\n---\n")
     assert document.text == "# Head\n*Text* <!-- open\n---\n"
     assert document.date == "2024-05-01"
@@ -92,12 +92,12 @@ def test_markdown_loses_front_matter_and_comments_only(read_one: ReadOne) -> Non
 @pytest.mark.parametrize(
     "text", ["---\n\nBetween rules.\n\n---\n", "---\ntitle: never closed\n", "text\n---\na: b\n---\n"]
 )
-def test_markdown_rules_are_no_front_matter(read_one: ReadOne, text: str) -> None:
+def test_markdown_rules(read_one: ReadOne, text: str) -> None:
     assert read_one("a.md", text).text == text
 
 
 @pytest.mark.timeout(30)
-def test_hostile_markdown_takes_linear_time(read: Callable[[str, str], list[Document | Skipped]]) -> None:
+def test_hostile_markdown(read: Callable[[str, str], list[Document | Skipped]]) -> None:
     for text in ("<!--" * 200_000, "---\na: b\n" + "---x\n" * 200_000, "---\na: b\n" + "--- " * 200_000):
         assert "".join(item.text for item in read("a.md", text) if isinstance(item, Document)) == text
 
@@ -119,9 +119,7 @@ def test_hostile_markdown_takes_linear_time(read: Callable[[str, str], list[Docu
         ("", "1970-01-02"),
     ],
 )
-def test_date_is_the_written_one_else_that_of_the_file(
-    write: Callable[[str, str], Path], written: str, day: str
-) -> None:
+def test_dates(write: Callable[[str, str], Path], written: str, day: str) -> None:
     path = write("a.md", f"---\ntitle: t\ndate: {written}\n---\ntext")
     os.utime(path, (0, 86_400))
     (document,) = read_file(path)
@@ -144,9 +142,7 @@ def test_date_is_the_written_one_else_that_of_the_file(
         (os.fsdecode(b"caf\xe9.txt"), b"text", "has a name that is not UTF-8"),
     ],
 )
-def test_what_cannot_be_read_is_skipped_or_an_error(
-    write: Callable[[str, bytes], Path], name: str, data: bytes, reason: str
-) -> None:
+def test_unreadable_files(write: Callable[[str, bytes], Path], name: str, data: bytes, reason: str) -> None:
     path = write(name, data)
     (skipped,) = read_file(path)
     assert isinstance(skipped, Skipped)
@@ -155,7 +151,7 @@ def test_what_cannot_be_read_is_skipped_or_an_error(
     assert read_document(str(path)) is None
 
 
-def test_pipes_and_missing_files_are_skipped(tmp_path: Path) -> None:
+def test_pipes_and_missing_files(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.txt")
     for name, reason in {
         "pipe.txt": "is not a regular file",
@@ -165,7 +161,7 @@ def test_pipes_and_missing_files_are_skipped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".xz"])
-def test_what_stands_before_the_damage_stays_read(read: Read, suffix: str) -> None:
+def test_damaged_compression(read: Read, suffix: str) -> None:
     rows = "\n".join(
         f'{{"text": "row {number} {hashlib.sha256(b"%d" % number).hexdigest()}"}}' for number in range(5000)
     )
@@ -179,12 +175,7 @@ def test_what_stands_before_the_damage_stays_read(read: Read, suffix: str) -> No
     assert all(text.startswith(f"row {number} ") for number, text in enumerate(texts))
 
 
-def test_compressed_file_that_is_none_is_damaged(reason: Callable[[str, str], str]) -> None:
-    assert reason("a.txt.gz", "plain").startswith("is damaged: ")
-    assert reason("a.txt.xz", "plain").startswith("is damaged: ")
-
-
-def test_a_document_can_be_read_again_by_its_source_and_part(write: Callable[[str, str], Path]) -> None:
+def test_read_document(write: Callable[[str, str], Path]) -> None:
     for path in (write("a.txt", "whole"), write("a.jsonl", '{"text": "a"}\n\n{"id": "x", "text": "b"}\n{bad')):
         documents = [item for item in read_file(path) if isinstance(item, Document)]
         assert [read_document(document.source, document.part) for document in documents] == documents
@@ -192,7 +183,7 @@ def test_a_document_can_be_read_again_by_its_source_and_part(write: Callable[[st
         assert gone is None
 
 
-def test_a_stream_is_named_by_its_digest() -> None:
+def test_stream() -> None:
     stream = io.BytesIO(b"piped text")
     (document,) = read_stream(stream)
     assert isinstance(document, Document)
@@ -201,12 +192,12 @@ def test_a_stream_is_named_by_its_digest() -> None:
     assert not stream.closed
 
 
-def test_a_stream_that_cannot_be_read_is_skipped() -> None:
+def test_unreadable_streams() -> None:
     assert list(read_stream(io.BytesIO(b" \n"))) == [Skipped("stdin", "is empty")]
     assert list(read_stream(io.BytesIO(b"\0\1\2"))) == [Skipped("stdin", "looks binary")]
 
 
-def test_importing_documents_is_light() -> None:
+def test_light_import() -> None:
     heavy = "{'bs4', 'charset_normalizer', 'docx', 'lxml', 'numpy', 'pathspec', 'pypdf', 'torch'}"
     program = f"import sys, mbc_engine.text; sys.exit(', '.join({heavy} & set(sys.modules)) or None)"
     subprocess.run([sys.executable, "-c", program], check=True)

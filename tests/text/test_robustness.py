@@ -74,7 +74,7 @@ FILES = {
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", FILES)
-def test_no_damage_raises(write: Callable[[str, bytes], Path], name: str) -> None:
+def test_damaged_files(write: Callable[[str, bytes], Path], name: str) -> None:
     (data, times), rng = FILES[name], random.Random(0)
     for _ in range(times):
         require_sound(write(name, mutated(data, rng)))
@@ -103,7 +103,7 @@ WORDS = st.sampled_from(
     words=st.lists(WORDS | st.binary(max_size=8), max_size=40),
     compress=st.sampled_from([bytes, gzip.compress, lzma.compress]),
 )
-def test_nothing_that_words_can_make_raises(
+def test_random_markup(
     write: Callable[[str, bytes], Path], suffix: str, words: list[bytes], compress: Callable[[bytes], bytes]
 ) -> None:
     compression = {bytes: "", gzip.compress: ".gz", lzma.compress: ".xz"}[compress]

@@ -33,14 +33,14 @@ def test_fields_of_an_object(read: Read) -> None:
     assert item.size == len("1987-02-26\0Cocoa\n\nIt rained.")
 
 
-def test_the_text_may_have_other_names_and_begin_with_its_title(read: Read) -> None:
+def test_text_fields_and_title(read: Read) -> None:
     lines = (
         '{"content": "a"}\n{"text": " ", "body": "b"}\n{"title": "See", "text": "See here"}\n{"text": "t", "body": "b"}'
     )
     assert rows(read("a.jsonl", lines)) == [("row 1", "a"), ("row 2", "b"), ("row 3", "See here"), ("row 4", "t")]
 
 
-def test_bad_rows_are_skipped_by_their_number(read: Read) -> None:
+def test_bad_rows(read: Read) -> None:
     lines = '[1]\n\n{"text": "good"}\n{"text": 5}\n{"id": 1}\nnonsense\n' + "[" * 100_000 + "\n" + "9" * 5000
     assert rows(read("a.ndjson", lines)) == [
         ("1", "is not a JSON object"),
@@ -71,23 +71,11 @@ def test_bad_rows_are_skipped_by_their_number(read: Read) -> None:
         (f'"{"x" * 201}"', "row 1"),
     ],
 )
-def test_a_row_is_called_by_its_id_if_that_can_be_a_name(read: Read, identifier: str, part: str) -> None:
+def test_row_names(read: Read, identifier: str, part: str) -> None:
     assert rows(read("a.jsonl", f'{{"id": {identifier}, "text": "t"}}')) == [(part, "t")]
 
 
-def test_no_two_rows_have_one_name(read: Read) -> None:
-    identifiers = ['"a"', '"a"', '"row 4"', "7", '"7"', '"row 2"']
-    items = read("a.jsonl", "\n".join(f'{{"id": {name}, "text": "t"}}' for name in identifiers))
-    assert [part for part, _ in rows(items)] == ["a", "row 2", "row 3", "7", "row 5", "row 6"]
-
-
-def test_a_row_added_above_leaves_the_others_as_they_are(read: Read) -> None:
-    old = '{"text": "one"}\n{"text": "two", "id": "b"}'
-    before, after = read("a.jsonl", old), read("a.jsonl", '{"text": "new"}\n' + old)
-    assert [item.digest for item in before] == [item.digest for item in after[1:]]  # type: ignore[union-attr]
-
-
-def test_the_same_row_is_the_same_document_in_json_and_csv(read: Read) -> None:
+def test_same_row_in_json_and_csv(read: Read) -> None:
     (row,) = read("a.jsonl", '{"title": "T", "text": "a, b", "date": "2024-05-01T10:00:00Z", "id": 1}')
     (cells,) = read("a.csv", 'Text,Date,title\n"a, b",2024-05-01,T\n')
     assert isinstance(row, Document)
@@ -95,14 +83,14 @@ def test_the_same_row_is_the_same_document_in_json_and_csv(read: Read) -> None:
     assert row.digest == cells.digest
 
 
-def test_text_that_cannot_be_stored_is_mended(read: Read) -> None:
+def test_unstorable_text(read: Read) -> None:
     assert rows(read("a.jsonl", '{"text": "a\\u0000b \\ud800 \\ud83d\\ude00"}')) == [
         ("row 1", "a\ufffdb \ufffd \U0001f600")
     ]
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
-def test_the_header_tells_the_separator(read: Read, separator: str) -> None:
+def test_separators(read: Read, separator: str) -> None:
     table = 'ID;TEXT;When\n1;"a; b, c\td\nnext ""line""";x\n\n2;e;\n'
     assert rows(read("a.csv", table.replace(";", separator))) == [
         ("1", 'a; b, c\td\nnext "line"'.replace(";", separator)),
@@ -110,7 +98,7 @@ def test_the_header_tells_the_separator(read: Read, separator: str) -> None:
     ]
 
 
-def test_bad_cells_are_skipped_by_their_number(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_cells(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv_format, "LINE_CHARACTERS", 10)
     limit = csv.field_size_limit(10)
     try:
@@ -127,36 +115,31 @@ def test_bad_cells_are_skipped_by_their_number(read: Read, monkeypatch: pytest.M
     ]
 
 
-def test_a_table_without_rows(reason: Callable[[str, str], str]) -> None:
+def test_empty_tables(reason: Callable[[str, str], str]) -> None:
     assert reason("a.csv", '"a\n') == "is empty"
     assert reason("a.csv", "\n") == reason("a.tsv", "text\n") == "is empty"
 
 
-def test_a_table_with_two_text_columns_is_not_guessed_at(reason: Callable[[str, str], str]) -> None:
+def test_two_text_columns(reason: Callable[[str, str], str]) -> None:
     assert reason("a.csv", "text,Text\nfirst,second\n") == "has two columns named text"
 
 
 @pytest.mark.parametrize("codec", ["utf-8-sig", "utf-16", "cp1251"])
-def test_tables_are_decoded(read: Read, codec: str) -> None:
+def test_encodings(read: Read, codec: str) -> None:
     russian = "Съешь же ещё этих мягких французских булок"
     assert rows(read("a.csv", f"text\tid\r\n{russian}\t1\r\n".encode(codec))) == [("1", russian)]
     if codec != "cp1251":
         assert rows(read("a.jsonl", f'{{"text": "{russian}"}}\r\n'.encode(codec))) == [("row 1", russian)]
 
 
-def test_a_line_that_is_too_long_costs_no_other(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_long_lines(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoding, "LINE_CHARACTERS", 20)
     items = read("a.jsonl", '{"text": "first"}\n{"text": "' + "x" * 100 + '"}\n{"text": "third"}')
     assert rows(items) == [("row 1", "first"), ("2", "is longer than 16 MB"), ("row 3", "third")]
     assert rows(read("a.csv", "text\nfirst\n" + "x" * 30)) == [("row 1", "first"), ("", "has a line longer than 16 MB")]
 
 
-def test_numbered_row_is_found_in_the_editor(write: Callable[[str, str], Path], read: Read) -> None:
-    (skipped,) = read("a.jsonl", "\n\n{}\n")
-    assert skipped == Skipped(f"{write('a.jsonl', '').resolve()}#3", "has no text")
-
-
-def test_a_table_without_a_column_of_texts_is_read_row_by_row(read: Read) -> None:
+def test_table_without_text_column(read: Read) -> None:
     table = 'Id,Product,Note,\n7,"Tent, red",  ,x\n8,,"two\nlines",\n,,,\n9,Stove\n'
     assert rows(read("a.csv", table)) == [
         ("7", "Id: 7\nProduct: Tent, red\nx"),
@@ -165,24 +148,16 @@ def test_a_table_without_a_column_of_texts_is_read_row_by_row(read: Read) -> Non
     ]
 
 
-def test_such_a_table_is_separated_by_what_yields_most_columns_and_keeps_its_dates(read: Read) -> None:
+def test_separator_without_text_column(read: Read) -> None:
     (item,) = read("a.tsv", "Name, full\tDate\nAda, L.\t2024-05-01\n")
     assert isinstance(item, Document)
     assert (item.text, item.date, item.part) == ("Name, full: Ada, L.\nDate: 2024-05-01", "2024-05-01", "row 1")
 
 
-def test_a_header_may_have_line_breaks(read: Read) -> None:
-    assert rows(read("a.csv", 'Name,"Price\n(net)"\nTent,5\n')) == [("row 1", "Name: Tent\nPrice\n(net): 5")]
-
-
-def test_a_table_of_one_column_has_rows_too(read: Read) -> None:
-    assert rows(read("a.csv", "Remark\nGood\nBad\n")) == [("row 1", "Remark: Good"), ("row 2", "Remark: Bad")]
-
-
 TABLE = "id,text,Review,title\na,short,It leaks.,Tent\nb,only,,Stove\nb,,It burns.,\n"
 
 
-def test_the_column_of_the_text_can_be_named(write: Callable[[str, str], Path]) -> None:
+def test_named_text_column(write: Callable[[str, str], Path]) -> None:
     assert rows(list(read_file(write("a.csv", TABLE), "Review"))) == [
         ("a", "Tent\n\nIt leaks."),
         ("2", "has no text"),
@@ -207,15 +182,13 @@ def test_the_column_of_the_text_can_be_named(write: Callable[[str, str], Path]) 
         ("b.csv", f"{'x' * 300},y\n1,2\n", f"{'x' * 200}…"),
     ],
 )
-def test_an_unknown_column_is_one_reason_for_the_file(
-    write: Callable[[str, str], Path], name: str, data: str, columns: str
-) -> None:
+def test_unknown_column(write: Callable[[str, str], Path], name: str, data: str, columns: str) -> None:
     path = write(name, data)
     reason = f"has no column named 'review'; its columns are {columns}"
     assert list(read_file(path, "review")) == [Skipped(str(path.resolve()), reason)]
 
 
-def test_a_table_without_the_column_is_not_read_on(write: Callable[[str, str], Path]) -> None:
+def test_unknown_column_ends_reading(write: Callable[[str, str], Path]) -> None:
     path = write("a.csv", "id,text\n1,Ada\n2,Bruno\n3," + "x" * 100)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(encoding, "LINE_CHARACTERS", 20)
@@ -224,18 +197,14 @@ def test_a_table_without_the_column_is_not_read_on(write: Callable[[str, str], P
     assert skipped.reason == "has no column named 'review'; its columns are id, text"
 
 
-def test_a_row_that_ends_early_has_all_columns(write: Callable[[str, str], Path]) -> None:
+def test_short_rows(write: Callable[[str, str], Path]) -> None:
     path = write("a.csv", "text,review\nshort\nwhole,It leaks.\n")
     assert rows(list(read_file(path, "review"))) == [("1", "has no text"), ("row 2", "It leaks.")]
 
 
-def test_a_named_column_means_nothing_to_a_file_without_rows(write: Callable[[str, str], Path]) -> None:
-    assert rows(list(read_file(write("a.txt", "Ada"), "review"))) == [("", "Ada")]
-
-
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
 @pytest.mark.parametrize("column", [None, "review", "title"])
-def test_a_row_is_found_again_as_it_was_read(write: Callable[[str, str], Path], name: str, column: str | None) -> None:
+def test_reread_rows(write: Callable[[str, str], Path], name: str, column: str | None) -> None:
     objects = '{"id": "a", "text": "t", "review": "r", "title": "T", "x": 1}\n{"id": "b", "review": "s", "title": "U"}'
     path = write(name, TABLE if name == "a.csv" else objects)
     read = [item for item in read_file(path, column) if isinstance(item, Document)]
@@ -246,14 +215,12 @@ def test_a_row_is_found_again_as_it_was_read(write: Callable[[str, str], Path], 
     assert set(names) >= {item.part for item in read}
 
 
-def test_what_has_changed_is_found_as_it_is_read_by_default(write: Callable[[str, str], Path]) -> None:
+def test_reread_changed_row(write: Callable[[str, str], Path]) -> None:
     path = write("a.csv", TABLE)
     assert read_document(str(path), "a", "0" * 64).text == "Tent\n\nshort"
 
 
-def test_rows_that_are_passed_by_are_not_hashed(
-    write: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_rows_are_not_hashed(write: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
     hashed: list[bytes] = []
 
     def sha256(data: bytes) -> Any:

@@ -32,7 +32,7 @@ def found(root: Path, *paths: Path, ignore: tuple[str, ...] = ()) -> tuple[list[
     )
 
 
-def test_walk_is_sorted_leaves_out_hidden_files_and_says_what_it_skips(folder: Path) -> None:
+def test_order_hidden_and_skipped_files(folder: Path) -> None:
     assert found(folder, folder) == (
         ["a/z.md", "b.txt", "c.TXT.GZ"],
         [
@@ -43,7 +43,7 @@ def test_walk_is_sorted_leaves_out_hidden_files_and_says_what_it_skips(folder: P
     )
 
 
-def test_named_paths_keep_their_order_and_may_be_hidden(folder: Path) -> None:
+def test_named_paths(folder: Path) -> None:
     assert found(folder, folder / "c.TXT.GZ", folder / ".git", folder / "b.txt")[0] == [
         "c.TXT.GZ",
         ".git/c.txt",
@@ -51,22 +51,20 @@ def test_named_paths_keep_their_order_and_may_be_hidden(folder: Path) -> None:
     ]
 
 
-def test_what_is_reached_twice_counts_once(folder: Path) -> None:
+def test_duplicates(folder: Path) -> None:
     (folder / "a" / "loop").symlink_to(folder)
     (folder / "link.txt").symlink_to(folder / "b.txt")
     again = (folder / "a", folder / "b.txt", folder / "a" / "..")
     assert found(folder, folder, *again)[0] == ["a/z.md", "b.txt", "c.TXT.GZ"]
 
 
-def test_missing_path_is_an_error_with_a_hint(tmp_path: Path) -> None:
+def test_missing_path(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="gone does not exist") as caught:
         find_files([tmp_path, tmp_path / "gone"])
     assert caught.value.hint
 
 
-def test_broken_links_pipes_and_closed_folders_do_not_stop_the_walk(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_inaccessible_paths(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "broken.txt").symlink_to(folder / "nowhere.txt")
     (folder / "itself.txt").symlink_to(folder / "itself.txt")
     os.mkfifo(folder / "pipe.txt")
@@ -100,17 +98,17 @@ def tree(tmp_path: Path) -> Callable[[dict[str, str]], list[str]]:
     return walk
 
 
-def test_ignored_files_are_left_out_silently(folder: Path) -> None:
+def test_ignore(folder: Path) -> None:
     assert found(folder, folder, ignore=("*.png", "/a/", "README", "*.gz", "*.GZ")) == (["b.txt"], [])
 
 
-def test_named_files_are_never_ignored(folder: Path) -> None:
+def test_named_files_are_not_ignored(folder: Path) -> None:
     (folder / ".mbcignore").write_text("b.txt\na/")
     named = (folder, folder / "b.txt", folder / "a")
     assert found(folder, *named, ignore=("*.txt",))[0] == ["c.TXT.GZ", "b.txt", "a/z.md"]
 
 
-def test_ignore_files_add_up_and_the_inner_one_outranks(tree: Callable[[dict[str, str]], list[str]]) -> None:
+def test_nested_ignore_files(tree: Callable[[dict[str, str]], list[str]]) -> None:
     assert tree(
         {
             ".mbcignore": "# drafts\ndraft*\n!draft-good.txt\nlogs/\n/only-here.txt\n",
@@ -128,13 +126,13 @@ def test_ignore_files_add_up_and_the_inner_one_outranks(tree: Callable[[dict[str
     ) == ["draft-good.txt", "secret.md", "sub/draft.txt", "sub/only-here.txt"]
 
 
-def test_a_given_pattern_outranks_ignore_files(tmp_path: Path) -> None:
+def test_given_patterns_come_first(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a")
     (tmp_path / ".mbcignore").write_text("*")
     assert found(tmp_path, tmp_path, ignore=("!a.txt",))[0] == ["a.txt"]
 
 
-def test_linked_folder_is_ignored_as_a_folder(tmp_path: Path) -> None:
+def test_ignored_linked_folder(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "a.txt").write_text("a")
     (tmp_path / "here").mkdir()
@@ -142,7 +140,7 @@ def test_linked_folder_is_ignored_as_a_folder(tmp_path: Path) -> None:
     assert found(tmp_path, tmp_path / "here", ignore=("link/",))[0] == []
 
 
-def test_ignore_file_that_cannot_be_used_is_reported(tmp_path: Path) -> None:
+def test_bad_ignore_file(tmp_path: Path) -> None:
     (tmp_path / ".mbcignore").write_text("!")
     (tmp_path / "a.txt").write_text("a")
     files, ((name, reason),) = found(tmp_path, tmp_path)
@@ -150,18 +148,18 @@ def test_ignore_file_that_cannot_be_used_is_reported(tmp_path: Path) -> None:
     assert reason.startswith("cannot be used: ")
 
 
-def test_pattern_that_cannot_be_used_is_an_error(tmp_path: Path) -> None:
+def test_bad_pattern(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         find_files([tmp_path], ["!"])
     assert caught.value.hint
 
 
-def test_pipe_named_as_ignore_file_is_no_trap(tmp_path: Path) -> None:
+def test_pipe_as_ignore_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / ".mbcignore")
     assert find_files([tmp_path]).files == ()
 
 
-def test_a_walk_that_is_stopped_ends(folder: Path) -> None:
+def test_stop(folder: Path) -> None:
     stop = threading.Event()
     assert find_files([folder], stop=stop) == find_files([folder])
     stop.set()
@@ -173,7 +171,7 @@ def test_a_walk_that_is_stopped_ends(folder: Path) -> None:
         lambda name: "/" not in name
     )
 )
-def test_a_rule_leaves_out_its_file_and_no_other(name: str) -> None:
+def test_ignore_path(name: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, name)
         if name in (".", ".."):
@@ -186,7 +184,7 @@ def test_a_rule_leaves_out_its_file_and_no_other(name: str) -> None:
         assert ignore_path(path) == (Path(folder, ".mbcignore"), None)
 
 
-def test_a_rule_is_added_to_what_is_there(tmp_path: Path) -> None:
+def test_ignore_path_appends(tmp_path: Path) -> None:
     rules, other = tmp_path / ".mbcignore", tmp_path / "rules"
     other.write_bytes(b"\xef\xbb\xbf*.txt\r\n!a.txt")
     other.chmod(0o600)
@@ -198,7 +196,7 @@ def test_a_rule_is_added_to_what_is_there(tmp_path: Path) -> None:
     assert other.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_rule_that_would_not_be_read_is_refused(tmp_path: Path) -> None:
+def test_unusable_rule_is_refused(tmp_path: Path) -> None:
     rules = tmp_path / ".mbcignore"
     for written, reason in ((b"#" * (1 << 20), "is too large"), (b"[z-a]\n", "cannot be used")):
         rules.write_bytes(written)

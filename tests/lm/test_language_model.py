@@ -19,9 +19,9 @@ from tokenizers import pre_tokenizers
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from mbc_engine.errors import ModelError
-from mbc_engine.lm import embedded
+from mbc_engine.lm import gguf, packaged
 from mbc_engine.lm.base import load_base
-from mbc_engine.lm.embedded import find_language_model
+from mbc_engine.lm.packaged import find_language_model
 from tests.needs import language_model
 
 F32, Q4_1, Q8_0 = 0, 3, 8
@@ -88,7 +88,7 @@ def stored(kind: int, rows: int) -> bytes:
     return b"".join(struct.pack("<ee", 0.5, row - 1) + packed for row in range(rows))
 
 
-def gguf() -> bytes:
+def gguf_file() -> bytes:
     """A language model of one layer, in the kinds of weights that the real file has."""
     metadata = {
         "general.architecture": "llama",
@@ -116,8 +116,8 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     package = tmp_path / "site" / "tiny_lm"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("raise AssertionError('the package was imported')\n")
-    (package / embedded._FILE).write_bytes(content := gguf())
-    shutil.copytree(embedded._SETTINGS, tmp_path / "settings")
+    (package / packaged._LM_FILE).write_bytes(content := gguf_file())
+    shutil.copytree(gguf._SETTINGS, tmp_path / "settings")
     config = json.loads((tmp_path / "settings" / "config.json").read_text())
     (tmp_path / "settings" / "config.json").write_text(json.dumps(config | TINY))
     tokenizer = json.loads((tmp_path / "settings" / "tokenizer.json").read_text())
@@ -125,11 +125,11 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "settings" / "tokenizer.json").write_text(json.dumps(tokenizer))
     monkeypatch.syspath_prepend(tmp_path / "site")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(embedded, "_PACKAGE", "tiny_lm")
-    monkeypatch.setattr(embedded, "_SETTINGS", tmp_path / "settings")
-    monkeypatch.setattr(embedded, "_FILE_DIGEST", hashlib.sha256(content).hexdigest())
-    monkeypatch.setattr(embedded, "_WEIGHTS_DIGEST", WEIGHTS_DIGEST)
-    monkeypatch.setattr(embedded, "_WEIGHTS_BYTES", WEIGHTS_BYTES)
+    monkeypatch.setattr(packaged, "_LM_PACKAGE", "tiny_lm")
+    monkeypatch.setattr(gguf, "_SETTINGS", tmp_path / "settings")
+    monkeypatch.setattr(packaged, "_LM_FILE_DIGEST", hashlib.sha256(content).hexdigest())
+    monkeypatch.setattr(packaged, "_LM_WEIGHTS_DIGEST", WEIGHTS_DIGEST)
+    monkeypatch.setattr(packaged, "_LM_WEIGHTS_BYTES", WEIGHTS_BYTES)
     return package
 
 
@@ -169,12 +169,12 @@ def test_transformers_opens_it(package: Path) -> None:
 
 
 def test_load_base_by_hub_id(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert load_base(embedded.LANGUAGE_MODEL).model.config.hidden_size == WIDTH
-    monkeypatch.setattr(embedded, "_WEIGHTS_BYTES", 1)
-    monkeypatch.setattr(embedded, "_PACKAGE", "not_installed_at_all")
+    assert load_base(packaged.LANGUAGE_MODEL).model.config.hidden_size == WIDTH
+    monkeypatch.setattr(packaged, "_LM_WEIGHTS_BYTES", 1)
+    monkeypatch.setattr(packaged, "_LM_PACKAGE", "not_installed_at_all")
     monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *_: None)
     with pytest.raises(ModelError, match="could not be opened") as caught:
-        load_base(embedded.LANGUAGE_MODEL)
+        load_base(packaged.LANGUAGE_MODEL)
     assert "requirements-lm.txt" in str(caught.value.hint)
 
 
@@ -212,7 +212,7 @@ def test_weights_of_wrong_size_are_replaced(package: Path) -> None:
 
 @pytest.mark.parametrize("cut", [0, 1, 1000])
 def test_unofficial_file_is_refused(package: Path, cut: int, tmp_path: Path) -> None:
-    file = package / embedded._FILE
+    file = package / packaged._LM_FILE
     content = file.read_bytes()
     file.write_bytes(content[: len(content) // 2] + content[len(content) // 2 + cut :] + b"x" * (1 - min(cut, 1)))
     with pytest.raises(ModelError, match="is not the official file") as caught:
@@ -222,17 +222,17 @@ def test_unofficial_file_is_refused(package: Path, cut: int, tmp_path: Path) -> 
 
 
 def test_unexpected_weights_are_refused(package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded, "_WEIGHTS_DIGEST", "0" * 64)
+    monkeypatch.setattr(packaged, "_LM_WEIGHTS_DIGEST", "0" * 64)
     with pytest.raises(ModelError, match="weights of the language model are corrupt"):
         find_language_model()
     assert not [name for name in entries(tmp_path / "cache" / "mbc" / "models") if not name.endswith(".lock")]
 
 
 def test_missing_file_and_unusable_cache(package: Path, tmp_path: Path) -> None:
-    (package / embedded._FILE).rename(package / "elsewhere")
+    (package / packaged._LM_FILE).rename(package / "elsewhere")
     with pytest.raises(ModelError, match="could not be unpacked"):
         find_language_model()
-    (package / "elsewhere").rename(package / embedded._FILE)
+    (package / "elsewhere").rename(package / packaged._LM_FILE)
     shutil.rmtree(tmp_path / "cache")
     (tmp_path / "cache").touch()
     with pytest.raises(ModelError, match="could not be unpacked"):
