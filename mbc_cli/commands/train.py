@@ -92,8 +92,8 @@ def train(
         show_presets(as_json=json)
         return
     if resume:
-        kept = ("preset", "data", "validation", "base", "settings", "start")
-        if any(run and is_from_command_line(ctx, name) for name in kept):
+        fixed = ("preset", "data", "validation", "base", "settings", "start")
+        if any(run and is_from_command_line(ctx, name) for name in fixed):
             raise ConfigError(
                 "A resumed run keeps its preset, settings and data.", hint=f"Run just: mbc train --resume --run {run}"
             )
@@ -132,8 +132,8 @@ def resume_run(run: Path, device: str | None, threads: int | None, track: list[s
 def _changes(settings: list[str], base: str | None) -> list[str]:
     if base is None:
         return settings
-    place = str(Path(base).absolute()) if os.path.isdir(base) else base  # the same from any working folder
-    return [*settings, f"model.base={json_format.dumps(place, ensure_ascii=False)}"]  # a string in JSON is one in TOML
+    name = str(Path(base).absolute()) if os.path.isdir(base) else base  # the same from any working folder
+    return [*settings, f"model.base={json_format.dumps(name, ensure_ascii=False)}"]  # a string in JSON is one in TOML
 
 
 def _train(

@@ -51,12 +51,12 @@ def load_examples(source: str) -> list[QAExample]:
 
 def absolute(source: str, folder: Path | None = None) -> str:
     """The source with an absolute path; a relative path is resolved against `folder`, or the working directory."""
-    place = file_of(source)
-    if place is None:
+    path = file_of(source)
+    if path is None:
         return source
-    whole, here = _split_part(source)[0], (folder or Path()).absolute() / place
+    whole, path = _split_part(source)[0], (folder or Path()).absolute() / path
     split = f"{_SQUAD}{_parse_squad(whole)[0]}:" if _is_squad(whole) else ""
-    return f"{split}{here}{source[len(whole) :]}"
+    return f"{split}{path}{source[len(whole) :]}"
 
 
 def file_of(source: str) -> Path | None:
@@ -75,8 +75,8 @@ def own_validation(sources: Sequence[str]) -> str | None:
     if len(sources) != 1 or not _is_squad(sources[0]):
         return None
     split, folder = _parse_squad(_split_part(sources[0])[0])
-    place = f":{folder}" if folder else ""
-    return f"{_SQUAD}validation{place}" if split == "train" else None
+    suffix = f":{folder}" if folder else ""
+    return f"{_SQUAD}validation{suffix}" if split == "train" else None
 
 
 def _is_squad(source: str) -> bool:
@@ -84,11 +84,11 @@ def _is_squad(source: str) -> bool:
 
 
 def _split_part(source: str) -> tuple[str, slice | None]:
-    found = _PART.fullmatch(source)
-    if found is None:
+    match = _PART.fullmatch(source)
+    if match is None:
         return source, None
-    start, end = (int(number) if number else None for number in found.group("start", "end"))
-    return found["whole"], slice(start, end)
+    start, end = (int(number) if number else None for number in match.group("start", "end"))
+    return match["whole"], slice(start, end)
 
 
 def _parse_squad(source: str) -> tuple[str, Path | None]:
@@ -103,12 +103,12 @@ def _squad(source: str) -> list[QAExample]:
     split, folder = _parse_squad(source)
     part = SPLITS[split][0]
     file, questions = ORIGINALS[part]
-    place = str(folder / file) if folder else f"{HUB_ID}, {part}"
-    examples = read_examples(Path(place)) if folder else list(SQUAD.examples(_hub_rows(part), place))
+    origin = str(folder / file) if folder else f"{HUB_ID}, {part}"
+    examples = read_examples(folder / file) if folder else list(SQUAD.examples(_hub_rows(part), origin))
     if len(examples) != questions:
         published = " and ".join(name for name, _ in ORIGINALS.values())
         raise DataError(
-            f"{place} has {len(examples):,} questions, not the {questions:,} of SQuAD v1.1.",
+            f"{origin} has {len(examples):,} questions, not the {questions:,} of SQuAD v1.1.",
             hint=f"The splits of the paper are cut from {published} as they were published.",
         )
     return cut_squad(split, examples)

@@ -123,11 +123,11 @@ LAYOUTS = (
 )
 
 
-def evenly_spaced(items: Sequence[T], most: int | None) -> list[T]:
-    """All items, or `most` of them, evenly spaced and in order."""
-    if most is None or most >= len(items):
+def evenly_spaced(items: Sequence[T], count: int | None) -> list[T]:
+    """All items, or `count` of them, evenly spaced and in order."""
+    if count is None or count >= len(items):
         return list(items)
-    return [items[index * len(items) // most] for index in range(most)]
+    return [items[index * len(items) // count] for index in range(count)]
 
 
 def made_up_stories() -> list[QAExample]:
@@ -202,13 +202,13 @@ def _squad(file: TextIO) -> Iterator[Row]:
     try:
         for article in json.load(file)["data"]:
             for paragraph in article["paragraphs"]:
-                for asked in paragraph["qas"]:
+                for question in paragraph["qas"]:
                     yield {
-                        "id": asked.get("id"),
+                        "id": question.get("id"),
                         "title": article.get("title"),
                         "context": paragraph["context"],
-                        "question": asked["question"],
-                        "answers": [answer["text"] for answer in asked["answers"]],
+                        "question": question["question"],
+                        "answers": [answer["text"] for answer in question["answers"]],
                     }
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UnreadableFile("is not in SQuAD's format; save JSON rows as .jsonl") from error

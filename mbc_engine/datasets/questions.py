@@ -95,15 +95,15 @@ class _Parser:
             row = json.loads(text)
         except (ValueError, RecursionError):
             raise self._wrong("is not JSON") from None
-        asked = row.get("question") if isinstance(row, dict) else None
-        if not isinstance(asked, str) or not asked.strip():
+        question = row.get("question") if isinstance(row, dict) else None
+        if not isinstance(question, str) or not question.strip():
             raise self._wrong("has no question")
         given = row.get("id")
         try:
             json.dumps(given, allow_nan=False)  # Python also reads NaN, and 1e999 as infinity
         except (ValueError, RecursionError):
             raise self._wrong("has an id that is not JSON") from None
-        return Question(self._number if given is None else given, storable(asked).strip())
+        return Question(self._number if given is None else given, storable(question).strip())
 
     def _wrong(self, what: str) -> DataError:
         return DataError(f"{self._name}, line {self._number} {what}.", hint=_HINT)

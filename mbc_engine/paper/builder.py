@@ -70,13 +70,13 @@ def build(settings: ModelSettings, pretrained: Pretrained) -> MBC:
 
 
 def _text_encoder(
-    encoder: Encoder, own: EncoderSettings, tokens: int, dim: int, positions: Tensor | None
+    encoder: Encoder, settings: EncoderSettings, tokens: int, dim: int, positions: Tensor | None
 ) -> TextEncoder:
     for parameter in encoder.model.parameters():
-        parameter.requires_grad_(not own.frozen and parameter.is_floating_point())  # packed weights cannot train
+        parameter.requires_grad_(not settings.frozen and parameter.is_floating_point())  # packed weights cannot train
     centring = None if positions is None else Centring(positions)
     kind = T5Amortizer if encoder.model.config.is_encoder_decoder else EncoderAmortizer
-    return TextEncoder(kind(encoder.model, tokens, dim, centring), encoder, own.window)
+    return TextEncoder(kind(encoder.model, tokens, dim, centring), encoder, settings.window)
 
 
 def trainable_parameters(model: nn.Module) -> int:
@@ -112,9 +112,9 @@ def parameter_table(settings: ModelSettings) -> dict[str, Parameters]:
         new = [parameter for parameter in parameters if id(parameter) not in seen]
         seen.update(map(id, new))
         trainable = sum(parameter.numel() for parameter in new if parameter.requires_grad)
-        size = sum(own.numel() * bits.get(id(own), 8 * own.element_size()) / 8 for own in new)
-        table[part] = Parameters(trainable, sum(own.numel() for own in new) - trainable, round(size))
-    table["all"] = Parameters(*map(sum, zip(*(astuple(own) for own in table.values()), strict=True)))
+        size = sum(value.numel() * bits.get(id(value), 8 * value.element_size()) / 8 for value in new)
+        table[part] = Parameters(trainable, sum(value.numel() for value in new) - trainable, round(size))
+    table["all"] = Parameters(*map(sum, zip(*(astuple(counted) for counted in table.values()), strict=True)))
     return table
 
 
@@ -136,19 +136,21 @@ def skeleton(settings: ModelSettings) -> tuple[MBC, dict[int, float]]:
 
 def packable(model: PreTrainedModel) -> Iterator[Tensor]:
     """The weights that bitsandbytes packs: those of linear layers, but the head and what a family keeps in float32."""
-    head, kept = model.get_output_embeddings(), getattr(model, "_keep_in_fp32_modules", None) or ()
+    head, unpacked = model.get_output_embeddings(), getattr(model, "_keep_in_fp32_modules", None) or ()
     for name, module in model.named_modules():
-        if isinstance(module, nn.Linear | Conv1D) and module is not head and name.rpartition(".")[2] not in kept:
+        if isinstance(module, nn.Linear | Conv1D) and module is not head and name.rpartition(".")[2] not in unpacked:
             yield module.weight
 
 
 def config_of(name: str) -> PretrainedConfig:
     """The config of a pretrained part, from its folder, the local hub cache or `architectures.toml`."""
-    place = local_folder(name)
-    if place is not None:
+    folder = local_folder(name)
+    if folder is not None:
         with load_errors(f"The config of {name}", "Download it again."):
-            found: PretrainedConfig = AutoConfig.from_pretrained(place, local_files_only=True, trust_remote_code=False)
-            return found
+            config: PretrainedConfig = AutoConfig.from_pretrained(
+                folder, local_files_only=True, trust_remote_code=False
+            )
+            return config
     if name in (known := tomllib.loads((files("mbc_engine.paper") / "architectures.toml").read_text())):
         return AutoConfig.for_model(**known[name])
     raise ModelError(

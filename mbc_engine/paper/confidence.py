@@ -17,8 +17,8 @@ from mbc_engine.config import ConfidenceSettings
 Origin = Literal["memory", "model", "unsure"]
 ORIGINS: Final[tuple[Origin, ...]] = get_args(Origin)
 
-# At most one answer in this many may get the wrong label.
-_ONE_IN: Final = 20
+# The largest share of answers with the wrong label, as one in so many.
+_ONE_WRONG_IN: Final = 20
 # Gains are differences of single-precision log-likelihoods; less than this, in nats, is rounding.
 _ROUNDING: Final = 1e-6
 
@@ -45,8 +45,8 @@ def fit(informed: Sequence[float], uninformed: Sequence[float]) -> ConfidenceSet
         return ALWAYS_UNSURE
     known = sorted(_confidence(slope, intercept, gain) for gain in informed)
     unknown = sorted((_confidence(slope, intercept, gain) for gain in uninformed), reverse=True)
-    from_memory = min(1.0, math.nextafter(unknown[len(unknown) // _ONE_IN], math.inf))
-    from_model = max(0.0, math.nextafter(known[len(known) // _ONE_IN], -math.inf))
+    from_memory = min(1.0, math.nextafter(unknown[len(unknown) // _ONE_WRONG_IN], math.inf))
+    from_model = max(0.0, math.nextafter(known[len(known) // _ONE_WRONG_IN], -math.inf))
     if from_model > from_memory:
         from_memory = from_model = (from_memory + from_model) / 2
     return ConfidenceSettings(slope=slope, intercept=intercept, from_memory=from_memory, from_model=from_model)

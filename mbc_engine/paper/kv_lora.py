@@ -59,8 +59,8 @@ def add_kv_lora(base: PreTrainedModel, *, rank: int, alpha: int, dropout: float,
     )
     if len(modules) == 1:
         fused = (module for name, module in base.named_modules() if name.endswith(modules))
-        own: dict[type[nn.Module], type[nn.Module]] = {type(module): FusedKeyValueLora for module in fused}
-        config._register_custom_module(own)  # noqa: SLF001 - peft has no other way
+        layers_by_type: dict[type[nn.Module], type[nn.Module]] = {type(module): FusedKeyValueLora for module in fused}
+        config._register_custom_module(layers_by_type)  # noqa: SLF001 - peft has no other way
     base.requires_grad_(False)
     inject_adapter_in_model(config, base)
     for parameter in base.parameters():

@@ -104,13 +104,13 @@ class ReadableMemory(ABC):
             chunks = np.arange(chunk, chunk + len(items))
             documents = np.repeat(np.arange(document, document + len(lengths)), lengths)
             chunk, document = chunk + len(items), document + len(lengths)
-            kept = slice(None) if self.weights is None else np.flatnonzero(self.weights[chunks] > 0)
-            new = [items[kept], chunks[kept], documents[kept]]
+            selected = slice(None) if self.weights is None else np.flatnonzero(self.weights[chunks] > 0)
+            new = [items[selected], chunks[selected], documents[selected]]
             pending = [np.concatenate(pair) for pair in zip(pending, new, strict=True)] if pending else new
             whole = len(pending[1]) // size * size
             for start in range(0, whole, size):
-                yield group(*(own[start : start + size] for own in pending))
-            pending = [own[whole:] for own in pending]
+                yield group(*(column[start : start + size] for column in pending))
+            pending = [column[whole:] for column in pending]
         if pending and len(pending[1]):
             yield group(*pending)
 
@@ -226,8 +226,8 @@ class CodeMemory(ReadableMemory):
             )
         start = 0
         for sums, lengths in self._sums(tables):
-            own, end = log_scores(sums), start + sums.shape[1]
-            yield own if self.weights is None else own + log_of(self.weights[start:end]), lengths
+            scores, end = log_scores(sums), start + sums.shape[1]
+            yield scores if self.weights is None else scores + log_of(self.weights[start:end]), lengths
             start = end
 
     @cached_property

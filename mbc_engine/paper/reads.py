@@ -91,8 +91,8 @@ def read_flat(reader: Reader, question: Tensor, memory: ReadableMemory, top: int
     def find(by_document: bool) -> Hits:
         rankings = [Ranking(top) for _ in question]
         for log_scores, lengths in memory.shares(read.attention):
-            for ranking, own in zip(rankings, log_scores, strict=True):
-                ranking.add(own, lengths if by_document else None)
+            for ranking, row in zip(rankings, log_scores, strict=True):
+                ranking.add(row, lengths if by_document else None)
         return [ranking.result() for ranking in rankings]
 
     def find_codes() -> CodeMap | None:
@@ -146,7 +146,7 @@ def read_hierarchical(
         for group, chunks, documents in memory.groups(size):
             reading = read_flat(reader, question, group, remembered)
             shares = [
-                {int(documents[own.chunk]): (own.share, own.share, int(chunks[own.chunk])) for own in hits}
+                {int(documents[hit.chunk]): (hit.share, hit.share, int(chunks[hit.chunk])) for hit in hits}
                 for hits in reading.sources
             ]
             yield GroupResult(reading.modulation, shares, group.total_weight())
@@ -155,11 +155,11 @@ def read_hierarchical(
     ranked = [list(shares.values()) for shares in last.shares]
     hits = [
         # Ties are counted among the remembered documents only.
-        [Hit(chunk, own, sum(other == own for other, *_ in several) - 1) for own, _, chunk in several]
-        for several in ranked
+        [Hit(chunk, share, sum(other == share for other, *_ in shares) - 1) for share, _, chunk in shares]
+        for shares in ranked
     ]
     return Reading(
-        question, last.modulation, lambda _: [own[:top] for own in hits], lambda: _codes_of(hits, memory, reader)
+        question, last.modulation, lambda _: [row[:top] for row in hits], lambda: _codes_of(hits, memory, reader)
     )
 
 
@@ -178,7 +178,7 @@ def combined(
     read = aggregator(question, rows, logs)
     parts = read.attention.unflatten(1, (len(group), -1)).sum(-1).tolist()
     shares = [
-        _best_shares([result.shares[place] for result in group], own, remembered) for place, own in enumerate(parts)
+        _best_shares([result.shares[row] for result in group], part, remembered) for row, part in enumerate(parts)
     ]
     return GroupResult(read.modulation, shares, sum(weights))
 
@@ -186,24 +186,24 @@ def combined(
 def _best_shares(groups: Sequence[Shares], parts: Sequence[float], remembered: int) -> Shares:
     total: Shares = {}
     for shares, part in zip(groups, parts, strict=True):
-        for document, (own, own_most, own_chunk) in shares.items():
-            share, most, chunk = total.get(document, (0.0, 0.0, own_chunk))
-            if own_most * part > most:
-                most, chunk = own_most * part, own_chunk
-            total[document] = share + own * part, most, chunk
+        for document, (share, largest, chunk) in shares.items():
+            total_share, best, best_chunk = total.get(document, (0.0, 0.0, chunk))
+            if largest * part > best:
+                best, best_chunk = largest * part, chunk
+            total[document] = total_share + share * part, best, best_chunk
     return dict(sorted(total.items(), key=lambda item: -item[1][0])[:remembered])
 
 
 def _codes_of(hits: Hits, memory: ReadableMemory, reader: Reader) -> CodeMap | None:
-    chunks = np.unique([hit.chunk for several in hits for hit in several])
+    chunks = np.unique([hit.chunk for row in hits for hit in row])
     codes = memory.codes_at(chunks)
     if codes is None:
         return None
     maps, shape = [], reader.code_shape
-    for several in hits:
-        places = np.searchsorted(chunks, [hit.chunk for hit in several])
-        each = np.array([[[hit.share] * shape.tokens for hit in several]])
-        maps.append(spread(each, codes[None, places], shape))
+    for row in hits:
+        indices = np.searchsorted(chunks, [hit.chunk for hit in row])
+        shares = np.array([[[hit.share] * shape.tokens for hit in row]])
+        maps.append(spread(shares, codes[None, indices], shape))
     return np.concatenate(maps)
 
 
@@ -219,11 +219,11 @@ def read_routed(reader: Reader, question: Tensor, memory: ReadableMemory, top: i
     count = reader.routed_documents if number is None else number
     rankings = [(Ranking(top), Ranking(max(count, top))) for _ in question]
     for log_scores, lengths in memory.scores(reader.router, question):
-        for (documents, chunks), own in zip(rankings, log_scores, strict=True):
-            documents.add(own, lengths)
-            chunks.add(own)
-    found = [chunks.result() for _, chunks in rankings]
-    best = np.array([[hit.chunk for hit in hits[:count]] for hits in found])
+        for (documents, chunks), row in zip(rankings, log_scores, strict=True):
+            documents.add(row, lengths)
+            chunks.add(row)
+    best_chunks = [chunks.result() for _, chunks in rankings]
+    best = np.array([[hit.chunk for hit in hits[:count]] for hits in best_chunks])
     vectors, weights = memory.vectors_at(best), None
     if memory.weights is not None:
         logs = torch.from_numpy(log_of(memory.weights[best])).to(vectors.device)
@@ -231,7 +231,9 @@ def read_routed(reader: Reader, question: Tensor, memory: ReadableMemory, top: i
     read = reader.aggregator(question, vectors.flatten(1, 2), weights)
 
     def find(by_document: bool) -> Hits:
-        return [documents.result() for documents, _ in rankings] if by_document else [hits[:top] for hits in found]
+        return (
+            [documents.result() for documents, _ in rankings] if by_document else [hits[:top] for hits in best_chunks]
+        )
 
     def find_codes() -> CodeMap | None:
         codes = memory.codes_at(best.ravel())

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -32,12 +33,12 @@ def ask_all(
     """
     asked = examples if asked is None else asked
     texts = list(dict.fromkeys(example.text for example in examples))
-    index = {text: place for place, text in enumerate(texts)}
+    numbers = {text: number for number, text in enumerate(texts)}
     questions = [example.question for example in asked]
     answers = answer_from(model, questions, memorise_documents(model, texts), read_mode=read_mode)
     for example, (answer, sources) in zip(asked, answers, strict=True):
-        own = index[example.text]
-        yield example, answer, sources.index(own) if own in sources else None
+        document = numbers[example.text]
+        yield example, answer, sources.index(document) if document in sources else None
 
 
 def answer_from(
@@ -74,12 +75,12 @@ def memorise_documents(model: MBC, texts: Sequence[str]) -> Memorised:
     """A memory of texts of any length: codes, or vectors where the model does not quantise (yet)."""
     pieces = [model.chunker(text) for text in texts]
     lengths = np.array(list(map(len, pieces)), np.int64)
-    chunks, kept = [piece for several in pieces for piece in several], lengths[lengths > 0]
+    chunks, chunk_counts = list(chain.from_iterable(pieces)), lengths[lengths > 0]
     memory: ReadableMemory
     if model.is_quantising:
-        memory = CodeMemory(model.memorise(chunks), model.require_codebook(), kept)
+        memory = CodeMemory(model.memorise(chunks), model.require_codebook(), chunk_counts)
     else:
-        memory = VectorMemory(model.amortise(chunks), kept)
+        memory = VectorMemory(model.amortise(chunks), chunk_counts)
     return memory, np.repeat(np.arange(len(texts)), lengths)
 
 

@@ -116,10 +116,10 @@ class Objective(nn.Module):
         if dropped:
             order = torch.randperm(len(numbers), generator=generator).tolist()
             # Those with a gradient first: older torch reuses autocast's copies of weights, made without, for both.
-            kept = amortizer.readout(*self.documents.states([numbers[place] for place in order[dropped:]]))
+            learning = amortizer.readout(*self.documents.states([numbers[index] for index in order[dropped:]]))
             with torch.no_grad():
-                without = amortizer.readout(*self.documents.states([numbers[place] for place in order[:dropped]]))
-            readout = torch.cat([without, kept])[torch.tensor(order, device=kept.device).argsort()]
+                fixed = amortizer.readout(*self.documents.states([numbers[index] for index in order[:dropped]]))
+            readout = torch.cat([fixed, learning])[torch.tensor(order, device=learning.device).argsort()]
         else:
             readout = amortizer.readout(*self.documents.states(numbers))
         return amortizer.centre(self.processes.gather(readout, share.total))
@@ -159,8 +159,8 @@ class Objective(nn.Module):
         )
 
 
-def clip_gradients(parameters: Iterable[nn.Parameter], most: float) -> None:
-    """Clip gradients, some of which may be sharded, to a total norm of `most`."""
+def clip_gradients(parameters: Iterable[nn.Parameter], max_norm: float) -> None:
+    """Clip gradients, some of which may be sharded, to a total norm of `max_norm`."""
     trained = [parameter for parameter in parameters if parameter.grad is not None]
     sharded = [parameter for parameter in trained if isinstance(parameter.grad, DTensor)]
     whole = [parameter for parameter in trained if not isinstance(parameter.grad, DTensor)]
@@ -168,7 +168,7 @@ def clip_gradients(parameters: Iterable[nn.Parameter], most: float) -> None:
     norms = [get_total_norm([value.grad for value in group if value.grad is not None]) for group in groups]
     norm = torch.stack([norm.full_tensor() if isinstance(norm, DTensor) else norm for norm in norms]).norm()
     for group in groups:
-        clip_grads_with_norm_(group, most, norm)
+        clip_grads_with_norm_(group, max_norm, norm)
 
 
 def adam(model: MBC, rate: float) -> torch.optim.Optimizer:

@@ -96,12 +96,12 @@ def fit_codebook(model: MBC, documents: TextStates, count: int) -> int:
     return len(vectors)
 
 
-def _readouts(amortizer: Amortizer, texts: TextStates, count: int, most: int = SAMPLE) -> Tensor:
-    return torch.cat([amortizer.readout(*texts.states(chosen)).float() for chosen in _sample(count, most)])
+def _readouts(amortizer: Amortizer, texts: TextStates, count: int, limit: int = SAMPLE) -> Tensor:
+    return torch.cat([amortizer.readout(*texts.states(chosen)).float() for chosen in _sample(count, limit)])
 
 
-def _sample(count: int, most: int) -> Iterator[list[int]]:
-    chosen = torch.randperm(count)[:most].tolist()
+def _sample(count: int, limit: int) -> Iterator[list[int]]:
+    chosen = torch.randperm(count)[:limit].tolist()
     for start in range(0, len(chosen), _BATCH):
         yield chosen[start : start + _BATCH]
 

@@ -17,18 +17,18 @@ def data() -> TrainingSet:
     )
 
 
-def test_documents_are_kept_once_and_the_shortest_answer_is_the_target(data: TrainingSet) -> None:
+def test_distinct_documents_and_shortest_answers(data: TrainingSet) -> None:
     assert data.documents == ["A", "B", "C"]
     assert data.questions == ["a1", "b1", "a2", "c"]
     assert data.answers == ["yes", "short", "yes", "yes"]
 
 
-def test_a_batch_names_its_distinct_documents_and_whose_they_are(data: TrainingSet) -> None:
+def test_batch(data: TrainingSet) -> None:
     batch = data.batch([3, 2, 0])
     assert (batch.examples, batch.documents, batch.positions) == ([3, 2, 0], [2, 0], [0, 1, 1])
 
 
-def test_an_epoch_asks_each_question_at_most_once_and_leaves_a_partial_batch_out() -> None:
+def test_epoch_drops_a_partial_batch() -> None:
     data = TrainingSet([example(str(index), str(index)) for index in range(10)])
     batches = [batch.examples for batch in data.epoch(0, 4, seed=1)]
     assert data.steps(4) == 2
@@ -36,13 +36,13 @@ def test_an_epoch_asks_each_question_at_most_once_and_leaves_a_partial_batch_out
     assert len({index for batch in batches for index in batch}) == 8
 
 
-def test_a_set_smaller_than_a_batch_is_one_batch(data: TrainingSet) -> None:
+def test_small_set_is_one_batch(data: TrainingSet) -> None:
     assert data.steps(64) == 1
     (batch,) = data.epoch(0, 64, seed=0)
     assert sorted(batch.examples) == [0, 1, 2, 3]
 
 
-def test_an_epochs_order_depends_on_seed_and_epoch_alone() -> None:
+def test_order_of_an_epoch() -> None:
     data = TrainingSet([example(str(index), str(index)) for index in range(30)])
 
     def order(epoch: int, seed: int, skip: int = 0) -> list[list[int]]:

@@ -56,7 +56,7 @@ def question_loss(objective: Objective, banks: Sequence[Tensor], batch: list[int
 
 @pytest.mark.parametrize("encoder", ["bert", "t5"])
 @torch.no_grad()
-def test_the_papers_loss_is_the_question_loss_and_lambda_times_the_codebooks(make: Make, encoder: str) -> None:
+def test_loss_by_hand(make: Make, encoder: str) -> None:
     objective = make("gpt2", encoder, "training.losses.vq=0.5")
     losses = objective(objective.data.batch(BATCH), generator())
     vectors = objective.model.documents([objective.data.documents[index] for index in BATCH])
@@ -107,7 +107,7 @@ def test_routing_and_reconstruction_by_hand(make: Make, most: int, written_back:
 
 
 @torch.no_grad()
-def test_before_quantisation_documents_are_continuous(make: Make) -> None:
+def test_warm_start_uses_vectors(make: Make) -> None:
     objective = make()
     objective.model.is_quantising = False
     losses = objective(objective.data.batch(BATCH), generator())
@@ -128,7 +128,7 @@ def banks_read(objective: Objective, batch: list[int], seed: int = 0) -> tuple[T
 
 
 @torch.no_grad()
-def test_a_limited_bank_is_the_own_document_and_the_best_routed_others(make: Make) -> None:
+def test_limited_bank_by_routing(make: Make) -> None:
     objective = make("gpt2", "bert", *ROUTED, "training.bank_documents=3")
     batch = list(range(8))
     banks, memory = banks_read(objective, batch)
@@ -140,7 +140,7 @@ def test_a_limited_bank_is_the_own_document_and_the_best_routed_others(make: Mak
 
 
 @torch.no_grad()
-def test_without_a_router_the_other_documents_are_drawn_at_random(make: Make) -> None:
+def test_limited_bank_at_random(make: Make) -> None:
     objective = make("gpt2", "bert", "training.bank_documents=3")
     (first, memory), (second, _) = (banks_read(objective, list(range(8)), seed) for seed in range(2))
     assert first.shape == (8, 3, 4, 32)
@@ -150,7 +150,7 @@ def test_without_a_router_the_other_documents_are_drawn_at_random(make: Make) ->
 
 @pytest.mark.parametrize("count", [0, 8, 20])
 @torch.no_grad()
-def test_a_bank_of_the_whole_batch_is_shared_by_its_questions(make: Make, count: int) -> None:
+def test_whole_bank_is_shared(make: Make, count: int) -> None:
     objective = make("gpt2", "bert", f"training.bank_documents={count}")
     banks, memory = banks_read(objective, list(range(8)))
     torch.testing.assert_close(banks, memory.unsqueeze(0), rtol=1e-4, atol=1e-5)
@@ -181,9 +181,7 @@ def trained_on(objective: Objective, count: int) -> tuple[Losses, list[int]]:
     ("share", "documents", "expected", "centring"),
     [(0.0, 8, 8, "true"), (0.25, 8, 6, "true"), (0.75, 8, 2, "false"), (0.5, 2, 1, "false"), (0.9, 1, 1, "true")],
 )
-def test_backprop_dropout_leaves_its_share_of_documents_without_gradient(
-    make: Make, share: float, documents: int, expected: int, centring: str
-) -> None:
+def test_backprop_dropout(make: Make, share: float, documents: int, expected: int, centring: str) -> None:
     # Routed, because the flat read would not notice documents out of order.
     objective = make("gpt2", "bert", *ROUTED, f"training.backprop_dropout={share}", f"model.centring={centring}")
     losses, chosen = trained_on(objective, documents)
@@ -192,7 +190,7 @@ def test_backprop_dropout_leaves_its_share_of_documents_without_gradient(
     assert losses.total.item() == pytest.approx(whole.total.item(), rel=1e-5)  # forward, nothing changes
 
 
-def test_documents_with_a_gradient_are_encoded_first(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradient_documents_are_encoded_first(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """In older versions of torch, autocast kept the copies of weights that it had made without a gradient."""
     objective = make("gpt2", "bert", "training.backprop_dropout=0.5")
     amortizer = objective.model.documents.amortizer
@@ -207,7 +205,7 @@ def test_documents_with_a_gradient_are_encoded_first(make: Make, monkeypatch: py
     assert with_gradient == [True, False]
 
 
-def test_backprop_dropout_draws_anew_each_time(make: Make) -> None:
+def test_backprop_dropout_is_random(make: Make) -> None:
     objective = make("gpt2", "bert", "training.backprop_dropout=0.5")
     leaves = LeafStates(8, 24)
     objective.documents = leaves
@@ -233,7 +231,7 @@ def snapshot(model: MBC) -> dict[str, Tensor]:
         ("llama", "t5", False, "bf16"),
     ],
 )
-def test_exactly_what_should_train_trains(make: Make, base: str, encoder: str, frozen: bool, precision: str) -> None:
+def test_trained_parameters(make: Make, base: str, encoder: str, frozen: bool, precision: str) -> None:
     word = str(frozen).lower()
     frozen_sides = [f"model.documents.frozen={word}", f"model.questions.frozen={word}"]
     objective = make(base, encoder, *frozen_sides, *ROUTED, "model.centring=true", "model.prefix.slot_embedding=true")

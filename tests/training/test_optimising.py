@@ -16,7 +16,7 @@ from mbc_engine.training.processes import processes_on
 from tests.training.conftest import Runner, of
 
 
-def test_dead_codes_are_reset_only_where_asked(tiny: Any, start: Runner) -> None:
+def test_reset_codes_setting(tiny: Any, start: Runner) -> None:
     with_reset = start(tiny.config("gpt2", "bert", "training.reset_codes=true"), "with")
     assert 0 < of(TrainStep, with_reset)[0].reset_codes <= 7
     without = start(tiny.config("gpt2", "bert", "training.reset_codes=false"), "without")
@@ -25,9 +25,7 @@ def test_dead_codes_are_reset_only_where_asked(tiny: Any, start: Runner) -> None
     assert of(TrainStep, without)[0].dead_codes > 0
 
 
-def test_a_batch_in_parts_has_the_gradient_of_the_weighted_mean(
-    tiny: Any, start: Runner, examples: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_accumulated_gradient(tiny: Any, start: Runner, examples: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three questions in two parts: two thirds of the first part's loss and one of the second's, each its own bank."""
     config = tiny.config("gpt2", "bert", "training.batch_size=3", "training.accumulate=2", "training.reset_codes=false")
     seen: list[dict[str, Tensor]] = []
@@ -54,7 +52,7 @@ def test_a_batch_in_parts_has_the_gradient_of_the_weighted_mean(
     torch.testing.assert_close(gradients[str(tuple(model.codebook.books.shape))], model.codebook.books.grad)
 
 
-def test_settings_of_the_optimiser_are_the_papers(tiny: Any, start: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_optimiser_settings(tiny: Any, start: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     clips: list[float] = []
     monkeypatch.setattr(optimising, "clip_gradients", lambda values, norm: clips.append(norm))
     start(tiny.config("gpt2", "bert", "training.clip=7.0"), "run", until=lambda event: isinstance(event, TrainStep))
@@ -75,20 +73,20 @@ def test_settings_of_the_optimiser_are_the_papers(tiny: Any, start: Runner, monk
         (3, 0.01, [1.0, 1.0]),
     ],
 )
-def test_the_learning_rate_rises_and_then_stays(total: int, warmup: float, expected: list[float]) -> None:
+def test_warmup(total: int, warmup: float, expected: list[float]) -> None:
     settings = TrainingSettings(learning_rate=2e-5, warmup=warmup)
     rates = [learning_rate(step, total, settings) / 2e-5 for step in range(len(expected))]
     assert rates == pytest.approx(expected)
     assert learning_rate(total - 1, total, settings) == 2e-5
 
 
-def test_the_learning_rate_falls_in_the_last_steps_if_wished() -> None:
+def test_decay() -> None:
     settings = TrainingSettings(learning_rate=2e-5, warmup=0.2, decay=0.4)
     rates = [learning_rate(step, 10, settings) / 2e-5 for step in range(10)]
     assert rates == pytest.approx([0.5, 1, 1, 1, 1, 1, 1, 0.75, 0.5, 0.25])
 
 
-def test_the_schedules_rate_is_the_optimisers(tiny: Any, start: Runner) -> None:
+def test_scheduled_rate_is_used(tiny: Any, start: Runner) -> None:
     events = start(tiny.config("gpt2", "bert", "training.warmup=0.5"), "run")
     rates = [event.learning_rate for event in of(TrainStep, events)]
     assert rates == pytest.approx([0.0002, 0.0004, 0.0006, 0.0008, *[0.001] * 6])

@@ -189,7 +189,7 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> Processes:
     return processes
 
 
-def test_only_the_main_process_removes_requests_to_an_earlier_training(
+def test_only_the_main_process_obeys_requests(
     tiny: Any, tmp_path: Path, examples: Any, launched: Processes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     request_stop(tmp_path)
@@ -201,7 +201,7 @@ def test_only_the_main_process_removes_requests_to_an_earlier_training(
 
 
 @pytest.mark.parametrize("setting", ["model.documents.frozen=true", "training.pca_start=true"])
-def test_what_needs_whole_parameters_is_refused_with_fsdp(
+def test_settings_refused_with_fsdp(
     tiny: Any, tmp_path: Path, examples: Any, launched: Processes, setting: str
 ) -> None:
     launched.accelerator = SimpleNamespace(
@@ -211,7 +211,7 @@ def test_what_needs_whole_parameters_is_refused_with_fsdp(
         next(trainer.train(tiny.config("gpt2", "bert", setting), examples(8), [], tmp_path / "run", cache=tmp_path))
 
 
-def test_a_launchers_accumulation_changes_no_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_accumulation_of_the_launcher_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "4")
     value = torch.ones((), requires_grad=True)
     processes_on("cpu").accelerator.backward(3 * value)

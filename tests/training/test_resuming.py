@@ -114,7 +114,7 @@ for event in trainer.train(config, examples, examples[:3], folder / "killed", ca
 
 
 @pytest.mark.slow
-def test_a_killed_run_resumes_to_the_same_bits(
+def test_killed_run_resumes_bit_identically(
     tiny: Any, tmp_path: Path, start: Runner, examples: Callable[[int], list[QAExample]]
 ) -> None:
     config = tiny.config("gpt2", "bert", *EVERYTHING)
@@ -150,7 +150,7 @@ def test_a_killed_run_resumes_to_the_same_bits(
         pytest.param(5, "bert", True, 0, marks=pytest.mark.slow),
     ],
 )
-def test_a_stopped_run_resumes_to_the_same_bits(
+def test_stopped_run_resumes_bit_identically(
     tiny: Any,
     tmp_path: Path,
     start: Runner,
@@ -178,7 +178,7 @@ def test_a_stopped_run_resumes_to_the_same_bits(
 
 
 @pytest.mark.parametrize("step", [2, 5], ids=["in the middle", "an epoch's last"])
-def test_a_run_stops_on_request(tiny: Any, tmp_path: Path, start: Runner, step: int) -> None:
+def test_stop_on_request(tiny: Any, tmp_path: Path, start: Runner, step: int) -> None:
     def at(event: Event) -> bool:
         if isinstance(event, TrainStep) and event.step == step:
             request_stop(tmp_path / "run")
@@ -191,7 +191,7 @@ def test_a_run_stops_on_request(tiny: Any, tmp_path: Path, start: Runner, step: 
     assert not is_running(tmp_path / "run")
 
 
-def test_a_run_stops_on_request_while_texts_are_read(tiny: Any, tmp_path: Path, start: Runner) -> None:
+def test_stop_while_reading_texts(tiny: Any, tmp_path: Path, start: Runner) -> None:
     def at(event: Event) -> bool:
         if isinstance(event, Progressed):
             request_stop(tmp_path / "run")
@@ -201,13 +201,13 @@ def test_a_run_stops_on_request_while_texts_are_read(tiny: Any, tmp_path: Path, 
     assert events == [Progressed("read texts", 20, 20), TrainStateChanged("stopped", 0, 10)]
 
 
-def test_requests_to_an_earlier_process_are_dropped(tiny: Any, tmp_path: Path, start: Runner) -> None:
+def test_old_requests_are_dropped(tiny: Any, tmp_path: Path, start: Runner) -> None:
     (tmp_path / "run").mkdir()
     request_stop(tmp_path / "run")
     assert isinstance(start(tiny.config(), "run")[-1], TrainFinished)
 
 
-def test_an_abandoned_run_without_snapshot_starts_over(
+def test_run_without_snapshot_starts_over(
     tiny: Any, tmp_path: Path, start: Runner, whole: Callable[[Config], Path]
 ) -> None:
     config = tiny.config()
@@ -220,25 +220,14 @@ def test_an_abandoned_run_without_snapshot_starts_over(
     ]
 
 
-def test_every_snapshot_is_taken_in_time(
-    tiny: Any, tmp_path: Path, start: Runner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = iter(range(0, 10**9, 1000))
-    monkeypatch.setattr(trainer.time, "monotonic", lambda: next(clock))
-    events = start(tiny.config(), "run")
-    assert [event.step for event in of(CheckpointSaved, events)] == [*range(1, 11)]
-
-
-def test_a_finished_run_has_nothing_left_to_do(tiny: Any, tmp_path: Path, start: Runner) -> None:
+def test_finished_run(tiny: Any, tmp_path: Path, start: Runner) -> None:
     start(tiny.config(), "run")
     again = start(tiny.config(), "run", resume=True)
     assert [type(event) for event in again] == [TrainStarted, TrainFinished]
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), SafetensorError("File too large")])
-def test_a_full_disk_is_reported_and_the_run_continues_from_its_snapshot(
-    tiny: Any, tmp_path: Path, start: Runner, monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
+def test_full_disk(tiny: Any, tmp_path: Path, start: Runner, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     def full(tensors: Any, path: Path, notes: Any) -> None:
         path.write_bytes(b"half")
         raise error

@@ -29,7 +29,7 @@ def trained(tiny: Any, base: str, encoder: str, steps: int = 2) -> tuple[MBC, to
 
 
 @pytest.mark.parametrize(("base", "encoder"), [("gpt2", "bert"), ("llama", "t5")])
-def test_model_optimiser_and_progress_come_back_bit_equal(tiny: Any, tmp_path: Path, base: str, encoder: str) -> None:
+def test_round_trip(tiny: Any, tmp_path: Path, base: str, encoder: str) -> None:
     model, optimizer = trained(tiny, base, encoder)
     with torch.no_grad():
         model.codebook.usage.uniform_()
@@ -50,7 +50,7 @@ def test_model_optimiser_and_progress_come_back_bit_equal(tiny: Any, tmp_path: P
         assert all(torch.equal(value, states[1][index][name]) for name, value in state.items())
 
 
-def test_an_optimiser_in_another_order_takes_each_parameters_own_state(tiny: Any, tmp_path: Path) -> None:
+def test_optimiser_in_another_order(tiny: Any, tmp_path: Path) -> None:
     path = tmp_path / "s.safetensors"
     model, optimizer = trained(tiny, "gpt2", "bert")
     save_snapshot(path, model, optimizer, STATE)
@@ -66,7 +66,7 @@ def test_an_optimiser_in_another_order_takes_each_parameters_own_state(tiny: Any
     assert len(fresh.state) == len(optimizer.state)
 
 
-def test_a_snapshot_of_another_model_is_refused(tiny: Any, tmp_path: Path) -> None:
+def test_snapshot_of_another_model(tiny: Any, tmp_path: Path) -> None:
     model, optimizer = trained(tiny, "gpt2", "bert")
     save_snapshot(tmp_path / "s.safetensors", model, optimizer, STATE)
     other = tiny.model("gpt2", "bert", "model.tokens=5")
@@ -74,7 +74,7 @@ def test_a_snapshot_of_another_model_is_refused(tiny: Any, tmp_path: Path) -> No
         load_snapshot(tmp_path / "s.safetensors", other, torch.optim.Adam(other.prefix.parameters()))
 
 
-def test_a_snapshot_holds_no_frozen_weights(tiny: Any, tmp_path: Path) -> None:
+def test_no_frozen_weights(tiny: Any, tmp_path: Path) -> None:
     frozen = tiny.model("gpt2", "bert", "model.documents.frozen=true", "model.questions.frozen=true")
     optimizer = torch.optim.Adam([value for value in frozen.parameters() if value.requires_grad])
     save_snapshot(tmp_path / "s.safetensors", frozen, optimizer, STATE)

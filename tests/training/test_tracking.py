@@ -25,7 +25,7 @@ def scalars(folder: Path) -> dict[tuple[str, int], float]:
     return found
 
 
-def test_losses_and_scores_are_handed_on(tiny: Any, tmp_path: Path, examples: Any) -> None:
+def test_tensorboard(tiny: Any, tmp_path: Path, examples: Any) -> None:
     run, config = tmp_path / "run", tiny.config("gpt2", "bert", "training.epochs=1")
     events = list(train(config, examples(12), examples(3), run, cache=tmp_path / "cache", trackers=["tensorboard"]))
     found = scalars(run / "tracked")
@@ -39,7 +39,7 @@ def test_losses_and_scores_are_handed_on(tiny: Any, tmp_path: Path, examples: An
     assert not any(name.endswith(("/step", "/epoch")) for name, _ in found)
 
 
-def test_a_missing_tracker_is_reported_before_anything_is_written(tiny: Any, tmp_path: Path, examples: Any) -> None:
+def test_missing_tracker(tiny: Any, tmp_path: Path, examples: Any) -> None:
     running = train(tiny.config(), examples(4), [], tmp_path / "run", cache=tmp_path, trackers=["crayon"])
     with pytest.raises(ConfigError, match="'crayon'") as error:
         next(running)

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from mbc_engine.datasets.layout import QAExample
-from mbc_engine.errors import ConfigError
+from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.events import (
     CheckpointSaved,
     Event,
@@ -24,6 +24,7 @@ from mbc_engine.events import (
     Validated,
 )
 from mbc_engine.lm.base import load_base
+from mbc_engine.mini.model import save
 from mbc_engine.paper.checkpoint import load_model, trained_state
 from mbc_engine.paper.memories import CodeMemory
 from mbc_engine.paper.scoring import ask_all, memorise_documents, score
@@ -36,7 +37,7 @@ from mbc_engine.training.trainer import train
 from tests.training.conftest import FROZEN, ROUTED, Runner, of, tensors
 
 
-def test_the_usage_of_codes_is_shown_at_most_once_a_second(
+def test_usage_is_written_once_a_second(
     tiny: Any, tmp_path: Path, start: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Steps take 0.4 seconds: after the quantisation at step 3, that of steps 4 and 7 is shown, and the last twice."""
@@ -68,7 +69,7 @@ def test_the_usage_of_codes_is_shown_at_most_once_a_second(
     assert torch.equal(torch.from_numpy(usage), state["model.codebook.usage"])
 
 
-def test_what_happens_is_logged_in_order(tiny: Any, tmp_path: Path, start: Runner) -> None:
+def test_order_of_events(tiny: Any, tmp_path: Path, start: Runner) -> None:
     events = start(tiny.config("gpt2", "bert", *FROZEN), "run")
     logged = list(read_events(tmp_path / "run" / "events.jsonl"))
     assert [event for event in logged if not isinstance(event, Progressed)] == [
@@ -83,9 +84,7 @@ def test_what_happens_is_logged_in_order(tiny: Any, tmp_path: Path, start: Runne
     assert of(Validated, events)[0].documents == 3
 
 
-def test_the_runs_model_is_the_best_validated_one(
-    tiny: Any, tmp_path: Path, start: Runner, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_best_model_is_kept(tiny: Any, tmp_path: Path, start: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     """Losses of 5, 2, 2 and 9: the second epoch's model is kept."""
     real, losses = trainer.validate, iter((5.0, 2.0, 2.0, 9.0))
     monkeypatch.setattr(trainer, "validate", lambda *given: replace(real(*given), loss=next(losses)))
@@ -119,9 +118,7 @@ def test_the_runs_model_is_the_best_validated_one(
     ]
 
 
-def test_training_ends_once_the_best_epoch_is_as_long_ago_as_patience_says(
-    tiny: Any, start: Runner, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_patience(tiny: Any, start: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     """Losses of 5, 2, 2 and 9, killed after the third epoch's snapshot: two epochs without a lower one are enough."""
     real, losses = trainer.validate, iter((5.0, 2.0, 2.0, 9.0))
     monkeypatch.setattr(trainer, "validate", lambda *given: replace(real(*given), loss=next(losses)))
@@ -134,7 +131,7 @@ def test_training_ends_once_the_best_epoch_is_as_long_ago_as_patience_says(
     assert not of(TrainStep, again)
 
 
-def test_validations_can_come_more_often_than_epochs(tiny: Any, start: Runner, tmp_path: Path) -> None:
+def test_validation_steps(tiny: Any, start: Runner, tmp_path: Path) -> None:
     """After every third of five steps, and after each epoch; one that is interrupted goes on in the same way."""
     config = tiny.config("gpt2", "bert", "training.validation_steps=3")
     whole = start(config, "run")
@@ -144,7 +141,7 @@ def test_validations_can_come_more_often_than_epochs(tiny: Any, start: Runner, t
     assert of(Validated, rest) == of(Validated, whole)[3:]
 
 
-def test_the_validation_losses_are_those_of_the_gold_answers(
+def test_validation_losses(
     tiny: Any, start: Runner, tmp_path: Path, examples: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One reads the questions' own documents, the other as many, spread over those trained on."""
@@ -164,7 +161,7 @@ def test_the_validation_losses_are_those_of_the_gold_answers(
         assert found == pytest.approx(sum(losses) / 3, rel=1e-3)
 
 
-def test_a_second_training_in_the_same_folder_is_refused(tiny: Any, tmp_path: Path, examples: Any) -> None:
+def test_run_is_locked(tiny: Any, tmp_path: Path, examples: Any) -> None:
     first = train(tiny.config("gpt2", "bert"), examples(20), [], tmp_path / "run", cache=tmp_path / "cache")
     next(first)
     second = train(tiny.config("gpt2", "bert"), examples(20), [], tmp_path / "run", cache=tmp_path / "c", resume=True)
@@ -173,7 +170,7 @@ def test_a_second_training_in_the_same_folder_is_refused(tiny: Any, tmp_path: Pa
     first.close()
 
 
-def test_without_validation_the_last_model_is_kept(tiny: Any, tmp_path: Path, start: Runner) -> None:
+def test_last_model_is_kept_without_validation(tiny: Any, tmp_path: Path, start: Runner) -> None:
     events = start(tiny.config(), "run", validate=0)
     assert not of(Validated, events)
     state = tensors(tmp_path / "run" / "snapshot.safetensors")
@@ -181,14 +178,12 @@ def test_without_validation_the_last_model_is_kept(tiny: Any, tmp_path: Path, st
         assert torch.equal(value, state[f"model.{name}"])
 
 
-def test_a_continuous_model_is_never_the_runs_model(tiny: Any, tmp_path: Path, start: Runner) -> None:
+def test_warm_start_is_never_the_best_model(tiny: Any, tmp_path: Path, start: Runner) -> None:
     events = start(tiny.config("gpt2", "bert", "training.quantise_from=0.7"), "run")
     assert [event.is_best for event in of(Validated, events)] == [False, True]
 
 
-def test_codes_are_fitted_again_before_the_last_validation(
-    tiny: Any, tmp_path: Path, start: Runner, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refit_codes(tiny: Any, tmp_path: Path, start: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     """With means of the vectors in place of learned codes, the last model's vectors are nearer to their codes."""
     real, fits = trainer.fit_codebook, list[tuple[float, float]]()
 
@@ -213,7 +208,7 @@ def test_codes_are_fitted_again_before_the_last_validation(
     assert of(Validated, events)[-1].is_best == torch.equal(kept["codebook.books"], last["model.codebook.books"])
 
 
-def test_documents_are_continuous_until_quantisation_and_codes_after(tiny: Any, start: Runner) -> None:
+def test_quantise_from(tiny: Any, start: Runner) -> None:
     events = start(tiny.config("gpt2", "bert", "training.quantise_from=0.3", "training.reset_codes=false"), "run")
     steps = of(TrainStep, events)
     assert [event.vq_loss > 0 for event in steps] == [False] * 3 + [True] * 7
@@ -224,13 +219,13 @@ def test_documents_are_continuous_until_quantisation_and_codes_after(tiny: Any, 
     assert events.index(began) == events.index(steps[3]) - 1
 
 
-def test_the_last_step_at_the_latest_has_codes(tiny: Any, tmp_path: Path, start: Runner) -> None:
+def test_last_step_is_quantised(tiny: Any, tmp_path: Path, start: Runner) -> None:
     events = start(tiny.config("gpt2", "bert", "training.quantise_from=0.99"), "run")
     assert [event.step for event in of(QuantisationStarted, events)] == [9]
     assert Path(of(TrainFinished, events)[0].model).is_dir()
 
 
-def test_training_starts_from_a_given_model(tiny: Any, tmp_path: Path, start: Runner) -> None:
+def test_start_from_a_model(tiny: Any, tmp_path: Path, start: Runner) -> None:
     start(tiny.config("gpt2", "bert", "training.quantise_from=0.2"), "first")
     config = tiny.config("gpt2", "bert", "training.quantise_from=0.2", "training.learning_rate=1e-30")
     events = start(config, "second", start=tmp_path / "first" / "model")
@@ -259,9 +254,7 @@ def teach(folder: Path, out: Path, examples: list[QAExample]) -> None:
 
 
 @pytest.mark.slow
-def test_fifty_facts_are_learned_and_answered_from_their_codes(
-    tiny: Any, tmp_path: Path, examples: Callable[[int], list[QAExample]]
-) -> None:
+def test_fifty_facts_are_learned(tiny: Any, tmp_path: Path, examples: Callable[[int], list[QAExample]]) -> None:
     facts = examples(50)
     teach(tiny.bases["gpt2"], tmp_path / "taught", facts)
     config = replace(tiny, bases={"gpt2": tmp_path / "taught"}).config(
@@ -293,3 +286,15 @@ def test_fifty_facts_are_learned_and_answered_from_their_codes(
     answers = model.answer_from([fact.question for fact in facts], memory)
     assert answers[0][0] == facts[0].answers[0]
     assert sum(answer == fact.answers[0] for (answer, _), fact in zip(answers, facts, strict=True)) < 15
+
+
+def test_nothing_to_train_on(tiny: Any, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="nothing to train on"):
+        next(train(tiny.config(), [], [], tmp_path / "run", cache=tmp_path))
+
+
+def test_start_from_a_model_of_another_kind(tiny: Any, tmp_path: Path, start: Runner) -> None:
+    save(tiny.retriever_reader(), tmp_path / "model")
+    with pytest.raises(ConfigError, match="describes a retriever-reader such as mini; this needs a model of the paper"):
+        start(tiny.config(), "run", start=tmp_path / "model")
+    assert not (tmp_path / "run").exists()
