@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from mbc_engine.config import RetrieverReaderSettings
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.evaluation.report import CellReport, Report, build_report, cell_report
 from mbc_engine.evaluation.results import (
@@ -24,6 +26,9 @@ from mbc_engine.evaluation.statistics import Interval
 from mbc_engine.evaluation.suite import Base, Dataset, Suite
 from mbc_engine.events import StageFinished, StageSkipped
 from mbc_engine.lm.base import BaseLM, load_base
+from mbc_engine.lm.encoders import load_encoder
+from mbc_engine.mini.model import RetrieverReader, build
+from mbc_engine.mini.span_reader import SpanReader
 from mbc_engine.runs.event_log import EventLog
 
 Predict = Callable[..., list[Prediction]]
@@ -220,3 +225,24 @@ def settings(tiny: Any, tmp_path: Path, examples: Callable[[int], list[QAExample
         return Suite.model_validate({**given, **changes})
 
     return make
+
+
+@pytest.fixture
+def reader(tiny: Any) -> RetrieverReader:
+    """A retriever-reader whose encoder and reader are tiny and not trained."""
+    torch.manual_seed(0)
+    name = str(tiny.encoders["bert"])
+
+    def span_reader() -> SpanReader:
+        encoder = load_encoder(name)
+        return SpanReader(encoder.model, encoder.tokenizer, window=32, longest=3).eval()
+
+    settings = RetrieverReaderSettings.model_validate(
+        {
+            "encoder": name,
+            "window": 32,
+            "address": {"tokens": 4, "codes": 16, "dim": 2},
+            "readers": [{"name": "own", "encoder": name, "confidence": {"weights": [0.0, 0.0]}}],
+        }
+    )
+    return build(settings, settings.readers[0], span_reader)

@@ -53,17 +53,6 @@ def test_a_step_on_each_document_in_order_by_hand(base: BaseLM, tiny: Any) -> No
 
 
 @pytest.mark.parametrize("optimiser", OPTIMISERS)
-def test_it_does_not_matter_how_the_stream_is_cut(base: BaseLM, optimiser: Optimiser) -> None:
-    method = tuned(base, optimiser=optimiser)
-    method.adapt(DOCUMENTS)
-    at_once = state(base)
-    method.reset()
-    for document in DOCUMENTS:
-        method.adapt([document])
-    assert same(at_once, state(base))
-
-
-@pytest.mark.parametrize("optimiser", OPTIMISERS)
 def test_a_reset_restores_weights_and_optimiser(base: BaseLM, optimiser: Optimiser) -> None:
     before = state(base)
     method = tuned(base, optimiser=optimiser)

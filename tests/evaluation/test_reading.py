@@ -32,10 +32,6 @@ def parrot(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> BaseLM:
     return base
 
 
-def methods(base: BaseLM) -> dict[str, Method]:
-    return {"closed book": ClosedBook(base), "BM25": BM25Reading(base)}
-
-
 def test_closed_book_reads_nothing(parrot: BaseLM) -> None:
     method = ClosedBook(parrot)
     method.adapt(DOCUMENTS)
@@ -66,29 +62,6 @@ def test_first_of_equal_documents_is_named(parrot: BaseLM) -> None:
     method = BM25Reading(parrot)
     method.adapt([DOCUMENTS[1], DOCUMENTS[1]])
     assert (method.answer(QUESTIONS[1:2])[0].sources or ())[0] == 0
-
-
-@pytest.mark.parametrize("name", ["closed book", "BM25"])
-def test_a_stream_may_come_in_parts(parrot: BaseLM, name: str) -> None:
-    whole, parts = methods(parrot)[name], methods(parrot)[name]
-    whole.adapt(DOCUMENTS)
-    for start in range(0, 6, 2):
-        parts.adapt(DOCUMENTS[start : start + 2])
-        parts.answer(QUESTIONS)
-    assert parts.answer(QUESTIONS) == whole.answer(QUESTIONS)
-    assert parts.footprint() == whole.footprint()
-
-
-@pytest.mark.parametrize("name", ["closed book", "BM25"])
-def test_after_a_reset_nothing_is_known(parrot: BaseLM, name: str) -> None:
-    fresh, used = methods(parrot)[name], methods(parrot)[name]
-    used.adapt(DOCUMENTS)
-    used.answer(QUESTIONS)
-    used.reset()
-    assert used.answer(QUESTIONS) == fresh.answer(QUESTIONS)
-    assert {reply.text for reply in used.answer(QUESTIONS)} == {"read: "}
-    assert used.footprint() == fresh.footprint()
-    assert used.footprint().on_disk == 0
 
 
 def test_the_footprint_is_texts_and_index(parrot: BaseLM) -> None:

@@ -1,18 +1,17 @@
-"""Codes or vectors of a stream: how it is cut does not matter, sources are places in it, and sizes are real ones."""
+"""Methods with a bank: their sources are documents of the stream, and their sizes are real ones."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
 
 from mbc_engine import ingest, open_bank
 from mbc_engine.errors import ModelError
-from mbc_engine.evaluation.banks import MemoryMethod
-from mbc_engine.evaluation.methods import Footprint, Method, MethodAnswer
+from mbc_engine.evaluation.banks import MemoryMethod, RetrieveAndRead
+from mbc_engine.evaluation.methods import Footprint, MethodAnswer
+from mbc_engine.mini.model import RetrieverReader
 
 VECTORS = ("model.quantised=false", "model.lora.layers=0")
 CODES = ("model.routing=true", "model.codebook={ codes = 8, per_position = true }")
@@ -29,43 +28,6 @@ def method(request: pytest.FixtureRequest, tiny: Any) -> MemoryMethod:
     return mac(tiny.model("gpt2", "bert", "model.routing=true", *VECTORS), read_mode="routed:2")
 
 
-def replies(
-    method: Method, documents: Sequence[str], questions: Sequence[str], cuts: Sequence[int]
-) -> list[MethodAnswer]:
-    method.reset()
-    for start, end in zip([0, *cuts], [*cuts, len(documents)], strict=True):
-        method.adapt(documents[start:end])
-    return method.answer(questions)
-
-
-def test_it_does_not_matter_how_the_stream_is_cut(method: MemoryMethod, examples: Any) -> None:
-    some = examples(9)
-    documents, questions = [one.text for one in some], [one.question for one in some]
-    whole = replies(method, documents, questions, [])
-    for cuts in ([1], [3, 3, 8], list(range(1, 9))):
-        assert replies(method, documents, questions, cuts) == whole
-
-
-def test_asking_between_documents_changes_nothing(method: MemoryMethod, examples: Any) -> None:
-    some = examples(6)
-    documents, questions = [one.text for one in some], [one.question for one in some]
-    whole = replies(method, documents, questions, [])
-    method.reset()
-    for text in documents:
-        method.adapt([text])
-        method.answer(questions[:1])
-    assert method.answer(questions) == whole
-
-
-def test_the_order_of_questions_does_not_matter(method: MemoryMethod, examples: Any) -> None:
-    questions = [one.question for one in examples(40)]
-    questions[3] += " Who moved to which town in the winter, and who else did?"
-    method.adapt([one.text for one in examples(8)])
-    order = np.random.default_rng(0).permutation(40)
-    answers = method.answer(questions)
-    assert method.answer([questions[place] for place in order]) == [answers[place] for place in order]
-
-
 def test_sources_are_five_places_in_the_stream(method: MemoryMethod, examples: Any) -> None:
     long = " ".join(one.text for one in examples(12))  # several chunks
     assert len(method._model.documents.chunker(long)) > 1
@@ -74,16 +36,6 @@ def test_sources_are_five_places_in_the_stream(method: MemoryMethod, examples: A
         assert reply.sources is not None
         assert len(reply.sources) == len(set(reply.sources)) == 5
         assert set(reply.sources) <= {0, 2, 3, 4, 5, 6}
-
-
-def test_after_a_reset_nothing_is_left(method: MemoryMethod, examples: Any) -> None:
-    questions, before = [one.question for one in examples(3)], method.footprint()
-    unread = method.answer(questions)
-    assert [reply.sources for reply in unread] == [(), (), ()]
-    method.adapt([one.text for one in examples(3)])
-    assert method.answer(questions) != unread
-    method.reset()
-    assert (method.answer(questions), method.footprint()) == (unread, before)
 
 
 @pytest.mark.parametrize("levels", [1, 2])
@@ -143,9 +95,35 @@ def test_a_model_without_codes_is_no_mbc(tiny: Any) -> None:
         MemoryMethod(tiny.model("gpt2", "bert", *VECTORS))
 
 
-def test_the_read_mode_is_heeded(tiny: Any, examples: Any) -> None:
-    model = tiny.model("gpt2", "bert", *CODES)
-    method = MemoryMethod(model, read_mode="nothing")
-    method.adapt([examples(1)[0].text])
-    with pytest.raises(Exception, match="no read mode 'nothing'"):
-        method.answer(["Who?"])
+DOCUMENTS = ["Ada moved to Aalen in the spring.", "   ", "Hugo moved to Haifa.", "The river rose, the bridge held."]
+
+
+def test_answer_names_its_document_first(reader: RetrieverReader) -> None:
+    method = RetrieveAndRead(reader)
+    method.adapt(DOCUMENTS)
+    for reply in method.answer(["Where did Hugo move?", "What held?"]):
+        assert reply.sources is not None
+        assert sorted(reply.sources) == [0, 2, 3]
+        assert reply.text
+        assert reply.text in DOCUMENTS[reply.sources[0]]
+
+
+def test_repeated_text_is_the_first_document(reader: RetrieverReader) -> None:
+    method = RetrieveAndRead(reader)
+    method.adapt([DOCUMENTS[1], DOCUMENTS[0], DOCUMENTS[0]])
+    assert [reply.sources for reply in method.answer(["Where did Ada move?"])] == [(1,)]
+
+
+def test_without_documents_there_is_no_answer(reader: RetrieverReader) -> None:
+    method = RetrieveAndRead(reader)
+    method.adapt(["", " "])
+    (reply,) = method.answer(["Where did Ada move?"])
+    assert (reply.text, reply.sources) == ("", ())
+
+
+def test_all_text_counts_for_what_is_kept(reader: RetrieverReader) -> None:
+    method = RetrieveAndRead(reader)
+    empty = method.footprint()
+    assert empty.paper_row is None
+    method.adapt([f"Ada moved to number {number} in the spring of {number * number}." for number in range(300)])
+    assert method.footprint().on_disk > empty.on_disk + 300

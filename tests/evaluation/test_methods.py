@@ -1,0 +1,81 @@
+"""What holds for every method: how the stream is cut, questions are ordered and what was asked before do not matter."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mbc_engine.evaluation.banks import EmptyBank, MemoryMethod, RetrieveAndRead
+from mbc_engine.evaluation.fine_tuning import FineTuned
+from mbc_engine.evaluation.language_models import BM25Reading, ClosedBook
+from mbc_engine.evaluation.methods import Method, MethodAnswer
+from mbc_engine.evaluation.token_weights import uniform
+from mbc_engine.lm.base import BaseLM
+from mbc_engine.mini.model import RetrieverReader
+
+METHODS: dict[str, Callable[..., Method]] = {
+    "closed book": lambda tiny, base, reader: ClosedBook(base),
+    "bm25": lambda tiny, base, reader: BM25Reading(base),
+    "fine-tuned": lambda tiny, base, reader: FineTuned(base, uniform, rate=1e-2, optimiser="adam", window=64),
+    "codes": lambda tiny, base, reader: MemoryMethod(
+        tiny.model("gpt2", "bert", "model.routing=true", "model.codebook={ codes = 8, per_position = true }"),
+        read_mode="routed:2",
+    ),
+    "vectors": lambda tiny, base, reader: MemoryMethod(
+        tiny.model("gpt2", "bert", "model.routing=true", "model.quantised=false", "model.lora.layers=0"),
+        keeps_codes=False,
+        read_mode="routed:2",
+    ),
+    "empty bank": lambda tiny, base, reader: EmptyBank(tiny.model("gpt2", "bert")),
+    "retriever-reader": lambda tiny, base, reader: RetrieveAndRead(reader),
+}
+
+
+@pytest.fixture(params=METHODS)
+def method(request: pytest.FixtureRequest, tiny: Any, base: BaseLM, reader: RetrieverReader) -> Method:
+    return METHODS[request.param](tiny, base, reader)
+
+
+@pytest.fixture
+def documents(examples: Any) -> list[str]:
+    return [*(one.text for one in examples(6)), " \n", "Irène!"]
+
+
+@pytest.fixture
+def questions(examples: Any) -> list[str]:
+    return [*(one.question for one in examples(9)), "Who moved to which town in the winter, and who else?", "Quito?"]
+
+
+def replies(
+    method: Method, documents: Sequence[str], questions: Sequence[str], cuts: Sequence[int]
+) -> list[MethodAnswer]:
+    method.reset()
+    for start, end in zip([0, *cuts], [*cuts, len(documents)], strict=True):
+        method.answer(questions[:1])
+        method.adapt(documents[start:end])
+    return method.answer(questions)
+
+
+def test_cutting_the_stream_changes_nothing(method: Method, documents: list[str], questions: list[str]) -> None:
+    whole, footprint = replies(method, documents, questions, []), method.footprint()
+    for cuts in ([1], [3, 3], list(range(1, len(documents)))):
+        assert replies(method, documents, questions, cuts) == whole
+        assert method.footprint() == footprint
+
+
+def test_order_of_questions_does_not_matter(method: Method, documents: list[str], questions: list[str]) -> None:
+    method.adapt(documents)
+    order = np.random.default_rng(0).permutation(len(questions))
+    answers = method.answer(questions)
+    assert method.answer([questions[index] for index in order]) == [answers[index] for index in order]
+
+
+def test_reset_forgets_everything(method: Method, documents: list[str], questions: list[str]) -> None:
+    method.reset()
+    before, footprint = method.answer(questions), method.footprint()
+    method.adapt(documents)
+    method.answer(questions)
+    method.reset()
+    assert method.answer(questions) == before
+    assert method.footprint() == footprint
