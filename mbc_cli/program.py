@@ -139,19 +139,25 @@ def _running(ctx: typer.Context) -> Iterator[None]:
     if (error := config_error(ctx)) and not _WITHOUT_CONFIG.issuperset(ctx.command_path.split()[1:2]):
         raise error
     ctx.meta[_RUNNING] = ctx
-    began, path = time.perf_counter(), config_path()
+    began = time.perf_counter()
     with verbosity(wanted):
-        print_verbose(f"config file: {path}{'' if os.path.exists(path) else ' (does not exist)'}")
-        for origin in ("environment", "config"):
-            for option, value in _options_from(ctx, origin):
-                print_verbose(f"from the {origin}: {option} {value}")
-        for option, value in _options_from(ctx, "default"):
-            if option in _USER_SPECIFIC_OPTIONS:
-                print_verbose(f"by default: {option} {value}")
+        if "verbose" in wanted:
+            _print_origins(ctx)
         try:
             yield
         finally:
             print_verbose(f"{ctx.command_path}: {format_duration(time.perf_counter() - began)}")
+
+
+def _print_origins(ctx: typer.Context) -> None:
+    path = config_path()
+    print_verbose(f"config file: {path}{'' if os.path.exists(path) else ' (does not exist)'}")
+    for origin in ("environment", "config"):
+        for option, value in _options_from(ctx, origin):
+            print_verbose(f"from the {origin}: {option} {value}")
+    for option, value in _options_from(ctx, "default"):
+        if option in _USER_SPECIFIC_OPTIONS:
+            print_verbose(f"by default: {option} {value}")
 
 
 @contextmanager

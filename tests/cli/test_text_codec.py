@@ -7,7 +7,6 @@ import pytest
 
 from mbc_cli.config import activity_log
 from mbc_engine.bank import memory_bank
-from mbc_engine.errors import ModelError
 from mbc_engine.events import TextsRecoded
 from mbc_engine.runs.event_log import EventFollower
 from mbc_engine.runs.ingests import IngestHistory
@@ -60,39 +59,13 @@ def test_ingest_recodes_texts(ingest, mbc, stories):
     assert "You can ask questions now" not in again.stderr
 
 
-def test_the_environment_and_the_config_set_the_codec(ingest, mbc, stories, monkeypatch):
-    monkeypatch.setenv("MBC_CODEC", "lm")
-    summary = json.loads(ingest(stories, "--bank", "b.mbc", "--text", "--json").stdout)
-    assert summary["recoded"]["done"] == summary["recoded"]["chunks"] == summary["bank"]["chunks"]
-    assert summary["recoded"]["after_bytes"] < summary["recoded"]["before_bytes"]
-    monkeypatch.delenv("MBC_CODEC")
-    assert mbc("config", "set", "ingest.codec", "zstd").exit_code == 0
-    assert "recoded" not in ingest(stories, "--bank", "other.mbc", "--text").stdout
-
-
-def test_without_the_language_model_one_line_says_so(ingest, mbc, stories, monkeypatch):
-    def missing(_):
-        raise ModelError("The language model is not installed.", hint="Install it.")
-
-    monkeypatch.setattr("mbc_engine.memory.text_model", missing)
-    result = ingest(stories, "--bank", "b.mbc", "--text", "--codec", "lm")
-    assert result.exit_code == 0
-    assert (
-        result.stderr.count("Texts remain compressed with zstd: The language model is not installed. Install it.") == 1
-    )
-    assert "Recod" not in result.stdout + result.stderr
-    assert facts(mbc, "b.mbc")[1] == 0
-    again = ingest(stories, "--bank", "b.mbc", "--codec", "lm", "--json")
-    assert json.loads(again.stdout)["recoded"]["problem"] == "The language model is not installed. Install it."
-
-
-def test_an_unknown_codec_is_refused_in_plain_words(mbc):
+def test_an_unknown_codec_is_refused(mbc):
     result = mbc("bank", "compact", "--codec", "gzip")
     assert result.exit_code == 2
     assert "Error: Invalid value for '--codec': 'gzip' is not one of 'lm', 'zstd'." in result.stderr
 
 
-def test_a_bank_without_text_has_nothing_to_recode(ingest, mbc, stories):
+def test_a_bank_without_text_is_not_recoded(ingest, mbc, stories):
     assert "You can ask questions now" not in ingest(stories, "--bank", "b.mbc", "--codec", "lm").stderr
     result = mbc("bank", "compact", "--bank", "b.mbc", "--codec", "lm")
     assert result.exit_code == 2
@@ -110,7 +83,7 @@ def test_compacting_recodes_there_and_back(mbc, bank):
     assert mbc("bank", "export", "--bank", bank).stdout_bytes == before
 
 
-def test_a_stop_keeps_what_is_recoded(mbc, bank, language_model, monkeypatch):
+def test_a_stop_keeps_recoded_texts(mbc, bank, language_model, monkeypatch):
     encode = StandIn.encode
 
     def interrupted(self, texts):
@@ -127,7 +100,7 @@ def test_a_stop_keeps_what_is_recoded(mbc, bank, language_model, monkeypatch):
     assert facts(mbc, bank)[2] == 0
 
 
-def test_verifying_deep_finds_what_the_language_model_decodes_otherwise(mbc, bank, language_model, monkeypatch):
+def test_deep_verification_decodes_texts(mbc, bank, language_model, monkeypatch):
     mbc("bank", "compact", "--bank", bank, "--codec", "lm")
     assert mbc("bank", "verify", "--deep", "--bank", bank).exit_code == 0
     monkeypatch.setattr(language_model, "known", STORY.replace("river", "water") * 2)
@@ -138,7 +111,7 @@ def test_verifying_deep_finds_what_the_language_model_decodes_otherwise(mbc, ban
     assert mbc("bank", "export", "--bank", bank).exit_code == 5
 
 
-def test_removing_with_proof_needs_no_language_model(mbc, bank, stories, monkeypatch):
+def test_removal_needs_no_language_model(mbc, bank, stories, monkeypatch):
     mbc("bank", "compact", "--bank", bank, "--codec", "lm")
     for module in MODULES:
         monkeypatch.delattr(f"{module}.text_model")
@@ -146,7 +119,7 @@ def test_removing_with_proof_needs_no_language_model(mbc, bank, stories, monkeyp
     assert mbc("bank", "list", "--bank", bank).exit_code == 0
 
 
-def test_an_export_under_the_language_model_is_imported(mbc, bank, home):
+def test_recoded_texts_are_exported(mbc, bank, home):
     mbc("bank", "compact", "--bank", bank, "--codec", "lm")
     assert mbc("bank", "export", "all.jsonl", "--bank", bank).exit_code == 0
     assert STORY.strip() in (home / "all.jsonl").read_text()
@@ -154,7 +127,7 @@ def test_an_export_under_the_language_model_is_imported(mbc, bank, home):
     assert facts(mbc, "again.mbc")[1] == 0
 
 
-def test_another_process_can_follow_the_recoding(ingest, stories, home):
+def test_recoding_can_be_followed(ingest, stories, home):
     ingest(stories, "--bank", home / "b.mbc", "--text", "--codec", "lm")
     events = EventFollower(activity_log(home / "b.mbc")).poll().events
     history = IngestHistory()
