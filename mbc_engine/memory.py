@@ -56,7 +56,7 @@ class Memory:
 
     def __init__(
         self,
-        banks: Path | Sequence[Path] | MemoryBank | Banks,
+        banks: Path | Sequence[Path] | ReadableBank,
         model: "str | Model" = "mini",
         *,
         device: str | None = None,
@@ -67,17 +67,17 @@ class Memory:
         load_writer: "Callable[[str | None, str | None], Writer] | None" = None,
         on_decoding: OnDecoding | None = None,
     ) -> None:
-        self._given = banks if isinstance(banks, MemoryBank | Banks) else None
+        self._given = banks if isinstance(banks, ReadableBank) else None
         self.paths: tuple[Path, ...] = ()
-        if not isinstance(banks, MemoryBank | Banks):
+        if not isinstance(banks, ReadableBank):
             self.paths = (banks,) if isinstance(banks, Path) else tuple(banks)
         self._model: str | Model = model
         self._name = model if isinstance(model, str) else None
-        self._device, self._weights, self._log, self._load = device, weights, log, load
-        self._base, self._load_writer = base, load_writer
+        self._device, self._weights, self._log, self._load = device, weights, log, load or _load_model
+        self._base, self._load_writer = base, load_writer or _load_writer
         self._on_decoding = on_decoding
         self.loading = 0.0
-        self._banks: MemoryBank | Banks | None = None
+        self._banks: ReadableBank | None = None
         self._is_checked = False  # the banks are of this model
         self._whole: tuple[Hashable, Sized] | None = None
 
@@ -86,12 +86,7 @@ class Memory:
         """The model, loaded if needed. Raises ModelError, or ConfigError if there is no such device."""
         if isinstance(self._model, str):
             began = time.perf_counter()
-            if self._load is not None:
-                self._model = self._load(self._model, self._device)
-            else:
-                from mbc_engine.model import load_model
-
-                self._model = load_model(self._model, device=self._device or "cpu")
+            self._model = self._load(self._model, self._device)
             self.loading += time.perf_counter() - began
         return self._model
 
@@ -99,12 +94,7 @@ class Memory:
     def writer(self) -> "Writer":
         """The chat LM that writes answers, loaded if needed. Raises ModelError if it cannot be, or is no chat LM."""
         began = time.perf_counter()
-        if self._load_writer is not None:
-            writer = self._load_writer(self._base, self._device)
-        else:
-            from mbc_engine.mini.writer import load_writer
-
-            writer = load_writer(self._base, device=self._device or "cpu")
+        writer = self._load_writer(self._base, self._device)
         self.loading += time.perf_counter() - began
         return writer
 
@@ -242,9 +232,8 @@ class Memory:
 
     def info(self) -> tuple[BankHeader, BankTotals, BankSizes]:
         """The first bank's header; totals and sizes in bytes, summed over the banks. Needs no model."""
-        given = self._given
-        with nullcontext(given) if given else self._open_banks() as banks, banks.snapshot():
-            return banks.header, banks.totals(), banks.sizes()
+        with nullcontext(self._given) if self._given else self._open() as bank, bank.snapshot():
+            return bank.header, bank.totals(), bank.sizes()
 
     def can_stream(self, options: AskOptions) -> bool:
         """Whether an answer can be streamed: it is generated greedily, and cannot be withheld once begun."""
@@ -340,14 +329,26 @@ class Memory:
             )
         raise NothingToRead(f"{bank.name} is empty.", hint="Fill it with `mbc ingest FOLDER`.")
 
-    def _bank(self) -> MemoryBank | Banks:
+    def _bank(self) -> ReadableBank:
         if self._given is not None:
             return self._given
         if self._banks is None:
-            self._banks = self._open_banks()
+            self._banks = self._open()
         return self._banks
 
-    def _open_banks(self) -> MemoryBank | Banks:
+    def _open(self) -> ReadableBank:
         if len(self.paths) == 1 and self._weights is None:
             return MemoryBank.open(self.paths[0], read_only=True)
         return Banks.open(self.paths, self._weights)
+
+
+def _load_model(name: str, device: str | None) -> "Model":
+    from mbc_engine.model import load_model
+
+    return load_model(name, device=device or "cpu")
+
+
+def _load_writer(base: str | None, device: str | None) -> "Writer":
+    from mbc_engine.mini.writer import load_writer
+
+    return load_writer(base, device=device or "cpu")
