@@ -25,12 +25,12 @@ def small_squad(home, monkeypatch):
     return home
 
 
-def test_datasets_are_read_one_after_the_other(small_squad):
+def test_datasets_are_read_in_order(small_squad):
     examples = read_data(["squad:validation:.", "squad:train:."])
     assert [example.id for example in examples] == ["Ed", "Flo", "Ada", "Bo", "Cy", "Di"]
 
 
-def test_a_training_on_squad_is_validated_as_in_the_paper(mbc, preset, small_squad):
+def test_squad_is_validated_as_in_the_paper(mbc, preset, small_squad):
     arguments = (
         "--preset",
         preset,
@@ -50,7 +50,7 @@ def test_a_training_on_squad_is_validated_as_in_the_paper(mbc, preset, small_squ
     assert command["validation"] == f"squad:validation:{small_squad}"
 
 
-def test_a_model_is_measured_on_squad(mbc, model, small_squad):
+def test_eval_and_calibrate_on_squad(mbc, model, small_squad):
     result = mbc("eval", "--model", model, "--data", "squad:test:.", "--method", "mbc", "--json")
     (cell,) = json.loads(result.stdout)["cells"]
     assert cell["rows"][0]["online"]["scores"]["questions"] == 6
@@ -59,7 +59,7 @@ def test_a_model_is_measured_on_squad(mbc, model, small_squad):
 
 
 @pytest.mark.parametrize("command", [("eval",), ("calibrate",), ("train", "--preset", "smollm2-135m")])
-def test_an_unknown_split_is_an_error_with_a_hint(mbc, model, command):
+def test_unknown_split(mbc, model, command):
     chosen = ("--model", model) if command == ("calibrate",) else ()
     result = mbc(*command, *chosen, "--data", "squad:dev")
     assert result.exit_code == 3

@@ -6,8 +6,6 @@ import sys
 
 import pytest
 
-from mbc_cli.models import name_of
-from mbc_engine.errors import ConfigError
 from tests.needs import PATIENCE
 from tests.newswire import OTHERS
 
@@ -15,17 +13,16 @@ from tests.newswire import OTHERS
 @pytest.fixture
 def data(home):
     path = home / "questions.jsonl"
-    names = ("Ada", "Bruno", "Clara", "Dario", "Edith", "Felix", "Greta", "Hugo")
-    places = ("Aalen", "Bergen", "Cadiz", "Delft", "Essen", "Ferrara", "Gdansk", "Haifa")
     rows = [
-        {"text": f"{name} moved to {place}.", "question": f"Where did {name} move?", "answers": [place]}
-        for name, place in zip(names, places, strict=True)
+        {"text": f"{name} moved to {town}.", "question": f"Where did {name} move?", "answers": [town]}
+        for name in ("Ada", "Bruno", "Clara", "Dario")
+        for town in ("Aalen", "Bergen")
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
 
 
-def test_presets_are_listed(mbc):
+def test_list_presets(mbc):
     rows = [line.split("\t") for line in mbc("train", "--list-presets").stdout.splitlines()]
     smallest = next(row for row in rows if row[0] == "smollm2-135m")
     assert smallest[1] == "HuggingFaceTB/SmolLM2-135M-Instruct"
@@ -33,7 +30,7 @@ def test_presets_are_listed(mbc):
     assert json.loads(mbc("train", "--list-presets", "--json").stdout)["smollm2-135m"]["model"]["base"] == smallest[1]
 
 
-def test_a_run_ends_in_a_model_that_answers(mbc, preset, data, home, notes):
+def test_train_ingest_ask(mbc, preset, data, home, notes):
     result = mbc("train", "--preset", preset, "--data", data, "--run", "first")
     assert result.exit_code == 0
     run = home / "XDG_DATA_HOME" / "mbc" / "runs" / "first"
@@ -44,7 +41,7 @@ def test_a_run_ends_in_a_model_that_answers(mbc, preset, data, home, notes):
     assert mbc("ask", "Where did Ada move?", "--bank", "b.mbc", "--model", run).exit_code == 0
 
 
-def test_json_is_the_event_log(mbc, preset, data, home):
+def test_json(mbc, preset, data, home):
     result = mbc("train", "--preset", preset, "--data", data, "--run", "runs/here", "--json")
     events = [json.loads(line) for line in result.stdout.splitlines()]
     assert (events[0]["event"], events[-1]["event"]) == ("TrainStarted", "TrainFinished")
@@ -53,7 +50,7 @@ def test_json_is_the_event_log(mbc, preset, data, home):
     assert [event["event"] for event in logged] == [event["event"] for event in events]
 
 
-def test_settings_and_validation_can_be_given(mbc, preset, data):
+def test_settings_and_validation(mbc, preset, data):
     arguments = ("--preset", preset, "--data", data, "--validation", data, "--set", "training.epochs=1", "--json")
     events = [json.loads(line) for line in mbc("train", *arguments).stdout.splitlines()]
     assert events[0]["documents"] == 8
@@ -67,7 +64,7 @@ def test_runs_are_numbered(mbc, preset, data, home, monkeypatch):
     assert sorted(folder.name for folder in (home / "mine").iterdir()) == ["tiny-1", "tiny-2"]
 
 
-def test_a_preset_is_put_around_another_base_lm(mbc, preset, data, home, tiny):
+def test_base(mbc, preset, data, home, tiny):
     (home / "other").symlink_to(tiny.bases["llama"])
     arguments = ("--preset", preset, "--data", data, "--base", "other", "--set", "training.epochs=1", "--run", "./run")
     assert mbc("train", *arguments, "--set", "model.base=no-such-base").exit_code == 0
@@ -76,19 +73,7 @@ def test_a_preset_is_put_around_another_base_lm(mbc, preset, data, home, tiny):
     assert sorted(adapter["target_modules"]) == ["k_proj", "v_proj"]
 
 
-def test_an_unsupported_base_lm_is_refused_with_the_supported_families(mbc, preset, data, tiny):
-    result = mbc("train", "--preset", preset, "--data", data, "--base", tiny.encoders["bert"])
-    assert (result.exit_code, result.stdout) == (4, "")
-    assert "'bert'" in result.stderr
-    assert "llama" in result.stderr
-
-
-def test_training_can_start_from_a_model(mbc, preset, data, model):
-    result = mbc("train", "--preset", preset, "--data", data, "--from", model, "--set", "training.epochs=1")
-    assert result.exit_code == 0
-
-
-def test_a_training_does_not_start_from_a_retriever_reader(mbc, preset, data, home):
+def test_from_needs_a_model_of_the_paper(mbc, preset, data, home):
     before = sorted(home.rglob("*"))
     result = mbc("train", "--preset", preset, "--data", data, "--run", "./run", "--from", "mini")
     assert (result.exit_code, result.stdout) == (2, "")
@@ -97,7 +82,7 @@ def test_a_training_does_not_start_from_a_retriever_reader(mbc, preset, data, ho
     assert sorted(home.rglob("*")) == before
 
 
-def test_a_run_is_not_overwritten(mbc, preset, data, home):
+def test_run_is_not_overwritten(mbc, preset, data, home):
     arguments = ("train", "--preset", preset, "--data", data, "--run", "./run", "--set", "training.epochs=1")
     assert mbc(*arguments).exit_code == 0
     before = (home / "run" / "command.json").read_text()
@@ -124,27 +109,22 @@ def test_a_run_is_not_overwritten(mbc, preset, data, home):
         (("--resume", "--run", "nothing", "--base", "no-such-base"), 2),
         (("--resume",), 2),
         (("--resume", "--run", "nothing"), 2),
+        (("--resume", "--run", "damaged"), 2),
         (("--resume", "--run", "nothing", "--preset", "smollm2-135m"), 2),
     ],
 )
-def test_what_cannot_be_used_is_an_error_in_two_lines(mbc, arguments, code):
+def test_errors(mbc, home, arguments, code):
+    damaged = home / "XDG_DATA_HOME" / "mbc" / "runs" / "damaged"
+    damaged.mkdir(parents=True)
+    (damaged / "command.json").write_text("[]")
     result = mbc("train", *arguments)
     assert (result.exit_code, result.stdout) == (code, "")
     assert result.stderr.startswith("Error: ")
     assert len(result.stderr.splitlines()) <= 2
 
 
-def test_all_that_a_new_run_needs_is_named_at_once(mbc):
-    assert "A new training needs --preset and --data." in mbc("train").stderr
-
-
-def test_nothing_to_train_on_is_an_error(mbc, preset, home):
-    (home / "empty.jsonl").touch()
-    assert mbc("train", "--preset", preset, "--data", "empty.jsonl").exit_code == 3
-
-
 @pytest.mark.slow
-def test_an_interrupted_run_is_resumed_from_its_name_alone(mbc, preset, data, home):
+def test_ctrl_c_and_resume(mbc, preset, data, home):
     command = [sys.executable, "-m", "mbc_cli", "train", "--preset", preset, "--data", data.name, "--run", "long"]
     command += ["--set", "training.epochs=400", "--threads", "1", "--json", "--quiet"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=home) as process:
@@ -165,14 +145,14 @@ def test_an_interrupted_run_is_resumed_from_its_name_alone(mbc, preset, data, ho
     config.write_text(config.read_text().replace("epochs = 400", f"epochs = {step + 1}"))
     (home / "elsewhere").mkdir()
     os.chdir(home / "elsewhere")
-    result = mbc("train", "--resume", "--run", "long", "--json")
+    result = mbc("runs", "resume", "long", "--json")
     events = [json.loads(line) for line in result.stdout.splitlines()]
     assert result.exit_code == 0
     assert events[0]["step"] == step
     assert events[-1]["event"] == "TrainFinished"
 
 
-def test_what_the_config_says_of_new_runs_hinders_no_resuming(mbc, preset, data, home):
+def test_config_file_and_resume(mbc, preset, data, home):
     config = home / "XDG_CONFIG_HOME" / "mbc" / "config.toml"
     config.parent.mkdir(parents=True)
     config.write_text(f'[train]\npreset = "{preset}"\ndata = "{data}"\nset = "training.epochs=1"\ndevice = "cpu"\n')
@@ -180,18 +160,3 @@ def test_what_the_config_says_of_new_runs_hinders_no_resuming(mbc, preset, data,
     config.write_text(config.read_text().replace('"cpu"', '"abacus"'))
     assert mbc("train", "--resume", "--run", "./run").exit_code == 0
     assert mbc("train", "--resume", "--run", "./run", "--preset", preset).exit_code == 2
-
-
-def test_the_way_to_resume_works_from_anywhere(home, monkeypatch):
-    assert name_of(home / "XDG_DATA_HOME" / "mbc" / "runs" / "first") == "first"
-    assert name_of(home / "first") == str(home / "first")
-    monkeypatch.setenv("MBC_RUNS", "mine")
-    assert name_of(home / "mine" / "first") == "first"
-
-
-def test_a_damaged_note_of_the_command_is_an_error(mbc, home):
-    run = home / "run"
-    run.mkdir()
-    (run / "command.json").write_text("[]")
-    result = mbc("train", "--resume", "--run", run)
-    assert result.exit_code == ConfigError.exit_code
