@@ -212,9 +212,10 @@ class FirstLineStreamer(TextStreamer):
         self.has_ended |= bool(newline)
 
 
-_ROWS = 512
+# Hidden states per product with the head: the logits of a whole batch would not fit.
+_HEAD_ROWS = 512
 # Texts per forward pass on a CPU, where padding costs more than many small matrix products.
-_TOGETHER = 8
+_CPU_BATCH = 8
 
 
 def token_losses(states: Tensor, targets: Tensor, head: Callable[[Tensor], Tensor]) -> Tensor:
@@ -226,8 +227,8 @@ def token_losses(states: Tensor, targets: Tensor, head: Callable[[Tensor], Tenso
     def block(some: Tensor, ids: Tensor) -> Tensor:
         return functional.cross_entropy(head(some).float(), ids, reduction="none")
 
-    blocks = zip(states.split(_ROWS), targets.split(_ROWS), strict=True)
-    if len(targets) <= _ROWS or not torch.is_grad_enabled():
+    blocks = zip(states.split(_HEAD_ROWS), targets.split(_HEAD_ROWS), strict=True)
+    if len(targets) <= _HEAD_ROWS or not torch.is_grad_enabled():
         return torch.cat([block(some, ids) for some, ids in blocks])
     return torch.cat([checkpoint(block, some, ids, use_reentrant=False) for some, ids in blocks])
 
@@ -429,7 +430,7 @@ class BaseLM(nn.Module):
 
     def _losses(self, prefix: KVPrefix, texts: Targets) -> Iterator[tuple[Tensor, Targets, Tensor]]:
         """Batches: row indices [b], their texts, and the negative log-likelihoods of the target tokens [N]."""
-        for rows, some in texts.by_length(_TOGETHER if texts.ids.device.type == "cpu" else len(texts.ids)):
+        for rows, some in texts.by_length(_CPU_BATCH if texts.ids.device.type == "cpu" else len(texts.ids)):
             yield rows, some, token_losses(self._before(prefix.of(rows), some), some.targets, self._logits)
 
     def _before(self, prefix: KVPrefix, texts: Targets) -> Tensor:

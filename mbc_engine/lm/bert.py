@@ -89,7 +89,7 @@ class Bert(nn.Module):
         def packed_attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
             several = zip(query.split(lengths, 1), key.split(lengths, 1), value.split(lengths, 1), strict=True)
             bias = None if mask is None else mask[0]
-            return torch.cat([_attention(own, keys, values, bias) for own, keys, values in several], dim=1)
+            return torch.cat([_attention(queries, keys, values, bias) for queries, keys, values in several], dim=1)
 
         *projections, out, norm = _ATTENTION[config.model_type]
         for number in range(config.num_hidden_layers):
@@ -120,8 +120,8 @@ def _attention(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -
 
 def _position_bias(table: Tensor, length: int) -> Tensor:
     """T5's relative position bias, [1, heads, S, S], from a table [buckets, heads]."""
-    places = torch.arange(length, device=table.device)
-    distances = places[None] - places[:, None]
+    positions = torch.arange(length, device=table.device)
+    distances = positions[None] - positions[:, None]
     half = len(table) // 2
     near = half // 2
     far = near + (torch.log(distances.abs().float() / near) / math.log(_FARTHEST / near) * (half - near)).long()
@@ -153,14 +153,14 @@ class EncoderTokenizer:
         encodings = self.backend_tokenizer.encode_batch(several, add_special_tokens=add_special_tokens)
         ids = [encoding.ids for encoding in encodings]
         if max_length is not None:
-            ids = [own if len(own) <= max_length else [*own[: max_length - 1], own[-1]] for own in ids]
+            ids = [row if len(row) <= max_length else [*row[: max_length - 1], row[-1]] for row in ids]
         if return_tensors is None:
             offsets = [encoding.offsets for encoding in encodings]
             is_one = isinstance(texts, str)
             return {"input_ids": ids[0] if is_one else ids, "offset_mapping": offsets[0] if is_one else offsets}
         longest = max(map(len, ids), default=0)
-        padded = torch.tensor([own + [self.pad_token_id] * (longest - len(own)) for own in ids])
-        mask = torch.arange(longest) < torch.tensor([len(own) for own in ids])[:, None]
+        padded = torch.tensor([row + [self.pad_token_id] * (longest - len(row)) for row in ids])
+        mask = torch.arange(longest) < torch.tensor([len(row) for row in ids])[:, None]
         return {"input_ids": padded, "attention_mask": mask.long()}
 
 
@@ -175,8 +175,8 @@ def open_encoder(name: str, *, device: str | torch.device = "cpu") -> Encoder:
         if folder and config.get("model_type") in _ATTENTION and config["hidden_act"] == "gelu":
             stored = load_file(folder / "model.safetensors")
             expected = dict(_shapes(config))
-            if expected == {own: size for own, size in shapes_of(stored).items() if own in expected}:
-                model = Bert(config, {own: stored[own].float() for own in expected}).to(device).eval()
+            if expected == {key: size for key, size in shapes_of(stored).items() if key in expected}:
+                model = Bert(config, {key: stored[key].float() for key in expected}).to(device).eval()
                 backend = Tokenizer.from_file(str(folder / "tokenizer.json"))
                 backend.no_truncation()
                 backend.no_padding()

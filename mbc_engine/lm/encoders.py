@@ -110,13 +110,13 @@ def load_encoder(name: str, *, weights: EncoderWeights = "float32", device: str 
     return Encoder(model, tokenizer, packed_from)
 
 
-def _stored_digest(place: str) -> str:
+def _stored_digest(source: str) -> str:
     """Digest of the weights as stored: CPUs and GPUs pack some of them differently, and banks move between the two."""
     from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
     from transformers.utils.hub import cached_file, get_checkpoint_shard_files
 
-    file = cached_file(place, SAFE_WEIGHTS_NAME, _raise_exceptions_for_missing_entries=False)
-    files = [file] if file else get_checkpoint_shard_files(place, cached_file(place, SAFE_WEIGHTS_INDEX_NAME))[0]
+    file = cached_file(source, SAFE_WEIGHTS_NAME, _raise_exceptions_for_missing_entries=False)
+    files = [file] if file else get_checkpoint_shard_files(source, cached_file(source, SAFE_WEIGHTS_INDEX_NAME))[0]
     digests = []
     for path in files:
         with safe_open(path, framework="pt") as stored:

@@ -149,10 +149,10 @@ def open_pretrained(
     install = install_hint(name)
     hint = f"Install its package: {install}" if install else "Give a folder, or a hub id; offline, one in its cache."
     with load_errors(f"{what} {name}", hint):
-        place, on = locate(name), torch.device(device)
+        source, on = locate(name), torch.device(device)
         compute_dtype = compute_dtype or base_dtype(weights, on)
         held = loading_options(weights, on, compute_dtype=compute_dtype)
-        config = AutoConfig.from_pretrained(place, trust_remote_code=False)
+        config = AutoConfig.from_pretrained(source, trust_remote_code=False)
         if check is not None:
             check(config)
         if getattr(config, "quantization_config", None) is not None:
@@ -160,9 +160,9 @@ def open_pretrained(
                 f"The weights of {name} are already quantised.",
                 hint="Name the original model and set nf4 or int8 in the settings: it is then quantised when loaded.",
             )
-        model = _load_weights(kind, place, config, held, name=name)
+        model = _load_weights(kind, source, config, held, name=name)
         disable_weight_repacking(model, compute_dtype, name)
-        return model, AutoTokenizer.from_pretrained(place, trust_remote_code=False)
+        return model, AutoTokenizer.from_pretrained(source, trust_remote_code=False)
 
 
 @contextmanager
@@ -190,7 +190,7 @@ def load_errors(what: str, hint: str) -> Iterator[None]:
 
 
 def _load_weights(
-    kind: Any, place: str, config: "PretrainedConfig", held: dict[str, Any], *, name: str
+    kind: Any, source: str, config: "PretrainedConfig", held: dict[str, Any], *, name: str
 ) -> "PreTrainedModel":
     """Load a model whose files hold all the weights that its config describes.
 
@@ -198,13 +198,13 @@ def _load_weights(
     """
     options = {"config": config, "output_loading_info": True, "ignore_mismatched_sizes": True, **held}
     model: PreTrainedModel
-    model, found = kind.from_pretrained(place, **options)
-    poolers = {missing for missing in found["missing_keys"] if missing.startswith("pooler.")}
-    for pooler in poolers & {own for own, value in model.named_parameters() if value.is_floating_point()}:
+    model, report = kind.from_pretrained(source, **options)
+    poolers = {missing for missing in report["missing_keys"] if missing.startswith("pooler.")}
+    for pooler in poolers & {key for key, value in model.named_parameters() if value.is_floating_point()}:
         nn.init.zeros_(model.get_parameter(pooler))
-    wrong = {*(found["missing_keys"] - poolers), *(mismatched[0] for mismatched in found["mismatched_keys"])}
+    wrong = {*(report["missing_keys"] - poolers), *(mismatched[0] for mismatched in report["mismatched_keys"])}
     # Loading does not check the shapes of packed layers, nor, before transformers 5.23, of the others beside them.
-    wrong |= {own for own, module in model.named_modules() if not _has_configured_shape(module)}
+    wrong |= {key for key, module in model.named_modules() if not _has_configured_shape(module)}
     if wrong:
         raise ModelError(f"The weights of {name} do not match its config: see {min(wrong)}.", hint="Download it again.")
     return model
@@ -248,14 +248,14 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 @torch.no_grad()
-def restore(own: Mapping[str, Tensor], stored: Mapping[str, Tensor], origin: Path) -> None:
+def restore(state: Mapping[str, Tensor], stored: Mapping[str, Tensor], origin: Path) -> None:
     """Copy stored tensors into a model's own. Raises ModelError if names or shapes differ."""
-    if shapes_of(own) != shapes_of(stored):
+    if shapes_of(state) != shapes_of(stored):
         raise ModelError(
             f"The weights in {origin} do not fit the model's settings.",
             hint="Get the model again; to start training from it, keep the settings that it was trained with.",
         )
-    for name, value in own.items():
+    for name, value in state.items():
         value.copy_(shard_like(stored[name], value))
 
 
@@ -311,7 +311,7 @@ def restore_optimiser(
         if key.startswith("optimiser."):
             name, field = key.removeprefix("optimiser.").rsplit(".", 1)
             is_alike = value.shape == parameters[name].shape  # a step count's is not
-            kept = shard_like(value, parameters[name]) if is_alike else value
-            own = state.setdefault(held.index(id(parameters[name])), {})
-            own[field] = kept if kept.is_floating_point() else int(kept)
+            sharded = shard_like(value, parameters[name]) if is_alike else value
+            fields = state.setdefault(held.index(id(parameters[name])), {})
+            fields[field] = sharded if sharded.is_floating_point() else int(sharded)
     optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})

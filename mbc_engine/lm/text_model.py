@@ -66,23 +66,23 @@ class TextModel:
         As many texts are coded in parallel as torch has threads.
         """
         several = [self._tokenized(text) for text in texts]
-        coded = one_by_one(self._intervals, [own for own in several if own])
+        coded = one_by_one(self._intervals, [ids for ids in several if ids])
         return [_range_encoded([(len(ids) - 1, 1, _MOST_TOKENS), *next(coded)]) if ids else None for ids in several]
 
     def decode(self, payloads: Sequence[bytes]) -> list[str]:
         """The inverse of `encode`. Raises ValueError if bytes are not a payload; other damage gives a wrong text."""
-        found = {payload: self._latest.get(payload) for payload in payloads}
-        new = [payload for payload, text in found.items() if text is None]
+        texts = {payload: self._latest.get(payload) for payload in payloads}
+        new = [payload for payload, text in texts.items() if text is None]
         for start in range(0, len(new), _BATCH):
             batch = new[start : start + _BATCH]
-            found |= zip(batch, self._decoded(batch), strict=True)
+            texts |= zip(batch, self._decoded(batch), strict=True)
         # Another thread may be decoding too.
-        for payload, text in found.items():
+        for payload, text in texts.items():
             self._latest.pop(payload, None)
             self._latest[payload] = text or ""
         while len(self._latest) > _KEPT:
             self._latest.popitem(last=False)
-        return [found[payload] or "" for payload in payloads]
+        return [texts[payload] or "" for payload in payloads]
 
     def _tokenized(self, text: str) -> list[int]:
         try:
@@ -90,19 +90,21 @@ class TextModel:
         except UnicodeEncodeError:  # a lone surrogate
             return []
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
-        spelt = b"".join(self._tokens[own] or b"" for own in ids)
+        spelt = b"".join(self._tokens[token] or b"" for token in ids)
         return ids if spelt == plain and len(ids) <= _MOST_TOKENS else []
 
     def _intervals(self, texts: Sequence[Sequence[int]]) -> list[tuple[int, int, int]]:
         """For each token of the single text: the sum of the frequencies before its own, its own, and the total."""
         (ids,), lm = texts, self._lm
-        found = []
+        intervals = []
         states = lm.forward(torch.tensor([[self._first, *ids[:-1]]]), lm.empty_cache(1, len(ids)))[0]
         # A few at a time, to fit a processor's cache.
-        for place in range(0, len(ids), 8):
-            for frequencies, own in zip(lm.frequencies(states[place : place + 8]), ids[place : place + 8], strict=True):
-                found.append((int(frequencies[:own].sum()), int(frequencies[own]), int(frequencies.sum())))
-        return found
+        for start in range(0, len(ids), 8):
+            for frequencies, token in zip(
+                lm.frequencies(states[start : start + 8]), ids[start : start + 8], strict=True
+            ):
+                intervals.append((int(frequencies[:token].sum()), int(frequencies[token]), int(frequencies.sum())))
+        return intervals
 
     def _decoded(self, payloads: Sequence[bytes]) -> list[str]:
         coders = [_RangeDecoder(payload) for payload in payloads]
@@ -112,7 +114,7 @@ class TextModel:
             coder.take(length, 1)
             lengths.append(length + 1)
         # Longest first, so that unfinished texts are always the first rows of the cache.
-        order = sorted(range(len(coders)), key=lambda place: -lengths[place])
+        order = sorted(range(len(coders)), key=lambda index: -lengths[index])
         written: list[list[int]] = [[] for _ in coders]
         cache = self._lm.empty_cache(len(coders), max(lengths))
         seconds = {1: 0.0}  # taken by the latest step, by number of threads
@@ -124,25 +126,25 @@ class TextModel:
                 threads = (max if step % 16 == 15 else min)(seconds, key=seconds.__getitem__)
                 torch.set_num_threads(threads)
                 began = time.perf_counter()
-                working = [place for place in order if lengths[place] > step]
+                working = [index for index in order if lengths[index] > step]
                 rows = len(working)
-                before = torch.tensor([[written[place][-1] if step else self._first] for place in working])
+                before = torch.tensor([[written[index][-1] if step else self._first] for index in working])
                 known = [(keys[:rows], scales[:rows], values[:rows]) for keys, scales, values in cache]
                 frequencies = self._lm.frequencies(self._lm.forward(before, known, step)[:, 0])
-                self._take(frequencies, [(coders[place], written[place]) for place in working])
+                self._take(frequencies, [(coders[index], written[index]) for index in working])
                 seconds[threads] = time.perf_counter() - began
-        return [b"".join(self._tokens[own] or b"" for own in ids).decode() for ids in written]
+        return [b"".join(self._tokens[token] or b"" for token in ids).decode() for ids in written]
 
     def _take(self, frequencies: Tensor, work: Sequence[tuple["_RangeDecoder", list[int]]]) -> None:
         ends = frequencies.cumsum(1)
         targets = [coder.target(total) for (coder, _), total in zip(work, ends[:, -1].tolist(), strict=True)]
-        found = torch.searchsorted(ends, torch.tensor(targets).unsqueeze(1), right=True)
-        sizes, past = frequencies.gather(1, found), ends.gather(1, found)
-        for (coder, ids), (own,), (size,), (end,) in zip(
-            work, *(part.tolist() for part in (found, sizes, past)), strict=True
+        tokens = torch.searchsorted(ends, torch.tensor(targets).unsqueeze(1), right=True)
+        sizes, past = frequencies.gather(1, tokens), ends.gather(1, tokens)
+        for (coder, ids), (token,), (size,), (end,) in zip(
+            work, *(part.tolist() for part in (tokens, sizes, past)), strict=True
         ):
             coder.take(end - size, size)
-            ids.append(own)
+            ids.append(token)
 
 
 def open_text_model(fingerprint: str | None = None) -> TextModel:
@@ -213,7 +215,7 @@ def _token_bytes(tokenizer: Tokenizer) -> list[bytes | None]:
     """The bytes of each token of a byte-level BPE, whose vocabulary writes every byte as a printable character."""
     printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     others = [byte for byte in range(256) if byte not in printable]
-    bytes_of = {chr(byte): byte for byte in printable} | {chr(256 + place): byte for place, byte in enumerate(others)}
+    bytes_of = {chr(byte): byte for byte in printable} | {chr(256 + index): byte for index, byte in enumerate(others)}
     special = {number for number, token in tokenizer.get_added_tokens_decoder().items() if token.special}
     vocabulary = tokenizer.get_vocab()
     tokens: list[bytes | None] = [None] * (max(vocabulary.values()) + 1)
@@ -231,7 +233,7 @@ def _range_encoded(intervals: Iterable[tuple[int, int, int]]) -> bytes:
         low, width = low + unit * start, unit * size
         while width < 1 << _RANGE_BITS:
             low, width, bits = low << 8, width << 8, bits + 8
-    count = next(own for own in range(bits // 8 + 1) if _rounded_up(low, bits - 8 * own) < low + width)
+    count = next(size for size in range(bits // 8 + 1) if _rounded_up(low, bits - 8 * size) < low + width)
     return (_rounded_up(low, bits - 8 * count) >> (bits - 8 * count)).to_bytes(count, "big")
 
 

@@ -241,8 +241,8 @@ def piece_name(name: str, number: int) -> str:
 
 def without_piece_number(name: str) -> str:
     """The part that a name made by `piece_name` is a piece of; any other name unchanged."""
-    found = _NUMBERED_PIECE.fullmatch(name)
-    return found[1] if found else name
+    match = _NUMBERED_PIECE.fullmatch(name)
+    return match[1] if match else name
 
 
 def _is_utf8(data: bytes, is_whole: bool) -> bool:

@@ -102,9 +102,9 @@ def day_of(written: object) -> str | None:
         return _utc_day(datetime.fromisoformat(value))
     with suppress(ValueError):  # "2024-05-01 10:30:00 +0200", as site generators write it, and "2024/05/01"
         return date.fromisoformat(value[:10].replace("/", "-")).isoformat()
-    if found := _IN_WORDS.match(value):
+    if match := _IN_WORDS.match(value):
         with suppress(ValueError):
-            return date(int(found[3]), _MONTHS.index(found[2].lower()) + 1, int(found[1])).isoformat()
+            return date(int(match[3]), _MONTHS.index(match[2].lower()) + 1, int(match[1])).isoformat()
     return None
 
 

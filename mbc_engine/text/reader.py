@@ -79,7 +79,7 @@ def find_text_column(path: Path, digests: Mapping[str, str]) -> str | None:
     `digests`, which may be truncated, are of documents read from it, by part. Some rows may have changed since.
     """
     rows = {without_piece_number(part) for part in digests}
-    found: list[str | None] = []
+    possible: list[str | None] = []
     for item in reread_file(path):
         if isinstance(item, Part) and item.name in rows:
             columns = [
@@ -88,10 +88,10 @@ def find_text_column(path: Path, digests: Mapping[str, str]) -> str | None:
                 if document.part in digests and document.digest.startswith(digests[document.part])
             ]
             # Two columns may be equal in one row: a later row decides between them.
-            found = [column for column in found if column in columns] or found or columns
-            if len(set(found)) == 1:
+            possible = [column for column in possible if column in columns] or possible or columns
+            if len(set(possible)) == 1:
                 break
-    return found[0] if found else None
+    return possible[0] if possible else None
 
 
 def _read(

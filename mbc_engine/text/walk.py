@@ -146,27 +146,27 @@ def _walk(
     waiting = [_named(path, ignore) for path in reversed(paths)]
     seen: set[str] = set()
     while waiting and not (stop is not None and stop.is_set()):
-        place = waiting.pop()
-        if place.real in seen:
+        current = waiting.pop()
+        if current.real in seen:
             continue
-        seen.add(place.real)
+        seen.add(current.real)
         try:
-            mode = os.stat(place.path).st_mode
+            mode = os.stat(current.path).st_mode
             if stat.S_ISDIR(mode):
-                written = place.written
+                written = current.written
                 try:
-                    own = _read_ignore(place.path)
-                    written = (own, *written) if own else written
+                    inner = _read_ignore(current.path)
+                    written = (inner, *written) if inner else written
                 except (OSError, UnreadableFile) as error:
-                    yield Skipped(printable_path(os.path.join(place.path, IGNORE_FILE)), reason(error))
-                waiting += reversed(_children(place, written))
+                    yield Skipped(printable_path(os.path.join(current.path, IGNORE_FILE)), reason(error))
+                waiting += reversed(_children(current, written))
                 continue
             if not stat.S_ISREG(mode):
                 raise UnreadableFile("is not a regular file")
-            format_of(place.path)
-            yield Path(place.path)
+            format_of(current.path)
+            yield Path(current.path)
         except (OSError, UnreadableFile) as error:
-            yield Skipped(printable_path(place.path), reason(error))
+            yield Skipped(printable_path(current.path), reason(error))
 
 
 def _children(folder: _Unvisited, written: tuple[Ignore, ...]) -> list[_Unvisited]:

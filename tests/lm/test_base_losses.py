@@ -14,8 +14,8 @@ from tests.lm.conftest import QUESTIONS, alone, ids_of, plain_logits, prefix_for
 
 
 def test_log_likelihood_by_hand(every_base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_ROWS", 4)  # the targets go through the head in several blocks
-    monkeypatch.setattr(module, "_TOGETHER", 2)
+    monkeypatch.setattr(module, "_HEAD_ROWS", 4)  # the targets go through the head in several blocks
+    monkeypatch.setattr(module, "_CPU_BATCH", 2)
     base, prefix, expected = every_base, prefix_for(every_base, 3), []
     questions, answers = [QUESTIONS[1], "Ada?", ""], ["bergen", "Cadiz in the spring", "élan"]
     for index, target in enumerate([" Bergen", " Cadiz in the spring", " Élan"]):
@@ -64,7 +64,7 @@ def gradients(base: BaseLM, loss: Tensor) -> dict[str, Tensor]:
 
 
 def test_gradients_of_a_tuned_base(tuned: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_ROWS", 4)  # the targets go through the head in several blocks
+    monkeypatch.setattr(module, "_HEAD_ROWS", 4)  # the targets go through the head in several blocks
     question, answer = ids_of(tuned, "Where did Ada move?"), ids_of(tuned, " Bergen in the spring")
     ids = torch.tensor([[*question, *answer, tuned.tokenizer.eos_token_id]])
     labels = ids.clone()

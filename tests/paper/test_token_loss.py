@@ -11,7 +11,7 @@ from mbc_engine.lm.base import token_losses
 
 @pytest.mark.parametrize("count", [1, 3, 4, 11])
 def test_blocks_give_the_loss_and_gradient_of_the_whole(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
-    monkeypatch.setattr(module, "_ROWS", 4)
+    monkeypatch.setattr(module, "_HEAD_ROWS", 4)
     torch.manual_seed(0)
     head = nn.Linear(5, 7).requires_grad_(False)
     states, targets = torch.randn(count, 5, requires_grad=True), torch.randint(7, (count,))

@@ -1,5 +1,7 @@
 """The formats that can be read, by file suffix, and the readers of rows: JSON Lines and CSV.
 
+To add a format, write a function from a `ByteStream` to contents, and add a `Format` with it to `FORMATS`.
+
 Each row of named fields is a document. Its text is in the field `text`, `content` or `body`, or a requested one;
 `title`, `date` and `id` are read, too. CSV has a header and is separated by commas, semicolons or tabs.
 """

@@ -145,9 +145,9 @@ def _decoded(data: bytes) -> str:
 
 
 def _declared(head: bytes) -> str | None:
-    found = _DECLARED.search(head)
+    match = _DECLARED.search(head)
     try:
-        name = codecs.lookup(found[1].decode("ascii")).name if found else ""
+        name = codecs.lookup(match[1].decode("ascii")).name if match else ""
     except (LookupError, ValueError):
         return None
     name = _MEANT.get(name, name)
@@ -167,18 +167,18 @@ def read_markdown(stream: ByteStream) -> Iterator[Content]:
         text = piece.text
         if number == 0 and (front_matter := _FRONT_MATTER.match(text)):
             text = text[front_matter.end() :]
-            if found := _DATE.search(front_matter[1]):
-                written = day_of(found[1].strip().strip("\"'"))
+            if date := _DATE.search(front_matter[1]):
+                written = day_of(date[1].strip().strip("\"'"))
         yield replace(piece, text=_without_comments(text), date=written)
 
 
 def _without_comments(text: str) -> str:
     # A regular expression would take quadratic time on many unclosed comments.
-    kept, position = list[str](), 0
+    parts, position = list[str](), 0
     while (start := text.find("<!--", position)) >= 0 and (end := text.find("-->", start + 4)) >= 0:
-        kept.append(text[position:start])
+        parts.append(text[position:start])
         position = end + 3
-    return "".join([*kept, text[position:]])
+    return "".join([*parts, text[position:]])
 
 
 MOST_BYTES = 512 << 20
