@@ -203,9 +203,9 @@ class Dashboard(App[Path]):
         self.action_view(DocumentsView.NAME)
         self.query_one(DocumentsView).show_only(name)
 
-    def show_codes(self, document: StoredDocument, shape: CodeShape, code: tuple[int, int, int] | None) -> None:
+    def show_codes(self, document: StoredDocument, shape: CodeShape) -> None:
         self.action_view(CodesView.NAME)
-        self.query_one(CodesView).mark(document, shape, code)
+        self.query_one(CodesView).mark(document, shape)
 
     def copy(self, text: str) -> None:
         self.copy_to_clipboard(text)

@@ -1,12 +1,14 @@
 """The views of the dashboard, one per tab: they draw its state and start jobs."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from threading import Thread
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
+from rich.table import Table as Grid
 from rich.text import Text
 from textual import events
-from textual.widgets import TabPane
+from textual.containers import Vertical
+from textual.widgets import Static, TabPane
 
 from mbc_cli.text import sanitise
 from mbc_cli.tui.jobs import start_thread
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from mbc_cli.tui.app import Dashboard
     from mbc_cli.tui.state import DashboardOptions, DashboardState
 
+_LABEL_WIDTH: Final = 10  # aligns the values of stacked boxes
 _BROAD: Final = 150  # cells: the width from which two panels of text fit side by side
 
 
@@ -82,6 +85,25 @@ class View(TabPane):
                 later(finish, error)
 
         return start_thread(work, later)
+
+
+def box(title: str, *, id: str | None = None) -> Vertical:
+    """A panel with a title in its border, for a `with` statement in `compose`."""
+    panel = Vertical(id=id, classes="panel box")
+    panel.border_title = title
+    return panel
+
+
+class Facts(Static):
+    """A short table of labels and values. Values may be untrusted text."""
+
+    def show(self, facts: Sequence[tuple[str, str | Text]]) -> None:
+        table = Grid.grid(padding=(0, 2))
+        table.add_column(style="dim", no_wrap=True, min_width=_LABEL_WIDTH)
+        table.add_column(overflow="fold")
+        for label, value in facts:
+            table.add_row(label, value if isinstance(value, Text) else Text(sanitise(value)))
+        self.update(table)
 
 
 def message_text(message: str, *hints: str | None) -> Text:

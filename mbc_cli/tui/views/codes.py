@@ -132,17 +132,17 @@ class CodesView(View):
         self._marked = None
         self.draw()
 
-    def mark(self, document: StoredDocument, shape: CodeShape, code: tuple[int, int, int] | None) -> None:
-        """Mark a document's codes and go to one of them: `code`, (level, position, number), or the first."""
+    def mark(self, document: StoredDocument, shape: CodeShape) -> None:
+        """Mark a document's codes and go to the first of them."""
         assert document.codes is not None
         counts = count(document.codes, shape)
-        level, position, number = code or (0, 0, int(counts[0, 0].argmax()))
+        number = int(counts[0, 0].argmax())
         name = Path(document.origin.name).name or document.digest
         self._marked = shorten(sanitise(name), _NAME_WIDTH), counts
-        self._selected_code = level, position, number
+        self._selected_code = 0, 0, number
         self.action_layer("bank")
         self.draw()
-        self.query_one("#books", HeatMap).go(level * shape.positions + position)
+        self.query_one("#books", HeatMap).go(0)
         heat = self.query_one("#heat", HeatMap)
         heat.go(number)
         heat.focus()

@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-import numpy as np
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
@@ -16,16 +15,15 @@ from textual.containers import Container, Horizontal
 from textual.widgets import Input, Static
 
 from mbc_cli.text import display_path, format_size, pluralise, sanitise
-from mbc_cli.tui.jobs import explain_codes, read_document, remove_documents, restore_documents, search_documents
+from mbc_cli.tui.jobs import read_document, remove_documents, restore_documents, search_documents
 from mbc_cli.tui.state import BankSnapshot, DashboardOptions
-from mbc_cli.tui.views import View, error_text, no_bank_text
+from mbc_cli.tui.views import Facts, View, box, error_text, no_bank_text
 from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.widgets.answer import PassagePane
-from mbc_cli.tui.widgets.figures import Facts, box
 from mbc_cli.tui.widgets.inputs import Confirm
 from mbc_cli.tui.widgets.table import Column, RowTable
 from mbc_engine.answer import Source
-from mbc_engine.bank import CodeShape, CodeUse, RemovedDocuments, StoredDocument
+from mbc_engine.bank import CodeShape, RemovedDocuments, StoredDocument
 from mbc_engine.errors import MBCError
 from mbc_engine.machine import Throttle
 
@@ -34,10 +32,6 @@ if TYPE_CHECKING:
 
 _NUMBERS: Final = (Column("chunks", 7, is_number=True), Column("size", 7, is_number=True))
 _COLUMNS: Final = (Column("source"), Column("date", 10), *_NUMBERS)
-_CODE_COLUMNS: Final = (
-    *(Column(title, width, is_number=True) for title, width in (("codebook", 8), ("code", 5), ("chunks", 7))),
-    Column("words in common", is_text=True),
-)
 # Documents shown at first, and at most, once the end is reached or they are sorted; origins shown per document.
 _FIRST_ROWS, _MAX_ROWS, _MAX_ORIGINS = 1000, 200_000, 3
 # Seconds without typing before a search, and without moving before reading a document.
@@ -58,16 +52,14 @@ class DocumentsView(View):
     Enter searches the contents: the best documents come first, with the matching sentence underlined. `o` opens a
     document's file at that line, `y` copies its path. Tab moves to its text.
 
-    `c` shows the codes of the document's first chunk instead, then of the next: how many chunks of the bank have each
-    code, and the words those chunks have in common. `m` shows the document's codes in Codes.
+    `m` shows the document's codes in Codes: how many chunks of the bank have each, and the words they have in common.
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "search", "Search"),
         Binding("d,delete", "remove", "Remove"),
         Binding("u,ctrl+z", "undo", "Undo"),
         Binding("s", "sort", "Sort"),
-        Binding("c", "codes", "Codes"),
-        Binding("m", "map", "Code map"),
+        Binding("m", "map", "Codes"),
         Binding("o", "open_file", "Open file", show=False),
         Binding("y", "copy", "Copy path", show=False),
         Binding("escape", "leave", "Back", show=False),
@@ -87,7 +79,6 @@ class DocumentsView(View):
         self._throttle = Throttle(_MAX_SHARE, _MIN_INTERVAL)
         self._passages: dict[Hashable, Source] = {}  # results of a content search, by document
         self._read: tuple[StoredDocument, CodeShape] | None = None  # the one shown, with its codes
-        self._chunk: int | None = None  # whose codes are shown, if not the text
         self._undo_stack: list[RemovedDocuments] = []
         self._changes: list[Thread] = []
 
@@ -102,7 +93,6 @@ class DocumentsView(View):
             with box("Document", id="document"):
                 yield Facts()
                 yield PassagePane(id="content")
-                yield RowTable(_CODE_COLUMNS, id="codes")
 
     def on_mount(self) -> None:
         self.query_one("#trouble").can_focus = True  # without a focus, the view's keys would do nothing
@@ -177,40 +167,9 @@ class DocumentsView(View):
             hit = self._passages.get(_key(document))
             self.dashboard.open_file(Path(document.origin.source), hit.line if hit else None)
 
-    def action_codes(self) -> None:
-        """Show the codes of the document's next chunk or, after the last one, its text."""
-        self._chunk = 0 if self._chunk is None else self._chunk + 1
-        self._explain()
-
     def action_map(self) -> None:
         if self._read is not None:
-            row: Any = self.query_one("#codes", RowTable).key
-            self.dashboard.show_codes(*self._read, None if self._chunk is None else row)
-
-    def _explain(self) -> None:
-        """Show the codes of the chunk at `_chunk`, or the text."""
-        panel, table = self.query_one("#document"), self.query_one("#codes", RowTable)
-        if self._read is None or self._chunk is None or self._chunk >= self._read[0].chunks:
-            self._chunk, panel.border_title = None, "Document"
-            self.query_one(PassagePane).display, table.display = self._read is not None, False
-            return
-        document, shape = self._read
-        assert document.codes is not None
-        codes = document.codes[self._chunk]  # [tokens, levels]
-        numbers = ((level, token * shape.per_position, int(code)) for (token, level), code in np.ndenumerate(codes))
-        keys = list(dict.fromkeys(numbers))
-        panel.border_title = f"Codes of chunk {self._chunk + 1:,} of {document.chunks:,}"
-        self.query_one(PassagePane).display, table.display = False, True
-
-        def show(uses: list[CodeUse] | MBCError) -> None:
-            if isinstance(uses, MBCError):
-                table.empty, uses = error_text(uses).plain, []
-            rows = zip(keys, uses, strict=False)
-            table.show([(key, _code_cells(key, use, shape)) for key, use in rows])
-
-        table.empty = "…"
-        table.show([])
-        self.run_job("codes", lambda: [explain_codes(self.options.bank, keys)], show)
+            self.dashboard.show_codes(*self._read)
 
     def action_copy(self) -> None:
         if (document := self._current) is not None:
@@ -235,7 +194,7 @@ class DocumentsView(View):
         can = {
             "take_focus": is_typing,
             "undo": bool(self._undo_stack) and not is_typing,
-            **dict.fromkeys(("remove", "sort", "codes", "map", "open_file", "copy"), has_rows),
+            **dict.fromkeys(("remove", "sort", "map", "open_file", "copy"), has_rows),
             "search": not is_typing,
         }
         return can.get(action, True)
@@ -346,8 +305,7 @@ class DocumentsView(View):
             job = partial(read_document, self.options.bank, document)
             self.run_job("read", lambda: [job()], partial(self._show_document, document))
         else:
-            self._read = None
-            self._explain()
+            self._show_read(None)
             self.query_one(Facts).show([])
 
     def _show_document(
@@ -356,18 +314,18 @@ class DocumentsView(View):
         if read is None or listed != self._current:
             return  # the table is about to show that it was removed
         if isinstance(read, MBCError):
-            self._read = None
-            self._explain()
+            self._show_read(None)
             self.query_one(Facts).update(error_text(read))
         else:
             document, shape, passage = read
             hit = self._passages.get(_key(listed))
             self.query_one(PassagePane).show(replace(passage, sentence=hit.sentence if hit else None), is_document=True)
             self.query_one(Facts).show(_facts(document, shape))
-            before, self._read = self._read, (document, shape)
-            if before is None or before[0].digest != document.digest:
-                self._chunk = None if self._chunk is None else 0
-                self._explain()
+            self._show_read((document, shape))
+
+    def _show_read(self, read: tuple[StoredDocument, CodeShape] | None) -> None:
+        self._read = read
+        self.query_one(PassagePane).display = read is not None
 
     def _change(self, change: Callable[[], object], done: Callable[[Any], None]) -> None:
         self._changes.append(self.run_job(f"change {len(self._changes)}", lambda: [change()], done))
@@ -429,13 +387,6 @@ def _name(document: StoredDocument) -> str:
 def _cells(document: StoredDocument) -> tuple[str, ...]:
     size = "" if document.size is None else format_size(document.size)
     return _name(document), document.origin.date or "", f"{document.chunks:,}", size
-
-
-def _code_cells(key: tuple[int, int, int], use: CodeUse, shape: CodeShape) -> tuple[str, ...]:
-    level, position, code = key
-    book = f"{position + 1}" if shape.levels == 1 else f"{position + 1}.{level + 1}"
-    words = ", ".join(use.words) or ("this chunk alone" if use.chunks == 1 else "")
-    return book, f"{code}", f"{use.chunks:,}", words
 
 
 def _sort_key(document: StoredDocument, column: int) -> tuple[object, ...]:

@@ -18,8 +18,7 @@ from mbc_cli.render.bank import content_summary
 from mbc_cli.text import display_path, format_duration, format_size, format_time_left, pluralise, sanitise
 from mbc_cli.tui.jobs import ChildProcess
 from mbc_cli.tui.state import DashboardOptions, DashboardState
-from mbc_cli.tui.views import View
-from mbc_cli.tui.widgets.figures import Facts, box
+from mbc_cli.tui.views import Facts, View, box
 from mbc_cli.tui.widgets.inputs import Confirm, FolderTree, Form, PlainCheckbox, existing_path
 from mbc_cli.tui.widgets.table import Column, RowTable, shorten
 from mbc_engine.bank import BankTotals

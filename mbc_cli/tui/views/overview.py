@@ -6,16 +6,14 @@ from typing import Final
 
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical, VerticalScroll
-from textual.widgets import Static
+from textual.containers import Horizontal, VerticalScroll
 
 from mbc_cli.render.bank import code_layout, content_summary, document_facts
 from mbc_cli.text import display_path, format_size, format_time_left, pluralise
 from mbc_cli.tui.state import AttachedRun, BankSnapshot, DashboardOptions, DashboardState
-from mbc_cli.tui.views import View, no_bank_text
+from mbc_cli.tui.views import Facts, View, box, no_bank_text
 from mbc_cli.tui.widgets.chart import Chart, PlotCurve
-from mbc_cli.tui.widgets.figures import Facts, box
-from mbc_cli.tui.widgets.table import Column, RowTable, shorten
+from mbc_cli.tui.widgets.table import Column, RowTable
 from mbc_engine.events import IngestFinished
 
 _DAY: Final = 86_400.0
@@ -42,10 +40,7 @@ class OverviewView(View):
                     yield Facts(id="work")
                 with box("Ingests", id="ingests"):
                     yield RowTable(_COLUMNS)
-            with Vertical():
-                yield Chart("Chunks over time", "nothing ingested yet", id="growth")
-                with box("Recent files", id="recent"):
-                    yield Static(id="names", markup=False)
+            yield Chart("Chunks over time", "nothing ingested yet", id="growth")
 
     def draw(self) -> None:
         state = self.state
@@ -57,12 +52,7 @@ class OverviewView(View):
         self.query_one("#work", Facts).show(lines)
         ends = list(enumerate(state.ingest.growth))[: -_MAX_INGESTS - 1 : -1]
         self.query_one(RowTable).show([(number, _cells(at, end)) for number, (at, end) in ends])
-        room, names = self.query_one("#recent").content_size, self.query_one("#names", Static)
-        newest = list(state.ingest.sources)[::-1][: room.height]
-        names.update("\n".join(shorten(display_path(name), room.width) for name in newest), layout=False)
-        if self.has_class("-unrecorded") == bool(state.ingest.sources):
-            self.toggle_class("-unrecorded")
-            self.call_after_refresh(self.draw)  # there is room now
+        self.set_class(not ends, "-unrecorded")
         self._draw_growth()
 
     def _draw_growth(self) -> None:

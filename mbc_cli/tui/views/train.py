@@ -20,8 +20,7 @@ from mbc_cli.models import new_run
 from mbc_cli.text import display_path, format_time_left, pluralise, sanitise
 from mbc_cli.tui.jobs import ChildProcess
 from mbc_cli.tui.state import AttachedRun, DashboardOptions
-from mbc_cli.tui.views import View
-from mbc_cli.tui.widgets.figures import Facts, box
+from mbc_cli.tui.views import Facts, View, box
 from mbc_cli.tui.widgets.inputs import Confirm, Form
 from mbc_cli.tui.widgets.run_plots import RunPlots
 from mbc_cli.tui.widgets.table import shorten

@@ -23,7 +23,6 @@ from mbc_cli.render.answer import (
     timing_summary,
 )
 from mbc_cli.text import pluralise, sanitise
-from mbc_cli.tui.widgets.figures import bar
 
 if TYPE_CHECKING:
     from mbc_engine.answer import Answer, Source
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 _BAR_WIDTH, _INDENT = 8, 3
 _MAX_FIRST_SENTENCE, _MAX_SENTENCE = 300, 150  # characters of the first source's sentence, and of the others'
 _CERTAIN: Final = ("high", "memory")
+_EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 
 
 class ChatTurn(Vertical):
@@ -165,3 +165,10 @@ def _text_from(source: "Source", state: str | None) -> str:
     if source.text_from == "bank":
         return state or "the bank's copy"
     return f"{state}; the bank keeps no copy" if state else "the bank keeps no copy"
+
+
+def bar(share: float, width: int) -> str:
+    """A bar in eighths of a cell; never empty above 0, full only at 1."""
+    eighths = max(int(share * width * 8), int(share > 0))
+    full, part = divmod(eighths, 8)
+    return "█" * full + (_EIGHTHS[part] if part else "")

@@ -8,7 +8,24 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from mbc_cli.tui.state import DashboardOptions
+from mbc_engine.events import TrainStep
 from tests.needs import PATIENCE
+
+STEP = TrainStep(
+    step=1,
+    epoch=0,
+    loss=4.0,
+    question_loss=2.0,
+    vq_loss=0.5,
+    route_loss=1.0,
+    reconstruction_loss=0.5,
+    route_accuracy=0.25,
+    perplexity=6.5,
+    dead_codes=1,
+    document_variance=0.5,
+    learning_rate=1e-3,
+    examples_per_second=50.0,
+)
 
 Until = Callable[[Callable[[], object]], Awaitable[None]]
 

@@ -134,22 +134,15 @@ async def test_from_documents_to_codes_and_back(options, record, until):
     app = Dashboard(options, DocumentsView.NAME)
     async with app.run_test(size=(80, 24)) as pilot:
         documents, codes = app.query_one(DocumentsView), app.query_one(CodesView)
-        table, code_table = documents.query_one("#rows", RowTable), documents.query_one("#codes", RowTable)
+        table = documents.query_one("#rows", RowTable)
         await until(lambda: len(table.rows) == 3)
         await pilot.press("j")
         await until(lambda: documents._read and documents._read[0].origin.name == "/1.txt")
-        await pilot.press("c")
-        await until(lambda: len(code_table.rows) == 2)
-        assert [cells for _, cells in code_table.rows] == [
-            ("1", "1", "2", "harbour"),
-            ("2", "2", "1", "this chunk alone"),
-        ]
-        code_table.go(1)
         await pilot.press("m")
         await until(lambda: codes.query_one("#heat", HeatMap).has_focus)
         line = codes.query_one("#code", Static)
-        await until(lambda: str(line.render()).startswith("code 2:") and "◆ in 1.txt" in str(line.render()))
-        await pilot.press("left_square_bracket", "left")
+        await until(lambda: str(line.render()).startswith("code 1:") and "◆ in 1.txt" in str(line.render()))
+        await pilot.press("left")
         await until(lambda: str(line.render()).startswith("code 0:"))
         await pilot.press("n")
         await until(lambda: len(codes.query_one(RowTable).rows) == 2)
@@ -159,5 +152,3 @@ async def test_from_documents_to_codes_and_back(options, record, until):
         await pilot.press("d")
         await until(lambda: [cells[0] for _, cells in table.rows] == [f"/{name}"])
         assert app.view is documents
-        await pilot.press("c")
-        await until(lambda: not code_table.display)

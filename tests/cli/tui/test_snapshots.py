@@ -6,6 +6,7 @@ To update the pictures, run `pytest tests/cli/tui/test_snapshots.py --snapshot-u
 import json
 import re
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,19 +21,17 @@ from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.views.codes import CodesView
 from mbc_cli.tui.views.documents import DocumentsView
 from mbc_cli.tui.views.ingest import IngestTab
-from mbc_engine.answer import Answer, Confidence, Source
-from mbc_engine.bank import BankSizes, BankTotals
 from mbc_engine.events import (
     DocumentsIngested,
     FileSkipped,
-    IngestFinished,
     IngestStarted,
     TrainFinished,
     TrainStarted,
-    TrainStep,
     Validated,
 )
 from mbc_engine.runs.training_runs import EVENTS
+from tests.cli.stub_memory import answer, ingested, source
+from tests.cli.tui.conftest import STEP
 
 NOON = 1_790_000_000.0
 SMALL, LARGE = (80, 24), (160, 45)
@@ -91,41 +90,22 @@ def _ingests():
 
 
 def _finished(documents):
-    return IngestFinished(
-        documents=3,
-        chunks=90,
-        unchanged=9,
-        removed=0,
-        skipped=1,
-        seconds=1.2,
-        encoding=0.9,
-        is_complete=True,
-        bank_documents=documents,
-        bank_origins=documents,
-        bank_chunks=documents * 20,
-        code_bytes=documents * 15,
-        codebook_bytes=96,
-        file_bytes=90_000,
-    )
+    counts = {"chunks": 90, "unchanged": 9, "skipped": 1, "seconds": 1.2, "bank_chunks": documents * 20}
+    return ingested(3, **counts, bank_documents=documents, bank_origins=documents)[-1]
 
 
 def _training(decay):
     yield TrainStarted(0, 60, 480, 240, 1_234_567)
     for step in range(1, 61):
-        yield TrainStep(
+        yield replace(
+            STEP,
             step=step,
             epoch=(step - 1) // 20,
             loss=1.0 + 7 * decay**step,
             question_loss=0.5 + 3 * decay**step,
-            vq_loss=0.1,
-            route_loss=0.2 + decay**step,
-            reconstruction_loss=0.2 + 3 * decay**step,
             route_accuracy=1 - decay**step,
             perplexity=1 + 7 * (1 - decay**step),
             dead_codes=max(0, 8 - step),
-            document_variance=0.9,
-            learning_rate=min(1.0, step / 10) * 1e-3,
-            examples_per_second=52.0,
         )
         if step % 20 == 0:
             yield Validated(step, step // 20 - 1, 50, 50, step / 6, step / 4, 80.0, True)
@@ -133,35 +113,15 @@ def _training(decay):
 
 
 def _answer(options):
-    news = options.bank.parent / "news"
-    sources = tuple(
-        Source(
-            path=str(news / f"story-{number:02}.txt"),
-            part="",
-            date=f"2026-0{number + 1}-15",
-            share=share,
-            ties=0,
-            state="gone" if number == 2 else "unchanged",
-            sentence="Ada moved to Aalen.",
-            passage="The river rose. Ada moved to Aalen. The bridge held.",
-            text_from="bank" if number == 2 else "file",
-            start=0,
-            bank=str(options.bank),
-        )
-        for number, share in enumerate((0.71, 0.2, 0.04))
-    )
+    news, passage = options.bank.parent / "news", "The river rose. Ada moved to Aalen. The bridge held."
+    texts = ({}, {}, {"state": "gone", "text_from": "bank"})
+    sources = [
+        source(news / f"story-{number:02}.txt", passage=passage, share=share, date=f"2026-0{number + 1}-15", **text)
+        for number, (share, text) in enumerate(zip((0.71, 0.2, 0.04), texts, strict=True))
+    ]
     codes = np.zeros((1, 1, 8), np.float32)
     codes[0, 0, [1, 4]] = 0.75, 0.25
-    return Answer(
-        question="Where did Ada move?",
-        text="Aalen",
-        confidence=Confidence(0.83, "high"),
-        sources=sources,
-        seconds={"search": 0.12, "answer": 0.01, "sources": 0.02},
-        totals=BankTotals(12, 12, 240),
-        sizes=BankSizes(codes=180, words=300, texts=4000, codebook=96, file=90_000),
-        codes=codes,
-    )
+    return answer("Aalen", *sources, codes=codes)
 
 
 @pytest.mark.parametrize(

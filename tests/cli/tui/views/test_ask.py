@@ -1,7 +1,6 @@
 """The Ask view: what it shows while a model is loading, answering or being stopped."""
 
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,9 +13,9 @@ from mbc_cli.tui.jobs import AnswerWorker
 from mbc_cli.tui.state import DashboardOptions
 from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.widgets.answer import ChatTurn, Citation, PassagePane
-from mbc_engine.answer import Answer, Confidence, Source
-from mbc_engine.bank import BankSizes, BankTotals
+from mbc_engine.answer import Confidence
 from mbc_engine.lm.base import BaseLM
+from tests.cli.stub_memory import answer, source
 from tests.needs import embedded_encoder
 
 QUESTION = "Where did Ada move?"
@@ -110,28 +109,12 @@ TEXT = "The river rose. Ada moved to Aalen\nin the spring. Ada moved a piano."
 
 
 def _source(name, **changes):
-    own = Source(
-        path=f"/notes/{name}",
-        part="",
-        share=0.7,
-        ties=0,
-        state="unchanged",
-        sentence="Ada moved to Aalen in the spring.",
-        passage=TEXT,
-        text_from="file",
-        start=0,
-        date=None,
-        bank="memory.mbc",
-    )
-    return replace(own, **changes)
+    sentence = "Ada moved to Aalen in the spring."
+    return source(f"/notes/{name}", **{"sentence": sentence, "passage": TEXT, "share": 0.7, **changes})
 
 
-def _reply(answer, label, *sources):
-    times, sizes = (
-        {"search": 0.1, "answer": 0.0, "sources": 0.0},
-        BankSizes(codes=27, words=40, texts=90, codebook=96, file=4096),
-    )
-    return Answer(QUESTION, answer, Confidence(0.93, label), sources, times, BankTotals(1, 1, 1), sizes)
+def _reply(text, *sources, label="high", **changes):
+    return answer(text, *sources, question=QUESTION, confidence=Confidence(0.93, label), **changes)
 
 
 async def _answer(app, pilot, reply):
@@ -150,14 +133,14 @@ def idle(monkeypatch):
 @pytest.mark.usefixtures("idle")
 async def test_follow_up_shows_full_question(app, until, screen):
     async with app.run_test(size=(120, 30)) as pilot:
-        await _answer(app, pilot, replace(_reply("Aalen", "high"), asked="Where did Ada move?"))
+        await _answer(app, pilot, _reply("Aalen", asked="Where did Ada move?"))
         await until(lambda: "Asked: Where did Ada move?" in screen(app))
 
 
 @pytest.mark.usefixtures("idle")
 async def test_sentence_is_underlined(app, until, screen):
     async with app.run_test(size=(160, 45)) as pilot:
-        await _answer(app, pilot, _reply("Aalen", "high", _source("ada.txt"), _source("b.txt", sentence=None)))
+        await _answer(app, pilot, _reply("Aalen", _source("ada.txt"), _source("b.txt", sentence=None)))
         await until(lambda: "2 sources" in screen(app))
         lines = [line.split("│")[0].strip(" ▁▃▅█") for line in screen(app).splitlines()]
         first = lines.index("Aalen")
@@ -172,9 +155,10 @@ async def test_sentence_is_underlined(app, until, screen):
 
 @pytest.mark.usefixtures("idle")
 async def test_missing_file_shows_banks_copy(app, until, screen):
-    gone, lost = _source("ada.txt", state="gone", text_from="bank"), _source("b.txt", state="changed", text_from=None)
+    gone = _source("ada.txt", state="gone", text_from="bank")
+    lost = _source("b.txt", state="changed", text_from=None, sentence=None, passage=None)
     async with app.run_test(size=(80, 24)) as pilot:
-        await _answer(app, pilot, _reply("Aalen", "high", gone, replace(lost, sentence=None, passage=None)))
+        await _answer(app, pilot, _reply("Aalen", gone, lost))
         await until(lambda: "2 sources" in screen(app))
         assert "! the file no longer exists; this is the bank's copy" in screen(app)
         await pilot.press("ctrl+o", "enter")
@@ -188,7 +172,7 @@ async def test_missing_file_shows_banks_copy(app, until, screen):
 @pytest.mark.usefixtures("idle")
 async def test_no_answer_shows_closest_passages(app, until, screen):
     async with app.run_test(size=(80, 24)) as pilot:
-        await _answer(app, pilot, _reply(None, "low", _source("ada.txt")))
+        await _answer(app, pilot, _reply(None, _source("ada.txt"), label="low"))
         await until(lambda: "1 closest passage" in screen(app))
         assert _answers(app) == ["Not in this memory."]
         assert "confident" not in screen(app)

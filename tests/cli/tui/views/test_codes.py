@@ -65,7 +65,9 @@ async def test_mark_codes_of_a_document(app, home, record, until):
         document = bank.lookup([("/b.txt", "")])[0]
     async with app.run_test(size=(80, 24)) as pilot:
         await until(lambda: "1 time" in _line(app))
-        app.query_one(CodesView).mark(document, shape, (0, 1, 5))
+        app.query_one(CodesView).mark(document, shape)
+        await until(lambda: _line(app).startswith("code 4") and _line(app).endswith("◆ in b.txt"))
+        await pilot.press("right_square_bracket")
         await until(lambda: _line(app).startswith("code 5") and _line(app).endswith("◆ in b.txt"))
         await pilot.press("right_square_bracket")
         await until(lambda: _line(app).startswith("code 6") and _line(app).endswith("◆ in b.txt"))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mbc_cli.tui.widgets.answer import clipped, passage_text
+from mbc_cli.tui.widgets.answer import bar, clipped, passage_text
 from mbc_engine.answer import Source
 
 
@@ -45,3 +45,11 @@ def test_no_passage():
 )
 def test_long_sentence_is_cut(text, short):
     assert clipped(text, 12) == short
+
+
+@pytest.mark.parametrize(
+    ("share", "drawn"),
+    [(0, ""), (1e-6, "▏"), (1 / 32, "▏"), (1 / 8, "▌"), (0.5, "██"), (0.65625, "██▋"), (1, "████")],
+)
+def test_bar(share, drawn):
+    assert bar(share, 4) == drawn
