@@ -135,8 +135,8 @@ async def test_compare_two_runs(options, until):
         await pilot.press("enter")
         await until(lambda: subtitle(app, "loss") == "other + 1")
         await until(lambda: "+" in text_of(app, "#loss") and "◆" in text_of(app, "#answers"))
-        assert "+ other" in text_of(app, "#runs")
-        assert "+ other: finished; best: F1 25.0" in text_of(app, "#facts")
+        await until(lambda: "+ other" in text_of(app, "#runs"))
+        await until(lambda: "+ other: finished; best: F1 25.0" in text_of(app, "#facts"))
         await pilot.press("c")
         await until(lambda: "+" not in text_of(app, "#loss"))
         assert app.state.other is None
