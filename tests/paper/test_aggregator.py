@@ -44,7 +44,7 @@ def naive_aggregate(aggregator: Aggregator, question: Tensor, bank: Tensor) -> t
     return torch.stack(queries), attention
 
 
-def test_reading_equals_the_obvious_loops() -> None:
+def test_aggregator_equals_loops() -> None:
     aggregator = small()
     question, bank = torch.randn(3, 4, 6), torch.randn(3, 5, 6)
     read = aggregator(question, bank)
@@ -54,7 +54,7 @@ def test_reading_equals_the_obvious_loops() -> None:
         torch.testing.assert_close(read.attention[index], attention)
 
 
-def test_a_pass_throughs_modulation_is_what_is_added_to_the_question() -> None:
+def test_pass_through_leaves_out_the_question() -> None:
     aggregator = small(pass_through=True)
     for weights in aggregator.parameters():
         weights.normal_()
@@ -67,7 +67,7 @@ def test_a_pass_throughs_modulation_is_what_is_added_to_the_question() -> None:
 
 
 @pytest.mark.parametrize("head_dim", [64, 48, 80])
-def test_a_pass_through_starts_by_passing_on_the_row_that_is_most_like_the_question(head_dim: int) -> None:
+def test_initial_pass_through(head_dim: int) -> None:
     torch.manual_seed(0)
     aggregator = Aggregator(256, blocks=2, heads=4, head_dim=head_dim, hidden=7, pass_through=True)
     rows, other = torch.randn(5, 256), torch.randn(256)
@@ -80,7 +80,7 @@ def test_a_pass_through_starts_by_passing_on_the_row_that_is_most_like_the_quest
     assert not modulation[width:].any()
 
 
-def test_the_published_size_is_the_default() -> None:
+def test_default_size() -> None:
     aggregator = Aggregator(12)
     assert len(aggregator.blocks) == 4
     attention = aggregator.blocks[0].attention
@@ -91,7 +91,7 @@ def test_the_published_size_is_the_default() -> None:
     assert aggregator.empty_modulation(question := torch.ones(1, 2, 12)) is question
 
 
-def test_the_order_of_the_bank_does_not_matter() -> None:
+def test_order_of_rows_is_irrelevant() -> None:
     aggregator = small()
     question, bank = torch.randn(2, 4, 6), torch.randn(2, 9, 6)
     order = torch.randperm(9)
@@ -101,14 +101,7 @@ def test_the_order_of_the_bank_does_not_matter() -> None:
     torch.testing.assert_close(in_order.attention.sum(-1), torch.ones(2))
 
 
-def test_another_bank_gives_another_modulation() -> None:
-    aggregator = small()
-    question = torch.randn(1, 4, 6)
-    one, other = (aggregator(question, torch.randn(1, 5, 6)).modulation for _ in range(2))
-    assert (one - other).abs().max() > 1e-3
-
-
-def test_a_row_of_weight_n_is_n_equal_rows() -> None:
+def test_row_of_weight_n() -> None:
     aggregator = small()
     question, rows = torch.randn(2, 4, 6), torch.randn(2, 3, 6)
     counts = torch.tensor([4, 1, 3])
@@ -119,7 +112,7 @@ def test_a_row_of_weight_n_is_n_equal_rows() -> None:
     torch.testing.assert_close(weighted.attention, grouped)
 
 
-def test_a_row_of_weight_zero_is_no_row() -> None:
+def test_row_of_weight_zero() -> None:
     aggregator = small()
     question, rows = torch.randn(2, 4, 6), torch.randn(2, 3, 6)
     weighted = aggregator(question, rows, torch.tensor([[0.0, -math.inf, 0.0]]))
@@ -129,7 +122,7 @@ def test_a_row_of_weight_zero_is_no_row() -> None:
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_a_shared_bank_reads_like_one_bank_each(weighted: bool) -> None:
+def test_shared_bank(weighted: bool) -> None:
     aggregator = small()
     question, bank = torch.randn(3, 4, 6), torch.randn(1, 5, 6)
     log_weights = torch.randn(1, 5) if weighted else None

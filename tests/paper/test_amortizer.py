@@ -13,7 +13,7 @@ SHORT, LONG = "Ada moved.", "Where did the old painter move to in the spring, an
 
 @pytest.mark.parametrize("encoder", ["bert", "t5"])
 @pytest.mark.parametrize("centring", ["true", "false"])
-def test_a_longer_neighbour_does_not_change_a_texts_vectors(tiny: Any, encoder: str, centring: str) -> None:
+def test_padding_is_ignored(tiny: Any, encoder: str, centring: str) -> None:
     documents = tiny.model("gpt2", encoder, f"model.centring={centring}").documents
     with torch.no_grad():
         alone, together = documents([SHORT]), documents([SHORT, LONG])
@@ -23,7 +23,7 @@ def test_a_longer_neighbour_does_not_change_a_texts_vectors(tiny: Any, encoder: 
 
 
 @pytest.mark.parametrize("encoder", ["bert", "t5"])
-def test_states_then_vectors_is_the_whole(tiny: Any, encoder: str) -> None:
+def test_states_then_vectors(tiny: Any, encoder: str) -> None:
     documents = tiny.model("gpt2", encoder).documents
     ids, mask = documents.tokenize([SHORT, LONG])
     amortizer = documents.amortizer
@@ -33,7 +33,7 @@ def test_states_then_vectors_is_the_whole(tiny: Any, encoder: str) -> None:
         assert torch.equal(amortizer.vectors(states, mask), documents([SHORT, LONG]))
 
 
-def test_a_t5s_learned_inputs_see_each_other_in_both_directions(tiny: Any) -> None:
+def test_t5_decoder_is_not_causal(tiny: Any) -> None:
     encoder = load_encoder(str(tiny.encoders["t5"]))
     torch.manual_seed(0)
     amortizer = T5Amortizer(encoder.model, 4, 8).eval().requires_grad_(False)
@@ -47,7 +47,7 @@ def test_a_t5s_learned_inputs_see_each_other_in_both_directions(tiny: Any) -> No
         assert (difference > 1e-3).all()
 
 
-def test_a_t5_has_a_head_of_its_own_for_each_vector(tiny: Any) -> None:
+def test_t5_has_a_head_a_vector(tiny: Any) -> None:
     encoder = load_encoder(str(tiny.encoders["t5"]))
     amortizer = T5Amortizer(encoder.model, 3, 8).eval().requires_grad_(False)
     states, mask = torch.randn(2, 5, 16), torch.ones(2, 5, dtype=torch.int64)
@@ -59,7 +59,7 @@ def test_a_t5_has_a_head_of_its_own_for_each_vector(tiny: Any) -> None:
 
 
 @pytest.mark.parametrize(("inputs", "dim"), [(4, 4), (4, 6)])
-def test_a_token_head_is_a_skip_and_a_small_network(inputs: int, dim: int) -> None:
+def test_token_head(inputs: int, dim: int) -> None:
     head, x = TokenHead(inputs, dim), torch.randn(2, inputs)
     norm, up, _, down = head.mlp
     skip = x if inputs == dim else x @ head.skip.weight.T + head.skip.bias
@@ -80,13 +80,13 @@ def masked_states() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     return states, mask, torch.stack([states[0].mean(0), states[1, :2].mean(0)])
 
 
-def test_without_queries_an_encoder_amortizer_reads_the_mean(pooling: EncoderAmortizer) -> None:
+def test_zero_queries_read_the_mean(pooling: EncoderAmortizer) -> None:
     states, mask, means = masked_states()
     pooling.queries.zero_()
     torch.testing.assert_close(pooling.pooled(states, mask), means[:, None].expand(-1, 4, -1))
 
 
-def test_an_encoder_amortizer_starts_as_linear_maps_of_about_the_mean(pooling: EncoderAmortizer) -> None:
+def test_initial_encoder_amortizer(pooling: EncoderAmortizer) -> None:
     states, mask, means = masked_states()
     pooled = pooling.pooled(states, mask)
     torch.testing.assert_close(pooled, means[:, None].expand(-1, 4, -1), rtol=0, atol=0.05)
@@ -94,7 +94,7 @@ def test_an_encoder_amortizer_starts_as_linear_maps_of_about_the_mean(pooling: E
     torch.testing.assert_close(pooling.readout(states, mask), expected)
 
 
-def test_queries_attend_by_their_keys_as_the_obvious_loop(pooling: EncoderAmortizer) -> None:
+def test_queries_equal_a_loop(pooling: EncoderAmortizer) -> None:
     states, mask, _ = masked_states()
     pooling.queries.normal_()
     pooled, size = pooling.pooled(states, mask), 12  # two heads of twelve
@@ -112,7 +112,7 @@ def test_mean_pooling_by_hand() -> None:
     torch.testing.assert_close(mean_pooled(states, mask), torch.tensor([[0.6, 0.8], [0.0, 1.0]]))
 
 
-def test_texts_are_cut_at_the_window_and_counted_without_special_tokens(tiny: Any) -> None:
+def test_window(tiny: Any) -> None:
     for encoder, special in (("bert", 2), ("t5", 1)):
         documents = tiny.model("gpt2", encoder, "model.documents.window=6").documents
         ids, mask = documents.tokenize([SHORT, LONG])

@@ -14,11 +14,11 @@ CENTRED = torch.tensor([[[-1.0, 0.0], [0.0, -3.0]], [[1.0, 0.0], [0.0, 3.0]]])
 SCALE = torch.tensor([[math.sqrt(0.5)], [math.sqrt(4.5)]])
 
 
-def test_training_centres_by_the_batch_with_one_scale_a_position() -> None:
+def test_training_centres_by_the_batch() -> None:
     torch.testing.assert_close(Centring(torch.zeros(2, 2))(VECTORS), CENTRED / SCALE)
 
 
-def test_each_position_gets_its_learned_vector_after_centring() -> None:
+def test_position_vectors() -> None:
     positions = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
     centring = Centring(positions)
     centred = centring(VECTORS)
@@ -28,14 +28,14 @@ def test_each_position_gets_its_learned_vector_after_centring() -> None:
     assert torch.equal(centring(VECTORS[:1]), centring.eval()(VECTORS[:1]))
 
 
-def test_running_figures_follow_the_batches() -> None:
+def test_running_statistics() -> None:
     centring = Centring(torch.zeros(2, 2), momentum=0.25)
     centring(VECTORS)
     torch.testing.assert_close(centring.mean, torch.tensor([[0.5, 1.25], [0.0, 0.75]]))
     torch.testing.assert_close(centring.scale, 0.75 + 0.25 * SCALE)
 
 
-def test_evaluation_uses_the_running_figures_and_leaves_them() -> None:
+def test_evaluation_uses_running_statistics() -> None:
     centring = Centring(torch.zeros(2, 2)).eval()
     centring.mean[0, 0], centring.scale[1] = 1.0, 2.0
     out = centring(VECTORS[:1])
@@ -44,20 +44,20 @@ def test_evaluation_uses_the_running_figures_and_leaves_them() -> None:
     assert centring.mean.sum() == 1.0
 
 
-def test_one_document_alone_is_centred_by_the_running_figures_in_training_too() -> None:
+def test_single_document_uses_running_statistics() -> None:
     centring = Centring(torch.zeros(2, 2))
     assert torch.equal(centring(VECTORS[:1]), VECTORS[:1])
     assert not centring.mean.any()
 
 
-def test_fitting_sets_the_figures_of_all_documents() -> None:
+def test_fit() -> None:
     centring = Centring(torch.zeros(2, 2))
     centring.fit(VECTORS)
     torch.testing.assert_close(centring.mean, torch.tensor([[2.0, 5.0], [0.0, 3.0]]))
     torch.testing.assert_close(centring.eval()(VECTORS), CENTRED / SCALE)
 
 
-def test_the_batchs_mean_and_scale_carry_gradients() -> None:
+def test_batch_statistics_carry_gradients() -> None:
     torch.manual_seed(0)
     weights, ours = torch.randn(3, 2, 2), torch.randn(3, 2, 2, requires_grad=True)
     (Centring(torch.zeros(2, 2))(ours) * weights).sum().backward()
@@ -68,7 +68,7 @@ def test_the_batchs_mean_and_scale_carry_gradients() -> None:
     torch.testing.assert_close(ours.grad, by_hand.grad)
 
 
-def test_documents_that_are_all_alike_stay_finite() -> None:
+def test_equal_documents_stay_finite() -> None:
     assert Centring(torch.zeros(2, 2))(torch.ones(4, 2, 2)).abs().max() == 0
 
 

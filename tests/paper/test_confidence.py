@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mbc_engine.config import ConfidenceSettings
@@ -17,11 +17,11 @@ GAINS = st.lists(st.integers(-80, 80).map(lambda value: value / 16), min_size=1,
     ("gain", "confidence", "origin"),
     [(2, 0.9, "memory"), (0.5, math.sqrt(3) / (1 + math.sqrt(3)), "unsure"), (0, 0.5, "unsure"), (-2, 0.1, "model")],
 )
-def test_confidence_is_the_sigmoid_of_the_line(gain: float, confidence: float, origin: str) -> None:
+def test_judge(gain: float, confidence: float, origin: str) -> None:
     assert judge(HALVES, gain) == (pytest.approx(confidence), origin)
 
 
-def test_a_threshold_belongs_to_its_label_and_the_memory_wins() -> None:
+def test_thresholds_are_inclusive() -> None:
     flat = {"slope": 0, "intercept": 0}
     assert judge(ConfidenceSettings(**flat, from_memory=0.5, from_model=0.4), 1)[1] == "memory"
     assert judge(ConfidenceSettings(**flat, from_memory=0.6, from_model=0.5), 1)[1] == "model"
@@ -30,11 +30,11 @@ def test_a_threshold_belongs_to_its_label_and_the_memory_wins() -> None:
 
 
 @pytest.mark.parametrize("gain", [1e300, -1e300])
-def test_an_enormous_gain_does_not_overflow(gain: float) -> None:
+def test_huge_gains(gain: float) -> None:
     assert judge(HALVES, gain)[0] == float(gain > 0)
 
 
-def test_perfect_separation_goes_to_platts_targets() -> None:
+def test_fit_of_separated_gains() -> None:
     # Eight of a kind: the targets are 9/10 and 1/10, and a line meets both.
     made = fit([2.0] * 8, [0.0] * 8)
     assert made.intercept == pytest.approx(-math.log(9))
@@ -45,7 +45,7 @@ def test_perfect_separation_goes_to_platts_targets() -> None:
     assert judge(made, 0.0)[1] == "model"
 
 
-def test_overlapping_gains_meet_the_mean_of_their_targets() -> None:
+def test_fit_of_overlapping_gains() -> None:
     # Four of a kind: 5/6 and 1/6. At 1 the mean is (3 * 5/6 + 1/6) / 4 = 2/3, at 0 it is 1/3.
     made = fit([1.0, 1.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0])
     assert made.intercept == pytest.approx(-math.log(2))
@@ -55,7 +55,7 @@ def test_overlapping_gains_meet_the_mean_of_their_targets() -> None:
     assert [judge(made, gain)[1] for gain in (1.0, 0.0)] == ["unsure", "unsure"]
 
 
-def test_one_in_twenty_may_be_labelled_wrongly() -> None:
+def test_tolerance_of_one_in_twenty() -> None:
     # One of the twenty uninformed answers gains much, one of the informed nothing; the sets are each other's mirror.
     made = fit([0.0, *[1.0] * 10, *[2.0] * 9], [2.0, *[1.0] * 10, *[0.0] * 9])
     assert [judge(made, gain)[1] for gain in (0.0, 1.0, 2.0)] == ["model", "unsure", "memory"]
@@ -68,7 +68,7 @@ def test_one_in_twenty_may_be_labelled_wrongly() -> None:
     [([0.0, 1.0], [1.0, 2.0]), ([0.5, 1.5], [1.5, 0.5]), ([1.0, 1.0 + 1e-8], [1.0]), ([0.0], [0.0])],
     ids=["worse", "the same", "rounding", "one value"],
 )
-def test_a_memory_that_does_not_help_leaves_every_answer_unsure(informed: list[float], uninformed: list[float]) -> None:
+def test_useless_memory_is_always_unsure(informed: list[float], uninformed: list[float]) -> None:
     made = fit(informed, uninformed)
     assert made == ALWAYS_UNSURE
     assert {judge(made, gain) for gain in (-1e9, 0.0, 1e9)} == {(0.5, "unsure")}
@@ -76,9 +76,7 @@ def test_a_memory_that_does_not_help_leaves_every_answer_unsure(informed: list[f
 
 @given(GAINS, GAINS)
 @settings(max_examples=20)
-def test_at_most_one_in_twenty_of_what_it_was_fitted_to_gets_the_wrong_label(
-    informed: list[float], uninformed: list[float]
-) -> None:
+def test_wrong_labels_are_limited(informed: list[float], uninformed: list[float]) -> None:
     made = fit(informed, uninformed)
     assert made.from_model <= made.from_memory
     assert 20 * sum(judge(made, gain)[1] == "memory" for gain in uninformed) <= len(uninformed)
@@ -87,20 +85,9 @@ def test_at_most_one_in_twenty_of_what_it_was_fitted_to_gets_the_wrong_label(
 
 @given(GAINS, GAINS)
 @settings(max_examples=20)
-def test_a_greater_gain_is_never_less_from_memory(informed: list[float], uninformed: list[float]) -> None:
+def test_judge_is_monotonic(informed: list[float], uninformed: list[float]) -> None:
     made = fit(informed, uninformed)
     judged = [judge(made, gain / 4) for gain in range(-20, 21)]
     assert [own for own, _ in judged] == sorted(own for own, _ in judged)
     places = [("model", "unsure", "memory").index(origin) for _, origin in judged]
     assert places == sorted(places)
-
-
-@given(GAINS, GAINS)
-@settings(max_examples=15)
-def test_order_and_unit_of_the_gains_do_not_matter(informed: list[float], uninformed: list[float]) -> None:
-    made = fit(informed, uninformed)
-    assume(made.slope > 1e-6)
-    other = fit([3 * gain + 1 for gain in reversed(informed)], [3 * gain + 1 for gain in reversed(uninformed)])
-    assert other.slope == pytest.approx(made.slope / 3, rel=1e-4, abs=1e-7)
-    assert [other.from_memory, other.from_model] == pytest.approx([made.from_memory, made.from_model], abs=1e-4)
-    assert fit(uninformed, informed) == ALWAYS_UNSURE

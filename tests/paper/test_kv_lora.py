@@ -69,14 +69,14 @@ def folder(request: pytest.FixtureRequest, tiny: Any) -> Path:
     return tiny.bases[request.param]
 
 
-def test_an_untrained_adapter_changes_nothing(folder: Path) -> None:
+def test_untrained_adapter(folder: Path) -> None:
     ids = torch.tensor([[5, 9, 14, 3]])
     with torch.no_grad():
         assert torch.equal(adapted(folder, layers=2).model(ids).logits, load_base(str(folder)).model(ids).logits)
 
 
 @pytest.mark.parametrize("weights", ["float32", "bf16", "int8"])
-def test_keys_and_values_of_the_last_layers_change_and_nothing_else(folder: Path, weights: str) -> None:
+def test_only_keys_and_values_of_the_last_layers_change(folder: Path, weights: str) -> None:
     base = adapted(folder, layers=1, weights=weights)
     before = projections(base)
     randomise(base)
@@ -88,7 +88,7 @@ def test_keys_and_values_of_the_last_layers_change_and_nothing_else(folder: Path
 
 
 @pytest.mark.parametrize("weights", ["float32", "int8"])
-def test_the_update_is_a_scaled_product_of_two_low_rank_factors(folder: Path, weights: str) -> None:
+def test_update_by_hand(folder: Path, weights: str) -> None:
     base = adapted(folder, layers=1, weights=weights)
     before = projections(base)
     randomise(base)
@@ -111,14 +111,14 @@ def test_the_update_is_a_scaled_product_of_two_low_rank_factors(folder: Path, we
         torch.testing.assert_close(after[1, part][1] - before[1, part][1], expected, rtol=1e-3, atol=1e-4)
 
 
-def test_gpt2_shares_the_down_projection_and_llama_does_not(tiny: Any) -> None:
+def test_shared_down_projection(tiny: Any) -> None:
     gpt2 = trained(adapted(tiny.bases["gpt2"], layers=2))
     assert sorted(tuple(value.shape) for value in gpt2.values()) == [(2, 32), (2, 32), (64, 2), (64, 2)]
     llama = trained(adapted(tiny.bases["llama"], layers=2))
     assert sorted(tuple(value.shape) for value in llama.values()) == [(2, 32)] * 4 + [(24, 2)] * 4
 
 
-def test_only_the_adapter_requires_gradients(folder: Path) -> None:
+def test_only_the_adapter_trains(folder: Path) -> None:
     base = adapted(folder, layers=2)
     assert all("lora_" in name for name in trained(base))
     assert all(".1." in name for name in trained(adapted(folder, layers=1)))
@@ -137,7 +137,7 @@ def test_dropout_acts_in_training_only(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("other", [{"layers": 2}, {"rank": 3}])
-def test_an_adapter_of_another_size_is_refused(folder: Path, tmp_path: Path, other: dict[str, int]) -> None:
+def test_adapter_of_another_size(folder: Path, tmp_path: Path, other: dict[str, int]) -> None:
     keep(adapted(folder, **other), tmp_path)
     with pytest.raises(ModelMismatch):
         load_adapter(adapted(folder).model, tmp_path)

@@ -39,9 +39,7 @@ def naive_slot(made: PrefixNetwork, latent: Tensor, slot: int) -> Tensor:
     ids=["as wide as the model", "grouped queries", "three columns", "slot embedding", "value scale"],
 )
 @pytest.mark.parametrize("tokens", [4, 5, 30])
-def test_slots_are_filled_in_order_by_the_obvious_loop(
-    dim: int, kv_heads: int, head_dim: int, options: dict[str, Any], tokens: int
-) -> None:
+def test_prefix_equals_a_loop(dim: int, kv_heads: int, head_dim: int, options: dict[str, Any], tokens: int) -> None:
     made = network(dim, kv_heads, head_dim, **options)
     latents = torch.randn(2, tokens, dim)
     prefix = made(latents)
@@ -60,7 +58,7 @@ def test_slots_are_filled_in_order_by_the_obvious_loop(
                 slot += 1
 
 
-def test_latents_beyond_the_slots_are_unused() -> None:
+def test_unused_latents() -> None:
     made, latents = network(6, 2, 3), torch.randn(1, 13, 6)  # 12 slots
     prefix = made(latents)
     latents[:, 12] += 1
@@ -69,12 +67,12 @@ def test_latents_beyond_the_slots_are_unused() -> None:
     assert not torch.equal(made(latents).values, prefix.values)
 
 
-def test_a_projection_stands_only_where_the_width_differs() -> None:
+def test_projection_only_for_another_width() -> None:
     assert not list(network(6, 2, 3).to_kv.parameters())
     assert network(6, 2, 2).to_kv.weight.shape == (4, 6)
 
 
-def test_repeating_keeps_an_examples_copies_together() -> None:
+def test_repeat() -> None:
     keys = torch.arange(2.0).view(2, 1, 1, 1, 1)
     repeated = KVPrefix(keys, keys + 10).repeat(3)
     assert repeated.keys.flatten().tolist() == [0, 0, 0, 1, 1, 1]
