@@ -1,4 +1,4 @@
-"""Exports byte for byte, and imports of invalid files."""
+"""Merges, exports and imports; that their order and detours change nothing is tested in test_histories."""
 
 import base64
 import io
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mbc_engine.bank import MemoryBank, exchange, export, import_lines
+from mbc_engine.bank import MemoryBank, exchange, export, import_lines, merge
 from mbc_engine.errors import BankError, DataError, MBCError, ModelMismatch
 from mbc_engine.events import Progressed
 
@@ -40,57 +40,6 @@ def written(lines: list[Any]) -> list[bytes]:
     return [line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n" for line in lines]
 
 
-def test_export_lines(made: Any) -> None:
-    with made.bank(keeps_text=True) as bank:
-        bank.put([made.item("/ä", 1), made.item("/b", 2, "7", "2024"), made.item("/c", 2)])
-        lines = b"".join(export(bank)).decode().split("\n")
-    assert lines.pop() == ""
-    digests = sorted(made.digest(content)[:32] for content in (1, 2))
-    assert digests[0] == made.digest(1)[:32]
-    expected = [
-        {
-            "format": "mbc-bank-export-2",
-            "model": {"name": "mini", "amortizer": "aa" * 8, "codebook": "bb" * 8},
-            "codes": {"tokens": 3, "levels": 2, "num_codes": 5, "per_position": True},
-            "dim": 4,
-            "origins": True,
-            "texts": True,
-        },
-        {
-            "digest": digests[0],
-            "size": 101,
-            "origins": [{"source": "/ä", "part": "", "date": None}],
-            "chunks": 2,
-            "codes": text(made.codes(1).astype("<u2").tobytes()),
-            "texts": [[0, "Ä"], [200, "1"]],
-        },
-        {
-            "digest": digests[1],
-            "size": 102,
-            "origins": [
-                {"source": "/b", "part": "7", "date": "2024"},
-                {"source": "/c", "part": "", "date": None},
-            ],
-            "chunks": 3,
-            "codes": text(made.codes(2).astype("<u2").tobytes()),
-            "texts": [[0, ""], [400, "\ud83d", "\ude00 \ud8002"], [800, "日本語" * 50 + "2"]],
-        },
-        {"documents": 2, "chunks": 5, "counts": text(made.counts([1, 2]).astype("<i8").tobytes())},
-    ]
-    assert lines == [json.dumps(line, separators=(",", ":")) for line in expected]
-
-
-def test_import_requires_texts_if_kept(made: Any, lines: list[Any], path: Path) -> None:
-    with made.bank(path) as bank:
-        list(import_lines(written(lines), path))
-        assert bank.totals().documents == 2
-        bare = list(export(bank))
-    other = path.with_name("other.mbc")
-    made.bank(other, keeps_text=True).close()
-    with pytest.raises(BankError, match="The export does not keep the text"):
-        list(import_lines(bare, other))
-
-
 def test_large_exports_are_sorted_on_the_disk(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     with made.bank() as bank:
         bank.put([made.item(f"/{number}", number) for number in range(50)])
@@ -102,92 +51,6 @@ def test_large_exports_are_sorted_on_the_disk(made: Any, monkeypatch: pytest.Mon
         for shares in (1, 7, 256):
             monkeypatch.setattr(exchange, "_SHARES", shares)
             assert made.lines(bank) == at_once
-
-
-def test_import_creates_or_extends_a_bank(made: Any, path: Path) -> None:
-    with made.bank() as other:
-        other.put([made.item("/a", 1), made.item("/b", 2)])
-        lines = list(export(other))
-    for _ in range(2):
-        assert list(import_lines(lines, path)) == [Progressed("copy documents", 2, 2)]
-        with MemoryBank.open(path) as bank:
-            assert list(export(bank)) == lines
-    with MemoryBank.open(path) as bank:
-        bank.put([made.item("/a", 3)])
-        list(import_lines(lines, path))
-        assert list(export(bank)) == lines
-
-
-def test_import_into_other_kind_is_refused(made: Any, path: Path, lines: list[Any]) -> None:
-    with made.bank(path):
-        pass
-    with pytest.raises(BankError, match="The export does not record where"):
-        list(import_lines(written([{**lines[0], "origins": False}, *lines[1:]]), path))
-    lines[0]["model"]["codebook"] = "cc" * 8
-    with pytest.raises(ModelMismatch):
-        list(import_lines(written(lines), path))
-
-
-def change(lines: list[Any], line: int, **changes: Any) -> list[Any]:
-    return [{**content, **changes} if number == line else content for number, content in enumerate(lines)]
-
-
-HEADS = [
-    {"format": "mbc-bank-export-3"},
-    {"format": None},
-    {"model": None},
-    {"model": {"name": "\ud800", "amortizer": "a", "codebook": "b"}},
-    {"codes": {"tokens": 3.0, "levels": 2, "num_codes": 5, "per_position": True}},
-    {"codes": {"tokens": 3, "levels": 2, "num_codes": 5, "per_position": "x"}},
-    {"codes": {"tokens": 0, "levels": 2, "num_codes": 5, "per_position": True}},
-    {"origins": "yes"},
-    {"texts": "yes"},
-    {"dim": 0},
-    {"dim": 4.0},
-    {"dim": 10**400},
-]
-DOCUMENTS = [
-    {"digest": "x" * 32},
-    {"digest": ""},
-    {"digest": None},
-    {"size": None},
-    {"size": 1.5},
-    {"origins": []},
-    {"origins": [{"source": "/a"}]},
-    {"origins": [{"source": 1, "part": "", "date": None}]},
-    {"origins": [{"source": "\ud800", "part": "", "date": None}]},
-    {"origins": [{"source": "/a", "part": "", "date": 2024}]},
-    {"chunks": 0, "codes": ""},
-    {"chunks": 3},
-    {"chunks": 2.0},
-    {"chunks": 10**400},
-    {"texts": [[0, "a"]]},
-    {"texts": [[0, "a"], [1]]},
-    {"texts": [[0, "a"], [1, 2]]},
-    {"texts": [[0, "a"], ["1", "b"]]},
-    {"texts": [[0, "a"], [True, "b"]]},
-    {"texts": [[0, "a"], [-1, "b"]]},
-    {"texts": [[0, "a"], [1 << 63, "b"]]},
-    {"codes": "AA"},
-    {"codes": text(b"\xff" * 5)},
-]
-LASTS = [
-    {"documents": 1},
-    {"counts": None},
-    {"counts": text(bytes(240))},
-]
-
-
-@pytest.mark.parametrize(
-    ("line", "changes"),
-    [*((0, changes) for changes in HEADS), *((1, changes) for changes in DOCUMENTS), *((-1, last) for last in LASTS)],
-)
-def test_invalid_line_is_named(lines: list[Any], path: Path, line: int, changes: dict[str, Any]) -> None:
-    place = line % len(lines)
-    with pytest.raises(DataError, match=f"Line {place + 1} is not a valid line of a bank export") as caught:
-        list(import_lines(written(change(lines, place, **changes)), path))
-    assert caught.value.hint
-    assert not path.exists()
 
 
 def test_truncated_export_imports_nothing(made: Any, lines: list[Any], path: Path) -> None:
@@ -235,13 +98,6 @@ def test_mutated_exports(made: Any, tmp_path: Path, rounds: Any) -> None:
     assert taken < rounds(full=3000, reduced=150) // 2
 
 
-def test_codes_of_another_shape_are_refused(made: Any, lines: list[Any], path: Path) -> None:
-    with made.bank(path):
-        for key, value in (("num_codes", 4096), ("per_position", not lines[0]["codes"]["per_position"])):
-            with pytest.raises(DataError, match="different shape"):
-                list(import_lines(written(change(lines, 0, codes=lines[0]["codes"] | {key: value})), path))
-
-
 def test_failed_import_keeps_a_bank_in_use(
     made: Any, lines: list[Any], path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -255,7 +111,104 @@ def test_failed_import_keeps_a_bank_in_use(
         assert bank.totals().documents == 1
 
 
-def test_lines_after_the_counts_are_refused(lines: list[Any], path: Path) -> None:
+def change(lines: list[Any], line: int, **changes: Any) -> list[Any]:
+    return [{**content, **changes} if number == line else content for number, content in enumerate(lines)]
+
+
+SHAPE = {"tokens": 3, "levels": 2, "num_codes": 5, "per_position": True}
+INVALID = {
+    (0, "format"): ["mbc-bank-export-3", None],
+    (0, "model"): [None, {"name": "\ud800", "amortizer": "a", "codebook": "b"}],
+    (0, "codes"): [SHAPE | change for change in ({"tokens": 3.0}, {"per_position": "x"}, {"tokens": 0})],
+    (0, "origins"): ["yes"],
+    (0, "texts"): ["yes"],
+    (0, "dim"): [0, 4.0, 10**400],
+    (1, "digest"): ["x" * 32, "", None],
+    (1, "size"): [None, 1.5],
+    (1, "origins"): [
+        [],
+        [{"source": "/a"}],
+        *([{"source": source, "part": "", "date": None}] for source in (1, "\ud800")),
+        [{"source": "/a", "part": "", "date": 2024}],
+    ],
+    (1, "chunks"): [0, 3, 2.0, 10**400],
+    (1, "texts"): [[[0, "a"], *more] for more in ([], [[1]], [[1, 2]], [["1", "b"]], [[True, "b"]], [[1 << 63, "b"]])],
+    (1, "codes"): ["", "AA", text(b"\xff" * 5)],
+    (3, "documents"): [1],
+    (3, "counts"): [None, text(bytes(240))],
+}
+
+
+@pytest.mark.parametrize(
+    ("line", "key", "value"), [(*place, value) for place, values in INVALID.items() for value in values]
+)
+def test_invalid_line_is_named(lines: list[Any], path: Path, line: int, key: str, value: Any) -> None:
+    with pytest.raises(DataError, match=f"Line {line + 1} is not a valid line of a bank export") as caught:
+        list(import_lines(written(change(lines, line, **{key: value})), path))
+    assert caught.value.hint
     with pytest.raises(DataError, match="lines follow the counts"):
-        list(import_lines([*written(lines), *written(lines)], path))
+        list(import_lines(written(lines * 2), path))
     assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"origins": False}, BankError, "does not record where"),
+        ({"texts": False}, BankError, "does not keep the text"),
+        ({"codes": SHAPE | {"num_codes": 4096}}, DataError, "different shape"),
+        ({"codes": SHAPE | {"per_position": False}}, DataError, "different shape"),
+        ({"model": {"name": "mini", "amortizer": "aa" * 8, "codebook": "cc" * 8}}, ModelMismatch, "aaaaaaaa-cccccccc"),
+    ],
+)
+def test_import_into_other_kind_is_refused(
+    made: Any, path: Path, lines: list[Any], changes: Any, error: type[MBCError], message: str
+) -> None:
+    with made.bank(path, keeps_text=True):
+        pass
+    with pytest.raises(error, match=message):
+        list(import_lines(written(change(lines, 0, **changes)), path))
+
+
+@pytest.mark.parametrize(
+    ("missing", "message"), [("origins", "does not record where its documents"), ("text", "does not keep the text")]
+)
+def test_merge_may_drop_but_not_invent(made: Any, missing: str, message: str) -> None:
+    def new(**kind: bool) -> MemoryBank:
+        return made.bank(**{"keeps_text": True} | kind)  # type: ignore[no-any-return]
+
+    without = {f"keeps_{missing}": False}
+    with new() as full, new(**without) as bare, new(**without) as expected:
+        documents = [made.item("/a", 1), made.item("/b", 1), made.item("/c", 2)]
+        full.put(documents)
+        expected.put(documents)
+        list(merge(bare, full))
+        before = made.lines(full)
+        assert made.lines(bare) == made.lines(expected) != before
+        with pytest.raises(BankError, match=message) as caught:
+            list(merge(full, bare))
+        assert caught.value.hint
+        assert made.lines(full) == before
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3])
+def test_abandoned_merge_changes_nothing(made: Any, monkeypatch: pytest.MonkeyPatch, batch: int) -> None:
+    monkeypatch.setattr(exchange, "_BATCH", batch)
+    with made.bank() as bank, made.bank() as other:
+        bank.put([made.item("/a", 1)])
+        other.put([made.item(f"/{number}", number) for number in range(2, 8)])
+        before = made.lines(bank)
+        events = merge(bank, other)
+        assert next(events) == Progressed("copy documents", batch, 6)
+        events.close()
+        assert made.lines(bank) == before
+        assert list(merge(bank, other))[-1] == Progressed("copy documents", 6, 6)
+        assert np.array_equal(bank.counts(), made.counts(range(1, 8)))
+
+
+def test_merge_with_itself_changes_nothing(made: Any, path: Path) -> None:
+    with made.bank(path) as bank, MemoryBank.open(path, read_only=True) as again:
+        bank.put([made.item("/a", 1), made.item("/b", 2)])
+        before = made.lines(bank)
+        list(merge(bank, again))
+        assert made.lines(bank) == before

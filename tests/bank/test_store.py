@@ -1,4 +1,4 @@
-"""What changes to a bank do, and what it keeps of documents."""
+"""What changes to a bank do, and its sizes, versions and model."""
 
 import sqlite3
 from pathlib import Path
@@ -12,86 +12,12 @@ from mbc_engine.bank import (
     BankTotals,
     CodeShape,
     MemoryBank,
+    ModelSignature,
     decode_chunk,
     text_codec,
 )
-from mbc_engine.errors import BankError
+from mbc_engine.errors import BankError, ModelMismatch
 from mbc_engine.text import Chunk
-
-
-def test_new_bank_is_empty_and_says_what_it_is(made: Any, bank: MemoryBank, path: Path) -> None:
-    assert bank.path == path
-    assert bank.name == str(path)
-    assert bank.header == BankHeader(made.signature, made.shape, 4, True, False, bank.header.created)
-    assert bank.header.signature.name == "mini"
-    assert bank.totals() == BankTotals(0, 0, 0)
-    assert bank.counts().shape == (2, 3, 5)
-    assert not bank.counts().any()
-    assert [codes for codes, _ in bank.blocks()] == list(bank.documents()) == bank.chunks_at([]) == []
-    assert bank.codes_at([]).shape == (0, 3, 2)
-
-
-def test_large_document_fits_one_block(made: Any, bank: MemoryBank, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 4))
-    bank.put(
-        [made.item(f"/{number}", number, codes=made.uniform(*[number] * size)) for number, size in enumerate((3, 9, 2))]
-    )
-    assert [len(codes) for codes in (codes for codes, _ in bank.blocks())] == [12, 2]
-    assert np.array_equal(made.all_codes(bank), made.uniform(*[0] * 3, *[1] * 9, *[2] * 2))
-
-
-def test_compact_fills_blocks(made: Any, bank: MemoryBank, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 10))
-    bank.put([made.item(f"/{number}", number) for number in range(300)])
-    lines = len([codes for codes, _ in bank.blocks()])
-    bank.remove([(f"/{number}", "") for number in range(300) if number % 10])
-    bank.checkpoint()
-    size, before = path.stat().st_size, made.lines(bank)
-    bank.compact()
-    assert len([codes for codes, _ in bank.blocks()]) == 6 < lines
-    assert made.lines(bank) == before
-    assert path.stat().st_size <= size
-    codes = made.all_codes(bank)
-    bank.compact()
-    assert np.array_equal(made.all_codes(bank), codes)
-
-
-def test_removed_document_leaves_no_byte(made: Any, bank: MemoryBank, path: Path) -> None:
-    kept = made.item("/kept", 2)
-    bank.put([kept])
-    bank.checkpoint()
-    bank.put([made.item("/secret/plan.txt", 1)])
-    bank.remove([("/secret/plan.txt", "")])
-    bank.checkpoint()
-    removed = path.read_bytes()
-    never = path.with_name("never.mbc")
-    with made.bank(never) as other:
-        other.put([kept])
-        other.put([kept])
-        other.checkpoint()
-        pages = never.read_bytes()
-    assert made.digest(1)[:32] not in removed.hex()
-    assert len(removed) == len(pages)
-
-
-def test_a_refused_batch_changes_nothing(made: Any, bank: MemoryBank) -> None:
-    record = made.record
-    for items in (
-        [made.item("/b", 2, codes=made.uniform(9))],
-        [made.item("/b", 2, codes=made.uniform(1)[:0])],
-        [made.item("/b", 2, codes=made.uniform(1)[0])],
-        [made.item("/b", 2, codes=made.uniform(1).astype(float))],
-        [made.item("/\ud800", 2, codes=made.uniform(1))],
-        [made.item("/b", 2, "\ud800", codes=made.uniform(1))],
-        [made.item("/b", 2, date="\ud800", codes=made.uniform(1))],
-    ):
-        with pytest.raises(
-            ValueError, match=r"must be|at least one chunk|surrogates|must match exactly|same number of dim"
-        ):
-            bank.put([made.item("/a", 1, codes=made.uniform(1)), *items])
-        assert bank.totals() == BankTotals(0, 0, 0)
-        assert not bank.counts().any()
-        assert not bank.knows(record("/a", 1))
 
 
 def test_unreadably_large_block_is_not_written(
@@ -125,31 +51,6 @@ def test_changes_are_atomic(made: Any, bank: MemoryBank, path: Path) -> None:
     assert np.array_equal(bank.counts(), made.counts([2]))
     bank.put([made.item("/c", 3)])
     assert np.array_equal(bank.counts(), made.counts([2, 3]))
-
-
-def test_open_or_create_does_what_is_needed(made: Any, path: Path) -> None:
-    for known in (False, True):
-        with MemoryBank.open(
-            path, create=BankHeader(made.signature, made.shape, made.dim, keeps_origins=False)
-        ) as bank:
-            assert not bank.header.keeps_origins
-            assert bank.knows(made.record("", 1)) is known
-            bank.put([made.item("/a", 1)])
-
-
-def test_a_small_bank_is_small(made: Any, path: Path) -> None:
-    shape = CodeShape(tokens=24, levels=1, num_codes=512, per_position=True)
-    codes = np.random.default_rng(0).integers(0, 512, (10, 24, 1))
-    for keeps_text in (False, True):
-        with MemoryBank.create(path, made.signature, shape, 384, keeps_text=keeps_text) as bank:
-            bank.put(
-                [
-                    made.item(f"/{number}", number, codes=codes[[number]], texts=[Chunk("Words.", 0)])
-                    for number in range(10)
-                ]
-            )
-        assert path.stat().st_size <= 40_000
-        path.unlink()
 
 
 def test_every_chunk_needs_a_text(made: Any, path: Path) -> None:
@@ -191,3 +92,106 @@ def test_compacting_moves_no_texts(made: Any, path: Path, monkeypatch: pytest.Mo
         bank.remove((), [made.digest(content) for content in range(21)])
         assert numbers_of(path) == set()
     assert made.damages(path) == []
+
+
+def test_large_document_fits_one_block(made: Any, bank: MemoryBank, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 4))
+    codes = np.zeros((9, 3, 2), np.uint16)
+    bank.put([made.item(f"/{size}", size, codes=codes[:size]) for size in (3, 9, 2)])
+    assert [len(codes) for codes, _ in bank.blocks()] == [12, 2]
+
+
+def test_compact_fills_blocks(made: Any, bank: MemoryBank, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 10))
+    bank.put([made.item(f"/{number}", number) for number in range(300)])
+    bank.remove([(f"/{number}", "") for number in range(300) if number % 10])
+    bank.checkpoint()
+    size, before = path.stat().st_size, made.lines(bank)
+    assert len(list(bank.blocks())) > 6
+    for _ in range(2):
+        bank.compact()
+        assert len(list(bank.blocks())) == 6
+        assert made.lines(bank) == before
+        assert path.stat().st_size <= size
+
+
+ONES = np.ones((1, 3, 2), np.uint16)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"codes": codes} for codes in (9 * ONES, ONES[:0], ONES[0], ONES.astype(float))),
+        *({name: "\ud800"} for name in ("source", "part", "date")),
+    ],
+)
+def test_a_refused_batch_changes_nothing(made: Any, bank: MemoryBank, changes: dict[str, Any]) -> None:
+    bad = made.item(**{"source": "/b", "content": 2, "codes": ONES} | changes)
+    with pytest.raises(ValueError, match=r"must be|at least one|surrogates|must match exactly|same number of dim"):
+        bank.put([made.item("/a", 1), bad])
+    assert bank.totals() == BankTotals(0, 0, 0)
+    assert not bank.counts().any()
+    assert not bank.knows(made.record("/a", 1))
+
+
+@pytest.mark.parametrize("keeps_text", [False, True])
+def test_a_small_bank_is_small(made: Any, path: Path, *, keeps_text: bool) -> None:
+    shape = CodeShape(tokens=24, levels=1, num_codes=512, per_position=True)
+    codes, texts = np.random.default_rng(0).integers(0, 512, (10, 1, 24, 1)), [Chunk("Words.", 0)]
+    with MemoryBank.create(path, made.signature, shape, 384, keeps_text=keeps_text) as bank:
+        bank.put([made.item(f"/{number}", number, codes=codes[number], texts=texts) for number in range(10)])
+    assert path.stat().st_size <= 40_000
+
+
+def test_sizes_are_exact(made: Any, bank: MemoryBank, path: Path) -> None:
+    bank.put([made.item("/a", 1), made.item("/b", 3)])
+    sizes = bank.sizes()
+    assert sizes.codes == 7  # 3 chunks of 18 bits
+    assert sizes.codebook == 2 * 3 * 5 * 4 * 4
+    bank.checkpoint()
+    assert sizes.file == path.stat().st_size
+    with made.bank() as volatile:
+        assert volatile.sizes().file > 0
+
+
+def test_removal_while_listing(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 100))
+    with made.bank() as bank:
+        bank.put([made.item(f"/{number}", number) for number in range(500)])
+        assert sum(bank.remove([origin[:2]]) for document in bank.documents() for origin in document.origins) == 500
+        assert bank.totals() == BankTotals(0, 0, 0)
+
+
+def test_model_name_is_not_compared(made: Any, bank: MemoryBank, path: Path) -> None:
+    bank.require(ModelSignature("renamed", made.signature.amortizer, made.signature.codebook))
+    other = ModelSignature("mini", made.signature.amortizer, "cc" * 8)
+    with pytest.raises(ModelMismatch, match=r"mini .aaaaaaaa-bbbbbbbb., not mini .aaaaaaaa-cccccccc.") as caught:
+        bank.require(other)
+    assert caught.value.hint
+    with pytest.raises(ModelMismatch):
+        MemoryBank.open(path, create=BankHeader(other, made.shape, made.dim))
+
+
+def test_every_write_changes_the_version(made: Any, bank: MemoryBank, path: Path) -> None:
+    versions = [bank.version()]
+    with MemoryBank.open(path) as other:
+        for writer, content in ((bank, 1), (other, 2), (other, 3), (bank, 4)):
+            writer.put([made.item("/a", content)])
+            versions.append(bank.version())
+        list(other.documents())
+        bank.checkpoint()
+    assert len(set(versions)) == 5
+    assert bank.version() == versions[-1]
+
+
+def test_replaced_file_is_noticed(made: Any, bank: MemoryBank, path: Path) -> None:
+    bank.put([made.item("/a", 1)])
+    assert not bank.is_replaced()
+    made.bank(path.with_name("new.mbc")).close()
+    path.with_name("new.mbc").replace(path)
+    assert bank.is_replaced()
+    assert bank.totals().documents == 1  # the old one, until it is opened again
+    path.unlink()
+    assert bank.is_replaced()
+    with made.bank() as volatile:
+        assert not volatile.is_replaced()
