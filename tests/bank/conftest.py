@@ -37,10 +37,6 @@ class Made:
             for number in range(1 + content % 3)
         ]
 
-    def uniform(self, *codes: int) -> Codes:
-        """Chunks that hold one code each, everywhere."""
-        return np.stack([np.full((3, 2), code, np.uint16) for code in codes])
-
     def digest(self, content: int) -> str:
         return hashlib.sha256(b"%d" % content).hexdigest()
 
@@ -73,9 +69,6 @@ class Made:
         """The code counts of a bank with these contents."""
         return sum((count(self.codes(content), self.shape) for content in contents), np.zeros((2, 3, 5), np.int64))
 
-    def all_codes(self, bank: MemoryBank) -> Codes:
-        return np.concatenate([np.zeros((0, 3, 2), np.uint16), *[codes for codes, _ in bank.blocks()]])
-
     def lines(self, bank: MemoryBank) -> bytes:
         return b"".join(export(bank, self.text_model().open))
 
@@ -106,11 +99,4 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def bank(made: Made, path: Path) -> Iterator[MemoryBank]:
     with made.bank(path) as bank:
-        yield bank
-
-
-@pytest.fixture
-def bare(made: Made) -> Iterator[MemoryBank]:
-    """A bank without origins."""
-    with made.bank(keeps_origins=False) as bank:
         yield bank

@@ -186,6 +186,13 @@ def test_read_only_folder(made: Any, bank_file: Path, read_only_folder: Path) ->
         with pytest.raises(BankError, match="cannot be written"):
             reader.put([made.item("/c", 1)])
     assert made.damages(path) == []
+    elsewhere = bank_file.parent.parent / "elsewhere.mbc"
+    bank_file.with_name("link.mbc").symlink_to(elsewhere)
+    with made.bank(elsewhere) as bank:  # its log is beside the file that a link leads to
+        bank.put([made.item("/c", 3)])
+        with MemoryBank.open(read_only_folder / "link.mbc", read_only=True) as reader:
+            bank.put([made.item("/d", 4)])
+            assert reader.totals().documents == 2
     with pytest.raises(BankError, match=r"cannot be (opened|written)") as caught, MemoryBank.open(path) as writer:
         writer.put([made.item("/c", 1)])
     assert "permissions" in str(caught.value.hint)

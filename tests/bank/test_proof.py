@@ -22,29 +22,17 @@ def bank(made: Any, path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         yield bank
 
 
-def test_trace_is_found(made: Any, bank: MemoryBank, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    bank.checkpoint()
-    monkeypatch.setattr(
-        MemoryBank, "checkpoint", lambda self: path.write_bytes(path.read_bytes() + bytes.fromhex(made.digest(4)[:32]))
-    )
-    result = remove_with_proof(bank, [("/4", "")], [])
-    assert result.traces == 1
-    assert not result.holds
+SENTENCE = Chunk("Nobody knew in Trondheim why the ferry of 1911 had been painted green and yellow overnight.", 0)
 
 
-SENTENCE = "Nobody knew in Trondheim why the ferry of 1911 had been painted green and yellow overnight."
-
-
-@pytest.mark.parametrize("half", [0, 1])  # the other may go on in another page
-def test_trace_of_text_is_found(
-    made: Any, bank: MemoryBank, path: Path, monkeypatch: pytest.MonkeyPatch, half: int
-) -> None:
-    payload = encode_chunk(Chunk(SENTENCE, 0)).payload
-    bank.put([made.item("/sentence", 20, codes=made.codes(0), texts=[Chunk(SENTENCE, 0)])])
+@pytest.mark.parametrize("trace", ["digest", "first half of text", "second half of text"])  # as pages may part it
+def test_trace_is_found(made: Any, bank: MemoryBank, path: Path, monkeypatch: pytest.MonkeyPatch, trace: str) -> None:
+    payload = encode_chunk(SENTENCE).payload
+    bank.put([made.item("/sentence", 20, codes=made.codes(0), texts=[SENTENCE])])
     bank.checkpoint()
     assert payload in path.read_bytes()
     middle = len(payload) // 2
-    left = payload[middle:] if half else payload[:middle]
+    left = {"d": bytes.fromhex(made.digest(20)[:32]), "f": payload[:middle], "s": payload[middle:]}[trace[0]]
     monkeypatch.setattr(MemoryBank, "checkpoint", lambda self: path.write_bytes(path.read_bytes() + left))
     result = remove_with_proof(bank, [("/sentence", "")], [])
     assert (result.removed, result.traces, result.holds) == (1, 1, False)
@@ -68,19 +56,6 @@ def test_a_difference_is_found(made: Any, bank: MemoryBank, monkeypatch: pytest.
     result = remove_with_proof(bank, [("/4", "")], [])
     assert result.never_seen != result.found
     assert not result.holds
-
-
-def test_open_reader_leaves_traces(made: Any, bank: MemoryBank, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mbc_engine.bank.database._BUSY_SECONDS", 0.0)
-    bank.checkpoint()
-    with MemoryBank.open(path) as other, MemoryBank.open(path, read_only=True) as reader:
-        with reader.snapshot():
-            assert reader.totals().documents == 8
-            result = remove_with_proof(other, [("/4", "")], [])
-            assert result.never_seen == result.found
-            assert result.traces == 1
-        other.checkpoint()
-        assert bytes.fromhex(made.digest(4)[:32]) not in path.read_bytes()
 
 
 @settings(max_examples=40)
@@ -112,13 +87,19 @@ def test_every_removal_holds(
         assert (made.lines(bank) == before) == (not concerned)
 
 
-def test_traces_are_found_through_a_link(made: Any, bank: MemoryBank, path: Path, tmp_path: Path) -> None:
+def test_open_reader_leaves_traces(
+    made: Any, bank: MemoryBank, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mbc_engine.bank.database._BUSY_SECONDS", 0.0)
+    bank.checkpoint()
     link = tmp_path / "elsewhere" / "link.mbc"
     link.parent.mkdir()
     link.symlink_to(path)
-    with MemoryBank.open(path, read_only=True) as reader, reader.snapshot():
-        reader.counts()
-        with MemoryBank.open(link) as linked:
-            result = remove_with_proof(linked, [("/2", "")], [])
-    assert result.traces == 1  # in the log, which the reader keeps
-    assert not result.holds
+    with MemoryBank.open(link) as other, MemoryBank.open(path, read_only=True) as reader:
+        with reader.snapshot():
+            assert reader.totals().documents == 8
+            result = remove_with_proof(other, [("/4", "")], [])
+        assert result.never_seen == result.found
+        assert (result.traces, result.holds) == (1, False)  # in the log, which the reader keeps
+        other.checkpoint()
+        assert bytes.fromhex(made.digest(4)[:32]) not in path.read_bytes()

@@ -1,8 +1,9 @@
-"""Several banks as one: numbering, sums and refusals; reading them is tested in tests/paper."""
+"""Several banks as one: numbering, sums, weights and refusals."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine.bank import BankHeader, Banks, MemoryBank, ModelSignature, Selection
+from mbc_engine.bank import BankHeader, Banks, BankTotals, MemoryBank, Selection
 from mbc_engine.errors import ConfigError, ModelMismatch
 
 
@@ -30,117 +31,6 @@ def files(made: Any, tmp_path: Path) -> list[Path]:
         with made.bank(path) as bank:
             bank.put([made.item(f"/{content}", content) for content in contents])
     return paths
-
-
-@given(st.lists(st.sets(st.integers(0, 9)), min_size=1, max_size=4), st.lists(st.integers(0, 999), max_size=20))
-def test_chunks_are_numbered_across_banks(made: Any, contents: Sequence[set[int]], drawn: list[int]) -> None:
-    with ExitStack() as stack:
-        banks = [stack.enter_context(made.bank(keeps_text=True)) for _ in contents]
-        for bank, own in zip(banks, contents, strict=True):
-            bank.put([made.item(f"/{content}", content) for content in sorted(own)])
-        together = Banks(banks)
-        codes = np.concatenate(
-            [made.codes(0)[:0], *(each for bank in banks for each in (codes for codes, _ in bank.blocks()))]
-        )
-        chunks = [chunk for bank in banks for chunk in bank.chunks_at(range(bank.totals().chunks))]
-        assert together.totals().chunks == len(codes) == len(chunks)
-        wanted = [number % len(codes) for number in drawn] if len(codes) else []
-        assert np.array_equal(together.codes_at(wanted), codes[wanted])
-        assert together.chunks_at(np.array(wanted, np.int64)) == [chunks[number] for number in wanted]
-        texts = [chunk for own in contents for content in sorted(own) for chunk in made.chunks(content)]
-        assert together.texts_at(np.array(wanted, np.int64)) == [texts[number] for number in wanted]
-        every = [part for part, _ in together.blocks()]
-        assert np.array_equal(np.concatenate([codes[:0], *every]), codes)
-        for beyond in (-1, len(codes)):
-            for look in (together.codes_at, together.chunks_at, together.texts_at):
-                with pytest.raises(IndexError, match="chunk indices must be in"):
-                    look([beyond])
-
-
-def test_banks_with_and_without_text(made: Any) -> None:
-    with made.bank(keeps_text=True) as full, made.bank() as bare:
-        full.put([made.item("/1", 1)])
-        bare.put([made.item("/2", 2)])
-        one, two = made.chunks(1)
-        for order, wanted, expected in (
-            ([full, bare], [1, 0], [two, one]),
-            ([full, bare], [4, 1, 2, 0], [None, two, None, one]),
-            ([bare, full], [0, 3, 2, 4], [None, one, None, two]),
-        ):
-            assert Banks(order).texts_at(wanted) == expected
-        with pytest.raises(IndexError, match="chunk indices must be in"):
-            Banks([full, bare]).texts_at([5])
-        assert Banks([bare]).texts_at([0]) == [None]
-        assert Banks([bare]).texts_at([0, 1]) == [None, None]
-
-
-def test_counts_add_up(made: Any, files: list[Path]) -> None:
-    with Banks.open(files) as banks:
-        assert (banks.totals().documents, banks.totals().origins, banks.totals().chunks) == (4, 4, 8)
-        assert np.array_equal(banks.counts(), made.counts([1, 2, 3, 4]))
-        one, other = (bank.sizes() for bank in banks.banks)
-        sizes = banks.sizes()
-    assert sizes.codes == one.codes + other.codes
-    assert sizes.codebook == one.codebook  # that of the model
-    assert sizes.file == one.file + other.file
-
-
-def test_weights_are_relative_to_the_largest(made: Any, files: list[Path]) -> None:
-    with Banks.open(files, [1, 4]) as banks:
-        assert banks.is_weighted
-        assert banks.counts() == pytest.approx(made.counts([1, 2]) / 4 + made.counts([3, 4]))
-        logs = np.concatenate(list(banks.log_weights(Selection())))
-        assert np.exp(logs).tolist() == pytest.approx([0.25] * 5 + [1] * 3)
-        logs = np.concatenate(list(banks.log_weights(Selection(exclude=("/1", "/3")))))
-        assert np.exp(logs).tolist() == pytest.approx([0, 0, 0.25, 0.25, 0.25, 0, 1, 1])
-
-
-def test_empty_bank_has_no_weight(made: Any, files: list[Path]) -> None:
-    with made.bank() as empty, MemoryBank.open(files[0]) as one, MemoryBank.open(files[1]) as other:
-        banks = Banks([one, empty, other], [1e-300, 1e300, 4e-300])
-        assert banks.counts() == pytest.approx(made.counts([1, 2]) / 4 + made.counts([3, 4]))
-        logs = np.concatenate(list(banks.log_weights(Selection())))
-        assert np.exp(logs).tolist() == pytest.approx([0.25] * 5 + [1] * 3)
-    with made.bank() as one, made.bank() as other:
-        assert not Banks([one, other], [1e-300, 1e300]).counts().any()
-
-
-@pytest.mark.parametrize(
-    ("weights", "message"),
-    [
-        ([1.0], r"weights \(1\) does not match the number of banks \(2\)"),
-        ([1.0, 2.0, 3.0], r"weights \(3\) does not match the number of banks \(2\)"),
-        ([], r"weights \(0\) does not match the number of banks \(2\)"),
-        ([1.0, 0.0], "0 is not a valid weight"),
-        ([-1.0, 1.0], "-1 is not a valid weight"),
-        ([1.0, math.nan], "nan is not a valid weight"),
-        ([math.inf, 1.0], "inf is not a valid weight"),
-    ],
-)
-def test_invalid_weights_are_refused(files: list[Path], weights: list[float], message: str) -> None:
-    with pytest.raises(ConfigError, match=message) as refused:
-        Banks.open(files, weights)
-    assert refused.value.hint
-
-
-def test_one_file_cannot_be_read_twice(files: list[Path], tmp_path: Path) -> None:
-    link = tmp_path / "link.mbc"
-    link.symlink_to(files[0])
-    with pytest.raises(ConfigError, match=r"team.mbc is named twice"):
-        Banks.open([files[0], files[1], files[0]])
-    with pytest.raises(ConfigError, match=r"team.mbc and .*link.mbc are the same file"):
-        Banks.open([files[0], link])
-
-
-@pytest.mark.parametrize(
-    "signature", [ModelSignature("mini", "aa" * 8, "cc" * 8), ModelSignature("x", "cc" * 8, "bb" * 8)]
-)
-def test_banks_of_two_models_are_refused(made: Any, signature: ModelSignature) -> None:
-    with made.bank() as one, MemoryBank.create(None, signature, made.shape, made.dim) as other:
-        message = f"model mini .aaaaaaaa-bbbbbbbb., .* by model {signature.name} .{signature.fingerprint}."
-        with pytest.raises(ModelMismatch, match=message) as refused:
-            Banks([one, other])
-        assert "mbc bank reencode" in str(refused.value.hint)
 
 
 def test_snapshot_hides_later_writes(made: Any, files: list[Path]) -> None:
@@ -168,3 +58,85 @@ def test_iteration_sees_one_state(made: Any, files: list[Path]) -> None:
             before, first = banks.totals().chunks, next(sizes)
             writer.put([made.item(f"/new{number}", 10 + number)])
             assert first + sum(sizes) == before
+
+
+@given(
+    st.lists(st.tuples(st.sets(st.integers(0, 9)), st.booleans()), min_size=1, max_size=4),
+    st.lists(st.integers(0, 999), max_size=20),
+)
+def test_chunks_are_numbered_across_banks(made: Any, kinds: list[tuple[set[int], bool]], drawn: list[int]) -> None:
+    with ExitStack() as stack:
+        banks = [stack.enter_context(made.bank(keeps_text=keeps_text)) for _, keeps_text in kinds]
+        texts: list[Any] = []
+        for bank, (contents, keeps_text) in zip(banks, kinds, strict=True):
+            bank.put([made.item(f"/{content}", content) for content in sorted(contents)])
+            for chunks in map(made.chunks, sorted(contents)):
+                texts += chunks if keeps_text else [None] * len(chunks)
+        together = Banks(banks)
+        codes = np.concatenate([made.codes(0)[:0], *(codes for bank in banks for codes, _ in bank.blocks())])
+        chunks = [chunk for bank in banks for chunk in bank.chunks_at(range(bank.totals().chunks))]
+        assert together.totals().chunks == len(codes) == len(chunks) == len(texts)
+        assert np.array_equal(np.concatenate([codes[:0], *(part for part, _ in together.blocks())]), codes)
+        wanted = np.array([number % len(codes) for number in drawn] if len(codes) else [], np.int64)
+        assert np.array_equal(together.codes_at(wanted), codes[wanted])
+        assert together.chunks_at(wanted) == [chunks[number] for number in wanted]
+        assert together.texts_at(wanted) == [texts[number] for number in wanted]
+        for beyond in (-1, len(codes)):
+            for look in (together.codes_at, together.chunks_at, together.texts_at):
+                with pytest.raises(IndexError, match="chunk indices must be in"):
+                    look([beyond])
+
+
+def test_sums_are_weighted(made: Any, files: list[Path]) -> None:
+    with Banks.open(files) as banks:
+        assert banks.totals() == BankTotals(4, 4, 8)
+        assert np.array_equal(banks.counts(), made.counts([1, 2, 3, 4]))
+        one, other = (bank.sizes() for bank in banks.banks)
+        sizes = banks.sizes()
+    assert (sizes.codes, sizes.file) == (one.codes + other.codes, one.file + other.file)
+    assert sizes.codebook == one.codebook  # that of the model
+    with made.bank() as empty, MemoryBank.open(files[0]) as one, MemoryBank.open(files[1]) as other:
+        for banks in (Banks([one, other], [1, 4]), Banks([one, empty, other], [1e-300, 1e300, 4e-300])):
+            assert banks.is_weighted
+            assert banks.counts() == pytest.approx(made.counts([1, 2]) / 4 + made.counts([3, 4]))
+            logs = np.concatenate(list(banks.log_weights(Selection())))
+            assert np.exp(logs).tolist() == pytest.approx([0.25] * 5 + [1] * 3)
+            logs = np.concatenate(list(banks.log_weights(Selection(exclude=("/1", "/3")))))
+            assert np.exp(logs).tolist() == pytest.approx([0, 0, 0.25, 0.25, 0.25, 0, 1, 1])
+        with made.bank() as nothing:
+            assert not Banks([empty, nothing], [1e-300, 1e300]).counts().any()
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        *((weights, "does not match the number of banks .2.") for weights in ([1.0], [1.0, 2.0, 3.0], [])),
+        ([1.0, 0.0], "0 is not a valid weight"),
+        ([-1.0, 1.0], "-1 is not a valid weight"),
+        ([1.0, math.nan], "nan is not a valid weight"),
+        ([math.inf, 1.0], "inf is not a valid weight"),
+    ],
+)
+def test_invalid_weights_are_refused(files: list[Path], weights: list[float], message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as refused:
+        Banks.open(files, weights)
+    assert refused.value.hint
+
+
+def test_one_file_cannot_be_read_twice(files: list[Path], tmp_path: Path) -> None:
+    link = tmp_path / "link.mbc"
+    link.symlink_to(files[0])
+    with pytest.raises(ConfigError, match=r"team.mbc is named twice"):
+        Banks.open([files[0], files[1], files[0]])
+    with pytest.raises(ConfigError, match=r"team.mbc and .*link.mbc are the same file"):
+        Banks.open([files[0], link])
+
+
+@pytest.mark.parametrize("changed", ["amortizer", "codebook"])
+def test_banks_of_two_models_are_refused(made: Any, changed: str) -> None:
+    signature = replace(made.signature, **{changed: "cc" * 8})
+    with made.bank() as one, MemoryBank.create(None, signature, made.shape, made.dim) as other:
+        message = f"model mini .aaaaaaaa-bbbbbbbb., .* by model mini .{signature.fingerprint}."
+        with pytest.raises(ModelMismatch, match=message) as refused:
+            Banks([one, other])
+        assert "mbc bank reencode" in str(refused.value.hint)

@@ -7,8 +7,9 @@ import subprocess
 import sys
 import textwrap
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -39,9 +40,8 @@ def export_by_old_version(name: str) -> bytes:
 
 
 def version_of(path: Path) -> int:
-    connection = sqlite3.connect(path)
-    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    connection.close()
+    with closing(sqlite3.connect(path)) as connection:
+        version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     return version
 
 
@@ -96,12 +96,9 @@ def test_upgraded_bank_is_written_as_any_other(tmp_path: Path) -> None:
         bank.put([document])
         bank.compact()
         assert exported(bank) == export_by_old_version("format3-full")
-        for _ in bank.recode_texts(TEXT_MODEL.open, to_lm=True):
-            pass
-        assert bank.text_state().lm_texts
-        for _ in bank.recode_texts(TEXT_MODEL.open, to_lm=False):
-            pass
-        assert not bank.text_state().lm_texts
+        for to_lm in (True, False):
+            list(bank.recode_texts(TEXT_MODEL.open, to_lm=to_lm))
+            assert bool(bank.text_state().lm_texts) == to_lm
         assert exported(bank) == export_by_old_version("format3-full")
 
 
@@ -139,23 +136,19 @@ def test_killed_upgrade_loses_nothing(patch: str, tmp_path: Path) -> None:
 
 
 def test_many_may_open_an_old_bank_at_once(tmp_path: Path) -> None:
-    path, results = unpacked("format3-full", tmp_path / "bank.mbc"), list[bytes]()
+    path = unpacked("format3-full", tmp_path / "bank.mbc")
     start = threading.Barrier(4)
 
-    def read() -> None:
+    def read(_: int) -> bytes:
         start.wait()
         with MemoryBank.open(path, read_only=True) as bank:
-            results.append(exported(bank))
+            return exported(bank)
 
-    threads = [threading.Thread(target=read) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert results == [export_by_old_version("format3-full")] * 4
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(read, range(4))) == [export_by_old_version("format3-full")] * 4
 
 
-def test_old_bank_that_cannot_be_written_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_banks_say_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = unpacked("format3-full", tmp_path / "bank.mbc")
     before = path.read_bytes()
     monkeypatch.setattr(os, "access", lambda *_: False)
@@ -163,6 +156,12 @@ def test_old_bank_that_cannot_be_written_says_what_to_do(tmp_path: Path, monkeyp
         MemoryBank.open(path, read_only=True)
     assert caught.value.hint == "Copy it to a folder that you can write to, and open the copy."
     assert path.read_bytes() == before
+    for version in (1, 2):
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute(f"PRAGMA user_version = {version}")
+        with pytest.raises(BankError, match="older mbc") as caught:
+            MemoryBank.open(path)
+        assert caught.value.hint == "Ingest its files again, into a new bank."
 
 
 @pytest.mark.parametrize(
@@ -177,22 +176,8 @@ def test_old_bank_that_cannot_be_written_says_what_to_do(tmp_path: Path, monkeyp
 )
 def test_damaged_bank_is_not_upgraded(damage: str, words: str, tmp_path: Path) -> None:
     path = unpacked("format3-full", tmp_path / "bank.mbc")
-    connection = sqlite3.connect(path)
-    connection.execute(damage)
-    connection.commit()
-    connection.close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(damage)
     with pytest.raises(BankError, match=words):
         MemoryBank.open(path)
     assert version_of(path) == 3
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_formats_before_the_third_are_refused(version: int, tmp_path: Path, made: Any) -> None:
-    path = tmp_path / "bank.mbc"
-    made.bank(path).close()
-    connection = sqlite3.connect(path)
-    connection.execute(f"PRAGMA user_version = {version}")
-    connection.close()
-    with pytest.raises(BankError, match="older mbc") as caught:
-        MemoryBank.open(path)
-    assert caught.value.hint == "Ingest its files again, into a new bank."

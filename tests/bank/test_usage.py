@@ -34,8 +34,7 @@ def test_typical_chunks_and_distinctive_words() -> None:
         for number, (text, codes) in enumerate(texts.items()):
             bank.put([_document(number, [[[code] for code in codes]], [text])])
         first, last, unused = code_uses(bank, [(0, 0, 1), (0, 2, 4), (0, 1, 4)], top=3)
-    # Codes that the four chunks have in common with all four: 7, 8, 8 and 6 (their own among them); the third, which is
-    # as typical as the second, is stored later.
+    # Codes that the four chunks share with all four: 7, 8, 8 and 6; the third, as typical as the second, comes later.
     assert first.chunks == 4
     assert [(chunk.document.origin.source, text) for chunk, text in first.typical] == [
         ("/1", "A ship left the harbour."),
@@ -69,13 +68,7 @@ def test_lm_texts_come_from_unchanged_files() -> None:
     }
 
 
-@given(
-    lengths=st.lists(st.integers(1, 4), max_size=12),
-    levels=st.integers(1, 2),
-    per_position=st.booleans(),
-    keeps_origins=st.booleans(),
-    seed=st.integers(0, 100),
-)
+@given(st.lists(st.integers(1, 4), max_size=12), st.integers(1, 2), st.booleans(), st.booleans(), st.integers(0, 100))
 @settings(max_examples=30)
 def test_code_uses_match_a_loop(
     lengths: list[int], levels: int, per_position: bool, keeps_origins: bool, seed: int
@@ -89,16 +82,16 @@ def test_code_uses_match_a_loop(
         bank.put([_document(at, random.integers(0, 5, (length, 3, levels))) for at, length in enumerate(lengths)])
         places = list(np.ndindex(levels, shape.positions, 5))
         for (level, position, code), found in zip(places, code_uses(bank, places, top=3), strict=True):
-            users: list[tuple[str, int, Any]] = []
-            for document in bank.documents(whole=True):
-                for ordinal, chunk in enumerate(document.codes):
-                    if code in (chunk[position : position + 1] if per_position else chunk)[:, level]:
-                        users.append((document.digest, ordinal, chunk))
-            shared = [sum(int((own == other).sum()) for *_, other in users) for *_, own in users]
-            expected = [users[at] for at in np.argsort(-np.array(shared), kind="stable")]
+            users = [
+                (document.digest, ordinal, chunk)
+                for document in bank.documents(whole=True)
+                for ordinal, chunk in enumerate(document.codes)
+                if code in (chunk[position : position + 1] if per_position else chunk)[:, level]
+            ]
+            shared = [sum(int((chunk == other).sum()) for *_, other in users) for *_, chunk in users]
+            expected = [users[at][:2] for at in np.argsort(-np.array(shared), kind="stable")[:3]]
             assert found.chunks == len(users)
-            typical = [(chunk.document.digest, chunk.ordinal) for chunk, _ in found.typical]
-            assert typical == [own[:2] for own in expected[:3]]
+            assert [(chunk.document.digest, chunk.ordinal) for chunk, _ in found.typical] == expected
             assert not found.words and not any(text for _, text in found.typical)
 
 

@@ -28,6 +28,9 @@ def test_words_are_folded_and_stemmed() -> None:
         assert number_of(one) == number_of(other)
     assert number_of("1990s") != number_of("1990")  # numbers and codes are kept whole
     assert number_of("bus") != number_of("bu")
+    assert word_numbers("What kind of … is it?! \ud800 \N{GRINNING FACE}") == []
+    numbers = word_numbers("zinc amber")
+    assert words_of(["zinc amber", "", "amber"]).tolist() == [*numbers, 2 * WORDS + number_of("amber")]
 
 
 def test_unspaced_scripts_use_pairs() -> None:
@@ -36,16 +39,6 @@ def test_unspaced_scripts_use_pairs() -> None:
         *("\u6771\u4eac", "\u4eac\u306e", "\u306e\u6a4b"),
         *("1954", "\u5e74", "wikihow", "\u3092"),
     }
-
-
-def test_common_words_are_left_out() -> None:
-    assert word_numbers("What kind of … is it?!") == []
-    assert word_numbers("\ud800 \N{GRINNING FACE}") == []
-
-
-def test_words_are_ordered_by_chunk() -> None:
-    numbers = word_numbers("zinc amber")
-    assert words_of(["zinc amber", "", "amber"]).tolist() == [*numbers, 2 * WORDS + number_of("amber")]
 
 
 def test_index_bits_by_hand() -> None:

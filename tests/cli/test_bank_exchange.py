@@ -10,52 +10,42 @@ def small_bank(make_bank, record):
     return make_bank("made.mbc", record("/a", "Ada", date="2024-05-01"), record("/b", "Bruno", "7"))
 
 
-@pytest.fixture
-def lines(mbc, small_bank):
-    return mbc("bank", "export", "--bank", small_bank).stdout_bytes
-
-
-def test_stdout_has_the_lines_alone(mbc, small_bank, lines):
+def test_a_bank_goes_out_and_comes_back(mbc, small_bank, home):
+    lines = mbc("bank", "export", "--bank", small_bank).stdout_bytes
     assert len(lines.splitlines()) == 4
     assert mbc("bank", "export", "-", "--bank", small_bank, "--json").stdout_bytes == lines
-
-
-def test_a_bank_goes_out_and_comes_back(mbc, small_bank, lines, home):
     summary = json.loads(mbc("bank", "export", "e.jsonl", "--bank", small_bank, "--json").stdout)
     assert (summary["documents"], summary["sha256"]) == (2, hashlib.sha256(lines).hexdigest())
     assert (home / "e.jsonl").read_bytes() == lines
     result = mbc("bank", "import", "e.jsonl", "--bank", "new.mbc")
     assert "2 documents, 8 chunks" in result.stdout
     assert mbc("bank", "export", "--bank", "new.mbc").stdout_bytes == lines
-
-
-def test_stdin_is_imported(mbc, lines):
-    summary = json.loads(mbc("bank", "import", "-", "--bank", "new.mbc", "--json", stdin=lines).stdout)
+    summary = json.loads(mbc("bank", "import", "-", "--bank", "newer.mbc", "--json", stdin=lines).stdout)
     assert (summary["imported"], summary["bank"]["documents"]) == (2, 2)
 
 
-def test_a_file_is_replaced_only_by_force(mbc, small_bank, lines, home):
+def test_a_file_is_replaced_only_by_force(mbc, small_bank, home):
     (home / "e.jsonl").write_text("mine")
     result = mbc("bank", "export", "e.jsonl", "--bank", small_bank)
     assert result.exit_code == 2
     assert "--force" in result.stderr
     assert (home / "e.jsonl").read_text() == "mine"
     assert mbc("bank", "export", "e.jsonl", "--bank", small_bank, "--force").exit_code == 0
-    assert (home / "e.jsonl").read_bytes() == lines
+    assert (home / "e.jsonl").read_bytes() == mbc("bank", "export", "--bank", small_bank).stdout_bytes
 
 
-def test_what_is_no_file_is_never_replaced(mbc, small_bank, home):
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        *((name, "is not a file") for name in ("pipe", "/dev/null", ".")),
+        ("nowhere/e.jsonl", "nowhere/e.jsonl cannot be written: no such file or directory"),
+    ],
+)
+def test_unwritable_target_is_an_error(mbc, small_bank, home, name, message):
     os.mkfifo(home / "pipe")
-    for name in ("pipe", "/dev/null", "."):
-        result = mbc("bank", "export", name, "--bank", small_bank, "--force")
-        assert result.exit_code == 2
-        assert "is not a file" in result.stderr
-
-
-def test_unwritable_target_is_an_error(mbc, small_bank):
-    result = mbc("bank", "export", "nowhere/e.jsonl", "--bank", small_bank)
+    result = mbc("bank", "export", name, "--bank", small_bank, "--force")
     assert result.exit_code == 2
-    assert "nowhere/e.jsonl cannot be written: no such file or directory" in result.stderr
+    assert message in result.stderr
 
 
 def test_a_failed_export_leaves_nothing(mbc, small_bank, home, monkeypatch):

@@ -37,11 +37,6 @@ def test_documents_are_memorised_anew(reencode, bank):
     assert _shape(bank) == (16, 2)
 
 
-def test_reencoding_as_json(reencode, bank):
-    summary = json.loads(reencode("--json").stdout)
-    assert (summary["documents"], summary["skipped"], summary["bank"]["path"]) == (2, [], str(bank))
-
-
 def test_a_missing_file_keeps_the_old_bank(reencode, bank, notes):
     (notes / "ada.txt").unlink()
     result = reencode()
@@ -70,9 +65,3 @@ def test_stop_keeps_the_old_bank(reencode, bank, monkeypatch):
     summary = json.loads(reencode("--json").stdout)
     assert (summary["documents"], summary["unchanged"]) == (1, 1)
     assert _shape(bank) == (16, 2)
-
-
-def test_missing_bank_loads_no_model(mbc):
-    result = mbc("bank", "reencode", "--bank", "none.mbc", "--model", "no-such-model")
-    assert result.exit_code == 5
-    assert "none.mbc" in result.stderr

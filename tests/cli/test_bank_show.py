@@ -4,16 +4,15 @@ import pytest
 
 
 @pytest.fixture
-def rows(home, ingest):
-    """A bank of a file with two documents."""
-    (home / "rows.jsonl").write_text('{"id": "a#1", "text": "Ada moved."}\n{"id": "b", "text": "Bruno moved."}\n')
-    assert ingest("rows.jsonl", "--bank", "rows.mbc").exit_code == 0
-    return home / "rows.mbc"
+def show(mbc, bank):
+    """Show a document as JSON."""
 
+    def run(name, bank=bank):
+        result = mbc("bank", "show", name, "--bank", bank, "--json")
+        assert result.exit_code == 0
+        return list(map(json.loads, result.stdout.splitlines()))
 
-def _json(result):
-    assert result.exit_code == 0
-    return list(map(json.loads, result.stdout.splitlines()))
+    return run
 
 
 def test_everything_about_a_document_is_shown(mbc, bank):
@@ -29,36 +28,26 @@ def test_codes_are_shown_on_demand(mbc, make_bank, record):
     assert lines[-3:] == ["     1  0 0", "     2  1 1", "     3  2 2"]
 
 
-def test_show_part_or_file(mbc, rows):
-    assert [
-        found["origins"][0]["part"] for found in _json(mbc("bank", "show", "rows.jsonl#a#1", "--bank", rows, "--json"))
-    ] == ["a#1"]
-    assert [
-        found["origins"][0]["part"] for found in _json(mbc("bank", "show", "rows.jsonl", "--bank", rows, "--json"))
-    ] == ["b", "a#1"]
+def test_show_part_or_file(show, make_bank, record):
+    path = make_bank("rows.mbc", record("/rows.jsonl", "Ada", "a#1"), record("/rows.jsonl", "Bruno", "b"))
+    for name, parts in (("/rows.jsonl#a#1", ["a#1"]), ("/rows.jsonl", ["a#1", "b"])):
+        assert sorted(found["origins"][0]["part"] for found in show(name, path)) == parts
 
 
-def test_a_digest_prefix_is_enough_of_a_name(mbc, bank):
-    (whole,) = _json(mbc("bank", "show", "notes/ada.txt", "--bank", bank, "--json"))
+def test_a_digest_prefix_is_enough_of_a_name(mbc, bank, show):
+    (whole,) = show("notes/ada.txt")
     for digits in (whole["digest"][:6], whole["digest"].upper(), whole["digest"] + "00"):
-        assert _json(mbc("bank", "show", digits, "--bank", bank, "--json")) == [whole]
+        assert show(digits) == [whole]
     assert mbc("bank", "show", whole["digest"][:5], "--bank", bank).exit_code == 5
 
 
-@pytest.mark.parametrize(
-    ("write", "state"),
-    [
-        ("Ada stayed.", "changed"),
-        ("", "unreadable"),
-        (None, "gone"),
-    ],
-)
-def test_the_file_is_compared(mbc, bank, notes, write, state):
+@pytest.mark.parametrize(("write", "state"), [("Ada stayed.", "changed"), ("", "unreadable"), (None, "gone")])
+def test_the_file_is_compared(show, notes, write, state):
     if write is None:
         (notes / "ada.txt").unlink()
     else:
         (notes / "ada.txt").write_text(write)
-    (document,) = _json(mbc("bank", "show", "notes/ada.txt", "--bank", bank, "--json"))
+    (document,) = show("notes/ada.txt")
     assert document["origins"][0]["state"] == state
 
 
