@@ -1,21 +1,14 @@
 """What changes to a bank do, and its sizes, versions and model."""
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mbc_engine.bank import (
-    BankHeader,
-    BankTotals,
-    CodeShape,
-    MemoryBank,
-    ModelSignature,
-    decode_chunk,
-    text_codec,
-)
+from mbc_engine.bank import BankHeader, BankTotals, CodeShape, MemoryBank, ModelSignature, text_codec
 from mbc_engine.errors import BankError, ModelMismatch
 from mbc_engine.text import Chunk
 
@@ -49,8 +42,6 @@ def test_changes_are_atomic(made: Any, bank: MemoryBank, path: Path) -> None:
     assert bank.knows(made.record("/b", 2))
     assert not bank.knows(made.record("/c", 3))
     assert np.array_equal(bank.counts(), made.counts([2]))
-    bank.put([made.item("/c", 3)])
-    assert np.array_equal(bank.counts(), made.counts([2, 3]))
 
 
 def test_every_chunk_needs_a_text(made: Any, path: Path) -> None:
@@ -64,33 +55,6 @@ def test_every_chunk_needs_a_text(made: Any, path: Path) -> None:
         assert bank.totals() == BankTotals(0, 0, 0)
         bank.put([made.item("/a", 1)])
         assert bank.texts_at([1, 0]) == chunks[::-1]
-    assert made.damages(path) == []
-
-
-def numbers_of(path: Path) -> set[tuple[int, bytes, bytes]]:
-    connection = sqlite3.connect(path)
-    rows = set(connection.execute("SELECT id, columns, data FROM texts"))
-    connection.close()
-    return rows
-
-
-def test_compacting_moves_no_texts(made: Any, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_codec, "FULL_ROW_BYTES", 1)  # a text a row
-    monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 5))
-    with made.bank(path, keeps_text=True) as bank:
-        bank.put([made.item(f"/{number}", number) for number in range(12)])
-        bank.remove([(f"/{number}", "") for number in range(0, 12, 2)])
-        before, size = numbers_of(path), bank.sizes().texts
-        bank.compact()
-        assert numbers_of(path) == before
-        assert size == sum(len(columns) + len(data) for _, columns, data in before)
-        bank.put([made.item("/more", 20)])
-        assert min(row[0] for row in numbers_of(path) - before) == max(row[0] for row in before) + 1
-        for content in (1, 3, 5, 7, 9, 11, 20):
-            (document,) = bank.lookup((), [made.digest(content)], with_texts=True)
-            assert list(map(decode_chunk, document.texts or [])) == made.chunks(content)
-        bank.remove((), [made.digest(content) for content in range(21)])
-        assert numbers_of(path) == set()
     assert made.damages(path) == []
 
 
@@ -143,12 +107,30 @@ def test_a_small_bank_is_small(made: Any, path: Path, *, keeps_text: bool) -> No
     assert path.stat().st_size <= 40_000
 
 
+def test_compacting_moves_no_texts(made: Any, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_codec, "FULL_ROW_BYTES", 1)  # a text a row
+    monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 5))
+
+    def rows() -> set[tuple[int, bytes, bytes]]:
+        with closing(sqlite3.connect(path)) as connection:
+            return set(connection.execute("SELECT id, columns, data FROM texts"))
+
+    with made.bank(path, keeps_text=True) as bank:
+        bank.put([made.item(f"/{number}", number) for number in range(12)])
+        bank.remove([(f"/{number}", "") for number in range(0, 12, 2)])
+        before = rows()
+        assert bank.sizes().texts == sum(len(columns) + len(data) for _, columns, data in before)
+        bank.compact()
+        assert rows() == before
+        bank.put([made.item("/more", 20)])
+        assert min(rows() - before)[0] == max(before)[0] + 1
+
+
 def test_sizes_are_exact(made: Any, bank: MemoryBank, path: Path) -> None:
     bank.put([made.item("/a", 1), made.item("/b", 3)])
-    sizes = bank.sizes()
-    assert sizes.codes == 7  # 3 chunks of 18 bits
-    assert sizes.codebook == 2 * 3 * 5 * 4 * 4
     bank.checkpoint()
+    sizes = bank.sizes()
+    assert (sizes.codes, sizes.codebook) == (7, 2 * 3 * 5 * 4 * 4)  # 3 chunks of 18 bits
     assert sizes.file == path.stat().st_size
     with made.bank() as volatile:
         assert volatile.sizes().file > 0

@@ -41,20 +41,6 @@ def test_unspaced_scripts_use_pairs() -> None:
     }
 
 
-def test_index_bits_by_hand() -> None:
-    # Word 3 is in chunks 0, 4 and 9 of 10, word 5 in chunk 6 alone. There are far fewer words than numbers, so that no
-    # low bits of the counts are written plainly: a one for words 0 to 2 each, 0001 for word 3, 1, 01, and a one for
-    # each of the rest. 9 · 10 // (13 · 3) = 2, so one low bit of a gap of word 3 is; 90 // 13 = 6, so two of word 5.
-    # Gaps of word 3 are 0, 3, 4: low bits 0, 1, 0 and stops after 0, 1 and 2 zeros; the gap of word 5 is 6: low bits
-    # 10, and a stop after one zero.
-    words = np.array([3, 4 * WORDS + 3, 6 * WORDS + 5, 9 * WORDS + 3])
-    data = write_words(words, 10)
-    high = "111" + "0001" + "1" + "01" + "1" * (WORDS - 6) + "1" + "01" + "001" + "01"
-    assert data[:8] == struct.pack("<II", 4, -(-len(high) // 8))
-    assert "".join(format(byte, "08b") for byte in data[8:]) == high.ljust(len(high) + -len(high) % 8, "0") + "01010000"
-    assert [own.tolist() for own in WordIndex(data, 10).find([5, 4, 3])] == [[6], [], [0, 4, 9]]
-
-
 @given(indexed())
 def test_read_words_inverts_write_words(case: tuple[np.ndarray, int]) -> None:
     words, chunks = case
