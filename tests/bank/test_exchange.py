@@ -37,16 +37,15 @@ def test_export_reports_progress(made: Any, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def written(lines: list[Any]) -> list[bytes]:
-    return [line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n" for line in lines]
+    return [json.dumps(line).encode() + b"\n" for line in lines]
 
 
 def test_large_exports_are_sorted_on_the_disk(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     with made.bank() as bank:
         bank.put([made.item(f"/{number}", number) for number in range(50)])
         at_once = made.lines(bank)
-        assert [json.loads(line)["digest"] for line in at_once.splitlines()[1:-1]] == sorted(
-            made.digest(number)[:32] for number in range(50)
-        )
+        digests = [json.loads(line)["digest"] for line in at_once.splitlines()[1:-1]]
+        assert digests == sorted(made.digest(number)[:32] for number in range(50))
         monkeypatch.setattr(exchange, "_SHARE_BYTES", 1)
         for shares in (1, 7, 256):
             monkeypatch.setattr(exchange, "_SHARES", shares)
@@ -75,18 +74,12 @@ def test_mutated_exports(made: Any, tmp_path: Path, rounds: Any) -> None:
     for _ in range(rounds(full=3000, reduced=150)):
         changed = bytearray(data)
         for _ in range(random.integers(1, 4)):
-            kind, at = random.integers(0, 5), int(random.integers(0, len(changed)))
-            if kind == 0:
-                changed[at] = random.integers(0, 256)
-            elif kind == 1:
-                changed[at] = random.choice(list(b'0123456789"[]{},:enul-.\\'))
-            elif kind == 2:
-                del changed[at : at + random.integers(1, 50)]
-            elif kind == 3:
-                changed[at:at] = random.bytes(random.integers(1, 20))
-            else:
-                start = int(random.integers(0, len(changed)))
-                changed[at:at] = changed[start : start + random.integers(1, 200)]
+            at, start = map(int, random.integers(0, len(changed), 2))
+            length = int(random.integers(1, 50))
+            symbol, other = random.choice(list(b'0123456789"[]{},:enul-.\\')), changed[start : start + 4 * length]
+            kinds = [(1, random.bytes(1)), (1, bytes([symbol])), (length, b""), (0, random.bytes(length)), (0, other)]
+            removed, added = kinds[random.integers(0, 5)]
+            changed[at : at + removed] = added
         try:
             list(import_lines(io.BytesIO(bytes(changed)), path))
         except MBCError:

@@ -41,7 +41,7 @@ def test_documented_words() -> None:
     assert WORDS == 4096
     total, size = struct.unpack_from("<II", data)
     high, low = ("".join(format(byte, "08b") for byte in part) for part in (data[8 : 8 + size], data[8 + size :]))
-    expected_high, expected_low = (own.replace(" ", "") for own in re.findall(r"[01][01 …]*[01]", blocks("text")[0]))
+    expected_high, expected_low = (bits.replace(" ", "") for bits in re.findall(r"[01][01 …]*[01]", blocks("text")[0]))
     begin, end = expected_high.split("1…1")
     assert total == 4
     assert high.rstrip("0") == begin + "1" * (WORDS - 6) + end
@@ -70,7 +70,7 @@ def test_documented_reader(
                 document.digest,
                 list(map(tuple, document.origins)),
                 document.codes.reshape(document.chunks, -1).tolist(),
-                [(own.start, decode_chunk(own, model.open).text) for own in document.texts or []],
+                [(text.start, decode_chunk(text, model.open).text) for text in document.texts or []],
             )
             for document in bank.documents(whole=True)
         ]

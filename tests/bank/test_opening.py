@@ -232,7 +232,7 @@ def test_only_an_unused_bank_is_deleted(made: Any, tmp_path: Path) -> None:
         delete_if_unused(link)  # somebody has it open
         assert path.exists()
     delete_if_unused(link)
-    assert [own.name for own in tmp_path.iterdir()] == ["link.mbc"]
+    assert [file.name for file in tmp_path.iterdir()] == ["link.mbc"]
     with made.bank(path) as bank:
         bank.put([made.item("/a", 1)])
     delete_if_unused(path)

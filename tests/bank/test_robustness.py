@@ -117,12 +117,10 @@ def mutated(data: bytes, random: np.random.Generator) -> tuple[str, bytes]:
         start = 0 if random.integers(0, 2) else int(random.integers(0, pages)) * page
         for _ in range(random.integers(1, 4)):
             changed[start + int(random.integers(0, 100))] = random.integers(0, 256)
-    elif kind == "truncated":
-        del changed[at:]
-    elif kind == "inserted":
-        changed[at:at] = random.bytes(int(random.choice([1, 7, page])))
-    elif kind == "deleted":
-        del changed[at : at + int(random.choice([1, 7, page]))]
+    elif kind in ("truncated", "inserted", "deleted"):
+        size = int(random.choice([1, 7, page]))
+        end = {"truncated": len(data), "inserted": at, "deleted": at + size}[kind]
+        changed[at:end] = random.bytes(size) if kind == "inserted" else b""
     elif kind == "zeroed":
         start = int(random.integers(0, pages)) * page
         changed[start : start + page] = bytes(page)

@@ -26,7 +26,7 @@ def log_weights(selection: Selection, documents: Sequence[Sequence[Origin]]) -> 
     return found
 
 
-def kept(selection: Selection) -> list[str]:
+def selected(selection: Selection) -> list[str]:
     """The names, path or path#part, that a selection by name keeps."""
     origins = [[Origin(name.partition("#")[0], name.partition("#")[2], None)] for name in NAMES]
     return [name for name, log in zip(NAMES, log_weights(selection, origins), strict=True) if log == 0]
@@ -67,9 +67,9 @@ MATCHES = {
 @pytest.mark.parametrize(("pattern", "matched"), [(pattern, key) for key in MATCHES for pattern in MATCHES[key]])
 def test_patterns_match_like_gitignore(pattern: str, matched: str) -> None:
     expected = [NAMES[int(number)] for number in matched]
-    assert kept(Selection(only=(pattern,))) == expected
-    assert kept(Selection(exclude=(pattern,))) == [name for name in NAMES if name not in expected]
-    assert kept(Selection(only=(pattern, "art/**"), exclude=(pattern,))) == [NAMES[2]] * ("2" not in matched)
+    assert selected(Selection(only=(pattern,))) == expected
+    assert selected(Selection(exclude=(pattern,))) == [name for name in NAMES if name not in expected]
+    assert selected(Selection(only=(pattern, "art/**"), exclude=(pattern,))) == [NAMES[2]] * ("2" not in matched)
 
 
 @pytest.mark.parametrize("pattern", ["", " ", "\t", "/", "!a", "!", "\\", "a\\", "a[", "[z-a]"])
@@ -106,8 +106,8 @@ ORIGINS = st.builds(Origin, SOURCES, st.sampled_from(["", "1", "2"]), DATES)
     only=st.sampled_from([(), ("sport/**",), ("*#1", "a.txt")]),
     exclude=st.sampled_from([(), ("b.txt",)]),
 )
-def test_best_origin_decides_the_weight(documents: Any, **asked: Any) -> None:
-    selection = Selection(**asked)
+def test_best_origin_decides_the_weight(documents: Any, **options: Any) -> None:
+    selection = Selection(**options)
     found = log_weights(selection, documents)
     assert found == [max(log_weights(selection, [[origin]])[0] for origin in origins) for origins in documents]
 

@@ -38,7 +38,7 @@ def test_info_tells_sizes_and_model(mbc, small_bank, monkeypatch):
     assert info["model"]["fingerprint"] in output
 
 
-def test_info_says_if_texts_need_another_language_model(mbc, home):
+def test_info_names_a_missing_language_model(mbc, home):
     old = Path(__file__).parents[1] / "bank" / "formats" / "format4-lm.mbc.gz"
     (home / "old.mbc").write_bytes(gzip.decompress(old.read_bytes()))
     output = " ".join(mbc("bank", "info", "--bank", "old.mbc").stdout.split())
@@ -88,30 +88,7 @@ def test_a_bank_without_sources_lists_digests(mbc, make_bank, record):
     assert (listed["size"], listed["origins"]) == (None, [])
 
 
-@pytest.mark.parametrize(
-    "command", [["list"], ["show", "abcdef"], ["show", "abcdef", "--codes"], ["verify"]], ids=" ".join
-)
-@pytest.mark.parametrize("format", [[], ["--json"]], ids=["text", "json"])
-def test_documents_are_sanitised(mbc, make_bank, record, command, format):
+def test_evil_names_are_shown_on_one_line(mbc, make_bank, record):
     evil = record("/[red]\x1b[2J\n\u202egnp.txt", "x", "\x1b]0;part\x07\n", "\x1b[31m\n2024")
-    path = make_bank("b.mbc", evil)
-    command = [evil.digest if word == "abcdef" else word for word in command]
-    result = mbc("bank", *command, "--bank", path, *format)
-    assert result.exit_code == 0
-    assert not {"\x1b", "\x07", "\u202e"} & set(result.output)
-    if command[0] == "list":
-        assert len(result.stdout.splitlines()) == 1
-    if "verify" not in command and not format:
-        assert "/[red]␛[2J <U+202E>gnp.txt#␛]0;part␇ " in result.stdout
-
-
-def test_file_names_are_sanitised(mbc, ingest, home):
-    folder = home / "[red]"
-    folder.mkdir()
-    (folder / "\x1b[2J\u202e\ngnp.txt").write_text("Ada moved to Aalen.")
-    (folder / "\x1b[2J\n.png").touch()
-    ingested = ingest(folder, "--bank", "b.mbc")
-    listed = mbc("bank", "list", "--bank", "b.mbc")
-    assert "[red]/␛[2J<U+202E> gnp.txt" in listed.stdout
-    assert "[red]/␛[2J .png is a .png file" in ingested.stdout
-    assert "\x1b" not in ingested.output + listed.output
+    (line,) = mbc("bank", "list", "--bank", make_bank("b.mbc", evil)).stdout.splitlines()
+    assert "/[red]␛[2J <U+202E>gnp.txt#␛]0;part␇ " in line
