@@ -13,10 +13,14 @@ from mbc_engine.evaluation.results import ExperimentFolder
 
 PAGE: Final = Path(__file__).with_suffix(".md")
 BEGIN: Final = "<!-- below: python docs/results.py -->\n"
+# Only in the run's own report: what the first lines sum up, and repetitions.
+LEFT_OUT: Final = re.compile(
+    r"^(?:### (?:Time and memory|Paired tests)|## Environment \d+).*?(?=^##|\Z)", re.MULTILINE | re.DOTALL
+)
 
 
 def renew(run: Path, page: Path = PAGE) -> None:
-    """Put a run's report, without title and settings, and its figures below the page's marker."""
+    """Put a run's report, without title, settings and what is `LEFT_OUT`, and its figures below the page's marker."""
     by_hand, marker, _ = page.read_text(encoding="utf-8").partition(BEGIN)
     if not marker:
         raise SystemExit(f"{page} lacks the marker line: {BEGIN.strip()}")
@@ -27,7 +31,7 @@ def renew(run: Path, page: Path = PAGE) -> None:
         old.unlink()
     for name in re.findall(r"]\(figures/([^)]+)\)", report):
         (figures / name).write_bytes((run / "figures" / name).read_bytes())
-    report = report.strip().replace("](figures/", f"]({figures.name}/")
+    report = LEFT_OUT.sub("", report).strip().replace("](figures/", f"]({figures.name}/")
     page.write_text(f"{by_hand}{BEGIN}\n{report}\n", encoding="utf-8")
 
 
