@@ -143,7 +143,7 @@ def test_memorising_and_asking_are_the_same_on_a_gpu(models: tuple[MBC, MBC], tm
 def test_measuring_is_the_same_on_a_gpu(
     models: tuple[MBC, MBC], examples: Any, quantising: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mbc_engine.lm.base._TOGETHER", 100)  # as on a GPU, or the last digits differ
+    monkeypatch.setattr("mbc_engine.lm.base._CPU_BATCH", 100)  # as on a GPU, or the last digits differ
     data = examples(44)
     for model in models:
         model.is_quantising = quantising
