@@ -7,6 +7,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import NamedTuple
+
+
+class Section(NamedTuple):
+    """A part of a text, up to the next one, and what its chunks must know beside their own text."""
+
+    start: int  # the index of its first character
+    context: str  # its headings, outermost first, as "Budget > Orion", or the header of its table
 
 
 @dataclass(frozen=True)
@@ -23,6 +31,9 @@ class Document:
     digest: str
     size: int  # the number of these bytes
     date: str | None = None  # ISO 8601 day it was written according to its text, else the file was last modified (UTC)
+    title: str = ""  # as the document states it, "" if it does not
+    sections: tuple[Section, ...] = ()  # in order; a text before the first has no context
+    losses: tuple[str, ...] = ()  # what could not be kept, worded as "3 pictures"
     position: int = field(default=0, compare=False)  # approximate offset of its end in the file on disk
 
 
@@ -44,6 +55,9 @@ class Content:
     date: str | None = None  # the ISO day written in it
     part: str = ""
     size: int | None = None  # bytes it was read from, if the format itself cuts long texts into pieces
+    title: str = ""
+    sections: tuple[Section, ...] = ()  # of `text`, in order
+    losses: tuple[str, ...] = ()  # what could not be kept, worded as "3 pictures"
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import stat
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -15,6 +16,7 @@ from mbc_engine.text.document import (
     Content,
     Document,
     EmptyFile,
+    Section,
     Skipped,
     UnreadableFile,
     day_of_timestamp,
@@ -179,17 +181,30 @@ def _pieces(
     texts = list(text_pieces(whole))
     if len(texts) == 1 or content.size is not None:
         size = len(content.data) if content.size is None else content.size
-        yield Document(source, content.part, whole, _digest(format.name, content.data), size, date, span[1])
+        about = content.title, content.sections, content.losses
+        yield Document(
+            source, content.part, whole, _digest(format.name, content.data), size, date, *about, position=span[1]
+        )
         return
     (start, end), done = span, 0
     for number, text in enumerate(texts, 1):
+        sections = _sections_within(content.sections, done, done + len(text))
         done += len(text)
         if text.strip():
             # Texts contain no NUL, so none can imitate the date; the format's name marks it as a piece.
             digest = _digest(f"{format.name} piece", f"{content.date}\0{text}".encode())
             position = start + (end - start) * done // len(content.text)
             part = piece_name(content.part, number)
-            yield Document(source, part, text, digest, len(text.encode()), date, position)
+            losses = content.losses if number == 1 else ()
+            about = content.title, sections, losses
+            yield Document(source, part, text, digest, len(text.encode()), date, *about, position=position)
+
+
+def _sections_within(sections: tuple[Section, ...], start: int, end: int) -> tuple[Section, ...]:
+    """The sections of the characters from `start` to `end`, with their starts counted from there."""
+    first = max(0, bisect_right(sections, start, key=lambda section: section.start) - 1)
+    within = (section for section in sections[first:] if section.start < end)
+    return tuple(Section(max(0, section.start - start), section.context) for section in within)
 
 
 def _digest(format: str, data: bytes) -> str:
