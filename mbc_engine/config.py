@@ -1,6 +1,7 @@
 """Settings of a model and of its training, read from TOML and overridden by `a.b=c`."""
 
 import os
+import re
 import tomllib
 from importlib.resources import files
 from pathlib import Path
@@ -185,7 +186,7 @@ class AnswerConfidence(_Settings):
 class ReaderSettings(_Settings):
     """A reader of `mini`: low-rank updates of an encoder, and a span head, in the file NAME.safetensors."""
 
-    name: str
+    name: str = Field(max_length=64)
     encoder: str = Field(description="hub id or path of the encoder that is changed")
     rank: PositiveInt = Field(32, description="of the changes to its linear layers")
     window: int = Field(384, ge=8, description="tokens that are read at once, the question's included")
@@ -193,6 +194,13 @@ class ReaderSettings(_Settings):
     passages: PositiveInt = Field(2, description="chunks that are read first")
     further: NonNegativeInt = Field(4, description="chunks that are read if the answer is not in the first")
     confidence: AnswerConfidence
+
+    @field_validator("name")
+    @classmethod
+    def _is_file_name(cls, value: str) -> str:
+        if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]*", value):  # else it could lead out of the model's folder
+            raise ValueError("use letters, digits, dots, dashes and underscores, not starting with a dot")
+        return value
 
 
 class RetrieverReaderSettings(_Settings):

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tomlkit import dumps
 
-from mbc_engine.config import ConfidenceSettings, load_preset, parse_config
+from mbc_engine.config import ConfidenceSettings, RetrieverReaderConfig, load_preset, parse_config, parse_model_config
 from mbc_engine.errors import ConfigError
 from mbc_engine.names import preset_names
 
@@ -182,3 +183,20 @@ def test_calibration_survives_a_round_trip() -> None:
 def test_calibration_out_of_range(wrong: str) -> None:
     with pytest.raises(ConfigError, match=r"model\.confidence"):
         parse_config(SMALLEST, "here", [f"model.confidence={CONFIDENCE}", f"model.confidence.{wrong}"])
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", ".hidden", "a/b", "/etc/x", "link/../x", "a\\b", "a b", "a\n", "ä", "a" * 65]
+)
+def test_a_reader_names_only_a_file_of_its_model(name: str) -> None:
+    def written(name: str) -> str:
+        reader = {"name": name, "encoder": "some/encoder", "confidence": {"weights": (1.0, 1.0)}}
+        settings = {"encoder": "some/encoder", "readers": [reader]}
+        return dumps({"retriever_reader": settings})
+
+    config = parse_model_config(written("large-2.1_b"), "here")
+    assert isinstance(config, RetrieverReaderConfig)
+    with pytest.raises(
+        ConfigError, match=r"retriever_reader\.readers\.0\.name: (use letters|string should have at most)"
+    ):
+        parse_model_config(written(name), "here")

