@@ -16,7 +16,10 @@ from typing import Final
 
 from mbc_engine.text.decoding import LINE_CHARACTERS, ByteStream, lines, pieces, split_suffixes, storable
 from mbc_engine.text.document import Content, Row, Skipped, UnreadableFile, day_of, with_title
-from mbc_engine.text.formats.documents import read_docx, read_html, read_markdown, read_pdf
+from mbc_engine.text.formats.documents import read_docx
+from mbc_engine.text.formats.html import read_html
+from mbc_engine.text.formats.markdown import read_markdown
+from mbc_engine.text.formats.pdf import read_pdf
 
 TEXT_FIELDS: Final = ("text", "content", "body")
 # A field that may hold a row's text (None for the default), and the row read that way.
