@@ -23,7 +23,8 @@ from mbc_engine.text.document import (
     printable_path,
     reason,
 )
-from mbc_engine.text.formats import TEXT, Format, format_of, read_candidates, read_contents
+from mbc_engine.text.formats import TEXT, Format, read_candidates, read_contents
+from mbc_engine.text.formats.sniff import identify
 
 _Item = TypeVar("_Item")
 
@@ -105,7 +106,7 @@ def _read(
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
             raise UnreadableFile("is not a regular file")
-        format, compression = format_of(path.name)
+        format, compression = identify(path)
         if source != printable_path(source):
             raise UnreadableFile("has a name that is not UTF-8")
         with open_bytes(path, compression) as stream:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from mbc_engine.atomic_write import atomic_write
 from mbc_engine.errors import DataError
 from mbc_engine.text.document import Skipped, UnreadableFile, printable_path, reason
-from mbc_engine.text.formats import format_of
+from mbc_engine.text.formats.sniff import identify, is_known
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -163,8 +163,10 @@ def _walk(
                 continue
             if not stat.S_ISREG(mode):
                 raise UnreadableFile("is not a regular file")
-            format_of(current.path)
-            yield Path(current.path)
+            path = Path(current.path)
+            if not is_known(path.name):  # only then, as opening every file would take most of a walk's time
+                identify(path)
+            yield path
         except (OSError, UnreadableFile) as error:
             yield Skipped(printable_path(current.path), reason(error))
 

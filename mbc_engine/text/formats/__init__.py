@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
-from mbc_engine.text.decoding import LINE_CHARACTERS, ByteStream, lines, pieces, split_suffixes, storable
+from mbc_engine.text.decoding import LINE_CHARACTERS, ByteStream, lines, pieces, storable
 from mbc_engine.text.document import Content, Row, Skipped, UnreadableFile, day_of, with_title
 from mbc_engine.text.formats.documents import read_docx
 from mbc_engine.text.formats.html import read_html
@@ -233,13 +233,3 @@ FORMATS = (
     Format("row", read_csv, (".csv", ".tsv")),
 )
 SUFFIXES: Mapping[str, Format] = {suffix: format for format in FORMATS for suffix in format.suffixes}
-
-
-def format_of(name: str) -> tuple[Format, str]:
-    """The format of a file by its name, and its compression suffix or "". Raises UnreadableFile if not supported."""
-    suffix, compression = split_suffixes(name)
-    format = SUFFIXES.get(suffix)
-    if format is None or (compression and not format.may_be_compressed):
-        promised = suffix + compression
-        raise UnreadableFile(f"is a {promised} file, a format that is not supported" if promised else "has no suffix")
-    return format, compression

@@ -1,0 +1,148 @@
+"""Zip files that hold a document, as Office, OpenDocument and EPUB write them, read within limits.
+
+Whatever is parsed as XML counts as XML, not what is named or declared so: a parsed tree takes some twenty times the
+bytes that it is read from.
+"""
+
+import io
+import posixpath
+import re
+import zipfile
+from collections.abc import Iterator
+from functools import cached_property
+from typing import IO, TYPE_CHECKING, BinaryIO, Final, NamedTuple, cast
+from urllib.parse import unquote
+
+from mbc_engine.text.decoding import ByteStream
+from mbc_engine.text.document import UnreadableFile, day_of
+
+if TYPE_CHECKING:
+    from lxml import etree
+
+MOST_BYTES: Final = 512 << 20
+# A thousand pages of text are about 10 MB of XML.
+MOST_XML_BYTES: Final = 64 << 20
+# A directory of 80,000 files. Python reads all of it, whatever its size, and takes some ten times as much memory.
+_MOST_DIRECTORY_BYTES: Final = 8 << 20
+_BLOCK_BYTES: Final = 1 << 20
+
+# The namespaces that a program may write instead ("Strict Open XML").
+_STRICT: Final = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/(\w+)")
+_ENCRYPTED: Final = 1
+
+
+class _Bounded:
+    """A file of which nobody reads much at once."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._file, name)
+
+    def read(self, size: int = -1) -> bytes:
+        if size > _MOST_DIRECTORY_BYTES:
+            raise UnreadableFile("is too large when unpacked")
+        return self._file.read(size)
+
+
+class Link(NamedTuple):
+    """What a part of an Office document refers to."""
+
+    kind: str  # the last part of its type, such as "footnotes"
+    target: str  # the name of a member, or a URL
+
+
+class Archive:
+    """A zip file that declares at most `MOST_BYTES`, and its members. No member holds more than it declares.
+
+    Raises UnreadableFile if it is too large or encrypted; other errors are zipfile's.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._zip = zipfile.ZipFile(cast("IO[bytes]", _Bounded(file)))
+        self._left = MOST_XML_BYTES
+        members = self._zip.infolist()
+        if sum(member.file_size for member in members) > MOST_BYTES:
+            raise UnreadableFile("is too large when unpacked")
+        if any(member.flag_bits & _ENCRYPTED for member in members):
+            raise UnreadableFile("is password-protected")
+        self.names: Final = frozenset(member.filename for member in members)
+
+    def read(self, name: str) -> bytes:
+        """A member that is to be parsed; counts towards the limit of all of them together."""
+        if self._zip.getinfo(name).file_size > self._left:
+            raise UnreadableFile("is too large when unpacked")
+        with self._zip.open(name) as member:
+            data = b"".join(iter(lambda: member.read(_BLOCK_BYTES), b""))
+        self._left -= len(data)
+        return data
+
+    def xml(self, name: str) -> "etree._Element":
+        """The root element of a member, without comments; entities are not expanded."""
+        from lxml import etree
+
+        parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
+        data = _STRICT.sub(rb"http://schemas.openxmlformats.org/\1/2006/\2", self.read(name))
+        return etree.fromstring(data, parser)
+
+    def require_harmless(self) -> None:
+        """Raises UnreadableFile if all that may be XML is too much together, for libraries that parse what they like.
+
+        Everything is unpacked, so that no member can be damaged or hold another size than it declares.
+        """
+        size = 0
+        for member in self._zip.infolist():
+            with self._zip.open(member) as unpacked:
+                head = unpacked.read(_BLOCK_BYTES)
+                while unpacked.read(_BLOCK_BYTES):
+                    pass
+            # A mark of UTF-16 or UTF-8, or "<" in any encoding that a parser knows without a declaration.
+            if head.lstrip(b"\t\n\r \0")[:2] in (b"\xff\xfe", b"\xfe\xff", b"\xef\xbb") or head.lstrip(
+                b"\t\n\r \0"
+            ).startswith((b"<", b"\x4c")):
+                size += member.file_size
+        if size > MOST_XML_BYTES:
+            raise UnreadableFile("is too large when unpacked")
+
+    # The parts of an Office document refer to each other by ids.
+
+    def links(self, part: str) -> dict[str, Link]:
+        """What a part refers to, by id; `part` is "" for the whole document."""
+        folder, name = posixpath.split(part)
+        where = posixpath.join(folder, "_rels", f"{name}.rels")
+        if where not in self.names:
+            return {}
+        links = {}
+        for link in self.xml(where):
+            target = link.get("Target", "")
+            if link.get("TargetMode") != "External":
+                target = posixpath.normpath(posixpath.join("/", folder, unquote(target))).lstrip("/")
+            links[link.get("Id", "")] = Link(link.get("Type", "").rpartition("/")[2], target)
+        return links
+
+    def linked(self, part: str, kind: str) -> Iterator[str]:
+        """The members of a kind that a part refers to."""
+        return (link.target for link in self.links(part).values() if link.kind == kind and link.target in self.names)
+
+    @cached_property
+    def properties(self) -> tuple[str, str | None]:
+        """The title, "" if there is none, and the day on which the document was last modified, else created."""
+        written = {}
+        for name in self.linked("", "core-properties"):
+            written = {
+                str(element.tag).rpartition("}")[2]: " ".join((element.text or "").split())
+                for element in self.xml(name)
+            }
+        return written.get("title", ""), day_of(written.get("modified")) or day_of(written.get("created"))
+
+
+def open_archive(data: bytes) -> Archive:
+    """The zip file with these bytes."""
+    return Archive(io.BytesIO(data))
+
+
+def read_archive(stream: ByteStream) -> tuple[bytes, Archive]:
+    """All bytes of a stream, and the zip file with them."""
+    data = stream.read_all(MOST_BYTES)
+    return data, open_archive(data)
