@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -74,6 +74,95 @@ def with_title(title: str, text: str) -> str:
     """The text preceded by its title, unless it already begins with it."""
     title, text = title.strip(), text.strip()
     return text if text.startswith(title) else f"{title}\n\n{text}".strip()
+
+
+def table_lines(rows: Iterable[Sequence[str]], num_headers: int | None = None) -> list[str]:
+    """A table as a line per row, `Header: value; Header: value`, in which no cell needs the lines above it.
+
+    Args:
+        rows: their cells; a cell that spans several columns or rows is repeated in each.
+        num_headers: how many rows at the top name the columns; None to tell by the rows.
+
+    Rows without text, and empty cells, are left out. A row of one cell alone, as a heading between rows, stays as it is.
+    """
+    table = [cells for row in rows if any(cells := [cell.strip() for cell in row])]
+    if num_headers is None:
+        # Two columns whose first cells end in colons are a form, each row of which has its own name.
+        is_form = all(len(row) == 2 and row[0].endswith(":") for row in table)
+        num_headers = int(len(table) > 1 and not is_form and len(table[0]) > 1 and _is_spread(table[0]))
+    headers, body = table[:num_headers], table[num_headers:]
+    if not body:
+        return ["; ".join(_distinct(row)) for row in headers]
+    width = max(map(len, table))
+    columns = [_distinct(row[column] for row in headers if column < len(row)) for column in range(width)]
+    names = [" ".join(" ".join(column).split()).rstrip(":") for column in columns]
+    return [_row_line(names, row) for row in body]
+
+
+def _row_line(names: Sequence[str], row: Sequence[str]) -> str:
+    if len(row) > 1 and row.count(row[0]) == len(row) and not row[0].isdecimal():  # one cell over all columns
+        return row[0]
+    if not any(names) and len(row) == 2 and all(row):
+        return f"{row[0].rstrip(':')}: {row[1]}"
+    filled = (f"{name}: {cell}" if name else cell for name, cell in zip(names, row, strict=False) if cell)
+    return "; ".join(_distinct(filled))
+
+
+def _is_spread(row: Sequence[str]) -> bool:
+    """Whether a row holds more than one text."""
+    return len({cell for cell in row if cell}) > 1
+
+
+def _distinct(texts: Iterable[str]) -> list[str]:
+    """Texts without the empty ones and those that repeat the one before."""
+    kept: list[str] = []
+    for text in texts:
+        if text and text not in kept[-1:]:
+            kept.append(text)
+    return kept
+
+
+class TextBuilder:
+    """Puts a text together from paragraphs, and keeps the headings that each stands below."""
+
+    def __init__(self) -> None:
+        self._written: list[str] = []
+        self._length = 0
+        self._headings: list[tuple[int, str]] = []
+        self._sections: list[Section] = []
+
+    def add(self, text: str, gap: str = "\n\n") -> None:
+        """A paragraph, or with the gap "\\n" a line; nothing if it is blank."""
+        if text := text.strip():
+            self._write(gap if self._written else "")
+            self._write(text)
+
+    def heading(self, level: int, text: str, *, is_shown: bool = True) -> None:
+        """A heading, 1 being the highest, which is also the context of what follows; "" ends those of its level."""
+        self._headings = [(own, above) for own, above in self._headings if own < level]
+        if text := " ".join(text.split()):
+            self._headings.append((level, text))
+        self.begin()
+        if is_shown:
+            self.add(text)
+
+    def begin(self, *more: str) -> None:
+        """Begin a section below the present headings, and below `more` for itself alone."""
+        context = " > ".join(_distinct((*(text for _, text in self._headings), *more)))
+        start = self._length + (2 if self._written else 0)
+        if self._sections and self._sections[-1].start == start:
+            self._sections.pop()
+        if context != (self._sections[-1].context if self._sections else ""):
+            self._sections.append(Section(start, context))
+
+    def finish(self) -> tuple[str, tuple[Section, ...]]:
+        """The text and its sections."""
+        text = "".join(self._written)
+        return text, tuple(section for section in self._sections if section.start < len(text))
+
+    def _write(self, text: str) -> None:
+        self._written.append(text)
+        self._length += len(text)
 
 
 # Breaks between two texts, the weakest first, and how they are written.

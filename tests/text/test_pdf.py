@@ -76,7 +76,6 @@ def test_passwords(read_one: ReadOne, reason: Callable[[str, bytes], str]) -> No
 def test_unreadable_files(reason: Callable[[str, bytes], str], capfd: pytest.CaptureFixture[str]) -> None:
     assert reason("a.pdf", pdf([], [])) == "has no text; it may be a scan"
     assert reason("a.pdf", b"") == "is empty"
-    assert reason("a.pdf", b"not a PDF at all").startswith("is damaged: ")
     assert reason("a.pdf", pdf(["text"])[:200]).startswith("is damaged: ")
     assert capfd.readouterr() == ("", "")
 

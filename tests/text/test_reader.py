@@ -7,6 +7,7 @@ import lzma
 import os
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -127,18 +128,39 @@ def test_dates(write: Callable[[str, str], Path], written: str, day: str) -> Non
     assert document.date == day
 
 
+def zipped(members: dict[str, bytes]) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return file.getvalue()
+
+
+def old_office(stream: str) -> bytes:
+    """The header and the directory of a file with this stream."""
+    sizes = b"\x09\0\x06\0".rjust(10, b"\0")
+    header = (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1".ljust(22, b"\0") + sizes).ljust(512, b"\0")
+    return header + stream.encode("utf-16-le")
+
+
 @pytest.mark.parametrize(
     ("name", "data", "reason"),
     [
         ("a.txt", b"PK\0\1", "looks binary"),
         ("a.txt", b"PK\0\1\2\0", "looks binary"),
+        ("a.txt", b"\x89PNG\r\n\x1a\n\0\0", "is a picture"),
+        ("a", b"\x7fELF\2\1\1\0\0", "is a program"),
+        ("a.xyz", b"\0\1\2\3\4\5\6\7", "looks binary"),
         ("a.txt", b"\xef\xbb\xbf \n", "is empty"),
         ("a.txt.gz", gzip.compress(b"", mtime=0), "is empty"),
         ("a.md", b"---\na: b\n---\n<!-- -->", "is empty"),
-        ("a.xyz", b"text", "is a .xyz file, a format that is not supported"),
-        ("a.gz", b"text", "is a .gz file, a format that is not supported"),
-        ("a.docx.xz", b"text", "is a .docx.xz file, a format that is not supported"),
-        ("a", b"text", "has no suffix"),
+        ("a.zip", zipped({"a.txt": b"text"}), "is an archive"),
+        ("a.docx.xz", lzma.compress(zipped({"a.txt": b"text"})), "is an archive"),
+        ("a.tar.gz", gzip.compress(b"a.txt".ljust(257, b"\0") + b"ustar\0"), "is an archive"),
+        ("a.pdf.gz", gzip.compress(b"%PDF-1.4"), "is a compressed .pdf file; unpack it"),
+        ("a.doc", old_office("WordDocument"), "is an old Word file; save it as .docx"),
+        ("a.docx", old_office("EncryptedPackage"), "is password-protected"),
+        ("id_rsa", b"-----BEGIN OPENSSH PRIVATE KEY-----", "holds a private key"),
         (os.fsdecode(b"caf\xe9.txt"), b"text", "has a name that is not UTF-8"),
     ],
 )
@@ -149,6 +171,29 @@ def test_unreadable_files(write: Callable[[str, bytes], Path], name: str, data: 
     assert skipped.reason == reason
     skipped.source.encode()
     assert read_document(str(path)) is None
+
+
+PAGE = "<!DOCTYPE html><p>The badger is shy.</p>"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "text"),
+    [
+        ("README", "text", "text"),
+        ("a.xyz", "text", "text"),
+        ("a.gz", "text", "text"),
+        ("notes", gzip.compress(b"text"), "text"),
+        ("a.txt", lzma.compress(b"text"), "text"),
+        ("a.pdf", "not a PDF at all", "not a PDF at all"),
+        ("a.txt", PAGE, "The badger is shy."),
+        ("a.docx", "\ufeff" + PAGE, "The badger is shy."),
+        ("a.bin", PAGE.encode("utf-16"), "The badger is shy."),
+        ("a.md", "<html> is a tag", "<html> is a tag"),
+        ("a.xls", "name\tcost\nboat\t7", "name: boat\ncost: 7"),
+    ],
+)
+def test_names_do_not_decide(read_one: ReadOne, name: str, data: bytes | str, text: str) -> None:
+    assert read_one(name, data).text == text
 
 
 def test_pipes_and_missing_files(tmp_path: Path) -> None:

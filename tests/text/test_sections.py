@@ -1,6 +1,8 @@
 """What a document's chunks must know of it goes with each piece of a long text."""
 
-from mbc_engine.text.document import Content, Section
+import pytest
+
+from mbc_engine.text.document import Content, Section, TextBuilder, table_lines
 from mbc_engine.text.formats import TEXT
 from mbc_engine.text.reader import _pieces
 
@@ -21,3 +23,42 @@ def test_a_piece_has_the_sections_that_reach_into_it() -> None:
         expected = "Report" if done < middle else "Report > Middle"
         assert piece.sections[0].context == expected
         done += len(piece.text)
+
+
+@pytest.mark.parametrize(
+    ("rows", "num_headers", "lines"),
+    [
+        ([["a", "b"], ["1", "2\n3"], ["", ""], ["", "4"]], None, ["a: 1; b: 2\n3", "b: 4"]),
+        ([["Name:", "Ann"], ["Born:", "1954"]], None, ["Name: Ann", "Born: 1954"]),
+        ([["", "Q1", "Q1"], ["", "in", "out"], ["Oslo", "1", "2"]], 2, ["Oslo; Q1 in: 1; Q1 out: 2"]),
+        ([["a", "b"], ["North", "North"], ["1", "1"]], None, ["North", "a: 1; b: 1"]),
+        ([["a", "b", "c"], ["x", "1", "1"]], None, ["a: x; b: 1; c: 1"]),
+        ([["a", "b", "c"]], None, ["a; b; c"]),
+        ([["one"], ["two"]], None, ["one", "two"]),
+        ([], None, []),
+    ],
+)
+def test_table_lines(rows: list[list[str]], num_headers: int | None, lines: list[str]) -> None:
+    assert table_lines(rows, num_headers) == lines
+
+
+def test_text_builder() -> None:
+    builder = TextBuilder()
+    builder.add("before")
+    for level, heading in ((1, "One"), (2, "Deep"), (2, "Deeper")):
+        builder.heading(level, heading)
+        builder.add("text")
+    builder.begin("Table 1")
+    builder.add("a: 1")
+    builder.begin()
+    builder.heading(1, "Two", is_shown=False)
+    builder.add("end")
+    text, sections = builder.finish()
+    assert text == "before\n\nOne\n\ntext\n\nDeep\n\ntext\n\nDeeper\n\ntext\n\na: 1\n\nend"
+    assert [(text[start:].split("\n")[0], context) for start, context in sections] == [
+        ("One", "One"),
+        ("Deep", "One > Deep"),
+        ("Deeper", "One > Deeper"),
+        ("a: 1", "One > Deeper > Table 1"),
+        ("end", "Two"),
+    ]
