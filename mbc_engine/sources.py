@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from mbc_engine.answer import Source, State
+from mbc_engine.answer import Source, State, TextFrom
 from mbc_engine.text import (
     Chunk,
     Document,
@@ -21,6 +21,7 @@ from mbc_engine.text import (
     split_sentences,
     without_piece_number,
 )
+from mbc_engine.text.characters import readable
 from mbc_engine.text.chunks import Chunker
 from mbc_engine.text.language import ENGLISH, canonical_question, word_set
 
@@ -117,6 +118,7 @@ class Passages:
         self._documents: dict[tuple[str, str], tuple[Source, str | None]] = {}
         self._rechunked: dict[tuple[str, str], Sequence[Chunk]] = {}
         self._sources: dict[int, Source] = {}
+        self._texts: dict[int, str] = {}  # as they were ingested
         self._first_lines: dict[int, int | None] = {}
 
     def of(self, chunks: "Iterable[int]", beside: "Iterable[Hit]" = ()) -> dict[int, Source]:
@@ -147,7 +149,9 @@ class Passages:
         with self._on_decoding(slow) if slow else nullcontext():
             decoded = decode_found(to_decode, self._bank.name, text_model)
         for index, chunk, cut, text in zip(missing, stored, in_file, decoded, strict=True):
-            known[index] = self._with_passage(chunk, cut or text)
+            found = cut or text
+            known[index] = self._with_passage(chunk, found)
+            self._texts[index] = found.text if found else ""
         return {chunk: known[chunk] for chunk in wanted}
 
     def sources(
@@ -179,7 +183,7 @@ class Passages:
         if span is None or source.passage is None or source.text_from != "file":
             return source
         if hit.chunk not in self._first_lines:
-            self._first_lines[hit.chunk] = _first_line(Path(source.path), source.passage)
+            self._first_lines[hit.chunk] = _first_line(Path(source.path), self._texts[hit.chunk])
         first = self._first_lines[hit.chunk]
         return replace(source, line=first and first + source.passage.count("\n", 0, span[0]))
 
@@ -201,8 +205,10 @@ class Passages:
         if chunk is None:
             return source
         # The codes are of the text in the bank, however the file would be chunked today.
-        is_in_file = content is not None and content.startswith(chunk.text, chunk.start)
-        return replace(source, passage=chunk.text, text_from="file" if is_in_file else "bank", start=chunk.start)
+        text_from: TextFrom = "bank"
+        if content is not None and content.startswith(chunk.text, chunk.start):
+            text_from = "file"
+        return replace(source, passage=readable(chunk.text), text_from=text_from, start=chunk.start)
 
     def _document(self, stored: "StoredChunk") -> tuple[Source, str | None]:
         """The first unchanged origin of a chunk's document, with its text, or else the first origin."""

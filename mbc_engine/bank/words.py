@@ -4,9 +4,8 @@ A word is represented by a hash of its stem, so words may collide (Witten, Moffa
 """
 
 import re
-import unicodedata
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
 from struct import Struct
@@ -17,12 +16,16 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from mbc_engine.bank.records import Indices
+from mbc_engine.text.characters import spellings
 
 # Hash buckets; `docs/mini.md` has the size and accuracy of other numbers.
 WORDS: Final = 4096
 # Chinese, Japanese and Thai have no spaces between words: any two adjacent characters count as a word.
 _SIGN: Final = "\u3041-\u30ff\u3400-\u9fff\u0e01-\u0e4e"
 _WORD: Final = re.compile(rf"[^\W{_SIGN}]+")
+# Pictures, and names like C++ and C#.
+_SYMBOLS: Final = re.compile(r"[\u2600-\u27bf\u2b50\u2b55\U0001f000-\U0001faff]|\b[^\W\d_]\w?(?:\+\+|#)")
+_CAPITALISED: Final = re.compile(r"\b([A-Z]\w+) (?=([A-Z]\w+))")
 _SIGNS: Final = re.compile(rf"(?=([{_SIGN}]{{2}}|(?<![{_SIGN}])[{_SIGN}](?![{_SIGN}])))")
 _PLURALS: Final = (("ies", "y"), ("sses", "ss"), ("ss", "ss"), ("us", "us"), ("is", "is"), ("s", ""))
 _SUFFIXES: Final = ("ing", "ed", "ly", "er", "or", "ion", "ment", "al", "ive", "e")
@@ -33,10 +36,22 @@ Words = NDArray[np.int64]  # ascending: WORDS · chunk index + word number
 
 
 def words_in(text: str) -> set[str]:
-    """Runs of letters, digits and underscores, case and diacritics folded; character pairs in unspaced scripts."""
-    folded = unicodedata.normalize("NFKD", text.casefold())
-    plain = "".join(character for character in folded if not unicodedata.combining(character))
-    return {*_WORD.findall(plain), *_SIGNS.findall(plain)}
+    """Runs of letters, digits and underscores, case and diacritics folded; character pairs in unspaced scripts.
+
+    A word that is also written in another way, as 1,240 or e-mail or Müller, is there in each; see `spellings`.
+    """
+    words = {*_SYMBOLS.findall(text.lower())}
+    for spelling in spellings(text):
+        words.update(_WORD.findall(spelling), _SIGNS.findall(spelling))
+    return words.union(_names_of_common_words(text))
+
+
+def _names_of_common_words(text: str) -> Iterator[str]:
+    """Pairs of capitalised words that are left out alone, as "The Who"."""
+    for match in _CAPITALISED.finditer(text):
+        pair = {match[1].lower(), match[2].lower()}
+        if pair <= _common_words():
+            yield f"{match[1]} {match[2]}".lower()
 
 
 def stems_of(text: str) -> set[str]:

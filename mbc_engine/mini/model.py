@@ -33,6 +33,7 @@ from mbc_engine.model import Draft, Model, OnToken, Write
 from mbc_engine.names import CONFIG, WEIGHTS
 from mbc_engine.ranking import Hit
 from mbc_engine.sources import Passages, sentence_around
+from mbc_engine.text.characters import readable
 from mbc_engine.text.language import canonical_question
 
 _FORMAT: Final = "mbc-retriever-reader-1"
@@ -94,7 +95,7 @@ class RetrieverReader(Model):
         return self.address.books.detach().unsqueeze(0)
 
     def encode(self, texts: Sequence[str]) -> Tensor:
-        vectors = self._text_encoder.pooled(texts, self.settings.window)
+        vectors = self._text_encoder.pooled(list(map(readable, texts)), self.settings.window)
         return self.address.encode(self.address.of_documents(vectors)).unsqueeze(-1)
 
     def _coding_state(self) -> tuple[dict[str, Tensor], list[str]]:

@@ -127,6 +127,10 @@ _LEGACY = [
     *("cp1250", "cp1251", "cp1252", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "iso8859_2", "iso8859_5"),
     *("koi8_r", "cp866", "mac_roman", "cp932", "euc_jp", "gb18030", "big5", "cp949"),
 ]
+# Never in a text: control characters other than tabs, line ends, backspaces and escapes.
+_BINARY = re.compile(rb"[\x01-\x06\x0e-\x19\x1c-\x1f]")
+_BINARY_TEXT = re.compile("[\x01-\x06\x0e-\x19\x1c-\x1f\ufffd]")
+_NULS = re.compile("\0+")
 _NOT_ASCII = re.compile(rb"[\x80-\xff]")
 # Fewer bytes outside ASCII say nothing about an encoding.
 _LEAST_EVIDENCE = 4
@@ -141,15 +145,27 @@ def detect(data: bytes, is_whole: bool) -> str:
         if data.startswith(mark):
             return encoding
     if b"\0" in data:
-        return _unmarked_utf16(data[:PEEK_BYTES])
+        if encoding := _unmarked_utf16(data[:PEEK_BYTES]):
+            return encoding
+        data = data.replace(b"\0", b"")
+        if not data.strip() or _BINARY.search(data) or not _is_utf8(data, is_whole):
+            raise UnreadableFile("looks binary")
     if data.isascii():
         return "ascii"
     return "utf-8" if _is_utf8(data, is_whole) else _legacy(data)
 
 
 def decode(data: bytes, encoding: str) -> str:
-    """The text, with "\\n" for all line ends and U+FFFD for invalid bytes."""
-    return data.decode(encoding, "replace").replace("\r\n", "\n").replace("\r", "\n")
+    """The text, with "\\n" for all line ends, U+FFFD for invalid bytes and a space for NULs, as crashes leave them.
+
+    Raises UnreadableFile if it has NULs and is no text otherwise.
+    """
+    text = data.decode(encoding, "replace").replace("\r\n", "\n").replace("\r", "\n")
+    if "\0" not in text:
+        return text
+    if _BINARY_TEXT.search(text) or not text.strip("\0 \t\n"):
+        raise UnreadableFile("looks binary")
+    return _NULS.sub(" ", text)
 
 
 def storable(text: str) -> str:
@@ -215,8 +231,6 @@ def pieces(stream: ByteStream) -> Iterator[Content]:
         number += 1
         part = "" if is_last and number == 1 else str(number)
         text = decode(piece, encoding)
-        if "\0" in text:
-            raise UnreadableFile("looks binary")
         # The bytes of a piece alone do not determine its text: its encoding may be known from other pieces.
         is_plain = not part or encoding in ("ascii", "utf-8")
         identity = piece if is_plain else f"{encoding}\0".encode() + piece
@@ -252,14 +266,14 @@ def _is_utf8(data: bytes, is_whole: bool) -> bool:
     return bad == 0 or 10 * bad < len(text) - len(text.encode("ascii", "ignore"))
 
 
-def _unmarked_utf16(data: bytes) -> str:
+def _unmarked_utf16(data: bytes) -> str | None:
     """Detect UTF-16 without a mark: in Western text, every second byte is zero."""
     for encoding, low, high in (("utf-16-le", 0, 1), ("utf-16-be", 1, 0)):
         if 0 not in data[low::2] and 4 * data[high::2].count(0) > len(data):
             text = codecs.getincrementaldecoder(encoding)("replace").decode(data)
             if "".join(text.split()).isprintable():
                 return encoding
-    raise UnreadableFile("looks binary")
+    return None
 
 
 def _legacy(data: bytes) -> str:

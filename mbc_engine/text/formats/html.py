@@ -10,7 +10,6 @@ from mbc_engine.text.document import (
     LINE,
     PARAGRAPH,
     Content,
-    UnreadableFile,
     damage_is_unreadable,
     day_of,
     lay_out,
@@ -122,10 +121,7 @@ def _decoded(data: bytes) -> str:
     # If the bytes are UTF-8, any other declaration is wrong; ASCII may be Japan's seven-bit ISO-2022-JP.
     if not encoding.startswith("utf"):
         encoding = _declared(data[:4096]) or encoding
-    text = decode(data, encoding).removeprefix("\ufeff")
-    if "\0" in text:
-        raise UnreadableFile("looks binary")
-    return text
+    return decode(data, encoding).removeprefix("\ufeff")
 
 
 def _declared(head: bytes) -> str | None:
