@@ -8,6 +8,6 @@ import pytest
 def test_bank_sizes_are_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import bank
 
-    bank.measure_size(tmp_path, 500)
+    bank.measure_size(tmp_path, 40)
     assert len(capsys.readouterr().out.splitlines()) == 2 + len(bank.LAYOUTS) + len(bank.WITH_TEXT) + 1
     assert not list(tmp_path.iterdir())

@@ -64,6 +64,7 @@ def test_closed_pipe_and_full_disk_with_a_model(bank, model):
         assert stderr.splitlines()[-2] == "Error: The output cannot be written: no space left on device."
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("files")
 def test_unbuffered_output():
     command = ("bank", "list", "--bank", "memory.mbc")

@@ -61,6 +61,7 @@ def numbers(examples):
     return [int(example.id) for example in examples]
 
 
+@pytest.mark.slow
 def test_training_and_validation_splits(folder):
     everything = load_examples(str(folder / "train-v1.1.json"))
     assert numbers(everything) == list(range(TRAIN))

@@ -57,25 +57,14 @@ def replies(
     return method.answer(questions)
 
 
-def test_cutting_the_stream_changes_nothing(method: Method, documents: list[str], questions: list[str]) -> None:
+def test_only_the_documents_matter(method: Method, documents: list[str], questions: list[str]) -> None:
+    """Not how they come, nor the order of the questions, nor what was memorised and asked before a reset."""
+    empty, nothing = replies(method, [], questions, []), method.footprint()
     whole, footprint = replies(method, documents, questions, []), method.footprint()
-    for cuts in ([1], [3, 3], list(range(1, len(documents)))):
+    order = np.random.default_rng(0).permutation(len(questions))
+    assert method.answer([questions[index] for index in order]) == [whole[index] for index in order]
+    for cuts in ([3, 3], list(range(1, len(documents)))):
         assert replies(method, documents, questions, cuts) == whole
         assert method.footprint() == footprint
-
-
-def test_order_of_questions_does_not_matter(method: Method, documents: list[str], questions: list[str]) -> None:
-    method.adapt(documents)
-    order = np.random.default_rng(0).permutation(len(questions))
-    answers = method.answer(questions)
-    assert method.answer([questions[index] for index in order]) == [answers[index] for index in order]
-
-
-def test_reset_forgets_everything(method: Method, documents: list[str], questions: list[str]) -> None:
-    method.reset()
-    before, footprint = method.answer(questions), method.footprint()
-    method.adapt(documents)
-    method.answer(questions)
-    method.reset()
-    assert method.answer(questions) == before
-    assert method.footprint() == footprint
+    assert replies(method, [], questions, []) == empty
+    assert method.footprint() == nothing

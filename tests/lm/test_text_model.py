@@ -161,7 +161,7 @@ def test_cache_cleared_by_another_thread(tiny: TextModel, monkeypatch: pytest.Mo
 def test_damaged_payloads(tiny: TextModel, rounds: Callable[..., int]) -> None:
     (payload,) = tiny.encode([PARAGRAPH])
     assert payload is not None
-    for place in range(0, len(payload) - 1, rounds(full=1, reduced=5)):  # not all bits of the last byte are needed
+    for place in range(0, len(payload) - 1, rounds(full=1, reduced=30)):  # not all bits of the last byte are needed
         damaged = payload[:place] + bytes([payload[place] ^ 0x55]) + payload[place + 1 :]
         try:
             assert tiny.decode([damaged]) != [PARAGRAPH]
@@ -212,7 +212,6 @@ def test_official_model_bytes() -> None:
     (payload,) = model.encode([PARAGRAPH])
     assert payload is not None
     assert payload.hex() == "0a6391382d4296da42c3564c261626fd602f5527ae3e486cf09db63e26"
-    assert fresh(model).decode([payload]) == [PARAGRAPH]
     with pytest.raises(ModelError, match="another version of the language model"):
         open_text_model("0123456789abcdef")
 

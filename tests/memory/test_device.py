@@ -139,6 +139,7 @@ def test_memorising_and_asking_are_the_same_on_a_gpu(models: tuple[MBC, MBC], tm
         assert list(replies(on_gpu, "there.mbc")) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quantising", [True, False])
 def test_measuring_is_the_same_on_a_gpu(
     models: tuple[MBC, MBC], examples: Any, quantising: bool, monkeypatch: pytest.MonkeyPatch

@@ -51,8 +51,8 @@ async def test_what_waits_is_batched_and_too_much_is_refused(serving: Callable[.
     assert [(await reply).json()["mbc"]["together"] for reply in asked] == [3, 3, 3]
     assert [(await reply).status_code for reply in searched] == [200, 200]
     ((questions, _),) = running.memory.batches
-    assert questions == ["Who 0?", "Who 1?", "Who 2?"]
-    assert [top for _, _, top in running.memory.queries] == [5, 7]
+    assert sorted(questions) == ["Who 0?", "Who 1?", "Who 2?"]
+    assert sorted(top for _, _, top in running.memory.queries) == [5, 7]
 
 
 async def test_work_of_clients_that_left_is_dropped(serving: Callable[..., Any], real_memory: Memory) -> None:

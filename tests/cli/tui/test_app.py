@@ -3,6 +3,7 @@
 import signal
 
 import numpy as np
+import pytest
 from textual.widgets import Input, Static
 
 from mbc_cli.tui.app import VIEWS, Dashboard
@@ -19,6 +20,7 @@ from mbc_engine.text import Chunk
 from tests.cli.tui.conftest import shown_keys
 
 
+@pytest.mark.slow
 async def test_view_keys(options):
     app = Dashboard(options)
     async with app.run_test(size=(80, 24)) as pilot:
@@ -38,6 +40,7 @@ async def test_question_field_is_idle(options):
         assert not app.query_one("#question", Input).cursor_blink
 
 
+@pytest.mark.slow
 async def test_key_panel(options, until, screen):
     app = Dashboard(options, IngestTab.NAME)
     async with app.run_test(size=(160, 45)) as pilot:
@@ -124,6 +127,7 @@ async def test_idle_dashboard_does_not_refresh(options, until):
         assert not any(widget.auto_refresh for widget in app.screen.query("*"))
 
 
+@pytest.mark.slow
 async def test_from_documents_to_codes_and_back(options, record, until):
     shape = CodeShape(tokens=2, levels=1, num_codes=8, per_position=True)
     texts = {"A harbour closed.": (1, 1), "The harbours froze.": (1, 2), "Apples fell.": (3, 5)}

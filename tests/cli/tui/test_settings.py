@@ -38,12 +38,12 @@ async def test_settings_are_restored(options, until, screen):
     assert not Dashboard(DashboardOptions(Path("/other.mbc"), "mini", options.runs), settings=kept).state.transcript
 
 
-@pytest.mark.parametrize(
-    "damage", [b"", b"{", b"[1]", b"\xff", b'{"theme": [], "view": [], "bank": {}, "transcript": [1, [2]]}']
-)
-async def test_damaged_settings_are_ignored(options, damage):
+async def test_damaged_settings_are_ignored(options):
     dashboard_settings().parent.mkdir(parents=True)
-    dashboard_settings().write_bytes(damage)
+    for damage in (b"", b"{", b"[1]", b"\xff"):
+        dashboard_settings().write_bytes(damage)
+        assert read_settings() == {}
+    dashboard_settings().write_text('{"theme": [], "view": [], "bank": {}, "transcript": [1, [2]]}')
     app = Dashboard(options, settings=read_settings())
     async with app.run_test(size=(80, 24)):
         assert not app.state.transcript
@@ -67,6 +67,7 @@ def test_last_bank_is_reopened(mbc, make_bank, record, home, monkeypatch):
     assert opened[2:] == [other, Path("third.mbc").absolute()]
 
 
+@pytest.mark.slow
 async def test_open_bank_from_palette(options, make_bank, record, until, screen):
     other = make_bank("other.mbc", record("/a.txt", "Ada"))
     app = Dashboard(options)

@@ -33,6 +33,8 @@ from mbc_engine.runs.training_runs import EVENTS
 from tests.cli.stub_memory import answer, ingested, source
 from tests.cli.tui.conftest import STEP
 
+pytestmark = pytest.mark.slow
+
 NOON = 1_790_000_000.0
 SMALL, LARGE = (80, 24), (160, 45)
 

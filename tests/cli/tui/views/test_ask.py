@@ -153,6 +153,7 @@ async def test_sentence_is_underlined(app, until, screen):
         assert "from the file" in passage.plain
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("idle")
 async def test_missing_file_shows_banks_copy(app, until, screen):
     gone = _source("ada.txt", state="gone", text_from="bank")
@@ -232,6 +233,7 @@ async def test_history_is_sanitised(app, until):
         await until(lambda: app.query_one("#question", Input).value == "Who ␛[2Jis?")
 
 
+@pytest.mark.slow
 async def test_arrows_recall_questions(app, until):
     add_question(question_history(), "Who?")
     add_question(question_history(), "Why?")

@@ -80,6 +80,7 @@ async def test_mark_codes_of_a_document(app, home, record, until):
         assert "Unmark" not in shown_keys(app)
 
 
+@pytest.mark.slow
 async def test_added_documents_update_map_and_list(app, make_bank, record, until):
     path = make_bank("memory.mbc", record("/a.txt", "a"))
     async with app.run_test(size=(80, 24)):
@@ -116,6 +117,7 @@ async def test_choose_codebook(app, home, record, until, size):
         await until(lambda: "a.txt" in _users(app))
 
 
+@pytest.mark.slow
 async def test_empty_layers(app, until, make_bank):
     def nothing():
         return str(app.query_one("#nothing", Static).render())

@@ -48,6 +48,7 @@ async def find(pilot, text):
     await pilot.press("down")
 
 
+@pytest.mark.slow
 async def test_all_documents_are_read_at_the_end(options, make_bank, record, until, screen):
     make_bank("memory.mbc", *(record(f"/{number:04}.txt", "xyz"[: 1 + number // 1001]) for number in range(1003)))
     app = dashboard(options)
@@ -144,6 +145,7 @@ async def test_sort(options, make_bank, record, until):
         assert found(app) == ["/b", "/c", "/a"]
 
 
+@pytest.mark.slow
 async def test_undo_twice(options, make_bank, record, until, screen):
     path = make_bank("memory.mbc", *(record(f"/{name}", name) for name in "abcd"))
     app = dashboard(options)
@@ -209,6 +211,7 @@ async def test_busy_bank(options, make_bank, record, until, monkeypatch):
         await until(lambda: found(app) == [])
 
 
+@pytest.mark.slow
 async def test_bank_appears(options, make_bank, record, until, screen):
     app = dashboard(options)
     async with app.run_test(size=SMALL):
@@ -251,6 +254,7 @@ async def test_remove_and_restore_search_hit(options, make_bank, record, until, 
         await until(lambda: found(app) == names)
 
 
+@pytest.mark.slow
 async def test_remove_hit_with_several_origins(options, make_bank, record, until, finds):
     make_bank("memory.mbc", record("/ada", "same"), record("/copy", "same"), record("/bruno", "x"))
     finds("/ada")
@@ -266,6 +270,7 @@ async def test_remove_hit_with_several_origins(options, make_bank, record, until
         await until(lambda: app.state.bank.totals.origins == 3)
 
 
+@pytest.mark.slow
 async def test_failed_search_can_be_left(options, make_bank, record, until, screen, monkeypatch):
     def fail(worker, query):
         raise ModelError("no such model")
@@ -283,6 +288,7 @@ async def test_failed_search_can_be_left(options, make_bank, record, until, scre
         await until(lambda: found(app) == ["/a"])
 
 
+@pytest.mark.slow
 async def test_bank_reappears_after_search(options, make_bank, record, until, home, finds):
     make_bank("memory.mbc", record("/ada", "x"), record("/bruno", "xy"))
     finds("/bruno", "/ada")

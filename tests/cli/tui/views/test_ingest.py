@@ -106,6 +106,7 @@ async def test_interrupted_ingest(options, until):
         await until(lambda: "Interrupted" in state(app))
 
 
+@pytest.mark.slow
 async def test_tree_names(options, home, until, screen):
     folder = home / "files"
     folder.mkdir()
@@ -122,6 +123,7 @@ async def test_tree_names(options, home, until, screen):
         await until(lambda: "files" in names(app))
 
 
+@pytest.mark.slow
 async def test_go_to_path(options, notes, until, screen):
     app = dashboard(options)
     async with app.run_test(size=SMALL) as pilot:

@@ -110,6 +110,7 @@ async def test_small_screen_pages_through_plots(options, until):
         await until(lambda: visible_charts(app)[0] == "loss")
 
 
+@pytest.mark.slow
 async def test_live_and_restarted_run(options, until):
     run = write(options.runs / "one", [STARTED, *steps(1, 10)])
     app = dashboard(options, run)
@@ -124,6 +125,7 @@ async def test_live_and_restarted_run(options, until):
             await until(lambda: "step 5 of 100" in text_of(app, "#brief"))
 
 
+@pytest.mark.slow
 async def test_compare_two_runs(options, until):
     write(options.runs / "other", [STARTED, *steps(1, 90, loss=1.0), VALIDATED, TrainFinished(90, 5.0, "model")])
     app = dashboard(options, write(options.runs / "one", [STARTED, *steps(1, 30)]))
@@ -151,6 +153,7 @@ async def test_diverging_run(options, until):
         assert title(app, "perplexity") == "Code perplexity  inf"
 
 
+@pytest.mark.slow
 async def test_choose_run_from_list(options, until):
     write(options.runs / "other", [STARTED, *steps(1, 90, loss=1.0)])
     app = dashboard(options, write(options.runs / "one", [STARTED, *steps(1, 30)]))
@@ -162,6 +165,7 @@ async def test_choose_run_from_list(options, until):
         await until(lambda: title(app, "loss") == "Loss  1")
 
 
+@pytest.mark.slow
 async def test_focus_survives_resize(options, until):
     app = dashboard(options, write(options.runs / "one", [STARTED, *steps(1, 30)]))
     async with app.run_test(size=LARGE) as pilot:
