@@ -1,4 +1,4 @@
-"""Word documents: paragraphs and tables in order, dates, damage and bombs."""
+"""Word documents: all that people write in them, in order; dates, damage and bombs."""
 
 import io
 import re
@@ -51,17 +51,220 @@ def repacked(data: bytes, change: Callable[[str, bytes], bytes | None]) -> bytes
 
 def test_order(read_one: ReadOne) -> None:
     data = docx("Heading", "Some  text.\nNext line.", [["a", "b\nc"], ["d", ""]], "After")
-    assert read_one("a.docx", data).text == "Heading\n\nSome text.\nNext line.\n\na\tb\nc\nd\n\nAfter"
+    assert read_one("a.docx", data).text == "Heading\n\nSome text.\nNext line.\n\na: d\n\nAfter"
 
 
-def test_where_text_is_read(read_one: ReadOne) -> None:
+def run(text: str, properties: str = "") -> str:
+    return f'<w:r><w:rPr>{properties}</w:rPr><w:t xml:space="preserve">{text}</w:t></w:r>'
+
+
+def paragraph(text: str, properties: str = "") -> str:
+    return f"<w:p><w:pPr>{properties}</w:pPr>{run(text)}</w:p>"
+
+
+def styled(style: str) -> str:
+    return f'<w:pStyle w:val="{style}"/>'
+
+
+BOX = f"<w:txbxContent>{paragraph('box')}</w:txbxContent>"
+MATH = "http://schemas.openxmlformats.org/officeDocument/2006/math"
+CHOICE = "http://schemas.openxmlformats.org/markup-compatibility/2006"
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (f"<w:sdt><w:sdtContent>{paragraph('control')}</w:sdtContent></w:sdt>", "control"),
+        (f"<w:sdt><w:sdtPr><w:showingPlcHdr/></w:sdtPr><w:sdtContent>{paragraph('Click')}</w:sdtContent></w:sdt>", ""),
+        (f"<w:p><w:ins>{run('new')}</w:ins><w:del><w:r><w:delText>old</w:delText></w:r></w:del></w:p>", "new"),
+        (f"<w:p><w:moveFrom>{run('there')}</w:moveFrom><w:moveTo>{run('here')}</w:moveTo></w:p>", "here"),
+        (paragraph("one", "<w:rPr><w:del/></w:rPr>") + paragraph("two"), "one two"),
+        ("<w:p>" + run("hidden", "<w:vanish/>") + run("shown", "<w:vanish w:val='0'/>") + "</w:p>", "shown"),
+        (
+            "<w:p><w:r><w:t>a</w:t><w:tab/><w:t>b</w:t><w:br/><w:t>c</w:t><w:noBreakHyphen/><w:t>d</w:t></w:r></w:p>",
+            "a b\nc-d",
+        ),
+        (f"<w:p><w:fldSimple w:instr='PAGE'>{run('7')}</w:fldSimple>{run('x')}</w:p>", "x"),
+        (
+            (
+                "<w:p><w:r><w:fldChar w:fldCharType='begin'/><w:instrText> NUMPAGES </w:instrText></w:r>"
+                f"{run('7')}<w:r><w:fldChar w:fldCharType='end'/></w:r>{run('x')}</w:p>"
+            ),
+            "x",
+        ),
+        (
+            (
+                "<w:p><w:r><w:fldChar w:fldCharType='begin'><w:ffData><w:checkBox><w:checked/></w:checkBox></w:ffData>"
+                f"</w:fldChar></w:r>{run('done')}</w:p>"
+            ),
+            "☒ done",
+        ),
+        (f"<w:p>{run('a')}<w:r><w:pict>{BOX}</w:pict></w:r>{run('b')}</w:p>", "ab\n\nbox"),
+        (
+            (
+                f"<w:p><mc:AlternateContent xmlns:mc='{CHOICE}'><mc:Choice><w:r>{BOX}</w:r></mc:Choice>"
+                f"<mc:Fallback><w:r>{BOX}</w:r></mc:Fallback></mc:AlternateContent></w:p>"
+            ),
+            "box",
+        ),
+        (paragraph("Contents", styled("TOCHeading")), "Contents"),
+        (
+            "<w:tbl><w:tr><w:trPr><w:del w:id='9'/></w:trPr><w:tc><w:p/></w:tc><w:tc><w:p/></w:tc></w:tr>"
+            + "".join(
+                f"<w:tr>{''.join(f'<w:tc><w:tcPr>{merge}</w:tcPr>{paragraph(cell)}</w:tc>' for cell, merge in row)}</w:tr>"
+                for row in (
+                    (("City", ""), ("Year", ""), ("Trams", "<w:gridSpan w:val='2'/>")),
+                    (("Oslo", "<w:vMerge w:val='restart'/>"), ("1990", ""), ("5", ""), ("6", "")),
+                    (("", "<w:vMerge/>"), ("1991", ""), ("7", "<w:gridSpan w:val='2'/>")),
+                )
+            )
+            + "</w:tbl>",
+            "City: Oslo; Year: 1990; Trams: 5; Trams: 6\nCity: Oslo; Year: 1991; Trams: 7",
+        ),
+    ],
+)
+def test_where_text_is_read(read_one: ReadOne, body: str, text: str) -> None:
+    assert read_one("a.docx", docx("start", body=body)).text == f"start\n\n{text}".strip()
+
+
+def math(tag: str, **parts: str) -> str:
+    return f"<m:{tag}>{''.join(f'<m:{name}>{inner}</m:{name}>' for name, inner in parts.items())}</m:{tag}>"
+
+
+def term(text: str) -> str:
+    return f"<m:r><m:t>{text}</m:t></m:r>"
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        (math("f", num=term("a+b"), den=term("2")), "(a+b)/2"),
+        (math("sSup", e=term("x"), sup=term("n+1")), "x^(n+1)"),
+        (math("sSubSup", e=term("x"), sub=term("i"), sup=term("2")), "x_i^2"),
+        (math("rad", deg="", e=term("x")), "√(x)"),
+        (math("nary", sub=term("0"), sup=term("1"), e=term("f")), "∫_0^1 f"),
+        (math("d", e=term("x")), "(x)"),
+        (math("func", fName=term("sin"), e=term("x")), "sin(x)"),
+        (math("m", mr=f"<m:e>{term('1')}</m:e><m:e>{term('2')}</m:e>"), "[1, 2]"),
+    ],
+)
+def test_equations(read_one: ReadOne, written: str, text: str) -> None:
+    body = f"<w:p xmlns:m='{MATH}'>{run('y = ')}<m:oMath>{written}</m:oMath></w:p>"
+    assert read_one("a.docx", docx(body=body)).text == f"y = {text}"
+
+
+def test_numbered_steps(read_one: ReadOne) -> None:
+    def numbering(name: str, member: bytes) -> bytes:
+        levels = "".join(
+            f"<w:lvl w:ilvl='{level}'><w:start w:val='1'/><w:numFmt w:val='{format}'/><w:lvlText w:val='{label}'/></w:lvl>"
+            for level, format, label in ((0, "decimal", "%1."), (1, "lowerLetter", "%1%2)"), (2, "bullet", "x"))
+        )
+        own = f"<w:abstractNum w:abstractNumId='900'>{levels}</w:abstractNum>"
+        num = "<w:num w:numId='900'><w:abstractNumId w:val='900'/></w:num>"
+        again = f"{num[:-8].replace('numId=', 'numId=').replace('900', '901', 1)}<w:lvlOverride w:ilvl='0'><w:startOverride w:val='4'/></w:lvlOverride></w:num>"
+        return (
+            member.replace(b"</w:numbering>", f"{own}{num}{again}</w:numbering>".encode())
+            if "numbering" in name
+            else member
+        )
+
+    def item(text: str, level: int, list: int = 900) -> str:
+        return paragraph(text, f"<w:numPr><w:ilvl w:val='{level}'/><w:numId w:val='{list}'/></w:numPr>")
+
     body = (
-        "<w:sdt><w:sdtContent><w:p><w:r><w:t>control</w:t></w:r></w:p></w:sdtContent></w:sdt>"
-        "<w:p><w:ins><w:r><w:t>inserted</w:t></w:r></w:ins><w:del><w:r><w:delText>deleted</w:delText></w:r></w:del>"
-        "<w:moveFrom><w:r><w:t>moved</w:t></w:r></w:moveFrom><w:r><w:tab/><w:t>tab</w:t></w:r>"
-        "<w:r><w:instrText>PAGE</w:instrText></w:r></w:p>"
+        item("open", 0)
+        + item("left", 1)
+        + item("right", 1)
+        + item("sign", 2)
+        + item("shut", 0)
+        + item("x", 1)
+        + item("fourth", 0, 901)
     )
-    assert read_one("a.docx", docx("start", body=body)).text == "start\n\ncontrol\n\ninserted tab"
+    document = read_one("a.docx", repacked(docx(body=body), numbering))
+    assert document.text == "1. open\n1a) left\n1b) right\n- sign\n2. shut\n2a) x\n4. fourth"
+
+
+def test_headings_and_captions(read_one: ReadOne) -> None:
+    table = "".join(
+        f"<w:tr>{''.join(f'<w:tc>{paragraph(cell)}</w:tc>' for cell in row)}</w:tr>" for row in ("ab", "cd")
+    )
+    body = "".join(
+        (
+            paragraph("The report", styled("Title")),
+            paragraph("One", styled("Heading1")),
+            paragraph("Deep", styled("Heading2")),
+            paragraph("Table 1: Letters", styled("Caption")),
+            f"<w:tbl>{table}</w:tbl>",
+            paragraph("Two", "<w:outlineLvl w:val='0'/>"),
+            paragraph("end"),
+        )
+    )
+    document = read_one("a.docx", docx(body=body))
+    assert document.title == "The report"
+    assert [(document.text[start:].split("\n")[0], context) for start, context in document.sections] == [
+        ("One", "One"),
+        ("Deep", "One > Deep"),
+        ("a: c; b: d", "One > Deep > Table 1: Letters"),
+        ("Two", "Two"),
+    ]
+
+
+def test_what_stands_around_the_text(read_one: ReadOne) -> None:
+    document = WordDocument()
+    written = document.add_paragraph("The lake is deep.")
+    document.add_comment(written.runs, "Says who?", author="Ilse")
+    document.sections[0].header.paragraphs[0].text = "File TS-1"
+    document.sections[0].footer.paragraphs[0].text = "Cabinet 12"
+    document.add_section().header.is_linked_to_previous = False
+    document.sections[1].header.paragraphs[0].text = "File TS-1"
+    picture = "<a:blip xmlns:a='http://schemas.openxmlformats.org/drawingml/2006/main'/>"
+    document.element.body.insert(1, parse_xml(f"<w:p {nsdecls('w')}><w:r><w:drawing>{picture}</w:drawing></w:r></w:p>"))
+    file = io.BytesIO()
+    document.save(file)
+    read = read_one("a.docx", file.getvalue())
+    assert read.text == "File TS-1\n\nThe lake is deep.\nComment by Ilse: Says who?\n\nCabinet 12"
+    assert read.losses == ("1 picture",)
+
+
+def test_notes(read_one: ReadOne) -> None:
+    kind = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/footnotes"
+    notes = f"<w:footnotes {nsdecls('w')}><w:footnote w:id='2'>{paragraph(' 38 metres.')}</w:footnote></w:footnotes>"
+    body = f"<w:p>{run('Deep')}<w:r><w:footnoteReference w:id='2'/></w:r>{run(' water.')}</w:p>" + paragraph("After.")
+    link = f'<Relationship Id="n" Type="{kind}" Target="/word/notes.xml"/></Relationships>'.encode()
+
+    def change(name: str, member: bytes) -> bytes:
+        return member.replace(b"</Relationships>", link) if name == "word/_rels/document.xml.rels" else member
+
+    file = io.BytesIO(repacked(docx(body=body), change))
+    with zipfile.ZipFile(file, "a") as archive:
+        archive.writestr("word/notes.xml", notes)
+    assert read_one("a.docx", file.getvalue()).text == "Deep water.\nFootnote: 38 metres.\n\nAfter."
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.zip", "a.doc", "letter"])
+def test_names_do_not_matter(read_one: ReadOne, name: str) -> None:
+    assert read_one(name, docx("text")).digest == read_one("a.docx", docx("text")).digest
+
+
+def test_parts_of_any_name_and_strict_namespaces(
+    read_one: ReadOne, reason: Reason, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def renamed(size: int) -> bytes:
+        file = io.BytesIO()
+        with zipfile.ZipFile(io.BytesIO(docx("text"))) as old, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as new:
+            for name in old.namelist():
+                data = re.sub(
+                    rb"schemas.openxmlformats.org/(\w+)/2006/(main|relationships/officeD)",
+                    rb"purl.oclc.org/ooxml/\1/\2",
+                    old.read(name),
+                )
+                data = data.replace(b"document.xml", b"main.bin") + b" " * size * (name == "word/document.xml")
+                new.writestr(name.replace("document.xml", "main.bin"), data)
+        return file.getvalue()
+
+    assert read_one("a.docx", renamed(0)).text == "text"
+    monkeypatch.setattr("mbc_engine.text.formats.archives.MOST_XML_BYTES", 1 << 20)
+    assert reason("a.docx", renamed(1 << 20)) == "is too large when unpacked"
 
 
 def test_date(read_one: ReadOne) -> None:
@@ -83,10 +286,11 @@ def test_unreadable_files(reason: Reason) -> None:
     assert reason("a.docx", docx("text")[:-100]).startswith("is damaged: ")
 
 
-def test_zip_bomb(reason: Reason, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("part", ["document.xml", "styles.xml", "numbering.xml"])
+def test_zip_bomb(reason: Reason, monkeypatch: pytest.MonkeyPatch, part: str) -> None:
     size = 1_234_567  # of which no other field of the archive has the bytes
-    bomb = repacked(docx("text"), lambda name, data: b" " * size if name == "word/styles.xml" else data)
-    monkeypatch.setattr("mbc_engine.text.formats.documents.MOST_XML_BYTES", 1 << 20)
+    bomb = repacked(docx("text"), lambda name, data: b" " * size if name == f"word/{part}" else data)
+    monkeypatch.setattr("mbc_engine.text.formats.archives.MOST_XML_BYTES", 1 << 20)
     assert reason("a.docx", bomb) == "is too large when unpacked"
     liar = bomb.replace(size.to_bytes(4, "little"), (100).to_bytes(4, "little"))
     assert reason("a.docx", liar).startswith("is damaged: Bad CRC-32")

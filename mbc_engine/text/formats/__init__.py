@@ -16,10 +16,10 @@ from typing import Final
 
 from mbc_engine.text.decoding import LINE_CHARACTERS, ByteStream, lines, pieces, storable
 from mbc_engine.text.document import Content, Row, Skipped, UnreadableFile, day_of, with_title
-from mbc_engine.text.formats.documents import read_docx
 from mbc_engine.text.formats.html import read_html
 from mbc_engine.text.formats.markdown import read_markdown
 from mbc_engine.text.formats.pdf import read_pdf
+from mbc_engine.text.formats.word import read_docx
 
 TEXT_FIELDS: Final = ("text", "content", "body")
 # A field that may hold a row's text (None for the default), and the row read that way.

@@ -1,0 +1,84 @@
+"""Equations of Office as a line of text: `x^2`, `(a + b)/2`, `√(x)`."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element as Element
+
+MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
+
+
+def equation(element: "Element") -> str:
+    """An element of an equation, with all in it."""
+    name = str(element.tag).removeprefix(MATH)
+    if name in _LAYOUTS:
+        return _LAYOUTS[name](element)
+    if name == "t" or str(element.tag).endswith("}t"):
+        return element.text or ""
+    if name.endswith("Pr"):
+        return ""
+    return "".join(equation(child) for child in element if isinstance(child.tag, str))
+
+
+def _part(element: "Element", name: str) -> str:
+    part = element.find(f"{MATH}{name}")
+    return equation(part).strip() if part is not None else ""
+
+
+def _grouped(text: str) -> str:
+    return text if len(text) < 2 or text.isalnum() else f"({text})"
+
+
+def _property(element: "Element", name: str, otherwise: str) -> str:
+    found = element.find(f"{MATH}{element.tag[len(MATH) :]}Pr/{MATH}{name}")
+    return otherwise if found is None else found.get(f"{MATH}val", "")
+
+
+def _scripts(element: "Element") -> str:
+    below, above = _part(element, "sub"), _part(element, "sup")
+    return f"_{_grouped(below)}" * bool(below) + f"^{_grouped(above)}" * bool(above)
+
+
+def _fraction(element: "Element") -> str:
+    return f"{_grouped(_part(element, 'num'))}/{_grouped(_part(element, 'den'))}"
+
+
+def _root(element: "Element") -> str:
+    degree = _part(element, "deg")
+    sign = {"3": "∛", "4": "∜"}.get(degree, "√")
+    return ("" if sign != "√" or degree in ("", "2") else degree) + f"{sign}({_part(element, 'e')})"
+
+
+def _large(element: "Element") -> str:
+    return f"{_property(element, 'chr', '∫')}{_scripts(element)} {_part(element, 'e')}"
+
+
+def _brackets(element: "Element") -> str:
+    inner = _property(element, "sepChr", "|").join(equation(part) for part in element.findall(f"{MATH}e"))
+    return _property(element, "begChr", "(") + inner + _property(element, "endChr", ")")
+
+
+def _function(element: "Element") -> str:
+    inner = _part(element, "e")
+    return _part(element, "fName") + (inner if inner.startswith("(") else f"({inner})")
+
+
+def _matrix(element: "Element") -> str:
+    rows = [[equation(cell) for cell in row.findall(f"{MATH}e")] for row in element.findall(f"{MATH}mr")]
+    return f"[{'; '.join(', '.join(row) for row in rows)}]"
+
+
+_LAYOUTS: dict[str, Callable[["Element"], str]] = {
+    "f": _fraction,
+    "rad": _root,
+    "nary": _large,
+    "d": _brackets,
+    "func": _function,
+    "m": _matrix,
+    "eqArr": lambda element: "; ".join(equation(part) for part in element.findall(f"{MATH}e")),
+    "limLow": lambda element: f"{_part(element, 'e')}_{_grouped(_part(element, 'lim'))}",
+    "limUpp": lambda element: f"{_part(element, 'e')}^{_grouped(_part(element, 'lim'))}",
+    "sPre": lambda element: _scripts(element) + _part(element, "e"),
+    **dict.fromkeys(("sSub", "sSup", "sSubSup"), lambda element: _grouped(_part(element, "e")) + _scripts(element)),
+}

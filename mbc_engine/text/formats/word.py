@@ -1,0 +1,412 @@
+"""Word: what a reader of the printed document sees, with the comments in its margin.
+
+Tracked changes are accepted, hidden text is left out. Notes and comments follow the paragraph that they belong to, page
+headers stand before the text, and footers after it.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mbc_engine.text.decoding import ByteStream
+from mbc_engine.text.document import Content, TextBuilder, UnreadableFile, damage_is_unreadable, table_lines
+from mbc_engine.text.formats.archives import Archive, read_archive
+from mbc_engine.text.formats.equations import MATH, equation
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element as Element
+
+_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
+_MC = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
+
+# Properties, codes of fields, and what tracked changes took away; moved text also stands at its destination.
+_LEFT_OUT = frozenset(
+    ("pPr", "rPr", "del", "moveFrom", "delText", "delInstrText", "sdtPr", "sdtEndPr", "rt", "fldData")
+)
+# Fields whose values belong to a page, not to the text.
+_PAGE_CODES = (["PAGE"], ["NUMPAGES"], ["SECTIONPAGES"])
+# The signs of symbol fonts that mean something in a text.
+_SYMBOLS = {"F0FC": "✓", "F0FE": "☒", "F0A8": "☐", "F06F": "☐", "F0FB": "✗", "F0E0": "→", "F0DF": "←"}
+_DEEPEST_STYLE = 20
+_CONTENTS = re.compile(r"toc \d")
+_HEADING = re.compile(r"heading (\d)")
+
+
+def read_docx(stream: ByteStream) -> Iterator[Content]:
+    """The document, dated by its properties: last modified, else created."""
+    with damage_is_unreadable():
+        data, archive = read_archive(stream)
+        main = next(archive.linked("", "officeDocument"), "word/document.xml")
+        document = _Word(archive, main)
+        text, sections = document.builder.finish()
+        title, date = archive.properties
+    losses = tuple(f"{count} {name}{'s' * (count > 1)}" for name, count in document.losses.items())
+    yield Content(text, data, date, title=title or document.title, sections=sections, losses=losses)
+
+
+@dataclass
+class _Style:
+    name: str = ""
+    level: int | None = None  # of a heading, from 1
+    numbering: tuple[str, int] = ("", 0)  # the list that its paragraphs belong to, and their level in it
+    is_hidden: bool = False
+
+
+@dataclass
+class _Paragraph:
+    """What is met while the text of a paragraph is read."""
+
+    after: list[tuple[str, "Element"]] = field(default_factory=list)  # notes, comments and boxes, with what they are
+    fields: list[str] = field(default_factory=list)  # the codes of the fields around, the innermost last
+
+
+class _Word:
+    def __init__(self, archive: Archive, main: str) -> None:
+        self.builder, self.title = TextBuilder(), ""
+        self.losses: Counter[str] = Counter()
+        self._carried = ""  # the text of a paragraph whose end was deleted
+        self._caption = ""
+        self._in_list = False
+        self._styles = _styles(_roots(archive, main, "styles"))
+        self._numbering = _Numbering(_roots(archive, main, "numbering"))
+        self._notes = {
+            (kind, note.get(f"{_W}id")): note
+            for kind in ("footnote", "endnote", "comment")
+            for root in _roots(archive, main, f"{kind}s")
+            for note in root
+        }
+        headers = self._page_texts(archive, main, "header")
+        footers = self._page_texts(archive, main, "footer")
+        for text in headers:
+            self.builder.add(text)
+        body = archive.xml(main).find(f"{_W}body")
+        if body is None:
+            raise UnreadableFile("is damaged: it has no body")
+        self._blocks(body, self.builder, is_body=True)
+        self.builder.heading(1, "")
+        for text in footers:
+            self.builder.add(text)
+        self.losses["macro"] = sum(name.endswith("vbaProject.bin") for name in archive.names)
+        self.losses = +self.losses
+
+    def _page_texts(self, archive: Archive, main: str, kind: str) -> list[str]:
+        """The headers or footers, each once, though every part of a document may have its own."""
+        return list(dict.fromkeys(self._within(archive.xml(name)) for name in archive.linked(main, kind)))
+
+    def _within(self, container: "Element") -> str:
+        builder = TextBuilder()
+        self._blocks(container, builder, gap="\n")
+        return builder.finish()[0]
+
+    def _blocks(self, container: "Element", builder: TextBuilder, gap: str = "\n\n", *, is_body: bool = False) -> None:
+        """The paragraphs and tables in a container, in order."""
+        for element in _accepted(container):
+            tag = element.tag
+            if tag == f"{_W}p":
+                self._paragraph(element, builder, gap, is_body=is_body)
+            elif tag == f"{_W}tbl":
+                self._table(element, builder, gap, is_body=is_body)
+            elif tag == f"{_W}altChunk":
+                self.losses["embedded document"] += 1
+            elif tag != f"{_W}sectPr":
+                self._blocks(element, builder, gap, is_body=is_body)
+
+    def _paragraph(self, element: "Element", builder: TextBuilder, gap: str, *, is_body: bool) -> None:
+        properties = element.find(f"{_W}pPr")
+        style = self._styles[_value(properties, "pStyle")]
+        if _CONTENTS.fullmatch(style.name):  # repeats the headings
+            return
+        met = _Paragraph()
+        text = self._carried + "".join(self._texts(element, met))
+        self._carried = ""
+        text = "\n".join(" ".join(line.split()) for line in text.split("\n")).strip()
+        if properties is not None and properties.find(f"{_W}rPr/{_W}del") is not None:
+            self._carried = f"{text} " if text else ""
+            text = ""
+        label = self._numbering.label(properties, style) if text else ""
+        if label and self._in_list:
+            gap = "\n"
+        self._in_list, text = bool(label), label + text
+        level = _outline(properties, style)
+        if level and is_body and text:
+            builder.heading(level, text)
+        else:
+            builder.add(text, gap)
+        if style.name == "title":
+            self.title = self.title or text
+        self._caption = text if style.name == "caption" else ""
+        for kind, part in met.after:
+            inner = self._within(part)
+            builder.add(f"{kind}: {inner}" if kind and inner else inner, "\n" if kind else gap)
+
+    def _texts(self, element: "Element", met: _Paragraph) -> Iterator[str]:
+        """The text inside a paragraph or a part of it."""
+        for child in _accepted(element):
+            name = str(child.tag).removeprefix(_W)
+            if name in _SIGNS:
+                yield _SIGNS[name](child, met)
+            elif name in ("footnoteReference", "endnoteReference", "commentReference"):
+                self._note(name.removesuffix("Reference"), child, met)
+            elif name in _LEFT_OUT or (name == "r" and self._is_hidden(child)):
+                continue
+            else:
+                if name in ("drawing", "pict", "object"):
+                    yield self._drawing(child)
+                yield from self._texts(child, met)
+
+    def _is_hidden(self, run: "Element") -> bool:
+        properties = run.find(f"{_W}rPr")
+        if properties is None:
+            return False
+        mark = properties.find(f"{_W}vanish")
+        return self._styles[_value(properties, "rStyle")].is_hidden if mark is None else _is_on(mark)
+
+    def _note(self, kind: str, reference: "Element", met: _Paragraph) -> None:
+        note = self._notes.get((kind, reference.get(f"{_W}id")))
+        if note is not None:
+            author = note.get(f"{_W}author")
+            met.after.append((f"{kind.capitalize()} by {author}" if author else kind.capitalize(), note))
+
+    def _drawing(self, drawing: "Element") -> str:
+        """Count what a drawing shows; its description, if somebody wrote one."""
+        described = ""
+        for element in drawing.iter():
+            name = str(element.tag).rpartition("}")[2]
+            if name in ("txbxContent", "Fallback"):
+                break
+            if name in ("blip", "imagedata"):
+                self.losses["picture"] += 1
+            elif name in ("chart", "OLEObject"):
+                self.losses["chart" if name == "chart" else "embedded file"] += 1
+            elif name == "docPr":
+                described = element.get("descr") or ""
+        return f" [{' '.join(described.split())}] " if described.strip() else ""
+
+    def _table(self, table: "Element", builder: TextBuilder, gap: str, *, is_body: bool) -> None:
+        rows = [row for row in _rows(table, "tr") if row.find(f"{_W}trPr/{_W}del") is None]
+        cells = [[cell for cell in _rows(row, "tc") if cell.find(f"{_W}tcPr/{_W}cellDel") is None] for row in rows]
+        if max(map(len, cells), default=0) < 2:  # only a frame around its text
+            for row in cells:
+                for cell in row:
+                    self._blocks(cell, builder, gap, is_body=is_body)
+            return
+        caption, written = self._caption, list[list[str]]()
+        for row in cells:
+            written.append(self._cells(row, written[-1] if written else []))
+        marks = [row.find(f"{_W}trPr/{_W}tblHeader") for row in rows]
+        num_headers = next((number for number, mark in enumerate(marks) if mark is None or not _is_on(mark)), 0)
+        if is_body and caption:
+            builder.begin(caption)
+        for number, line in enumerate(table_lines(written, num_headers or None)):
+            builder.add(line, "\n" if number else gap)
+        if is_body and caption:
+            builder.begin()
+
+    def _cells(self, row: "Iterable[Element]", above: list[str]) -> list[str]:
+        """The texts of a row's cells, each in all columns and rows that it spans."""
+        written: list[str] = []
+        for cell in row:
+            properties = cell.find(f"{_W}tcPr")
+            merged = properties.find(f"{_W}vMerge") if properties is not None else None
+            if merged is not None and merged.get(f"{_W}val") != "restart":
+                text = above[len(written)] if len(written) < len(above) else ""
+            else:
+                text = self._within(cell)
+            written += [text] * min(_number(_value(properties, "gridSpan"), 1), 100)
+        return written
+
+
+def _text(element: "Element", met: _Paragraph) -> str:
+    is_of_page = any(code.split()[:1] in _PAGE_CODES for code in met.fields)
+    return "" if is_of_page else element.text or ""
+
+
+def _code(element: "Element", met: _Paragraph) -> str:
+    if met.fields:
+        met.fields[-1] += element.text or ""
+    return ""
+
+
+def _box(element: "Element", met: _Paragraph) -> str:
+    met.after.append(("", element))
+    return ""
+
+
+def _field(mark: "Element", met: _Paragraph) -> str:
+    """Note that a field begins or ends; a box to be ticked is a sign."""
+    kind = mark.get(f"{_W}fldCharType")
+    if kind == "end" and met.fields:
+        met.fields.pop()
+    if kind != "begin":
+        return ""
+    met.fields.append("")
+    box = mark.find(f"{_W}ffData/{_W}checkBox")
+    if box is None:
+        return ""
+    ticked = box.find(f"{_W}checked")
+    ticked = box.find(f"{_W}default") if ticked is None else ticked
+    return "☒ " if ticked is not None and _is_on(ticked) else "☐ "
+
+
+# What elements that hold no others stand for.
+_SIGNS: Mapping[str, "Callable[[Element, _Paragraph], str]"] = {
+    **dict.fromkeys(("tab", "ptab"), lambda *_: " "),
+    **dict.fromkeys(("br", "cr"), lambda *_: "\n"),
+    "noBreakHyphen": lambda *_: "-",
+    "sym": lambda element, _: _SYMBOLS.get((element.get(f"{_W}char") or "").upper(), ""),
+    "t": _text,
+    "instrText": _code,
+    "fldChar": _field,
+    "txbxContent": _box,
+    f"{MATH}oMath": lambda element, _: equation(element),
+}
+
+
+def _accepted(container: "Element") -> "Iterator[Element]":
+    """The children, without what a control shows before it is filled in; the first of several versions of one."""
+    for child in container:
+        if child.tag == f"{_MC}AlternateContent":
+            yield from child[:1]
+        elif (child.tag == f"{_W}fldSimple" and (child.get(f"{_W}instr") or "").split()[:1] in _PAGE_CODES) or (
+            child.tag == f"{_W}sdt" and child.find(f"{_W}sdtPr/{_W}showingPlcHdr") is not None
+        ):
+            continue
+        elif child.tag not in (f"{_W}del", f"{_W}moveFrom") and isinstance(child.tag, str):
+            yield child
+
+
+def _rows(container: "Element", name: str) -> "Iterator[Element]":
+    """The rows of a table or the cells of a row, also those in controls."""
+    for child in _accepted(container):
+        if child.tag == f"{_W}{name}":
+            yield child
+        elif child.tag in (f"{_W}sdt", f"{_W}sdtContent", f"{_W}customXml", f"{_W}ins"):
+            yield from _rows(child, name)
+
+
+class _Numbering:
+    """Counts the paragraphs of numbered lists."""
+
+    def __init__(self, roots: "Iterable[Element]") -> None:
+        self._levels: dict[str, dict[int, tuple[str, str, int]]] = {}  # format, label and start of each level of a list
+        self._lists: dict[str, str] = {}  # the abstract list that a list is one of; these count together
+        self._counts: defaultdict[str, dict[int, int]] = defaultdict(dict)
+        for root in roots:
+            abstract = {
+                definition.get(f"{_W}abstractNumId"): {
+                    _number(level.get(f"{_W}ilvl"), 0): (
+                        _value(level, "numFmt"),
+                        _value(level, "lvlText"),
+                        _number(_value(level, "start"), 1),
+                    )
+                    for level in definition.findall(f"{_W}lvl")
+                }
+                for definition in root.findall(f"{_W}abstractNum")
+            }
+            for own in root.findall(f"{_W}num"):
+                name, of = own.get(f"{_W}numId") or "", _value(own, "abstractNumId")
+                levels = dict(abstract.get(of, {}))
+                self._lists[name] = of
+                for override in own.findall(f"{_W}lvlOverride"):
+                    number = _number(override.get(f"{_W}ilvl"), 0)
+                    format, label, start = levels.get(number, ("decimal", f"%{number + 1}.", 1))
+                    levels[number] = format, label, _number(_value(override, "startOverride"), start)
+                    self._lists[name] = f"own {name}"
+                self._levels[name] = levels
+
+    def label(self, properties: "Element | None", style: _Style) -> str:
+        """The number or sign in front of the next paragraph, with a space; "" if it is in no list."""
+        written = properties.find(f"{_W}numPr") if properties is not None else None
+        name, level = style.numbering
+        if written is not None:
+            name, level = _value(written, "numId") or name, _number(_value(written, "ilvl"), level)
+        levels = self._levels.get(name, {})
+        if level not in levels:
+            return ""
+        format, label, start = levels[level]
+        if format == "bullet":
+            return "- "
+        if format == "none":
+            return ""
+        counts = self._counts[self._lists[name]]
+        counts[level] = counts.get(level, start - 1) + 1
+        for deeper in [own for own in counts if own > level]:
+            del counts[deeper]
+
+        def number(match: re.Match[str]) -> str:
+            own = int(match[1]) - 1
+            format, _, start = levels.get(own, ("decimal", "", 1))
+            return _written_number(counts.get(own, start), format)
+
+        text = re.sub(r"%(\d)", number, label).strip()
+        return f"{text} " if text else ""
+
+
+def _written_number(number: int, format: str) -> str:
+    if format.endswith("Letter") and number > 0:
+        letter = chr(ord("a") + (number - 1) % 26) * min((number - 1) // 26 + 1, 9)
+    elif format.endswith("Roman") and 0 < number < 4000:
+        signs = ((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"))
+        letter = ""
+        for value, sign in (*signs, (10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i")):
+            letter += sign * (number // value)
+            number %= value
+    else:
+        return f"{number:02}" if format == "decimalZero" else str(number)
+    return letter.upper() if format.startswith("upper") else letter
+
+
+def _styles(roots: "Iterable[Element]") -> defaultdict[str, _Style]:
+    """The styles by id, each with what it has from those it is based on."""
+    written = {style.get(f"{_W}styleId") or "": style for root in roots for style in root.findall(f"{_W}style")}
+    styles: defaultdict[str, _Style] = defaultdict(_Style)
+    for id, own in written.items():
+        style = styles[id] = _Style(_value(own, "name").lower())
+        based, depth = own, 0
+        level, numbering, hidden = None, None, None
+        while based is not None and depth < _DEEPEST_STYLE:
+            properties = based.find(f"{_W}pPr")
+            if level is None:
+                level = _heading_level(_value(based, "name").lower(), _value(properties, "outlineLvl"))
+            if numbering is None and properties is not None:
+                numbering = properties.find(f"{_W}numPr")
+            if hidden is None:
+                hidden = based.find(f"{_W}rPr/{_W}vanish")
+            based, depth = written.get(_value(based, "basedOn")), depth + 1
+        style.level = level
+        style.is_hidden = hidden is not None and _is_on(hidden)
+        if numbering is not None:
+            style.numbering = _value(numbering, "numId"), _number(_value(numbering, "ilvl"), 0)
+    return styles
+
+
+def _outline(properties: "Element | None", style: _Style) -> int | None:
+    return _heading_level("", _value(properties, "outlineLvl")) or style.level
+
+
+def _heading_level(style: str, outline: str) -> int | None:
+    if match := _HEADING.fullmatch(style):
+        return int(match[1])
+    level = _number(outline, 9) + 1
+    return level if level <= 9 else None
+
+
+def _roots(archive: Archive, main: str, kind: str) -> "Iterator[Element]":
+    return (archive.xml(name) for name in archive.linked(main, kind))
+
+
+def _value(element: "Element | None", name: str) -> str:
+    """The value of a property, "" if it is not there."""
+    inner = element.find(f"{_W}{name}") if element is not None else None
+    return (inner.get(f"{_W}val") or "") if inner is not None else ""
+
+
+def _number(written: str | None, otherwise: int) -> int:
+    return int(written) if written and written.isdecimal() and len(written) < 9 else otherwise
+
+
+def _is_on(mark: "Element") -> bool:
+    return mark.get(f"{_W}val", "1") not in ("0", "false", "off")
