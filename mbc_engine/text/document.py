@@ -122,6 +122,11 @@ def _distinct(texts: Iterable[str]) -> list[str]:
     return kept
 
 
+def counted(losses: Mapping[str, int]) -> tuple[str, ...]:
+    """What could not be kept, from counts by its name in the singular, as "3 pictures"."""
+    return tuple(f"{count} {name}{'s' * (count > 1)}" for name, count in losses.items() if count)
+
+
 class TextBuilder:
     """Puts a text together from paragraphs, and keeps the headings that each stands below."""
 
@@ -154,6 +159,16 @@ class TextBuilder:
             self._sections.pop()
         if context != (self._sections[-1].context if self._sections else ""):
             self._sections.append(Section(start, context))
+
+    def include(self, text: str, sections: Iterable[Section]) -> None:
+        """A text with sections of its own, below the present headings."""
+        start = self._length + (2 if self._written else 0) - (len(text) - len(text.lstrip()))
+        self.begin()
+        above = [heading for _, heading in self._headings]
+        for section in sections:
+            context = " > ".join(_distinct((*above, section.context)))
+            self._sections.append(Section(max(start + section.start, 0), context))
+        self.add(text)
 
     def finish(self) -> tuple[str, tuple[Section, ...]]:
         """The text and its sections."""

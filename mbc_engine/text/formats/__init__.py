@@ -16,9 +16,13 @@ from typing import Final
 
 from mbc_engine.text.decoding import LINE_CHARACTERS, ByteStream, lines, pieces, storable
 from mbc_engine.text.document import Content, Row, Skipped, UnreadableFile, day_of, with_title
+from mbc_engine.text.formats.books import read_epub
 from mbc_engine.text.formats.html import read_html
+from mbc_engine.text.formats.mail import read_eml, read_mbox
 from mbc_engine.text.formats.markdown import read_markdown
+from mbc_engine.text.formats.markup import read_code, read_org, read_rst, read_tex
 from mbc_engine.text.formats.pdf import read_pdf
+from mbc_engine.text.formats.subtitles import read_subtitles
 from mbc_engine.text.formats.word import read_docx
 
 TEXT_FIELDS: Final = ("text", "content", "body")
@@ -221,13 +225,26 @@ class Format:
     may_be_compressed: bool = True
 
 
-TEXT = Format("text", pieces, (".txt", ".text", ".log", ".rst", ".org", ".tex"))
+TEXT = Format("text", pieces, (".txt", ".text", ".log", ".cfg", ".conf", ".ini", ".properties", ".bib", ".ics", ".vcf"))
+_CODE = (
+    "py pyi js mjs cjs jsx ts tsx java kt kts scala groovy gradle c h cc cpp cxx hh hpp cs go rs rb php swift m pl pm r jl "
+    "lua sh bash zsh fish ps1 bat cmd sql hs ml ex exs erl clj lisp el vim dart f90 pas vb asm s css scss less vue svelte "
+    "tf proto graphql cmake mk nix zig nim sol tcl diff patch"
+)
 FORMATS = (
     TEXT,
     Format("markdown", read_markdown, (".md", ".markdown")),
     Format("html", read_html, (".html", ".htm", ".xhtml")),
     Format("pdf", read_pdf, (".pdf",), may_be_compressed=False),
-    Format("docx", read_docx, (".docx",), may_be_compressed=False),
+    Format("docx", read_docx, (".docx", ".docm", ".dotx"), may_be_compressed=False),
+    Format("epub", read_epub, (".epub",), may_be_compressed=False),
+    Format("eml", read_eml, (".eml", ".mht", ".mhtml")),
+    Format("mbox", read_mbox, (".mbox",)),
+    Format("rst", read_rst, (".rst", ".rest")),
+    Format("org", read_org, (".org",)),
+    Format("tex", read_tex, (".tex", ".ltx")),
+    Format("code", read_code, tuple(f".{suffix}" for suffix in _CODE.split())),
+    Format("subtitles", read_subtitles, (".srt", ".vtt")),
     # The same name: a row is the same document in either format.
     Format("row", read_jsonl, (".jsonl", ".ndjson")),
     Format("row", read_csv, (".csv", ".tsv")),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mbc_engine.text.decoding import ByteStream
-from mbc_engine.text.document import Content, TextBuilder, UnreadableFile, damage_is_unreadable, table_lines
+from mbc_engine.text.document import Content, TextBuilder, UnreadableFile, counted, damage_is_unreadable, table_lines
 from mbc_engine.text.formats.archives import Archive, read_archive
 from mbc_engine.text.formats.equations import MATH, equation
 
@@ -43,8 +43,7 @@ def read_docx(stream: ByteStream) -> Iterator[Content]:
         document = _Word(archive, main)
         text, sections = document.builder.finish()
         title, date = archive.properties
-    losses = tuple(f"{count} {name}{'s' * (count > 1)}" for name, count in document.losses.items())
-    yield Content(text, data, date, title=title or document.title, sections=sections, losses=losses)
+    yield Content(text, data, date, title=title or document.title, sections=sections, losses=counted(document.losses))
 
 
 @dataclass
@@ -90,7 +89,6 @@ class _Word:
         for text in footers:
             self.builder.add(text)
         self.losses["macro"] = sum(name.endswith("vbaProject.bin") for name in archive.names)
-        self.losses = +self.losses
 
     def _page_texts(self, archive: Archive, main: str, kind: str) -> list[str]:
         """The headers or footers, each once, though every part of a document may have its own."""

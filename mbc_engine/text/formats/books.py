@@ -1,0 +1,80 @@
+"""EPUB: the chapters of a book in reading order, each read as the page it is."""
+
+import io
+import posixpath
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
+
+from mbc_engine.text.decoding import ByteStream
+from mbc_engine.text.document import Content, TextBuilder, UnreadableFile, counted, damage_is_unreadable, day_of
+from mbc_engine.text.formats.archives import Archive, read_archive
+from mbc_engine.text.formats.html import read_html
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element as Element
+
+_PAGES: Final = ("application/xhtml+xml", "text/html", "application/x-dtbook+xml")
+
+
+def read_epub(stream: ByteStream) -> Iterator[Content]:
+    """The book, dated by its date of publication; chapters that do not name themselves have the contents' titles."""
+    with damage_is_unreadable():
+        data, archive = read_archive(stream)
+        container = archive.xml("META-INF/container.xml")
+        path = next((file.get("full-path", "") for file in container.iter() if _name(file) == "rootfile"), "")
+        package = archive.xml(path)
+        files = {
+            item.get("id"): (_member(path, item.get("href", "")), item)
+            for item in package.iter()
+            if _name(item) == "item"
+        }
+        titles = dict(_titles(archive, files.values()))
+        builder, losses = TextBuilder(), Counter[str]()
+        protected = archive.read("META-INF/encryption.xml") if "META-INF/encryption.xml" in archive.names else b""
+        for reference in (item for item in package.iter() if _name(item) == "itemref"):
+            name, item = files.get(reference.get("idref"), ("", None))
+            if item is None or item.get("media-type") not in _PAGES or name not in archive.names:
+                continue
+            if name.encode() in protected:
+                raise UnreadableFile("is copy-protected")
+            page = next(read_html(ByteStream(io.BytesIO(archive.read(name)).read)))
+            builder.heading(1, titles.get(name, ""), is_shown=False)
+            builder.include(page.text, page.sections)
+            losses.update({kind.rstrip("s"): int(count) for count, _, kind in map(_parted, page.losses)})
+    text, sections = builder.finish()
+    written = [(_name(element), " ".join((element.text or "").split())) for element in package.iter()]
+    title = next((text for name, text in written if name == "title" and text), "")
+    authors = [text for name, text in written if name == "creator" and text]
+    date = next((day for name, text in written if name == "date" and (day := day_of(text))), None)
+    about = f"{title} by {', '.join(authors)}" if title and authors else title
+    yield Content(text, data, date, title=about, sections=sections, losses=counted(losses))
+
+
+def _parted(loss: str) -> tuple[str, str, str]:
+    return loss.partition(" ")
+
+
+def _titles(archive: Archive, files: "Iterable[tuple[str, Element]]") -> Iterator[tuple[str, str]]:
+    """The titles of chapters by their files, from the table of contents of either version of EPUB."""
+    for path, item in files:
+        is_contents = item.get("media-type") == "application/x-dtbncx+xml" or "nav" in (item.get("properties") or "")
+        if not is_contents or path not in archive.names:
+            continue
+        label = ""
+        for element in archive.xml(path).iter():
+            if _name(element) == "text":
+                label = "".join(element.itertext())
+            elif _name(element) in ("content", "a") and (target := element.get("src") or element.get("href")):
+                own = "".join(element.itertext()) or label
+                if "#" not in target:
+                    yield _member(path, target), " ".join(own.split())
+
+
+def _member(base: str, target: str) -> str:
+    return posixpath.normpath(posixpath.join(posixpath.dirname(base), unquote(target.partition("#")[0])))
+
+
+def _name(element: "Element") -> str:
+    return str(element.tag).rpartition("}")[2]

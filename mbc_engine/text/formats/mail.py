@@ -1,0 +1,223 @@
+"""Mail: messages, and mailboxes in which each message is a document; attached documents are read, too.
+
+Of a message that is written twice, as text and as a page, the text is read. In a mailbox, quoted lines that an earlier
+message holds are left out.
+"""
+
+import io
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+from email.utils import parsedate
+from typing import TYPE_CHECKING, Final
+
+from mbc_engine.text.decoding import ByteStream, decode, detect
+from mbc_engine.text.document import Content, Skipped, UnreadableFile, counted, damage_is_unreadable, day_of
+
+if TYPE_CHECKING:
+    from mbc_engine.text.formats import Format
+
+MOST_BYTES: Final = 64 << 20
+_SHOWN: Final = ("From", "To", "Cc", "Date", "Subject")
+_MOST_READ: Final = 50  # attachments of a message
+_DEEPEST: Final = 20
+# Lines that quotations are compared with, some 100 bytes each.
+_MOST_LINES: Final = 200_000
+_FROM_LINE: Final = re.compile(rb"From \S+ .*\d\d:\d\d.* \d{4}")
+_FLOWED: Final = re.compile(r"(?<=[^\s-]) \n(?=[^\s>])")
+_LINE_BYTES: Final = 1 << 20
+
+
+def read_eml(stream: ByteStream) -> Iterator[Content]:
+    """The message and its attachments."""
+    data = stream.read_all(MOST_BYTES)
+    with damage_is_unreadable():
+        contents = list(_contents(data))
+    yield from contents
+
+
+def read_mbox(stream: ByteStream) -> Iterator[Content | Skipped]:
+    """The messages, named "message 1" and so on, without their attachments."""
+    seen: set[int] = set()
+    for number, (sent, data) in enumerate(_split(stream), 1):
+        if data is None:
+            yield Skipped(str(number), f"is larger than {MOST_BYTES >> 20} MB")
+            continue
+        try:
+            with damage_is_unreadable():
+                content = next(_contents(data, sent, seen, f"message {number}"))
+        except UnreadableFile as error:
+            yield Skipped(str(number), str(error))
+        else:
+            yield content
+
+
+def _split(stream: ByteStream) -> Iterator[tuple[str, bytes | None]]:
+    """The date in the line above each message, and the message; None if it is too long."""
+    sent, lines, size = "", list[bytes](), 0
+    is_start = True
+    for line in iter(lambda: stream.readline(_LINE_BYTES), b""):
+        if is_start and _FROM_LINE.match(line):
+            if lines:
+                yield sent, b"".join(lines) if size <= MOST_BYTES else None
+            sent, lines, size = line.split(maxsplit=2)[2].decode("ascii", "replace"), [], 0
+            continue
+        is_start = not line.strip()
+        size += len(line)
+        if size <= MOST_BYTES:
+            lines.append(re.sub(rb"^>(>*From )", rb"\1", line))
+    if lines:
+        yield sent, b"".join(lines) if size <= MOST_BYTES else None
+
+
+def _contents(data: bytes, sent: str = "", seen: set[int] | None = None, part: str = "") -> Iterator[Content]:
+    """The message, then its attached documents; of a mailbox, `seen` has the lines of the messages before."""
+    message = message_from_bytes(data, EmailMessage, policy=policy.default)
+    attached: list[EmailMessage] = []
+    text = "\n\n".join(filter(None, _texts(message, attached)))
+    if seen is not None:
+        text = _without_seen(text, seen)
+    date = day_of(_header(message, "Date")) or _day_of_mailbox(sent)
+    unread, documents = 0, []
+    for number, attachment in enumerate(attached, 1):
+        document = _document(attachment, number, date) if part == "" and number <= _MOST_READ else None
+        unread += document is None
+        documents += [document] if document else []
+    names = [_name(attachment) for attachment in attached]
+    shown = _shown(message) + "".join(f"\nAttachment: {name}" for name in names if name)
+    written = f"{shown}\n\n{text}".strip()
+    identity = written.encode("utf-8", "replace") if part else data
+    losses = counted({"attachment": unread})
+    yield Content(written, identity, date, part, title=_header(message, "Subject"), losses=losses)
+    yield from documents
+
+
+def _header(message: EmailMessage, name: str) -> str:
+    with suppress(OSError, UnreadableFile), damage_is_unreadable():  # the parser raises what it likes
+        return " ".join(str(message[name] or "").split())
+    return ""
+
+
+def _shown(message: EmailMessage) -> str:
+    return "\n".join(f"{name}: {value}" for name in _SHOWN if (value := _header(message, name)))
+
+
+def _day_of_mailbox(sent: str) -> str | None:
+    parsed = parsedate(sent)
+    return day_of(f"{parsed[0]:04}-{parsed[1]:02}-{parsed[2]:02}") if parsed else None
+
+
+def _texts(part: EmailMessage, attached: list[EmailMessage], depth: int = 0) -> Iterator[str]:
+    """The texts of a message in order; its other parts go to `attached`."""
+    kind = part.get_content_type()
+    inner = [own for own in part.iter_parts() if isinstance(own, EmailMessage)] if part.is_multipart() else []
+    if kind == "message/rfc822":
+        for message in inner[: depth < _DEEPEST]:
+            yield "\n\n".join(filter(None, (_shown(message), *_texts(message, attached, depth + 1))))
+    elif kind == "multipart/alternative":
+        versions = [("\n\n".join(filter(None, _texts(own, attached, depth + 1))), own) for own in inner[:_DEEPEST]]
+        written = [text for text, _ in versions if text.strip()]
+        plain = [text for text, own in versions if text.strip() and own.get_content_type() == "text/plain"]
+        yield (plain or written or [""])[0]
+    elif inner:
+        for own in inner if depth < _DEEPEST else ():
+            yield from _texts(own, attached, depth + 1)
+    elif part.get_content_maintype() == "multipart":
+        yield ""
+    elif part.is_attachment() or _name(part) or part.get_content_maintype() != "text":
+        attached.append(part)
+    else:
+        yield _text(part)
+
+
+def _text(part: EmailMessage) -> str:
+    data = _data(part)
+    if part.get_content_type() == "text/html":
+        from mbc_engine.text.formats.html import read_html
+
+        return next(read_html(_stream(data))).text if data.strip() else ""
+    charset = part.get_content_charset() or "ascii"
+    if charset in ("ascii", "us-ascii") and not data.isascii():
+        charset = detect(data, is_whole=True)
+    try:
+        text = decode(data, charset)
+    except (LookupError, UnicodeError):  # UnicodeError from codecs that decode no text
+        text = decode(data, detect(data, is_whole=True))
+    if part.get_param("format", "") == "flowed":
+        text = _FLOWED.sub(" ", text)
+    return text.strip()
+
+
+def _data(part: EmailMessage) -> bytes:
+    data = part.get_payload(decode=True)
+    return data if isinstance(data, bytes) else b""
+
+
+def _name(part: EmailMessage) -> str:
+    with suppress(OSError, UnreadableFile), damage_is_unreadable():
+        return " ".join((part.get_filename() or "").split())
+    return ""
+
+
+def _stream(data: bytes) -> ByteStream:
+    return ByteStream(io.BytesIO(data).read)
+
+
+def _document(part: EmailMessage, number: int, date: str | None) -> Content | None:
+    """An attached document, named by its file; None if it cannot be read, or is a message itself."""
+    from mbc_engine.text.formats import is_row_name, read_contents
+    from mbc_engine.text.formats.sniff import identify_data
+
+    name, data = _name(part), _data(part)
+    with suppress(OSError, UnreadableFile):
+        format: Format = identify_data(name, io.BytesIO(data))
+        if format.name in ("eml", "mbox"):
+            return None
+        texts, losses = list[Content](), list[str]()
+        for content in read_contents(format.read(_stream(data))):
+            if isinstance(content, Content):
+                texts.append(content)
+                losses += content.losses
+        text = "\n\n".join(content.text for content in texts)
+        if text.strip():
+            own = f"attachment {number}"
+            own = f"{own}: {name}" if name and is_row_name(f"{own}: {name}") else own
+            sections = texts[0].sections if len(texts) == 1 else ()
+            title = texts[0].title or name
+            return Content(
+                text,
+                f"{format.name}\0".encode() + data,
+                texts[0].date or date,
+                own,
+                len(data),
+                title,
+                sections,
+                tuple(losses),
+            )
+    return None
+
+
+def _without_seen(text: str, seen: set[int]) -> str:
+    """The text without quoted passages of which every line was seen; its own lines count as seen from now on."""
+    kept: list[str] = []
+    own: list[int] = []
+    quoted: list[str] = []
+    for line in (*text.split("\n"), ""):
+        if line.startswith(">"):
+            quoted.append(line)
+            continue
+        if not set(_hashes(quoted)) <= seen:
+            kept += quoted
+            own += _hashes(quoted)
+        quoted = []
+        kept.append(line)
+        own += _hashes([line])
+    if len(seen) + len(own) <= _MOST_LINES:
+        seen.update(own)
+    return "\n".join(kept).strip()
+
+
+def _hashes(lines: Iterable[str]) -> list[int]:
+    return [hash(bare) for line in lines if (bare := " ".join(line.lstrip("> ").split()))]

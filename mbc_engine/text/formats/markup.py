@@ -1,0 +1,290 @@
+"""Text with headings in other notations: reStructuredText, Org, LaTeX, and source code, whose headings are definitions.
+
+The text stays as it was written, except that LaTeX's commands become what they print, and Org's tables rows.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from mbc_engine.text.decoding import ByteStream, decode, detect
+from mbc_engine.text.document import (
+    Content,
+    Section,
+    TextBuilder,
+    UnreadableFile,
+    counted,
+    damage_is_unreadable,
+    day_of,
+    table_lines,
+)
+
+MOST_BYTES: Final = 64 << 20
+_LONGEST_LINE: Final = 300
+_LONGEST_HEADING: Final = 200
+
+
+class _Heading(NamedTuple):
+    start: int
+    level: int
+    text: str  # "" if what follows only ends the headings of this level
+
+
+def _text_of(data: bytes) -> str:
+    text = decode(data, detect(data, is_whole=True)).removeprefix("\ufeff")
+    if "\0" in text:
+        raise UnreadableFile("looks binary")
+    return text
+
+
+def _sections(headings: Iterator[_Heading]) -> tuple[Section, ...]:
+    above: list[_Heading] = []
+    sections: list[Section] = []
+    for heading in headings:
+        above = [own for own in above if own.level < heading.level] + [heading] * bool(heading.text)
+        sections.append(Section(heading.start, " > ".join(own.text for own in above)))
+    return tuple(sections)
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """The lines of a text without their ends, and where they start."""
+    start = 0
+    for line in text.split("\n"):
+        yield start, line
+        start += len(line) + 1
+
+
+_ADORNMENT: Final = re.compile(r"([=\-`:.'\"~^_*+#<>!$%&(),/;?@\[\\\]{|}])\1+[ \t]*$")
+_DATE: Final = re.compile(r"^(?::date:|\.\. date:|#\+date:)[ \t]*[\[<]?([^\]>\n]{4,60})", re.MULTILINE | re.IGNORECASE)
+
+
+def read_rst(stream: ByteStream) -> Iterator[Content]:
+    """The text as it is, dated by its field `date`."""
+    data = stream.read_all(MOST_BYTES)
+    text = _text_of(data)
+    yield Content(text, data, _date(text), sections=_sections(_rst_headings(text)))
+
+
+def _date(text: str) -> str | None:
+    match = _DATE.search(text)
+    return day_of(match[1]) if match else None
+
+
+def _rst_headings(text: str) -> Iterator[_Heading]:
+    """A line above a line of signs; the signs of each level are those of the first heading of it."""
+    levels: list[tuple[str, bool]] = []
+    before, last = (0, ""), (0, "")
+    for start, line in _lines(text):
+        signs = _ADORNMENT.match(line)
+        title = last[1].strip()
+        is_heading = signs and title and len(title) <= _LONGEST_HEADING and not _ADORNMENT.match(last[1])
+        if is_heading and len(line.rstrip()) >= min(len(title), 4) and not last[1].startswith((".. ", "- ", "* ")):
+            has_line_above = before[1].strip() == line.strip()
+            if has_line_above or not before[1].strip():
+                kind = line[0], has_line_above
+                levels += [kind] * (kind not in levels)
+                yield _Heading(before[0] if has_line_above else last[0], levels.index(kind) + 1, title)
+        before, last = last, (start, line)
+
+
+_ORG_HEADING: Final = re.compile(
+    r"(\*+)[ \t]+(?:(?:TODO|DONE|NEXT|WAITING)[ \t]+)?(?:\[#\w\][ \t]+)?(\S.*?)(?:[ \t]+:[\w@#%:]+:)?[ \t]*$"
+)
+_ORG_TITLE: Final = re.compile(r"^#\+title:[ \t]*(\S.*)", re.MULTILINE | re.IGNORECASE)
+
+
+def read_org(stream: ByteStream) -> Iterator[Content]:
+    """The text with a line per row of a table, titled and dated by its `#+title` and `#+date`."""
+    data = stream.read_all(MOST_BYTES)
+    text = _with_rows(_text_of(data))
+    headings = (
+        _Heading(start, len(match[1]), match[2])
+        for start, line in _lines(text)
+        if line.startswith("*") and len(line) <= _LONGEST_LINE and (match := _ORG_HEADING.match(line))
+    )
+    title = _ORG_TITLE.search(text)
+    yield Content(text, data, _date(text), title=title[1].strip() if title else "", sections=_sections(headings))
+
+
+def _with_rows(text: str) -> str:
+    lines: list[str] = []
+    rows: list[list[str]] = []
+    for line in (*text.split("\n"), ""):
+        if line.lstrip().startswith("|"):
+            if not re.match(r"\s*\|-", line):
+                rows.append(line.strip().strip("|").split("|"))
+            continue
+        lines += table_lines(rows)
+        rows = []
+        lines.append(line)
+    return "\n".join(lines[:-1])
+
+
+# Definitions by their keyword, in most languages; in C and its like, by their shape.
+_WORDS: Final = (
+    "abstract async companion const constexpr data default export extern final inline internal local open override "
+    "partial private protected pub public sealed static suspend unsafe virtual"
+)
+_KEYWORDS: Final = (
+    "class contract def defmodule defn defp enum extension fn func fun function impl interface message module mod "
+    "namespace object procedure proc protocol record service struct sub subroutine trait type union"
+)
+_DEFINITION: Final = re.compile(
+    rf"([ \t]*)(?:(?:{_WORDS.replace(' ', '|')})(?:\([\w: ]*\))?[ \t]+)*"
+    rf"(?:(?:{_KEYWORDS.replace(' ', '|')})\*?[ \t]+(?:\([^()]*\)[ \t]*)?([\w.:~$]+)"
+    r"|(?:const|let|var)[ \t]+([\w$]+)[ \t]*=[ \t]*(?:async[ \t]*)?(?:function\b|\([^()]*\)[ \t]*=>|\w+[ \t]*=>))"
+)
+_CREATED: Final = re.compile(
+    r"([ \t]*)create[ \t]+(?:or[ \t]+replace[ \t]+)?(?:temp(?:orary)?[ \t]+)?(?:table|view|function|procedure|trigger|type)"
+    r"[ \t]+(?:if[ \t]+not[ \t]+exists[ \t]+)?([\w.\"`\[\]]+)",
+    re.IGNORECASE,
+)
+_C_FUNCTION: Final = re.compile(
+    r"([ \t]*)(?:[\w<>\[\]:*&,~.@]+[ \t]+){0,5}[*&]*([\w$:~]+)[ \t]*\([^;{}]*\)[^;{}()=]*\{?[ \t]*$"
+)
+_STATEMENT: Final = re.compile(
+    r"\s*(?:if|else|for|foreach|while|until|switch|match|case|do|return|catch|try|with|throw|new|await|yield|elif|"
+    r"except|unless|using|lock|synchronized|assert|print|echo|import|from|and|or|not|in)\b"
+)
+_CLOSING: Final = re.compile(r"\s*(?:[})\]]|end\b|fi\b|done\b|esac\b|//|#|/\*|\*|--|$)")
+_ABOVE: Final = re.compile(r"[ \t]*(?:@|#(?!include|define|if|endif)|//|/\*|\*|--|;;|\[\w)")
+
+
+def read_code(stream: ByteStream) -> Iterator[Content]:
+    """The text as it is, with the names of the definitions around."""
+    data = stream.read_all(MOST_BYTES)
+    text = _text_of(data)
+    yield Content(text, data, sections=_sections(_definitions(text)))
+
+
+def _definitions(text: str) -> Iterator[_Heading]:
+    """Definitions, from the comments above them on, by how far they are indented."""
+    open_at: list[int] = []
+    lead: int | None = None  # where the comments above the next definition begin
+    lines = list(_lines(text))
+    for number, (start, line) in enumerate(lines):
+        if not line.strip() or len(line) > _LONGEST_LINE:
+            lead = None
+            continue
+        indent = len(line) - len(line.lstrip())
+        following = lines[number + 1][1] if number + 1 < len(lines) else ""
+        name = _defined(line, following)
+        if name:
+            open_at = [own for own in open_at if own < indent]
+            open_at.append(indent)
+            yield _Heading(start if lead is None else lead, indent + 1, name)
+        elif _ABOVE.match(line):
+            lead = start if lead is None else lead
+            continue
+        elif open_at and indent <= open_at[-1] and not _CLOSING.match(line) and line.strip() != "{":
+            open_at = [own for own in open_at if own < indent]
+            yield _Heading(start, indent + 1, "")
+        lead = None
+
+
+def _defined(line: str, following: str) -> str:
+    """The name that a line defines, or ""."""
+    if match := _DEFINITION.match(line):
+        return (match[2] or match[3]).rstrip(":")
+    if match := _CREATED.match(line):
+        return match[2]
+    is_shaped = line.rstrip().endswith("{") or following.strip() == "{"
+    match = _C_FUNCTION.match(line) if is_shaped and "(" in line and not _STATEMENT.match(line) else None
+    return match[2] if match else ""
+
+
+# LaTeX's parser reads some 50 kB a second: what is longer stays as it is written.
+_MOST_TEX_BYTES: Final = 8 << 20
+_LONGEST_PARAGRAPH: Final = 20_000
+_MOST_PARAGRAPHS: Final = 10_000
+_TEX_SIGN: Final = re.compile(r"[\\{}$~^_]|``|''|--")
+_TEX_HEADING: Final = re.compile(r"\\(part|chapter|(?:sub){0,2}section|(?:sub)?paragraph)\*?[ \t]*(?:\[[^\]\n]*\])?\{")
+_BRACES: Final = re.compile(r"\{((?:[^{}\\]|\\.|\{(?:[^{}\\]|\\.){0,300}\}){0,300})\}", re.DOTALL)
+_TEX_LEVELS: Final = ("part", "chapter", "section", "subsection", "subsubsection", "paragraph", "subparagraph")
+_TEX_COMMENT: Final = re.compile(r"(?<!\\)%.*\n?[ \t]*")
+# Environments in which a line break or a mark is part of an equation.
+_TEX_MATH: Final = re.compile(r"\\begin\{(?:equation|align|gather|multline|eqnarray|displaymath|math)|\$\$|\\\[")
+_TEX_TABLE: Final = re.compile(r"\\begin\{(tabular[xy*]?|longtable)\}(?:\[[^\]\n]*\])?(?:\{[^{}\n]*\}){0,2}")
+_TEX_RULE: Final = re.compile(r"\\(?:hline|toprule|midrule|bottomrule|cline\{[^{}\n]*\})")
+_TEX_MARKS: Final = re.compile(
+    r"\\(?:begin|end)\{[\w*]+\}(?:\[[^\]\n]*\])?|\\(?:includegraphics|label|vspace|hspace|bibliographystyle|maketitle|tableofcontents|centering|noindent|usepackage|pagestyle)\b\*?(?:\[[^\]\n]*\])?(?:\{[^{}\n]*\})?"
+)
+_TEX_CITED: Final = re.compile(
+    r"\\(?:no)?(?:cite|ref|eqref|autoref|cref|pageref)[a-zA-Z]*\*?(?:\[[^\]\n]*\]){0,2}\{([^{}\n]*)\}"
+)
+
+
+def read_tex(stream: ByteStream) -> Iterator[Content]:
+    """What the document prints, titled by its `\\title`; citations and references stand as [key]."""
+    data = stream.read_all(_MOST_TEX_BYTES)
+    source = _TEX_COMMENT.sub(
+        lambda match: "\n" if match[0].endswith("\n") and match.start() == 0 else "", _text_of(data)
+    )
+    from pylatexenc.latex2text import LatexNodes2Text
+
+    left = _MOST_PARAGRAPHS
+    converter = LatexNodes2Text(math_mode="text", keep_comments=False)
+
+    def printed(written: str) -> str:
+        nonlocal left
+        if not _TEX_SIGN.search(written) or len(written) > _LONGEST_PARAGRAPH or left == 0:
+            return " ".join(written.split())
+        left -= 1
+        try:
+            with damage_is_unreadable():
+                return " ".join(str(converter.latex_to_text(written)).split())
+        except UnreadableFile:  # as it is written, then
+            return " ".join(written.split())
+
+    title, date = (printed(_argument(source, rf"\{name}")) for name in ("title", "date"))
+    pictures = source.count("\\includegraphics")
+    _, begins, body = source.partition("\\begin{document}")
+    builder = TextBuilder()
+    body = (body if begins else source).partition("\\end{document}")[0]
+    end = 0
+    for match in _TEX_HEADING.finditer(body):
+        if match.start() >= end:
+            _add_tex(body[end : match.start()], builder, printed)
+            heading = _braced(body, match.end() - 1)
+            builder.heading(_TEX_LEVELS.index(match[1]) + 1, printed(heading))
+            end = match.end() + len(heading) + 1
+    _add_tex(body[end:], builder, printed)
+    text, sections = builder.finish()
+    yield Content(text, data, day_of(date), title=title, sections=sections, losses=counted({"picture": pictures}))
+
+
+def _add_tex(source: str, builder: TextBuilder, printed: Callable[[str], str]) -> None:
+    """The paragraphs, items and tables of a section."""
+    source, end = _TEX_CITED.sub(r"[\1]", source), 0
+    for table in _TEX_TABLE.finditer(source):
+        close = source.find(f"\\end{{{table[1]}}}", table.end())
+        if close < 0:
+            break
+        if table.start() >= end:
+            _add_tex_paragraphs(source[end : table.start()], builder, printed)
+            inner = _TEX_RULE.sub("", source[table.end() : close])
+            rows = [[printed(cell) for cell in re.split(r"(?<!\\)&", row)] for row in inner.split("\\\\")]
+            for number, line in enumerate(table_lines(rows)):
+                builder.add(line, "\n" if number else "\n\n")
+            end = close
+    _add_tex_paragraphs(source[end:], builder, printed)
+
+
+def _add_tex_paragraphs(source: str, builder: TextBuilder, printed: Callable[[str], str]) -> None:
+    for paragraph in re.split(r"\n\s*\n|(?=\\item\b)|(?=\\caption\b)|(?=\\begin\{(?:equation|align))", source):
+        if item := re.match(r"\\item\s*(?:\[([^\]\n]*)\])?", paragraph):
+            text = printed(_TEX_MARKS.sub(" ", paragraph[item.end() :]))
+            builder.add(f"- {item[1]}: {text}" if item[1] else f"- {text}", "\n")
+        else:
+            builder.add(printed(paragraph if _TEX_MATH.search(paragraph) else _TEX_MARKS.sub(" ", paragraph)))
+
+
+def _argument(source: str, command: str) -> str:
+    start = source.find(f"{command}{{")
+    return _braced(source, start + len(command)) if start >= 0 else ""
+
+
+def _braced(source: str, start: int) -> str:
+    """What stands in the braces that open at `start`, if it is short."""
+    match = _BRACES.match(source, start)
+    return match[1] if match else ""

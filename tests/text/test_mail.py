@@ -1,0 +1,164 @@
+"""Messages, mailboxes, attachments, subtitles and books."""
+
+import io
+import zipfile
+from collections.abc import Callable
+from email.message import EmailMessage
+
+import pytest
+
+from mbc_engine.text import Document, Skipped
+
+ReadOne = Callable[[str, bytes | str], Document]
+Read = Callable[[str, bytes | str], list[Document | Skipped]]
+
+
+def message(body: str = "The boat is sold.", *, html: str = "", **headers: str) -> EmailMessage:
+    written = EmailMessage()
+    for name, value in ({"From": "Ann <a@x.org>", "Date": "Tue, 14 May 2024 23:00:00 -0500"} | headers).items():
+        written[name] = value
+    written.set_content(body)
+    if html:
+        written.add_alternative(html, subtype="html")
+    return written
+
+
+def test_message(read_one: ReadOne) -> None:
+    document = read_one("a.eml", bytes(message(html="<p>The page.", To="b@x.org", Subject="Boot über Nacht")))
+    assert document.text == (
+        "From: Ann <a@x.org>\nTo: b@x.org\nDate: Tue, 14 May 2024 23:00:00 -0500\nSubject: Boot über Nacht\n\n"
+        "The boat is sold."
+    )
+    assert (document.title, document.date, document.losses) == ("Boot über Nacht", "2024-05-14", ())
+
+
+@pytest.mark.parametrize(
+    ("head", "body", "text"),
+    [
+        ("text/html", "<p>One<p>Two", "One\n\nTwo"),
+        ("text/plain; charset=nonsense", "caf\u00e9", "café"),
+        ("text/plain; format=flowed", "one \ntwo\n> quoted \n", "one two\n> quoted"),
+        ("multipart/mixed; boundary=b", "--b\n\nfirst\n--b\n\nsecond\n--b--", "first\n\nsecond"),
+        ("multipart/alternative; boundary=b", "--b\n\n\n--b\nContent-Type: text/html\n\n<p>page\n--b--", "page"),
+        ("message/rfc822", "Subject: Inner\n\nforwarded", "Subject: Inner\n\nforwarded"),
+    ],
+)
+def test_bodies(read_one: ReadOne, head: str, body: str, text: str) -> None:
+    assert read_one("a.eml", f"Subject: S\nContent-Type: {head}\n\n{body}").text == f"Subject: S\n\n{text}"
+
+
+def test_attachments(read: Read) -> None:
+    written = message(Subject="S")
+    written.add_attachment(b"Name,Cost\nboat,7\n", maintype="text", subtype="csv", filename="costs.csv")
+    written.add_attachment(b"\x89PNG\r\n\x1a\n\0\0", maintype="image", subtype="png", filename="a.png")
+    own, attached = read("letter", bytes(written))
+    assert isinstance(own, Document)
+    assert isinstance(attached, Document)
+    assert own.text.endswith("Subject: S\nAttachment: costs.csv\nAttachment: a.png\n\nThe boat is sold.")
+    assert own.losses == ("1 attachment",)
+    assert attached.part == "attachment 1: costs.csv"
+    assert "boat" in attached.text
+    assert "7" in attached.text
+
+
+def test_mailbox(read: Read) -> None:
+    reply = "> The boat is sold.\n>\nNo!\n\n> Only here.\nFrom here"
+    box = b"".join(
+        b"From a@x.org Tue May 14 10:00:00 2024\n" + bytes(own).replace(b"\nFrom here", b"\n>From here") + b"\n\n"
+        for own in (message(Subject="One"), message(reply, Subject="Two"))
+    )
+    for name in ("a.mbox", "Inbox"):
+        one, two = read(name, box + b"From b@x.org Wed May 15 10:00:00 2024\nSubject: x\n\nlast")[:2]
+        assert isinstance(one, Document)
+        assert isinstance(two, Document)
+        assert (one.part, one.title, one.date) == ("message 1", "One", "2024-05-14")
+        assert two.text.partition("\n\n")[2] == "No!\n\n> Only here.\nFrom here"
+
+
+def test_mailbox_dates_and_long_messages(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mbc_engine.text.formats.mail.MOST_BYTES", 1 << 20)
+    head = "From a@x.org Tue May 14 10:00:00 2024\nSubject: s\n\n"
+    one, two, three = read("a.mbox", f"{head}a\n\n{head}{'long ' * 300_000}\n\n{head}c")
+    assert isinstance(one, Document)
+    assert one.date == "2024-05-14"
+    assert isinstance(two, Skipped)
+    assert (two.source.rpartition("#")[2], two.reason) == ("2", "is larger than 1 MB")
+    assert isinstance(three, Document)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "data",
+    [
+        "Content-Type: multipart/mixed; boundary=b\n\n" + "--b\nContent-Type: multipart/mixed; boundary=b\n\n" * 3000,
+        "Content-Type: message/rfc822\n\n" * 3000,
+        "Subject: " + "=?utf-8?q?" * 20_000 + "\n\nx",
+        "From: " + "<(" * 5000 + "\n\nx",
+        "Content-Type: text/plain; charset=rot13\n\nx",
+    ],
+)
+def test_hostile_mail(read: Read, data: str) -> None:
+    assert len(read("a.eml", data)) >= 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "lines"),
+    [
+        (
+            "a.srt",
+            (
+                "1\n00:00:01,000 --> 00:00:02,000\n<i>The vault</i>\nis under\n\n2\n00:00:02,500 --> 00:00:04,000\nthe stairs.\n\n"
+                "3\n01:00:05,000 --> 01:00:06,000\n{\\an8}Go!\n"
+            ),
+            "00:00:01 The vault is under the stairs.\n01:00:05 Go!",
+        ),
+        (
+            "a.vtt",
+            (
+                "WEBVTT\n\nSTYLE\n::cue {}\n\nintro\n00:01.000 --> 00:02.000 align:start\n<v Ann>Where &amp; when?</v>\n\n"
+                "00:02.000 --> 00:03.000\nWhere & when?\nAt noon.\n\n00:04.000 --> 00:05.000\n<v Bo>Yes."
+            ),
+            "00:01 Ann: Where & when?\n00:02 At noon.\n00:04 Bo: Yes.",
+        ),
+    ],
+)
+def test_subtitles(read_one: ReadOne, name: str, text: str, lines: str) -> None:
+    assert read_one(name, text).text == lines
+
+
+def epub(**members: str) -> bytes:
+    package = (
+        "<package xmlns='http://www.idpf.org/2007/opf' xmlns:dc='http://purl.org/dc/elements/1.1/'><metadata>"
+        "<dc:title>The Salt Road</dc:title><dc:creator>Emil Thorsen</dc:creator><dc:date>2019-03-01</dc:date></metadata>"
+        "<manifest><item id='b' href='text/b%20c.xhtml' media-type='application/xhtml+xml'/>"
+        "<item id='a' href='text/a.xhtml' media-type='application/xhtml+xml'/>"
+        "<item id='n' href='toc.ncx' media-type='application/x-dtbncx+xml'/></manifest>"
+        "<spine><itemref idref='a'/><itemref idref='b'/></spine></package>"
+    )
+    contents = (
+        "<ncx xmlns='http://www.daisy.org/z3986/2005/ncx/'><navMap><navPoint><navLabel><text>The ford</text></navLabel>"
+        "<content src='text/a.xhtml'/></navPoint></navMap></ncx>"
+    )
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, text in {
+            "mimetype": "application/epub+zip",
+            "META-INF/container.xml": "<c><rootfiles><rootfile full-path='OEBPS/p.opf'/></rootfiles></c>",
+            "OEBPS/p.opf": package,
+            "OEBPS/toc.ncx": contents,
+            "OEBPS/text/a.xhtml": "<html><body><p>The salt got wet.</p></body></html>",
+            "OEBPS/text/b c.xhtml": "<html><body><p>The end.</p></body></html>",
+            **members,
+        }.items():
+            archive.writestr(name, text)
+    return file.getvalue()
+
+
+def test_book(read_one: ReadOne, read: Read) -> None:
+    document = read_one("a.zip", epub())
+    assert document.text == "The salt got wet.\n\nThe end."
+    assert (document.title, document.date) == ("The Salt Road by Emil Thorsen", "2019-03-01")
+    assert document.sections[0] == (0, "The ford")
+    (skipped,) = read("a.epub", epub(**{"META-INF/encryption.xml": "<e URI='OEBPS/text/a.xhtml'/>"}))
+    assert isinstance(skipped, Skipped)
+    assert skipped.reason == "is copy-protected"

@@ -1,0 +1,136 @@
+"""LaTeX, reStructuredText, Org and source code: their text, and the headings or definitions around it."""
+
+from collections.abc import Callable
+
+import pytest
+
+from mbc_engine.text import Document, Skipped
+
+ReadOne = Callable[[str, bytes | str], Document]
+
+
+def sections(document: Document) -> list[tuple[str, str]]:
+    """The first line of each section, and its context."""
+    return [(document.text[section.start :].split("\n")[0].strip(), section.context) for section in document.sections]
+
+
+def test_latex(read_one: ReadOne) -> None:
+    document = read_one(
+        "a.tex",
+        r"""\documentclass{article}\title{The \emph{mill}}\date{1 May 2024}
+\begin{document}\maketitle
+\section{Wheel}\label{a}
+It costs \$5 \cite{x}, $E=mc^2$ caf\'e. % comment
+100\% \textbf{bold}.
+\begin{itemize}\item One \item[Two] three\end{itemize}
+\begin{tabular}{ll} Name & Cost \\ \hline Boat \& oar & 5 \\ \end{tabular}
+\includegraphics[width=1cm]{x.png}
+\subsection*{Deep}
+\begin{equation}a_i\end{equation}
+\end{document} after""",
+    )
+    assert document.text == (
+        "Wheel\n\nIt costs $5 [x], E=mc^2 café. 100% bold.\n- One\n- Two: three\n\nName: Boat & oar; Cost: 5\n\nDeep\n\na_i"
+    )
+    assert (document.title, document.date, document.losses) == ("The mill", "2024-05-01", ("1 picture",))
+    assert sections(document) == [("Wheel", "Wheel"), ("Deep", "Wheel > Deep")]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "text", [r"\textbf{", r"\begin{tabular}", r"\section{", r"$$", r"\[", r"\item[", "%", r"\begin{equation}"]
+)
+def test_hostile_latex(read: Callable[[str, str], list[Document | Skipped]], text: str) -> None:
+    assert len(read("a.tex", text * 20_000)) >= 1
+
+
+def test_restructured_text(read_one: ReadOne) -> None:
+    text = (
+        "=====\nTitle\n=====\n\n:date: 2024-05-01\n\nOne\n---\n- a\n\n====  ===\nb     c\n====  ===\n\nTwo\n---\nend\n"
+    )
+    document = read_one("a.rst", text)
+    assert (document.text, document.date) == (text, "2024-05-01")
+    assert sections(document) == [("=====", "Title"), ("One", "Title > One"), ("Two", "Title > Two")]
+
+
+def test_org(read_one: ReadOne) -> None:
+    text = "#+TITLE: Notes\n#+DATE: <2024-05-01 Wed>\n* TODO [#A] Orion :work:\n| a | b |\n|---+---|\n| 1 | 2 |\n** Deep\nx"
+    document = read_one("a.org", text)
+    assert (document.title, document.date) == ("Notes", "2024-05-01")
+    assert "\na: 1; b: 2\n** Deep" in document.text
+    assert sections(document) == [("* TODO [#A] Orion :work:", "Orion"), ("** Deep", "Orion > Deep")]
+
+
+PYTHON = '''import os
+
+# The account.
+class Account(Base):
+    """Doc."""
+    def deposit(self, amount):
+        if amount:
+            return 1
+
+    @property
+    async def total(self): ...
+
+def main():
+    pass
+
+main()
+'''
+C = """#include <stdio.h>
+/* adds */
+static int *add(int a, int b)
+{
+    if (a) {
+        return call(b);
+    }
+}
+class Foo : Bar {
+  public void run(String s) {
+  }
+}
+func (r *Recv) Name(x int) error {
+}
+export const f = async (x) => {
+};
+CREATE TABLE IF NOT EXISTS boats (id int);
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            PYTHON,
+            [
+                ("# The account.", "Account"),
+                ("def deposit(self, amount):", "Account > deposit"),
+                ("@property", "Account > total"),
+                ("def main():", "main"),
+                ("main()", ""),
+            ],
+        ),
+        (
+            C,
+            [
+                ("/* adds */", "add"),
+                ("class Foo : Bar {", "Foo"),
+                ("public void run(String s) {", "Foo > run"),
+                ("func (r *Recv) Name(x int) error {", "Name"),
+                ("export const f = async (x) => {", "f"),
+                ("CREATE TABLE IF NOT EXISTS boats (id int);", "boats"),
+            ],
+        ),
+    ],
+)
+def test_code(read_one: ReadOne, text: str, expected: list[tuple[str, str]]) -> None:
+    document = read_one("a.py", text)
+    assert document.text == text
+    assert sections(document) == expected
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("text", ["a " * 200, "def " * 70, "(" * 299, "a:" * 149 + "("])
+def test_hostile_code(read: Callable[[str, str], list[Document | Skipped]], text: str) -> None:
+    assert read("a.c", f"{text}\n{{\n" * 2_000)
