@@ -145,8 +145,8 @@ def detect(data: bytes, is_whole: bool) -> str:
         if data.startswith(mark):
             return encoding
     if b"\0" in data:
-        if encoding := _unmarked_utf16(data[:PEEK_BYTES]):
-            return encoding
+        if utf16 := _unmarked_utf16(data[:PEEK_BYTES]):
+            return utf16
         data = data.replace(b"\0", b"")
         if not data.strip() or _BINARY.search(data) or not _is_utf8(data, is_whole):
             raise UnreadableFile("looks binary")

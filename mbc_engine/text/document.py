@@ -17,6 +17,14 @@ class Section(NamedTuple):
     context: str  # its headings, outermost first, as "Budget > Orion", or the header of its table
 
 
+class Place(NamedTuple):
+    """Where in its file a part of a text stands, up to the next one; 0 for what does not apply."""
+
+    start: int  # the index of its first character
+    page: int = 0  # from 1
+    line: int = 0  # of the first line, from 1; the others follow
+
+
 @dataclass(frozen=True)
 class Document:
     """A text to remember. Documents with the same digest have the same text."""
@@ -34,6 +42,7 @@ class Document:
     title: str = ""  # as the document states it, "" if it does not
     sections: tuple[Section, ...] = ()  # in order; a text before the first has no context
     losses: tuple[str, ...] = ()  # what could not be kept, worded as "3 pictures"
+    places: tuple[Place, ...] = ()  # in order, where a format knows them
     position: int = field(default=0, compare=False)  # approximate offset of its end in the file on disk
 
 
@@ -58,6 +67,7 @@ class Content:
     title: str = ""
     sections: tuple[Section, ...] = ()  # of `text`, in order
     losses: tuple[str, ...] = ()  # what could not be kept, worded as "3 pictures"
+    places: tuple[Place, ...] = ()  # of `text`, in order
 
 
 @dataclass(frozen=True)
@@ -202,6 +212,7 @@ def lay_out(pieces: Iterable[str | int]) -> str:
 
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTH_FIRST = re.compile(r"([A-Za-z]{3})[a-z]{0,6}\.?\s+(\d{1,2})(?:st|nd|rd|th)?,?\s+(\d{4})\b")
 # "Thu, 26 Feb 1987 15:01:01 +0000" as in mail, "26-FEB-1987 15:01:01.79" as in old databases, "26 February 1987".
 _IN_WORDS = re.compile(r"(?:[A-Za-z]{3,9},?\s+)?(\d{1,2})[\s-]([A-Za-z]{3})[a-z]{0,6}[\s-](\d{4})\b")
 # Longer than any date, and short enough for every parser.
@@ -223,6 +234,9 @@ def day_of(written: object) -> str | None:
     if match := _IN_WORDS.match(value):
         with suppress(ValueError):
             return date(int(match[3]), _MONTHS.index(match[2].lower()) + 1, int(match[1])).isoformat()
+    if match := _MONTH_FIRST.match(value):  # "January 4, 2020"
+        with suppress(ValueError):
+            return date(int(match[3]), _MONTHS.index(match[1].lower()) + 1, int(match[2])).isoformat()
     return None
 
 

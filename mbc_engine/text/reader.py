@@ -3,7 +3,7 @@
 import hashlib
 import os
 import stat
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -16,6 +16,7 @@ from mbc_engine.text.document import (
     Content,
     Document,
     EmptyFile,
+    Place,
     Section,
     Skipped,
     UnreadableFile,
@@ -27,6 +28,7 @@ from mbc_engine.text.formats import TEXT, Format, read_candidates, read_contents
 from mbc_engine.text.formats.sniff import identify
 
 _Item = TypeVar("_Item")
+_Span = TypeVar("_Span", Section, Place)
 
 
 class Part:
@@ -182,7 +184,7 @@ def _pieces(
     texts = list(text_pieces(whole))
     if len(texts) == 1 or content.size is not None:
         size = len(content.data) if content.size is None else content.size
-        about = content.title, content.sections, content.losses
+        about = content.title, content.sections, content.losses, content.places
         yield Document(
             source, content.part, whole, _digest(format.name, content.data), size, date, *about, position=span[1]
         )
@@ -190,6 +192,7 @@ def _pieces(
     (start, end), done = span, 0
     for number, text in enumerate(texts, 1):
         sections = _sections_within(content.sections, done, done + len(text))
+        places = _places_within(content.places, whole, done, done + len(text))
         done += len(text)
         if text.strip():
             # Texts contain no NUL, so none can imitate the date; the format's name marks it as a piece.
@@ -197,15 +200,28 @@ def _pieces(
             position = start + (end - start) * done // len(content.text)
             part = piece_name(content.part, number)
             losses = content.losses if number == 1 else ()
-            about = content.title, sections, losses
+            about = content.title, sections, losses, places
             yield Document(source, part, text, digest, len(text.encode()), date, *about, position=position)
 
 
 def _sections_within(sections: tuple[Section, ...], start: int, end: int) -> tuple[Section, ...]:
     """The sections of the characters from `start` to `end`, with their starts counted from there."""
-    first = max(0, bisect_right(sections, start, key=lambda section: section.start) - 1)
-    within = (section for section in sections[first:] if section.start < end)
-    return tuple(Section(max(0, section.start - start), section.context) for section in within)
+    return tuple(section._replace(start=max(0, section.start - start)) for section in _within(sections, start, end))
+
+
+def _places_within(places: tuple[Place, ...], text: str, start: int, end: int) -> tuple[Place, ...]:
+    """The places of the characters from `start` to `end` of a text, with their starts counted from there."""
+    within: list[Place] = []
+    for place in _within(places, start, end):
+        lines = text.count("\n", place.start, start) if place.line else 0
+        within.append(Place(max(0, place.start - start), place.page, place.line + lines))
+    return tuple(within)
+
+
+def _within(spans: tuple[_Span, ...], start: int, end: int) -> tuple[_Span, ...]:
+    first = max(0, bisect_right(spans, start, key=lambda span: span.start) - 1)
+    last = bisect_left(spans, end, key=lambda span: span.start)
+    return spans[first:last]
 
 
 def _digest(format: str, data: bytes) -> str:

@@ -12,14 +12,39 @@ ReadOne = Callable[[str, bytes | str], Document]
 @pytest.mark.parametrize(
     ("page", "text"),
     [
-        ("<title>T</title><p>One <b>bold</b>\n word.<p>Two", "T\n\nOne bold word.\n\nTwo"),
+        ("<title>T</title><p>One <b>bold</b>\n word.<p>Two", "One bold word.\n\nTwo"),
         ("<title>News</title><body><h1>News today</h1>x", "News today\n\nx"),
         ("<title>Only this</title><body><script>x</script>", "Only this"),
         ("a<br>b<hr/>c", "a\nb\n\nc"),
-        ("<ul><li>a<li>b</ul>c", "a\nb\n\nc"),
-        ("<table><tr><th>a<td>b</tr><tr><td>c</td> <td>d</td></table>", "a\tb\nc\td"),
+        ("<ul><li>a<li>b</ul>c", "- a\n- b\n\nc"),
+        ("<ol start=4><li>a<li value=9>b<ul><li>c</ul><li>d</ol>", "4. a\n9. b\n\n- c\n\n10. d"),
+        ("<dl><dt>Nib<dd>A point<dd>A beak<dt>Ink:<dd>Black</dl>", "Nib: A point\nA beak\nInk: Black"),
+        (
+            "Day <input value='14 July'> <label>Hue <select><option>red<option selected>blue</select></label>",
+            "Day: 14 July\nHue: blue",
+        ),
+        (
+            "<input type=checkbox checked> a<br><input type=radio>b<input type=submit value=Go><textarea> x\ny</textarea>",
+            "[x] a\n[ ] b: x\ny",
+        ),
+        ("a<img alt='A map'>b <a href='mailto:x@y.z?subject=s'>mail</a>", "a A map b mail (x@y.z)"),
+        ("10<sup>6</sup> <s>7</s><sup>8</sup>", "10\u2076 ~~7~~8"),
+        # What a click opens is there, what is hidden is not.
+        ("<h3><button aria-expanded=false>Q?</button></h3><div hidden>A.</div><div hidden>no</div>", "Q?\n\nA."),
+        ("<button aria-controls=p>Q?</button>x<div id=p style='display: none'>A.</div>", "Q?\nx\n\nA."),
+        ("<details><summary>Q?</summary>A.</details>b<span aria-hidden=true>no</span>", "Q?\n\nA.\n\nb"),
+        ("<div id=cookie-banner>no</div><p class='cookie-recipe'>yes<p style='visibility:hidden'>no", "yes"),
+        # Tags that are never closed hide nothing.
+        ("<nav><ul><li>Home</ul><p>a</p><svg><path/><p>b<div hidden>c", "- Home\n\na\n\nb\n\nc"),
+        ("<script>'<nav><div>'</script><!-- <nav> --><nav>no</nav><div hidden>no</div>a", "a"),
+        ("<table><tr><th>a<td>b</tr><tr><td>c</td> <td>d</td></table>", "a: b\nc: d"),
+        (
+            "<table><caption>Fees</caption><tr><th>Pier<th>Fee<tr><td rowspan=2>East<td>7<tr><td>8</table>b",
+            "Fees\n\nPier: East; Fee: 7\nPier: East; Fee: 8\n\nb",
+        ),
+        ("<table><tr><td>a<table><tr><th>x<th>y<tr><td>1<td>2</table><td>b</table>", "a\n\nx: 1; y: 2\n\nb"),
         ("<div>a</div>b<span>c</span>", "a\n\nbc"),
-        ("<pre>one\n  two</pre>", "one\ntwo"),
+        ("<pre>one\n  two</pre>", "one\n  two"),
         (
             "a<script>if (a<b) '</p>'</script><style>p {}</style><svg><title>s</title></svg>b<nav><p>Home</nav>c",
             "ab\n\nc",
@@ -34,6 +59,15 @@ ReadOne = Callable[[str, bytes | str], Document]
 )
 def test_text(read_one: ReadOne, page: str, text: str) -> None:
     assert read_one("a.html", page).text == text
+
+
+def test_title_and_headings(read_one: ReadOne) -> None:
+    page = "<title>Visit us</title>x<h1>Visit</h1>a<h2>By <b>boat</b></h2>b<h1>Fees</h1><svg><title>no</title></svg>c"
+    document = read_one("a.html", page)
+    assert document.title == "Visit us"
+    assert [(document.text[section.start :].split("\n")[0], section.context) for section in document.sections] == [
+        *(("Visit", "Visit"), ("By boat", "Visit > By boat"), ("Fees", "Fees"))
+    ]
 
 
 @pytest.mark.parametrize(

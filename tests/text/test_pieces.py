@@ -73,7 +73,12 @@ def test_front_matter_date(
 ) -> None:
     monkeypatch.setattr(pieces, "PIECE_BYTES", 32)
     items = read("a.md", "---\ndate: 2024-05-01\n---\nSome\n" + "Some more text to be cut\n" * 2)
-    assert texts(items) == [("1", "Some\n"), ("2", "Some more text to be cut\n"), ("3", "Some more text to be cut\n")]
+    assert texts(items) == [
+        ("1", "date: 2024-05-01\n\nSome\n"),
+        ("2", "Some more text to be cut\n"),
+        ("3", "Some more text to be cut"),
+    ]
+    assert [[place.line for place in item.places] for item in items if isinstance(item, Document)] == [[2], [5], [6]]
     assert {item.date for item in items if isinstance(item, Document)} == {"2024-05-01"}
 
 

@@ -1,35 +1,50 @@
-"""HTML: title and visible text, with a break where a browser makes one."""
+"""HTML: what a browser shows of a page, as text with its headings; and also what opens at a click."""
 
 import codecs
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property, lru_cache
+from typing import Final
 
 from mbc_engine.text.decoding import ByteStream, decode, detect
-from mbc_engine.text.document import (
-    CELL,
-    LINE,
-    PARAGRAPH,
-    Content,
-    damage_is_unreadable,
-    day_of,
-    lay_out,
-    with_title,
-)
+from mbc_engine.text.document import Content, Section, damage_is_unreadable, day_of, table_lines
 
 MOST_HTML_BYTES = 64 << 20
 
-_PARAGRAPHS = (
+# Breaks between two texts, the weakest first, and how they are written.
+_SPACE, _LINE, _PARAGRAPH = 1, 2, 3
+_WRITTEN: Final = ("", " ", "\n", "\n\n")
+_PARAGRAPHS: Final = (
     "address article aside blockquote body caption details div dl fieldset figcaption figure footer form h1 h2 h3 h4 "
     "h5 h6 header hr main ol p pre section summary table ul"
 )
-_HTML_BREAKS = {
-    **dict.fromkeys(_PARAGRAPHS.split(), PARAGRAPH),
-    **dict.fromkeys(("br", "dd", "dt", "legend", "li", "tr"), LINE),
-    **dict.fromkeys(("td", "th"), CELL),
+_BREAKS: Final = {
+    **dict.fromkeys(_PARAGRAPHS.split(), _PARAGRAPH),
+    **dict.fromkeys(("br", "button", "dt", "label", "legend", "li", "tr"), _LINE),
+    **dict.fromkeys(("td", "th"), _SPACE),
 }
-_HTML_LEFT_OUT = frozenset(
-    ("button", "canvas", "iframe", "nav", "noscript", "object", "script", "select", "style", "svg", "template")
+_HEADINGS: Final = {f"h{level}": level for level in range(1, 7)}
+_LEFT_OUT: Final = frozenset(("canvas", "iframe", "nav", "noscript", "object", "script", "style", "svg", "template"))
+# Their ends may be left out, and parsers know where they are.
+_WITHOUT_END: Final = frozenset(("dd", "dt", "li", "option", "p", "td", "th", "tr", "script", "style", "img", "input"))
+_INVISIBLE: Final = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
+# Panels that a click opens, by their classes, and by attributes that name them.
+_PANEL: Final = re.compile(r"accordion|collaps|panel|tab-pane|tabpanel|faq", re.IGNORECASE)
+_OPENED: Final = re.compile(r"""\b(?:aria-controls|data-(?:bs-)?target)\s*=\s*["']?#?([\w:.-]{1,100})""", re.IGNORECASE)
+_COOKIES: Final = re.compile(
+    r"(?:cookie|consent|gdpr)s?[-_ ]?(?:banner|notice|bar|pop-?up|consent|dialog|modal|overlay|law|message|wall)"
+    r"|onetrust|cookiebot|usercentrics|didomi|qc-cmp",
+    re.IGNORECASE,
 )
+_BUTTONS: Final = ("button", "hidden", "image", "password", "reset", "submit")
+_RAISED: Final = str.maketrans(
+    "0123456789+-", "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207a\u207b"
+)
+_MOST_SPANNED: Final = 50
+_LONGEST_ROW: Final = 1000
+_LONGEST_NUMBER: Final = 9
+_LONGEST_CELL: Final = 1000
 # The names, properties and item properties of meta elements with a date, the most specific first.
 _DATES = (
     *("article:published_time", "datepublished", "citation_publication_date", "citation_date", "dc.date.issued"),
@@ -56,64 +71,410 @@ _TRUSTED = re.compile(
 def read_html(stream: ByteStream) -> Iterator[Content]:
     """The page as one document, dated by its meta or time elements."""
     data = stream.read_all(MOST_HTML_BYTES)
+    yield page_of(_decoded(data).strip()).content(data)
+
+
+def page_of(markup: str) -> "Page":
+    """A page, or a part of one, as it is shown. Raises UnreadableFile if it is damaged."""
     from lxml import etree
 
-    page = _Page()
-    if text := _decoded(data).strip():
+    page = Page(markup)
+    if markup:
         with damage_is_unreadable():
             parser = etree.HTMLParser(target=page, encoding="utf-8", huge_tree=True)
-            etree.fromstring(text.encode(), parser)
-    yield Content(page.text(), data, page.date())
+            etree.fromstring(markup.encode("utf-8", "replace"), parser)
+    return page
 
 
-class _Page:
-    """Target of lxml's parser. A tree would take fifty times the memory, and end at the first `</html>`."""
+class _Flow:
+    """Text as it is laid out: white space in it becomes single spaces, and the strongest of several breaks counts."""
 
     def __init__(self) -> None:
-        self._pieces: list[str | int] = []
-        self._title: list[str] = []
-        self._dates: dict[str, str] = {}
-        self._left_out = self._titles = self._preformatted = 0
+        self.written: list[str] = []
+        self.length = 0
+        self._pending = 0
 
-    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        self._count(tag, 1)
-        if tag in _HTML_BREAKS:
-            self._pieces.append(_HTML_BREAKS[tag])
-        elif tag == "meta":
-            name = attributes.get("property") or attributes.get("name") or attributes.get("itemprop") or ""
-            self._dates.setdefault(name.lower(), attributes.get("content", ""))
-        elif tag == "time" and not self._left_out:
-            self._dates.setdefault("<time>", attributes.get("datetime", ""))
+    def break_off(self, gap: int) -> None:
+        self._pending = max(gap, self._pending)
 
-    def end(self, tag: str) -> None:
-        self._count(tag, -1)
-        if tag in _HTML_BREAKS:
-            self._pieces.append(_HTML_BREAKS[tag])
+    def write(self, text: str) -> None:
+        if text[:1].isspace():
+            self.break_off(_SPACE)
+        if words := text.split():
+            self.write_exactly(" ".join(words))
+            if text[-1].isspace():
+                self.break_off(_SPACE)
 
-    def data(self, text: str) -> None:
-        if self._left_out:
-            return
-        if self._titles:
-            self._title.append(text)
-        elif self._preformatted:
-            for line in text.splitlines(keepends=True):
-                self._pieces += (line, LINE) if line.endswith("\n") else (line,)
-        else:
-            self._pieces.append(text)
+    def write_exactly(self, text: str) -> None:
+        for piece in (_WRITTEN[self._pending if self.written else 0], text):
+            if piece:
+                self.written.append(piece)
+                self.length += len(piece)
+        self._pending = 0
 
-    def close(self) -> None: ...
+    def attach(self, text: str) -> None:
+        """Write right behind what was written."""
+        self._pending, pending = 0, self._pending
+        self.write_exactly(text)
+        self._pending = pending
 
-    def _count(self, tag: str, step: int) -> None:
-        self._left_out += step * (tag in _HTML_LEFT_OUT)
-        self._titles += step * (tag == "title")
-        self._preformatted += step * (tag == "pre")
+    @property
+    def start(self) -> int:
+        """Where the next text begins."""
+        return self.length + (len(_WRITTEN[self._pending]) if self.written else 0)
+
+    def last(self) -> str:
+        """The last character of the line, "" at its beginning."""
+        return "" if not self.written or self._pending > _SPACE else self.written[-1][-1:]
+
+    def since(self, start: int) -> str:
+        """What was written from an index on."""
+        parts, length = list[str](), self.length
+        for piece in reversed(self.written):
+            if length <= start:
+                break
+            length -= len(piece)
+            parts.append(piece)
+        return "".join(reversed(parts))[max(0, start - length) :].strip()
 
     def text(self) -> str:
-        return with_title(lay_out(self._title), lay_out(self._pieces))
+        return "".join(self.written).strip()
 
-    def date(self) -> str | None:
+
+class _Table:
+    """The rows of a table, while it is read."""
+
+    def __init__(self) -> None:
+        self.rows: list[list[str]] = []
+        self.are_headers: list[bool] = []  # of each row, whether all of its cells are
+        self.is_layout = False
+        self.flow: _Flow | None = None  # of the cell that is open
+        self._is_header = False
+        self._columns = self._lines = 1
+        self._spanned: dict[tuple[int, int], str] = {}
+
+    def begin_row(self) -> None:
+        self.end_cell()
+        self.rows.append([])
+        self.are_headers.append(True)
+
+    def begin_cell(self, tag: str, attributes: Mapping[str, str]) -> None:
+        self.end_cell()
+        if not self.rows:
+            self.begin_row()
+        self.flow, self._is_header = _Flow(), tag == "th"
+        self._columns, self._lines = (_span(attributes.get(name)) for name in ("colspan", "rowspan"))
+
+    def end_cell(self) -> None:
+        if self.flow is None:
+            return
+        row, text = self.rows[-1], self.flow.text()
+        self.flow = None
+        self.is_layout = self.is_layout or len(text) > _LONGEST_CELL
+        self.are_headers[-1] = self.are_headers[-1] and self._is_header
+        number = len(self.rows) - 1
+        self._fill(row, number)
+        for _ in range(min(self._columns, _LONGEST_ROW - len(row))):
+            for below in range(1, self._lines):
+                self._spanned[number + below, len(row)] = text
+            row.append(text)
+
+    def _fill(self, row: list[str], number: int) -> None:
+        while (text := self._spanned.pop((number, len(row)), None)) is not None:
+            row.append(text)
+
+    def lines(self) -> list[str]:
+        self.end_cell()
+        for number, row in enumerate(self.rows):
+            self._fill(row, number)
+        rows = [row for row in self.rows if any(row)]
+        width = max(map(len, rows), default=0)
+        if self.is_layout or width < 2:
+            return [cell for row in rows for cell in dict.fromkeys(row) if cell]
+        headers = [is_header for row, is_header in zip(self.rows, self.are_headers, strict=True) if any(row)]
+        num_headers = next((number for number, is_header in enumerate(headers) if not is_header), len(headers))
+        # Without marked headers, two columns are names and values more often than not.
+        return table_lines(rows, num_headers or (0 if width == 2 else None))
+
+
+def _span(written: str | None) -> int:
+    return (
+        min(_MOST_SPANNED, max(1, int(written)))
+        if written and written.isdecimal() and len(written) < _LONGEST_NUMBER
+        else 1
+    )
+
+
+class Page:
+    """Target of lxml's parser. A tree would take fifty times the memory, and end at the first `</html>`."""
+
+    def __init__(self, markup: str) -> None:
+        self._markup = markup
+        self._flow = _Flow()
+        self._tables: list[_Table] = []
+        self._title = _Flow()
+        self._dates: dict[str, str] = {}
+        self._open: Counter[str] = Counter()
+        self._left_out: tuple[str, int] | None = None  # a tag, and how many were open before
+        self._opens_next = False
+        self._lists: list[int | None] = []  # numbers of the next items, None where they have dots
+        self._headings: list[tuple[int, str]] = []
+        self._heading: int | None = None  # where it begins
+        self._links: list[tuple[int, str]] = []
+        self._is_chosen = self._after_term = False
+        self.sections: list[Section] = []
+        self._starts: dict[str, Callable[[str, Mapping[str, str]], None]] = {
+            **dict.fromkeys(("td", "th"), self._start_cell),
+            **dict.fromkeys(("ol", "ul", "menu"), self._start_list),
+            **dict.fromkeys(("del", "s", "strike"), self._start_deleted),
+            "meta": self._start_meta,
+            "time": self._start_time,
+            "table": self._start_table,
+            "tr": self._start_row,
+            "li": self._start_item,
+            "dd": self._start_definition,
+            "a": self._start_link,
+            "img": self._start_picture,
+            "area": self._start_picture,
+            "input": self._start_field,
+            "option": self._start_option,
+            "textarea": self._start_textarea,
+        }
+
+    @cached_property
+    def _opened(self) -> set[str]:
+        return {*_OPENED.findall(self._markup)}
+
+    @cached_property
+    def _unclosed(self) -> set[str]:
+        """The tags that are opened more often than closed."""
+        tags: Counter[str] = Counter()
+        for match in _TAGS.finditer(_without_scripts(self._markup)):
+            tags[match[2].lower()] += -1 if match[1] else 1
+        return {tag for tag, times in tags.items() if times > 0} - _WITHOUT_END
+
+    @property
+    def _out(self) -> _Flow:
+        return next((table.flow for table in reversed(self._tables) if table.flow), self._flow)
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        before = self._open[tag]
+        self._open[tag] += 1
+        if self._left_out:
+            return
+        if self._is_left_out(tag, attributes):
+            self._left_out = tag, before
+            if tag == "nav" or tag in _BREAKS:
+                self._out.break_off(_PARAGRAPH)
+            return
+        self._opens_next = "aria-expanded" in attributes or (self._opens_next and tag != "button")
+        out = self._out
+        if tag in _BREAKS and not (tag in ("td", "th", "tr") and self._tables):
+            out.break_off(_BREAKS[tag])
+        if tag in _HEADINGS and not self._tables:
+            self._heading = out.start
+        elif tag in self._starts:
+            self._starts[tag](tag, attributes)
+
+    def _start_meta(self, tag: str, attributes: Mapping[str, str]) -> None:
+        name = attributes.get("property") or attributes.get("name") or attributes.get("itemprop") or ""
+        self._dates.setdefault(name.lower(), attributes.get("content", ""))
+
+    def _start_time(self, tag: str, attributes: Mapping[str, str]) -> None:
+        self._dates.setdefault("<time>", attributes.get("datetime", ""))
+
+    def _start_table(self, tag: str, attributes: Mapping[str, str]) -> None:
+        for table in self._tables:
+            table.is_layout = True
+        self._tables.append(_Table())
+
+    def _start_row(self, tag: str, attributes: Mapping[str, str]) -> None:
+        if self._tables:
+            self._tables[-1].begin_row()
+
+    def _start_cell(self, tag: str, attributes: Mapping[str, str]) -> None:
+        if self._tables:
+            self._tables[-1].begin_cell(tag, attributes)
+
+    def _start_list(self, tag: str, attributes: Mapping[str, str]) -> None:
+        start = attributes.get("start", "1").strip()
+        is_number = start.lstrip("-").isdecimal() and len(start) < _LONGEST_NUMBER
+        self._lists.append((int(start) if is_number else 1) if tag == "ol" else None)
+
+    def _start_definition(self, tag: str, attributes: Mapping[str, str]) -> None:
+        self._out.break_off(_SPACE if self._after_term else _LINE)
+        self._after_term = False
+
+    def _start_link(self, tag: str, attributes: Mapping[str, str]) -> None:
+        self._links.append((self._out.start, attributes.get("href", "")))
+
+    def _start_picture(self, tag: str, attributes: Mapping[str, str]) -> None:
+        self._write_apart(attributes.get("alt", ""))
+
+    def _start_option(self, tag: str, attributes: Mapping[str, str]) -> None:
+        self._is_chosen = "selected" in attributes
+
+    def _start_textarea(self, tag: str, attributes: Mapping[str, str]) -> None:
+        self._write_value("")
+
+    def _start_deleted(self, tag: str, attributes: Mapping[str, str]) -> None:
+        self._out.write_exactly("~~")
+
+    def _is_left_out(self, tag: str, attributes: Mapping[str, str]) -> bool:
+        if tag in ("body", "html", "main", "head"):
+            return False
+        if tag in _LEFT_OUT:
+            return tag not in self._unclosed
+        named = f"{attributes.get('id', '')} {attributes.get('class', '')}"
+        is_apart = attributes.get("role") == "navigation" or bool(_COOKIES.search(named))
+        is_hidden = (
+            ("hidden" in attributes and attributes["hidden"] != "until-found")
+            or attributes.get("aria-hidden", "").lower() == "true"
+            or bool(_INVISIBLE.search(attributes.get("style", "")))
+        )
+        if is_hidden and not is_apart:
+            opens, self._opens_next = self._opens_next, False
+            is_panel = attributes.get("role") == "tabpanel" or bool(_PANEL.search(named))
+            is_hidden = not (opens or is_panel or attributes.get("id") in self._opened)
+        return (is_apart or is_hidden) and tag not in self._unclosed
+
+    def _start_item(self, tag: str, attributes: Mapping[str, str]) -> None:
+        number = self._lists[-1] if self._lists else None
+        value = attributes.get("value", "")
+        if number is None:
+            self._out.write_exactly("- ")
+            return
+        if value.isdecimal() and len(value) < _LONGEST_NUMBER:
+            number = int(value)
+        self._lists[-1] = number + 1
+        self._out.write_exactly(f"{number}. ")
+
+    def _start_field(self, tag: str, attributes: Mapping[str, str]) -> None:
+        kind = attributes.get("type", "text").lower()
+        if kind in ("checkbox", "radio"):
+            self._write_apart("[x]" if "checked" in attributes else "[ ]")
+        elif kind not in _BUTTONS and (value := attributes.get("value", "")):
+            self._write_value(value)
+
+    def _write_value(self, value: str) -> None:
+        """A value after what it is of."""
+        out = self._out
+        if out.last().isalnum():
+            out.attach(":")
+        out.break_off(_SPACE)
+        self._write_apart(value)
+
+    def _write_apart(self, text: str) -> None:
+        if text.strip():
+            self._out.break_off(_SPACE)
+            self._out.write(text)
+            self._out.break_off(_SPACE)
+
+    def end(self, tag: str) -> None:
+        self._open[tag] -= 1
+        if self._left_out:
+            if self._left_out == (tag, self._open[tag]):
+                self._left_out = None
+            return
+        out = self._out
+        if tag == "table" and self._tables:
+            self._end_table()
+            out = self._out
+        elif tag in ("td", "th") and self._tables:
+            self._tables[-1].end_cell()
+        elif tag in ("ol", "ul", "menu") and self._lists:
+            self._lists.pop()
+        elif tag == "a" and self._links:
+            self._end_link()
+        elif tag in ("dt", "del", "s", "strike"):
+            self._after_term = tag == "dt"
+            out.attach("~~" if tag != "dt" else ":" if out.last().isalnum() else "")
+        elif tag in _HEADINGS and self._heading is not None:
+            self._end_heading(_HEADINGS[tag])
+        if tag in _BREAKS and tag != "dt" and not (tag in ("td", "th", "tr") and self._tables):
+            out.break_off(_BREAKS[tag])
+
+    def _end_link(self) -> None:
+        """Keep the address of a person, which the text may lack."""
+        start, address = self._links.pop()
+        kind, _, address = address.partition(":")
+        address = address.partition("?")[0]
+        if kind.lower() in ("mailto", "tel") and address and address not in self._out.since(start):
+            self._out.write(f" ({address})")
+
+    def _end_heading(self, level: int) -> None:
+        start, self._heading = self._heading or 0, None
+        if text := " ".join(self._flow.since(start).split()):
+            self._headings = [*((other, above) for other, above in self._headings if other < level), (level, text)]
+            self.sections.append(Section(start, self._context()))
+
+    def _context(self, *more: str) -> str:
+        return " > ".join([*(text for _, text in self._headings), *more])
+
+    def _end_table(self) -> None:
+        table = self._tables.pop()
+        lines = table.lines()
+        out, gap = self._out, _PARAGRAPH if table.is_layout else _LINE
+        for line in lines:
+            out.break_off(gap)
+            out.write_exactly(line)
+        out.break_off(_PARAGRAPH)
+
+    def data(self, text: str) -> None:
+        if self._left_out or (self._open["select"] > 0 and not self._is_chosen):
+            return
+        out = self._out
+        if self._open["title"] > 0:
+            self._title.write(text)
+        elif self._open["select"] > 0:
+            self._is_chosen = False
+            self._write_value(text)
+        elif self._open["pre"] > 0 or self._open["textarea"] > 0:
+            if text.strip():
+                out.write_exactly(text.rstrip("\n") if self._open["pre"] > 0 else text.strip())
+                if text.endswith("\n"):
+                    out.break_off(_LINE)
+            elif "\n" in text:
+                out.break_off(_LINE)
+        elif self._open["sup"] > 0 and text.strip().lstrip("+-").isdecimal() and out.last().isalnum():
+            out.write(text.translate(_RAISED))
+        else:
+            out.write(text)
+
+    def close(self) -> None:
+        while self._tables:
+            self._end_table()
+
+    def content(self, data: bytes) -> Content:
+        """The page as a document that is identified by `data`; one without any text has that of its title."""
+        text, title = self._flow.text(), self._title.text()
         days = (day_of(self._dates.get(name)) for name in (*_DATES, "<time>"))
-        return next((day for day in days if day), None)
+        date = next((day for day in days if day), None)
+        sections = tuple(section for section in self.sections if section.start < len(text))
+        return Content(text or title, data, date, title=title, sections=sections)
+
+
+_TAGS: Final = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]*)\b")
+
+
+def _without_scripts(markup: str) -> str:
+    """The markup without scripts, styles and comments; an expression would take quadratic time on unclosed ones."""
+    parts, position = list[str](), 0
+    for match in re.finditer(r"<(script|style)\b|<!--", markup, re.IGNORECASE):
+        if match.start() < position:
+            continue
+        closing = f"</{match[1].lower()}" if match[1] else "-->"
+        parts.append(markup[position : match.start()])
+        position = _lower(markup).find(closing, match.end())
+        if position < 0:
+            return "".join(parts)
+    return "".join([*parts, markup[position:]])
+
+
+@lru_cache(1)
+def _lower(markup: str) -> str:
+    # Of ASCII letters only, as others may change the length.
+    return re.sub("[A-Z]+", lambda letters: letters[0].lower(), markup)
 
 
 def _decoded(data: bytes) -> str:

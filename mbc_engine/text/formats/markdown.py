@@ -1,33 +1,308 @@
-"""Markdown: no front matter, no comments."""
+"""Markdown as markdown-it-py parses it (CommonMark with tables): what a reader of the page sees, line by line.
+
+Front matter and code stay as they are written, tables become a line per row, and links keep their addresses. Notes of
+Obsidian and its like also have links and tasks of their own.
+"""
 
 import re
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
 
-from mbc_engine.text.decoding import ByteStream, pieces
-from mbc_engine.text.document import Content, day_of
+from mbc_engine.text.decoding import ByteStream, decode, detect
+from mbc_engine.text.document import Content, Place, Section, day_of, table_lines
 
-# A first line of dashes starts front matter only if a key follows; otherwise it is a horizontal rule.
-_FRONT_MATTER = re.compile(r"---[ \t]*\n(?=[\w-]+[ \t]*:)(.*?\n)(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
-_DATE = re.compile(r"^date[ \t]*:[ \t]*([^\n#]+)", re.MULTILINE)
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.rules_inline import StateInline
+    from markdown_it.token import Token
+
+MOST_BYTES = 64 << 20
+# Parsing takes time and memory in proportion to a stretch of this many characters, cut between paragraphs.
+_STRETCH: Final = 1 << 18
+# A longer paragraph, as of data, is kept as it is written.
+_LONGEST_PARAGRAPH: Final = 1 << 14
+_LONGEST_ADDRESS: Final = 200
+
+_FRONT_MATTER: Final = re.compile(
+    r"(?:---[ \t]*\n(.*?\n)(?:---|\.\.\.)|\+\+\+[ \t]*\n(.*?\n)\+\+\+)[ \t]*(?:\n|\Z)", re.DOTALL
+)
+_LONGEST_FRONT_MATTER: Final = 1 << 16
+# A line of a property, in YAML or TOML, its name perhaps in quotes; a text on the lines below it is indented.
+_PROPERTY: Final = re.compile(
+    r"^[\"']?(\w[\w -]{0,40}?)[\"']?[ \t]*[:=][ \t]*(?:[>|][+-]?[ \t]*\n[ \t]+)?([^\n]*)$", re.MULTILINE
+)
+_DATES: Final = (
+    *("date", "day", "created", "created_at", "date_created", "date created", "creation_date", "publishdate"),
+    *("published", "pubdate", "updated", "updated_at", "modified", "lastmod", "last_modified", "date modified"),
+)
+_FENCE: Final = re.compile(r"[ >]*(`{3,}|~{3,})")
 
 
 def read_markdown(stream: ByteStream) -> Iterator[Content]:
-    """The text in pieces if it is long; all of them have the date of the front matter."""
-    written: str | None = None
-    for number, piece in enumerate(pieces(stream)):
-        text = piece.text
-        if number == 0 and (front_matter := _FRONT_MATTER.match(text)):
-            text = text[front_matter.end() :]
-            if date := _DATE.search(front_matter[1]):
-                written = day_of(date[1].strip().strip("\"'"))
-        yield replace(piece, text=_without_comments(text), date=written)
+    """The text, with the title and the date of its front matter."""
+    data = stream.read_all(MOST_BYTES)
+    text = decode(data, detect(data, is_whole=True)).removeprefix("\ufeff")
+    properties, start = dict[str, str](), 0
+    page = _Page()
+    if (match := _FRONT_MATTER.match(text[:_LONGEST_FRONT_MATTER])) and (inner := match[1] or match[2]):
+        for name, value in _PROPERTY.findall(inner):
+            properties.setdefault(name.lower(), value.partition(" #")[0].strip().strip("\"'"))
+        page.add_lines([*inner.rstrip("\n").split("\n"), ""], 1)
+        start = match.end()
+    page.add(text[start:], text.count("\n", 0, start))
+    date = next((day for name in _DATES if (day := day_of(properties.get(name)))), None)
+    title = properties.get("title", "")
+    yield Content(page.text(), data, date, title=title, sections=tuple(page.sections), places=tuple(page.places))
 
 
-def _without_comments(text: str) -> str:
-    # A regular expression would take quadratic time on many unclosed comments.
-    parts, position = list[str](), 0
-    while (start := text.find("<!--", position)) >= 0 and (end := text.find("-->", start + 4)) >= 0:
-        parts.append(text[position:start])
-        position = end + 3
-    return "".join([*parts, text[position:]])
+class _Page:
+    """The lines of a page as they are shown, and where in the file they stand."""
+
+    def __init__(self) -> None:
+        self._written: list[str] = []
+        self._length = 0
+        self._is_blank = True  # the last line
+        self._next_line = -1
+        self._headings: list[tuple[int, str]] = []  # levels and texts, outermost first
+        self.sections: list[Section] = []
+        self.places: list[Place] = []
+
+    def text(self) -> str:
+        return "".join(self._written).rstrip("\n")
+
+    def add_lines(self, lines: Sequence[str], first: int) -> None:
+        """Write lines of the file, of which the first has this index."""
+        for index, line in enumerate(lines, first):
+            self._write(line, index)
+
+    def _write(self, shown: str, line: int) -> None:
+        if not shown.strip() and self._is_blank:
+            return
+        self._is_blank = not shown.strip()
+        if line != self._next_line:
+            self.places.append(Place(self._length, line=line + 1))
+        self._next_line = line + 1 + shown.count("\n")
+        self._written += (shown.rstrip(), "\n") if shown.strip() else ("\n",)
+        self._length += len(shown.rstrip()) + 1 if shown.strip() else 1
+
+    def add(self, text: str, first: int) -> None:
+        """Write a text that begins at the line of this index."""
+        references: dict[str, object] = {}
+        for stretch in _stretches(text):
+            self._add_stretch(stretch.removesuffix("\n").split("\n"), first, references)
+            first += stretch.count("\n")
+
+    def _add_stretch(self, lines: list[str], first: int, references: dict[str, object]) -> None:
+        parser = _parser()
+        tokens, done = parser.parse("\n".join(lines), references), 0
+        for index, token in enumerate(tokens):
+            if token.map is None or token.type not in (
+                "inline",
+                "html_block",
+                "table_open",
+                "hr",
+                "fence",
+                "code_block",
+            ):
+                continue
+            start, end = token.map
+            if start < done:  # in a table
+                continue
+            self.add_lines([_unquoted(line) for line in lines[done:start]], first + done)
+            written = lines[start:end]
+            if token.type == "table_open":
+                for line, row in _table_rows(parser, tokens, index, references):
+                    self._write(row, first + line)
+                self._write("", first + end)
+            elif token.type == "html_block":
+                self.add_lines(_html_lines(written), first + start)
+            elif token.type == "inline":
+                self._add_inline(parser, tokens[index - 1], token, written, first, references)
+            elif token.type != "hr":
+                self.add_lines([_unquoted(line) for line in written], first + start)
+            else:
+                self._write("", first + start)
+            opening = tokens[index - 1] if token.type == "inline" else token
+            done = max(end, opening.map[1] if opening.map else 0)
+        self.add_lines([_unquoted(line) for line in lines[done:]], first + done)
+        self._write("", first + len(lines))
+
+    def _add_inline(
+        self,
+        parser: "MarkdownIt",
+        opening: "Token",
+        token: "Token",
+        written: list[str],
+        first: int,
+        references: dict[str, object],
+    ) -> None:
+        assert token.map
+        line, contents = first + token.map[0], token.content.split("\n")
+        shown = _inline(parser, token.content, references).split("\n")
+        if opening.type == "heading_open":
+            heading = " ".join(" ".join(shown).split())
+            level = int(opening.tag[1:])
+            self._headings = [*((other, text) for other, text in self._headings if other < level), (level, heading)]
+            self._write("", line)
+            self.sections.append(Section(self._length, " > ".join(text for _, text in self._headings if text)))
+            self._write(heading, line)
+            self._write("", line + 1)
+            return
+        # What comes before the content of each line: marks of lists and tasks, and indentation.
+        marks = [own[: len(own) - len(content)] for own, content in zip(written, contents, strict=False)]
+        for index, text in enumerate(shown):
+            self._write(_unquoted(marks[index] if index < len(marks) else "") + text, line + index)
+
+
+def _unquoted(line: str) -> str:
+    """A line without the marks of a quotation."""
+    return re.sub(r"^[ \t]*(?:>[ \t]?)+", "", line)
+
+
+def _stretches(text: str) -> Iterator[str]:
+    """The text in parts that end at blank lines outside code."""
+    start, fence = 0, ""
+    position = 0
+    while len(text) - start > _STRETCH and (end := text.find("\n", position)) >= 0:
+        line = text[position : min(end, position + 99)]
+        if match := _FENCE.match(line):
+            if not fence:
+                fence = match[1]
+            elif match[1].startswith(fence):
+                fence = ""
+        if not fence and not line.strip() and end - start > _STRETCH:
+            yield text[start : end + 1]
+            start = end + 1
+        position = end + 1
+    yield text[start:]
+
+
+@cache
+def _parser() -> "MarkdownIt":
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark", {"maxNesting": 20}).enable(["table", "strikethrough"]).disable("inline")
+    parser.inline.ruler.before("link", "note_link", _note_link)
+    return parser
+
+
+_NOTE_LINK: Final = re.compile(r"!?\[\[([^\[\]\n]{1,400})\]\](?!\()")
+
+
+def _note_link(state: "StateInline", silent: bool) -> bool:
+    """`[[target|shown]]`, and `![[picture.png]]` for what is shown in place."""
+    if state.src[state.pos] not in "![" or not (match := _NOTE_LINK.match(state.src, state.pos)):
+        return False
+    target, _, shown = match[1].replace("\\|", "|").partition("|")
+    is_picture = match[0].startswith("!")
+    label = "" if is_picture and shown.strip("0123456789x") == "" else shown.strip()
+    name = target.strip().rpartition("/")[2]
+    if not silent:
+        state.push("text", "", 0).content = (
+            f"{label} ({name})" if label and label.casefold() != name.casefold() else name
+        )
+    state.pos = match.end()
+    return True
+
+
+def _inline(  # noqa: C901 - a case per kind of token
+    parser: "MarkdownIt", content: str, references: dict[str, object]
+) -> str:
+    """The text of a paragraph without marks of emphasis and comments; a link keeps its address."""
+    if len(content) > _LONGEST_PARAGRAPH:
+        return content
+    tokens: list[Token] = []
+    parser.inline.parse(content, parser, references, tokens)
+    written: list[str] = []
+    links: list[tuple[int, str]] = []
+    for index, token in enumerate(tokens):
+        match token.type:
+            case "softbreak" | "hardbreak":
+                written.append("\n")
+            case "em_open" | "em_close" | "strong_open" | "strong_close" | "s_open" | "s_close":
+                if token.markup == "~~" or (token.markup == "*" and _is_in_word(tokens, index)):
+                    written.append(token.markup)
+            case "link_open":
+                links.append((len(written), unquote(str(token.attrs.get("href", "")))))
+            case "link_close" if links:
+                start, address = links.pop()
+                if _is_worth_keeping(address, "".join(written[start:])):
+                    written.append(f" ({address.removeprefix('mailto:')})")
+            case "image":
+                name = unquote(str(token.attrs.get("src", ""))).rpartition("/")[2]
+                written.append(token.content or (name if len(name) <= _LONGEST_ADDRESS else ""))
+            case "html_inline":
+                written.append(_html_inline(token.content))
+            case _:
+                written.append(token.content)
+    return "".join(written)
+
+
+def _is_in_word(tokens: "Sequence[Token]", index: int) -> bool:
+    """Whether a mark of emphasis stands between letters or digits, where it is often a sign: 5*3*2."""
+    before = tokens[index - 1].content[-1:] if index else ""
+    after = tokens[index + 1].content[:1] if index + 1 < len(tokens) else ""
+    return (before + after).isalnum() and len(before + after) > 1
+
+
+def _is_worth_keeping(address: str, label: str) -> bool:
+    is_noise = address.startswith(("#", "data:", "javascript:")) or len(address) > _LONGEST_ADDRESS
+    bare = address.removeprefix("mailto:").removeprefix("https://").removeprefix("http://").rstrip("/")
+    return bool(bare) and not is_noise and bare not in label
+
+
+_TAG: Final = re.compile(r"</?([A-Za-z][\w:-]*)")
+_ALT: Final = re.compile(r"""\balt\s*=\s*(?:"([^"]*)"|'([^']*)')""", re.IGNORECASE)
+
+
+def _html_inline(tag: str) -> str:
+    if not (match := _TAG.match(tag)):
+        return ""
+    name = match[1].lower()
+    if name == "br":
+        return "\n"
+    if name == "img" and (alt := _ALT.search(tag)):
+        return alt[1] or alt[2] or ""
+    # What is no tag of HTML is a placeholder, as in `mbc ask <question>`.
+    return "" if name in _html_tags() else tag
+
+
+@cache
+def _html_tags() -> frozenset[str]:
+    from lxml.html import defs
+
+    return frozenset(defs.tags) - {"html", "head", "body"}
+
+
+def _html_lines(lines: list[str]) -> list[str]:
+    """The text of a block of HTML; as it is written if it is none, or holds a comment without an end."""
+    from mbc_engine.text.formats.html import page_of
+
+    text = "\n".join(lines)
+    if "<!--" not in text and (match := _TAG.match(text.lstrip())) and match[1].lower() not in _html_tags():
+        return lines
+    unclosed = text.find("<!--", text.rfind("-->") + 1)
+    rest = text[unclosed:] if unclosed >= 0 else ""
+    shown = page_of(text.removesuffix(rest)).content(b"").text
+    return [*shown.split("\n"), *rest.split("\n")] if rest else shown.split("\n")
+
+
+def _table_rows(
+    parser: "MarkdownIt", tokens: "Sequence[Token]", start: int, references: dict[str, object]
+) -> Iterator[tuple[int, str]]:
+    """The rows of the table that begins at a token, with the indices of their lines."""
+    rows: list[list[str]] = []
+    lines: list[int] = []
+    for token in tokens[start:]:
+        if token.type == "table_close":
+            break
+        if token.type == "tr_open" and token.map:
+            rows.append([])
+            lines.append(token.map[0])
+        elif token.type == "inline":
+            rows[-1].append(_inline(parser, token.content, references))
+    for line, row in zip(lines[1:] or lines, rows[1:] or rows, strict=True):
+        written = table_lines([rows[0], row], 1) if len(rows) > 1 else table_lines([row], 1)
+        yield from ((line, shown) for shown in written)
