@@ -134,6 +134,11 @@ class Model(nn.Module, ABC):
         """
 
     @property
+    def context_tokens(self) -> int:
+        """How many tokens of a chunk's window are for its context; 0 if it is encoded without."""
+        return 0
+
+    @property
     def read_modes(self) -> tuple[str, ...]:
         """The ways to read a bank that it offers; empty if there is only one."""
         return ()
@@ -220,5 +225,6 @@ def open_bank(model: Model, path: Path, *, keeps_origins: bool = True, keeps_tex
     ModelError if the model makes no codes, BankError if it cannot be opened or created.
     """
     text = model.keeps_text if keeps_text is None else keeps_text
-    header = BankHeader(signature(model), model.code_shape, model.codebooks.shape[-1], keeps_origins, text)
+    dim, context = model.codebooks.shape[-1], model.context_tokens
+    header = BankHeader(signature(model), model.code_shape, dim, keeps_origins, text, context)
     return MemoryBank.open(path, create=header)

@@ -115,7 +115,7 @@ class Passages:
     def __init__(self, bank: "ReadableBank", chunker: Chunker, on_decoding: OnDecoding | None = None) -> None:
         self._bank, self._chunker, self._files = bank, chunker, Files()
         self._on_decoding: OnDecoding = on_decoding or nullcontext
-        self._documents: dict[tuple[str, str], tuple[Source, str | None]] = {}
+        self._documents: dict[tuple[str, str], tuple[Source, Document | None]] = {}
         self._rechunked: dict[tuple[str, str], Sequence[Chunk]] = {}
         self._sources: dict[int, Source] = {}
         self._texts: dict[int, str] = {}  # as they were ingested
@@ -194,24 +194,25 @@ class Passages:
         key = stored.bank, stored.document.digest
         if key not in self._rechunked:
             content = self._document(stored)[1]
-            self._rechunked[key] = [] if content is None else self._chunker.chunks(content)
+            chunker = self._chunker.leaving(stored.context_tokens)
+            self._rechunked[key] = [] if content is None else chunker.chunks(content.text, content.sections)
         chunks = self._rechunked[key]
         if text is None:
             return chunks[stored.ordinal] if stored.ordinal < len(chunks) else None
         return next((cut for cut in chunks if cut.start == text.start and text_checksum(cut.text) == text.check), None)
 
     def _with_passage(self, stored: "StoredChunk", chunk: Chunk | None) -> Source:
-        source, content = self._document(stored)
+        source, document = self._document(stored)
         if chunk is None:
             return source
         # The codes are of the text in the bank, however the file would be chunked today.
         text_from: TextFrom = "bank"
-        if content is not None and content.startswith(chunk.text, chunk.start):
+        if document is not None and document.text.startswith(chunk.text, chunk.start):
             text_from = "file"
         return replace(source, passage=readable(chunk.text), text_from=text_from, start=chunk.start)
 
-    def _document(self, stored: "StoredChunk") -> tuple[Source, str | None]:
-        """The first unchanged origin of a chunk's document, with its text, or else the first origin."""
+    def _document(self, stored: "StoredChunk") -> tuple[Source, Document | None]:
+        """The first unchanged origin of a chunk's document, with the document, or else the first origin."""
         digest = stored.document.digest
         key = stored.bank, digest  # each bank has its own origins
         if key in self._documents:
@@ -222,7 +223,7 @@ class Passages:
             state, document = self._files.look(origin, digest)
             source = replace(nowhere, path=origin.source, part=origin.part, state=state, date=origin.date)
             if document:
-                self._documents[key] = source, document.text
+                self._documents[key] = source, document
                 break
             first = first or source
         return self._documents.setdefault(key, (first or nowhere, None))

@@ -24,6 +24,7 @@ from mbc_engine.bank.records import (
     EncodedText,
     ModelSignature,
     Origin,
+    Outline,
     StoredChunk,
     StoredDocument,
     TextState,

@@ -12,7 +12,16 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mbc_engine.bank.records import BankHeader, Codes, CodeShape, Counts, Indices, Origin, StoredDocument
+from mbc_engine.bank.records import (
+    BankHeader,
+    Codes,
+    CodeShape,
+    Counts,
+    Indices,
+    Origin,
+    Outline,
+    StoredDocument,
+)
 from mbc_engine.bank.words import WORDS, Words
 from mbc_engine.errors import BankError
 
@@ -41,10 +50,12 @@ class Row(NamedTuple):
     lengths: bytes
     described: bytes
     texts: bytes
+    outlines: bytes
 
-    def checksum(self) -> int:
+    def checksum(self, block: int) -> int:
         numbers = np.array([self.documents, self.origins, self.chunks], "<i8").tobytes()
-        return checksum(numbers, self.keys, self.digests, self.lengths, self.described, self.texts)
+        columns = self.keys, self.digests, self.lengths, self.described, self.texts, self.outlines
+        return row_checksum("blocks", block, numbers, *columns)
 
 
 class OriginColumns(NamedTuple):
@@ -66,6 +77,7 @@ class Block:
         sizes: bytes each was read from, None if the bank does not record it.
         origins: where each was read, in sorted order.
         first_texts: number of its first text in the table `texts`; its other chunks' texts follow. 0 without texts.
+        outlines: what each says of its chunks.
         codes: of all chunks, [sum of lengths, tokens, levels]; None if not loaded.
         words: of all chunks; empty if codes are not loaded, or in a bank without texts.
     """
@@ -75,12 +87,13 @@ class Block:
     sizes: list[int | None]
     origins: Origins
     first_texts: list[int]
+    outlines: list[Outline]
     codes: Codes | None = None
     words: Words = field(default_factory=lambda: np.empty(0, np.int64))
 
     @classmethod
     def empty(cls, shape: CodeShape) -> "Block":
-        return cls([], [], [], [], [], np.empty((0, shape.tokens, shape.levels), np.uint16))
+        return cls([], [], [], [], [], [], np.empty((0, shape.tokens, shape.levels), np.uint16))
 
     def __len__(self) -> int:
         return len(self.digests)
@@ -97,6 +110,7 @@ class Block:
             self.sizes + other.sizes,
             self.origins + other.origins,
             self.first_texts + other.first_texts,
+            self.outlines + other.outlines,
             np.concatenate([self.known_codes, other.known_codes]),
             np.concatenate([self.words, other.words + WORDS * len(self.known_codes)]),
         )
@@ -109,7 +123,7 @@ class Block:
         return self.where(keep)
 
     def where(self, keep: NDArray[np.bool_]) -> "Block":
-        columns = self.digests, self.lengths, self.sizes, self.origins, self.first_texts
+        columns = self.digests, self.lengths, self.sizes, self.origins, self.first_texts, self.outlines
         rows: list[Any] = [list(compress(column, keep)) for column in columns]
         chunks = np.repeat(keep, self.lengths)
         words = self.words[chunks[self.words // WORDS]]
@@ -117,7 +131,9 @@ class Block:
         return Block(*(*rows, self.known_codes[chunks], renumbered))
 
     def document(self, row: int) -> StoredDocument:
-        return StoredDocument(self.digests[row].hex(), self.lengths[row], self.sizes[row], self.origins[row])
+        return StoredDocument(
+            self.digests[row].hex(), self.lengths[row], self.sizes[row], self.origins[row], outline=self.outlines[row]
+        )
 
     def documents(self) -> Iterator[StoredDocument]:
         starts = list(accumulate(self.lengths, initial=0))
@@ -127,7 +143,7 @@ class Block:
             words = None if self.codes is None else self.words[word_starts[row] : word_starts[row + 1]] - WORDS * start
             yield replace(self.document(row), codes=codes, words=words)
 
-    def row(self) -> Row:
+    def row(self, block: int) -> Row:
         row = Row(
             documents=len(self),
             origins=sum(map(len, self.origins)),
@@ -138,8 +154,9 @@ class Block:
             lengths=_deflate(np.array(self.lengths, "<u4").tobytes()),
             described=_described(self.sizes, self.origins),
             texts=_write_first_texts(self.first_texts, self.lengths),
+            outlines=_write_outlines(self.outlines, self.lengths),
         )
-        return row._replace(crc=row.checksum())
+        return row._replace(crc=row.checksum(block))
 
 
 # The column readers below raise ValueError, TypeError or KeyError on invalid data.
@@ -150,7 +167,8 @@ def read_block(row: Row, header: BankHeader, codes: Codes | None = None) -> Bloc
     digests = read_digests(row, header)  # first, as it bounds how many documents there may be
     lengths = read_lengths(row.lengths, row.documents, row.chunks).tolist()
     sizes, origins = read_origins(row, header)
-    return Block(digests, lengths, sizes, origins, read_first_texts(row, header, lengths), codes)
+    outlines = read_outlines(row.outlines, lengths)
+    return Block(digests, lengths, sizes, origins, read_first_texts(row, header, lengths), outlines, codes)
 
 
 def read_digests(row: Row, header: BankHeader) -> list[bytes]:
@@ -223,6 +241,47 @@ def read_first_texts(row: Row, header: BankHeader, lengths: Sequence[int] | Leng
     return firsts
 
 
+def read_outlines(data: bytes, lengths: Sequence[int]) -> list[Outline]:
+    """The title of each document and the headings of its chunks."""
+    if not data:
+        return [Outline()] * len(lengths)
+    columns = json.loads(inflate(data, _MOST_BYTES))
+    titles, shared = columns["titles"], columns["headings"]
+    if not (
+        len(titles) == len(lengths)
+        and len(shared) == sum(lengths)
+        and set(map(type, titles)) <= {str}
+        and set(map(type, shared)) <= {str, type(None)}
+        and shared[:1] != [None]
+    ):
+        raise ValueError("titles and headings do not add up")
+    "".join([*titles, *filter(None, shared)]).encode()  # fails on lone surrogates, which cannot be written
+    headings: list[str] = list(accumulate(shared, lambda before, own: before if own is None else own))
+    ends = accumulate(lengths)
+    own = (tuple(headings[end - length : end]) for end, length in zip(ends, lengths, strict=True))
+    return [Outline(title, each if any(each) else ()) for title, each in zip(titles, own, strict=True)]
+
+
+def _write_outlines(outlines: Sequence[Outline], lengths: Sequence[int]) -> bytes:
+    if not any(outline.title or outline.headings for outline in outlines):
+        return b""
+    every = chain.from_iterable(
+        outline.headings or ("",) * length for outline, length in zip(outlines, lengths, strict=True)
+    )
+    shared: list[str | None] = []
+    before = None
+    for headings in every:
+        shared.append(None if headings == before else headings)
+        before = headings
+    columns = {"titles": [outline.title for outline in outlines], "headings": shared}
+    data = json.dumps(columns, ensure_ascii=False, separators=(",", ":")).encode()
+    if len(data) > _MOST_BYTES:
+        raise BankError(
+            "These documents have too many headings to be stored in one block.", hint="Ingest fewer of them at a time."
+        )
+    return _deflate(data)
+
+
 def keys_of(origins: Iterable[Iterable[Origin]]) -> Keys:
     """The lookup keys of origins: one for each source, and one for each part of a source."""
     sources = [key(origin.source) for origin in chain.from_iterable(origins)]
@@ -283,6 +342,11 @@ def _pairs(block: int, keys: NDArray[np.integer[Any]]) -> NDArray[np.uint64]:
 def checksum(*data: bytes) -> int:
     """CRC-32 of concatenated bytes."""
     return reduce(lambda value, some: zlib.crc32(some, value), data, 0)
+
+
+def row_checksum(table: str, number: int, *data: bytes) -> int:
+    """CRC-32 of what a row of a table holds, including its table and id, so that swapped rows are detected."""
+    return checksum(table.encode(), number.to_bytes(8, "little", signed=True), *data)
 
 
 def write_counts(counts: Counts) -> bytes:

@@ -18,7 +18,6 @@ from mbc_engine.bank.block import (
     Lengths,
     OriginColumns,
     Row,
-    checksum,
     digest_keys,
     key,
     keys_of,
@@ -29,10 +28,12 @@ from mbc_engine.bank.block import (
     read_keys,
     read_lengths,
     read_origin_columns,
+    row_checksum,
 )
-from mbc_engine.bank.database import damaged, read_state, wrap_invalid_data
+from mbc_engine.bank.database import damaged, read_state, read_totals, wrap_invalid_data
 from mbc_engine.bank.records import (
     BankHeader,
+    BlockTotals,
     Codes,
     Counts,
     EncodedText,
@@ -53,7 +54,7 @@ from mbc_engine.bank.words import WORDS, WordIndex, read_words, write_words
 _CACHED_BLOCKS: Final = 4
 # Chunks whose words stay in memory, at about 75 bytes each.
 _INDEXED_CHUNKS: Final = 1 << 20
-_COLUMNS: Final = "documents, origins, chunks, crc, keys, digests, lengths, described, texts"
+_COLUMNS: Final = "documents, origins, chunks, crc, keys, digests, lengths, described, texts, outlines"
 
 _T = TypeVar("_T")
 Name = tuple[str, str]  # a source, and a part of it
@@ -106,6 +107,16 @@ class BlockTable:
                 self._sizes = np.array(rows, np.int64).reshape(-1, 4)
         return self._sizes
 
+    def totals(self) -> BlockTotals:
+        """How much the blocks hold; checksums are not verified."""
+        sizes = self.sizes()
+        return BlockTotals(len(sizes), *sizes[:, 1:].sum(0).tolist())
+
+    def require_totals(self) -> None:
+        """Raises BankError unless all blocks are there."""
+        if self.totals() != read_totals(self._connection, self.name):
+            raise damaged(self.name)
+
     def numbers(self) -> list[int]:
         return list(map(int, self.sizes()[:, 0]))
 
@@ -124,7 +135,7 @@ class BlockTable:
             raise KeyError(block)
         row = Row(*columns)
         if block not in self._checked_rows:
-            if row.checksum() != row.crc:
+            if row.checksum(block) != row.crc:
                 raise ValueError("the checksum of its documents does not match")
             self._checked_rows.add(block)
         return row
@@ -225,7 +236,7 @@ class BlockTable:
     def chunks_at(self, block: int, within: Indices) -> Iterator[StoredChunk]:
         content = self.get(block)
         for row, ordinal in zip(*locate_chunks(np.array(content.lengths), within), strict=True):
-            yield StoredChunk(content.document(row), int(ordinal), self.name)
+            yield StoredChunk(content.document(row), int(ordinal), self.name, self.header.context_tokens)
 
     def documents(
         self, block: int, rows: Collection[int] | None = None, *, with_texts: bool = True
@@ -334,9 +345,9 @@ class BlockTable:
             if document.words is not None and header.keeps_text
         ]
         every_word = np.concatenate([np.empty(0, np.int64), *words])
-        self._append(
-            Block(list(new), lengths, sizes, sorted_origins, self._append_texts(documents, lengths), codes, every_word)
-        )
+        outlines = [document.outline for document in documents]
+        texts = self._append_texts(documents, lengths)
+        self._append(Block(list(new), lengths, sizes, sorted_origins, texts, outlines, codes, every_word))
         self.counts += count(codes, header.shape)
 
     def _append(self, new: Block) -> None:
@@ -374,12 +385,16 @@ class BlockTable:
             self._cached.pop(block, None)
             return
         packed = pack(content.known_codes, self.header.shape)
-        self._connection.execute("REPLACE INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (block, *content.row()))
-        self._connection.execute("REPLACE INTO codes VALUES (?, ?, ?)", (block, checksum(packed), packed))
+        row = block, *content.row(block)
+        self._connection.execute("REPLACE INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+        self._write_part("codes", block, packed)
         if self.header.keeps_text:
-            words = write_words(content.words, len(content.known_codes))
-            self._connection.execute("REPLACE INTO words VALUES (?, ?, ?)", (block, checksum(words), words))
+            self._write_part("words", block, write_words(content.words, len(content.known_codes)))
         self._hold(block, content)
+
+    def _write_part(self, table: str, block: int, data: bytes) -> None:
+        row = block, row_checksum(table, block, data), data
+        self._connection.execute(f"REPLACE INTO {table} VALUES (?, ?, ?)", row)  # noqa: S608 - constant names
 
     def _add_origins(self, added: Mapping[Location, Sequence[Origin]]) -> None:
         for block, rows in by_block(
@@ -432,7 +447,7 @@ class BlockTable:
 
     def _require_checksum(self, row: tuple[str, int], crc: object, data: Any) -> bytes:
         if row not in self._checked:
-            if type(data) is not bytes or checksum(data) != crc:
+            if type(data) is not bytes or row_checksum(*row, data) != crc:
                 raise ValueError(f"the checksum of its {row[0]} does not match")
             self._checked.add(row)
         packed: bytes = data

@@ -18,7 +18,7 @@ import numpy as np
 
 from mbc_engine.atomic_write import PRIVATE_FILE, make_private_folder
 from mbc_engine.bank.block import checksum, read_counts, write_counts
-from mbc_engine.bank.records import BankHeader, CodeShape, Counts, ModelSignature, TextState
+from mbc_engine.bank.records import BankHeader, BlockTotals, CodeShape, Counts, ModelSignature, TextState
 from mbc_engine.errors import BankBusy, BankError
 
 _BUSY_SECONDS: Final = 10
@@ -203,24 +203,27 @@ def _status(path: Path) -> os.stat_result | None:
 
 
 APPLICATION_ID: Final = int.from_bytes(b"mbc\0", "big")
-FORMAT_VERSION: Final = 5
+FORMAT_VERSION: Final = 6
 
 _READ_HEADER: Final = """SELECT
-    model, amortizer, codebook, tokens, levels, num_codes, per_position, dim, keeps_origins, keeps_text, created, crc
-    FROM bank"""
-_STATE: Final = "counts", "text_bytes", "lm", "lm_texts", "lm_bytes", "lm_offered", "state_crc"
+    model, amortizer, codebook, tokens, levels, num_codes, per_position, dim, keeps_origins, keeps_text, context_tokens,
+    created, crc FROM bank"""
+_TOTALS: Final = "blocks", "documents", "origins", "chunks"
+_STATE: Final = "counts", *_TOTALS, "text_bytes", "lm", "lm_texts", "lm_bytes", "lm_offered", "state_crc"
 TABLES: Final = {
     "bank": """CREATE TABLE bank (
         model TEXT NOT NULL, amortizer TEXT NOT NULL, codebook TEXT NOT NULL,
         tokens INTEGER NOT NULL, levels INTEGER NOT NULL, num_codes INTEGER NOT NULL, per_position INTEGER NOT NULL,
-        dim INTEGER NOT NULL, keeps_origins INTEGER NOT NULL, keeps_text INTEGER NOT NULL, created TEXT NOT NULL,
-        crc INTEGER NOT NULL, counts BLOB NOT NULL, text_bytes INTEGER NOT NULL, lm TEXT NOT NULL,
+        dim INTEGER NOT NULL, keeps_origins INTEGER NOT NULL, keeps_text INTEGER NOT NULL,
+        context_tokens INTEGER NOT NULL, created TEXT NOT NULL, crc INTEGER NOT NULL, counts BLOB NOT NULL,
+        blocks INTEGER NOT NULL, documents INTEGER NOT NULL, origins INTEGER NOT NULL, chunks INTEGER NOT NULL,
+        text_bytes INTEGER NOT NULL, lm TEXT NOT NULL,
         lm_texts INTEGER NOT NULL, lm_bytes INTEGER NOT NULL, lm_offered INTEGER NOT NULL,
         state_crc INTEGER NOT NULL)""",
     "blocks": """CREATE TABLE blocks (
         id INTEGER PRIMARY KEY, documents INTEGER NOT NULL, origins INTEGER NOT NULL, chunks INTEGER NOT NULL,
         crc INTEGER NOT NULL, keys BLOB NOT NULL, digests BLOB NOT NULL, lengths BLOB NOT NULL,
-        described BLOB NOT NULL, texts BLOB NOT NULL)""",
+        described BLOB NOT NULL, texts BLOB NOT NULL, outlines BLOB NOT NULL)""",
     "codes": "CREATE TABLE codes (id INTEGER PRIMARY KEY, crc INTEGER NOT NULL, data BLOB NOT NULL)",
     "words": "CREATE TABLE words (id INTEGER PRIMARY KEY, crc INTEGER NOT NULL, data BLOB NOT NULL)",
     "texts": """CREATE TABLE texts (
@@ -245,13 +248,21 @@ def write_schema(connection: sqlite3.Connection, header: BankHeader) -> None:
     """Create the tables of an empty bank, in the caller's transaction."""
     for statement in TABLES.values():
         connection.execute(statement)
-    shape, keeps = header.shape, (int(header.keeps_origins), int(header.keeps_text))
-    values = (*astuple(header.signature), *map(int, astuple(shape)), header.dim, *keeps, header.created)
-    counts = write_counts(np.zeros((shape.levels, shape.positions, shape.num_codes), np.int64))
-    row = (*values, header_checksum(values), counts, *TextState(), state_checksum(counts, TextState()))
-    connection.execute(f"INSERT INTO bank VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608 - only question marks
+    counts = np.zeros((header.shape.levels, header.shape.positions, header.shape.num_codes), np.int64)
+    insert_bank(connection, header, write_counts(counts), BlockTotals(), TextState())
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
+
+
+def insert_bank(
+    connection: sqlite3.Connection, header: BankHeader, counts: bytes, totals: BlockTotals, texts: TextState
+) -> None:
+    """Write the row of the table `bank`; counts as `write_counts` gives them."""
+    keeps = int(header.keeps_origins), int(header.keeps_text), header.context_tokens
+    values = (*astuple(header.signature), *map(int, astuple(header.shape)), header.dim, *keeps, header.created)
+    state = (*totals, *texts)
+    row = (*values, header_checksum(values), counts, *state, state_checksum(counts, state))
+    connection.execute(f"INSERT INTO bank VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608 - only question marks
 
 
 def format_version(connection: sqlite3.Connection, name: str) -> int:
@@ -290,30 +301,38 @@ def read_header(connection: sqlite3.Connection, name: str) -> BankHeader:
         if crc != header_checksum(values):
             raise ValueError("the header's checksum does not match")
         shape = CodeShape(values[3], values[4], values[5], bool(values[6]))
-        dim, keeps_origins, keeps_text, created = values[7:]
-    return BankHeader(ModelSignature(*values[:3]), shape, dim, bool(keeps_origins), bool(keeps_text), created)
+        dim, keeps_origins, keeps_text, context_tokens, created = values[7:]
+    signature, keeps = ModelSignature(*values[:3]), (bool(keeps_origins), bool(keeps_text))
+    return BankHeader(signature, shape, dim, *keeps, context_tokens, created)
 
 
 def read_state(connection: sqlite3.Connection, header: BankHeader, name: str) -> tuple[Counts, TextState]:
     """How often each code occurs, and the totals of all texts."""
     row: Any = connection.execute(f"SELECT {', '.join(_STATE)} FROM bank").fetchone()  # noqa: S608 - constant names
     with wrap_invalid_data(name):
-        counts, *texts, crc = row
-        if crc != state_checksum(counts, texts):
+        counts, *state, crc = row
+        if crc != state_checksum(counts, state):
             raise ValueError("the checksum of the counts does not match")
-        return read_counts(counts, header.shape), TextState(*texts)
+        return read_counts(counts, header.shape), TextState(*state[len(_TOTALS) :])
 
 
-def write_state(connection: sqlite3.Connection, counts: Counts, texts: TextState) -> None:
-    """The inverse of `read_state`."""
-    data = write_counts(counts)
+def read_totals(connection: sqlite3.Connection, name: str) -> BlockTotals:
+    """What all blocks hold together, as recorded beside the counts."""
+    row: Any = connection.execute(f"SELECT {', '.join(_TOTALS)} FROM bank").fetchone()  # noqa: S608 - constant names
+    with wrap_invalid_data(name):
+        return BlockTotals(*row)
+
+
+def write_state(connection: sqlite3.Connection, counts: Counts, totals: BlockTotals, texts: TextState) -> None:
+    """The inverse of `read_state` and `read_totals`."""
+    data, state = write_counts(counts), (*totals, *texts)
     query = f"UPDATE bank SET {' = ?, '.join(_STATE)} = ?"  # noqa: S608 - constant names
-    connection.execute(query, (data, *texts, state_checksum(data, texts)))
+    connection.execute(query, (data, *state, state_checksum(data, state)))
 
 
-def state_checksum(counts: bytes, texts: Sequence[int | str]) -> int:
-    """CRC-32 of the counts as stored, then of the text totals as a JSON array without spaces."""
-    return checksum(counts, _json(texts))
+def state_checksum(counts: bytes, state: Sequence[int | str]) -> int:
+    """CRC-32 of the counts as stored, then of the totals of blocks and texts as a JSON array without spaces."""
+    return checksum(counts, _json(state))
 
 
 def _no_bank(path: Path) -> BankError:

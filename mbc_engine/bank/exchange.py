@@ -24,6 +24,7 @@ from mbc_engine.bank.records import (
     EncodedText,
     ModelSignature,
     Origin,
+    Outline,
     StoredDocument,
     check,
     count,
@@ -49,7 +50,7 @@ def merge(bank: MemoryBank, other: MemoryBank) -> Iterator[Event]:
     text that the other lacks, or both have texts coded with different language models.
     """
     require_one_model(bank, other)
-    _require_kept(bank, other.name, has_origins=other.header.keeps_origins, has_texts=other.header.keeps_text)
+    _require_kept(bank, other.name, other.header)
     with other.snapshot(), bank.changing():
         done, total = 0, other.totals().documents
         documents = other.documents(whole=True)
@@ -61,21 +62,28 @@ def merge(bank: MemoryBank, other: MemoryBank) -> Iterator[Event]:
     yield Progressed("copy documents", total, total)
 
 
-def _require_kept(bank: MemoryBank, giver: str, *, has_origins: bool, has_texts: bool) -> None:
-    if bank.header.keeps_origins and not has_origins:
+def _require_kept(bank: MemoryBank, giver: str, header: BankHeader) -> None:
+    if bank.header.keeps_origins and not header.keeps_origins:
         raise BankError(
             f"{giver} does not record where its documents came from, but {bank.name} does.",
             hint="Put it into a bank made with --no-sources.",
         )
-    if bank.header.keeps_text and not has_texts:
+    if bank.header.keeps_text and not header.keeps_text:
         raise BankError(
             f"{giver} does not keep the text of its documents, but {bank.name} does.",
             hint="Put it into a bank that keeps no text, or ingest its documents again.",
         )
+    if not bank.header.keeps_text and bank.header.context_tokens != header.context_tokens:
+        # Without text, a chunk is found in its file by cutting this again.
+        raise BankError(
+            f"{giver} and {bank.name} are not cut into the same chunks, since only one of them has contexts.",
+            hint="Re-encode the one without them with `mbc bank reencode`.",
+        )
 
 
 _DIGEST_PREFIX: Final = b'{"digest":"'
-FORMAT: Final = "mbc-bank-export-2"
+# Of a bank with contexts, and of one without.
+FORMAT, PLAIN_FORMAT = "mbc-bank-export-3", "mbc-bank-export-2"
 # JSON reads such a pair as one character; a text that is not valid Unicode may hold it as two.
 _BETWEEN_SURROGATES: Final = re.compile("(?<=[\ud800-\udbff])(?=[\udc00-\udfff])")
 # Lines are partitioned by the start of their digest, and each partition is sorted; larger ones spill to disk.
@@ -94,12 +102,13 @@ def export(
     with bank.snapshot():
         header, totals = bank.header, bank.totals()
         yield _line(
-            format=FORMAT,
+            format=FORMAT if header.context_tokens else PLAIN_FORMAT,
             model=asdict(header.signature),
             codes=asdict(header.shape),
             dim=header.dim,
             origins=header.keeps_origins,
             texts=header.keeps_text,
+            **({"context_tokens": header.context_tokens} if header.context_tokens else {}),
         )
         yield from _sorted(_every_line(bank, open_model, on_read))
         counts = b64encode(bank.counts().astype("<i8").tobytes()).decode()
@@ -124,7 +133,7 @@ def import_lines(lines: Iterable[bytes], path: Path) -> Iterator[Event]:
                 raise DataError(
                     "The export's codes have a different shape from the bank's.", hint="Import it into another bank."
                 )
-            _require_kept(bank, "The export", has_origins=head.keeps_origins, has_texts=head.keeps_text)
+            _require_kept(bank, "The export", head)
             yield from _import_documents(bank, numbered, head)
     except BaseException:
         if is_new:
@@ -159,17 +168,20 @@ def _import_documents(bank: MemoryBank, lines: Iterator[tuple[int, bytes]], head
 
 
 def _head(record: Any) -> BankHeader:
-    if record["format"] != FORMAT:
+    if record["format"] not in (FORMAT, PLAIN_FORMAT):
         raise ValueError("not an export")
+    context_tokens = record["context_tokens"] if record["format"] == FORMAT else 0
     model, codes, dim = record["model"], record["codes"], record["dim"]
     texts = model["name"], model["amortizer"], model["codebook"]
-    numbers = codes["tokens"], codes["levels"], codes["num_codes"], dim
+    numbers = codes["tokens"], codes["levels"], codes["num_codes"], dim, context_tokens
     answers = codes["per_position"], record["origins"], record["texts"]
-    if not (_are(str, texts) and _are(int, numbers) and _are(bool, answers) and 0 < dim < 1 << 63):
+    if not (
+        _are(str, texts) and _are(int, numbers) and _are(bool, answers) and 0 < dim < 1 << 63 and context_tokens >= 0
+    ):
         raise TypeError("its values are not what they should be")
     "".join(texts).encode()
     shape = CodeShape(*numbers[:3], codes["per_position"])
-    return BankHeader(ModelSignature(*texts), shape, dim, record["origins"], record["texts"])
+    return BankHeader(ModelSignature(*texts), shape, dim, record["origins"], record["texts"], context_tokens)
 
 
 def _document(record: Any, digest_bytes: int, head: BankHeader) -> StoredDocument:
@@ -191,7 +203,16 @@ def _document(record: Any, digest_bytes: int, head: BankHeader) -> StoredDocumen
     values = np.frombuffer(b64decode(record["codes"], validate=True), "<u2")
     codes = check(values.reshape(chunks, shape.tokens, shape.levels), shape)
     texts = _texts(record, chunks) if head.keeps_text else None
-    return StoredDocument(record["digest"], chunks, record["size"], origins, codes, texts)
+    outline = _outline(record, chunks) if head.context_tokens else Outline()
+    return StoredDocument(record["digest"], chunks, record["size"], origins, codes, texts, outline=outline)
+
+
+def _outline(record: Any, chunks: int) -> Outline:
+    title, headings = record["title"], record["headings"]
+    if not _are(str, [title, *headings]) or len(headings) not in (0, chunks):
+        raise ValueError("there are not headings for each chunk")
+    "".join([title, *headings]).encode()
+    return Outline(title, tuple(headings) if any(headings) else ())
 
 
 def _texts(record: Any, chunks: int) -> list[EncodedText]:
@@ -214,18 +235,19 @@ def _every_line(
     for done, document in enumerate(bank.documents(whole=True), 1):
         batch.append(document)
         if done == total or sum(document.chunks for document in batch) >= _DECODE_BATCH:
-            yield from _document_lines(batch, bank.name, open_model)
+            yield from _document_lines(batch, bank, open_model)
             batch.clear()
             if on_read:
                 on_read(done)
 
 
 def _document_lines(
-    documents: Sequence[StoredDocument], name: str, open_model: OpenTextModel | None
+    documents: Sequence[StoredDocument], bank: MemoryBank, open_model: OpenTextModel | None
 ) -> Iterator[bytes]:
+    has_contexts = bank.header.context_tokens > 0
     encoded = [text for document in documents for text in document.texts or () if isinstance(text, EncodedText)]
     decodable = [text for text in encoded if open_model or text.codec != LM]
-    decoded = iter(decode_found(decodable, name, open_model))
+    decoded = iter(decode_found(decodable, bank.name, open_model))
     for document in documents:
         assert document.codes is not None
         texts: dict[str, list[Any]] = {} if document.texts is None else {"texts": []}
@@ -241,6 +263,7 @@ def _document_lines(
             chunks=document.chunks,
             codes=b64encode(document.codes.astype("<u2").tobytes()).decode(),
             **texts,
+            **(document.outline._asdict() if has_contexts else {}),
         )
 
 
@@ -294,6 +317,7 @@ class RemovedDocuments:
 
     signature: ModelSignature
     documents: tuple[StoredDocument, ...]  # complete; with the removed origins only, though others may remain
+    context_tokens: int
 
 
 def _as_stored(digests: Collection[str], bank: MemoryBank) -> set[str]:
@@ -312,7 +336,7 @@ def remove_restorable(
             assert document.codes is not None
             documents.append(replace(document, origins=gone, codes=document.codes.copy()))
         bank.remove(sought, digests)
-    return RemovedDocuments(bank.header.signature, tuple(documents))
+    return RemovedDocuments(bank.header.signature, tuple(documents), bank.header.context_tokens)
 
 
 def restore(bank: MemoryBank, removed: RemovedDocuments) -> int:
@@ -324,7 +348,8 @@ def restore(bank: MemoryBank, removed: RemovedDocuments) -> int:
     with bank.changing():
         bank.require(removed.signature)
         has_texts = all(document.texts is not None for document in removed.documents)
-        _require_kept(bank, "What was removed", has_origins=True, has_texts=has_texts)
+        header = replace(bank.header, keeps_text=has_texts, context_tokens=removed.context_tokens)
+        _require_kept(bank, "What was removed", header)
         if bank.header.keeps_origins:
             names = {origin[:2] for document in removed.documents for origin in document.origins}
             present = {origin[:2] for document in bank.lookup(names) for origin in document.origins}

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache, partial
 from itertools import chain, islice
 from pathlib import Path
 from statistics import fmean
@@ -28,6 +29,7 @@ from mbc_engine.bank.records import (
     EncodedText,
     ModelSignature,
     Origin,
+    Outline,
     StoredDocument,
     TextState,
 )
@@ -37,6 +39,7 @@ from mbc_engine.bank.words import words_of
 from mbc_engine.errors import BankBusy, BankError, ModelMismatch
 from mbc_engine.events import TextsRecoded
 from mbc_engine.text import Document
+from mbc_engine.text.context import context_words
 
 _T = TypeVar("_T")
 # Recoding work that a killed process may lose.
@@ -74,13 +77,14 @@ class MemoryBank(ReadableBank):
         *,
         keeps_origins: bool = True,
         keeps_text: bool = False,
+        context_tokens: int = 0,
     ) -> Self:
         """Create an empty bank in a new file, or in memory if `path` is None; see `BankHeader`.
 
         Without origins, sizes and dates are not stored either, and a changed file becomes a new document. Raises
         BankError if `path` is taken or cannot be written.
         """
-        return cls._create(path, BankHeader(signature, shape, dim, keeps_origins, keeps_text))
+        return cls._create(path, BankHeader(signature, shape, dim, keeps_origins, keeps_text, context_tokens))
 
     @classmethod
     def _create(cls, path: Path | None, header: BankHeader) -> Self:
@@ -115,6 +119,10 @@ class MemoryBank(ReadableBank):
     @property
     def name(self) -> str:
         return str(self.path) if self.path else "The bank in memory"
+
+    @property
+    def keeps_origins(self) -> bool:
+        return self.header.keeps_origins
 
     def is_file(self, path: Path) -> bool:
         """Whether this is the bank's file, or one that SQLite keeps beside it."""
@@ -230,7 +238,8 @@ class MemoryBank(ReadableBank):
                     self._is_changing, before = True, (self._connection.total_changes, self._blocks.texts.state)
                     yield
                     if (self._connection.total_changes, self._blocks.texts.state) != before:
-                        database.write_state(self._connection, self._blocks.counts, self._blocks.texts.state)
+                        totals, texts = self._blocks.totals(), self._blocks.texts.state
+                        database.write_state(self._connection, self._blocks.counts, totals, texts)
             except BaseException:
                 self._blocks.forget()
                 raise
@@ -339,17 +348,26 @@ class MemoryBank(ReadableBank):
         self._connection.close()
 
     def _prepared(self, document: StoredDocument) -> StoredDocument:
+        outline = document.outline if self.header.context_tokens else Outline()
+        document = replace(document, outline=outline)
         if not self.header.keeps_text or document.codes is None:
             return document
         if document.texts is None or len(document.texts) != len(document.codes):
             raise ValueError("a bank that keeps text needs a text for each chunk")
         words = document.words
         if words is None:
-            words = words_of(
-                (decode_chunk(text) if isinstance(text, EncodedText) else text).text for text in document.texts
-            )
+            plain = [(decode_chunk(text) if isinstance(text, EncodedText) else text).text for text in document.texts]
+            words = words_of(plain, self._context_words(document))
         texts = [text if isinstance(text, EncodedText) else encode_chunk(text) for text in document.texts]
         return replace(document, texts=texts, words=words)
+
+    def _context_words(self, document: StoredDocument) -> list[str]:
+        """What each chunk is found by beside its text."""
+        if not self.header.context_tokens:
+            return [""] * document.chunks
+        source = document.origin.source if self.header.keeps_origins else ""
+        words = cache(partial(context_words, source, document.outline.title))
+        return [words(document.outline.of_chunk(ordinal)) for ordinal in range(document.chunks)]
 
     def _refresh(self) -> None:
         version = self._row("PRAGMA data_version")[0]
@@ -358,6 +376,7 @@ class MemoryBank(ReadableBank):
         self._blocks.forget()
         if database.read_header(self._connection, self.name) != self.header:
             raise BankError(f"{self.name} was replaced by another bank.", hint="Open it again.")
+        self._blocks.require_totals()
         self._version = version
 
     def _row(self, query: str) -> Any:

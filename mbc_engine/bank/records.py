@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mbc_engine.text import Chunk, Document
+from mbc_engine.text.context import clipped
 
 _T = TypeVar("_T")
 
@@ -52,6 +53,15 @@ class TextState(NamedTuple):
     lm_texts: int = 0
     lm_bytes: int = 0
     lm_tried_before: int = 0
+
+
+class BlockTotals(NamedTuple):
+    """How many blocks a bank has, and what they hold together."""
+
+    blocks: int = 0
+    documents: int = 0
+    origins: int = 0
+    chunks: int = 0
 
 
 @dataclass(frozen=True)
@@ -117,6 +127,7 @@ class BankHeader:
         dim: the width of a codebook vector (D in the paper).
         keeps_origins: whether the bank records where documents were read; if not, it has only a short hash of each.
         keeps_text: whether the exact text of every chunk is stored with its codes.
+        context_tokens: tokens of a chunk's window that are left for its context; 0 if chunks are encoded without it.
         created: ISO 8601, UTC.
     """
 
@@ -125,6 +136,7 @@ class BankHeader:
     dim: int
     keeps_origins: bool = True
     keeps_text: bool = False
+    context_tokens: int = 0
     created: str = ""
 
     @property
@@ -173,6 +185,21 @@ def origin_name(source: str, part: str) -> str:
     return f"{source}#{part}" if part else source
 
 
+class Outline(NamedTuple):
+    """A document's title, and the headings of each of its chunks; none at all if no chunk has any."""
+
+    title: str = ""
+    headings: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, title: str, chunks: Iterable[Chunk]) -> Self:
+        headings = tuple(clipped(chunk.headings) for chunk in chunks)
+        return cls(clipped(title), headings if any(headings) else ())
+
+    def of_chunk(self, ordinal: int) -> str:
+        return self.headings[ordinal] if self.headings else ""
+
+
 @dataclass(frozen=True)
 class StoredDocument:
     """A document as stored in a bank, or to be stored.
@@ -184,6 +211,7 @@ class StoredDocument:
         codes: [chunks, tokens, levels], if requested or to be stored.
         texts: one per chunk, likewise: encoded, as `decode_chunk` takes them, or plain.
         words: of a stored document's chunks, if the codes were requested, as `bank.words.Words`.
+        outline: empty in a bank without contexts.
     """
 
     digest: str
@@ -193,11 +221,14 @@ class StoredDocument:
     codes: RawCodes | None = field(default=None, compare=False, repr=False)
     texts: Texts | None = field(default=None, compare=False, repr=False)
     words: Indices | None = field(default=None, compare=False, repr=False)
+    outline: Outline = field(default=Outline(), compare=False, repr=False)
 
     @classmethod
     def of(cls, document: Document, codes: RawCodes | None = None, texts: Texts | None = None) -> Self:
         origin = Origin(document.source, document.part, document.date)
-        return cls(document.digest, 0 if codes is None else len(codes), document.size, (origin,), codes, texts)
+        outline = Outline.of(document.title, (text for text in texts or () if isinstance(text, Chunk)))
+        chunks = 0 if codes is None else len(codes)
+        return cls(document.digest, chunks, document.size, (origin,), codes, texts, outline=outline)
 
     @property
     def origin(self) -> Origin:
@@ -206,11 +237,12 @@ class StoredDocument:
 
 
 class StoredChunk(NamedTuple):
-    """The `ordinal`-th chunk (from 0) of a document, and the name of its bank."""
+    """The `ordinal`-th chunk (from 0) of a document, the name of its bank, and how many tokens this left for contexts."""
 
     document: StoredDocument
     ordinal: int
     bank: str
+    context_tokens: int
 
 
 @dataclass(frozen=True)

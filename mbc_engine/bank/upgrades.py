@@ -14,27 +14,39 @@ import numpy as np
 
 from mbc_engine.atomic_write import PRIVATE_FILE
 from mbc_engine.bank import database
-from mbc_engine.bank.block import checksum, read_counts, read_first_texts, read_lengths
+from mbc_engine.bank.block import Row, checksum, read_counts, read_first_texts, read_lengths, row_checksum
 from mbc_engine.bank.block_table import BlockTable
 from mbc_engine.bank.database import FORMAT_VERSION, TABLES, transaction
-from mbc_engine.bank.records import BankHeader, EncodedText, TextState
+from mbc_engine.bank.records import BankHeader, BlockTotals, CodeShape, EncodedText, ModelSignature, TextState
 from mbc_engine.bank.text_codec import LM, ZSTD, decode_texts, decompress, text_rows
 from mbc_engine.bank.words import WORDS, Words, words_of, write_words
 from mbc_engine.errors import BankError
 
 FIRST_UPGRADABLE: Final = 3
+_FORMAT_5: Final = TABLES | {
+    "bank": """CREATE TABLE bank (
+        model TEXT NOT NULL, amortizer TEXT NOT NULL, codebook TEXT NOT NULL,
+        tokens INTEGER NOT NULL, levels INTEGER NOT NULL, num_codes INTEGER NOT NULL, per_position INTEGER NOT NULL,
+        dim INTEGER NOT NULL, keeps_origins INTEGER NOT NULL, keeps_text INTEGER NOT NULL, created TEXT NOT NULL,
+        crc INTEGER NOT NULL, counts BLOB NOT NULL, text_bytes INTEGER NOT NULL, lm TEXT NOT NULL,
+        lm_texts INTEGER NOT NULL, lm_bytes INTEGER NOT NULL, lm_offered INTEGER NOT NULL,
+        state_crc INTEGER NOT NULL)""",
+    "blocks": TABLES["blocks"].replace(", outlines BLOB NOT NULL", ""),
+}
 _FORMAT_3: Final = {
-    "bank": TABLES["bank"].replace(
+    "bank": _FORMAT_5["bank"].replace(
         """text_bytes INTEGER NOT NULL, lm TEXT NOT NULL,
         lm_texts INTEGER NOT NULL, lm_bytes INTEGER NOT NULL, lm_offered INTEGER NOT NULL,
         state_crc""",
         "text_bytes INTEGER NOT NULL, state_crc",
     ),
-    "blocks": TABLES["blocks"],
+    "blocks": _FORMAT_5["blocks"],
     "codes": TABLES["codes"],
     "texts": "CREATE TABLE texts (id INTEGER PRIMARY KEY, crc INTEGER NOT NULL, data BLOB NOT NULL)",
 }
-_TABLES: Final = {3: _FORMAT_3, 4: TABLES}
+_TABLES: Final = {3: _FORMAT_3, 4: _FORMAT_5, 5: _FORMAT_5}
+# The last formats with a row for each text, and with fewer word numbers.
+_TEXT_PER_ROW, _FEWER_WORDS = 3, 4
 _WORDS_OF_FORMAT_4: Final = 2048
 
 _log = logging.getLogger(__name__)
@@ -61,7 +73,7 @@ def open_current(path: Path, *, read_only: bool) -> sqlite3.Connection:
 def upgrade(path: Path) -> None:
     """Bring a bank to the current format in one transaction, after copying the file to `NAME.formatN` beside it.
 
-    Codes, origins and texts stay as they are, and the index of words is rebuilt from the texts. Raises BankError if the
+    Codes, origins and texts stay as they are; before format 5, words are indexed anew from the texts. Raises BankError if the
     bank is damaged or cannot be written; it is then unchanged.
     """
     name = str(path)
@@ -81,11 +93,14 @@ def upgrade(path: Path) -> None:
                 return
             database.require_tables(connection, _TABLES[version], name)
             copy = _keep_copy(path, version)
-            header = database.read_header(connection, name)
             try:
-                if version == FIRST_UPGRADABLE:
-                    _put_texts_into_rows(connection, header)
-                lm_texts = _index_words(connection, header, name)
+                header = _upgrade_state(connection, version)
+                _upgrade_blocks(connection)
+                lm_texts = 0
+                if version == _TEXT_PER_ROW:
+                    _put_texts_into_rows(connection)
+                if version <= _FEWER_WORDS:
+                    lm_texts = _index_words(connection, header, name)
             except database.INVALID_DATA_ERRORS as error:
                 raise BankError(
                     f"{name} cannot be upgraded from bank format {version}, because it is damaged: {error}.",
@@ -124,25 +139,70 @@ def _keep_copy(path: Path, version: int) -> Path:
     return copy
 
 
-def _put_texts_into_rows(connection: sqlite3.Connection, header: BankHeader) -> None:
-    """Format 3 had a row for each text, and recorded only the bytes of all texts."""
+def _upgrade_state(connection: sqlite3.Connection, version: int) -> BankHeader:
+    """The row of `bank`: before format 6, it had no contexts and no totals of its blocks."""
     row: Any = connection.execute("SELECT * FROM bank").fetchone()
-    *values, counts, text_bytes, crc = row
-    if checksum(counts, text_bytes.to_bytes(8, "little", signed=True)) != crc:
+    *values, crc = row[:12]
+    if crc != database.header_checksum(values):
+        raise ValueError("the checksum of the header does not match")
+    counts, *texts, state_crc = row[12:]
+    if version == _TEXT_PER_ROW:
+        expected = checksum(counts, texts[0].to_bytes(8, "little", signed=True))
+    else:
+        expected = database.state_checksum(counts, texts)
+    if state_crc != expected:
         raise ValueError("the checksum of the counts does not match")
-    read_counts(counts, header.shape)
-    connection.execute("ALTER TABLE texts RENAME TO old_texts")
+    *model, dim, keeps_origins, keeps_text, created = values
+    shape = CodeShape(model[3], model[4], model[5], bool(model[6]))
+    header = BankHeader(
+        ModelSignature(*model[:3]), shape, dim, bool(keeps_origins), bool(keeps_text), context_tokens=0, created=created
+    )
+    read_counts(counts, shape)
+    sizes = "SELECT count(*), sum(documents), sum(origins), sum(chunks) FROM blocks"
+    totals = BlockTotals(*(value or 0 for value in connection.execute(sizes).fetchone()))
     connection.execute("DROP TABLE bank")
-    for table in ("bank", "texts", "words"):
+    connection.execute(TABLES["bank"])
+    database.insert_bank(connection, header, counts, totals, TextState(*texts))
+    return header
+
+
+def _upgrade_blocks(connection: sqlite3.Connection) -> None:
+    """Before format 6, blocks had no outlines, and checksums of blocks, codes and words left out the row's id."""
+    connection.execute("ALTER TABLE blocks RENAME TO old_blocks")
+    connection.execute(TABLES["blocks"])
+    for number, *columns in connection.execute("SELECT * FROM old_blocks ORDER BY id"):
+        row = Row._make((*columns, b""))
+        sizes = np.array([row.documents, row.origins, row.chunks], "<i8").tobytes()
+        if row.crc != checksum(sizes, row.keys, row.digests, row.lengths, row.described, row.texts):
+            raise ValueError("the checksum of its documents does not match")
+        row = row._replace(crc=row.checksum(number))
+        connection.execute("INSERT INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (number, *row))
+    connection.execute("DROP TABLE old_blocks")
+    has_words = connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'words'").fetchone()[0]
+    for table in ("codes", "words") if has_words else ("codes",):
+        for (number,) in connection.execute(f"SELECT id FROM {table}").fetchall():  # noqa: S608 - constant names
+            crc, data = connection.execute(f"SELECT crc, data FROM {table} WHERE id = ?", (number,)).fetchone()  # noqa: S608
+            if crc != checksum(data):
+                raise ValueError(f"the checksum of its {table} does not match")
+            changed = row_checksum(table, number, data), number
+            connection.execute(f"UPDATE {table} SET crc = ? WHERE id = ?", changed)  # noqa: S608
+
+
+def _put_texts_into_rows(connection: sqlite3.Connection) -> None:
+    """Format 3 had a row for each text, recorded only the bytes of all texts, and had no words."""
+    connection.execute("ALTER TABLE texts RENAME TO old_texts")
+    for table in ("texts", "words"):
         connection.execute(TABLES[table])
     size = 0
     for number, row_crc, columns, data in text_rows(_texts_of_format_3(connection)):
         connection.execute("INSERT INTO texts VALUES (?, ?, ?, ?)", (number, row_crc, columns, data))
         size += len(columns) + len(data)
     connection.execute("DROP TABLE old_texts")
-    state = TextState(size)
-    row = (*values, counts, *state, database.state_checksum(counts, state))
-    connection.execute(f"INSERT INTO bank VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608 - only question marks
+    counts, *state = connection.execute(
+        "SELECT counts, blocks, documents, origins, chunks, text_bytes, lm, lm_texts, lm_bytes, lm_offered FROM bank"
+    ).fetchone()
+    state[4] = size
+    connection.execute("UPDATE bank SET text_bytes = ?, state_crc = ?", (size, database.state_checksum(counts, state)))
 
 
 def _texts_of_format_3(connection: sqlite3.Connection) -> Iterator[tuple[int, EncodedText]]:
@@ -172,7 +232,7 @@ def _index_words(connection: sqlite3.Connection, header: BankHeader, name: str) 
         else:
             words = words_of(decode_texts(texts))
         index = write_words(words, row.chunks)
-        connection.execute("REPLACE INTO words VALUES (?, ?, ?)", (block, checksum(index), index))
+        connection.execute("REPLACE INTO words VALUES (?, ?, ?)", (block, row_checksum("words", block, index), index))
     return table.texts.state.lm_texts
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from mbc_engine.bank import database
 from mbc_engine.bank.block import Block, keys_of, locate_chunks, read_block, read_keys
 from mbc_engine.bank.block_table import BlockTable
-from mbc_engine.bank.records import BankHeader, Counts, EncodedText, Indices, TextState, count, unpack
+from mbc_engine.bank.records import BankHeader, BlockTotals, Counts, EncodedText, Indices, TextState, count, unpack
 from mbc_engine.bank.text_codec import LM, LM_BATCH, OpenTextModel, decode_texts, read_row
 from mbc_engine.bank.upgrades import open_current
 from mbc_engine.bank.words import read_words
@@ -55,6 +55,7 @@ def _events(
     except sqlite3.Error as error:
         yield DamageFound("file", str(error))
         return
+    totals = BlockTotals()
     counts = np.zeros((shape.levels, shape.positions, shape.num_codes), np.int64)
     none: Indices = np.empty(0, np.int64)
     digests, origins, texts = [none], [none], [none]  # digests and origins are compared by 64 bits of each
@@ -70,10 +71,12 @@ def _events(
             )
             origins.append(np.array([hash(origin[:2]) for own in block.origins for origin in own], np.int64))
             texts.append(_texts_of(block) if header.keeps_text else none)
+            held = 1, len(block), sum(map(len, block.origins)), sum(block.lengths)
+            totals = BlockTotals(*map(sum, zip(totals, held, strict=True)))
             yield block
         yield Progressed("verify blocks", done, len(numbers))
     try:
-        state = yield from _state(connection, header, name, counts)
+        state = yield from _state(connection, header, name, counts, totals)
         yield from _all_texts(connection, np.concatenate(texts), state, open_model)
         for part, owners in (("codes", "blocks"), ("words", "blocks, bank WHERE keeps_text")):
             query = f"SELECT count(*) FROM {part} WHERE id NOT IN (SELECT id FROM {owners})"  # noqa: S608 - constant names
@@ -102,7 +105,7 @@ def _texts_of(block: Block) -> Indices:
 
 
 def _state(
-    connection: sqlite3.Connection, header: BankHeader, name: str, counted: Counts
+    connection: sqlite3.Connection, header: BankHeader, name: str, counted: Counts, held: BlockTotals
 ) -> Generator[DamageFound, None, TextState | None]:
     try:
         counts, texts = database.read_state(connection, header, name)
@@ -111,6 +114,11 @@ def _state(
         return None
     if not np.array_equal(counts, counted):
         yield DamageFound("counts", "they are not those of the codes")
+    if (totals := database.read_totals(connection, name)) != held:
+        expected = (
+            f"{totals.blocks} blocks with {totals.documents} documents, {totals.origins} origins, {totals.chunks}"
+        )
+        yield DamageFound("blocks", f"there should be {expected} chunks, and there are not")
     return texts
 
 

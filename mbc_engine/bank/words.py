@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
+from itertools import chain, repeat
 from struct import Struct
 from typing import Final
 
@@ -69,9 +70,14 @@ def numbered_words(text: str) -> dict[int, str]:
     return {number_of(word): word for word in sorted(words_in(text) - _common_words(), reverse=True)}
 
 
-def words_of(texts: Iterable[str]) -> Words:
-    """The words of chunks with these texts."""
-    numbers = [WORDS * chunk + number for chunk, text in enumerate(texts) for number in word_numbers(text)]
+def words_of(texts: Iterable[str], contexts: Iterable[str] = ()) -> Words:
+    """The words of chunks with these texts, and of their contexts."""
+    of_context = cache(word_numbers)  # most chunks share theirs with others
+    numbers = [
+        WORDS * chunk + number
+        for chunk, (text, context) in enumerate(zip(texts, chain(contexts, repeat("")), strict=False))
+        for number in (sorted({*word_numbers(text), *of_context(context)}) if context else word_numbers(text))
+    ]
     return np.array(numbers, np.int64)
 
 

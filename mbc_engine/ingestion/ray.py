@@ -218,7 +218,7 @@ def encode_files(
     else:
         contents = frozenset(digest for block in bank.document_blocks() for digest in block.digests)
     # Kept alive to the end: an actor that replaces a dead one needs it.
-    shared = ray.put((model.chunker, contents, bank.header.digest_bytes))
+    shared = ray.put((model.chunker.leaving(bank.header.context_tokens), contents, bank.header.digest_bytes))
     kind = ray.remote(EncodingActor).options(num_cpus=actors.cpus, num_gpus=actors.gpus)
     arguments = _findable(model), signature(model), actors, text_column, shared
     team = _Team(lambda: kind.remote(*arguments), number)
@@ -376,7 +376,7 @@ class EncodingActor:
         if self.model is None:
             self.model = self._loaded()
         began = time.monotonic()
-        codes = self.model.memorise([chunk.text for item in changed.values() for chunk in item.chunks])
+        codes = self.model.memorise([text for item in changed.values() for text in item.inputs])
         ends = np.cumsum([len(item.chunks) for item in changed.values()])
         for (index, item), rows in zip(changed.items(), np.split(codes, ends[:-1]), strict=True):
             items[index] = replace(item, codes=rows)

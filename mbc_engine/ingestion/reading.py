@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from mbc_engine.bank import MemoryBank
 from mbc_engine.errors import MBCError
 from mbc_engine.text import Chunk, Document, Skipped, printable_path, read_file
-from mbc_engine.text.chunks import Chunker
+from mbc_engine.text.chunks import Chunker, with_context
 
 # Documents read ahead, enough for the model's next batches.
 _READ_AHEAD: Final = 256
@@ -35,6 +35,10 @@ class KnownDocuments:
     digests: Mapping[str, str]  # of each part, as far as the bank keeps them
     contents: frozenset[bytes] | None  # in a bank without origins, `digest_bytes` of each document's digest
     digest_bytes: int
+
+    @property
+    def keeps_origins(self) -> bool:
+        return self.contents is None
 
     def knows(self, document: Document) -> bool:
         if self.contents is not None:
@@ -53,8 +57,14 @@ class ChunkedDocument:
     document: Document
     size: int  # bytes of its file on the disk that were read for it
     chunks: tuple[Chunk, ...] = ()  # empty if the document is unchanged
+    contexts: tuple[str, ...] = ()  # of each chunk, as it is encoded
     is_known: bool = False  # the bank has the content, perhaps under another name, so that it need not be encoded
     codes: NDArray[np.integer[Any]] | None = None  # [chunks, tokens, levels], once it is encoded
+
+    @property
+    def inputs(self) -> list[str]:
+        """What the encoder gets of each chunk."""
+        return [with_context(*pair) for pair in zip(self.contexts, (chunk.text for chunk in self.chunks), strict=True)]
 
 
 @dataclass(frozen=True)
@@ -72,15 +82,17 @@ def chunked(
     document: Document, known: MemoryBank | KnownDocuments, chunker: Chunker, size: int = 0
 ) -> ChunkedDocument | Skipped:
     """A document that was read from `size` bytes, cut into chunks unless it is unchanged."""
-    bare = replace(document, text="")
+    bare = replace(document, text="", sections=())
     if known.knows(document):
         return ChunkedDocument(bare, size, is_known=True)
-    chunks = tuple(chunker.chunks(document.text))
+    chunks = tuple(chunker.chunks(document.text, document.sections))
     if not chunks:
         return Skipped(document.source, "is empty")
     # In a bank without origins, `knows` has checked for the content; a Ray actor cannot.
-    is_known = isinstance(known, MemoryBank) and known.header.keeps_origins and known.has_content(document.digest)
-    return ChunkedDocument(bare, size, chunks, is_known)
+    is_known = isinstance(known, MemoryBank) and known.keeps_origins and known.has_content(document.digest)
+    # A bank without origins must not know names, and codes are made from the context.
+    contexts = chunker.contexts(document.source if known.keeps_origins else "", document.title, chunks)
+    return ChunkedDocument(bare, size, chunks, tuple(contexts), is_known)
 
 
 def read_chunks(

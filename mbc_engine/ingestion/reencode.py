@@ -46,7 +46,7 @@ def reencode(
     yield IngestStarted(len(files), sum(map(file_size, files)))
     beside = path.with_name(path.name + ".reencoding")
     with _open_beside(model, beside, keeps_text=keeps_text) as new:
-        run, chunker = Run(model, new, BATCH_CHUNKS, stop), model.chunker
+        run, chunker = Run(model, new, BATCH_CHUNKS, stop), model.chunker.leaving(new.header.context_tokens)
         for source in () if keeps_text else sorted({*digests} - {*map(str, files)}):
             yield run.skipped(Skipped(source, "is gone"))
         damaged: set[str] = set()
@@ -90,7 +90,7 @@ def _open_beside(model: Model, path: Path, *, keeps_text: bool) -> MemoryBank:
     """The bank begun earlier, if for this model and with texts as here; otherwise a new one."""
     with suppress(ModelMismatch):
         bank = open_bank(model, path, keeps_text=keeps_text)
-        if bank.header.keeps_text == keeps_text:
+        if (bank.header.keeps_text, bank.header.context_tokens) == (keeps_text, model.context_tokens):
             return bank
         bank.close()
     delete(path)
@@ -149,16 +149,23 @@ def _from_texts(path: Path, names: Sequence[Name], chunker: Chunker) -> Generato
             for stored in old.lookup(wanted, with_texts=True):
                 encoded = [text for text in stored.texts or () if isinstance(text, EncodedText)]
                 texts = decode_found(encoded, str(path), text_model)
-                chunks = tuple(part for chunk in texts if chunk for part in _fitting(chunk, chunker))
+                headed = (
+                    chunk._replace(headings=stored.outline.of_chunk(ordinal))
+                    for ordinal, chunk in enumerate(texts)
+                    if chunk
+                )
+                chunks = tuple(part for chunk in headed for part in _fitting(chunk, chunker))
+                title = stored.outline.title
                 for origin in stored.origins:
                     if origin[:2] in wanted:
                         source, part, date = origin
-                        document = Document(source, part, "", stored.digest, stored.size or 0, date)
-                        yield ChunkedDocument(document, 0, chunks)
+                        document = Document(source, part, "", stored.digest, stored.size or 0, date, title)
+                        contexts = chunker.contexts(source, title, chunks, are_whole=False)
+                        yield ChunkedDocument(document, 0, chunks, tuple(contexts))
 
 
 def _fitting(chunk: Chunk, chunker: Chunker) -> list[Chunk]:
     """A chunk as it is, or cut if it does not fit the window of the new model."""
     if chunker.token_counts([chunk.text])[0] <= chunker.capacity:
         return [chunk]
-    return [Chunk(part.text, chunk.start + part.start) for part in chunker.chunks(chunk.text)]
+    return [Chunk(part.text, chunk.start + part.start, chunk.headings) for part in chunker.chunks(chunk.text)]

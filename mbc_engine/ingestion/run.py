@@ -85,7 +85,8 @@ def ingest(
         find_deleted = partial(deleted_origins, bank, paths, walk) if prune else find_deleted
     run = Run(model, bank, batch_chunks, stop)
     if actors is None:
-        items = read_all(walk.files, bank, model.chunker, workers=workers, text_column=text_column)
+        chunker = model.chunker.leaving(bank.header.context_tokens)
+        items = read_all(walk.files, bank, chunker, workers=workers, text_column=text_column)
     else:
         from mbc_engine.ingestion.ray import encode_files
 
@@ -112,7 +113,7 @@ def ingest_stream(
     """As `ingest`, for plain text from a stream; its source is `stdin:` and the first digits of its digest."""
     bank.require(signature(model))
     yield IngestStarted(1, 0)
-    run, chunker = Run(model, bank, BATCH_CHUNKS, stop), model.chunker
+    run, chunker = Run(model, bank, BATCH_CHUNKS, stop), model.chunker.leaving(bank.header.context_tokens)
     yield from run.memorise(
         item if isinstance(item, Skipped) else chunked(item, bank, chunker) for item in read_stream(stream)
     )
@@ -254,7 +255,7 @@ class Run:
             return
         batch, self._waiting = self._waiting, []
         owners = [number for number, item in enumerate(batch) for _ in item.chunks]  # of each text
-        texts = [chunk.text for item in batch for chunk in item.chunks]
+        texts = [text for item in batch for text in item.inputs]
         missing = [len(item.chunks) for item in batch]
         starts = [0, *accumulate(missing)]
         codes: dict[int, NDArray[np.integer[Any]]] = {}

@@ -91,6 +91,10 @@ class RetrieverReader(Model):
         return CodeShape(*self.settings.code_numbers)
 
     @property
+    def context_tokens(self) -> int:
+        return self.settings.context_window
+
+    @property
     def codebooks(self) -> Tensor:
         return self.address.books.detach().unsqueeze(0)
 

@@ -1,10 +1,15 @@
 """Cuts texts at English sentence ends into chunks that fit an encoder's window, without loss. Needs no torch."""
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
+from mbc_engine.text.context import clipped, context_parts, shortened
+from mbc_engine.text.document import Section
 from mbc_engine.text.language import word_set
 
 if TYPE_CHECKING:
@@ -79,20 +84,30 @@ def _is_abbreviation(word: str, follower: str, *, is_first: bool) -> bool:
 
 
 class Chunk(NamedTuple):
-    """A slice of a document's text, and the index of its first character."""
+    """A slice of a document's text, the index of its first character, and the headings that it stands under."""
 
     text: str
     start: int
+    headings: str = ""  # of its section, outermost first, joined by " > "
 
 
 # The start and the end of a part of a text, and its number of tokens.
 _Span = tuple[int, int, int]
 
 
-def chunk(text: str, count_tokens: Callable[[list[str]], list[int]], max_tokens: int) -> list[Chunk]:
+# A chunk with less than this share of the tokens goes on in the next section.
+_SMALLEST_SHARE: Final = 1 / 8
+
+
+def chunk(
+    text: str,
+    count_tokens: Callable[[list[str]], list[int]],
+    max_tokens: int,
+    sections: Sequence[Section] = (),
+) -> list[Chunk]:
     """Pack whole sentences into chunks of at most `max_tokens` tokens, in order, losing nothing but white space.
 
-    A longer sentence is cut between words, a longer word between characters, a longer character not at all.
+    A section begins a new chunk unless the last one is tiny. A longer sentence is cut between words, a longer word between characters, a longer character not at all.
     `count_tokens` must not count special tokens; joining texts by white space must not raise their total.
     """
     if max_tokens < 1:
@@ -115,10 +130,39 @@ def chunk(text: str, count_tokens: Callable[[list[str]], list[int]], max_tokens:
     def words(start: int, end: int) -> list[tuple[int, int]]:
         return [match.span() for match in _WORD.finditer(text, start, end)]
 
-    spans = divide(measure(split_sentences(text)), words)
+    starts = [section.start for section in sections]
+    spans = divide(measure(_split_at(text, split_sentences(text), starts)), words)
     while any(tokens > max_tokens and end - start > 1 for start, end, tokens in spans):
         spans = divide(spans, _halves)
-    return [Chunk(text[start:end], start) for start, end in _packed(spans, max_tokens)]
+    packed = _packed(spans, max_tokens, starts)
+    return [Chunk(text[start:end], start, _headings(text[start:end], start, sections)) for start, end in packed]
+
+
+def _split_at(text: str, spans: list[tuple[int, int]], starts: list[int]) -> list[tuple[int, int]]:
+    """The spans, of which those that a section begins in are split there, without white space around them."""
+    if not starts:
+        return spans
+    split: list[tuple[int, int]] = []
+    for start, end in spans:
+        for first, last in pairwise([start, *starts[bisect_right(starts, start) : bisect_left(starts, end)], end]):
+            part = text[first:last]
+            if written := part.strip():
+                begin = first + len(part) - len(part.lstrip())
+                split.append((begin, begin + len(written)))
+    return split
+
+
+def _headings(text: str, start: int, sections: Sequence[Section]) -> str:
+    """The headings of the section in which a chunk begins, and of later ones those that its text does not show."""
+    first = bisect_right(sections, start, key=lambda section: section.start) - 1
+    headings = [sections[first].context] if first >= 0 else []
+    for section in sections[first + 1 :]:
+        if section.start >= start + len(text):
+            break
+        last = section.context.rpartition(" > ")[2]
+        if last not in text and section.context not in headings:
+            headings.append(last)
+    return clipped("; ".join(filter(None, headings)))
 
 
 def _halves(start: int, end: int) -> list[tuple[int, int]]:
@@ -126,12 +170,14 @@ def _halves(start: int, end: int) -> list[tuple[int, int]]:
     return [(start, middle), (middle, end)] if start < middle else [(start, end)]
 
 
-def _packed(spans: list[_Span], max_tokens: int) -> list[tuple[int, int]]:
+def _packed(spans: list[_Span], max_tokens: int, starts: list[int]) -> list[tuple[int, int]]:
     packed: list[tuple[int, int]] = []
-    room = 0
+    room, most_left, at = 0, max_tokens * (1 - _SMALLEST_SHARE), 0
     for start, end, tokens in spans:
+        following = bisect_right(starts, start, lo=at)
+        is_new_section, at = following > at and room <= most_left, following
         # Parts of one word stay apart: without white space between them their counts need not add up.
-        if packed and tokens <= room and packed[-1][1] < start:
+        if packed and tokens <= room and packed[-1][1] < start and not is_new_section:
             packed[-1] = (packed[-1][0], end)
             room -= tokens
         else:
@@ -142,19 +188,50 @@ def _packed(spans: list[_Span], max_tokens: int) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class Chunker:
-    """Cuts texts by an encoder's tokens; `capacity` of them fit its window beside the special ones."""
+    """Cuts texts by an encoder's tokens; `capacity` of them fit its window beside the special ones.
+
+    `context_tokens` of these are left for the context of a chunk.
+    """
 
     tokenizer: "Tokenizer"
     capacity: int
+    context_tokens: int = 0
 
     def __call__(self, text: str) -> list[str]:
         return [own.text for own in self.chunks(text)]
 
-    def chunks(self, text: str) -> list[Chunk]:
-        return chunk(text, self.token_counts, self.capacity)
+    def leaving(self, context_tokens: int) -> Self:
+        """The same, which leaves this many tokens for contexts."""
+        return replace(self, context_tokens=context_tokens)
+
+    def chunks(self, text: str, sections: Sequence[Section] = ()) -> list[Chunk]:
+        """The chunks of a text; its sections are disregarded if nothing is left for contexts."""
+        room = self.capacity - self.context_tokens
+        return chunk(text, self.token_counts, room, sections if self.context_tokens else ())
+
+    def contexts(self, source: str, title: str, chunks: Sequence[Chunk], *, are_whole: bool = True) -> list[str]:
+        """The context of each chunk, shortened to what is left for it; see `context_parts`.
+
+        Unless they `are_whole`, chunks may take more of the window than `chunks` gives them.
+        """
+        if not self.context_tokens:
+            return [""] * len(chunks)
+
+        @cache
+        def context(headings: str, room: int) -> str:
+            return shortened(context_parts(source, title, headings), lambda line: self.token_counts([line])[0] <= room)
+
+        taken = [0] * len(chunks) if are_whole else self.token_counts([chunk.text for chunk in chunks])
+        rooms = [min(self.context_tokens, self.capacity - tokens) for tokens in taken]
+        return [context(chunk.headings, room) for chunk, room in zip(chunks, rooms, strict=True)]
 
     def token_counts(self, texts: list[str]) -> list[int]:
         # On every call, as the encoder sets its own options before each use.
         self.tokenizer.no_truncation()
         self.tokenizer.no_padding()
         return [len(encoding) for encoding in self.tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
+
+
+def with_context(context: str, text: str) -> str:
+    """What the encoder gets of a chunk."""
+    return f"{context}\n\n{text}" if context else text

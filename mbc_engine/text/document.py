@@ -38,7 +38,9 @@ class Document:
     # what determines its text.
     digest: str
     size: int  # the number of these bytes
-    date: str | None = None  # ISO 8601 day it was written according to its text, else the file was last modified (UTC)
+    date: str | None = (
+        None  # ISO 8601 day it was written by its text or file name, else the file was last modified (UTC)
+    )
     title: str = ""  # as the document states it, "" if it does not
     sections: tuple[Section, ...] = ()  # in order; a text before the first has no context
     losses: tuple[str, ...] = ()  # what could not be kept, worded as "3 pictures"
@@ -238,6 +240,37 @@ def day_of(written: object) -> str | None:
         with suppress(ValueError):
             return date(int(match[3]), _MONTHS.index(match[1].lower()) + 1, int(match[2])).isoformat()
     return None
+
+
+MONTH_NAMES = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
+_BETWEEN = r"[-_. ]?"
+# "2024-03-12", "20240312", "12.03.2024" and "2024-03", not within longer numbers.
+_DATES_IN_NAMES = (
+    re.compile(rf"(?<!\d)(?P<year>(?:19|20)\d\d)(?P<by>{_BETWEEN})(?P<month>\d\d)(?P=by)(?P<day>\d\d)(?!\d)"),
+    re.compile(r"(?<![\d.])(?P<day>\d\d?)\.(?P<month>\d\d?)\.(?P<year>(?:19|20)\d\d)(?!\d)"),
+    re.compile(r"(?<!\d)(?P<year>(?:19|20)\d\d)[-_.](?P<month>0[1-9]|1[0-2])(?![-_.]?\d)"),
+)
+
+
+def date_in_name(name: str) -> tuple[str, tuple[int, int]] | None:
+    """The date in the name of a file, as YYYY-MM-DD or YYYY-MM, and where it stands; None if there is none."""
+    for pattern in _DATES_IN_NAMES:
+        for match in pattern.finditer(name):
+            numbers = match.groupdict()
+            year, month, day = int(numbers["year"]), int(numbers["month"]), int(numbers.get("day") or 1)
+            with suppress(ValueError):
+                written = date(year, month, day).isoformat()
+                return written if "day" in numbers else written[:7], match.span()
+    return None
+
+
+def day_in_name(name: str) -> str | None:
+    """The ISO day in the name of a file, the first of a month that stands alone; None if there is none."""
+    found = date_in_name(name)
+    return found and f"{found[0]}-01"[:10]
 
 
 def day_of_moment(moment: datetime | None) -> str | None:

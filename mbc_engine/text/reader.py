@@ -20,6 +20,7 @@ from mbc_engine.text.document import (
     Section,
     Skipped,
     UnreadableFile,
+    day_in_name,
     day_of_timestamp,
     printable_path,
     reason,
@@ -112,7 +113,7 @@ def _read(
         if source != printable_path(source):
             raise UnreadableFile("has a name that is not UTF-8")
         with open_bytes(path, compression) as stream:
-            yield from read(stream, format, source, day_of_timestamp(status.st_mtime))
+            yield from read(stream, format, source, day_in_name(path.name) or day_of_timestamp(status.st_mtime))
     except EmptyFile as error:
         yield Skipped(source, reason(error), is_empty_file=True)
     except (OSError, UnreadableFile) as error:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine.bank import BankHeader, Origin
+from mbc_engine.bank import BankHeader, Origin, Outline
 from mbc_engine.bank.block import Block, KeyIndex, read_block
 
 KEYS = st.one_of(st.integers(0, 9), st.sampled_from([2**31 - 1, 2**31, 2**32 - 2, 2**32 - 1]))
@@ -45,9 +45,9 @@ def test_index_matches_a_dict(at_first: list[Any], later: list[Any], wanted: lis
     ],
 )
 def test_inconsistent_columns_are_refused(made: Any, column: str, value: Any) -> None:
-    row = Block([bytes(16)], [2], [1], [(Origin("/a", "", None),)], [0], made.codes(1)).row()
+    row = Block([bytes(16)], [2], [1], [(Origin("/a", "", None),)], [0], [Outline()], made.codes(1)).row(1)
     columns = json.loads(zlib.decompress(row.described))
     assert column in columns
     changed = row._replace(described=zlib.compress(json.dumps({**columns, column: value}).encode()))
     with pytest.raises((ValueError, TypeError, KeyError)):
-        read_block(changed, BankHeader(made.signature, made.shape, 4, True, False, "2025-01-01T00:00:00+00:00"))
+        read_block(changed, BankHeader(made.signature, made.shape, 4, True, False, 0, "2025-01-01T00:00:00+00:00"))

@@ -27,10 +27,11 @@ def test_documented_export(made: Any) -> None:
     lines = blocks("json")[0].strip().split("\n")
     shape = CodeShape(1, 1, 512, False)
     signature = type(made.signature)("mini", "aaaa", "bbbb")
-    with MemoryBank.create(None, signature, shape, 1, keeps_text=True) as bank:
+    with MemoryBank.create(None, signature, shape, 1, keeps_text=True, context_tokens=32) as bank:
         codes = np.array([257, 0, 511]).reshape(-1, 1, 1)
-        chunks = [Chunk("One.", 0), Chunk("Two.", 5), Chunk("Three.", 10)]
-        bank.put([StoredDocument.of(Document("/notes/a.txt", "", "", made.digest(1), 1), codes, chunks)])
+        chunks = [Chunk("One.", 0, "Numbers"), Chunk("Two.", 5, "Numbers"), Chunk("Three.", 10, "Numbers > Odd")]
+        document = Document("/notes/a.txt", "", "", made.digest(1), 1, title="Numbers")
+        bank.put([StoredDocument.of(document, codes, chunks)])
         written = b"".join(export(bank)).decode().splitlines()
     assert [re.sub(r'"(counts)":"[^"]*"', r'"\1":"..."', line) for line in written] == lines
     assert np.frombuffer(base64.b64decode(json.loads(lines[1])["codes"]), "<u2").tolist() == [257, 0, 511]

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from mbc_engine.bank import BankHeader, MemoryBank, Selection, merge, remove_with_proof, verify
+from mbc_engine.bank.block import row_checksum
 from mbc_engine.errors import MBCError
 from mbc_engine.events import BankVerified
 
@@ -219,6 +220,7 @@ MALICIOUS = {
         *map(zlib.compress, (b"[" * 1_000_000, b'{"sizes":' + b"9" * 10_000 + b"}", b" " * (1 << 24))),
     ],
     "texts": map(zlib.compress, (bytes(1 << 24), b"\xff" * 7 + b"\x7f", bytes(8))),
+    "outlines": map(zlib.compress, (b"[" * 1_000_000, b"{}", b'{"titles":[1],"headings":[]}')),
     "lengths": map(zlib.compress, (bytes(1 << 24), b"\xff\xff\xff\xff", bytes(4))),
 }
 
@@ -234,7 +236,7 @@ def test_malicious_columns_raise_clear_errors(
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute(f"UPDATE blocks SET {column} = ?", (data,))
     row = connection.execute("SELECT * FROM blocks").fetchone()
-    crc = zlib.crc32(np.array(row[1:4], "<i8").tobytes() + b"".join(row[5:]))
+    crc = row_checksum("blocks", row[0], np.array(row[1:4], "<i8").tobytes(), *row[5:])
     connection.execute("UPDATE blocks SET crc = ?", (crc,))
     connection.close()
     outcomes(made, path)

@@ -20,7 +20,16 @@ from mbc_engine.events import DamageFound
 from tests.text_models import StandIn
 
 FORMATS = Path(__file__).with_name("formats")
-OLD = ["format3-full", "format3-bare", "format4-full", "format4-bare", "format4-lm"]
+OLD = [
+    "format3-full",
+    "format3-bare",
+    "format4-full",
+    "format4-bare",
+    "format4-lm",
+    "format5-full",
+    "format5-bare",
+    "format5-lm",
+]
 TEXT_MODEL = StandIn(
     "Ada Lovelace wrote the first program. She corresponded. The old bridge was repaired. The tea house opens."
 )
@@ -54,7 +63,7 @@ def test_old_bank_opens_with_the_same_content(name: str, tmp_path: Path, *, read
         assert exported(bank) == export_by_old_version(name)
         signature = bank.header.signature
     assert not [event for event in verify(path, TEXT_MODEL.open) if isinstance(event, DamageFound)]
-    assert version_of(path) == 5
+    assert version_of(path) == 6
     copy = tmp_path / f"bank.mbc.{name[:7]}"
     assert sorted(tmp_path.iterdir()) == [path, copy]
     assert (version_of(copy), len(copy.read_bytes())) == (int(name[6]), len(old))
@@ -63,7 +72,7 @@ def test_old_bank_opens_with_the_same_content(name: str, tmp_path: Path, *, read
         assert again.header.signature == signature
 
 
-@pytest.mark.parametrize("name", ["format3-full", "format4-full", "format4-lm"])
+@pytest.mark.parametrize("name", ["format3-full", "format4-full", "format4-lm", "format5-full"])
 def test_words_are_indexed_anew(name: str, tmp_path: Path) -> None:
     """In format 4 their numbers had a bit less, so where only a language model has the words, each gets two numbers."""
     with MemoryBank.open(unpacked(name, tmp_path / "bank.mbc")) as bank:
@@ -105,7 +114,7 @@ def test_upgraded_bank_is_written_as_any_other(tmp_path: Path) -> None:
 def test_upgrade_says_where_the_old_file_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     MemoryBank.open(unpacked("format4-lm", tmp_path / "b\x1b.mbc")).close()
     first, second = (record.getMessage() for record in caplog.records)
-    assert first.endswith(r"b\x1b.mbc' was upgraded to bank format 5; the old file is kept as 'b\x1b.mbc.format4'.")
+    assert first.endswith(r"b\x1b.mbc' was upgraded to bank format 6; the old file is kept as 'b\x1b.mbc.format4'.")
     assert "3 of its texts are compressed with a language model" in second
 
 
@@ -128,7 +137,7 @@ def test_killed_upgrade_loses_nothing(patch: str, tmp_path: Path) -> None:
     path = unpacked("format3-full", tmp_path / "bank.mbc")
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(KILLED.format(patch=patch)), path], check=False)
     assert done.returncode == -9
-    assert version_of(path) == (5 if "_log" in patch else 3)
+    assert version_of(path) == (6 if "_log" in patch else 3)
     with MemoryBank.open(path, read_only=True) as bank:
         assert exported(bank) == export_by_old_version("format3-full")
     assert version_of(tmp_path / "bank.mbc.format3") == 3
@@ -152,7 +161,7 @@ def test_refused_banks_say_what_to_do(tmp_path: Path, monkeypatch: pytest.Monkey
     path = unpacked("format3-full", tmp_path / "bank.mbc")
     before = path.read_bytes()
     monkeypatch.setattr(os, "access", lambda *_: False)
-    with pytest.raises(BankError, match=r"older mbc \(bank format 3; this one reads 5\)") as caught:
+    with pytest.raises(BankError, match=r"older mbc \(bank format 3; this one reads 6\)") as caught:
         MemoryBank.open(path, read_only=True)
     assert caught.value.hint == "Copy it to a folder that you can write to, and open the copy."
     assert path.read_bytes() == before

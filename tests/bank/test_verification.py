@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from mbc_engine.bank import BankHeader, text_codec, verify
+from mbc_engine.bank.block import row_checksum
 from mbc_engine.errors import BankError
 from mbc_engine.events import BankVerified, Progressed
 
@@ -49,11 +50,13 @@ DAMAGES = {
     "DELETE FROM codes WHERE id = 1": ("block 1", ""),
     "UPDATE blocks SET keys = 'text' WHERE id = 2": ("block 2", ""),
     "UPDATE blocks SET chunks = 'text' WHERE id = 2": ("", ""),
+    "UPDATE bank SET documents = 9": ("counts", "checksum does not match"),
+    "UPDATE codes SET (crc, data) = (SELECT crc, data FROM codes WHERE id = 1) WHERE id = 2": ("block 2", "its codes"),
+    "UPDATE words SET (crc, data) = (SELECT crc, data FROM words WHERE id = 1) WHERE id = 2": ("block 2", "its words"),
+    "DELETE FROM blocks WHERE id = 3": ("blocks", "there should be 3 blocks with 8 documents, 8 origins, 15 chunks"),
     "INSERT INTO codes VALUES (9, 0, x'')": ("codes", "1 blocks of codes belong to no documents"),
 }
-COPY = (
-    "INSERT INTO blocks SELECT 9, documents, origins, chunks, crc, keys, digests, lengths, described, texts FROM blocks"
-)
+COPY = "INSERT INTO blocks SELECT 9, documents, origins, chunks, crc, keys, digests, lengths, described, texts, outlines FROM blocks"
 TWICE = "deflate(CAST(x'0100000000000000' || zeroblob(8 * documents - 8) AS BLOB))"
 COLUMNS = "keys, digests, lengths, described"
 CONTRADICTIONS = {
@@ -87,11 +90,13 @@ def test_damage_is_found_where_it_is(made: Any, path: Path, damage: str) -> None
     connection.execute(damage)
     if damage in CONTRADICTIONS:
         for row in connection.execute("SELECT * FROM blocks").fetchall():
-            crc = zlib.crc32(np.array(row[1:4], "<i8").tobytes() + b"".join(row[5:]))
+            crc = row_checksum("blocks", row[0], np.array(row[1:4], "<i8").tobytes(), *row[5:])
             connection.execute("UPDATE blocks SET crc = ? WHERE id = ?", (crc, row[0]))
         for table in ("codes", "words"):
             for block, data in connection.execute(f"SELECT id, data FROM {table}").fetchall():
-                connection.execute(f"UPDATE {table} SET crc = ? WHERE id = ?", (zlib.crc32(data), block))
+                connection.execute(
+                    f"UPDATE {table} SET crc = ? WHERE id = ?", (row_checksum(table, block, data), block)
+                )
     connection.close()
     where, what = (DAMAGES | CONTRADICTIONS)[damage]
     found = made.damages(path)

@@ -1,0 +1,74 @@
+"""What a document says of its chunks: folder, file name, title and headings, to be found and read with their text."""
+
+import re
+from collections.abc import Callable
+from pathlib import PurePath
+from typing import Final
+
+from mbc_engine.text.document import MONTH_NAMES, date_in_name
+
+_JOINT: Final = " > "
+_NAME_SEPARATORS: Final = re.compile(r"[\s_\-]+")
+_CAMEL_CASE: Final = re.compile(r"(?<=[a-zß-ÿ])(?=[A-Z])")
+_WORD: Final = re.compile(r"\w+")
+# Of a title or a chunk's headings; longer ones are texts in the wrong place.
+LONGEST: Final = 200
+
+
+def clipped(title: str) -> str:
+    """A title or headings on one line, without what exceeds `LONGEST` characters."""
+    return " ".join(title[: 4 * LONGEST].split())[:LONGEST].rstrip()
+
+
+def context_parts(source: str, title: str, headings: str) -> list[str]:
+    """Folder, file name, title and headings, from the least to the most specific, without repetitions.
+
+    `source` is an absolute path; anything else has no name. `headings` are joined by " > ".
+    """
+    names = [spelled_out(name) for name in _names(source)[-2:]]
+    parts = [part for part in (*names, title, *headings.split(_JOINT)) if part.strip()]
+    folded = [f" {' '.join(_WORD.findall(part.casefold()))} " for part in parts]
+    return [
+        part
+        for at, part in enumerate(parts)
+        if folded[at].strip() and not any(folded[at] in f for f in folded[at + 1 :])
+    ]
+
+
+def shortened(parts: list[str], fits: Callable[[str], bool]) -> str:
+    """The parts of a context joined into one line that fits.
+
+    If they are too long, the first is left out, then inner ones from the front, then words from the end.
+    """
+    kept = list(parts)
+    while kept and not fits(line := _JOINT.join(kept)):
+        if len(kept) == 1:
+            words = line.split()[:-1]
+            kept = [" ".join(words)] if words else []
+        else:
+            del kept[0 if len(kept) == len(parts) or len(kept) == 2 else 1]
+    return _JOINT.join(kept)
+
+
+def context_words(source: str, title: str, headings: str) -> str:
+    """Everything that a chunk is found by beside its text: all folders and the name, as written and spelled out."""
+    names = _names(source)
+    return " ".join([*names, *map(spelled_out, names), title, headings])
+
+
+def spelled_out(name: str) -> str:
+    """A file name in words: "2024-03-12_StandUp" is "12 March 2024 Stand Up"."""
+    if found := date_in_name(name):
+        day, span = found
+        year, month, *days = day.split("-")
+        written = " ".join([*(str(int(number)) for number in days), MONTH_NAMES[int(month) - 1], year])
+        name = f"{name[: span[0]]} {written} {name[span[1] :]}"
+    return _NAME_SEPARATORS.sub(" ", _CAMEL_CASE.sub(" ", name)).strip()
+
+
+def _names(source: str) -> list[str]:
+    """The folders of a path, outermost first, and the file's name without its suffix."""
+    path = PurePath(source)
+    if not path.is_absolute():
+        return []
+    return [*path.parent.parts[1:], path.stem]

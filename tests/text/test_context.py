@@ -1,0 +1,70 @@
+"""What a chunk knows of its document: names, dates in them, title and headings."""
+
+import pytest
+
+from mbc_engine.text import Chunk, chunk
+from mbc_engine.text.context import context_parts, context_words, shortened, spelled_out
+from mbc_engine.text.document import Section, day_in_name
+
+
+@pytest.mark.parametrize(
+    ("name", "day", "spelled"),
+    [
+        ("2024-03-12 standup", "2024-03-12", "12 March 2024 standup"),
+        ("standup_20240312", "2024-03-12", "standup 12 March 2024"),
+        ("report_2024-03", "2024-03-01", "report March 2024"),
+        ("12.3.2024", "2024-03-12", "12 March 2024"),
+        ("120240312", None, "120240312"),
+        ("2024-13-40", None, "2024 13 40"),
+        ("budget-2019", None, "budget 2019"),
+        ("OrionBudget_v2", None, "Orion Budget v2"),
+    ],
+)
+def test_names_are_spelled_out(name: str, day: str | None, spelled: str) -> None:
+    assert day_in_name(name) == day
+    assert spelled_out(name) == spelled
+
+
+def test_parts_are_not_repeated() -> None:
+    assert context_parts("/home/ann/lynx/read-me.md", "", "") == ["lynx", "read me"]
+    assert context_parts("/p/orion-report.md", "Orion report", "Orion Report > Budget") == [
+        "p",
+        "Orion Report",
+        "Budget",
+    ]
+    assert context_parts("stdin:1234", "A title", "") == ["A title"]
+    words = context_words("/home/ann/2024-03-12_Lynx.md", "Log", "A > B")
+    assert {"home", "ann", "March", "Lynx", "Log", "A", "B"} <= {*words.split()}
+
+
+def test_what_does_not_fit_is_left_out_from_the_general_to_the_specific() -> None:
+    parts = ["folder", "name", "Part", "Chapter", "Section of three"]
+    for most, left in [
+        (7, "folder > name > Part > Chapter > Section of three"),
+        (6, "name > Part > Chapter > Section of three"),
+    ]:
+        assert shortened(parts, lambda line, most=most: len(line.replace(">", "").split()) <= most) == left
+    for most, left in [(4, "name > Section of three"), (3, "Section of three"), (2, "Section of"), (0, "")]:
+        assert shortened(parts, lambda line, most=most: len(line.replace(">", "").split()) <= most) == left
+
+
+def words(texts: list[str]) -> list[int]:
+    return [len(text.split()) for text in texts]
+
+
+def test_sections_begin_chunks_unless_the_last_one_is_tiny() -> None:
+    text = "Intro here.\n\nOrion\nIts budget is 1.\n\nVega\nIts budget is 2."
+    starts = [text.index("Orion"), text.index("Vega")]
+    sections = [Section(starts[0], "Projects > Orion"), Section(starts[1], "Projects > Vega")]
+    assert chunk(text, words, 16, sections) == [
+        Chunk("Intro here.", 0),
+        Chunk("Orion\nIts budget is 1.", starts[0], "Projects > Orion"),
+        Chunk("Vega\nIts budget is 2.", starts[1], "Projects > Vega"),
+    ]
+    assert chunk(text, words, 80, sections) == [Chunk(text, 0)]
+
+
+def test_headings_that_a_chunk_does_not_show_are_named() -> None:
+    text = "Name: a; Age: 1\n\nName: b; Age: 2"
+    sections = [Section(0, "People > First"), Section(text.rindex("Name"), "People > Second")]
+    assert chunk(text, words, 99, sections) == [Chunk(text, 0, "People > First; Second")]
