@@ -26,8 +26,8 @@ from mbc_cli.text import pluralise, sanitise
 from mbc_engine import __version__
 from mbc_engine.answer import AskOptions, Label, State, TextFrom
 from mbc_engine.errors import BankError, ConfigError, DataError, MBCError
-from mbc_engine.events import DocumentsIngested, FileSkipped, IngestFinished, IngestStarted
-from mbc_engine.text import IGNORE_FILE, Skipped, WalkResult, find_files, printable_path
+from mbc_engine.events import ContentLost, DocumentsIngested, FileSkipped, IngestFinished, IngestStarted
+from mbc_engine.text import IGNORE_FILES, Skipped, WalkResult, find_files, printable_path
 
 if TYPE_CHECKING:
     from mbc_engine.answer import Source
@@ -66,13 +66,14 @@ def find_allowed(names: Sequence[str], folders: Sequence[Path], *, stop: threadi
 
     def is_reported(path: Path) -> bool:
         # A name that is not UTF-8 is reported with escapes, under which no file exists.
-        return _is_inside(path.parent if path.name == IGNORE_FILE else path, folders) or not os.path.lexists(path)
+        return _is_inside(path.parent if path.name in IGNORE_FILES else path, folders) or not os.path.lexists(path)
 
     skipped = tuple(item for item in walked.skipped if is_reported(Path(item.source)))
     if len(files) + len(skipped) < len(walked.files) + len(walked.skipped):
         named = ", ".join(map(printable_path, paths))
         skipped += (Skipped(named, "has links to places outside the allowed folders, which are not followed"),)
-    return WalkResult(files, skipped)
+    left_out = tuple(item for item in walked.left_out if _is_inside(Path(item.path), folders))
+    return WalkResult(files, skipped, left_out)
 
 
 def _resolve(name: str, folders: Sequence[Path]) -> Path:
@@ -144,8 +145,9 @@ class IngestResult(BaseModel):
     removed: int = Field(description="Parts that a changed file no longer has.")
     skipped: int
     reasons: list[dict[Literal["source", "reason"], SanitisedText]] = Field(
-        description="Why the first few were skipped."
+        description="Why the first few were skipped, or what of them could not be kept."
     )
+    left_out: int = Field(description="Files and folders that .gitignore and the like exclude, caches and so on.")
     seconds: float
     bank: dict[str, int] = Field(description="What the memory now holds, and its size in bytes.")
 
@@ -265,12 +267,15 @@ class MemoryServer:
         self, walked: WalkResult, report: Callable[[int, int, str], None], stop: threading.Event
     ) -> IngestResult:
         skipped: list[Skipped | FileSkipped] = list(walked.skipped)
+        lost = list[Skipped]()
         total = done = 0
         for event in self._service.memory.add(walked.files, stop=stop):
             if isinstance(event, IngestStarted):
                 total = event.size
             elif isinstance(event, FileSkipped):
                 skipped.append(event)
+            elif isinstance(event, ContentLost):
+                lost.append(Skipped(event.source, f"is memorised without {', '.join(event.losses)}"))
             elif isinstance(event, DocumentsIngested) and event.size > done:
                 done = event.size
                 report(done, total, f"{pluralise(event.documents, 'document')}, {pluralise(event.chunks, 'chunk')}")
@@ -279,8 +284,9 @@ class MemoryServer:
         counts = {name: getattr(end, name) for name in ("documents", "chunks", "unchanged", "removed", "seconds")}
         bank = {"documents": end.bank_documents, "chunks": end.bank_chunks}
         bank |= {name: getattr(end, name) for name in ("code_bytes", "word_bytes", "text_bytes", "file_bytes")}
-        reasons: Any = [{"source": item.source, "reason": item.reason} for item in skipped[:_MAX_REASONS]]
-        return IngestResult(**counts, skipped=len(skipped), reasons=reasons, bank=bank)
+        reasons: Any = [{"source": item.source, "reason": item.reason} for item in [*skipped, *lost][:_MAX_REASONS]]
+        left_out = len(walked.left_out)
+        return IngestResult(**counts, skipped=len(skipped), reasons=reasons, left_out=left_out, bank=bank)
 
     async def run(self) -> None:
         """Serve until stdin closes or a signal arrives, then end the process: a read of stdin cannot be cancelled."""

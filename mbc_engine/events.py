@@ -124,6 +124,22 @@ class FileSkipped(Event):
     reason: str
 
 
+class FilesLeftOut(Event):
+    """`count` files and whole folders were not looked at, for one reason: the kind of file whose patterns exclude them,
+    or what they are. Only the first are named."""
+
+    reason: str
+    count: int
+    sources: tuple[str, ...]
+
+
+class ContentLost(Event):
+    """A document is memorised without some of its content; `losses` are worded as "3 pictures"."""
+
+    source: str
+    losses: tuple[str, ...]
+
+
 class DocumentsIngested(Event):
     """Progress of this ingest: documents committed, chunks encoded, and bytes on disk of the files processed.
 
@@ -143,7 +159,8 @@ class IngestFinished(Event):
 
     `removed` are parts that changed files no longer have and, when pruning, files that are gone. `encoding` is the part
     of `seconds` spent in the model. `is_complete` is False if it was stopped early. `not_english` counts memorised
-    documents that do not seem to be in English. Only the first memorised, removed and non-English sources are named.
+    documents that do not seem to be in English; `gone` counts files in the bank that the named folders no longer have.
+    Only the first memorised, removed, non-English and gone sources are named.
     """
 
     documents: int
@@ -166,6 +183,8 @@ class IngestFinished(Event):
     not_english_sources: tuple[str, ...] = ()
     memorised_sources: tuple[str, ...] = ()
     removed_sources: tuple[str, ...] = ()
+    gone: int = 0
+    gone_sources: tuple[str, ...] = ()
 
 
 class TextsRecoded(Event):

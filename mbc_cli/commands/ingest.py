@@ -17,7 +17,7 @@ from mbc_cli.program import INTERRUPTED, interrupt_message, is_from_command_line
 from mbc_cli.render.ingest import READABLE, IngestProgress
 from mbc_cli.render.terminal import is_on
 from mbc_engine.errors import ConfigError, DataError
-from mbc_engine.text import is_empty, require_paths
+from mbc_engine.text import is_empty, printable_path, require_paths
 
 if TYPE_CHECKING:
     from mbc_engine.ingestion.ray import Actors
@@ -26,7 +26,10 @@ _ON_RAY: Final = "With --engine ray"
 _ray = partial(option, panel=_ON_RAY)
 _STDIN: Final = Path("-")
 _IGNORE = "Skip files that match this pattern, as in .gitignore; can be repeated."
-_PRUNE = "Also remove documents whose files are no longer in these folders."
+_ALL_FILES = (
+    "Also memorise what .gitignore files exclude, and what nobody wrote: installed software, caches, temporary files."
+)
+_PRUNE = "Also remove documents whose files are no longer in these folders, or whose folder is gone."
 _WATCH = "Keep running and memorise changes as they happen, until Ctrl-C."
 _COLUMN = "The column (CSV) or field (JSON Lines) that holds the text of each row."
 _COLUMNS = "text, content or body; in a CSV without these, all columns"
@@ -51,6 +54,7 @@ def ingest(
     bank: BankOption,
     model: ModelOption,
     ignore: Annotated[list[str] | None, option(_IGNORE, metavar="PATTERN")] = None,
+    all_files: Annotated[bool, option(_ALL_FILES, "--all-files")] = False,
     prune: Annotated[bool, option(_PRUNE, "--prune")] = False,
     watch: Annotated[bool, option(_WATCH, "--watch")] = False,
     text_column: Annotated[str | None, option(_COLUMN, metavar="NAME", show_default=_COLUMNS)] = None,
@@ -74,7 +78,8 @@ def ingest(
 ) -> None:
     """Memorise files and folders. Files that haven't changed since the last run are skipped.
 
-    Hidden files and files that a folder's .mbcignore excludes are left out. Each CSV or JSON Lines row becomes a
+    Hidden files are left out, and what a folder's .mbcignore or .gitignore excludes, installed software, caches,
+    temporary and lock files; a file that you name is always taken. Each CSV or JSON Lines row becomes a
     document; ingesting again with another --text-column replaces these documents. The first Ctrl-C saves what has been encoded
     and stops; run the same command again to continue. With --watch --json, each change is one line of JSON.
 
@@ -96,8 +101,8 @@ def ingest(
     else:
         _require_no_ray(ctx)
     if not is_stream:
-        _require_files(paths, ignore or [], may_be_none=prune or watch)
-        how |= {"ignore": ignore or [], "prune": prune, "text_column": text_column}
+        _require_files(paths, bank, ignore or [], is_choosy=not all_files, prunes=prune, watches=watch)
+        how |= {"ignore": ignore or [], "is_choosy": not all_files, "prune": prune, "text_column": text_column}
         if not on_ray:
             how["workers"] = number_of_workers(workers)
     _require_fitting_bank(bank, prune=prune, no_sources=no_sources, text=text)
@@ -162,14 +167,31 @@ def _require_ray(actors: "Actors", address: str | None, *, other: str | None) ->
     require_ray(address)
 
 
-def _require_files(paths: Sequence[Path], ignore: Sequence[str], *, may_be_none: bool) -> None:
-    """Raises DataError if a path is missing or unreadable, or if there are no files, unless `may_be_none`."""
-    require_paths(paths, ignore)
-    for path in paths:
+def _require_files(
+    paths: Sequence[Path], bank: Path, ignore: Sequence[str], *, is_choosy: bool, prunes: bool, watches: bool
+) -> None:
+    """Raises DataError if a path is missing or unreadable, or if there are no files unless it prunes or watches."""
+    existing = [path for path in paths if os.path.lexists(path) or not _holds(bank, path)]
+    if len(existing) < len(paths) and (watches or not prunes):
+        gone = printable_path(next(path for path in paths if path not in existing))
+        hint = "The bank still holds what was read from it; --prune removes that."
+        raise DataError(f"{gone} does not exist.", hint=hint)
+    require_paths(existing, ignore)
+    for path in existing:
         if not os.access(path, os.R_OK):
             raise DataError(f"{path} cannot be read: permission denied.", hint="Check the path and its permissions.")
-    if not may_be_none and is_empty(paths, ignore):
+    if not (prunes or watches) and is_empty(paths, ignore, is_choosy=is_choosy):
         raise DataError(f"No files to ingest in {', '.join(map(str, paths))}.", hint=READABLE)
+
+
+def _holds(bank: Path, path: Path) -> bool:
+    from mbc_engine.bank.database import bytes_at
+    from mbc_engine.ingestion.run import holds_below
+
+    if not bytes_at(bank):
+        return False
+    with mbc_engine.MemoryBank.open(bank, read_only=True) as memory:
+        return holds_below(memory, [path])
 
 
 def _require_fitting_bank(path: Path, *, prune: bool, no_sources: bool, text: bool | None) -> None:

@@ -280,7 +280,7 @@ class ClientDocuments:
         files = [self.folder.file(id) for id in ids]
         existing = [file for file in files if file.exists()] if ids else [self.folder.path]
         skipped: dict[str, str] = {}
-        for event in self.memory.add(existing, prune=not ids) if existing else ():
+        for event in self.memory.add(existing, prune=not ids, is_choosy=False) if existing else ():
             if isinstance(event, FileSkipped):
                 skipped[Path(event.source).name[:ID_LENGTH]] = event.reason
         if gone := [str(file) for file in files if file not in existing]:

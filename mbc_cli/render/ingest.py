@@ -13,7 +13,17 @@ from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.terminal import is_on, out, print_facts, print_json, print_json_lines
 from mbc_cli.text import display_path, format_duration, format_size, pluralise, sanitise
 from mbc_engine.errors import DataError
-from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished, IngestStarted, TextsRecoded
+from mbc_engine.events import (
+    ContentLost,
+    DocumentsIngested,
+    Event,
+    FileSkipped,
+    FilesLeftOut,
+    IngestFinished,
+    IngestStarted,
+    TextsRecoded,
+)
+from mbc_engine.text import IGNORE_FILE
 from mbc_engine.text.formats import SUFFIXES
 
 if TYPE_CHECKING:
@@ -45,6 +55,8 @@ class IngestProgress(ProgressView):
         self._size = 0
         self._skipped: list[FileSkipped] = []  # all for JSON or with --verbose, else the first of each reason
         self._reasons: Counter[str] = Counter()
+        self._left_out: list[FilesLeftOut] = []
+        self._lost: list[ContentLost] = []
         self._recoded: TextsRecoded | None = None
         self._problem = ""
         self._end: IngestFinished | None = None
@@ -52,15 +64,15 @@ class IngestProgress(ProgressView):
     def show(self, event: Event) -> None:
         match event:
             case IngestStarted():
-                self._size, self._skipped, self._reasons, self._recoded = event.size, [], Counter(), None
-                if self._end is None and not self.is_live:  # no bar shows it
-                    sizes = f", {format_size(event.size)}" if event.size else ""  # unknown for a stream
-                    self.line(f"{self._doing} {pluralise(event.files, 'file')}{sizes}.")
-                self.bar(self._doing, self._size or None)
+                self._begin(event)
             case FileSkipped():
                 self._reasons[event.reason] += 1
                 if self._as_json or is_on("verbose") or self._reasons[event.reason] == 1:
                     self._skipped.append(event)
+            case FilesLeftOut():
+                self._left_out.append(event)
+            case ContentLost():
+                self._lost.append(event)
             case DocumentsIngested():
                 self._show_progress(event)
             case TextsRecoded():
@@ -69,6 +81,14 @@ class IngestProgress(ProgressView):
                 is_first, self._end = self._end is None, event
                 if self._watches:
                     self._show_round(event, is_first=is_first)
+
+    def _begin(self, event: IngestStarted) -> None:
+        self._size, self._skipped, self._reasons, self._recoded = event.size, [], Counter(), None
+        self._left_out, self._lost = [], []
+        if self._end is None and not self.is_live:  # no bar shows it
+            sizes = f", {format_size(event.size)}" if event.size else ""  # unknown for a stream
+            self.line(f"{self._doing} {pluralise(event.files, 'file')}{sizes}.")
+        self.bar(self._doing, self._size or None)
 
     def _show_progress(self, event: DocumentsIngested) -> None:
         note = ""
@@ -131,6 +151,15 @@ class IngestProgress(ProgressView):
             others = f" (and {alike:,} more)" if alike else ""
             out.print(Text(f"  skipped: {display_path(skipped.source)} {sanitise(skipped.reason)}{others}", "yellow"))
 
+    def _show_lost(self) -> None:
+        """Print what was not kept of documents: all with --verbose, else of the first."""
+        shown = self._lost if is_on("verbose") else self._lost[:_NAMES]
+        for lost in shown:
+            what = sanitise(", ".join(lost.losses))
+            out.print(Text(f"  not kept: {what} of {display_path(lost.source)}", "yellow"))
+        if rest := len(self._lost) - len(shown):
+            out.print(Text(f"  not kept: parts of {pluralise(rest, 'more document')}; --verbose lists them", "yellow"))
+
     def _show_round(self, end: IngestFinished, *, is_first: bool) -> None:
         has_changed = bool(end.documents or end.removed)
         self.remove_bar(self._doing)
@@ -141,6 +170,7 @@ class IngestProgress(ProgressView):
         elif has_changed and not self._as_json:
             out.print(f"{time.strftime('%H:%M:%S')}  {_changes(end)}")
             self.show_skipped()
+            self._show_lost()
         if is_first:
             self.line("Watching for changes; Ctrl-C stops.")
 
@@ -157,6 +187,15 @@ class IngestProgress(ProgressView):
             counts = f"{pluralise(end.not_english, 'document')} {'does' if end.not_english == 1 else 'do'}"
             out.print(Text(f"{counts} not seem to be in English: {_listed(end.not_english_sources)}", "yellow"))
         self.show_skipped()
+        self._show_lost()
+        for left_out in self._left_out:
+            way_out = "" if left_out.reason == IGNORE_FILE else "; --all-files takes it"
+            names = f"  left out: {_listed(left_out.sources)} ({sanitise(left_out.reason)})"
+            out.print(Text(f"{names}{way_out if left_out.count == 1 else way_out.replace('it', 'them')}"))
+        if end.gone:
+            are, them = ("file is", "it") if end.gone == 1 else ("files are", "them")
+            names = f": {_listed(end.gone_sources)}" if end.gone_sources else ""
+            out.print(Text(f"{end.gone:,} ingested {are} gone{names}; --prune removes {them}", "yellow"))
         facts = [("unchanged", end.unchanged), ("removed", end.removed), ("skipped", end.skipped)]
         table = [(label, f"{count:,}") for label, count in facts if count]
         if (recoded := self._recoded) and recoded.done:
@@ -174,6 +213,9 @@ class IngestProgress(ProgressView):
         return {
             **{name: getattr(end, name) for name in ("documents", "chunks", "unchanged", "removed")},
             "skipped": [{"source": item.source, "reason": item.reason} for item in self._skipped],
+            "left_out": [asdict(item) for item in self._left_out],
+            "losses": [asdict(item) for item in self._lost],
+            "gone": {"files": end.gone, "sources": end.gone_sources},
             "not_english": {"documents": end.not_english, "sources": end.not_english_sources},
             **({"memorised": end.memorised_sources, "pruned": end.removed_sources} if self._watches else {}),
             "seconds": end.seconds,

@@ -3,7 +3,7 @@
 import os
 import threading
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -16,10 +16,27 @@ import numpy as np
 
 from mbc_engine.bank import MemoryBank, OpenTextModel, StoredDocument, origin_name
 from mbc_engine.errors import BankBusy, BankError, DataError, ModelError
-from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished, IngestStarted, TextsRecoded
+from mbc_engine.events import (
+    ContentLost,
+    DocumentsIngested,
+    Event,
+    FileSkipped,
+    FilesLeftOut,
+    IngestFinished,
+    IngestStarted,
+    TextsRecoded,
+)
 from mbc_engine.ingestion.reading import ChunkedDocument, FileRead, Item, chunked, file_size, read_all
 from mbc_engine.model import Model, signature
-from mbc_engine.text import IGNORE_FILE, Skipped, WalkResult, find_files, read_stream, require_paths
+from mbc_engine.text import (
+    IGNORE_FILES,
+    Skipped,
+    WalkResult,
+    find_files,
+    read_stream,
+    require_paths,
+    without_piece_number,
+)
 from mbc_engine.text.language import seems_english
 
 if TYPE_CHECKING:
@@ -47,6 +64,7 @@ def ingest(
     paths: Sequence[Path] | WalkResult,
     *,
     ignore: Sequence[str] = (),
+    is_choosy: bool = True,
     prune: bool = False,
     find_deleted: Callable[[], Collection[tuple[str, str]]] | None = None,
     workers: int = 0,
@@ -63,7 +81,9 @@ def ingest(
     Args:
         paths: files and folders, or the result of a walk.
         ignore: patterns as in .gitignore, relative to each named folder.
-        prune: at the end, remove what the bank has from the named folders that the walk did not find.
+        is_choosy: leave out what `find_files` leaves out by itself.
+        prune: at the end, remove what the bank has from the named folders that the walk did not find. A named file or
+            folder may be gone, if the bank has something from it.
         find_deleted: called at the end, returns more origins to remove, by source and part.
         workers: processes that read files ahead; a script needs `if __name__ == "__main__":` for them.
         text_column: the column or field that holds the text of a row; rows that were read with another are replaced.
@@ -81,7 +101,8 @@ def ingest(
     if isinstance(paths, WalkResult):
         walk = paths
     else:
-        walk = find_files(paths, ignore, stop=stop)
+        existing = [path for path in paths if os.path.lexists(path) or not (prune and holds_below(bank, [path]))]
+        walk = find_files(existing, ignore, is_choosy=is_choosy, stop=stop)
         find_deleted = partial(deleted_origins, bank, paths, walk) if prune else find_deleted
     run = Run(model, bank, batch_chunks, stop)
     if actors is None:
@@ -96,9 +117,13 @@ def ingest(
     for skipped in walk.skipped:
         if not bank.is_file(Path(skipped.source)):
             yield run.skipped(skipped)
+    yield from _left_out(walk)
     yield from run.memorise(items)
     if find_deleted and run.is_complete:
         run.remove(find_deleted())
+    elif run.is_complete and not isinstance(paths, WalkResult):
+        deleted = {source for source, _ in deleted_origins(bank, paths, walk)}
+        run.gone = sorted(source for source in deleted if not os.path.lexists(source))
     yield from run.finish(open_model)
 
 
@@ -138,6 +163,7 @@ class Run:
     def __init__(self, model: Model, bank: MemoryBank, batch_chunks: int, stop: threading.Event | None) -> None:
         self._model, self._bank, self._batch_chunks, self._stop = model, bank, batch_chunks, stop
         self.is_complete = False
+        self.gone: list[str] = []  # sources of the named folders
         self._began = self._committed = self._reported = time.monotonic()
         self._encoding_seconds = self._size = 0.0
         self._documents = self._chunks = self._unchanged = self._removed = self._skipped = self._chunks_encoded = 0
@@ -170,6 +196,10 @@ class Run:
                     yield self.skipped(item)
                 elif item is not None:
                     self._add_item(item)
+                    if isinstance(item, ChunkedDocument) and item.chunks and item.document.losses:
+                        part = without_piece_number(item.document.part)
+                        name = origin_name(item.document.source, "" if part.isdecimal() else part)
+                        yield ContentLost(name, item.document.losses)
                 if item is None or self._is_commit_overdue or _chunks_of(self._waiting) >= self._batch_chunks:
                     yield from self._encode()
                 yield from self._keep_up()
@@ -221,6 +251,8 @@ class Run:
             codebook_bytes=sizes.codebook,
             file_bytes=sizes.file,
             not_english=self._not_english,
+            gone=len(self.gone),
+            gone_sources=tuple(self.gone[:_NAMED_SOURCES]) if self._bank.header.keeps_origins else (),
             **{f"{kind}_sources": tuple(names) for kind, names in self._named.items()},
         )
 
@@ -330,14 +362,39 @@ def _chunks_of(items: Iterable[ChunkedDocument]) -> int:
     return sum(len(item.chunks) for item in items)
 
 
+def _left_out(walk: WalkResult) -> Iterator[FilesLeftOut]:
+    by_reason: defaultdict[str, list[str]] = defaultdict(list)
+    for item in walk.left_out:
+        by_reason[item.reason].append(item.path)
+    for why, paths in by_reason.items():
+        yield FilesLeftOut(why, len(paths), tuple(paths[:_NAMED_SOURCES]))
+
+
+def holds_below(bank: MemoryBank, paths: Sequence[Path]) -> bool:
+    """Whether the bank has something from these files or folders, which may be gone."""
+    return any(_is_below(origin.source, *_roots(paths)) for origin in bank.origins())
+
+
+def _roots(paths: Iterable[Path]) -> tuple[set[str], tuple[str, ...]]:
+    real = {os.path.realpath(path) for path in paths}
+    return real, tuple(map(_with_separator, real))
+
+
+def _is_below(source: str, real: Collection[str], folders: tuple[str, ...]) -> bool:
+    return source in real or source.startswith(folders)
+
+
 def deleted_origins(bank: MemoryBank, paths: Sequence[Path], walk: WalkResult) -> set[tuple[str, str]]:
-    """The origins the bank has from the named folders, except for files found and what could not be accessed."""
-    roots = tuple(_with_separator(os.path.realpath(path)) for path in paths if path.is_dir())
+    """The origins the bank has from the named folders, except for files found and what could not be accessed.
+
+    Of a path that is gone, it is unknown whether it was a folder.
+    """
+    roots = _roots(path for path in paths if path.is_dir() or not os.path.lexists(path))
     files = {os.path.realpath(path) for path in walk.files}
     unknown = {os.path.realpath(skipped.source) for skipped in walk.skipped}
 
     def is_deleted(source: str) -> bool:
-        is_missing = source.startswith(roots) and source not in files
+        is_missing = source not in files and _is_below(source, *roots)
         return is_missing and unknown.isdisjoint([source, *map(str, Path(source).parents)])
 
     return {origin[:2] for origin in bank.origins() if is_deleted(origin.source)}
@@ -353,6 +410,7 @@ def watch(
     paths: Sequence[Path],
     *,
     ignore: Sequence[str] = (),
+    is_choosy: bool = True,
     prune: bool = False,
     workers: int = 0,
     text_column: str | None = None,
@@ -372,7 +430,15 @@ def watch(
     try:
         next(changes, None)  # start watching before the first walk, so that no change is missed
         yield from ingest(
-            model, bank, paths, ignore=ignore, prune=prune, workers=workers, text_column=text_column, stop=stop
+            model,
+            bank,
+            paths,
+            ignore=ignore,
+            is_choosy=is_choosy,
+            prune=prune,
+            workers=workers,
+            text_column=text_column,
+            stop=stop,
         )
         waiting: set[tuple[Change, str]] = set()
         recoding: Iterator[Event] = recode(bank, open_model, stop)
@@ -382,9 +448,11 @@ def watch(
                 yield from islice(recoding, 1)
                 continue
             existing = [path for path in paths if path.exists()]
-            walk = find_files(existing, ignore, stop=stop)
+            walk = find_files(existing, ignore, is_choosy=is_choosy, stop=stop)
             touched = _touched(walk, [Path(path) for _, path in waiting])
-            may_be_deleted = any(change == Change.deleted or Path(path).name == IGNORE_FILE for change, path in waiting)
+            may_be_deleted = any(
+                change == Change.deleted or Path(path).name in IGNORE_FILES for change, path in waiting
+            )
             find_deleted = partial(deleted_origins, bank, existing, walk) if prune and may_be_deleted else None
             try:
                 if touched.files or touched.skipped or find_deleted:
@@ -421,7 +489,7 @@ def _changes(paths: Sequence[Path], stop: threading.Event) -> Iterator[set[tuple
 
 def _touched(walk: WalkResult, changed: Iterable[Path]) -> WalkResult:
     """What was found at changed paths or below them, or in the folder of a changed ignore file."""
-    roots = {os.path.realpath(path.parent if path.name == IGNORE_FILE else path) for path in changed}
+    roots = {os.path.realpath(path.parent if path.name in IGNORE_FILES else path) for path in changed}
     folders = tuple(map(_with_separator, roots))
 
     def is_touched(path: Path | str) -> bool:

@@ -12,7 +12,15 @@ from typing import Final, Literal, TypeAlias
 from filelock import Timeout
 
 from mbc_engine.atomic_write import PRIVATE_FILE, atomic_write, make_private_folder
-from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished, IngestStarted, TextsRecoded
+from mbc_engine.events import (
+    ContentLost,
+    DocumentsIngested,
+    Event,
+    FileSkipped,
+    IngestFinished,
+    IngestStarted,
+    TextsRecoded,
+)
 from mbc_engine.runs.event_log import EventLog, Stamped, is_held, parse_line, work_lock
 
 _ENDS: Final = 10_000
@@ -103,6 +111,12 @@ def _is_end(line: bytes) -> bool:
         return False
 
 
+def _skip_of(event: FileSkipped | ContentLost) -> FileSkipped:
+    if isinstance(event, FileSkipped):
+        return event
+    return FileSkipped(event.source, f"is memorised without {', '.join(event.losses)}")
+
+
 # Events do not show that an ingest was interrupted; see `is_recorded`.
 IngestState: TypeAlias = Literal["running", "finished", "stopped", "interrupted"]
 
@@ -118,7 +132,7 @@ class IngestHistory:
         self.reported: DocumentsIngested | None = None
         self.recoded: TextsRecoded | None = None  # once the current ingest is recoding texts
         self.finished: IngestFinished | None = None
-        self.skipped: deque[FileSkipped] = deque(maxlen=_SKIPPED)  # the last of `skips` files or rows
+        self.skipped: deque[FileSkipped] = deque(maxlen=_SKIPPED)  # the last of `skips` files, rows or parts of them
         self.skips = 0
         self.sources: deque[str] = deque(maxlen=_SOURCES)  # of the latest documents, newest last
         self.pace: deque[float] = deque(maxlen=_PACE)  # `rate` after each report of the last few minutes
@@ -135,8 +149,8 @@ class IngestHistory:
                     self.skips = 0
                     self.pace.clear()
                     self._reports.clear()
-                case FileSkipped():
-                    self.skipped.append(event)
+                case FileSkipped() | ContentLost():
+                    self.skipped.append(_skip_of(event))
                     self.skips += 1
                 case DocumentsIngested():
                     self.reported = event

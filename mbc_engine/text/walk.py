@@ -5,9 +5,10 @@ import re
 import stat
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from mbc_engine.atomic_write import atomic_write
 from mbc_engine.errors import DataError
@@ -18,39 +19,86 @@ if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
 
-IGNORE_FILE = ".mbcignore"
+IGNORE_FILES = IGNORE_FILE, GIT_IGNORE_FILE = (".mbcignore", ".gitignore")
+_GIT_EXCLUDES = ".git/info/exclude"
 _MOST_BYTES = 1 << 20
+
+# What nobody wrote, by the name of a folder, or of a file in it, or by a file's own name.
+_PROGRAMS, _CACHE, _SYSTEM = "installed software", "a cache", "files of the operating system"
+_FOLDERS = {
+    **dict.fromkeys(("node_modules", "bower_components", "site-packages", "venv", "virtualenv"), _PROGRAMS),
+    **dict.fromkeys(("__pycache__", "__pypackages__"), _CACHE),
+    **dict.fromkeys(("__MACOSX", "$RECYCLE.BIN", "System Volume Information", "lost+found"), _SYSTEM),
+}
+_MARKS = {"pyvenv.cfg": _PROGRAMS, "CACHEDIR.TAG": _CACHE}
+_FILES = (
+    (re.compile(r"~\$.+|#.+#|.+~|~WRL\d+\.tmp|.+\.(?:tmp|temp|swp|part|partial|crdownload|download|lck)", re.IGNORECASE),
+     "an unfinished or temporary file"),
+    (re.compile(r".+\.lock|.+[-.]lock\.(?:json|ya?ml)|npm-shrinkwrap\.json|bun\.lockb|go\.sum"), "a lock file"),
+    (re.compile(r".+\.min\.(?:js|css|html)|.+\.(?:js|css)\.map"), "a packed program"),
+    (re.compile(r"(?:eh)?thumbs\.db|desktop\.ini|icon\r", re.IGNORECASE), _SYSTEM),
+)  # fmt: skip
 # What a pattern cannot express: line ends and trailing blanks.
 _UNWRITABLE = re.compile(r"[\n\r]|\s(?=\s*$)")
 
-# A folder, with a separator at the end, and the patterns for everything below it.
-Ignore = tuple[str, "GitIgnoreSpec"]
+
+class Ignore(NamedTuple):
+    """Patterns for everything below a folder."""
+
+    folder: str  # with a separator at the end
+    patterns: "GitIgnoreSpec"
+    origin: str = ""  # what has them: a file's name, "" for the caller
+    below: str = ""  # from the folder that they are relative to, to `folder`
 
 
-def _parse_ignore(folder: str, patterns: Iterable[str]) -> Ignore:
+def _parse_ignore(folder: str, patterns: Iterable[str], origin: str = "") -> Ignore:
     from pathspec import GitIgnoreSpec
 
     try:
-        return os.path.join(folder, ""), GitIgnoreSpec.from_lines(patterns)
+        return Ignore(os.path.join(folder, ""), GitIgnoreSpec.from_lines(patterns), origin)
     except (ValueError, re.error) as error:  # re.error from a range such as [z-a]
         raise UnreadableFile(f"cannot be used: {error}") from error
 
 
-def _read_ignore(folder: str) -> Ignore | None:
-    path = Path(folder, IGNORE_FILE)
+def _read_ignore(folder: str, name: str = IGNORE_FILE) -> Ignore | None:
+    path = Path(folder, name)
     if not path.is_file():
         return None
     with path.open("rb") as file:
         written = os.fsdecode(file.read(_MOST_BYTES).removeprefix(b"\xef\xbb\xbf"))
-    return _parse_ignore(folder, re.split("\r?\n", written))
+    return _parse_ignore(folder, re.split("\r?\n", written), name)
 
 
-def _is_ignored(path: str, is_folder: bool, ignores: Iterable[Ignore]) -> bool:
-    for folder, patterns in ignores:
-        verdict = patterns.check_file(path[len(folder) :] + "/" * is_folder).include
+def _outer_git_ignores(path: str, real: str) -> tuple[Ignore, ...]:
+    """The patterns of the git repository around a folder, the inner ones first; none if they exclude the folder."""
+    outers = [real, *map(str, Path(real).parents)]
+    root = next((number for number, outer in enumerate(outers) if os.path.lexists(os.path.join(outer, ".git"))), None)
+    if root is None:
+        return ()
+    named = [(outer, GIT_IGNORE_FILE) for outer in outers[1 : root + 1]] + [(outers[root], _GIT_EXCLUDES)]
+    ignores, folder = list[Ignore](), os.path.join(path, "")
+    for outer, name in named:
+        with suppress(OSError, UnreadableFile):
+            if ignore := _read_ignore(outer, name):
+                below = os.path.join(os.path.relpath(real, outer), "") if root else ""
+                ignores.append(ignore._replace(folder=folder, below=below))
+    return () if root and _verdict(folder, ignores) else tuple(ignores)
+
+
+def _verdict(path: str, ignores: Iterable[Ignore], *, is_folder: bool = False) -> Ignore | Literal[False] | None:
+    """The patterns that exclude a path; False if they include it, None if none matches."""
+    for ignore in ignores:
+        verdict = ignore.patterns.check_file(ignore.below + path[len(ignore.folder) :] + "/" * is_folder).include
         if verdict is not None:
-            return verdict
-    return False
+            return verdict and ignore
+    return None
+
+
+def _reason_by_name(name: str, *, is_folder: bool) -> str:
+    """Why a file or folder is left out unless patterns include it; "" if it is not."""
+    if is_folder:
+        return _FOLDERS.get(name, "")
+    return next((reason for names, reason in _FILES if names.fullmatch(name)), "")
 
 
 def ignore_path(path: Path) -> tuple[Path, str | None]:
@@ -63,7 +111,7 @@ def ignore_path(path: Path) -> tuple[Path, str | None]:
     file = Path(os.path.realpath(named))
     try:
         ignore = _read_ignore(os.fspath(path.parent))
-        if ignore and _is_ignored(os.fspath(path), is_folder=False, ignores=[ignore]):
+        if ignore and _verdict(os.fspath(path), [ignore]):
             return named, None
         before = file.read_bytes() if file.exists() else b""
         pattern = "/" + _UNWRITABLE.sub("?", re.sub(r"([\\*?\[])", r"\\\1", path.name))
@@ -80,12 +128,24 @@ def ignore_path(path: Path) -> tuple[Path, str | None]:
     return named, pattern
 
 
+class LeftOut(NamedTuple):
+    """A file or folder that is not looked at, and why: a file with patterns, or what it is."""
+
+    path: str  # printable; a folder's ends with a separator
+    reason: str
+
+
 @dataclass(frozen=True)
 class WalkResult:
-    """The result of a walk: the files that can be read, in order and each once, and those left out."""
+    """The result of a walk: the files that can be read, in order and each once, and those that cannot.
+
+    `left_out` are the files and whole folders that patterns or habit exclude, each with the pattern's file or what it
+    is; not those that the caller excludes, nor hidden ones.
+    """
 
     files: tuple[Path, ...]
     skipped: tuple[Skipped, ...]
+    left_out: tuple[LeftOut, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -93,10 +153,19 @@ class _Unvisited:
     path: str  # as it was reached
     real: str  # with links resolved, one by one: resolving every path from the root would take most of a walk's time
     given: tuple[Ignore, ...]  # the caller's patterns
-    written: tuple[Ignore, ...] = ()  # those of the ignore files in the folders above, the inner ones first
+    # Those of the ignore files in the folders above, the inner ones first.
+    written: tuple[Ignore, ...] = ()
+    of_git: tuple[Ignore, ...] = ()
+    is_named: bool = False
 
 
-def find_files(paths: Sequence[Path], ignore: Sequence[str] = (), *, stop: threading.Event | None = None) -> WalkResult:
+def find_files(
+    paths: Sequence[Path],
+    ignore: Sequence[str] = (),
+    *,
+    is_choosy: bool = True,
+    stop: threading.Event | None = None,
+) -> WalkResult:
     """The readable files among `paths` and, for folders, below them, in sorted order.
 
     Hidden and ignored files and folders are left out unless named themselves. Symbolic links are followed; whatever is
@@ -104,19 +173,24 @@ def find_files(paths: Sequence[Path], ignore: Sequence[str] = (), *, stop: threa
     with what has been found.
 
     Patterns are in the syntax of .gitignore, relative to each named folder; those in a folder's `.mbcignore` apply to
-    what `ignore` does not match, and those of outer folders to what the inner ones do not match. Raises DataError if
+    what `ignore` does not match, and those of outer folders to what the inner ones do not match. If the walk
+    `is_choosy`, the same holds for `.gitignore` after them, those above a named folder of a repository included; and
+    what nobody wrote is left out at last: installed software, caches, temporary and lock files. Raises DataError if
     one of `paths` does not exist or cannot be accessed, or a pattern is invalid.
     """
     require_paths(paths)
-    met = list(_walk(paths, ignore, stop))
-    files = tuple(item for item in met if isinstance(item, Path))
-    return WalkResult(files, tuple(item for item in met if isinstance(item, Skipped)))
+    met = list(_walk(paths, ignore, is_choosy=is_choosy, stop=stop))
+    return WalkResult(
+        tuple(item for item in met if isinstance(item, Path)),
+        tuple(item for item in met if isinstance(item, Skipped)),
+        tuple(item for item in met if isinstance(item, LeftOut)),
+    )
 
 
-def is_empty(paths: Sequence[Path], ignore: Sequence[str] = ()) -> bool:
-    """Whether `find_files` would find nothing at all, not even a file that is left out with a reason."""
+def is_empty(paths: Sequence[Path], ignore: Sequence[str] = (), *, is_choosy: bool = True) -> bool:
+    """Whether `find_files` would find nothing at all, not even a file that cannot be read."""
     require_paths(paths)
-    return next(_walk(paths, ignore), None) is None
+    return all(isinstance(item, LeftOut) for item in _walk(paths, ignore, is_choosy=is_choosy))
 
 
 def require_paths(paths: Sequence[Path], ignore: Sequence[str] = ()) -> None:
@@ -137,12 +211,12 @@ def _named(path: Path, ignore: Sequence[str]) -> _Unvisited:
         given = (_parse_ignore(os.fspath(path), ignore),) if ignore else ()
     except UnreadableFile as error:
         raise DataError(f"The patterns to ignore {error}.", hint="Write patterns as in .gitignore.") from error
-    return _Unvisited(os.fspath(path), os.path.realpath(path), given)
+    return _Unvisited(os.fspath(path), os.path.realpath(path), given, is_named=True)
 
 
 def _walk(
-    paths: Sequence[Path], ignore: Sequence[str], stop: threading.Event | None = None
-) -> Iterator[Path | Skipped]:
+    paths: Sequence[Path], ignore: Sequence[str], *, is_choosy: bool, stop: threading.Event | None = None
+) -> Iterator[Path | Skipped | LeftOut]:
     waiting = [_named(path, ignore) for path in reversed(paths)]
     seen: set[str] = set()
     while waiting and not (stop is not None and stop.is_set()):
@@ -153,13 +227,21 @@ def _walk(
         try:
             mode = os.stat(current.path).st_mode
             if stat.S_ISDIR(mode):
-                written = current.written
-                try:
-                    inner = _read_ignore(current.path)
-                    written = (inner, *written) if inner else written
-                except (OSError, UnreadableFile) as error:
-                    yield Skipped(printable_path(os.path.join(current.path, IGNORE_FILE)), reason(error))
-                waiting += reversed(_children(current, written))
+                found: dict[str, tuple[Ignore, ...]] = {}
+                for name in IGNORE_FILES[: 1 + is_choosy]:
+                    found[name] = ()
+                    try:
+                        found[name] = tuple(filter(None, [_read_ignore(current.path, name)]))
+                    except (OSError, UnreadableFile) as error:
+                        yield Skipped(printable_path(os.path.join(current.path, name)), reason(error))
+                of_git = current.of_git
+                if is_choosy:
+                    outer = _outer_git_ignores(current.path, current.real) if current.is_named else of_git
+                    of_git = (*found[GIT_IGNORE_FILE], *outer)
+                here = replace(current, written=(*found[IGNORE_FILE], *current.written), of_git=of_git)
+                children = list(_children(here, is_choosy=is_choosy))
+                yield from (item for item in children if isinstance(item, LeftOut))
+                waiting += (item for item in reversed(children) if isinstance(item, _Unvisited))
                 continue
             if not stat.S_ISREG(mode):
                 raise UnreadableFile("is not a regular file")
@@ -171,15 +253,21 @@ def _walk(
             yield Skipped(printable_path(current.path), reason(error))
 
 
-def _children(folder: _Unvisited, written: tuple[Ignore, ...]) -> list[_Unvisited]:
-    ignores = (*folder.given, *written)
-    children: list[_Unvisited] = []
-    with os.scandir(folder.path) as entries:
-        for entry in sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda it: it.name):
-            is_link = entry.is_symlink()
-            is_folder = os.path.isdir(entry) if is_link else entry.is_dir()
-            if ignores and _is_ignored(entry.path, is_folder, ignores):
-                continue
-            real = os.path.realpath(entry.path) if is_link else os.path.join(folder.real, entry.name)
-            children.append(_Unvisited(entry.path, real, folder.given, written))
-    return children
+def _children(folder: _Unvisited, *, is_choosy: bool) -> Iterator[_Unvisited | LeftOut]:
+    with os.scandir(folder.path) as scanned:
+        entries = sorted((entry for entry in scanned if not entry.name.startswith(".")), key=lambda it: it.name)
+    if is_choosy and not folder.is_named:
+        for mark in _MARKS.keys() & {entry.name for entry in entries}:
+            yield LeftOut(os.path.join(printable_path(folder.path), ""), _MARKS[mark])
+            return
+    for entry in entries:
+        is_link = entry.is_symlink()
+        is_folder = os.path.isdir(entry) if is_link else entry.is_dir()
+        verdict = _verdict(entry.path, (*folder.given, *folder.written, *folder.of_git), is_folder=is_folder)
+        by_name = _reason_by_name(entry.name, is_folder=is_folder) if is_choosy and verdict is None else ""
+        if verdict or by_name:
+            if why := by_name or (verdict and verdict.origin):
+                yield LeftOut(printable_path(os.path.join(entry.path, "") if is_folder else entry.path), why)
+            continue
+        real = os.path.realpath(entry.path) if is_link else os.path.join(folder.real, entry.name)
+        yield replace(folder, path=entry.path, real=real, is_named=False)

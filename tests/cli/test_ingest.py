@@ -8,7 +8,7 @@ import pytest
 from mbc_cli.config import activity_log
 from mbc_cli.render import progress
 from mbc_engine.errors import BankError
-from mbc_engine.events import FileSkipped, IngestFinished, TextsRecoded
+from mbc_engine.events import ContentLost, FileSkipped, FilesLeftOut, IngestFinished, TextsRecoded
 from mbc_engine.runs.event_log import read_events
 from tests.cli.stub_memory import ingested
 
@@ -54,11 +54,23 @@ def test_what_was_left_out_is_shown(run):
     assert lines[8:11] == ["unchanged     3", "removed       1", "skipped       8"]
     assert lines[12] == "holds         2 documents from 3 origins, 2 chunks"
     assert run("--verbose", extra=odd, **finished).stdout.count("  skipped: ") == 8
+    some = [FilesLeftOut(".gitignore", 2, ("/a/", "/b.md")), FilesLeftOut(".mbcignore", 1, ("/c.md",))]
+    lost = [ContentLost(f"/{number}.pdf", ("3 pictures", "1 macro")) for number in range(6)]
+    lines = run(extra=[*some, *lost], gone=2, gone_sources=("/x.md", "/y.md")).stdout.splitlines()
+    assert lines[1] == "  not kept: 3 pictures, 1 macro of /0.pdf"
+    assert lines[6:10] == [
+        "  not kept: parts of 1 more document; --verbose lists them",
+        "  left out: /a/, /b.md (.gitignore); --all-files takes them",
+        "  left out: /c.md (.mbcignore)",
+        "2 ingested files are gone: /x.md, /y.md; --prune removes them",
+    ]
+    assert run("--verbose", extra=lost).stdout.count("  not kept: ") == 6
 
 
 def test_json_is_one_object(run):
     skipped = FileSkipped("/empty.txt", "is empty")
-    summary = json.loads(run("--json", extra=[skipped, RECODED], removed=1).stdout)
+    lost = FilesLeftOut("a cache", 1, ("/tmp/",)), ContentLost("/a.pdf", ("3 pictures",))
+    summary = json.loads(run("--json", extra=[skipped, *lost, RECODED], removed=1).stdout)
     sizes = {"codes": 54, "words": 0, "texts": 0, "codebook": 4096, "file": 8192}
     assert summary == {
         "documents": 2,
@@ -66,6 +78,9 @@ def test_json_is_one_object(run):
         "unchanged": 0,
         "removed": 1,
         "skipped": [{"source": "/empty.txt", "reason": "is empty"}],
+        "left_out": [{"reason": "a cache", "count": 1, "sources": ["/tmp/"]}],
+        "losses": [{"source": "/a.pdf", "losses": ["3 pictures"]}],
+        "gone": {"files": 0, "sources": []},
         "not_english": {"documents": 0, "sources": []},
         "seconds": 0.5,
         "encoding": 0.1,
@@ -82,7 +97,8 @@ def test_json_is_one_object(run):
         (("--ignore", "*.md", "--ignore", "x", "--prune"), {"ignore": ["*.md", "x"], "prune": True}),
         (("--no-sources", "--text", "--workers", 0), {"keeps_origins": False, "keeps_text": True, "workers": 0}),
         (("--text-column", "review", "--no-text"), {"text_column": "review", "keeps_text": False}),
-        (("--watch",), {"watch": True}),
+        (("--watch",), {"watch": True, "is_choosy": True}),
+        (("--all-files",), {"is_choosy": False}),
     ],
 )
 def test_options_reach_the_memory(run, memory, notes, options, given):

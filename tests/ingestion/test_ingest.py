@@ -7,6 +7,7 @@ import math
 import multiprocessing
 import os
 import random
+import shutil
 import subprocess
 import sys
 import threading
@@ -21,13 +22,14 @@ import torch
 
 from mbc_engine import MemoryBank, ingest, open_bank
 from mbc_engine.errors import DataError, ModelMismatch
-from mbc_engine.events import DocumentsIngested, IngestFinished, IngestStarted
+from mbc_engine.events import ContentLost, DocumentsIngested, FilesLeftOut, IngestFinished, IngestStarted
 from mbc_engine.ingestion.reading import ChunkedDocument, FileRead, Item, Workers, chunked, read_all
 from mbc_engine.ingestion.run import Run, ingest_stream
 from mbc_engine.paper.checkpoint import save_model
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.sources import Files
 from mbc_engine.text import Document, Skipped
+from mbc_engine.text.document import Content
 from tests.ingestion.conftest import last_of, lines, skipped, sources
 
 any_workers = pytest.mark.parametrize("workers", [0, pytest.param(1, marks=pytest.mark.slow)])
@@ -105,6 +107,45 @@ def test_truncated_file_loses_nothing(model: MBC, bank: MemoryBank, tmp_path: Pa
     events = list(ingest(model, bank, [path], prune=True))
     assert skipped(events)[-1][0] == path.name
     assert (last_of(events).removed, lines(bank)) == (0, before)
+
+
+def test_gone_files_are_told_and_pruned(model: MBC, bank: MemoryBank, folder: Path) -> None:
+    list(ingest(model, bank, [folder]))
+    for number in (1, 3):
+        (folder / f"{number}.txt").unlink()
+    last = last_of(ingest(model, bank, [folder], ignore=["0.txt"]))
+    names = [Path(source).name for source in last.gone_sources]
+    assert (last.gone, names, last.removed) == (2, ["1.txt", "3.txt"], 0)
+    assert last_of(ingest(model, bank, [folder / "1.txt"], prune=True)).removed == 1
+    with pytest.raises(DataError, match="does not exist"):  # the bank has nothing from it
+        list(ingest(model, bank, [folder / "1.txt"], prune=True))
+    shutil.rmtree(folder)
+    with pytest.raises(DataError, match="does not exist"):
+        list(ingest(model, bank, [folder]))
+    last = last_of(ingest(model, bank, [folder], prune=True))
+    assert (last.removed, last.bank_documents, last.gone) == (3, 0, 0)
+
+
+def test_losses_are_told_once(
+    model: MBC, bank: MemoryBank, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    text = "Ada moved to Bergen.\n" * 4000
+    content = Content(text, text.encode(), losses=("3 pictures", "1 macro"))
+    monkeypatch.setattr("mbc_engine.text.reader.read_contents", lambda *_: iter([content]))
+    lost = [event for event in ingest(model, bank, [folder / "0.txt"]) if isinstance(event, ContentLost)]
+    assert lost == [ContentLost(str(folder / "0.txt"), ("3 pictures", "1 macro"))]
+    assert not any(isinstance(event, ContentLost) for event in ingest(model, bank, [folder / "0.txt"]))
+
+
+def test_left_out_files_are_told(model: MBC, bank: MemoryBank, folder: Path) -> None:
+    (folder / "venv").mkdir()
+    (folder / ".gitignore").write_text("[01].txt")
+    told = [event for event in ingest(model, bank, [folder]) if isinstance(event, FilesLeftOut)]
+    assert told == [
+        FilesLeftOut(".gitignore", 2, (str(folder / "0.txt"), str(folder / "1.txt"))),
+        FilesLeftOut("installed software", 1, (str(folder / "venv") + os.sep,)),
+    ]
+    assert last_of(ingest(model, bank, [folder], is_choosy=False)).documents == 2
 
 
 def test_prune(model: MBC, bank: MemoryBank, folder: Path, tmp_path: Path) -> None:

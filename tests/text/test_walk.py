@@ -200,3 +200,77 @@ def test_unusable_rule_is_refused(tmp_path: Path) -> None:
         with pytest.raises(DataError, match=reason):
             ignore_path(tmp_path / "a.txt")
         assert rules.read_bytes() == written
+
+
+NOBODY_WROTE = {
+    "web/node_modules/left-pad/README.md": "",
+    "env/pyvenv.cfg": "",
+    "env/lib/notes.txt": "",
+    "venv/lib/x.txt": "",
+    "__pycache__/x.txt": "",
+    "target/CACHEDIR.TAG": "",
+    "target/debug.txt": "",
+    "~$report.docx": "",
+    "#a.md#": "",
+    "a.md~": "",
+    "poetry.lock": "",
+    "package-lock.json": "",
+    "Thumbs.db": "",
+}
+
+
+def test_what_nobody_wrote_is_left_out(tmp_path: Path, tree: Callable[[dict[str, str]], list[str]]) -> None:
+    assert tree({"a.md": "", "lock.txt": "", "c#.txt": "", "packages.txt": "", **NOBODY_WROTE}) == [
+        "a.md",
+        "c#.txt",
+        "lock.txt",
+        "packages.txt",
+    ]
+    left_out = {Path(path).name: reason for path, reason in find_files([tmp_path]).left_out}
+    assert left_out["node_modules"] == left_out["env"] == left_out["venv"] == "installed software"
+    assert left_out["target"] == left_out["__pycache__"] == "a cache"
+    assert left_out["~$report.docx"] == left_out["#a.md#"] == left_out["a.md~"] == "an unfinished or temporary file"
+    assert left_out["poetry.lock"] == left_out["package-lock.json"] == "a lock file"
+    assert len(left_out) == 11
+    every = find_files([tmp_path], is_choosy=False)
+    assert (every.left_out, tmp_path / "venv/lib/x.txt" in every.files) == ((), True)
+    named = [tmp_path / "env", tmp_path / "web/node_modules/left-pad/README.md"]
+    assert list(find_files(named).files) == [tmp_path / "env/lib/notes.txt", named[1]]
+
+
+def test_git_ignore_files(tmp_path: Path, tree: Callable[[dict[str, str]], list[str]]) -> None:
+    assert tree(
+        {
+            ".gitignore": "*.log.txt\nbuild/\n!venv/\n",
+            ".mbcignore": "!build/\n",
+            "a.log.txt": "",
+            "build/kept.txt": "",
+            "venv/kept.txt": "",
+            "sub/.gitignore": "!b.log.txt\n/only.txt\n",
+            "sub/b.log.txt": "",
+            "sub/c.log.txt": "",
+            "sub/only.txt": "",
+            "sub/deep/only.txt": "",
+        }
+    ) == ["build/kept.txt", "sub/b.log.txt", "sub/deep/only.txt", "venv/kept.txt"]
+    left_out = [(Path(path).name, reason) for path, reason in find_files([tmp_path]).left_out]
+    assert left_out == [("a.log.txt", ".gitignore"), ("c.log.txt", ".gitignore"), ("only.txt", ".gitignore")]
+
+
+def test_git_ignore_files_above_a_folder_of_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {
+        "repo/.git/info/exclude": "secret.txt",
+        "repo/.gitignore": "/docs/drafts/\nbuild/",
+        "repo/docs/a.txt": "",
+        "repo/docs/secret.txt": "",
+        "repo/docs/drafts/b.txt": "",
+        "repo/build/c.txt": "",
+        ".gitignore": "*",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path / "repo")
+    assert find_files([Path("docs")]).files == (Path("docs/a.txt"),)
+    assert find_files([Path("build")]).files == (Path("build/c.txt"),)  # named although ignored
+    assert find_files([Path()]).files == (Path("docs/a.txt"),)
