@@ -21,7 +21,10 @@ from mbc_engine.text.formats.html import read_html
 from mbc_engine.text.formats.mail import read_eml, read_mbox
 from mbc_engine.text.formats.markdown import read_markdown
 from mbc_engine.text.formats.markup import read_code, read_org, read_rst, read_tex
+from mbc_engine.text.formats.opendocument import read_odt
 from mbc_engine.text.formats.pdf import read_pdf
+from mbc_engine.text.formats.rtf import read_rtf
+from mbc_engine.text.formats.slides import read_pptx
 from mbc_engine.text.formats.subtitles import read_subtitles
 from mbc_engine.text.formats.word import read_docx
 
@@ -237,6 +240,9 @@ FORMATS = (
     Format("html", read_html, (".html", ".htm", ".xhtml")),
     Format("pdf", read_pdf, (".pdf",), may_be_compressed=False),
     Format("docx", read_docx, (".docx", ".docm", ".dotx"), may_be_compressed=False),
+    Format("pptx", read_pptx, (".pptx", ".pptm", ".ppsx", ".potx"), may_be_compressed=False),
+    Format("odt", read_odt, (".odt", ".odp", ".ott"), may_be_compressed=False),
+    Format("rtf", read_rtf, (".rtf",)),
     Format("epub", read_epub, (".epub",), may_be_compressed=False),
     Format("eml", read_eml, (".eml", ".mht", ".mhtml")),
     Format("mbox", read_mbox, (".mbox",)),

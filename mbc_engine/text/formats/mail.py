@@ -23,6 +23,8 @@ MOST_BYTES: Final = 64 << 20
 _SHOWN: Final = ("From", "To", "Cc", "Date", "Subject")
 _MOST_READ: Final = 50  # attachments of a message
 _DEEPEST: Final = 20
+_MOST_PARTED: Final = 500
+_PARTED: Final = re.compile(rb"multipart/|message/rfc822", re.IGNORECASE)
 # Lines that quotations are compared with, some 100 bytes each.
 _MOST_LINES: Final = 200_000
 _FROM_LINE: Final = re.compile(rb"From \S+ .*\d\d:\d\d.* \d{4}")
@@ -74,6 +76,8 @@ def _split(stream: ByteStream) -> Iterator[tuple[str, bytes | None]]:
 
 def _contents(data: bytes, sent: str = "", seen: set[int] | None = None, part: str = "") -> Iterator[Content]:
     """The message, then its attached documents; of a mailbox, `seen` has the lines of the messages before."""
+    if len(_PARTED.findall(data)) > _MOST_PARTED:  # reading them takes the square of the time
+        raise UnreadableFile("is made of too many parts")
     message = message_from_bytes(data, EmailMessage, policy=policy.default)
     attached: list[EmailMessage] = []
     text = "\n\n".join(filter(None, _texts(message, attached)))

@@ -1,0 +1,219 @@
+"""OpenDocument: texts and presentations as they are shown, tracked changes accepted."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from mbc_engine.text.decoding import ByteStream
+from mbc_engine.text.document import (
+    Content,
+    TextBuilder,
+    UnreadableFile,
+    counted,
+    damage_is_unreadable,
+    day_of,
+    table_lines,
+)
+from mbc_engine.text.formats.archives import Archive, read_archive
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element as Element
+
+_SPACES: Final = "urn:oasis:names:tc:opendocument:xmlns:"
+_TEXT: Final = f"{{{_SPACES}text:1.0}}"
+_TABLE: Final = f"{{{_SPACES}table:1.0}}"
+_DRAW: Final = f"{{{_SPACES}drawing:1.0}}"
+_OFFICE: Final = f"{{{_SPACES}office:1.0}}"
+_STYLE: Final = f"{{{_SPACES}style:1.0}}"
+_DC: Final = "{http://purl.org/dc/elements/1.1/}"
+# Deleted text, forms' controls, and what is generated from the rest.
+_LEFT_OUT: Final = frozenset(
+    (
+        *(
+            f"{_TEXT}{name}"
+            for name in ("tracked-changes", "note-citation", "ruby-text", "table-of-content", "page-number")
+        ),
+        *(f"{_TEXT}{name}" for name in ("page-count", "sequence-decls", "hidden-text", "alphabetical-index-mark")),
+        *(f"{_OFFICE}{name}" for name in ("annotation-end", "forms")),
+        f"{_TABLE}shapes",
+    )
+)
+_SIGNS: Final = {f"{_TEXT}s": " ", f"{_TEXT}tab": " ", f"{_TEXT}line-break": "\n"}
+# A sheet may declare a million empty columns.
+_MOST_REPEATED: Final = 1000
+
+
+def read_odt(stream: ByteStream) -> Iterator[Content]:
+    """The text or the presentation, dated by its properties: last modified, else created."""
+    with damage_is_unreadable():
+        data, archive = read_archive(stream)
+        document = _Document(archive)
+        text, sections = document.builder.finish()
+        title, date = _properties(archive)
+    yield Content(text, data, date, title=title, sections=sections, losses=counted(document.losses))
+
+
+def _properties(archive: Archive) -> tuple[str, str | None]:
+    written = {}
+    if "meta.xml" in archive.names:
+        written = {str(own.tag).rpartition("}")[2]: (own.text or "") for own in archive.xml("meta.xml").iter()}
+    title = " ".join(written.get("title", "").split())
+    return title, day_of(written.get("date")) or day_of(written.get("creation-date"))
+
+
+class _Document:
+    def __init__(self, archive: Archive) -> None:
+        self.builder, self.losses = TextBuilder(), Counter[str]()
+        self._after: list[tuple[str, Element]] = []  # notes and comments met in a paragraph, with what they are
+        self._numbered: dict[tuple[str, int], bool] = {}
+        roots = [archive.xml(name) for name in ("styles.xml", "content.xml") if name in archive.names]
+        for root in roots:
+            for style in root.iter(f"{_TEXT}list-style"):
+                for level in style:
+                    key = style.get(f"{_STYLE}name", ""), int(level.get(f"{_TEXT}level", "1"))
+                    self._numbered[key] = level.tag == f"{_TEXT}list-level-style-number"
+        body = roots[-1].find(f"{_OFFICE}body") if roots else None
+        if body is None:
+            raise UnreadableFile("is damaged: it has no body")
+        pages = {kind: self._page_texts(roots[0], kind) for kind in ("header", "footer")}
+        for text in pages["header"]:
+            self.builder.add(text)
+        self._blocks(body, self.builder, "\n\n", is_body=True)
+        self.builder.heading(1, "")
+        for text in pages["footer"]:
+            self.builder.add(text)
+        self.losses["macro"] = int(any(name.startswith("Basic/") and name.endswith(".xml") for name in archive.names))
+
+    def _page_texts(self, styles: "Element", kind: str) -> list[str]:
+        texts = (self._within(part) for part in styles.iter(f"{_STYLE}{kind}"))
+        return [text for text in dict.fromkeys(texts) if text]
+
+    def _within(self, container: "Element") -> str:
+        builder = TextBuilder()
+        self._blocks(container, builder, "\n")
+        return builder.finish()[0]
+
+    def _blocks(self, container: "Element", builder: TextBuilder, gap: str, *, is_body: bool = False) -> None:
+        slide = 0
+        for element in container:
+            name = element.tag
+            if name in _LEFT_OUT:
+                continue
+            if name in (f"{_TEXT}h", f"{_TEXT}p"):
+                self._paragraph(element, builder, gap, is_body=is_body)
+            elif name == f"{_TEXT}list":
+                self._list(element, builder, 1, element.get(f"{_TEXT}style-name", ""))
+            elif name == f"{_TABLE}table":
+                self._table(element, builder, gap)
+            elif name == f"{_DRAW}page":
+                slide += 1
+                self._slide(element, slide)
+            elif name == f"{_OFFICE}annotation":
+                self._add_note("Comment", element, builder)
+            else:
+                self._count(element)
+                self._blocks(element, builder, gap, is_body=is_body)
+
+    def _count(self, element: "Element") -> None:
+        if element.tag == f"{_DRAW}image":
+            self.losses["picture"] += 1
+        elif element.tag in (f"{_DRAW}object", f"{_DRAW}object-ole"):
+            self.losses["embedded object"] += 1
+
+    def _paragraph(
+        self, element: "Element", builder: TextBuilder, gap: str, *, is_body: bool = False, label: str = ""
+    ) -> None:
+        before, self._after = self._after, []
+        lines = "".join(self._texts(element)).split("\n")
+        text = "\n".join(" ".join(line.split()) for line in lines).strip()
+        text = f"{label}{text}" if text else ""
+        if element.tag == f"{_TEXT}h" and is_body and text:
+            builder.heading(int(element.get(f"{_TEXT}outline-level", "1")), text)
+        else:
+            builder.add(text, gap)
+        met, self._after = self._after, before
+        for kind, part in met:
+            if kind:
+                self._add_note(kind, part, builder)
+            else:
+                builder.add(self._within(part), gap)
+
+    def _add_note(self, kind: str, part: "Element", builder: TextBuilder) -> None:
+        author = part.findtext(f"{_DC}creator") or ""
+        inner = TextBuilder()
+        for child in part:
+            if not str(child.tag).startswith(_DC):
+                self._blocks([child] if child.tag == f"{_TEXT}p" else child, inner, "\n")
+        if text := inner.finish()[0]:
+            builder.add(f"{kind}{f' by {author}' if author else ''}: {text}", "\n")
+
+    def _texts(self, element: "Element") -> Iterator[str]:
+        yield element.text or ""
+        for child in element:
+            name = child.tag
+            if name == f"{_TEXT}s":
+                yield " "
+            elif name in _SIGNS:
+                yield _SIGNS[name]
+            elif name == f"{_TEXT}note":
+                self._after.append((child.get(f"{_TEXT}note-class", "footnote").capitalize(), child))
+            elif name == f"{_OFFICE}annotation":
+                self._after.append(("Comment", child))
+            elif name in (f"{_DRAW}frame", f"{_DRAW}custom-shape", f"{_DRAW}rect"):
+                self._after.append(("", child))
+            elif name not in _LEFT_OUT and isinstance(name, str):
+                yield from self._texts(child)
+            yield child.tail or ""
+
+    def _list(self, element: "Element", builder: TextBuilder, level: int, style: str) -> None:
+        number = 0
+        for item in element:
+            is_item = item.tag == f"{_TEXT}list-item"
+            number = int(item.get(f"{_TEXT}start-value", number + is_item))
+            label = (f"{number}. " if self._numbered.get((style, level)) else "- ") if is_item else ""
+            for child in item:
+                if child.tag == f"{_TEXT}list":
+                    self._list(child, builder, level + 1, child.get(f"{_TEXT}style-name", style))
+                elif child.tag in (f"{_TEXT}p", f"{_TEXT}h"):
+                    gap = "\n" if number > 1 or level > 1 or not label else "\n\n"
+                    self._paragraph(child, builder, gap, label=label)
+                    label = ""
+
+    def _table(self, table: "Element", builder: TextBuilder, gap: str) -> None:
+        headers = sum(len(list(part.iter(f"{_TABLE}table-row"))) for part in table.iter(f"{_TABLE}table-header-rows"))
+        rows: list[list[str]] = []
+        for row in _own(table, "table-row"):
+            written: list[str] = []
+            for cell in row:
+                times = min(int(cell.get(f"{_TABLE}number-columns-repeated", "1")), _MOST_REPEATED)
+                if cell.tag == f"{_TABLE}covered-table-cell":
+                    is_beside = bool(written) and not (rows and len(written) < len(rows[-1]) and not written[-1])
+                    text = written[-1] if is_beside else rows[-1][len(written)] if rows else ""
+                else:
+                    text = self._within(cell)
+                written += [text] * times
+            rows.append(written)
+        for number, line in enumerate(table_lines(rows, headers or None)):
+            builder.add(line, "\n" if number else gap)
+
+    def _slide(self, page: "Element", number: int) -> None:
+        presentation = f"{{{_SPACES}presentation:1.0}}"
+        titles = [shape for shape in page if shape.get(f"{presentation}class") == "title"]
+        title = " ".join(self._within(shape) for shape in titles)
+        self.builder.heading(1, title or f"Slide {number}", is_shown=bool(title))
+        for shape in page:
+            if shape.tag == f"{presentation}notes":
+                notes = self._within(shape)
+                self.builder.add(f"Notes: {notes}" if notes else "")
+            elif shape not in titles and shape.tag not in _LEFT_OUT:
+                self._count(shape)
+                self.builder.add(self._within(shape))
+
+
+def _own(table: "Element", name: str) -> "Iterator[Element]":
+    """The rows of a table, not of one inside it."""
+    for child in table:
+        if child.tag == f"{_TABLE}{name}":
+            yield child
+        elif child.tag in (f"{_TABLE}table-header-rows", f"{_TABLE}table-rows", f"{_TABLE}table-row-group"):
+            yield from _own(child, name)

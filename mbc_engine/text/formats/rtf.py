@@ -1,0 +1,380 @@
+"""Rich Text Format: the text with its tables, notes and page headers; deleted and hidden text is left out."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from mbc_engine.text.decoding import ByteStream, storable
+from mbc_engine.text.document import Content, Section, TextBuilder, counted, damage_is_unreadable, day_of, table_lines
+
+MOST_BYTES: Final = 64 << 20
+_TOKEN: Final = re.compile(
+    rb"\\([a-zA-Z]{1,32})(-?\d{1,10})?[ ]?|\\'([0-9a-fA-F]{2})|\\(.)|([{}])|([^\\{}\r\n]+)|[\r\n]+|\\", re.DOTALL
+)
+_SIGNS: Final = {
+    **dict.fromkeys(("tab", "emspace", "enspace"), " "),
+    **dict.fromkeys(("line", "lbr", "page", "softline"), "\n"),
+    "emdash": "—",
+    "endash": "\u2013",
+    "bullet": "•",
+    "ldblquote": "“",
+    "rdblquote": "”",
+    "lquote": "\u2018",
+    "rquote": "\u2019",
+}
+# Destinations that hold no text of the document.
+_LEFT_OUT: Final = frozenset(
+    [
+        "colortbl",
+        "listtable",
+        "listoverridetable",
+        "revtbl",
+        "rsidtbl",
+        "generator",
+        "themedata",
+        "datastore",
+        "latentstyles",
+        "xmlnstbl",
+        "filetbl",
+        "fldinst",
+        "nonshppict",
+        "objdata",
+        "objclass",
+        "bkmkstart",
+        "bkmkend",
+        "pntxta",
+        "pntxtb",
+        "pnseclvl",
+        "private",
+        "template",
+        "ftnsep",
+        "ftnsepc",
+        "aftnsep",
+        "aftnsepc",
+        "tc",
+        "xe",
+        "sp",
+        "pgdsctbl",
+        "formfield",
+        "datafield",
+        "blipuid",
+        "mmathPr",
+        "userprops",
+        "xmlopen",
+        "atnid",
+        "atndate",
+        "atnref",
+        "atrfstart",
+        "atrfend",
+        "annotationref",
+    ]
+)
+_DESTINATIONS: Final = {
+    **dict.fromkeys((*_LEFT_OUT, "pict", "object"), "skip"),
+    **{name: name for name in ("fonttbl", "stylesheet", "title", "creatim", "revtim", "info")},
+    **dict.fromkeys(("shppict", "shpinst", "shp", "result"), ""),
+    "atnauthor": "author",
+    "footnote": "note",
+    "annotation": "comment",
+    "shptxt": "box",
+    **dict.fromkeys(("header", "headerf", "headerl", "headerr", "footer", "footerf", "footerl", "footerr"), "page"),
+}
+_HEADING: Final = re.compile(r"heading (\d)")
+# Code pages by the character sets of fonts.
+_CHARSETS: Final = {
+    0: "cp1252",
+    77: "mac_roman",
+    128: "cp932",
+    129: "cp949",
+    134: "gbk",
+    136: "big5",
+    161: "cp1253",
+    162: "cp1254",
+    163: "cp1258",
+    177: "cp1255",
+    178: "cp1256",
+    186: "cp1257",
+    204: "cp1251",
+    222: "cp874",
+    238: "cp1250",
+}
+_DEEPEST: Final = 1000
+
+
+@dataclass
+class _Flow:
+    """A text that is put together: the document, a note, a page's header."""
+
+    builder: TextBuilder = field(default_factory=TextBuilder)
+    written: list[str] = field(default_factory=list)  # of the paragraph or cell
+    cells: list[str] = field(default_factory=list)
+    rows: list[list[str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Group:
+    flow: _Flow
+    destination: str = ""  # "" for the text of a flow, "skip" for nothing
+    is_hidden: bool = False
+    encoding: str = ""  # of the font
+    fallbacks: int = 1  # characters that stand for one of Unicode, for old programs
+
+
+def read_rtf(stream: ByteStream) -> Iterator[Content]:
+    """The document, dated by its properties: last revised, else created."""
+    data = stream.read_all(MOST_BYTES)
+    with damage_is_unreadable():
+        document = _Rtf(data)
+        text, sections = document.finish()
+    losses, title = counted(document.losses), " ".join(document.property("title").split())
+    yield Content(text, data, document.date, title=title, sections=sections, losses=losses)
+
+
+class _Rtf:
+    def __init__(self, data: bytes) -> None:
+        self.losses: Counter[str] = Counter()
+        self.date: str | None = None
+        self._main = _Flow()
+        self._pages: dict[str, list[_Flow]] = {"header": [], "footer": []}
+        self._group, self._groups = _Group(self._main), list[_Group]()
+        self._properties: dict[str, list[str]] = {}
+        self._encoding = "cp1252"
+        self._fonts: dict[int, str] = {}
+        self._font = self._style = 0
+        self._styles: dict[int, list[str]] = {}
+        self._level = 0  # of the heading that the paragraph is
+        self._in_table = False
+        self._bytes = b""  # not yet decoded, as a character may have two
+        self._to_skip = 0
+        self._author = ""
+        self._parts: dict[str, int] = {}  # of a date
+        self._handlers: dict[str, Callable[[int | None], None]] = {
+            "u": self._unicode,
+            "uc": self._fallbacks,
+            **dict.fromkeys(("v", "deleted"), self._hide),
+            "plain": lambda _: self._hide(0),
+            "ansicpg": self._code_page,
+            "mac": lambda _: self._code_page(10000),
+            "pc": lambda _: self._code_page(437),
+            "pca": lambda _: self._code_page(850),
+            "f": self._set_font,
+            "fcharset": self._charset,
+            "yr": lambda number: self._part("yr", number),
+            "mo": lambda number: self._part("mo", number),
+            "dy": lambda number: self._part("dy", number),
+            "pard": self._new_paragraph,
+            "s": self._set_style,
+            "outlinelevel": self._outline,
+            **dict.fromkeys(("intbl", "trowd"), self._begin_row),
+            **dict.fromkeys(("par", "sect"), self._break),
+            **dict.fromkeys(("cell", "nestcell"), self._end_cell),
+            **dict.fromkeys(("row", "nestrow"), self._end_row),
+        }
+        position = 0
+        while match := _TOKEN.match(data, position):
+            position = match.end()
+            word, number, code, sign, brace, text = match.groups()
+            if word:
+                if word == b"bin":
+                    position += max(0, int(number or 0))
+                self._control(word.decode("ascii"), int(number) if number else None)
+            elif code:
+                self._add_bytes(bytes.fromhex(code.decode("ascii")))
+            elif brace:
+                self._decode()
+                self._open() if brace == b"{" else self._close()
+            elif sign:
+                self._sign(sign.decode("latin-1"))
+            elif text:
+                self._add_bytes(text)
+        self._decode()
+
+    def property(self, name: str) -> str:
+        return storable("".join(self._properties.get(name, [])))
+
+    def finish(self) -> tuple[str, tuple[Section, ...]]:
+        self._end_paragraph(self._main)
+        self._end_table(self._main)
+        whole = TextBuilder()
+        self._add_pages(whole, "header")
+        text, sections = self._main.builder.finish()
+        whole.include(text, sections)
+        whole.heading(1, "")
+        self._add_pages(whole, "footer")
+        return whole.finish()
+
+    def _add_pages(self, builder: TextBuilder, kind: str) -> None:
+        for text in dict.fromkeys(_text_of(flow) for flow in self._pages[kind]):
+            builder.add(text)
+
+    def _open(self) -> None:
+        self._groups.append(self._group)
+        if len(self._groups) > _DEEPEST:
+            raise ValueError("groups are nested too deeply")
+
+    def _close(self) -> None:
+        closed = self._group
+        self._group = self._groups.pop() if self._groups else _Group(self._main)
+        self._to_skip = 0
+        if closed.destination in ("creatim", "revtim") and self._group.destination != closed.destination:
+            parts = [self._parts.get(name, 0) for name in ("yr", "mo", "dy")]
+            day = day_of("{:04}-{:02}-{:02}".format(*parts))
+            self.date = day if closed.destination == "revtim" and day else self.date or day
+        if closed.flow is not self._group.flow and (text := _text_of(closed.flow)):
+            if closed.destination == "note":
+                self._group.flow.notes.append(f"Footnote: {text}")
+            elif closed.destination == "comment":
+                self._group.flow.notes.append(f"Comment{f' by {self._author}' if self._author else ''}: {text}")
+            elif closed.destination == "box":
+                self._group.flow.notes.append(text)
+
+    def _sign(self, sign: str) -> None:
+        self._decode()
+        if sign == "*":
+            self._group = replace(
+                self._group, destination="skip" if not self._group.destination else self._group.destination
+            )
+        elif sign == "~":
+            self._add(" ")
+        elif sign == "_":
+            self._add("-")
+        elif sign in "\\{}":
+            self._add(sign)
+        elif sign in "\r\n":
+            self._break(None)
+
+    def _control(self, word: str, number: int | None) -> None:
+        self._decode()
+        if word in _SIGNS:
+            self._add(_SIGNS[word])
+        elif word in _DESTINATIONS:
+            self._begin(word, _DESTINATIONS[word])
+        elif handler := self._handlers.get(word):
+            handler(number)
+
+    def _begin(self, word: str, destination: str) -> None:
+        group = self._group
+        if word in ("pict", "object") and group.destination != "skip":
+            self.losses["picture" if word == "pict" else "embedded file"] += 1
+        if destination in ("note", "comment", "box", "page"):
+            group = replace(group, flow=_Flow())
+        if destination == "page":
+            self._pages[word[:6]].append(group.flow)
+        elif destination == "author":
+            self._author = ""
+        self._parts = {}
+        self._group = replace(group, destination=destination)
+
+    def _unicode(self, number: int | None) -> None:
+        self._add(chr((number or 0) % 65536))
+        self._to_skip = self._group.fallbacks
+
+    def _fallbacks(self, number: int | None) -> None:
+        self._group = replace(self._group, fallbacks=min(max(number or 0, 0), 8))
+
+    def _hide(self, number: int | None) -> None:
+        self._group = replace(self._group, is_hidden=number != 0)
+
+    def _code_page(self, number: int | None) -> None:
+        self._encoding = {65001: "utf-8", 10000: "mac_roman", 0: "cp1252"}.get(number or 0, f"cp{number}")
+
+    def _set_font(self, number: int | None) -> None:
+        self._font = number or 0
+        self._group = replace(self._group, encoding=self._fonts.get(self._font, ""))
+
+    def _charset(self, number: int | None) -> None:
+        if self._group.destination == "fonttbl":
+            self._fonts[self._font] = _CHARSETS.get(number or 0, "")
+
+    def _part(self, name: str, number: int | None) -> None:
+        self._parts[name] = min(max(number or 0, 0), 9999)
+
+    def _new_paragraph(self, _: int | None) -> None:
+        self._level, self._in_table = 0, False
+
+    def _set_style(self, number: int | None) -> None:
+        self._style = number or 0
+        if self._group.destination != "stylesheet":
+            heading = _HEADING.match("".join(self._styles.get(self._style, [])).strip().lower())
+            self._level = int(heading[1]) if heading else self._level
+
+    def _outline(self, number: int | None) -> None:
+        self._level = min(max(number or 0, 0) + 1, 9)
+
+    def _begin_row(self, _: int | None) -> None:
+        self._in_table = True
+
+    def _break(self, _: int | None) -> None:
+        if self._in_table and self._group.flow is self._main:
+            self._main.written.append("\n")
+        else:
+            self._end_paragraph(self._group.flow)
+
+    def _end_cell(self, _: int | None) -> None:
+        flow = self._group.flow
+        flow.cells.append(_tidy("".join(flow.written)))
+        flow.written = []
+
+    def _end_row(self, _: int | None) -> None:
+        flow = self._group.flow
+        flow.rows.append(flow.cells)
+        flow.cells, self._in_table = [], False
+
+    def _end_paragraph(self, flow: _Flow) -> None:
+        text = _tidy("".join(flow.written))
+        flow.written = []
+        notes, flow.notes = flow.notes, []
+        if text:
+            self._end_table(flow)
+        if self._level and flow is self._main and text:
+            flow.builder.heading(self._level, text)
+        else:
+            flow.builder.add(text)
+        for note in notes:
+            flow.builder.add(note, "\n")
+
+    def _end_table(self, flow: _Flow) -> None:
+        for number, line in enumerate(table_lines(flow.rows)):
+            flow.builder.add(line, "\n" if number else "\n\n")
+        flow.rows = []
+
+    def _add_bytes(self, data: bytes) -> None:
+        skipped = min(self._to_skip, len(data))
+        self._to_skip -= skipped
+        self._bytes += data[skipped:]
+
+    def _decode(self) -> None:
+        data, self._bytes = self._bytes, b""
+        if data:
+            try:
+                text = data.decode(self._group.encoding or self._encoding, "replace")
+            except LookupError:
+                text = data.decode("cp1252", "replace")
+            self._add(text)
+
+    def _add(self, text: str) -> None:
+        group = self._group
+        if group.destination == "title":
+            self._properties.setdefault("title", []).append(text)
+        elif group.destination == "stylesheet":
+            self._styles.setdefault(self._style, []).append(text.rstrip(";"))
+        elif group.destination == "author":
+            self._author += text
+        elif group.destination in ("", "note", "comment", "box", "page") and not group.is_hidden:
+            group.flow.written.append(text)
+
+
+def _text_of(flow: _Flow) -> str:
+    """The text of a note or a page's header, to its end."""
+    for line in (*table_lines(flow.rows), _tidy("".join(flow.written)), *flow.notes):
+        flow.builder.add(line, "\n")
+    flow.rows, flow.written, flow.notes = [], [], []
+    return flow.builder.finish()[0]
+
+
+def _tidy(text: str) -> str:
+    lines = storable(text).split("\n")
+    return "\n".join(" ".join(line.split()) for line in lines).strip()

@@ -1,0 +1,197 @@
+"""PowerPoint, OpenDocument and Rich Text: what stands in them, in order, and damaged or hostile files."""
+
+import io
+import zipfile
+from collections.abc import Callable
+
+import pytest
+
+from mbc_engine.text import Document, Skipped
+
+ReadOne = Callable[[str, bytes | str], Document]
+Read = Callable[[str, bytes | str], list[Document | Skipped]]
+
+
+def zipped(members: dict[str, str]) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in members.items():
+            archive.writestr(name, text)
+    return file.getvalue()
+
+
+OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+DRAWING = "http://schemas.openxmlformats.org/drawingml/2006"
+SPACES = (
+    f"xmlns:a='{DRAWING}/main' xmlns:r='{OFFICE}' xmlns:c='{DRAWING}/chart' "
+    "xmlns:p='http://schemas.openxmlformats.org/presentationml/2006/main'"
+)
+
+
+def links(*kinds_and_targets: tuple[str, str]) -> str:
+    written = (
+        f"<Relationship Id='r{number}' Type='{OFFICE}/{kind}' Target='{target}'/>"
+        for number, (kind, target) in enumerate(kinds_and_targets, 1)
+    )
+    return f"<Relationships xmlns='x'>{''.join(written)}</Relationships>"
+
+
+def shape(*texts: str, kind: str = "", inner: str = "") -> str:
+    placeholder = f"<p:nvSpPr><p:nvPr><p:ph type='{kind}'/></p:nvPr></p:nvSpPr>" if kind else ""
+    paragraphs = "".join(f"<a:p><a:r><a:t>{text}</a:t></a:r></a:p>" for text in texts)
+    return f"<p:sp>{placeholder}<p:txBody>{paragraphs}{inner}</p:txBody></p:sp>"
+
+
+def pptx() -> dict[str, str]:
+    cells = "".join(
+        f"<a:tr>{''.join(f'<a:tc{mark}><a:p><a:r><a:t>{text}</a:t></a:r></a:p></a:tc>' for text, mark in row)}</a:tr>"
+        for row in ((("City", ""), ("Trams", "")), (("Oslo", ""), ("5", "")), (("", " vMerge='1'"), ("6", "")))
+    )
+    first = (
+        shape("body", kind="body")
+        + shape("The ladder", kind="title")
+        + shape("7", kind="sldNum")
+        + f"<p:graphicFrame><a:tbl>{cells}</a:tbl></p:graphicFrame>"
+        + f"<p:grpSp>{shape('grouped', 'twice')}</p:grpSp>"
+    )
+    series = (
+        "<c:ser><c:tx><c:v>2023</c:v></c:tx><c:cat><c:pt><c:v>Eels</c:v></c:pt></c:cat>"
+        "<c:val><c:pt><c:v>62</c:v></c:pt></c:val></c:ser>"
+    )
+    title = "<c:title><a:p><a:r><a:t>Caught</a:t></a:r></a:p></c:title>"
+    return {
+        "[Content_Types].xml": "<T a='application/vnd.openxmlformats-officedocument.presentationml.presentation.main+xml'/>",
+        "_rels/.rels": links(("officeDocument", "ppt/presentation.xml")),
+        "ppt/presentation.xml": f"<p:p {SPACES}><p:sldId r:id='r2'/><p:sldId r:id='r1'/></p:p>",
+        "ppt/_rels/presentation.xml.rels": links(("slide", "slides/b.xml"), ("slide", "slides/a.xml")),
+        "ppt/slides/a.xml": f"<p:sld {SPACES}>{first}</p:sld>",
+        "ppt/slides/b.xml": f"<p:sld {SPACES}>{shape('end')}</p:sld>",
+        "ppt/slides/_rels/a.xml.rels": links(
+            ("notesSlide", "../notes.xml"), ("image", "../x.png"), ("chart", "../chart.xml"), ("comments", "../c.xml")
+        ),
+        "ppt/notes.xml": f"<p:notes {SPACES}>{shape('speak slowly', kind='body')}{shape('1', kind='sldNum')}</p:notes>",
+        "ppt/chart.xml": f"<c:s {SPACES}><c:chart>{title}{series}</c:chart></c:s>",
+        "ppt/c.xml": f"<p:l {SPACES}><p:cm authorId='0'><p:text>Why?</p:text></p:cm></p:l>",
+        "ppt/commentAuthors.xml": f"<p:l {SPACES}><p:a id='0' name='Ilse'/></p:l>",
+        "ppt/x.png": "x",
+    }
+
+
+def test_presentation(read_one: ReadOne) -> None:
+    document = read_one("a.odt", zipped(pptx()))
+    assert document.text == (
+        "The ladder\n\nbody\n\nCity: Oslo; Trams: 5\nCity: Oslo; Trams: 6\n\ngrouped\ntwice\n\nCaught\n2023: 62; Eels"
+        "\nComment by Ilse: Why?\n\nNotes: speak slowly\n\nend"
+    ).replace("2023: 62; Eels", "Eels; 2023: 62")
+    assert [section.context for section in document.sections] == ["The ladder", "Slide 2"]
+    assert document.losses == ("1 picture",)
+
+
+NAMES = " ".join(
+    f"xmlns:{name}='urn:oasis:names:tc:opendocument:xmlns:{space}:1.0'"
+    for name, space in (
+        ("text", "text"), ("table", "table"), ("draw", "drawing"), ("office", "office"), ("style", "style"),
+        ("presentation", "presentation"), ("meta", "meta"),
+    )
+) + " xmlns:dc='http://purl.org/dc/elements/1.1/'"  # fmt: skip
+NOTE = (
+    "<text:note text:note-class='footnote'><text:note-citation>1</text:note-citation>"
+    "<text:note-body><text:p>Built 1904.</text:p></text:note-body></text:note>"
+)
+COMMENT = "<office:annotation><dc:creator>Ilse</dc:creator><dc:date>2024</dc:date><text:p>Says who?</text:p></office:annotation>"
+
+
+def odf(body: str, styles: str = "", kind: str = "text") -> bytes:
+    return zipped(
+        {
+            "mimetype": f"application/vnd.oasis.opendocument.{kind}",
+            "styles.xml": f"<office:s {NAMES}>{styles}</office:s>",
+            "content.xml": f"<office:c {NAMES}><office:body><office:x>{body}</office:x></office:body></office:c>",
+            "meta.xml": f"<m {NAMES}><dc:title>The mill</dc:title><meta:creation-date>2024-05-01T10:00:00</meta:creation-date></m>",
+        }
+    )
+
+
+CELL = "<table:table-cell><text:p>{}</text:p></table:table-cell>"
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (f"<text:p>One <text:span>bold</text:span><text:s/>two{NOTE} three.{COMMENT}</text:p>",
+         "One bold two three.\nFootnote: Built 1904.\nComment by Ilse: Says who?"),
+        ("<text:tracked-changes><text:p>gone</text:p></text:tracked-changes><text:p>kept</text:p>", "kept"),
+        ("<text:p>a<text:tab/>b<text:line-break/>c</text:p>", "a b\nc"),
+        (("<text:list text:style-name='N'><text:list-item><text:p>open</text:p><text:list><text:list-item><text:p>left</text:p>"
+         "</text:list-item></text:list></text:list-item><text:list-item><text:p>shut</text:p></text:list-item></text:list>"),
+         "1. open\n- left\n2. shut"),
+        ((f"<table:table><table:table-row>{CELL.format('City')}{CELL.format('Year')}</table:table-row>"
+         f"<table:table-row>{CELL.format('Oslo')}{CELL.format('1990')}<table:table-cell table:number-columns-repeated='16000'/>"
+         f"</table:table-row><table:table-row><table:covered-table-cell/>{CELL.format('1991')}</table:table-row></table:table>"),
+         "City: Oslo; Year: 1990\nCity: Oslo; Year: 1991"),
+        ("<text:p>x<draw:frame><draw:text-box><text:p>box</text:p></draw:text-box></draw:frame></text:p>", "x\n\nbox"),
+    ],
+)  # fmt: skip
+def test_open_document(read_one: ReadOne, body: str, text: str) -> None:
+    styles = (
+        "<style:header><text:p>File 7</text:p></style:header><style:footer><text:p><text:page-number>3</text:page-number>"
+        "</text:p></style:footer><text:list-style style:name='N'><text:list-level-style-number text:level='1'/>"
+        "<text:list-level-style-bullet text:level='2'/></text:list-style>"
+    )
+    document = read_one("a.docx", odf(body, styles))
+    assert document.text == f"File 7\n\n{text}"
+    assert (document.title, document.date) == ("The mill", "2024-05-01")
+
+
+def test_open_headings_and_slides(read_one: ReadOne) -> None:
+    heading = "<text:h text:outline-level='{}'>{}</text:h>"
+    document = read_one(
+        "a.odt", odf(heading.format(1, "One") + heading.format(2, "Deep") + "<draw:frame><draw:image/></draw:frame>")
+    )
+    assert [section.context for section in document.sections] == ["One", "One > Deep"]
+    assert document.losses == ("1 picture",)
+    frame = "<draw:frame presentation:class='{}'><draw:text-box><text:p>{}</text:p></draw:text-box></draw:frame>"
+    page = (
+        f"<draw:page>{frame.format('title', 'Eels')}{frame.format('outline', 'They swim.')}"
+        f"<presentation:notes>{frame.format('notes', 'slowly')}</presentation:notes></draw:page>"
+    )
+    slides = read_one("a.odp", odf(page + "<draw:page/>", kind="presentation"))
+    assert slides.text == "Eels\n\nThey swim.\n\nNotes: slowly"
+    assert slides.sections[0] == (0, "Eels")
+
+
+RTF = r"""{\rtf1\ansi\ansicpg1252{\fonttbl{\f0\fcharset0 Arial;}{\f1\fcharset204 Arial Cyr;}}{\colortbl;\red0;}
+{\stylesheet{\s0 Normal;}{\s1 heading 1;}}{\info{\title The mill}{\creatim\yr2024\mo5\dy1\hr3}{\author X}}
+{\header\pard File TS-1\par}{\footer Cabinet {\field{\*\fldinst PAGE}{\fldrslt 3}}\par}
+\pard\s1 Wheel\par\pard caf\'e9 \u1078?\u1091? {\f1\'e6\'f3\'ea} \{x\} {\v hidden}{\deleted gone}shown{\footnote\pard Built 1904.}.
+{\*\atnauthor Ilse}{\*\annotation\pard Says who?}\par
+{\listtext 1.\tab}Grease the axle.\par{\pict\bin4 \par{\*\shppict{\pict\pngblip 8950}}{\nonshppict{\pict 00}}}
+\trowd\cellx100\cellx200\pard\intbl Name\cell Cost\cell\row\trowd\pard\intbl Boat\cell 5\cell\row\pard end \emdash{} of\par}"""
+
+
+def test_rich_text(read_one: ReadOne) -> None:
+    document = read_one("a.doc", RTF)
+    assert document.text == (
+        "File TS-1\n\nWheel\n\ncafé жу жук {x} shown.\nFootnote: Built 1904.\nComment by Ilse: Says who?\n\n"
+        "1. Grease the axle.\n\nName: Boat; Cost: 5\n\nend — of\n\nCabinet 3"
+    )
+    assert (document.title, document.date) == ("The mill", "2024-05-01")
+    assert [section.context for section in document.sections] == ["Wheel", ""]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "inner",
+    ["{" * 100_000, "}" * 100_000, r"\cell" * 100_000, r"\u-5" * 100_000, r"\bin999999999 ", r"{\footnote " * 900],
+)
+def test_hostile_rich_text(read: Read, inner: str) -> None:
+    assert read("a.rtf", rf"{{\rtf1 {inner}")
+
+
+@pytest.mark.parametrize("name", ["content.xml", "ppt/slides/a.xml"])
+def test_bombs(read: Read, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    data = zipped(pptx() | {"ppt/slides/a.xml": " " * 2_000_000}) if "ppt" in name else odf(" " * 2_000_000)
+    monkeypatch.setattr("mbc_engine.text.formats.archives.MOST_XML_BYTES", 1 << 20)
+    (item,) = read("a", data)
+    assert isinstance(item, Skipped)
+    assert item.reason == "is too large when unpacked"
