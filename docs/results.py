@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from mbc_engine.evaluation.page import write_report
+from mbc_engine.evaluation.markdown import write_report
 from mbc_engine.evaluation.results import ExperimentFolder
 
 PAGE: Final = Path(__file__).with_suffix(".md")

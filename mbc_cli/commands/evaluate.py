@@ -121,7 +121,7 @@ def evaluate(
     Each method memorises documents and is then asked about them. Without --[b]train[/b], an existing model is
     evaluated. A trained model is also asked with an empty bank, a shuffled one and one of other
     documents: if it answers as well with those, it does not use its memory. All results are kept in one folder, with
-    an HTML report, report.html. Ctrl-C stops the evaluation; --run continues it.
+    the report, report.md. Ctrl-C stops the evaluation; --run continues it.
 
     Examples:
       mbc eval --data test.jsonl
@@ -322,10 +322,10 @@ def _show_report(folder: Path, *, as_json: bool) -> None:
     from mbc_engine.evaluation.results import ExperimentFolder
 
     experiment = ExperimentFolder(folder)
-    report, _ = read_report(experiment)
+    report = read_report(experiment)
     if as_json:
         print_json({"folder": str(folder), **asdict(report)})
     else:
         print_report(report)
-    if experiment.report_html.is_file():
-        notes.print(f"The report: {sanitise(experiment.report_html)}")
+    if experiment.report_markdown.is_file():
+        notes.print(f"The report: {sanitise(experiment.report_markdown)}")

@@ -102,17 +102,16 @@ class Report:
     missing: tuple[dict[str, str], ...]
 
 
-def read_report(experiment: ExperimentFolder) -> tuple[Report, dict[str, Results]]:
-    """The report on an experiment's results so far, and these results by cell and method."""
-    suite, started = suite_in(experiment.path), experiment.cells()
-    reports, results = [], dict[str, Results]()
+def read_report(experiment: ExperimentFolder) -> Report:
+    """The report on an experiment's results so far."""
+    suite, started, reports = suite_in(experiment.path), experiment.cells(), []
     for cell in cells(suite):
         if cell.name in started:
             folder = experiment.cell(cell.name)
-            results[cell.name] = {method: folder.results(method) for method in folder.methods()}
+            results = {method: folder.results(method) for method in folder.methods()}
             asked = suite.methods_of(cell.base)
             usage, curves = folder.read("", "code-usage"), _validations(folder.prepared_folder)
-            reports.append(cell_report(cell.base, cell.dataset, results[cell.name], asked, usage, curves))
+            reports.append(cell_report(cell.base, cell.dataset, results, asked, usage, curves))
     environments, settings = experiment.environments(), experiment.settings()
     first = (environments or [{}])[0]
     origin = {
@@ -123,7 +122,7 @@ def read_report(experiment: ExperimentFolder) -> tuple[Report, dict[str, Results
         "environments": tuple(environments),
         "settings": settings,
     }
-    return build_report(origin, reports, missing=_missing(experiment)), results
+    return build_report(origin, reports, missing=_missing(experiment))
 
 
 def _validations(prepared: Path) -> Validations:

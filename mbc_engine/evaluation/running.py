@@ -19,7 +19,7 @@ from typing import Any, Final
 import mbc_engine
 from mbc_engine.datasets.layout import evenly_spaced
 from mbc_engine.errors import DataError, MBCError
-from mbc_engine.evaluation.page import write_report
+from mbc_engine.evaluation.markdown import write_report
 from mbc_engine.evaluation.protocols import online, retention, scaling
 from mbc_engine.evaluation.results import CellFolder, CodeUsage, ExperimentFolder
 from mbc_engine.evaluation.suite import Cell, Stage, Suite, cells

@@ -1,10 +1,8 @@
 """A report's results as tables."""
 
-import json
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from mbc_engine.evaluation.methods import METHODS
 from mbc_engine.evaluation.report import NOTHING, CellReport, MethodReport, difference, interval, p_value, percent
@@ -18,40 +16,28 @@ LENIENT: Final = (
     "* The released code's match: the answer is cut to the gold answer's length before they are compared. "
     "It is not EM as the paper defines it, and is shown for comparison only."
 )
-# Characters that reorder, hide or break text: controls (C0, DEL, C1), bidirectional marks, line separators, tags, lone
-# surrogates.
-_UNSEEN: Final = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
-    "\ud800-\udfff]"
-)
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A value or name, a smaller note next to it, and its sort key; None for text."""
+class Entry(NamedTuple):
+    """A value or name, and a note next to it."""
 
     text: str
     note: str = ""
-    sort_key: float | None = None
 
 
 @dataclass(frozen=True)
 class Table:
     """A table; `lines` have one entry per column, the first of which names the line.
 
-    `emphasis` are the lines in bold, `muted` those of controls; details are shown on request; the note goes below.
+    `leader` is the line in bold; details need a title; the note goes below.
     """
 
     title: str
     columns: tuple[str, ...]
     lines: Sequence[tuple[Entry, ...]]
-    emphasis: tuple[int, ...] = ()
-    muted: tuple[int, ...] = ()
+    leader: int | None = None
     is_detail: bool = False
     note: str = ""
-
-    def is_numeric(self, column: int) -> bool:
-        return any(line[column].sort_key is not None for line in self.lines)
 
 
 _NONE: Final = Entry(NOTHING)
@@ -95,7 +81,7 @@ def _published(row: MethodReport, figure: str) -> Entry:
         return _NONE
     value = row.published[figure]
     note = f"ours {difference(getattr(row.online.scores, figure).value - value)}" if row.online else ""
-    return Entry(f"{value:.2f}", note, value)
+    return Entry(f"{value:.2f}", note)
 
 
 def _costs(cell: CellReport) -> Table:
@@ -107,12 +93,12 @@ def _costs(cell: CellReport) -> Table:
         cost, banks = row.online.cost, row.online.banks
         is_adapted = row.method not in METHODS or METHODS[row.method].adapts
         times = cost.seconds_per_document if is_adapted else None, cost.seconds_per_answer
-        rate = _NONE if row.rate is None else Entry(f"{row.rate:g}", sort_key=row.rate)
+        rate = _NONE if row.rate is None else Entry(f"{row.rate:g}")
         lines.append(
             (
                 Entry(row.title),
-                replace(_count(cost.documents), note=f"{banks} memories" if banks > 1 else ""),
-                *(Entry(seconds(value), sort_key=value) for value in times),
+                Entry(f"{cost.documents:,}", f"{banks} memories" if banks > 1 else ""),
+                *(Entry(seconds(value)) for value in times),
                 *(_size(cost.paper_bytes), _size(cost.on_disk), *_if(has_rates, rate)),
             )
         )
@@ -126,10 +112,7 @@ def _tests(cell: CellReport) -> Table:
         figures: list[Entry] = []
         for found in (test.exact_match, test.f1):
             gap = found.difference
-            figures += [
-                Entry(difference(gap.value), interval(gap), gap.value),
-                Entry(p_value(found.p), sort_key=found.p),
-            ]
+            figures += [Entry(difference(gap.value), interval(gap)), Entry(p_value(found.p))]
         lines.append((Entry(titles[test.first]), Entry(titles[test.second]), _count(test.questions), *figures))
     columns = ("first", "second", "questions", "EM difference", "p", "F1 difference", "p")
     return Table("Paired tests", columns, lines, is_detail=True)
@@ -178,7 +161,7 @@ def _usage(cell: CellReport) -> Table:
     for (name, curve), paper in zip(curves, papers, strict=False):
         if usage and curve:
             step, perplexity = curve[-1]
-            entry = Entry(f"{perplexity:.1f}", f"of {usage.codes:,}", perplexity)
+            entry = Entry(f"{perplexity:.1f}", f"of {usage.codes:,}")
             lines.append((Entry(name), _count(step), entry, *_if(paper, Entry(paper))))
     columns = ("training", "step", "perplexity", *_if(published, "paper's"))
     return Table("Code usage at the end of training", columns, lines, is_detail=True)
@@ -192,9 +175,8 @@ def _of_rows(
     cell: CellReport,
     note: str = "",
 ) -> Table:
-    emphasis = tuple(number for number, row in enumerate(rows) if row.method == cell.leader)
-    muted = tuple(number for number, row in enumerate(rows) if row.is_control)
-    return Table(title, columns, lines, emphasis, muted, note=note)
+    leader = next((number for number, row in enumerate(rows) if row.method == cell.leader), None)
+    return Table(title, columns, lines, leader, note=note)
 
 
 def _if(condition: object, *items: T) -> tuple[T, ...]:
@@ -202,49 +184,19 @@ def _if(condition: object, *items: T) -> tuple[T, ...]:
 
 
 def _mean(found: Interval) -> Entry:
-    return Entry(percent(found.value), interval(found), found.value)
+    return Entry(percent(found.value), interval(found))
 
 
 def _count(count: int) -> Entry:
-    return Entry(f"{count:,}", sort_key=count)
+    return Entry(f"{count:,}")
 
 
 def _percent(value: float | None) -> Entry:
-    return Entry(percent(value), sort_key=value)
+    return Entry(percent(value))
 
 
 def _size(count: int | None) -> Entry:
-    return Entry(size(count), sort_key=count)
-
-
-def provenance(origin: Mapping[str, Any]) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Environments and settings with their headings, as dotted names and values; of later environments, what differs
-    from the one before."""
-    before: dict[str, str] = {}
-    for number, environment in enumerate(origin["environments"], 1):
-        values = dict(_flat(environment))
-        title = "Environment" if number == 1 else f"Environment {number}: what differs"
-        changed = {name: value for name, value in values.items() if before.get(name) != value}
-        yield title, [*changed.items(), *((name, NOTHING) for name in before if name not in values)]
-        before = values
-    if origin["settings"]:
-        yield "Settings", list(_flat(origin["settings"]))
-
-
-def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """Nested values flattened to dotted names and text; lists of objects are numbered."""
-    if isinstance(value, list | tuple) and any(isinstance(item, Mapping) for item in value):
-        value = {str(number): item for number, item in enumerate(value)}
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _flat(item, f"{name}.{key}" if name else key)
-    else:
-        yield name, visible(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
-
-
-def visible(text: str) -> str:
-    """The text with invisible characters made visible: ↵ for a line end, `<U+001B>` for ESC; tabs become spaces."""
-    return _UNSEEN.sub(lambda found: {"\n": "↵", "\t": " "}.get(found[0], f"<U+{ord(found[0]):04X}>"), text)
+    return Entry(size(count))
 
 
 def seconds(value: float | None) -> str:

@@ -40,7 +40,7 @@ def test_mbc_is_compared_with_its_controls_by_default(mbc, model, questions, hom
     result = mbc("eval", "--model", model, "--data", questions, "--read", "routed:1", "--run", "first")
     assert result.exit_code == 0, result.stderr
     folder = home / "XDG_DATA_HOME" / "mbc" / "evaluations" / "first"
-    assert f"The report: {folder / 'report.html'}" in result.stderr
+    assert f"The report: {folder / 'report.md'}" in result.stderr
     assert "bank of MBC does not beat" in result.stdout.splitlines()[0]
     report = json.loads((folder / "report.json").read_text())
     assert list(rows_of(report)) == ["mbc", "mbc-empty", "mbc-shuffled-documents", "mbc-shuffled-codes", "mbc-wrong"]

@@ -71,7 +71,7 @@ def _results(predictions: Sequence[Prediction]) -> MethodResults:
 def undrawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaves figures out, which take seconds to draw, unless a test asks for `figures`."""
     if "figures" not in request.fixturenames:
-        monkeypatch.setattr("mbc_engine.evaluation.page.draw", lambda _cell: [])
+        monkeypatch.setattr("mbc_engine.evaluation.markdown.draw", lambda _cell: [])
 
 
 @pytest.fixture

@@ -125,7 +125,7 @@ def test_impossible_stages_are_skipped(work, settings, tmp_path):
     assert "nowhere" in reasons["prepare mbc"]
     assert reasons["mbc online"] == "prepare mbc could not be done"
     assert [event.follows for event in of_kind(events, StageSkipped)] == [None, "prepare mbc"]
-    (missing,) = read_report(ExperimentFolder(tmp_path / "run"))[0].missing
+    (missing,) = read_report(ExperimentFolder(tmp_path / "run")).missing
     assert (missing["stage"], missing["reason"]) == ("prepare mbc, mbc online", reasons["prepare mbc"])
     assert of_kind(events, ExperimentFinished)[0].done == 2
 

@@ -1,0 +1,93 @@
+"""A report as Markdown and JSON, and untrusted text in it."""
+
+import json
+import re
+from dataclasses import asdict
+
+import pytest
+
+from mbc_engine.evaluation.figures import _bars
+from mbc_engine.evaluation.markdown import markdown, write_report
+from mbc_engine.evaluation.report import CellReport, Report, read_report
+from mbc_engine.evaluation.results import ExperimentFolder
+from mbc_engine.evaluation.running import environment
+from mbc_engine.evaluation.statistics import Interval
+
+
+@pytest.fixture
+def written(make_experiment):
+    experiment = make_experiment()
+    write_report(experiment)
+    return experiment
+
+
+def test_json_report(written):
+    report = json.loads(written.report_json.read_text())
+    assert report == json.loads(json.dumps(asdict(read_report(written))))
+    assert [*report][:2] == ["verdicts", "cautions"]
+    assert [verdict["outcome"] for verdict in report["verdicts"]] == ["unchecked", "yes", "no", "yes"]
+    assert report["cells"][0]["rows"][0]["online"]["scores"]["exact_match"] == {
+        "value": 50.0,
+        "low": 48.0,
+        "high": 52.0,
+    }
+
+
+def test_markdown_report(written):
+    text = written.report_markdown.read_text()
+    assert text.splitlines()[2] == "- ? **The bank of MBC was not checked against a bank of other documents**."
+    assert "| **MBC** | **50.0** (48.0 to 52.0) | **50.0** (48.0 to 52.0) | **50.0** | **50.0** | **100.0** |" in text
+    assert "| MBC | 400 | 10.0 | 18.0 | 90.0 | 4 kB | 8 kB |" in text
+    scaling = text.split("EM by the number of documents")[1].split("###")[0]
+    assert "| method | 16 | 64 |" in scaling
+    assert "| **MBC** | **50.0** (48.0 to 52.0) | **50.0** (48.0 to 52.0) |" in scaling
+    assert "| with reset | 20 | 12.0 (of 16) |" in text
+    assert "there are no other documents" in text
+    for line in text.splitlines():
+        assert not line.startswith("|") or line.endswith("|")
+
+
+def test_an_empty_experiment_has_a_report(tmp_path):
+    experiment = ExperimentFolder(tmp_path)
+    with experiment.lock():
+        experiment.begin({"title": "Nothing", "bases": [], "datasets": [], "methods": []}, environment(0))
+    assert "Nothing" in write_report(experiment).read_text()
+
+
+def test_figures_lie_beside_it(figures, written):
+    names = re.findall(r"^!\[.+\]\(figures/(.+)\)$", written.report_markdown.read_text(), re.MULTILINE)
+    assert "tiny-quiz-scaling-exact-match-95-interval.svg" in names
+    assert len(names) == 12
+    assert sorted(names) == sorted(path.name for path in written.figures.iterdir())
+
+
+def test_without_matplotlib(make_experiment, monkeypatch):
+    monkeypatch.setattr("mbc_engine.evaluation.markdown.importlib.util.find_spec", lambda name: None)
+    assert "](figures/" not in write_report(make_experiment()).read_text()
+
+
+def test_mean_outside_its_interval_is_drawn():
+    assert _bars([("mbc", "#1f5fb4", Interval(2 / 3, 2 / 3 + 1e-14, 2 / 3 - 1e-14))]).startswith(b"<?xml")
+
+
+def test_untrusted_text_is_no_markup():
+    hostile = "| `a` *b* [c](http://d) <b> &amp;\x1b[31m\u202e\u2028\n\ud800"
+    origin = {
+        "title": hostile,
+        "date": "",
+        "command": hostile,
+        "seed": 0,
+        "environments": (),
+        "settings": {"a": hostile},
+    }
+    cell = CellReport("c", hostile, "", (), (), None, (), (), None, None, {})
+    missing = {"cell": hostile, "stage": hostile, "reason": hostile}
+    text = markdown(Report((), (hostile,), origin, (cell,), (missing,)), {})
+    escaped = r"\| \`a\` \*b\* \[c\](http://d) \<b\> \&amp;\<U+001B\>\[31m\<U+202E\>\<U+2028\>↵\<U+D800\>"
+    assert text.count(escaped) == 8
+
+
+def test_dates_are_readable(written):
+    assert re.search(
+        r"^Date: 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC  $", written.report_markdown.read_text(), re.MULTILINE
+    )
