@@ -124,7 +124,7 @@ def jsonl(rng: Random) -> bytes:
 def rows(rng: Random) -> bytes:
     """CSV in a random dialect and encoding."""
     file = io.StringIO()
-    dialect = {"delimiter": rng.choice(",;\t"), "quoting": rng.choice((csv.QUOTE_ALL, csv.QUOTE_MINIMAL))}
+    dialect = {"delimiter": rng.choice(",;\t|"), "quoting": rng.choice((csv.QUOTE_ALL, csv.QUOTE_MINIMAL))}
     writer = csv.writer(file, lineterminator=rng.choice(("\n", "\r\n", "\r")), **dialect)
     writer.writerow(("Id", "TEXT", "date"))
     writer.writerows((number, prose(rng), "2024-05-01") for number in range(rng.randrange(6)))

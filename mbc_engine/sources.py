@@ -52,7 +52,7 @@ class Files:
         """The state of an origin, `unknown` if it was never a file, and the document if it still has this digest."""
         if not Path(origin.source).is_absolute():
             return "unknown", None
-        document = self._find(origin.source, origin.part, digest)
+        document = self._find(origin.source, origin.part)
         if document is not None:
             return ("unchanged", document) if document.digest.startswith(digest) else ("changed", None)
         with suppress(OSError):  # a closed folder or an unreachable disk: the file may be there
@@ -62,12 +62,12 @@ class Files:
             return "unreadable", None
         return ("gone" if origin.part else "changed"), None
 
-    def _find(self, source: str, part: str, digest: str) -> Document | None:
-        """A part of a source as it is now, read as the document with this digest if possible."""
+    def _find(self, source: str, part: str) -> Document | None:
+        """A part of a source as it is now."""
         if source in self._last and self._last[source].may_hold(part):
-            return self._last[source].find(part, digest)
+            return self._last[source].find(part)
         if self._seen.get(source, set()) & {part, without_piece_number(part)}:  # already read past it
-            return read_document(source, part, digest)
+            return read_document(source, part)
         items = self._unread.setdefault(source, reread_file(Path(source)))
         seen = self._seen.setdefault(source, set())
         for item in items:
@@ -78,7 +78,7 @@ class Files:
             seen.add(item.name)
             self._last[source] = item
             if item.may_hold(part):
-                return item.find(part, digest)
+                return item.find(part)
         return None
 
 

@@ -31,8 +31,7 @@ _ALL_FILES = (
 )
 _PRUNE = "Also remove documents whose files are no longer in these folders, or whose folder is gone."
 _WATCH = "Keep running and memorise changes as they happen, until Ctrl-C."
-_COLUMN = "The column (CSV) or field (JSON Lines) that holds the text of each row."
-_COLUMNS = "text, content or body; in a CSV without these, all columns"
+_COLUMN = "Memorise only the rows of tables and JSON that have a text in this column or field."
 _NO_SOURCES = "Store no file names or dates; only for a new bank."
 _TEXT = (
     "Keep a compressed copy of the documents' text; only for a new bank. mini reads its answers from this text; models "
@@ -57,7 +56,7 @@ def ingest(
     all_files: Annotated[bool, option(_ALL_FILES, "--all-files")] = False,
     prune: Annotated[bool, option(_PRUNE, "--prune")] = False,
     watch: Annotated[bool, option(_WATCH, "--watch")] = False,
-    text_column: Annotated[str | None, option(_COLUMN, metavar="NAME", show_default=_COLUMNS)] = None,
+    text_column: Annotated[str | None, option(_COLUMN, metavar="NAME")] = None,
     no_sources: Annotated[bool, option(_NO_SOURCES, "--no-sources")] = False,
     text: Annotated[bool | None, option(_TEXT, "--text/--no-text", show_default="depends on the model")] = None,
     codec: Annotated[Literal["lm", "zstd"], option(_CODEC, envvar="MBC_CODEC")] = "lm",
@@ -79,9 +78,9 @@ def ingest(
     """Memorise files and folders. Files that haven't changed since the last run are skipped.
 
     Hidden files are left out, and what a folder's .mbcignore or .gitignore excludes, installed software, caches,
-    temporary and lock files; a file that you name is always taken. Each CSV or JSON Lines row becomes a
-    document; ingesting again with another --text-column replaces these documents. The first Ctrl-C saves what has been encoded
-    and stops; run the same command again to continue. With --watch --json, each change is one line of JSON.
+    temporary and lock files; a file that you name is always taken. Each row of a table or of JSON becomes a document
+    with all its columns. The first Ctrl-C saves what has been encoded and stops; run the same command again to
+    continue. With --watch --json, each change is one line of JSON.
 
     Examples:
       mbc ingest ~/notes

@@ -22,7 +22,7 @@ from mbc_engine.events import FileSkipped
 from mbc_engine.runs.event_log import work_lock
 from mbc_engine.text.decoding import LINE_CHARACTERS, storable
 from mbc_engine.text.document import day_of
-from mbc_engine.text.formats import is_row_name
+from mbc_engine.text.formats.rows import is_row_name
 
 if TYPE_CHECKING:
     from mbc_engine.memory import Memory

@@ -2,8 +2,7 @@
 
 import os
 import threading
-from collections import defaultdict
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
@@ -17,7 +16,7 @@ from mbc_engine.ingestion.run import BATCH_CHUNKS, Run
 from mbc_engine.lm.packaged import require_text_model
 from mbc_engine.model import Model, open_bank
 from mbc_engine.sources import text_model
-from mbc_engine.text import Chunk, Document, Skipped, find_text_column, without_piece_number
+from mbc_engine.text import Chunk, Document, Skipped, without_piece_number
 from mbc_engine.text.chunks import Chunker
 from mbc_engine.text.decoding import split_suffixes
 from mbc_engine.text.formats import SUFFIXES
@@ -50,7 +49,7 @@ def reencode(
         for source in () if keeps_text else sorted({*digests} - {*map(str, files)}):
             yield run.skipped(Skipped(source, "is gone"))
         damaged: set[str] = set()
-        yield from run.memorise(_only(_read_as_before(files, digests, new, chunker, workers), wanted, damaged))
+        yield from run.memorise(_only(read_all(files, new, chunker, workers=workers), wanted, damaged))
         if run.is_complete and keeps_text:
             yield from run.memorise(_from_texts(path, _missing(wanted, new, damaged), chunker))
         if not run.is_complete:
@@ -106,18 +105,6 @@ def _whole(name: Name) -> Name:
 def _has_rows(source: str) -> bool:
     format = SUFFIXES.get(split_suffixes(source)[0])
     return format is not None and format.name == "row"
-
-
-def _read_as_before(
-    files: Sequence[Path], digests: Mapping[str, Mapping[str, str]], new: MemoryBank, chunker: Chunker, workers: int
-) -> Generator[Item | None, None, None]:
-    """The documents of files; rows are read with their original `text_column`, which banks do not store."""
-    by_column: defaultdict[str | None, list[Path]] = defaultdict(list)
-    for file in files:
-        source = str(file)
-        by_column[find_text_column(file, digests[source]) if _has_rows(source) else None].append(file)
-    for column, paths in by_column.items():
-        yield from read_all(paths, new, chunker, workers=workers, text_column=column)
 
 
 def _missing(wanted: set[Name], bank: MemoryBank, damaged: Collection[str]) -> list[Name]:

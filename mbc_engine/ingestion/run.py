@@ -86,7 +86,7 @@ def ingest(
             folder may be gone, if the bank has something from it.
         find_deleted: called at the end, returns more origins to remove, by source and part.
         workers: processes that read files ahead; a script needs `if __name__ == "__main__":` for them.
-        text_column: the column or field that holds the text of a row; rows that were read with another are replaced.
+        text_column: the column or field that a row must have a text in to be memorised.
         batch_chunks: encoded chunks between two commits, which are a few seconds apart at most.
         actors: processes on Ray that read and encode instead, see `mbc_engine.ingestion.ray`; the bank is the same.
         open_model: opens the language model that texts are recoded with at the end; None leaves them in zstd.

@@ -72,16 +72,6 @@ class Content:
     places: tuple[Place, ...] = ()  # of `text`, in order
 
 
-@dataclass(frozen=True)
-class Row:
-    """A row of named fields, any of which may hold its text."""
-
-    number: int  # in its file, from 1
-    fields: Mapping[str, object]
-    joined: str = ""  # the text of all fields together, in a table without a text column
-    is_table: bool = False  # whether all rows of the file have these fields
-
-
 def with_title(title: str, text: str) -> str:
     """The text preceded by its title, unless it already begins with it."""
     title, text = title.strip(), text.strip()

@@ -4,7 +4,7 @@ import hashlib
 import os
 import stat
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import tee
@@ -25,7 +25,8 @@ from mbc_engine.text.document import (
     printable_path,
     reason,
 )
-from mbc_engine.text.formats import TEXT, Format, read_candidates, read_contents
+from mbc_engine.text.formats import TEXT, Format
+from mbc_engine.text.formats.rows import read_rows
 from mbc_engine.text.formats.sniff import identify
 
 _Item = TypeVar("_Item")
@@ -33,33 +34,19 @@ _Span = TypeVar("_Span", Section, Place)
 
 
 class Part:
-    """A part of a file that is read again; the pieces of a long row are one part.
+    """A part of a file that is read again; the pieces of a long row are one part."""
 
-    `candidates` are all documents that it may have been read as, each with its `text_column`, the default first.
-    """
-
-    def __init__(self, name: str, candidates: Iterator[tuple[str | None, Document]]) -> None:
+    def __init__(self, name: str, pieces: Iterator[Document]) -> None:
         self.name = name
-        self._candidates = candidates
+        self._pieces = pieces
 
     def may_hold(self, part: str) -> bool:
         return not self.name or self.name in (part, without_piece_number(part))
 
-    def find(self, part: str, digest: str) -> Document | None:
-        """The document of this name whose digest begins with `digest`, or else the one that is read by default."""
-        default = None
-        for _, document in self.candidates():
-            if document.part != part:
-                continue
-            if document.digest.startswith(digest):
-                return document
-            default = default or document
-        return default
-
-    def candidates(self) -> Iterator[tuple[str | None, Document]]:
-        """Created lazily, as most parts are skipped, and kept for the next piece."""
-        self._candidates, again = tee(self._candidates)
-        return again
+    def find(self, part: str) -> Document | None:
+        """The document of this name. Created lazily, as most parts are skipped, and kept for the next piece."""
+        self._pieces, again = tee(self._pieces)
+        return next((document for document in again if document.part == part), None)
 
 
 def read_file(path: Path, text_column: str | None = None) -> Iterator[Document | Skipped]:
@@ -68,36 +55,14 @@ def read_file(path: Path, text_column: str | None = None) -> Iterator[Document |
     A bad row yields a `Skipped` in its place. If the file cannot be read to its end, the last item is a `Skipped` with
     the source of the documents before it, which remain valid.
 
-    `text_column` is the field that holds the text of a row; None for `text`, `content` or `body`, or for all columns of
-    a table that has none of them. It is ignored in a file without rows.
+    Rows that lack the field `text_column` are skipped. It is ignored in a file without rows.
     """
     return _read(path, partial(_documents, text_column=text_column))
 
 
 def reread_file(path: Path) -> Iterator[Part | Skipped]:
-    """The parts of one file, in order, when it is not known which `text_column` it was read with."""
+    """The parts of one file, in order."""
     return _read(path, _parts)
-
-
-def find_text_column(path: Path, digests: Mapping[str, str]) -> str | None:
-    """The `text_column` that a file was read with; None for the default, or if it cannot be determined.
-
-    `digests`, which may be truncated, are of documents read from it, by part. Some rows may have changed since.
-    """
-    rows = {without_piece_number(part) for part in digests}
-    possible: list[str | None] = []
-    for item in reread_file(path):
-        if isinstance(item, Part) and item.name in rows:
-            columns = [
-                column
-                for column, document in item.candidates()
-                if document.part in digests and document.digest.startswith(digests[document.part])
-            ]
-            # Two columns may be equal in one row: a later row decides between them.
-            possible = [column for column in possible if column in columns] or possible or columns
-            if len(set(possible)) == 1:
-                break
-    return possible[0] if possible else None
 
 
 def _read(
@@ -135,13 +100,13 @@ def read_stream(stream: BinaryIO, name: str = "stdin") -> Iterator[Document | Sk
         yield Skipped(source, reason(error))
 
 
-def read_document(source: str, part: str = "", digest: str = "") -> Document | None:
+def read_document(source: str, part: str = "") -> Document | None:
     """Read one document again from its file; its digest says whether it has changed. None if it is gone.
 
-    Reads the file up to the document; for a row, uses the field that gives a digest beginning with `digest`.
+    Reads the file up to the document.
     """
     for item in reread_file(Path(source)):
-        if isinstance(item, Part) and item.may_hold(part) and (document := item.find(part, digest)):
+        if isinstance(item, Part) and item.may_hold(part) and (document := item.find(part)):
             return document
     return None
 
@@ -150,7 +115,7 @@ def _documents(
     stream: ByteStream, format: Format, source: str, date: str | None, text_column: str | None = None
 ) -> Iterator[Document | Skipped]:
     is_empty, position = True, 0
-    for content in read_contents(format.read(stream), text_column):
+    for content in read_rows(format.read(stream), text_column):
         if isinstance(content, Skipped):
             is_empty = False
             yield Skipped(f"{source}#{content.source}", content.reason)
@@ -165,13 +130,14 @@ def _documents(
 
 
 def _parts(stream: ByteStream, format: Format, source: str, date: str | None) -> Iterator[Part | Skipped]:
-    is_empty, pieces = True, partial(_pieces, format=format, source=source, date=date)
-    for item in read_candidates(format.read(stream)):
-        is_empty = False
-        if isinstance(item, Skipped):
-            yield Skipped(f"{source}#{item.source}", item.reason)
-        else:
-            yield Part(item[0], ((column, own) for column, content in item[1] for own in pieces(content)))
+    is_empty = True
+    for content in read_rows(format.read(stream)):
+        if isinstance(content, Skipped):
+            is_empty = False
+            yield Skipped(f"{source}#{content.source}", content.reason)
+        elif content.text.strip():
+            is_empty = False
+            yield Part(content.part, _pieces(content, format, source, date))
     stream.require_undamaged()
     if is_empty:
         raise EmptyFile

@@ -131,7 +131,7 @@ def test_losses_are_told_once(
 ) -> None:
     text = "Ada moved to Bergen.\n" * 4000
     content = Content(text, text.encode(), losses=("3 pictures", "1 macro"))
-    monkeypatch.setattr("mbc_engine.text.reader.read_contents", lambda *_: iter([content]))
+    monkeypatch.setattr("mbc_engine.text.reader.read_rows", lambda *_: iter([content]))
     lost = [event for event in ingest(model, bank, [folder / "0.txt"]) if isinstance(event, ContentLost)]
     assert lost == [ContentLost(str(folder / "0.txt"), ("3 pictures", "1 macro"))]
     assert not any(isinstance(event, ContentLost) for event in ingest(model, bank, [folder / "0.txt"]))
@@ -457,7 +457,7 @@ def test_missing_path_is_refused(model: MBC, bank: MemoryBank, tmp_path: Path) -
 @any_workers
 def test_text_column(model: MBC, bank: MemoryBank, tmp_path: Path, workers: int) -> None:
     table = tmp_path / "reviews.csv"
-    table.write_text("id,text,review\n1,Tent,It leaks in the rain.\n2,Stove,It burns well.\n")
+    table.write_text("id,text,review\n1,Tent,It leaks in the rain.\n2,Stove,\n")
 
     def read(column: str | None = None) -> IngestFinished:
         return last_of(ingest(model, bank, [table], workers=workers, text_column=column))
@@ -469,16 +469,15 @@ def test_text_column(model: MBC, bank: MemoryBank, tmp_path: Path, workers: int)
         return sorted((document.text if document else "", state) for state, document in looks)
 
     assert read().documents == 2
-    assert states() == [("Stove", "unchanged"), ("Tent", "unchanged")]
-    again = read("review")
-    assert (again.documents, again.bank_documents) == (2, 2)
-    assert states() == [("It burns well.", "unchanged"), ("It leaks in the rain.", "unchanged")]
-    assert read("review").unchanged == 2
+    tent = "id: 1; review: It leaks in the rain.\n\nTent"
+    assert states() == [("Stove", "unchanged"), (tent, "unchanged")]
+    assert read("review").bank_documents == 1
+    assert states() == [(tent, "unchanged")]
     events = list(ingest(model, bank, [table], workers=workers, text_column="nothing"))
     assert skipped(events) == [("reviews.csv", "has no column named 'nothing'; its columns are id, text, review")]
-    assert last_of(events).bank_documents == 2, "what was read before stays"
+    assert last_of(events).bank_documents == 1, "what was read before stays"
     table.write_text("id,text,review\n1,Tent,It leaks no more.\n")
-    assert [state for _, state in states()] == ["changed", "gone"]
+    assert [state for _, state in states()] == ["changed"]
 
 
 @pytest.mark.slow

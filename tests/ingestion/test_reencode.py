@@ -224,23 +224,3 @@ def test_pieces_of_another_size(
     with MemoryBank.open(tmp_path / "b.mbc") as bank:
         assert bank.parts_of(str(long)) == {str(number) for number in range(1, 8)}
         assert bank.parts_of(str(folder / "rows.jsonl")) == {"17"}
-
-
-def test_text_column_is_found_again(model: MBC, other: MBC, folder: Path, tmp_path: Path) -> None:
-    """The first row has the same text in both columns and so does not tell which it was; the third changes."""
-    table = folder / "reviews.csv"
-    rows = ["Same,Same", "Wrong.,It leaks.", "Wrong.,It burns."]
-    table.write_text("\n".join(["text,review", *rows]))
-    with open_bank(model, tmp_path / "b.mbc", keeps_text=True) as bank:
-        list(ingest(model, bank, [table], text_column="review"))
-        list(ingest(model, bank, [folder / "0.txt"]))
-    table.write_text("\n".join(["text,review", *rows[:2], "Wrong.,It froze."]))
-    assert last_of(reencode(other, tmp_path / "b.mbc")).bank_documents == 4
-    with MemoryBank.open(tmp_path / "b.mbc") as bank:
-        found = {
-            origin.part: [decode_chunk(text).text for text in document.texts]
-            for document in bank.documents(whole=True)
-            for origin in document.origins
-            if origin.source == str(table)
-        }
-    assert found == {"row 1": ["Same"], "row 2": ["It leaks."], "row 3": ["It froze."]}

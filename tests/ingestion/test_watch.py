@@ -80,8 +80,8 @@ def test_stop_before_the_start(bank: MemoryBank, model: MBC, folder: Path) -> No
 
 def test_table_keeps_its_text_column(bank: MemoryBank, model: MBC, tmp_path: Path) -> None:
     stop, path = threading.Event(), tmp_path / "a.csv"
-    path.write_text("review,price\nIt leaks.,5\n")
-    steps = [lambda: path.write_text("review,price\nIt leaks.,7\nIt burns.,9\n"), stop.set]
+    path.write_text("review,price\nIt leaks.,5\n,6\n")
+    steps = [lambda: path.write_text("review,price\nIt leaks.,5\nIt burns.,9\n"), stop.set]
     seen: list[tuple[int, int]] = []
     for event in watch(model, bank, [path], text_column="review", stop=stop):
         if isinstance(event, IngestFinished):

@@ -171,7 +171,7 @@ def _stream(data: bytes) -> ByteStream:
 
 def _document(part: EmailMessage, number: int, date: str | None) -> Content | None:
     """An attached document, named by its file; None if it cannot be read, or is a message itself."""
-    from mbc_engine.text.formats import is_row_name, read_contents
+    from mbc_engine.text.formats.rows import is_row_name, read_rows
     from mbc_engine.text.formats.sniff import identify_data
 
     name, data = _name(part), _data(part)
@@ -180,7 +180,7 @@ def _document(part: EmailMessage, number: int, date: str | None) -> Content | No
         if format.name in ("eml", "mbox"):
             return None
         texts, losses = list[Content](), list[str]()
-        for content in read_contents(format.read(_stream(data))):
+        for content in read_rows(format.read(_stream(data))):
             if isinstance(content, Content):
                 texts.append(content)
                 losses += content.losses

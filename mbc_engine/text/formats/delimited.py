@@ -1,0 +1,218 @@
+"""Tables of separated cells (CSV), in the dialect that their first lines show."""
+
+import re
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice, zip_longest
+from typing import Final
+
+from mbc_engine.text.decoding import LINE_CHARACTERS, ByteStream, lines, storable
+from mbc_engine.text.document import Content, UnreadableFile, table_lines
+from mbc_engine.text.formats.rows import LONGEST_NAME, TEXT_FIELDS, Cell, Row
+
+# The first wins a tie: the later ones are more common in prose.
+_SEPARATORS: Final = "\t|;,"
+_NONE: Final = "\x1f"
+_SEPARATOR_LINE: Final = re.compile(r'\s*"?sep=(.)"?\s*', re.IGNORECASE)
+# How much of a table tells its dialect.
+_HEAD_LINES: Final = 200
+_HEAD_CHARACTERS: Final = 1 << 20
+_MOST_ABOVE: Final = 30
+_MOST_LEFT: Final = 2
+# A quotation mark that is not closed within so many lines is a letter.
+_MOST_CELL_LINES: Final = 5000
+
+
+def read_csv(stream: ByteStream) -> Iterator[Content | Row]:
+    """What stands above the header, as one text, and the non-blank rows below, numbered from 1."""
+    source = lines(stream, "")
+    head, size = list[str](), 0
+    for line in source:
+        if line is None:
+            source = chain([line], source)
+            break
+        if head or line.strip():
+            head.append(line)
+            size += len(line)
+        if len(head) == _HEAD_LINES or size > _HEAD_CHARACTERS:
+            break
+    if not head:
+        return
+    if declared := _SEPARATOR_LINE.fullmatch(head[0]):
+        separator, head = declared[1], head[1:]
+    else:
+        separator = _separator(head)
+    shown = list(_records(head, separator, 0))
+    width = _most_common(len(cells) for cells in shown if any(cells))
+    above = _num_above(shown, width)
+    records = _records(chain(head, _short(source)), separator, width)
+    title = "\n".join(table_lines((_trimmed(cells) for cells in islice(records, above)), 0))
+    if title:
+        yield Content(storable(title), title.encode(), part="header")
+    first = next(records, [])
+    columns = first if _is_header(first, shown[above + 1 :]) else []
+    context = "; ".join(title.splitlines())[:LONGEST_NAME]
+    names = [storable(name)[:LONGEST_NAME] for name in columns]
+    for number, cells in enumerate(records if columns else chain([first], records), 1):
+        if any(cells):
+            own = names + [""] * (len(cells) - len(names))
+            texts = cells + [""] * (len(own) - len(cells))
+            kept = [Cell(name, storable(text)) for name, text in zip(own, texts, strict=True)]
+            yield Row(number, kept, context=context, is_table=True)
+
+
+def _short(source: Iterable[str | None]) -> Iterator[str]:
+    for line in source:
+        if line is None:
+            raise UnreadableFile(f"has a line longer than {LINE_CHARACTERS >> 20} MB")
+        yield line
+
+
+def _separator(head: Sequence[str]) -> str:
+    """The separator that most lines have equally often."""
+    if head[0].strip().strip('"').lower() in TEXT_FIELDS:  # a table of one column
+        return _NONE
+
+    def rank(separator: str) -> tuple[float, int]:
+        widths = [len(cells) for cells in _records(head, separator, 0) if any(cells)]
+        width = _most_common(number for number in widths if number > 1)
+        if not width:
+            return (0.0, 0)
+        below = widths[widths.index(width) :]
+        return (round(below.count(width) / len(below), 1), width)
+
+    best = max(_SEPARATORS, key=rank)
+    return best if rank(best) > (0.0, 0) else _NONE
+
+
+def _num_above(records: Sequence[Sequence[str]], width: int) -> int:
+    """How many records stand above the table: short ones, or at most two cells at the left of wider rows."""
+    counts = Counter(sum(map(bool, cells)) for cells in records if any(cells))
+    filled = max(counts, key=lambda texts: (counts[texts], -texts), default=0)  # of most rows; if in doubt, fewer
+    for number, cells in enumerate(records[:_MOST_ABOVE]):
+        texts = sum(map(bool, cells))
+        is_left = texts <= _MOST_LEFT and not any(cells[texts:])
+        if len(cells) >= min(width, 2) and texts and not (is_left and texts < filled):
+            return number
+    return 0
+
+
+def _trimmed(cells: list[str]) -> list[str]:
+    while cells and not cells[-1]:
+        cells = cells[:-1]
+    return cells
+
+
+def _most_common(numbers: Iterable[int]) -> int:
+    counts = Counter(numbers)
+    return max(counts, key=lambda number: (counts[number], number), default=0)
+
+
+# "12.50 EUR", "2024-03-01", "555-0101", "a@example.org"; but years and quarters may head the columns of a report.
+_VALUE: Final = re.compile(
+    r"[-+(~<>]*(?:[A-Z]{3}\s|[€$£¥]\s?)?\d[\d\s.,:/()+%€$£-]*(?:\s?[^\W\d_]{1,4})?|\S+@\S+\.\S+|https?://\S+"
+)
+_PERIOD: Final = re.compile(r"(?:19|20)\d\d(?:[ /-]?(?:[QHW]\d\d?|\d\d))?")
+
+
+def _is_header(first: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
+    """Whether the first row holds names: none is a value, or stands again in its column."""
+    cells = [cell for cell in first if cell]
+    if any(cell.lower() in TEXT_FIELDS for cell in cells):
+        return True
+    if not below or any("\n" in cell or len(cell) > LONGEST_NAME for cell in cells):
+        return False
+    if any(_VALUE.fullmatch(cell) and not _PERIOD.fullmatch(cell) for cell in cells):
+        return False
+    columns = zip(first, zip_longest(*below), strict=False)
+    return not all(map(_PERIOD.fullmatch, cells)) and not any(cell and cell in column for cell, column in columns)
+
+
+_OPENING: Final = re.compile(r' *"')
+_QUOTED: Final = re.compile(r' *"((?:[^"]|"")*+)"')
+_CLOSING: Final = re.compile(r'((?:[^"]|"")*+)" *')
+
+
+def _records(source: Iterable[str], separator: str, width: int) -> Iterator[list[str]]:
+    """The cells of each record; `width` is how many most have, 0 if that is not known."""
+    ahead = _Ahead(source)
+    for line in ahead:
+        if '"' in line:
+            cells = _quoted(line, ahead, separator, width)
+            if cells is None:  # a quotation mark too many: each is a letter, unless they are around a cell
+                cells = [_unquoted(cell) for cell in line.split(separator)]
+        else:
+            cells = line.split(separator)
+        yield [cell.strip() for cell in cells]
+
+
+class _Ahead:
+    """Lines without their ends, some of which can be put back."""
+
+    def __init__(self, source: Iterable[str]) -> None:
+        self._source, self._back = iter(source), deque[str]()
+
+    def __iter__(self) -> Iterator[str]:
+        while (line := self.next()) is not None:
+            yield line
+
+    def next(self) -> str | None:
+        line = self._back.popleft() if self._back else next(self._source, None)
+        return None if line is None else line.rstrip("\r\n")
+
+    def put_back(self, lines: Sequence[str]) -> None:
+        self._back.extendleft(reversed(lines))
+
+
+def _quoted(line: str, ahead: _Ahead, separator: str, width: int) -> list[str] | None:
+    """The cells of a record that begins with this line; None, with no other line taken, if it has a stray mark."""
+    cells, rest = _split(line, separator)
+    taken, size = [line], len(line)
+    while rest is not None:
+        parts, closing = [rest], None
+        while closing is None:
+            following = ahead.next()
+            if following is None:
+                break
+            taken.append(following)
+            size += len(following)
+            if len(taken) > _MOST_CELL_LINES or size > LINE_CHARACTERS:
+                break
+            closing = _CLOSING.match(following)
+            parts.append(closing[1] if closing else following)
+        after = closing.string[closing.end() :] if closing else ""
+        if closing is None or (after and not after.startswith(separator)) or _are_records(taken, separator, width):
+            ahead.put_back(taken[1:])
+            return None
+        cells.append("\n".join(parts).replace('""', '"'))
+        more, rest = _split(after[1:], separator) if after else ([], None)
+        cells += more
+    return cells
+
+
+def _split(line: str, separator: str) -> tuple[list[str], str | None]:
+    """The cells of a line, and the text after a quotation mark that it does not close."""
+    cells: list[str] = []
+    start = 0
+    while True:
+        text = ""
+        if quoted := _QUOTED.match(line, start):
+            text, start = quoted[1].replace('""', '"'), quoted.end()
+        elif opening := _OPENING.match(line, start):
+            return cells, line[opening.end() :]
+        end = line.find(separator, start)
+        cells.append(text + (line[start:] if end < 0 else line[start:end]))
+        if end < 0:
+            return cells, None
+        start = end + 1
+
+
+def _unquoted(cell: str) -> str:
+    cell = cell.strip()
+    return cell[1:-1].replace('""', '"') if len(cell) > 1 and cell[0] == cell[-1] == '"' else cell
+
+
+def _are_records(lines: Sequence[str], separator: str, width: int) -> bool:
+    """Whether lines that a cell would span are records of their own: most have all cells."""
+    whole = sum(line.count(separator) == width - 1 for line in lines)
+    return width > 2 and 3 * whole > 2 * len(lines)

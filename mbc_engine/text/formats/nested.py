@@ -1,0 +1,262 @@
+"""JSON as text: arrays of objects as rows, chats as who said what, notebooks, and any other values with their paths."""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+
+from mbc_engine.text.decoding import LINE_CHARACTERS, ByteStream, decode, detect, lines, storable
+from mbc_engine.text.document import Content, Skipped, TextBuilder, UnreadableFile, day_of
+from mbc_engine.text.formats.rows import LONGEST_NAME, Cell, Row, written
+
+# Parsed, it takes up to some twenty times as much memory.
+MOST_BYTES: Final = 64 << 20
+_DEEPEST: Final = 50
+
+
+class Values(NamedTuple):
+    """A value as cells, each with its path, and what else belongs to it: a line per object in its lists, and chats."""
+
+    cells: list[Cell]
+    below: list[str]
+
+
+def values_of(value: object, name: str = "", depth: int = 0) -> Values:
+    """Any value. Raises UnreadableFile if it is nested too deeply."""
+    values = Values([], [])
+    if depth > _DEEPEST:
+        raise UnreadableFile("is nested too deeply")
+    if isinstance(value, Mapping):
+        for key, own in value.items():
+            inner = values_of(own, _joined(name, key), depth + 1)
+            values.cells.extend(inner.cells)
+            values.below.extend(inner.below)
+    elif not isinstance(value, list):
+        values.cells.append(Cell(name, as_text(value)))
+    elif chat := chat_text(value, name):
+        values.below.append(chat)
+    elif any(isinstance(own, Mapping | list) for own in value):
+        for own in value:
+            inner = values_of(own, name, depth + 1)
+            values.below.extend(filter(None, (written(inner.cells), *inner.below)))
+    else:
+        values.cells.append(Cell(name, ", ".join(filter(None, map(as_text, value)))))
+    return values
+
+
+def _joined(path: str, key: object) -> str:
+    name = storable(str(key)).strip()
+    return (f"{path}.{name}" if path else name)[-LONGEST_NAME:]
+
+
+def as_text(value: object) -> str:
+    """A string, number or truth value as it is written; "" for nothing."""
+    if value is None:
+        return ""
+    return storable(value).strip() if isinstance(value, str) else json.dumps(value)
+
+
+def read_jsonl(stream: ByteStream) -> Iterator[Row | Skipped]:
+    """The objects, or other values, of each line as a row; blank lines are skipped."""
+    for number, line in enumerate(lines(stream, "\n"), 1):
+        if line is None:
+            yield Skipped(str(number), f"is longer than {LINE_CHARACTERS >> 20} MB")
+        elif line.strip():
+            try:
+                yield _row(number, json.loads(line))
+            except (ValueError, RecursionError):
+                yield Skipped(str(number), "is not JSON")
+            except UnreadableFile as error:
+                yield Skipped(str(number), str(error))
+
+
+def _row(number: int, value: object, table: str = "", context: str = "") -> Row:
+    values = values_of(value)
+    return Row(number, values.cells, "\n".join(values.below), table, context)
+
+
+def read_json(stream: ByteStream) -> Iterator[Content | Row]:
+    """A chat as one text; of other files, each object in an array is a row, and the rest is one text."""
+    value = load(stream)
+    if isinstance(value, list) and (chat := chat_text(value)):
+        yield Content(chat, chat.encode(), _last_day(value))
+    elif isinstance(value, list):
+        for number, own in enumerate(value, 1):
+            yield _row(number, own)
+    elif isinstance(value, Mapping):
+        yield from _object(value)
+    else:
+        text = as_text(value)
+        yield Content(text, text.encode())
+
+
+def load(stream: ByteStream) -> Any:
+    """The value of a whole JSON file."""
+    data = stream.read_all(MOST_BYTES)
+    text = decode(data, detect(data, is_whole=True)).removeprefix("\ufeff")
+    if not text.strip():
+        return ""
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise UnreadableFile("is nested too deeply") from error
+    except ValueError as error:
+        position = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
+        raise UnreadableFile(f"is not JSON{position}") from error
+
+
+def _object(value: Mapping[str, Any]) -> Iterator[Content | Row]:
+    """An object: its lists of objects are tables, or a chat; what is left is a text with a section for each part."""
+    tables: dict[str, list[object]] = {}
+    rest = _without_tables(value, tables, "", 0)
+    title = next((as_text(rest[key]) for key in ("title", "name") if isinstance(rest.get(key), str)), "")
+    text = TextBuilder()
+    own = {key: part for key, part in rest.items() if not isinstance(part, Mapping | list)}
+    for name, part in (("", own), *((key, part) for key, part in rest.items() if key not in own)):
+        values = values_of(part, _joined("", name))
+        text.heading(1, name[:LONGEST_NAME], is_shown=False)
+        text.add(written(values.cells))
+        for line in values.below:
+            text.add(line, "\n")
+    whole, sections = text.finish()
+    day = next((day for key in ("date", "updated", "created") if (day := day_of(rest.get(key)))), None)
+    yield Content(whole, whole.encode(), day, "fields" if tables else "", title=title, sections=sections)
+    for name, rows in tables.items():
+        for number, row in enumerate(rows, 1):
+            yield _row(number, row, name, " > ".join(filter(None, (title, name))))
+
+
+def _without_tables(value: Mapping[str, Any], tables: dict[str, list[object]], path: str, depth: int) -> dict[str, Any]:
+    rest: dict[str, Any] = {}
+    for key, own in value.items():
+        name = _joined(path, key)
+        if isinstance(own, Mapping) and depth < _DEEPEST:
+            rest[key] = _without_tables(own, tables, name, depth + 1)
+        elif (
+            isinstance(own, list)
+            and len(own) > 1
+            and all(isinstance(row, Mapping) for row in own)
+            and not chat_text(own, name)
+        ):
+            tables[name] = own
+        else:
+            rest[key] = own
+    return rest
+
+
+# The keys that exports of chats have.
+_WHO: Final = ("role", "from", "sender", "sender_name", "user", "author", "username", "name", "speaker", "nick")
+_WHAT: Final = ("content", "text", "message", "value", "body", "parts")
+_WHEN: Final = ("timestamp", "date", "time", "ts", "datetime", "created_at", "create_time", "timestamp_ms", "sent_at")
+_CHAT: Final = re.compile(
+    r"messages?|conversations?|chats?|chat_messages|dialogs?|dialogues?|turns|history|thread", re.IGNORECASE
+)
+
+
+def chat_text(value: list[Any], name: str = "") -> str:
+    """The messages of a chat, a paragraph each, "Olga, 2024-03-01 10:22: See you."; "" if it is none."""
+    if not value or not all(isinstance(message, Mapping) for message in value):
+        return ""
+    # Elsewhere, an author and a text are as likely a review or a mail.
+    is_named = bool(_CHAT.fullmatch(name.rpartition(".")[2]))
+    who = _WHO if is_named else _WHO[:5]
+    said = [message for message in value if _of(message, _WHAT, _words)]
+    if 2 * len(said) < len(value) or (not is_named and any({"title", "subject"} & {*message} for message in said)):
+        return ""
+    if not all(_of(message, who, _person) for message in said):
+        return ""
+    return "\n\n".join(_message(message, who) for message in said)
+
+
+def _message(message: Mapping[str, Any], who: tuple[str, ...]) -> str:
+    when = _of(message, _WHEN, _moment)
+    return f"{', '.join(filter(None, (_of(message, who, _person), when)))}: {_of(message, _WHAT, _words)}"
+
+
+def _last_day(messages: list[Mapping[str, Any]]) -> str | None:
+    return next((day for message in reversed(messages) if (day := day_of(_of(message, _WHEN, _moment)))), None)
+
+
+def _of(message: Mapping[str, Any], keys: tuple[str, ...], read: Callable[[Any], str]) -> str:
+    return next((text for key in keys if (text := read(message.get(key)))), "")
+
+
+def _person(value: object) -> str:
+    if isinstance(value, Mapping):
+        return _of(value, ("nickname", "display_name", "real_name", "name", "username", "role"), _person)
+    return as_text(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+
+
+def _words(value: object) -> str:
+    if isinstance(value, str):
+        return storable(value).strip()
+    if isinstance(value, Mapping):
+        return _of(value, ("text", "content", "value"), lambda own: own if isinstance(own, str) else "")
+    if isinstance(value, list):  # parts, as links and mentions within a text
+        return storable(
+            "".join(own if isinstance(own, str) else _words(own) if isinstance(own, Mapping) else "" for own in value)
+        ).strip()
+    return ""
+
+
+_SECONDS: Final = re.compile(r"1\d{9}(?:\.\d+)?")
+_MILLISECONDS: Final = re.compile(r"1\d{12}")
+_ISO: Final = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d)")
+
+
+def _moment(value: object) -> str:
+    """A time to the minute; what is no number of seconds, nor ISO 8601, stays as it is."""
+    text = as_text(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else ""
+    seconds = float(text) if _SECONDS.fullmatch(text) else float(text) / 1000 if _MILLISECONDS.fullmatch(text) else 0
+    if seconds:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
+    return f"{match[1]} {match[2]}" if (match := _ISO.match(text)) else text
+
+
+def read_notebook(stream: ByteStream) -> Iterator[Content]:
+    """The cells of a Jupyter notebook in order, with the texts that they gave out; pictures are lost."""
+    notebook = load(stream)
+    cells = notebook.get("cells") if isinstance(notebook, Mapping) else None
+    if not isinstance(cells, list):
+        raise UnreadableFile("has no cells")
+    text, pictures = TextBuilder(), 0
+    for cell in cells:
+        if not isinstance(cell, Mapping):
+            continue
+        source = _source(cell.get("source"))
+        if cell.get("cell_type") == "markdown":
+            _markdown(source, text)
+        else:
+            text.add(source)
+        outputs = cell.get("outputs")
+        for output in outputs if isinstance(outputs, list) else ():
+            if isinstance(output, Mapping):
+                data = output.get("data")
+                data = data if isinstance(data, Mapping) else {}
+                pictures += any(str(kind).startswith("image/") for kind in data)
+                text.add(_COLOURS.sub("", _source(output.get("text")) or _source(data.get("text/plain"))))
+    whole, sections = text.finish()
+    losses = (f"{pictures} picture{'s' * (pictures > 1)}",) if pictures else ()
+    title = next((section.context for section in sections), "").partition(" > ")[0]
+    yield Content(whole, whole.encode(), title=title, sections=sections, losses=losses)
+
+
+_COLOURS: Final = re.compile(r"\x1b\[[\d;]*m")
+_HEADING: Final = re.compile(r"(#{1,6})\s+(.+)")
+
+
+def _source(value: object) -> str:
+    if isinstance(value, list):
+        value = "".join(own for own in value if isinstance(own, str))
+    return storable(value) if isinstance(value, str) else ""
+
+
+def _markdown(source: str, text: TextBuilder) -> None:
+    gap = "\n\n"
+    for line in source.splitlines():
+        if heading := _HEADING.fullmatch(line.strip()):
+            text.heading(len(heading[1]), heading[2], is_shown=False)
+        if line.strip():
+            text.add(line, gap)
+        gap = "\n" if line.strip() else "\n\n"

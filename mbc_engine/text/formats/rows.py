@@ -1,0 +1,154 @@
+"""Rows of named cells, a document each, whatever the format they come from.
+
+A row is written as `Name: value; Name: value`, and its long cells follow as paragraphs, so that what identifies it comes
+first.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from mbc_engine.text.decoding import storable
+from mbc_engine.text.document import Content, Section, Skipped, UnreadableFile, day_of, with_title
+
+TEXT_FIELDS: Final = ("text", "content", "body")
+LONGEST_NAME: Final = 200
+_LONGEST_ID: Final = 200
+_LONGEST_LIST: Final = 200
+# Names reserved for rows without a usable id, and for pieces of long rows.
+_TAKEN_NAME: Final = re.compile(r"(?:.*, )?row \d+|.*, part \d+", re.DOTALL)
+
+
+class Cell(NamedTuple):
+    """A value, and the name of its column or its path, "" if it has none."""
+
+    name: str
+    text: str  # without white space around it; "" if there is no value
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row, which is a document."""
+
+    number: int  # in its table, from 1
+    cells: Sequence[Cell]
+    below: str = ""  # what else belongs to it, as text
+    table: str = ""  # the name of its table, if the file holds several
+    context: str = ""  # what its chunks must know beside the row, as a line above the table
+    is_table: bool = False  # whether all rows of the file have these cells
+
+    @property
+    def name(self) -> str:
+        """Its name in its file."""
+        return f"{self.table}, row {self.number}" if self.table else f"row {self.number}"
+
+    def find(self, *names: str) -> Cell | None:
+        """The first cell with a text that has one of these lower-case names, which are tried in order."""
+        return next((cell for name in names for cell in self.cells if cell.text and _key(cell) == name), None)
+
+
+def _key(cell: Cell) -> str:
+    return cell.name.strip().lower()
+
+
+def read_rows(items: Iterable[Content | Row | Skipped], text_column: str | None = None) -> Iterator[Content | Skipped]:
+    """Turn rows into documents; everything else passes through.
+
+    A row is named by its id, or "row 12" if the id is missing, used by an earlier row, or looks like "row 12" or
+    "x, part 2". Its number and id are not part of its identity (unless its text holds them), so inserting a row above
+    changes no other. Rows without a text in the column `text_column` are skipped. Raises UnreadableFile if no row has
+    it; for a table, at the first row.
+    """
+    taken: set[str] = set()
+    lacking: list[Row] = []
+    wanted = None if text_column is None else text_column.strip().lower()
+    is_there = wanted is None
+    for item in items:
+        if not isinstance(item, Row):
+            yield item
+            continue
+        part = _part(item, taken)  # whatever column is wanted
+        if not is_there and all(_key(cell) != wanted for cell in item.cells):
+            lacking.append(item)
+            if item.is_table:
+                break
+        else:
+            is_there = True
+            yield from (Skipped(row.name, "has no text") for row in lacking)
+            lacking = []
+            has_text = any(cell.text for cell in item.cells) or item.below if wanted is None else item.find(wanted)
+            yield _content(item, part) if has_text else Skipped(item.name, "has no text")
+    if lacking:
+        columns = _listed(cell.name for cell in lacking[0].cells)
+        raise UnreadableFile(f"has no column named {text_column!r}; its columns are {columns}")
+
+
+def _part(row: Row, taken: set[str]) -> str:
+    id = row.find("id")
+    if row.table or id is None or id.text in taken or not is_row_name(id.text):
+        return row.name
+    taken.add(id.text)
+    return id.text
+
+
+def is_row_name(id: str) -> bool:
+    """Whether a row can be named by this id."""
+    return 0 < len(id) <= _LONGEST_ID and storable(id) == id and not _TAKEN_NAME.fullmatch(id)
+
+
+def _listed(names: Iterable[str]) -> str:
+    text = "".join(letter if letter.isprintable() else "?" for letter in ", ".join(names))
+    return text if len(text) <= _LONGEST_LIST else f"{text[:_LONGEST_LIST]}…"
+
+
+def _content(row: Row, part: str) -> Content:
+    body, title, dated = row.find(*TEXT_FIELDS), row.find("title"), row.find("date")
+    plain = (row.find("id"), title, dated, body)
+    if body and not row.below and all(any(cell is own for own in plain) for cell in row.cells if cell.text):
+        text = with_title(title.text if title else "", body.text)
+    else:
+        text = "\n\n".join(
+            filter(None, (written(cell for cell in row.cells if cell is not body), body and body.text, row.below))
+        )
+    date = day_of(dated.text) if dated else None
+    sections = (Section(0, row.context),) if row.context else ()
+    data = "\0".join((str(date), text, *([row.context] if row.context else ())))  # texts contain no NUL
+    return Content(
+        text, data.encode(), date, part, title=title.text if title else _identity(row, text), sections=sections
+    )
+
+
+# Cells that are at most so long share lines of at most so many characters.
+_SHORT_CELL: Final = 200
+_LONGEST_LINE: Final = 500
+
+
+def written(cells: Iterable[Cell]) -> str:
+    """Cells as text: the short ones, `Name: value; Name: value`, then a paragraph for each longer one."""
+    lines: list[str] = []
+    long: list[str] = []
+    for name, text in cells:
+        if not text:
+            continue
+        named = f"{name}: {text}" if name else text
+        if len(text) > _SHORT_CELL or "\n" in text:
+            long.append(named)
+        elif lines and len(lines[-1]) + len(named) <= _LONGEST_LINE:
+            lines[-1] += f"; {named}"
+        else:
+            lines.append(named)
+    return "\n\n".join(["\n".join(lines), *long] if lines else long)
+
+
+# A longer row may be cut, and only its first chunk would know what it is about.
+_LONG_ROW: Final = 600
+_LONGEST_IDENTITY: Final = 100
+
+
+def _identity(row: Row, text: str) -> str:
+    """The first short cell with a letter, if a row is long."""
+    if len(text) < _LONG_ROW:
+        return ""
+    cells = (cell.text for cell in row.cells if len(cell.text) <= _LONGEST_IDENTITY)
+    return next((text for text in cells if any(map(str.isalpha, text))), "")
