@@ -36,7 +36,7 @@ FILES = {
     "sport/league.md": "# Sport\n\nHaifa leads the league after a 3-1 victory over Izmir.",
     "questions.jsonl": '{"text": "Ada moved to Cadiz.", "question": "Where did Ada move?", "answers": ["Cadiz"]}\n',
 }
-# pypdf reads a file without a table of its objects.
+# PDFium reads a file without a table of its objects.
 PDF = b"""%PDF-1.4
 1 0 obj <</Type /Catalog /Pages 2 0 R>> endobj
 2 0 obj <</Type /Pages /Kids [3 0 R] /Count 1>> endobj

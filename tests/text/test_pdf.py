@@ -5,15 +5,15 @@ from collections.abc import Callable
 
 import pytest
 from pypdf import PdfWriter
-from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
+from pypdf.generic import ArrayObject, DecodedStreamObject, DictionaryObject, NameObject, NumberObject, TextStringObject
 
 from mbc_engine.text import Document, Skipped
 
 ReadOne = Callable[[str, bytes], Document]
 
 
-def pdf(*pages: list[str], metadata: dict[str, str] | None = None, password: str | None = None) -> bytes:
-    """A document whose pages hold these lines."""
+def pdf(*pages: list[str] | str, metadata: dict[str, str] | None = None, password: str | None = None) -> bytes:
+    """A document whose pages hold these lines, or what this content stream draws."""
     writer = PdfWriter()
     font = DictionaryObject(
         {
@@ -27,7 +27,8 @@ def pdf(*pages: list[str], metadata: dict[str, str] | None = None, password: str
         page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): fonts})
         stream = DecodedStreamObject()
         written = " T* ".join(f"({line}) Tj" for line in lines)
-        stream.set_data(f"BT /F1 12 Tf 14 TL 72 720 Td {written} ET".encode())
+        drawn = lines if isinstance(lines, str) else f"BT /F1 12 Tf 14 TL 72 720 Td {written} ET"
+        stream.set_data(drawn.encode("latin-1"))
         page[NameObject("/Contents")] = writer._add_object(stream)
     writer.add_metadata(metadata or {})
     if password is not None:
@@ -42,20 +43,156 @@ def test_pages(read_one: ReadOne) -> None:
     assert document.text == "First page.\n\nSecond page."
 
 
-def test_line_breaks(read_one: ReadOne) -> None:
-    lines = [
-        "A heading",
-        "The committee met on Monday in New",
-        "York and looked at the many docu-",
-        "ments. It was over at six.",
-        "Short line",
-        "A-",
-        "Z",
-    ]
-    assert read_one("a.pdf", pdf(lines)).text == (
-        "A heading\nThe committee met on Monday in New York and looked at the many documents. It was over at six. "
-        "Short line\nA-\nZ"
+def at(*texts: tuple[int, int, str]) -> str:
+    """A content stream that draws texts at places, counted from the bottom left corner."""
+    return "".join(f"BT /F1 10 Tf {x} {y} Td ({text}) Tj ET " for x, y, text in texts)
+
+
+PROSE = [
+    *("The council inspected the twelve bridges of", "the valley. The well-", "known one at Skjold will be re-"),
+    *("paired in summer, when the detour road is", "finished. Nobody knows the cost.", "- rails", "- paint"),
+]
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        (
+            ["A heading", *PROSE],
+            (
+                "A heading\nThe council inspected the twelve bridges of the valley. The well-known one at Skjold will be "
+                "repaired in summer, when the detour road is finished. Nobody knows the cost.\n- rails\n- paint"
+            ),
+        ),
+        (
+            ["Invoice 4471", "Net: 1,050.42 EUR", "Bank: Sparbank Oslo"],
+            "Invoice 4471\nNet: 1,050.42 EUR\nBank: Sparbank Oslo",
+        ),
+        (
+            ["The staff is led by Jean-", "Paul and is a pre-", "cious thing to us."],
+            "The staff is led by Jean-Paul and is a precious thing to us.",
+        ),
+        # Words that are placed one by one.
+        (at((72, 700, "The"), (95, 700, "tunnel"), (140, 700, "was"), (162, 700, "dug.")), "The tunnel was dug."),
+        ("BT /F1 10 Tf 0 1 -1 0 300 100 Tm (A map by Gro Lien.) Tj ET", "A map by Gro Lien."),
+        # Columns, written row by row.
+        (
+            at(
+                (72, 740, "A title that stands above both of the columns of the page"),
+                *((72, 700 - 12 * row, line) for row, line in enumerate(PROSE[:4])),
+                *(
+                    (330, 700 - 12 * row, line)
+                    for row, line in enumerate(
+                        [
+                            "It was seen by many people in the",
+                            "old town, who say that the cost is",
+                            "high and that the work took",
+                            "eleven years.",
+                        ]
+                    )
+                ),
+            ),
+            (
+                "A title that stands above both of the columns of the page\n\nThe council inspected the twelve bridges of "
+                "the valley. The well-known one at Skjold will be repaired in summer, when the detour road is\n\n"
+                "It was seen by many people in the old town, who say that the cost is high and that the work took eleven years."
+            ),
+        ),
+        # Tables.
+        (
+            at(
+                *(
+                    (72 + 100 * column, 700 - 14 * row, text)
+                    for row, line in enumerate(
+                        [["Station", "2022", "2023"], ["Vestby", "4,871", "5,130"], ["Holtet", "", "1,998"]]
+                    )
+                    for column, text in enumerate(line)
+                )
+            ),
+            "Station: Vestby; 2022: 4,871; 2023: 5,130\nStation: Holtet; 2023: 1,998",
+        ),
+        (
+            at(
+                (72, 700, "Item"),
+                (200, 700, "Notes on it"),
+                (72, 680, "Bolt"),
+                (200, 680, "of steel, kept in the"),
+                (200, 669, "shed"),
+                (72, 650, "Nut"),
+                (200, 650, "of brass"),
+            ),
+            "Item: Notes on it\nBolt: of steel, kept in the shed\nNut: of brass",
+        ),
+    ],
+)
+def test_layout(read_one: ReadOne, page: list[str] | str, text: str) -> None:
+    assert read_one("a.pdf", pdf(page)).text == text
+
+
+def test_sentences_and_tables_go_on_over_pages(read_one: ReadOne) -> None:
+    head, foot = (72, 780, "Roads report"), (300, 20, "Page {} of 3")
+    row = [(72, 700, "{}"), (200, 700, "{}"), (330, 700, "{}"), (72, 686, "{}"), (200, 686, "{}"), (330, 686, "{}")]
+
+    def page(number: int, *texts: tuple[int, int, str]) -> str:
+        return at(head, *texts, (foot[0], foot[1], foot[2].format(number)))
+
+    def table(*cells: str) -> list[tuple[int, int, str]]:
+        return [(x, y, cell) for (x, y, _), cell in zip(row, cells, strict=True)]
+
+    document = read_one(
+        "a.pdf",
+        pdf(
+            page(1, (72, 700, "The council said that the bridge will be re-")),
+            page(2, *table("Item", "Bin", "Cost", "Bolt", "A", "7"), (72, 740, "paired in summer.")),
+            page(3, *table("Nut", "B", "8", "Rod", "C", "9")),
+        ),
     )
+    assert document.text == (
+        "Roads report\n\nThe council said that the bridge will be repaired in summer.\n"
+        "Item: Bolt; Bin: A; Cost: 7\n\nItem: Nut; Bin: B; Cost: 8\nItem: Rod; Bin: C; Cost: 9"
+    )
+    assert [(place.page, document.text[place.start :][:6]) for place in document.places] == [
+        *((1, "Roads "), (2, "paired"), (3, "Item: "))
+    ]
+
+
+def test_fields_comments_bookmarks_and_losses(read_one: ReadOne) -> None:
+    writer = PdfWriter(
+        io.BytesIO(pdf(["Surname:", "Second part", "more"], "1 0 0 RG 0 0 9 9 re S", metadata={"/Title": "A form"}))
+    )
+    page = writer.pages[0]
+    rectangle = ArrayObject(map(NumberObject, (150, 717, 300, 731)))
+    names = {"Type": "Annot", "Subtype": "Widget", "FT": "Tx"}
+    fields = []
+    for name, value, box in (
+        ("surname", "Oppegaard", rectangle),
+        ("boat", "Lomvi", ArrayObject(map(NumberObject, (72, 500, 300, 514)))),
+    ):
+        widget = DictionaryObject({NameObject(f"/{key}"): NameObject(f"/{own}") for key, own in names.items()})
+        widget |= {
+            NameObject("/T"): TextStringObject(name),
+            NameObject("/V"): TextStringObject(value),
+            NameObject("/Rect"): box,
+        }
+        fields.append(writer._add_object(DictionaryObject(widget)))
+    note = DictionaryObject({NameObject("/Type"): NameObject("/Annot"), NameObject("/Subtype"): NameObject("/Text")})
+    note |= {NameObject("/Contents"): TextStringObject("The fee was waived."), NameObject("/Rect"): rectangle}
+    page[NameObject("/Annots")] = ArrayObject([*fields, writer._add_object(DictionaryObject(note))])
+    form = DictionaryObject({NameObject("/Fields"): ArrayObject(fields)})
+    writer.root_object[NameObject("/AcroForm")] = writer._add_object(form)
+    parent = writer.add_outline_item(title="Form", page_number=0)
+    writer.add_outline_item(title="Second part", page_number=0, parent=parent)
+    writer.add_attachment("a.txt", b"a")
+    file = io.BytesIO()
+    writer.write(file)
+    document = read_one("a.pdf", file.getvalue())
+    assert document.text == "Surname: Oppegaard\nSecond part\nmore\nboat: Lomvi\n\nComment: The fee was waived."
+    assert document.title == "A form"
+    assert [(section.start, section.context) for section in document.sections] == [
+        (0, "Form"),
+        (19, "Form > Second part"),
+    ]
+    assert document.losses == ("1 page without text", "1 attachment")
 
 
 @pytest.mark.parametrize(("written", "day"), [("D:20240501003000+02'00'", "2024-04-30"), ("D:20240501", "2024-05-01")])
@@ -80,9 +217,12 @@ def test_unreadable_files(reason: Callable[[str, bytes], str], capfd: pytest.Cap
     assert capfd.readouterr() == ("", "")
 
 
-def test_damaged_page(read: Callable[[str, bytes], list[Document | Skipped]]) -> None:
+def test_damaged_pages(read: Callable[[str, bytes], list[Document | Skipped]], read_one: ReadOne) -> None:
     good = pdf(["First."], ["Second."])
-    document, skipped = read("a.pdf", good.replace(b"(First.) Tj", b"<<<<<<<< Tj"))
+    document = read_one("a.pdf", good.replace(b"(First.) Tj", b"<<<<<<<< Tj"))
+    assert (document.text, document.losses) == ("Second.", ("1 page without text",))
+    kids = good[good.index(b"/Kids") :].partition(b"[")[2].split()
+    document, skipped = read("a.pdf", good.replace(b"[ " + kids[0] + b" 0 R", b"[ 99 0 R"))
     assert isinstance(document, Document)
     assert document.text == "Second."
     assert isinstance(skipped, Skipped)

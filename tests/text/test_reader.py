@@ -224,6 +224,6 @@ def test_unreadable_streams() -> None:
 
 
 def test_light_import() -> None:
-    heavy = "{'bs4', 'charset_normalizer', 'docx', 'lxml', 'numpy', 'pathspec', 'pypdf', 'torch'}"
+    heavy = "{'bs4', 'charset_normalizer', 'docx', 'lxml', 'numpy', 'markdown_it', 'pathspec', 'pypdfium2', 'torch'}"
     program = f"import sys, mbc_engine.text; sys.exit(', '.join({heavy} & set(sys.modules)) or None)"
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,81 +1,664 @@
-"""PDF: the text of the pages that have any."""
+"""PDF: the text of its pages as PDFium finds it, put into the order in which people read it.
 
-import io
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+Columns follow one another, the rows of a table are a line each, lines of a paragraph are joined, and what stands at the
+top or the bottom of every page is there once. Fields of forms are read with their values, comments after their page.
+"""
 
-from mbc_engine.text.decoding import ByteStream
-from mbc_engine.text.document import Content, UnreadableFile, damage_is_unreadable, day_of_moment
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from mbc_engine.text.characters import readable
+from mbc_engine.text.decoding import ByteStream, storable
+from mbc_engine.text.document import (
+    Content,
+    Place,
+    Section,
+    UnreadableFile,
+    damage_is_unreadable,
+    day_of_moment,
+    table_lines,
+)
 
 if TYPE_CHECKING:
-    from pypdf import PdfReader
+    from pypdfium2 import PdfDocument, PdfPage
 
 MOST_BYTES = 512 << 20
-# A line of at least this share of the page's longest is full: broken by the margin, not by the writer.
-_FULL = 0.7
+# PDFium must not be called by two threads at a time.
+_LOCK: Final = Lock()
+_PASSWORD, _SECURITY = 4, 5  # FPDF_GetLastError
+# A page with more runs of text, as a drawing, is read in the order in which it was written.
+_MOST_RUNS: Final = 3000
+_MOST_HEADINGS: Final = 5000
+
+
+class _Run(NamedTuple):
+    """Some text on a line, and the rectangle around it, from the top left corner of the page."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+    text: str
+
+    @property
+    def height(self) -> float:
+        return max(1.0, self.bottom - self.top)
+
+
+class _Line(NamedTuple):
+    """A line of a page, which has several cells if there are wide gaps in it."""
+
+    cells: tuple[_Run, ...]
+
+    @property
+    def top(self) -> float:
+        return min(cell.top for cell in self.cells)
+
+    @property
+    def bottom(self) -> float:
+        return max(cell.bottom for cell in self.cells)
+
+    @property
+    def text(self) -> str:
+        return " ".join(cell.text for cell in self.cells)
+
+
+_Block = list[_Line]  # lines that are read from top to bottom
+
+
+@dataclass
+class _Page:
+    """The lines of a page in reading order, by columns and what is above, between and below them."""
+
+    height: float
+    blocks: list[_Block]
+    comments: list[str]
+
+    def edges(self, number: int) -> Iterator[tuple[_Block, _Line, set[str]]]:
+        """The lines near the top and the bottom, with their blocks, and what they may have in common on all pages.
+
+        That is the text, or all but its first or its last number if that is the page's.
+        """
+        for block in self.blocks:
+            for line in block:
+                is_high, is_low = line.bottom < _EDGE * self.height, line.top > (1 - _EDGE) * self.height
+                if is_high or is_low:
+                    text = f"{is_high:d} {line.text.casefold()}"
+                    numbers = list(re.finditer(r"(?<= )\d{1,6}\b|(?<=\W)\d{1,6}\b", text))
+                    keys = {text}
+                    for match in (*numbers[:1], *numbers[-1:]):
+                        keys.add(f"{text[: match.start()]}#{int(match[0]) - number}{text[match.end() :]}")
+                    yield block, line, keys
+
+
+_EDGE: Final = 0.12
+_FEW: Final = 7
 
 
 def read_pdf(stream: ByteStream) -> Iterator[Content]:
     """The document without its damaged pages; raises UnreadableFile at the end if there are any."""
     data = stream.read_all(MOST_BYTES)
-    from pypdf import PdfReader
-    from pypdf.errors import DependencyError
-
-    with _quiet_log(), damage_is_unreadable():
+    with _LOCK, damage_is_unreadable():
+        document = _opened(data)
         try:
-            reader = PdfReader(io.BytesIO(data))
-            if reader.is_encrypted and not reader.decrypt(""):
-                raise UnreadableFile("is password-protected")
-            num_pages = len(reader.pages)
-        except DependencyError as error:
-            raise UnreadableFile("uses an encryption that is not supported") from error
-        texts = [_page_text(reader, number) for number in range(num_pages)]
-        date = _pdf_date(reader)
-    pages = [text for text in texts if text is not None]
-    text = "\n\n".join(page for page in pages if page)
-    if pages and not text:
+            pages = [_page(document, number) for number in range(len(document))]
+            title, date = _metadata(document)
+            headings = _outline(document)
+            attachments = document.count_attachments()
+        finally:
+            document.close()
+    kept = [(number, page) for number, page in enumerate(pages, 1) if page is not None]
+    empty = sum(not page.blocks and not page.comments for _, page in kept)
+    written = _written(kept)
+    text, places = written.finish(), tuple(written.places)
+    if kept and not text:
         raise UnreadableFile("has no text; it may be a scan")
-    if pages:
-        yield Content(text, data, date)
-    if damaged := num_pages - len(pages):
-        raise UnreadableFile(f"is damaged: {damaged} of {num_pages} pages cannot be read")
+    if kept:
+        counted = (
+            (empty, f"page{'s' * (empty > 1)} without text"),
+            (attachments, f"attachment{'s' * (attachments > 1)}"),
+        )
+        losses = tuple(f"{number} {thing}" for number, thing in counted if number)
+        sections = _sections(text, places, headings)
+        yield Content(text, data, date, title=title, sections=sections, losses=losses, places=places)
+    if damaged := len(pages) - len(kept):
+        raise UnreadableFile(f"is damaged: {damaged} of {len(pages)} pages cannot be read")
 
 
-def _page_text(reader: "PdfReader", number: int) -> str | None:
-    with suppress(OSError, UnreadableFile), damage_is_unreadable():
-        return _unwrapped(reader.pages[number].extract_text())
-    return None
+def _opened(data: bytes) -> "PdfDocument":
+    import pypdfium2
+    from pypdfium2 import raw
 
-
-def _pdf_date(reader: "PdfReader") -> str | None:
-    with suppress(OSError, UnreadableFile), damage_is_unreadable():
-        return day_of_moment(reader.metadata.creation_date) if reader.metadata else None
-    return None
-
-
-def _unwrapped(page: str) -> str:
-    """Join each full line of a page with the next, so that line breaks do not end sentences."""
-    lines = [line.strip() for line in page.splitlines()]
-    full = _FULL * max(map(len, lines), default=0)
-    written: list[str] = []
-    for line, following in zip(lines, [*lines, ""][1:], strict=True):
-        runs_on = len(line) >= full and bool(line) and bool(following)
-        if runs_on and line.endswith("-") and line[-2:-1].isalpha() and following[0].islower():
-            written.append(line[:-1])
-        else:
-            written += (line, " " if runs_on else "\n")
-    return "".join(written).strip()
-
-
-@contextmanager
-def _quiet_log() -> Iterator[None]:
-    """Silence pypdf, which logs every oddity that it works around."""
-    logger = logging.getLogger("pypdf")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL + 1)
     try:
-        yield
+        document = pypdfium2.PdfDocument(data)
+    except pypdfium2.PdfiumError as error:
+        code = raw.FPDF_GetLastError()
+        if code == _PASSWORD:
+            raise UnreadableFile("is password-protected") from error
+        if code == _SECURITY:
+            raise UnreadableFile("uses an encryption that is not supported") from error
+        raise
+    with suppress(pypdfium2.PdfiumError):
+        document.init_forms()
+    return document
+
+
+def _metadata(document: "PdfDocument") -> tuple[str, str | None]:
+    written = document.get_metadata_dict(skip_empty=True)
+    title = " ".join(readable(storable(written.get("Title", ""))).split()).removeprefix("Microsoft Word - ")
+    digits = re.match(r"(?:D:)?(\d{14}|\d{12}|\d{8})(?:([+-]\d\d)'?(\d\d))?", written.get("CreationDate", ""))
+    moment = None
+    with suppress(ValueError):
+        if digits:
+            zone = f"{digits[2]}{digits[3]}" if digits[2] and len(digits[1]) > 8 else "+0000"
+            moment = datetime.strptime(digits[1].ljust(14, "0") + zone, "%Y%m%d%H%M%S%z")
+    return "" if title.lower() in ("untitled", "unspecified") else title, day_of_moment(moment)
+
+
+def _outline(document: "PdfDocument") -> list[tuple[int, str, int]]:
+    """The levels, titles and pages, from 1, of the bookmarks."""
+    headings: list[tuple[int, str, int]] = []
+    with suppress(OSError, UnreadableFile), damage_is_unreadable():
+        for bookmark in document.get_toc(max_depth=6):
+            target = bookmark.get_dest()
+            index = target.get_index() if target else None
+            title = " ".join(readable(storable(bookmark.get_title())).split())
+            if index is not None and title:
+                headings.append((bookmark.level, title, index + 1))
+            if len(headings) >= _MOST_HEADINGS:
+                break
+    return headings
+
+
+def _page(document: "PdfDocument", number: int) -> _Page | None:
+    """A page; None if it is damaged."""
+    with suppress(OSError, UnreadableFile), damage_is_unreadable():
+        page = document[number]
+        try:
+            width, height = page.get_size()
+            runs, comments = _runs(page, width, height), list[str]()
+            for added in _annotations(document, page, width, height):
+                if isinstance(added, str):
+                    comments.append(added)
+                else:
+                    runs.append(_labelled(added, runs))
+            blocks = _blocks(runs) if len(runs) <= _MOST_RUNS else [[_Line((run,)) for run in runs]]
+            return _Page(height, blocks, comments)
+        finally:
+            page.close()
+    return None
+
+
+def _runs(page: "PdfPage", width: float, height: float) -> list[_Run]:
+    texts = page.get_textpage()
+    try:
+        count = texts.count_rects()
+        if count > _MOST_RUNS:
+            lines = texts.get_text_range().splitlines()
+            return [
+                _Run(0, float(row), width, row + 1.0, text) for row, line in enumerate(lines) if (text := _clean(line))
+            ]
+        runs = list[_Run]()
+        for index in range(count):
+            rectangle = texts.get_rect(index)
+            if text := _clean(texts.get_text_bounded(*rectangle)):
+                runs.append(_turned(rectangle, text, page.get_rotation(), width, height))
+        return runs
     finally:
-        logger.setLevel(level)
+        texts.close()
+
+
+def _turned(rectangle: Sequence[float], text: str, rotation: int, width: float, height: float) -> _Run:
+    """A run on a page that is shown turned; PDF counts from the bottom."""
+    left, bottom, right, top = rectangle
+    match rotation:
+        case 90:
+            return _Run(bottom, left, top, right, text)
+        case 180:
+            return _Run(width - right, bottom, width - left, top, text)
+        case 270:
+            return _Run(width - top, height - right, width - bottom, height - left, text)
+    return _Run(left, height - top, right, height - bottom, text)
+
+
+# PDFium's marks of a hyphen at the end of a line.
+_BROKEN: Final = "\u00ad"
+
+
+def _clean(text: str) -> str:
+    """The text of a run, in which a soft hyphen at the end stands for any hyphen that PDFium takes for one."""
+    text = " ".join(storable(text.replace("\x02", "\ufffe")).split())
+    is_broken = text.endswith(("\ufffe", "\u00ad"))
+    return readable(text.rstrip("\ufffe").replace("\ufffe", "-")) + _BROKEN * is_broken
+
+
+def _annotations(document: "PdfDocument", page: "PdfPage", width: float, height: float) -> Iterator[_Run | str]:
+    """The filled fields of forms where they stand, and the texts of comments."""
+    from pypdfium2 import raw
+
+    for index in range(raw.FPDFPage_GetAnnotCount(page.raw)):
+        annotation = raw.FPDFPage_GetAnnot(page.raw, index)
+        if not annotation:
+            continue
+        try:
+            kind = raw.FPDFAnnot_GetSubtype(annotation)
+            if kind == raw.FPDF_ANNOT_WIDGET and document.formenv:
+                if value := _field(document.formenv.raw, annotation):
+                    box = raw.FS_RECTF()
+                    raw.FPDFAnnot_GetRect(annotation, box)
+                    rectangle = (box.left, min(box.bottom, box.top), box.right, max(box.bottom, box.top))
+                    yield _turned(rectangle, value, page.get_rotation(), width, height)
+            elif kind not in (raw.FPDF_ANNOT_WIDGET, raw.FPDF_ANNOT_POPUP, raw.FPDF_ANNOT_LINK) and (
+                text := _string(raw.FPDFAnnot_GetStringValue, annotation, b"Contents")
+            ):
+                yield text
+        finally:
+            raw.FPDFPage_CloseAnnot(annotation)
+
+
+def _field(form: Any, annotation: Any) -> str:
+    """The value of a field, after its name and a NUL in case it has no label; "" if it is empty."""
+    from pypdfium2 import raw
+
+    kind = raw.FPDFAnnot_GetFormFieldType(form, annotation)
+    if kind in (raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON):
+        return "[x]" if raw.FPDFAnnot_IsChecked(form, annotation) else "[ ]"
+    if kind not in (raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX):
+        return ""
+    value = _string(raw.FPDFAnnot_GetFormFieldValue, form, annotation)
+    name = _string(raw.FPDFAnnot_GetFormFieldAlternateName, form, annotation)
+    name = name or _string(raw.FPDFAnnot_GetFormFieldName, form, annotation)
+    return f"{name}\0{value}" if value else ""
+
+
+def _string(function: Any, *arguments: Any) -> str:
+    """A text from a function of PDFium that fills a buffer with UTF-16, and tells its size."""
+    import ctypes
+
+    size = function(*arguments, None, 0)
+    if size <= 2 or size > 1 << 20:
+        return ""
+    buffer = (ctypes.c_ushort * (size // 2 + 1))()
+    function(*arguments, buffer, size)
+    text = bytes(buffer)[:size].decode("utf-16-le", "replace").rstrip("\0")
+    return " ".join(readable(storable(text)).split())
+
+
+def _labelled(field: _Run, runs: Iterable[_Run]) -> _Run:
+    """A field with its name, if nothing stands before it or just above it."""
+    name, _, value = field.text.rpartition("\0")
+    middle = (field.top + field.bottom) / 2
+    has_label = not name or any(
+        (run.top - run.height <= middle <= run.bottom + run.height / 2 and run.left < field.left)
+        or (0 <= field.top - run.bottom < 2 * run.height and run.left < field.right and run.right > field.left)
+        for run in runs
+    )
+    return field._replace(text=value if has_label else f"{name}: {value}")
+
+
+def _blocks(runs: list[_Run], depth: int = 0) -> list[_Block]:
+    """Runs in reading order: columns of prose one after another, anything else line by line."""
+    gutter = _gutter(runs) if depth < 4 else None
+    if gutter is None:
+        lines = _lines(runs)
+        return [lines] if lines else []
+    blocks: list[_Block] = []
+    band: list[_Run] = []
+    across = sorted((run for run in runs if run.left < gutter < run.right), key=lambda run: run.top)
+    beside = sorted((run for run in runs if not run.left < gutter < run.right), key=lambda run: run.top)
+    position = 0
+    for run in [*across, None]:
+        band = []
+        while position < len(beside) and (run is None or beside[position].bottom <= run.bottom):
+            band.append(beside[position])
+            position += 1
+        sides = [own for own in band if own.right <= gutter], [own for own in band if own.left >= gutter]
+        if all(_is_prose(_lines(side)) for side in sides):
+            blocks += [block for side in sides for block in _blocks(side, depth + 1)]
+            band = []
+        for line in _lines([*band, *([run] if run else [])]):
+            if blocks and blocks[-1][-1].bottom <= line.top and not (band == [] and run is None):
+                is_new = _is_prose(blocks[-1]) and len(line.cells) == 1 and run is not None and line.cells[0] == run
+            else:
+                is_new = True
+            if is_new:
+                blocks.append([])
+            blocks[-1].append(line)
+    return blocks
+
+
+def _gutter(runs: list[_Run]) -> float | None:
+    """Where a page is parted in columns: the white space that the fewest runs cross, with prose on both sides."""
+    if len(runs) < 6:
+        return None
+    best: tuple[int, float] | None = None
+    least, most = min(run.left for run in runs), max(run.right for run in runs)
+    for start in sorted({round(run.left, 1) for run in runs}):
+        x = start - 0.5
+        if not least + 0.15 * (most - least) < x < most - 0.15 * (most - least):
+            continue
+        left = [run for run in runs if run.right <= x]
+        right = [run for run in runs if run.left >= x]
+        crossing = len(runs) - len(left) - len(right)
+        aligned = sum(run.left < start + 3 for run in right)
+        if min(len(left), aligned) < 3 or crossing > len(runs) / 3 or (best and (crossing, -aligned) >= best):
+            continue
+        if _is_prose(_lines(right)) and _is_prose(_lines(left)):
+            best = crossing, -aligned
+            found = x
+    return found if best else None
+
+
+def _lines(runs: list[_Run]) -> _Block:
+    """Runs from top to bottom, those at the same height in one line."""
+    rows: list[list[_Run]] = []
+    for run in sorted(runs, key=lambda run: (run.top + run.bottom, run.left)):
+        middle = (run.top + run.bottom) / 2
+        last = rows[-1][-1] if rows else None
+        if last and last.top <= middle <= last.bottom and run.height < 4 * last.height:
+            rows[-1].append(run)
+        else:
+            rows.append([run])
+    return [_Line(tuple(_cells(sorted(row)))) for row in rows]
+
+
+def _cells(row: list[_Run]) -> Iterator[_Run]:
+    """The runs of a line, of which those that are hardly apart are joined."""
+    cell = row[0]
+    for run in row[1:]:
+        height = min(cell.height, run.height)
+        if run.left - cell.right > 1.4 * height:
+            yield cell
+            cell = run
+        else:
+            gap = " " * (run.left - cell.right > 0.15 * height or cell.text.endswith(":"))
+            right, top, bottom = max(cell.right, run.right), min(cell.top, run.top), max(cell.bottom, run.bottom)
+            cell = _Run(cell.left, top, right, bottom, cell.text + gap + run.text)
+    yield cell
+
+
+def _runs_on(text: str) -> bool:
+    """Whether a line may go on a sentence: it does not begin with a capital letter, a number or a mark."""
+    return text[:1].isalpha() and not text[:1].isupper() and not _ITEM.match(text)
+
+
+_ITEM: Final = re.compile(r"(?:[•‣▪●○◦·*\u2013\u2014-]|\(?(?:\d{1,3}|[a-zA-Z])[.)])\s")
+_ENDS: Final = (".", "!", "?", ":", ";", "\u3002")
+
+
+def _is_prose(lines: _Block) -> bool:
+    """Whether most lines of a block are parts of sentences, as far as their beginnings tell."""
+    texts = [line.text for line in lines if len(line.cells) == 1]
+    if len(texts) < 2 or 2 * len(texts) < len(lines):
+        return False
+    mean = sum(map(len, texts)) / len(texts)
+    return mean > 18 and 4 * sum(map(_runs_on, texts[1:])) >= len(texts) - 1
+
+
+def _paragraphs(block: _Block, headers: list[list[str]]) -> Iterator[str]:
+    """The paragraphs of a block, and the rows of its tables; `headers` holds the last header, for the next page."""
+    position = 0
+    while position < len(block):
+        end = position
+        while end < len(block) and (len(block[end].cells) > 1 or _is_below(block, end, position)):
+            end += 1
+        if end - position > 1 and (rows := _rows(block[position:end])):
+            yield from _table(rows, headers)
+        else:
+            end = max(end, position + 1)
+            while end < len(block) and len(block[end].cells) == 1:
+                end += 1
+            yield from _joined(block[position:end])
+        position = end
+
+
+def _is_below(block: _Block, index: int, first: int) -> bool:
+    """Whether a line goes on a cell of the row above, not its first."""
+    if index == first or len(block[index - 1].cells) < 2 or len(block[index].cells) > 1:
+        return False
+    cell = block[index].cells[0]
+    is_close = cell.top - block[index - 1].bottom < cell.height
+    return is_close and any(abs(above.left - cell.left) < 3 for above in block[index - 1].cells[1:])
+
+
+def _rows(lines: _Block) -> list[list[str]]:
+    """The cells of a table by its columns; [] if they do not stand below each other."""
+    spans: list[list[float]] = []
+    for cell in sorted(cell for line in lines for cell in line.cells):
+        if spans and cell.left < spans[-1][1] - 1:
+            spans[-1][1] = max(spans[-1][1], cell.right)
+        else:
+            spans.append([cell.left, cell.right])
+    starts = [start for start, _ in spans]
+    rows: list[list[str]] = []
+    for line in lines:
+        columns = [bisect_right(starts, cell.left + 1) - 1 for cell in line.cells]
+        if len(set(columns)) < len(columns):
+            return []
+        if rows and len(columns) == 1:
+            rows[-1][columns[0]] = f"{rows[-1][columns[0]]} {line.text}".strip()
+            continue
+        rows.append([""] * len(starts))
+        for column, cell in zip(columns, line.cells, strict=True):
+            rows[-1][column] = cell.text.rstrip(_BROKEN)
+    return rows if len(starts) > 1 and len(rows) > 1 else []
+
+
+_NUMBER: Final = re.compile(r"[^\w]*\d[\d.,'\s]*\W*\w{0,3}")
+_YEAR: Final = re.compile(r"(?:19|20)\d\d")
+
+
+def _table(rows: list[list[str]], headers: list[list[str]]) -> Iterator[str]:
+    """Rows with the names of their columns, if the first row has these, or that of a table of as many columns had."""
+    width = len(rows[0])
+
+    def is_number(text: str) -> bool:
+        return bool(_NUMBER.fullmatch(text)) and not _YEAR.fullmatch(text)
+
+    numbers = [column for column in range(width) if all(is_number(row[column]) for row in rows[1:] if row[column])]
+    numbers = [column for column in numbers if any(row[column] for row in rows[1:])]
+    is_header = not any(is_number(rows[0][column]) for column in numbers) and (width > 2 or bool(numbers))
+    is_form = width == 2 and sum(row[0].endswith(":") for row in rows) * 2 > len(rows)
+    if is_header and not is_form and len([text for text in rows[0] if text]) > 1:
+        headers[:] = [rows[0]]
+    elif is_form or not headers or len(headers[0]) != width:
+        yield from table_lines(rows, 0)
+        return
+    else:
+        rows = [headers[0], *rows]
+    yield from table_lines(rows, 1)
+
+
+# Before a hyphen at the end of a line, these make compounds more often than they begin a word.
+_COMPOUNDS: Final = frozenset(
+    [
+        "all",
+        "anti",
+        "best",
+        "co",
+        "cross",
+        "double",
+        "ex",
+        "four",
+        "full",
+        "half",
+        "hard",
+        "high",
+        "ill",
+        "in",
+        "long",
+        "low",
+        "mid",
+        "much",
+        "multi",
+        "near",
+        "never",
+        "new",
+        "non",
+        "off",
+        "old",
+        "one",
+        "open",
+        "part",
+        "post",
+        "pre",
+        "pro",
+        "quarter",
+        "quasi",
+        "real",
+        "right",
+        "second",
+        "self",
+        "semi",
+        "short",
+        "single",
+        "six",
+        "so",
+        "soft",
+        "third",
+        "three",
+        "top",
+        "two",
+        "un",
+        "under",
+        "up",
+        "vice",
+        "well",
+        "wide",
+        "world",
+    ]
+)
+_JOINS_ONLY: Final = frozenset(["co", "in", "pre", "pro", "un", "under", "up", "non", "multi", "post", "part"])
+
+
+def _joined(lines: _Block) -> Iterator[str]:
+    """The lines of a paragraph as one, others as they are."""
+    texts = [line.text for line in lines]
+    is_prose = _is_prose(lines)
+    right = max(line.cells[-1].right for line in lines)
+    left = min(line.cells[0].left for line in lines)
+    written = texts[0]
+    for line, following, text in zip(lines, lines[1:], texts[1:], strict=False):
+        is_full = line.cells[-1].right - left > 0.7 * (right - left)
+        is_close = following.top - line.bottom < 1.5 * max(line.cells[0].height, following.cells[0].height)
+        ends = written.endswith(_ENDS) or bool(_ITEM.match(text))
+        is_broken = written.endswith(_BROKEN)
+        if is_close and (is_broken or (is_full and (_runs_on(text) or (is_prose and not ends)))):
+            written = _continued(written, text)
+        elif is_close and is_full and is_prose and not _ITEM.match(text):
+            written = f"{written} {text}"
+        else:
+            yield written.replace(_BROKEN, "-")
+            if not is_close and is_prose:
+                yield ""
+            written = text
+    yield written  # a hyphen at its end may go on on the next page
+
+
+def _continued(written: str, text: str) -> str:
+    """Two parts of a paragraph as one; a word that is parted between them is joined."""
+    is_broken = written.endswith(_BROKEN)
+    start = written.rstrip(_BROKEN)
+    if is_broken or (start.endswith(("-", "\u2010")) and start[-2:-1].isalpha()):
+        start = start.rstrip("-\u2010")
+        word = re.split(r"[^\w-]", start)[-1].lower()
+        is_compound = not text[:1].islower() or "-" in word or word in _COMPOUNDS - _JOINS_ONLY
+        return f"{start}{'-' * is_compound}{text}"
+    has_spaces = not ("\u3000" <= written[-1:] <= "\u9fff" and "\u3000" <= text[:1] <= "\u9fff")
+    return f"{written}{' ' * has_spaces}{text}"
+
+
+class _Text:
+    """The text of a document, and where in it each page begins."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._length = 0
+        self.places: list[Place] = []
+
+    def add(self, page: int, text: str) -> None:
+        """A text of a page, which goes on the sentence before it if that is not at its end."""
+        last = self._parts[-1] if self._parts else ""
+        first_line, line = text.partition("\n")[0], last[last.rfind("\n") + 1 :]
+        if line and not line.endswith(_ENDS) and _runs_on(first_line):
+            joined = _continued(line, first_line)
+            self._replace_last(last.removesuffix(line) + joined.removesuffix(first_line))
+        elif last:
+            self._replace_last(last.replace(_BROKEN, "-") + "\n\n")
+        if not self.places or self.places[-1].page != page:
+            self.places.append(Place(self._length, page=page))
+        self._parts.append(text)
+        self._length += len(text)
+
+    def _replace_last(self, text: str) -> None:
+        self._length += len(text) - len(self._parts[-1])
+        self._parts[-1] = text
+
+    def finish(self) -> str:
+        return "".join(self._parts).replace(_BROKEN, "-")
+
+
+def _written(pages: list[tuple[int, _Page]]) -> _Text:
+    text, headers, seen = _Text(), list[list[str]](), set[str]()
+    repeated = _repeated(pages)
+    late: list[tuple[int, str]] = []  # what follows a page, unless its last sentence goes on
+    for number, page in pages:
+        above, below = list[str](), [f"Comment: {comment}" for comment in page.comments]
+        for block, line, keys in list(page.edges(number)):
+            if common := keys & repeated:
+                block.remove(line)
+                if not common & seen and not _PAGE_NUMBER.fullmatch(line.text):
+                    (above if line.bottom < _EDGE * page.height else below).append(line.text)
+                seen |= common
+        shown = ("\n".join(_paragraphs(block, headers)).strip() for block in page.blocks if block)
+        body = re.sub("\n{3,}", "\n\n", "\n\n".join(filter(None, [*above, *shown])))
+        if not _runs_on(body):
+            for own, written in late:
+                text.add(own, written)
+            late = []
+        if body:
+            text.add(number, body)
+        late += [(number, written) for written in below]
+    for own, written in late:
+        text.add(own, written)
+    return text
+
+
+_PAGE_NUMBER: Final = re.compile(
+    r"\W*(?:page|p\.|seite|s\.|side|página|pagina)?\W*\d+(?:\s*(?:of|/|von|av|de|di)\s*\d+)?\W*", re.IGNORECASE
+)
+
+
+def _repeated(pages: list[tuple[int, _Page]]) -> set[str]:
+    """What lines at the edges of several pages, more than a few of many, have in common."""
+    counts: Counter[str] = Counter()
+    for number, page in pages:
+        counts.update(set().union(*(keys for *_, keys in page.edges(number))))
+    return {key for key, times in counts.items() if times > 2 or (times > 1 and len(pages) < _FEW)}
+
+
+def _sections(text: str, places: Sequence[Place], headings: Sequence[tuple[int, str, int]]) -> tuple[Section, ...]:
+    """The bookmarks, each from where its page has its title on a line, else from the start of its page."""
+    ends = [place.start for place in places[1:]] + [len(text)]
+    spans: dict[int, tuple[int, int]] = {}
+    for place, end in zip(places, ends, strict=True):
+        spans.setdefault(place.page, (place.start, end))
+    found: dict[int, str] = {}
+    above: list[tuple[int, str]] = []
+    for level, title, page in headings:
+        above = [*((other, name) for other, name in above if other < level), (level, title)]
+        if page in spans:
+            start, end = spans[page]
+            written = r"\s+".join(map(re.escape, title.split()))
+            line = re.compile(rf"^(?:[\w.]+[ \t]+)?{written}\s*$", re.MULTILINE | re.IGNORECASE)
+            match = line.search(text, start, end)
+            start = match.start() if match else max(start, *found, 0)
+            found[start] = " > ".join(name for _, name in above)
+    return tuple(Section(start, found[start]) for start in sorted(found))
