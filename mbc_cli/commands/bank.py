@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -20,10 +21,12 @@ from mbc_cli.text import display_path, pluralise, sanitise
 from mbc_engine.errors import BankError, ConfigError
 from mbc_engine.events import BankVerified, DamageFound, Progressed
 from mbc_engine.sources import text_model
+from mbc_engine.text import printable_path
 
 if TYPE_CHECKING:
     from mbc_engine.bank import BankTotals, MemoryBank, Proof, StoredDocument
 
+_NAMED: Final = 5
 _DIGEST: Final = re.compile("[0-9a-fA-F]{6,64}")
 # A file, the `.mbcignore` that excludes it, and the pattern added there; None if it was excluded already.
 _Rule = tuple[Path, Path, str | None]
@@ -57,16 +60,19 @@ def list_documents(*, bank: BankOption, json: JsonOption = False) -> None:
 
 
 def show(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A path, path#part, or the start of a digest.")],
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="A path or its end, path#part, or the start of a digest.")
+    ],
     *,
     bank: BankOption,
     codes: Annotated[bool, option("Show the codes of every chunk.", "--codes")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Show everything a bank stores about a document, and whether its file has changed.
+    """Show everything a bank stores about a document, its text included, and whether its file has changed.
 
-    A path selects all documents of its file, path#part one of them; six or more hexadecimal digits select all
-    documents whose digest starts with them. With --json each document is one line of JSON, codes included.
+    A path, or as much of its end as no other file has, selects all documents of its file or folder, path#part one of
+    them; six or more hexadecimal digits select all documents whose digest starts with them. What could not be kept of
+    a file is shown as long as it is unchanged. With --json each document is one line of JSON, codes included.
 
     Examples:
       mbc bank show notes/ada.txt
@@ -74,11 +80,11 @@ def show(
       mbc bank show 3f9a02c1
     """
     with mbc_engine.MemoryBank.open(bank, read_only=True) as memory:
-        found, shape = _documents(memory, source), memory.header.shape
+        found = _documents(memory, source)
         if json:
-            documents_json(found, shape)
+            documents_json(found, memory)
         else:
-            show_documents(found, shape, with_codes=codes)
+            show_documents(found, memory, with_codes=codes)
 
 
 def verify(
@@ -135,7 +141,8 @@ def remove(
 ) -> None:
     """Remove documents from a bank; if one is not found, none are removed. Does not delete files.
 
-    A path selects all documents of its file; a document that is also in other files is kept for those. A digest, or at
+    A path selects all documents of its file or folder, which may be gone; a document that is also in other files is
+    kept for those. A digest, or at
     least its first six hexadecimal digits, removes a document from all its files. The next ingest of a folder brings
     its files back, unless --ignore keeps them out. --prove compares the bank with one built from everything else, and
     searches the file for traces of what was removed.
@@ -225,26 +232,47 @@ def _files_of(bank: "MemoryBank", names: _Names, digests: set[str]) -> dict[Path
 
 
 def _documents(bank: "MemoryBank", typed: str) -> "Iterator[StoredDocument]":
-    if names := _names_of(bank, typed):
-        for name in sorted(names, key=lambda name: (len(name[1]), name)):  # length first sorts numbers numerically
-            yield from bank.lookup([name])
+    if names := _names_of(bank, typed) or _names_ending(bank, typed):
+        # The length first sorts numbers numerically.
+        for name in sorted(names, key=lambda name: (name[0], len(name[1]), name[1])):
+            yield from bank.lookup([name], with_texts=True)
     else:
-        yield from bank.lookup((), _digests(bank, [typed])[typed])
+        yield from bank.lookup((), _digests(bank, [typed])[typed], with_texts=True)
 
 
 def _names_of(bank: "MemoryBank", typed: str) -> list[tuple[str, str]]:
-    text = os.fsencode(typed).decode("utf-8", "backslashreplace")
+    text = printable_path(typed)
     # A bank stores real paths; a typed relative path or symlink can mean the same file.
-    for source in (text, os.path.realpath(text)):
+    for source in (text, _real(text)):
         if parts := bank.parts_of(source):
             return [(source, part) for part in parts]
     # Paths and parts may both contain the separator.
     for sign in re.finditer("#", text):
         path, part = text[: sign.start()], text[sign.end() :]
-        for source in (path, os.path.realpath(path)):
+        for source in (path, _real(path)):
             if part in bank.parts_of(source):
                 return [(source, part)]
-    return []
+    folder = _real(text).rstrip(os.sep) + os.sep
+    return [origin[:2] for origin in bank.origins() if text and origin.source.startswith(folder)]
+
+
+def _real(typed: str) -> str:
+    with suppress(RuntimeError):  # ~NOBODY
+        return os.path.realpath(Path(typed).expanduser())
+    return os.path.realpath(typed)
+
+
+def _names_ending(bank: "MemoryBank", typed: str) -> list[tuple[str, str]]:
+    """The documents of the only file whose path ends with this. Raises BankError if there are several files."""
+    end = os.sep + os.path.normpath(printable_path(typed)).lstrip(os.sep)
+    names = [origin[:2] for origin in bank.origins() if f"\n{origin.source}\n{origin.name}\n".count(f"{end}\n")]
+    sources = sorted({source for source, _ in names})
+    if len(sources) > 1:
+        raise BankError(
+            f"The paths of {len(sources):,} files of {bank.name} end with {typed}.",
+            hint=f"Give more of one: {', '.join(sources[:_NAMED])}{', …' if len(sources) > _NAMED else ''}",
+        )
+    return names
 
 
 def _digests(bank: "MemoryBank", typed: Sequence[str]) -> dict[str, list[str]]:

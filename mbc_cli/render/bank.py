@@ -3,15 +3,15 @@
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from mbc_cli.render.terminal import out, print_facts, print_json, print_json_lines, print_rows
 from mbc_cli.text import display_path, format_bytes_per_chunk, format_size, pluralise, sanitise
 from mbc_engine.errors import ModelError
-from mbc_engine.sources import Files
+from mbc_engine.sources import Files, text_model
 
 if TYPE_CHECKING:
-    from mbc_engine.bank import BankSizes, BankTotals, CodeShape, MemoryBank, StoredDocument, TextState
+    from mbc_engine.bank import BankSizes, BankTotals, CodeShape, EncodedText, MemoryBank, StoredDocument, TextState
 EMPTY_BANK_BYTES: Final = 28_672  # the file of a bank without documents
 
 
@@ -156,11 +156,13 @@ def show_list(documents: "Iterable[StoredDocument]", *, as_json: bool) -> None:
     print_rows(columns, (row for document in documents for row in _rows(document)))
 
 
-def show_documents(documents: "Iterable[StoredDocument]", shape: "CodeShape", *, with_codes: bool) -> None:
-    files = Files()
+def show_documents(documents: "Iterable[StoredDocument]", bank: "MemoryBank", *, with_codes: bool) -> None:
+    """Print what a bank has of looked-up documents; codes in place of the text if they are wanted."""
+    files, shape = Files(), bank.header.shape
     for number, document in enumerate(documents):
         if number:
             out.print()
+        text, losses = _text_and_losses(document, bank, files)
         sizes = [] if document.size is None else [("bytes", f"{document.size:,}")]
         print_facts(
             [
@@ -172,13 +174,38 @@ def show_documents(documents: "Iterable[StoredDocument]", shape: "CodeShape", *,
                     for at, own in enumerate(document.origins)
                     for state in files.look(own, document.digest)[:1]
                 ),
+                *((("title", sanitise(document.outline.title)),) if document.outline.title else ()),
                 ("digest", document.digest),
                 *sizes,
+                *((("not kept", sanitise(", ".join(losses))),) if losses else ()),
                 ("chunks", f"{document.chunks:,}, {pluralise(_code_bytes(document, shape), 'byte')} of codes"),
             ]
         )
-        for line in code_lines(document) if with_codes else ():
+        if with_codes:
+            lines = code_lines(document)
+        else:
+            lines = ["", *map(sanitise, text.split("\n"))] if text is not None else []
+        for line in lines:
             print(line)
+
+
+def _text_and_losses(
+    document: "StoredDocument", bank: "MemoryBank", files: Files
+) -> tuple[str | None, tuple[str, ...] | None]:
+    """The stored text of a looked-up document, and what could not be kept of its file; None if that is not known."""
+    from mbc_engine.bank.text_codec import decode_found
+
+    looked = (files.look(origin, document.digest)[1] for origin in document.origins)
+    in_file = next((found for found in looked if found), None)
+    losses = in_file.losses if in_file else None
+    if not document.texts:
+        return in_file and in_file.text, losses
+    whole = ""
+    for chunk in filter(None, decode_found(cast("list[EncodedText | None]", document.texts), bank.name, text_model)):
+        gap = chunk.start - len(whole)  # of white space, which is not stored
+        between = in_file.text[len(whole) : chunk.start] if in_file else "\n" * min(gap, 2)
+        whole += (between if gap > 0 and not between.strip() else "\n" * (gap > 0)) + chunk.text[max(0, -gap) :]
+    return whole, losses
 
 
 def code_lines(document: "StoredDocument") -> list[str]:
@@ -190,9 +217,9 @@ def code_lines(document: "StoredDocument") -> list[str]:
     ]
 
 
-def documents_json(documents: "Iterable[StoredDocument]", shape: "CodeShape") -> None:
+def documents_json(documents: "Iterable[StoredDocument]", bank: "MemoryBank") -> None:
     """Print a line of JSON per document; codes are [chunks][tokens][levels]."""
-    files = Files()
+    files, shape = Files(), bank.header.shape
     print_json_lines(
         {
             **_object(document),
@@ -200,6 +227,8 @@ def documents_json(documents: "Iterable[StoredDocument]", shape: "CodeShape") ->
             "origins": [
                 {**origin._asdict(), "state": files.look(origin, document.digest)[0]} for origin in document.origins
             ],
+            "title": document.outline.title,
+            **dict(zip(("text", "losses"), _text_and_losses(document, bank, files), strict=True)),
             "codes": None if document.codes is None else document.codes.tolist(),
         }
         for document in documents
