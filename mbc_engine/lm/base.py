@@ -454,6 +454,9 @@ class BaseLM(nn.Module):
 
 def load_base(name: str, *, weights: BaseWeights = "float32", device: str | torch.device = "cpu") -> BaseLM:
     """Open a base LM by hub id or path."""
+    if torch.device(device).type == "cuda":
+        # cuDNN's attention plans each new length anew, in 4 ms: more than half of a training step.
+        torch.backends.cuda.enable_cudnn_sdp(False)
     model, tokenizer = open_pretrained(
         AutoModelForCausalLM,
         name,

@@ -1,14 +1,16 @@
 """MBC, MAC, their null and reading the text itself, several seeds at once on one GPU, in a given time.
 
+    python recipes/smollm2/kit.py --data ../shared/data --out build/kit --find-routes
     python recipes/smollm2/kit.py --data ../shared/data --out build/kit --minutes 9
+    python recipes/smollm2/kit.py --out build/kit --report
     python recipes/smollm2/kit.py --data ../shared/data --out build/kit --device cpu --share 0.01 --only mbc-0  # a try
 
 All are trained and asked about the same articles. `null-0` is MBC trained on questions about other documents than those
 it is given: whatever it answers, it did not read. `text-0` reads the paragraph itself through the same KV-LoRA, the
 base LM frozen. Each runs in a process of its own, trains until the deadline is near, and writes its answers, with the
 right and with other documents, to `out/NAME.jsonl` and its losses to `out/NAME.events.jsonl`. Run again with the same
-folder, a training goes on from its last snapshot. `routes.json`, made before without a GPU by `--routes`, has the
-paragraphs that `mini` finds for `text`.
+folder, a training goes on from its last snapshot. The first command, which needs no GPU, writes `out/routes.json`, the
+paragraphs that `mini` finds for `text`. The answers of the run in docs/results.md are in `kit.tar.xz`.
 """
 
 import argparse
@@ -28,6 +30,7 @@ import torch
 from mbc_engine import load_examples, load_preset
 from mbc_engine.config import Config
 from mbc_engine.datasets.layout import QAExample, evenly_spaced
+from mbc_engine.evaluation.statistics import interval
 from mbc_engine.evaluation.suite import variant
 from mbc_engine.events import TrainStarted, TrainStep, Validated
 from mbc_engine.lm.base import BaseLM, load_base
@@ -294,9 +297,38 @@ def _found(memory: "Memory", examples: Sequence[QAExample]) -> list[list[int]]:
     return found
 
 
+def report(out: Path) -> Iterator[str]:
+    """A Markdown table of all answers: F1 with a 95% interval, resampled by article, and its difference from controls."""
+    scores: dict[tuple[str, str], dict[str, tuple[float, float, str]]] = {}
+    for path in sorted(out.glob("*-?.jsonl")):
+        for row in map(json.loads, path.open()):
+            values = 100 * row["f1"], 100 * row["exact_match"], row["article"]
+            scores.setdefault((path.stem, row["condition"]), {})[row["id"]] = values
+
+    def ranged(values: Sequence[float], articles: Sequence[str]) -> str:
+        found = interval(values, articles)
+        return f"{found.value:.1f} ({found.low:.1f} to {found.high:.1f})"
+
+    yield "| model | asked about | EM | F1 | more than with other documents | more than the null |"
+    yield "|---|---|---:|---:|---:|---:|"
+    for (name, condition), answers in scores.items():
+        if condition.endswith("other"):
+            continue
+        articles, f1s = [article for *_, article in answers.values()], [f1 for f1, *_ in answers.values()]
+        controls = (name, condition.replace("right", "other")), (name.replace("mbc", "null"), condition)
+        differences = [
+            ranged([f1 - scores[control][id][0] for id, (f1, *_) in answers.items()], articles)
+            if control in scores and control != (name, condition)
+            else ""
+            for control in controls
+        ]
+        exact = sum(exact for _, exact, _ in answers.values()) / len(answers)
+        yield f"| {name} | {condition} | {exact:.1f} | {ranged(f1s, articles)} | {' | '.join(differences)} |"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="the folder that holds `qa`")
+    parser.add_argument("--data", type=Path, help="the folder that holds `qa`")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--minutes", type=float, default=9.0, help="for everything, the answers included")
     parser.add_argument("--asking", type=float, default=1.5, help="minutes of these for the answers")
@@ -304,12 +336,15 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=1.0, help="of the questions, to try it out")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--only", nargs="+", default=TRAININGS)
-    parser.add_argument("--routes", type=Path, default=Path("routes.json"))
-    parser.add_argument("--find-routes", action="store_true", help="write the routes and end")
+    parser.add_argument("--find-routes", action="store_true", help="write what `mini` finds and end")
+    parser.add_argument("--report", action="store_true", help="print a table of the answers and end")
     parser.add_argument("--deadline", type=float, help=argparse.SUPPRESS)
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    if args.find_routes:
+    args.routes = args.out / "routes.json"
+    if args.report:
+        print(*report(args.out), sep="\n")
+    elif args.find_routes:
         find_routes(args)
     elif args.deadline is not None or len(args.only) == 1:
         deadline = args.deadline or time.monotonic() + 60 * (args.minutes - args.asking)
