@@ -19,6 +19,8 @@ from mbc_engine.text.formats.opendocument import read_odt
 from mbc_engine.text.formats.pdf import read_pdf
 from mbc_engine.text.formats.rows import Row
 from mbc_engine.text.formats.rtf import read_rtf
+from mbc_engine.text.formats.settings import read_ini, read_xml, read_yaml
+from mbc_engine.text.formats.sheets import read_ods, read_xlsx
 from mbc_engine.text.formats.slides import read_pptx
 from mbc_engine.text.formats.subtitles import read_subtitles
 from mbc_engine.text.formats.word import read_docx
@@ -36,7 +38,7 @@ class Format:
     may_be_compressed: bool = True
 
 
-TEXT = Format("text", pieces, (".txt", ".text", ".log", ".cfg", ".conf", ".ini", ".properties", ".bib", ".ics", ".vcf"))
+TEXT = Format("text", pieces, (".txt", ".text", ".log", ".bib", ".ics", ".vcf"))
 _CODE = (
     "py pyi js mjs cjs jsx ts tsx java kt kts scala groovy gradle c h cc cpp cxx hh hpp cs go rs rb php swift m pl pm r jl "
     "lua sh bash zsh fish ps1 bat cmd sql hs ml ex exs erl clj lisp el vim dart f90 pas vb asm s css scss less vue svelte "
@@ -63,6 +65,12 @@ FORMATS = (
     Format("row", read_jsonl, (".jsonl", ".ndjson")),
     Format("row", read_csv, (".csv", ".tsv", ".tab", ".psv")),
     Format("row", read_json, (".json", ".geojson")),
+    Format("row", read_xlsx, (".xlsx", ".xlsm", ".xltx"), may_be_compressed=False),
+    Format("row", read_ods, (".ods", ".ots"), may_be_compressed=False),
+    Format("xml", read_xml, (".xml", ".rss", ".atom", ".opml", ".kml", ".gpx", ".plist")),
+    # Their bytes are their text, as those of a text file; the sections differ.
+    Format("text", read_yaml, (".yaml", ".yml")),
+    Format("text", read_ini, (".toml", ".ini", ".cfg", ".conf", ".properties", ".env", ".desktop")),
     Format("notebook", read_notebook, (".ipynb",)),
 )
 SUFFIXES: Mapping[str, Format] = {suffix: format for format in FORMATS for suffix in format.suffixes}

@@ -50,7 +50,7 @@ def read_csv(stream: ByteStream) -> Iterator[Content | Row]:
     if title:
         yield Content(storable(title), title.encode(), part="header")
     first = next(records, [])
-    columns = first if _is_header(first, shown[above + 1 :]) else []
+    columns = first if is_header(first, shown[above + 1 :]) else []
     context = "; ".join(title.splitlines())[:LONGEST_NAME]
     names = [storable(name)[:LONGEST_NAME] for name in columns]
     for number, cells in enumerate(records if columns else chain([first], records), 1):
@@ -115,7 +115,7 @@ _VALUE: Final = re.compile(
 _PERIOD: Final = re.compile(r"(?:19|20)\d\d(?:[ /-]?(?:[QHW]\d\d?|\d\d))?")
 
 
-def _is_header(first: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
+def is_header(first: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
     """Whether the first row holds names: none is a value, or stands again in its column."""
     cells = [cell for cell in first if cell]
     if any(cell.lower() in TEXT_FIELDS for cell in cells):

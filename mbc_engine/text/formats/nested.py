@@ -12,7 +12,7 @@ from mbc_engine.text.formats.rows import LONGEST_NAME, Cell, Row, written
 
 # Parsed, it takes up to some twenty times as much memory.
 MOST_BYTES: Final = 64 << 20
-_DEEPEST: Final = 50
+DEEPEST: Final = 50
 
 
 class Values(NamedTuple):
@@ -25,7 +25,7 @@ class Values(NamedTuple):
 def values_of(value: object, name: str = "", depth: int = 0) -> Values:
     """Any value. Raises UnreadableFile if it is nested too deeply."""
     values = Values([], [])
-    if depth > _DEEPEST:
+    if depth > DEEPEST:
         raise UnreadableFile("is nested too deeply")
     if isinstance(value, Mapping):
         for key, own in value.items():
@@ -47,7 +47,7 @@ def values_of(value: object, name: str = "", depth: int = 0) -> Values:
 
 def _joined(path: str, key: object) -> str:
     name = storable(str(key)).strip()
-    return (f"{path}.{name}" if path else name)[-LONGEST_NAME:]
+    return ".".join(filter(None, (path, name)))[-LONGEST_NAME:]
 
 
 def as_text(value: object) -> str:
@@ -85,7 +85,7 @@ def read_json(stream: ByteStream) -> Iterator[Content | Row]:
         for number, own in enumerate(value, 1):
             yield _row(number, own)
     elif isinstance(value, Mapping):
-        yield from _object(value)
+        yield from read_object(value)
     else:
         text = as_text(value)
         yield Content(text, text.encode())
@@ -106,7 +106,7 @@ def load(stream: ByteStream) -> Any:
         raise UnreadableFile(f"is not JSON{position}") from error
 
 
-def _object(value: Mapping[str, Any]) -> Iterator[Content | Row]:
+def read_object(value: Mapping[str, Any]) -> Iterator[Content | Row]:
     """An object: its lists of objects are tables, or a chat; what is left is a text with a section for each part."""
     tables: dict[str, list[object]] = {}
     rest = _without_tables(value, tables, "", 0)
@@ -120,7 +120,9 @@ def _object(value: Mapping[str, Any]) -> Iterator[Content | Row]:
         for line in values.below:
             text.add(line, "\n")
     whole, sections = text.finish()
-    day = next((day for key in ("date", "updated", "created") if (day := day_of(rest.get(key)))), None)
+    said = (_last_day(part) for key, part in rest.items() if isinstance(part, list) and chat_text(part, key))
+    written_on = (day_of(rest.get(key)) for key in ("date", "updated", "created"))
+    day = next((day for day in (*said, *written_on) if day), None)
     yield Content(whole, whole.encode(), day, "fields" if tables else "", title=title, sections=sections)
     for name, rows in tables.items():
         for number, row in enumerate(rows, 1):
@@ -131,7 +133,7 @@ def _without_tables(value: Mapping[str, Any], tables: dict[str, list[object]], p
     rest: dict[str, Any] = {}
     for key, own in value.items():
         name = _joined(path, key)
-        if isinstance(own, Mapping) and depth < _DEEPEST:
+        if isinstance(own, Mapping) and depth < DEEPEST:
             rest[key] = _without_tables(own, tables, name, depth + 1)
         elif (
             isinstance(own, list)

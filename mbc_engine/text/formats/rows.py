@@ -37,6 +37,8 @@ class Row:
     table: str = ""  # the name of its table, if the file holds several
     context: str = ""  # what its chunks must know beside the row, as a line above the table
     is_table: bool = False  # whether all rows of the file have these cells
+    date: str | None = None  # of its file, if the row has none
+    losses: tuple[str, ...] = ()  # of its file, in the first row
 
     @property
     def name(self) -> str:
@@ -111,12 +113,11 @@ def _content(row: Row, part: str) -> Content:
         text = "\n\n".join(
             filter(None, (written(cell for cell in row.cells if cell is not body), body and body.text, row.below))
         )
-    date = day_of(dated.text) if dated else None
+    date = (day_of(dated.text) if dated else None) or row.date
     sections = (Section(0, row.context),) if row.context else ()
     data = "\0".join((str(date), text, *([row.context] if row.context else ())))  # texts contain no NUL
-    return Content(
-        text, data.encode(), date, part, title=title.text if title else _identity(row, text), sections=sections
-    )
+    named = title.text if title else _identity(row, text)
+    return Content(text, data.encode(), date, part, title=named, sections=sections, losses=row.losses)
 
 
 # Cells that are at most so long share lines of at most so many characters.

@@ -1,0 +1,111 @@
+"""Files of settings: YAML, TOML and INI as they are written, comments included, with the keys above each line; XML.
+
+Nothing is interpreted, so that no alias can expand and no tag can build anything.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from mbc_engine.text.decoding import ByteStream, pieces, storable
+from mbc_engine.text.document import Content, Section, UnreadableFile, damage_is_unreadable
+from mbc_engine.text.formats.nested import DEEPEST, read_object
+from mbc_engine.text.formats.rows import Row
+
+if TYPE_CHECKING:
+    from lxml import etree
+
+_MOST_XML_BYTES: Final = 64 << 20
+_LONGEST_KEY: Final = 100
+_BRACKETS: Final = re.compile(r"\s*\[{1,2}\s*([^\[\]]+?)\s*\]{1,2}\s*(?:[#;].*)?")
+# A key without a value, or with a text in the lines below it.
+_KEY: Final = re.compile(r"([\w./ \"'$@-]+?)\s*:\s*(?:[|>][+-]?\d?)?\s*(?:#.*)?")
+_ITEM: Final = re.compile(r"( *)((?:- +)*)(.*)")
+
+
+def read_ini(stream: ByteStream) -> Iterator[Content]:
+    """The text, in sections by its headings in brackets."""
+    above = ""
+
+    def context(line: str) -> str:
+        nonlocal above
+        if heading := _BRACKETS.fullmatch(line):
+            above = heading[1][:_LONGEST_KEY]
+        return above
+
+    return _in_sections(pieces(stream), context)
+
+
+def read_yaml(stream: ByteStream) -> Iterator[Content]:
+    """The text, in sections by the keys that each line is indented below."""
+    above: list[tuple[int, str]] = []
+
+    def context(line: str) -> str:
+        match = _ITEM.fullmatch(line)
+        if match is None or not match[3] or match[3].startswith("#"):
+            return " > ".join(key for _, key in above)
+        indent = len(match[1]) + len(match[2])
+        while above and above[-1][0] >= indent:
+            above.pop()
+        keys = " > ".join(key for _, key in above)
+        if (key := _KEY.fullmatch(match[3])) and len(above) < DEEPEST:
+            above.append((indent, key[1].strip("\"' ")[:_LONGEST_KEY]))
+        return keys
+
+    return _in_sections(pieces(stream), context)
+
+
+def _in_sections(contents: Iterator[Content], context: Callable[[str], str]) -> Iterator[Content]:
+    last = ""
+    for content in contents:
+        sections, start = [Section(0, last)] if last else [], 0
+        for line in content.text.splitlines(keepends=True):
+            own = context(line.rstrip())
+            if own != last:
+                sections.append(Section(start, own))
+                last = own
+            start += len(line)
+        yield replace(content, sections=tuple(sections))
+
+
+def read_xml(stream: ByteStream) -> Iterator[Content | Row]:
+    """Elements as objects, whose attributes and elements are their values; several of a name are rows."""
+    data = stream.read_all(_MOST_XML_BYTES)
+    from lxml import etree
+
+    with damage_is_unreadable():
+        parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
+        value = _value(etree.fromstring(data, parser), 0)
+    if isinstance(value, Mapping):
+        yield from read_object(value)
+    else:
+        yield Content(value, value.encode())
+
+
+def _value(element: "etree._Element", depth: int) -> Any:
+    if depth > DEEPEST:
+        raise UnreadableFile("is nested too deeply")
+    children = [child for child in element if isinstance(child.tag, str)]
+    own = (
+        storable(" ".join("".join(element.itertext()).split())) if _has_text(element, children) or not children else ""
+    )
+    values: dict[str, Any] = {_name(key): storable(value) for key, value in element.items()}
+    if own and not values:
+        return own
+    if own:
+        return {**values, "": own}
+    lists: dict[str, list[Any]] = {}
+    for child in children:
+        lists.setdefault(_name(child.tag), []).append(_value(child, depth + 1))
+    values |= {name: several if len(several) > 1 else several[0] for name, several in lists.items()}
+    return values or ""
+
+
+def _has_text(element: "etree._Element", children: "list[etree._Element]") -> bool:
+    """Whether there is text beside the elements in it, as in a sentence with a link."""
+    return any((text or "").strip() for text in (element.text, *(child.tail for child in children)))
+
+
+def _name(tag: object) -> str:
+    return storable(str(tag).rpartition("}")[2])

@@ -1,0 +1,324 @@
+"""Spreadsheets, Excel's (XLSX) and OpenDocument's (ODS): a document per row, as in other tables, named by its sheet.
+
+Values are as shown: dates, percentages and decimals by their formats, stored results of formulas. The files are read as
+XML, row by row. Libraries fill the grid between cells, so that one cell in the last corner takes all memory, and give
+no formats (calamine), or no comments and merged cells unless the whole sheet is in memory (openpyxl).
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from io import BytesIO
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+from mbc_engine.text.decoding import ByteStream, storable
+from mbc_engine.text.document import counted, damage_is_unreadable
+from mbc_engine.text.formats.archives import Archive, read_archive
+from mbc_engine.text.formats.delimited import is_header
+from mbc_engine.text.formats.rows import LONGEST_NAME, Cell, Row
+
+if TYPE_CHECKING:
+    from lxml import etree
+
+# The row and column of a cell, from 1.
+_Place = tuple[int, int]
+# Larger merged areas, and longer repetitions, are decoration.
+_MOST_REPEATED: Final = 1000
+
+
+@dataclass
+class _Sheet:
+    name: str
+    rows: dict[int, dict[int, str]] = field(default_factory=dict)  # the texts that are not blank, by row and column
+    groups: set[int] = field(default_factory=set)  # rows with a text over several columns
+    comments: dict[int, list[str]] = field(default_factory=dict)  # by row
+
+    def put(self, place: _Place, text: str) -> None:
+        if text := storable(text).strip():
+            self.rows.setdefault(place[0], {})[place[1]] = text
+
+    def merge(self, first: _Place, last: _Place) -> None:
+        """Repeat the text of a merged area in each of its cells, unless it is a line above the whole table."""
+        text = self.rows.get(first[0], {}).get(first[1])
+        width, height = last[1] - first[1] + 1, last[0] - first[0] + 1
+        if text is None or not 1 < width * height <= _MOST_REPEATED:
+            return
+        if width > 1:
+            if len(self.rows[first[0]]) == 1:
+                return
+            self.groups.add(first[0])
+        for row in range(first[0], last[0] + 1):
+            for column in range(first[1], last[1] + 1):
+                if row == first[0] or row in self.rows:
+                    self.rows[row].setdefault(column, text)
+
+    def table_rows(self, title: str, date: str | None) -> Iterator[Row]:
+        """Each row with the names above it. A line of one text names what is below it."""
+        names: dict[int, str] = {}
+        caption = ""
+        for block in self._blocks():
+            rest = list(block)
+            while rest and len(self.rows[rest[0]]) == 1 and (len(rest) > 1 or not names):
+                number = rest.pop(0)
+                text = next(iter(self.rows[number].values()))
+                yield self._row(number, {}, title, date)
+                caption = " ".join(text.split())[:LONGEST_NAME]
+            if rest and (own := self._names(rest)) and {*own} != {*names}:
+                names = own
+                del rest[: 1 + (rest[0] in self.groups)]
+            for number in rest:
+                yield self._row(number, names, " > ".join(filter(None, (title, self.name, caption))), date)
+
+    def _blocks(self) -> Iterator[list[int]]:
+        """The numbers of rows without blank rows between them."""
+        numbers = sorted(self.rows)
+        for _, block in groupby(enumerate(numbers), key=lambda own: own[1] - own[0]):
+            yield [number for _, number in block]
+
+    def _names(self, block: list[int]) -> dict[int, str]:
+        """The names of columns in the first row of a block, or the first two if the first groups columns."""
+        header, *below = (self.rows[number] for number in block[:200])
+        num_rows = 2 if block[0] in self.groups and below else 1
+        columns = sorted(header if num_rows == 1 else {**header, **below[0]})
+        first = [header.get(column, "") for column in columns]
+        is_form = len(columns) == 2 and first[0].endswith(":")
+        if (
+            len(columns) < 2
+            or is_form
+            or not is_header(first, [[row.get(column, "") for column in columns] for row in below])
+        ):
+            return {}
+        names = {}
+        for column in columns:
+            parts = dict.fromkeys(row.get(column, "") for row in (header, *below)[:num_rows])
+            names[column] = " ".join(" ".join(parts).split())[:LONGEST_NAME]
+        return names
+
+    def _row(self, number: int, names: Mapping[int, str], context: str, date: str | None) -> Row:
+        cells = [Cell(names.get(column, ""), text) for column, text in sorted(self.rows[number].items())]
+        if not names and len(cells) == 2:  # a form
+            cells = [Cell(cells[0].text.rstrip(":"), cells[1].text)]
+        below = "\n".join(self.comments.pop(number, ()))
+        return Row(number, cells, below, self.name, context, date=date)
+
+
+def read_xlsx(stream: ByteStream) -> Iterator[Row]:
+    """The rows of all sheets, hidden ones too."""
+    _, archive = read_archive(stream)
+    with damage_is_unreadable():
+        title, date = archive.properties
+        losses = Counter[str](macro=int("xl/vbaProject.bin" in archive.names))
+        rows = [row for sheet in _excel_sheets(archive, losses) for row in sheet.table_rows(title, date)]
+    yield from _with_losses(rows, losses)
+
+
+def _with_losses(rows: list[Row], losses: Counter[str]) -> Iterator[Row]:
+    for number, row in enumerate(rows):
+        yield row if number else Row(**{**vars(row), "losses": counted(losses)})
+
+
+def _excel_sheets(archive: Archive, losses: Counter[str]) -> Iterator[_Sheet]:
+    book = next(archive.linked("", "officeDocument"))
+    root, links = archive.xml(book), archive.links(book)
+    strings = [text for name in archive.linked(book, "sharedStrings") for text in _strings(archive, name)]
+    is_1904 = any(own.get("date1904") in ("1", "true") for own in _all(root, "workbookPr"))
+    formats = [own for name in archive.linked(book, "styles") for own in _formats(archive.xml(name))]
+    for element in _all(root, "sheet"):
+        link = links.get(next((value for key, value in element.items() if key.endswith("}id")), ""))
+        if link is None or link.target not in archive.names:
+            continue
+        if link.kind != "worksheet":
+            losses["chart"] += link.kind == "chartsheet"
+            continue
+        hidden = " (hidden)" if element.get("state", "visible") != "visible" else ""
+        sheet = _Sheet(storable(" ".join(element.get("name", "").split())) + hidden)
+        _read_sheet(archive.read(link.target), sheet, strings, formats, losses, is_1904=is_1904)
+        for name in archive.linked(link.target, "comments"):
+            for comment in _all(archive.xml(name), "comment"):
+                if place := _place(comment.get("ref", "")):
+                    sheet.rows.setdefault(place[0], {place[1]: ""})
+                    sheet.comments.setdefault(place[0], []).append(f"Comment: {_text(comment)}")
+        for name in archive.linked(link.target, "drawing"):
+            drawing = archive.xml(name)
+            losses["picture"] += sum(1 for _ in _all(drawing, "pic"))
+            losses["chart"] += sum(1 for _ in _all(drawing, "graphicFrame"))
+            for shape in _all(drawing, "txBody"):
+                text = _text(shape)
+                if text:
+                    sheet.put((max(sheet.rows, default=0) + 2, 1), text)
+        yield sheet
+
+
+def _all(root: "etree._Element", name: str) -> Iterator["etree._Element"]:
+    return root.iter(f"{{*}}{name}")
+
+
+def _text(element: "etree._Element") -> str:
+    """The text of runs, a line per paragraph, without readings of Chinese characters."""
+    pieces = []
+    for own in element.iter("{*}t", "{*}p"):
+        if str(own.tag).endswith("}p"):
+            pieces.append("\n")
+        elif (parent := own.getparent()) is None or not str(parent.tag).endswith("}rPh"):
+            pieces.append(own.text or "")
+    return storable("".join(pieces)).strip()
+
+
+def _strings(archive: Archive, name: str) -> Iterator[str]:
+    from lxml import etree
+
+    for _, element in etree.iterparse(
+        BytesIO(archive.read(name)), tag="{*}si", resolve_entities=False, no_network=True
+    ):
+        yield _text(element)
+        element.clear()
+
+
+_BUILT_IN: Final = {
+    1: "0", 2: "0.00", 3: "#,##0", 4: "#,##0.00", 9: "0%", 10: "0.00%", 37: "#,##0", 38: "#,##0", 39: "#,##0.00",
+    40: "#,##0.00", 44: "#,##0.00", **dict.fromkeys((14, 15, 16, 17, *range(27, 37), *range(50, 59)), "yyyy-mm-dd"),
+    **dict.fromkeys((18, 19, 20, 21, 45, 46, 47), "hh:mm"), 22: "yyyy-mm-dd hh:mm",
+}  # fmt: skip
+
+
+def _formats(styles: "etree._Element") -> Iterator[str]:
+    """The number format of each style of cells."""
+    own = {element.get("numFmtId", ""): element.get("formatCode", "") for element in _all(styles, "numFmt")}
+    for cells in _all(styles, "cellXfs"):
+        for style in cells:
+            id = str(style.get("numFmtId", "0"))
+            yield own.get(id) or _BUILT_IN.get(int(id) if id.isdecimal() else 0, "")
+
+
+_REFERENCE: Final = re.compile(r"\$?([A-Z]{1,3})\$?([1-9]\d{0,6})")
+
+
+def _place(reference: str) -> _Place | None:
+    match = _REFERENCE.fullmatch(reference)
+    if match is None:
+        return None
+    column = 0
+    for letter in match[1]:
+        column = column * 26 + ord(letter) - 64
+    return int(match[2]), column
+
+
+def _read_sheet(
+    data: bytes, sheet: _Sheet, strings: list[str], formats: list[str], losses: Counter[str], *, is_1904: bool
+) -> None:
+    from lxml import etree
+
+    tags = ("{*}row", "{*}mergeCell")
+    number = 0
+    for _, element in etree.iterparse(BytesIO(data), tag=tags, resolve_entities=False, no_network=True):
+        if str(element.tag).endswith("}mergeCell"):
+            places = [_place(part) for part in element.get("ref", "").split(":")]
+            if len(places) == 2 and places[0] and places[1]:
+                sheet.merge(places[0], places[1])
+            continue
+        written = element.get("r", "")
+        number = int(written) if written.isdecimal() and len(written) < 8 else number + 1
+        column = 0
+        for cell in element.iterchildren("{*}c"):
+            place = _place(cell.get("r", ""))
+            column = place[1] if place else column + 1
+            text = _cell_text(cell, strings, formats, is_1904=is_1904)
+            losses["formula without its result"] += not text and cell.find("{*}f") is not None
+            sheet.put((number, column), text)
+        element.clear()
+        while element.getprevious() is not None:
+            del element.getparent()[0]
+
+
+def _cell_text(cell: "etree._Element", strings: list[str], formats: list[str], *, is_1904: bool) -> str:
+    kind, value = cell.get("t", "n"), cell.findtext("{*}v") or ""
+    if kind == "inlineStr":
+        return _text(cell)
+    with suppress(ValueError, IndexError, OverflowError):
+        if kind == "s":
+            return strings[int(value)]
+        if kind == "b":
+            return "true" if value == "1" else "false" if value else ""
+        style = cell.get("s", "")
+        if kind == "n" and value:
+            return _shown(float(value), formats[int(style)] if style else "", is_1904=is_1904)
+    return value
+
+
+_NOT_SHOWN: Final = re.compile(r'"[^"]*"|\\.|_.|\*.|\[[^\]]*\]')
+_DECIMALS: Final = re.compile(r"0\.(0+)")
+_CURRENCY: Final = re.compile(r'[€$£¥]|"([^"\d]{1,6})"|\[\$([^\]\d-]{1,5})')
+
+
+def _shown(number: float, code: str, *, is_1904: bool) -> str:
+    """A number in a format, which may be that of a date, in seconds since 1899 or 1904 then."""
+    code = code.partition(";")[0]
+    plain = _NOT_SHOWN.sub("", code).lower()
+    if "general" not in plain and re.search(r"[ymdhs]", plain):
+        moment = datetime(1904, 1, 1) if is_1904 else datetime(1899, 12, 30)  # noqa: DTZ001 - no zone is stored
+        moment += timedelta(seconds=round(number * 86400))
+        has_day, has_time = re.search(r"[yd]|mmm", plain), "h" in plain or "s" in plain
+        if has_day:
+            return moment.strftime("%Y-%m-%d %H:%M" if has_time else "%Y-%m-%d")
+        return moment.strftime("%H:%M") if 0 <= number < 1 else f"{int(number * 24)}:{moment:%M}"
+    decimals = len(match[1]) if (match := _DECIMALS.search(plain)) else None
+    if "%" in plain:
+        return f"{number * 100:.{decimals or 0}f}%"
+    if decimals is None or "e" in plain or "?" in plain:
+        text = str(int(number)) if number.is_integer() and abs(number) < 1e15 else f"{number:.15g}"
+    else:
+        text = f"{number:.{decimals}f}"
+    unit = _CURRENCY.search(code)
+    return f"{text} {(unit[1] or unit[2] or unit[0]).strip()}".strip() if unit else text
+
+
+_TABLE: Final = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
+
+
+def read_ods(stream: ByteStream) -> Iterator[Row]:
+    """The rows of all sheets, hidden ones too."""
+    _, archive = read_archive(stream)
+    with damage_is_unreadable():
+        root, losses = archive.xml("content.xml"), Counter[str]()
+        rows = []
+        for table in _all(root, "table"):
+            if str(table.tag).startswith(_TABLE):
+                losses["picture"] += sum(1 for _ in _all(table, "image"))
+                losses["chart"] += sum(1 for _ in _all(table, "object"))
+                rows += _ods_sheet(table).table_rows("", None)
+    yield from _with_losses(rows, losses)
+
+
+def _ods_sheet(table: "etree._Element") -> _Sheet:
+    sheet, number = _Sheet(storable(" ".join(table.get(f"{_TABLE}name", "").split()))), 0
+    merged: list[tuple[_Place, _Place]] = []
+    for row in table.iter(f"{_TABLE}table-row"):
+        repeated, column = _count(row, "number-rows-repeated"), 0
+        for cell in row.iterchildren(f"{_TABLE}table-cell", f"{_TABLE}covered-table-cell"):
+            times = _count(cell, "number-columns-repeated")
+            text = "\n".join("".join(own.itertext()) for own in cell.iterchildren("{*}p"))
+            for own in range(min(times, _MOST_REPEATED) if text.strip() else 0):
+                for line in range(repeated if repeated <= _MOST_REPEATED else 1):
+                    sheet.put((number + 1 + line, column + 1 + own), text)
+            spans = _count(cell, "number-rows-spanned"), _count(cell, "number-columns-spanned")
+            if spans != (1, 1):
+                first = number + 1, column + 1
+                merged.append((first, (number + spans[0], column + spans[1])))
+            for comment in cell.iterchildren("{*}annotation"):
+                said = "\n".join("".join(own.itertext()) for own in _all(comment, "p")).strip()
+                sheet.rows.setdefault(number + 1, {column + 1: ""})
+                sheet.comments.setdefault(number + 1, []).append(f"Comment: {storable(said)}")
+            column += times
+        number += repeated
+    for first, last in merged:
+        sheet.merge(first, last)
+    return sheet
+
+
+def _count(element: "etree._Element", name: str) -> int:
+    written = element.get(f"{_TABLE}{name}", "")
+    return max(1, int(written)) if written.isdecimal() and len(written) < 8 else 1

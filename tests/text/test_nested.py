@@ -1,0 +1,131 @@
+"""JSON, notebooks, settings and XML: values with their paths, chats, and rows."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from mbc_engine.text import Document, Skipped
+
+Read = Callable[[str, bytes | str], list[Document | Skipped]]
+ReadOne = Callable[[str, bytes | str], Document]
+
+
+def texts(items: list[Document | Skipped]) -> list[tuple[str, str]]:
+    return [(item.part, item.text) if isinstance(item, Document) else ("", item.reason) for item in items]
+
+
+def contexts(document: Document) -> list[tuple[str, str]]:
+    """The first line of each section, and its context."""
+    return [(document.text[start:].split("\n")[0].strip(), context) for start, context in document.sections]
+
+
+def test_array_of_objects(read: Read) -> None:
+    rows = [{"id": "a", "text": "The osprey nests."}, {"id": "b", "name": "Owl", "at": {"place": "belfry"}}]
+    assert texts(read("a.json", json.dumps(rows))) == [
+        ("a", "The osprey nests."),
+        ("b", "id: b; name: Owl; at.place: belfry"),
+    ]
+
+
+def test_object_with_tables(read: Read) -> None:
+    pumps = [{"id": 1, "bar": 4.2}, {"id": 2, "bar": True}]
+    whole, first, second = read(
+        "a.json", json.dumps({"name": "Mill", "owner": {"city": "Oslo"}, "tags": ["a", "b"], "in": {"pumps": pumps}})
+    )
+    assert texts([whole, first, second]) == [
+        ("fields", "name: Mill\n\nowner.city: Oslo\n\ntags: a, b"),
+        ("in.pumps, row 1", "id: 1; bar: 4.2"),
+        ("in.pumps, row 2", "id: 2; bar: true"),
+    ]
+    assert isinstance(whole, Document)
+    assert isinstance(first, Document)
+    assert (whole.title, contexts(whole)) == ("Mill", [("owner.city: Oslo", "owner"), ("tags: a, b", "tags")])
+    assert [section.context for section in first.sections] == ["Mill > in.pumps"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "date"),
+    [
+        ({"messages": [{"role": "user", "content": "When?"}, {"role": "assistant", "content": [{"type": "text", "text": "At 6:40."}]}]}, "user: When?\n\nassistant: At 6:40.", ""),
+        ({"name": "Club", "messages": [{"from": "Olga", "date": "2024-03-01T10:22:33", "text": ["See ", {"type": "link", "text": "x.org"}]}]}, "name: Club\nOlga, 2024-03-01 10:22: See x.org", "2024-03-01"),
+        ([{"user": "U1", "ts": "1709287353.000100", "text": "Lunch?"}, {"user": "U2", "ts": "1709287400.1", "text": "Yes."}], "U1, 2024-03-01 10:02: Lunch?\n\nU2, 2024-03-01 10:03: Yes.", "2024-03-01"),
+        ({"conversations": [{"author": {"name": "Ada"}, "timestamp_ms": 1709287353000, "value": "Hi."}]}, "Ada, 2024-03-01 10:02: Hi.", "2024-03-01"),
+    ],
+)  # fmt: skip
+def test_chats(read_one: ReadOne, value: object, text: str, date: str) -> None:
+    document = read_one("a.json", json.dumps(value))
+    assert document.text == text
+    assert not date or document.date == date
+
+
+def test_mails_are_no_chat(read: Read) -> None:
+    mails = [{"from": "Ada", "subject": "Boat", "text": "Sold."}, {"from": "Bo", "subject": "Tyres", "text": "410."}]
+    assert texts(read("a.json", json.dumps(mails))) == [
+        ("row 1", "from: Ada; subject: Boat\n\nSold."),
+        ("row 2", "from: Bo; subject: Tyres\n\n410."),
+    ]
+
+
+def test_notebook(read_one: ReadOne) -> None:
+    picture = {"output_type": "display_data", "data": {"image/png": "", "text/plain": ["<Figure>"]}}
+    cells = [
+        {"cell_type": "markdown", "source": ["# Training\n", "\n", "The batch size is 384."]},
+        {"cell_type": "code", "source": "print(1)", "outputs": [{"text": ["\x1b[31m1\x1b[0m\n"]}, picture]},
+    ]
+    document = read_one("a.ipynb", json.dumps({"cells": cells, "nbformat": 4}))
+    assert document.text == "# Training\n\nThe batch size is 384.\n\nprint(1)\n\n1\n\n<Figure>"
+    assert (document.title, document.losses) == ("Training", ("1 picture",))
+
+
+def test_yaml(read_one: ReadOne) -> None:
+    written = "# The mill\nretries: 7\nserver:\n  host: mill.example\n  ports:\n    - 80\nusers:\n  - name: Ada\n"
+    document = read_one("a.yaml", written)
+    assert document.text == written
+    assert contexts(document) == [
+        ("host: mill.example", "server"),
+        ("- 80", "server > ports"),
+        ("users:", ""),
+        ("- name: Ada", "users"),
+    ]
+
+
+def test_ini(read_one: ReadOne) -> None:
+    document = read_one("a.toml", 'title = "x"\n[server.db]\nhost = "h"\n')
+    assert contexts(document) == [("[server.db]", "server.db")]
+
+
+def test_xml(read: Read) -> None:
+    books = "".join(
+        f'<book id="b{n}"><title>{t}</title><price cur="EUR">{n}</price></book>' for n, t in enumerate(("Rye", "Oat"))
+    )
+    page = f'<?xml version="1.0"?><!DOCTYPE c [<!ENTITY e SYSTEM "file:///etc/passwd">]><c name="Mill">{books}<note>See <b>page</b> 4&e;.</note></c>'
+    assert texts(read("a.xml", page)) == [
+        ("fields", "name: Mill; note: See page 4&e;."),
+        ("book, row 1", "id: b0; title: Rye; price.cur: EUR; price: 0"),
+        ("book, row 2", "id: b1; title: Oat; price.cur: EUR; price: 1"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "why"),
+    [
+        ("a.json", "[" * 100_000, "is nested too deeply"),
+        ("a.json", "[" * 99 + "]" * 99, "is nested too deeply"),
+        ("a.json", '{"a":\n[1,}', "is not JSON (line 2)"),
+        ("a.json", "  ", "is empty"),
+        ("a.json", "null", "is empty"),
+        ("a.ipynb", "{}", "has no cells"),
+        ("a.xml", "<a><b></a>", "is damaged: "),
+        ("a.xml", "<a>" * 60 + "</a>" * 60, "is nested too deeply"),
+    ],
+)
+def test_bad_files(reason: Callable[[str, str], str], name: str, data: str, why: str) -> None:
+    assert reason(name, data).startswith(why)
+
+
+def test_long_keys_grow_no_text(read_one: ReadOne) -> None:
+    value: object = {str(number): number for number in range(100)}
+    for _ in range(40):
+        value = {"k" * 1000: value}
+    assert len(read_one("a.json", json.dumps(value)).text) < 100 * 220

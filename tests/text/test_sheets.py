@@ -1,0 +1,157 @@
+"""Spreadsheets: a document per row, with the names of its columns and the values as shown."""
+
+import io
+import zipfile
+from collections.abc import Callable
+
+import pytest
+
+from mbc_engine.text import Document, Skipped
+
+Read = Callable[[str, bytes], list[Document | Skipped]]
+_LINK = '<Relationship Id="{0}" Type="http://x/{1}" Target="{2}"/>'
+
+
+def zipped(members: dict[str, str]) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return file.getvalue()
+
+
+def links(*links: tuple[str, str, str]) -> str:
+    return f"<Relationships>{''.join(_LINK.format(*link) for link in links)}</Relationships>"
+
+
+def xlsx(sheet: str, after: str = "", state: str = "visible", more: dict[str, str] | None = None) -> bytes:
+    """A workbook of one sheet, "Stock", with this XML of rows, and of what follows them."""
+    space = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
+    book = f'<workbook {space} xmlns:r="r"><sheets><sheet name="Stock" state="{state}" r:id="a"/></sheets></workbook>'
+    kind = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet.main+xml"
+    formats = ["", "yyyy-mm-dd", '#,##0.00 "EUR"', "h:mm"]
+    styles = "".join(f"<numFmt numFmtId='{n}' formatCode='{code}'/>" for n, code in enumerate(formats, 200) if code)
+    own = "".join(f"<xf numFmtId='{number}'/>" for number in (0, 10, 201, 202, 203))
+    return zipped(
+        {
+            "[Content_Types].xml": f'<Types><Override ContentType="{kind}"/></Types>',
+            "_rels/.rels": links(("a", "officeDocument", "xl/workbook.xml")),
+            "xl/workbook.xml": book,
+            "xl/_rels/workbook.xml.rels": links(
+                ("a", "worksheet", "s.xml"), ("b", "styles", "styles.xml"), ("c", "sharedStrings", "strings.xml")
+            ),
+            "xl/styles.xml": f"<styleSheet {space}>{styles}<cellXfs>{own}</cellXfs></styleSheet>",
+            "xl/strings.xml": f"<sst {space}><si><t>Pump</t></si><si><r><t>Id</t></r><r><t>un</t></r></si></sst>",
+            "xl/s.xml": f"<worksheet {space}><sheetData>{sheet}</sheetData>{after}</worksheet>",
+            **(more or {}),
+        }
+    )
+
+
+def row(number: int, *cells: str | float, style: int = 0) -> str:
+    """A row of texts and numbers."""
+    written = [
+        f'<c t="inlineStr"><is><t>{cell}</t></is></c>' if isinstance(cell, str) else f'<c s="{style}"><v>{cell}</v></c>'
+        for cell in cells
+    ]
+    return f'<row r="{number}">{"".join(written)}</row>'
+
+
+def texts(items: list[Document | Skipped]) -> list[tuple[str, str]]:
+    return [(item.part, item.text) if isinstance(item, Document) else ("", item.reason) for item in items]
+
+
+def test_names_above_a_row(read: Read) -> None:
+    sheet = row(1, "Pumps of the mill") + row(3, "Pump", "Bar") + row(4, "Skadi", 3.9) + row(9, "Idun", 5)
+    title, skadi, idun = read("a.xlsx", xlsx(sheet, state="hidden"))
+    assert texts([title, skadi, idun]) == [
+        ("Stock (hidden), row 1", "Pumps of the mill"),
+        ("Stock (hidden), row 4", "Pump: Skadi; Bar: 3.9"),
+        ("Stock (hidden), row 9", "Pump: Idun; Bar: 5"),
+    ]
+    assert isinstance(skadi, Document)
+    assert [section.context for section in skadi.sections] == ["Stock (hidden) > Pumps of the mill"]
+
+
+@pytest.mark.parametrize(
+    ("cell", "shown"),
+    [
+        ('<c t="s"><v>1</v></c>', "Idun"),
+        ('<c s="1"><v>0.125</v></c>', "12.50%"),
+        ('<c s="2"><v>45413</v></c>', "2024-05-01"),
+        ('<c s="3"><v>1200.5</v></c>', "1200.50 EUR"),
+        ('<c s="4"><v>0.604166666</v></c>', "14:30"),
+        ("<c><v>0.1</v></c>", "0.1"),
+        ('<c t="b"><v>1</v></c>', "true"),
+        ('<c t="str"><f>A1</f><v>so</v></c>', "so"),
+        ('<c t="s"><v>99</v></c>', "99"),
+    ],
+)  # fmt: skip
+def test_values_as_shown(read: Read, cell: str, shown: str) -> None:
+    assert texts(read("a.xlsx", xlsx(f"<row>{cell}</row>"))) == [("Stock, row 1", shown)]
+
+
+def test_merged_cells_comments_and_losses(read: Read) -> None:
+    sheet = row(1, "Name", "2023", "", "") + row(2, "", "Q1", "Q2", "Q3") + row(3, "Ada", 1, 2, 3) + row(4, "", 4, 5)
+    after = '<mergeCells><mergeCell ref="B1:D1"/><mergeCell ref="A3:A4"/><mergeCell ref="A1:XFD1048576"/></mergeCells>'
+    comment = '<comments xmlns="s"><commentList><comment ref="A4"><text><t>Ask Ivar.</t></text></comment></commentList></comments>'
+    drawing = '<d xmlns="d"><pic/><pic/><graphicFrame/></d>'
+    more = {
+        "xl/_rels/s.xml.rels": links(("a", "comments", "c.xml"), ("b", "drawing", "d.xml")),
+        "xl/c.xml": comment,
+        "xl/d.xml": drawing,
+        "xl/vbaProject.bin": "",
+    }
+    first, second = read("a.xlsm", xlsx(sheet, after, more=more))
+    assert texts([first, second]) == [
+        ("Stock, row 3", "Name: Ada; 2023 Q1: 1; 2023 Q2: 2; 2023 Q3: 3"),
+        ("Stock, row 4", "Name: Ada; 2023 Q1: 4; 2023 Q2: 5\n\nComment: Ask Ivar."),
+    ]
+    assert isinstance(first, Document)
+    assert first.losses == ("1 macro", "2 pictures", "1 chart")
+
+
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [
+        (row(1, "Name:", "Ada") + row(2, "Born:", 1980), ["Name: Ada", "Born: 1980"]),
+        (row(1, "Ada", 5) + row(2, "Bo", 6), ["Ada: 5", "Bo: 6"]),
+        (row(1, "a", "b") + row(2, 1, 2) + row(4, "c", "d", "e") + row(5, 3, 4, 5), ["a: 1; b: 2", "c: 3; d: 4; e: 5"]),
+        ('<row r="1048576"><c r="XFD1048576"><v>7</v></c></row>', ["7"]),
+    ],
+)
+def test_other_layouts(read: Read, rows: str, found: list[str]) -> None:
+    assert [text for _, text in texts(read("a.xlsx", xlsx(rows)))] == found
+
+
+def test_opendocument(read: Read) -> None:
+    spaces = 'xmlns:table="urn:oasis:names:tc:opendocument:xmlns:table:1.0" xmlns:text="t" xmlns:office="o"'
+    cell = "<table:table-cell{1}><text:p>{0}</text:p>{2}</table:table-cell>"
+    rows = [
+        cell.format("Pump", "", "") + cell.format("Share", "", ""),
+        cell.format(
+            "Idun", ' table:number-rows-spanned="2"', "<office:annotation><text:p>Hot</text:p></office:annotation>"
+        )
+        + cell.format("25%", ' table:number-columns-repeated="2"', ""),
+        "<table:covered-table-cell/>" + cell.format("30%", "", ""),
+        '<table:table-cell table:number-columns-repeated="9999999"/>',
+    ]
+    body = "".join(f"<table:table-row>{cells}</table:table-row>" for cells in rows)
+    content = f'<r {spaces}><table:table table:name="Stock">{body}</table:table></r>'
+    data = zipped({"mimetype": "application/vnd.oasis.opendocument.spreadsheet", "content.xml": content})
+    assert texts(read("a.ods", data)) == [
+        ("Stock, row 2", "Pump: Idun; Share: 25%; 25%\n\nComment: Hot"),
+        ("Stock, row 3", "Pump: Idun; Share: 30%"),
+    ]
+
+
+def test_damaged_sheets(reason: Callable[[str, bytes], str]) -> None:
+    assert reason("a.xlsx", xlsx("<row><c>")).startswith("is damaged: ")
+    entities = xlsx(
+        "",
+        more={
+            "xl/s.xml": '<!DOCTYPE a [<!ENTITY b "ha">]><worksheet xmlns="s"><row><c><v>&b;</v></c></row></worksheet>'
+        },
+    )
+    assert reason("a.xlsx", entities) == reason("a.xlsx", xlsx("")) == "is empty"
+    assert reason("a.xlsx", xlsx(row(1, "x" * (65 << 20)))) == "is too large when unpacked"
