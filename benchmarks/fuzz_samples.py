@@ -223,6 +223,144 @@ def _packed_pdf(content: bytes, rng: Random) -> bytes:
     return file.getvalue()
 
 
+_SPACES: Final = " ".join(
+    f"xmlns:{name}='{space}'"
+    for name, space in {
+        "a": "http://schemas.openxmlformats.org/drawingml/2006/main",
+        "p": "http://schemas.openxmlformats.org/presentationml/2006/main",
+        "r": "http://schemas.openxmlformats.org/officeDocument/2006/relationships",
+        **{
+            own: f"urn:oasis:names:tc:opendocument:xmlns:{own}:1.0"
+            for own in ("office", "text", "table", "style", "drawing", "presentation")
+        },
+    }.items()
+)
+
+
+def pptx(rng: Random) -> bytes:
+    """Two slides, with a table."""
+    kind = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    text = f"<a:p><a:r><a:t>{_xml(rng)}</a:t></a:r></a:p>"
+    title = "<p:nvSpPr><p:nvPr><p:ph type='title'/></p:nvPr></p:nvSpPr>"
+    table = f"<p:graphicFrame><a:tbl><a:tr><a:tc>{text}</a:tc><a:tc vMerge='1'/></a:tr></a:tbl></p:graphicFrame>"
+    members = {
+        "[Content_Types].xml": "<T a='x.presentationml.presentation.main+xml'/>",
+        "_rels/.rels": f"<R><r Id='1' Type='{kind}/officeDocument' Target='ppt/p.xml'/></R>",
+        "ppt/p.xml": f"<p:p {_SPACES}><p:sldId r:id='1'/><p:sldId r:id='1'/></p:p>",
+        "ppt/_rels/p.xml.rels": f"<R><r Id='1' Type='{kind}/slide' Target='s.xml'/></R>",
+        "ppt/s.xml": f"<p:s {_SPACES}><p:sp>{title}{text}</p:sp>{table}</p:s>",
+    }
+    return zipped({name: member.encode() for name, member in members.items()})
+
+
+def odt(rng: Random) -> bytes:
+    """Headings, a list, a table and a note."""
+    note = "<text:note><text:note-body><text:p>note</text:p></text:note-body></text:note>"
+    body = (
+        f"<text:h text:outline-level='2'>{_xml(rng)}</text:h><text:p>{_xml(rng)}<text:s text:c='9'/>{note}</text:p>"
+        "<text:list><text:list-item text:start-value='3'><text:p>item</text:p></text:list-item></text:list><table:table>"
+        "<table:table-row><table:table-cell table:number-columns-repeated='9'><text:p>c</text:p></table:table-cell>"
+        "<table:covered-table-cell/></table:table-row></table:table>"
+    )
+    members = {
+        "mimetype": "application/vnd.oasis.opendocument.text",
+        "content.xml": f"<office:c {_SPACES}><office:body>{body}</office:body></office:c>",
+        "meta.xml": "<m><title>t</title><date>2024-05-01</date></m>",
+    }
+    return zipped({name: member.encode() for name, member in members.items()})
+
+
+def epub(rng: Random) -> bytes:
+    """A chapter, with contents."""
+    items = (
+        "<item id='a' href='a.html' media-type='application/xhtml+xml'/>"
+        "<item id='n' href='n.ncx' media-type='application/x-dtbncx+xml'/>"
+    )
+    members = {
+        "mimetype": b"application/epub+zip",
+        "META-INF/container.xml": b"<c><rootfile full-path='p.opf'/></c>",
+        "p.opf": f"<p><title>t</title><date>2024</date>{items}<spine><itemref idref='a'/></spine></p>".encode(),
+        "n.ncx": b"<n><text>Chapter</text><content src='a.html'/></n>",
+        "a.html": html(rng),
+    }
+    return zipped(members)
+
+
+def _xml(rng: Random) -> str:
+    return escape("".join(sign for sign in prose(rng) if sign.isprintable()))
+
+
+def rtf(rng: Random) -> bytes:
+    """Groups, tables, notes and characters of all kinds."""
+    parts = (
+        rb"{\footnote note}", rb"\par ", rb"\u1078?", rb"\'e9", rb"{\v hidden}", rb"\trowd\intbl a\cell b\cell\row ",
+        rb"{\pict\bin3 abc}", rb"\f1 ", rb"{\header h\par}", rb"\s1 ", rb"{\*\x y}", rb"\pard ", b"text",
+    )  # fmt: skip
+    head = rb"{\rtf1\ansi\ansicpg1252{\fonttbl{\f1\fcharset204 A;}}{\stylesheet{\s1 heading 1;}}{\info{\title t}}"
+    return head + b"".join(rng.choice(parts) for _ in range(rng.randrange(40))) + b"}"
+
+
+def eml(rng: Random) -> bytes:
+    """A message of several parts, some of them attached."""
+    kinds = (
+        "text/plain; charset=koi8-r",
+        "text/html",
+        "text/plain; format=flowed",
+        "text/csv; name=a.csv",
+        "message/rfc822",
+    )
+    parts = "".join(f"--b\nContent-Type: {rng.choice(kinds)}\n\n{prose(rng)}\n" for _ in range(rng.randrange(5)))
+    head = "From: =?utf-8?q?Zo=C3=AB?= <z@x>\nTo: a, b\nDate: Tue, 14 May 2024 10:00:00 +0200\nSubject: s\n"
+    kind = rng.choice(("mixed", "alternative", "related"))
+    return f"{head}Content-Type: multipart/{kind}; boundary=b\n\n{parts}--b--".encode()
+
+
+def mbox(rng: Random) -> bytes:
+    """Messages, with quotations."""
+    return b"".join(
+        b"From a@x Tue May 14 10:00:00 2024\n%s\n> %s\n\n" % (eml(rng), prose(rng).encode())
+        for _ in range(rng.randrange(1, 4))
+    )
+
+
+def srt(rng: Random) -> bytes:
+    """Subtitles in a random encoding."""
+    cues = (f"{number}\n00:00:0{number},000 --> 0:1\n<v Z> {prose(rng)}\n\n" for number in range(5))
+    return "".join(cues).encode(rng.choice(_ENCODINGS), "replace")
+
+
+def tex(rng: Random) -> bytes:
+    """Headings, lists, tables and equations."""
+    parts = (
+        r"\section{One}", r"\begin{tabular}{ll}a & b \\ c & d\end{tabular}", r"\begin{itemize}\item x\end{itemize}",
+        r"$\frac{a}{b}$", r"\textbf{b}", r"\'e", r"\cite{k}", "\n\n", "% c\n", r"\begin{equation}a_i\end{equation}",
+    )  # fmt: skip
+    body = "".join(rng.choice(parts) + prose(rng) for _ in range(rng.randrange(9)))
+    return rf"\documentclass{{a}}\title{{T}}\begin{{document}}{body}\end{{document}}".encode()
+
+
+def org(rng: Random) -> bytes:
+    """Headings and tables."""
+    return f"#+TITLE: t\n* TODO {prose(rng)}\n| a | b |\n|---+---|\n| 1 | {prose(rng)} |\n** x\nT\n===\n".encode()
+
+
+def code(rng: Random) -> bytes:
+    """Definitions in several languages."""
+    parts = (
+        "class A:",
+        "def f(x):",
+        "int g(int a) {",
+        "}",
+        "// c",
+        "@d",
+        "const h = (x) => {",
+        "create table t (",
+        "\t",
+        "    ",
+    )
+    return "\n".join(rng.choice(parts) + rng.choice(("", prose(rng))) for _ in range(rng.randrange(30))).encode()
+
+
 def zipped(members: dict[str, bytes]) -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -276,6 +414,22 @@ def hostile(canary: Path) -> dict[str, list[Callable[[], bytes]]]:
             lambda: zipped({**members_of(docx(Random(0))), "../../escape.xml": b"<a/>", "word/media/x.bin": large}),
             lambda: zipped({"[Content_Types].xml": b"<Types/>"}),
         ],
+        "pptx": [lambda: zipped({**members_of(pptx(Random(0))), "ppt/s.xml": b"<p:sp>" * _DEEP, "x": large})],
+        "odt": [
+            lambda: zipped({**members_of(odt(Random(0))), "content.xml": _entities(canary) + b"<p>&e11;&f;</p>"}),
+            lambda: zipped({**members_of(odt(Random(0))), "meta.xml": large}),
+        ],
+        "epub": [lambda: zipped({**members_of(epub(Random(0))), "a.html": _entities(canary) + b"<p>&e11;&f;</p>"})],
+        "rtf": [lambda: rb"{\rtf1 " + b"{" * _DEEP, lambda: rb"{\rtf1 " + rb"\u1?" * 1_000_000],
+        "eml": [
+            lambda: b"Content-Type: multipart/mixed; boundary=b\n\n" * _DEEP,
+            lambda: b"Subject: " + b"=?utf-8?q?" * _DEEP + b"\n\nx",
+        ],
+        "mbox": [lambda: b"From a@x Tue May 14 10:00:00 2024\n\n" * _DEEP, lambda: b">" * 3_000_000],
+        "srt": [lambda: b"0:01,0 -->\n<" * _DEEP],
+        "tex": [lambda: b"\\section{" * (_DEEP // 5), lambda: b"\\begin{tabular}" * _DEEP, lambda: b"$$" * _DEEP],
+        "org": [lambda: b"|" * 1_000_000, lambda: b"*" * 1_000_000 + b" x"],
+        "py": [lambda: b"def " * _DEEP, lambda: b"class a\n" * _DEEP, lambda: b" a" * 140 + b"(" + b"\n"],
         "html": [
             lambda: b"<div>" * _DEEP,
             lambda: b"<table><tr><td>" * _DEEP,
@@ -311,6 +465,16 @@ def _bomb_pdf(large: bytes) -> bytes:
 SAMPLES: Final[dict[str, Callable[[Random], bytes]]] = {
     "pdf": pdf,
     "docx": docx,
+    "pptx": pptx,
+    "odt": odt,
+    "epub": epub,
+    "rtf": rtf,
+    "eml": eml,
+    "mbox": mbox,
+    "srt": srt,
+    "tex": tex,
+    "org": org,
+    "py": code,
     "html": html,
     "markdown": markdown,
     "text": text,
@@ -331,6 +495,16 @@ TOKENS: Final = {
         b"[", b"]", b"(", b")", b"<", b">", b"%", b"\\",
     ),
     "docx": (b"<w:p>", b"</w:p>", b"<w:tbl>", b"<w:moveFrom>", b"<w:txbxContent>", b"&amp;", b"]]>", b"<!DOCTYPE a>", b"<?x?>", b"rId1", b"../", b"http://x.invalid/"),
+    "pptx": (b"<a:p>", b"<a:tbl>", b"<a:tc hMerge='1'/>", b"&amp;", b"<!DOCTYPE a>", b"r:id='1'", b"../", b"</p:sp>"),
+    "odt": (b"<text:p>", b"<text:note>", b"<table:table-row>", b"='-1'", b"='x'", b"<!DOCTYPE a>", b"<text:list>"),
+    "epub": (b"<itemref idref='a'/>", b"href=", b"../", b"<content src='#x'/>", b"%2e%2e", b"<?x?>"),
+    "rtf": (b"{", b"}", b"\\*", b"\\bin9 ", b"\\u-1 ", b"\\'", b"\\cell ", b"\\row ", b"\\uc99 ", b"\\ansicpg7 ", b"\\footnote "),
+    "eml": (b"\n--b\n", b"\n\n", b"Content-Type: ", b"=?x?b?", b"charset=", b"base64", b"boundary=", b"filename*0*=", b"\0"),
+    "mbox": (b"\n\nFrom a@x Tue May 14 10:00:00 2024\n", b"\n>From ", b"\n> ", b"--b", b"\0"),
+    "srt": (b" --> ", b"\n\n", b"<v ", b"{\\an8}", b"00:00:01,000", b"WEBVTT"),
+    "tex": (b"{", b"}", b"\\\\", b"&", b"$", b"\\section{", b"\\begin{", b"\\end{", b"%", b"\\item[", b"\\verb|"),
+    "org": (b"\n* ", b"\n|", b"#+title:", b"\n===\n", b"|-"),
+    "py": (b"\nclass ", b"def ", b"(", b") {", b"    ", b"\n", b"//", b"const a = ("),
     "html": (b"<p>", b"</p>", b"<script>", b"</html>", b"<!--", b"-->", b"<![CDATA[", b"&#x110000;", b"&lt", b"<plaintext>", b"<meta charset=", b"\0"),
     "markdown": (b"---\n", b"<!--", b"-->", b"date: 2024", b"...\n"),
     "text": (b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf", b"\0", b"\r", b"\x1b[2J", b"\xed\xa0\x80"),

@@ -27,6 +27,7 @@ _SPECIAL_BYTES: Final = tuple(bytes((byte,)) for byte in b"\0\xff\x1b<>/()[]{}\"
 _NUMBER: Final = re.compile(rb"-?\d+")
 # One file in this many is hostile; those are slow to read.
 _ONE_HOSTILE_IN: Final = 400
+_MAIN_MEMBERS: Final = {"docx": "word/document.xml", "pptx": "ppt/s.xml", "odt": "content.xml", "epub": "a.html"}
 
 
 class Finding(Exception):
@@ -93,10 +94,10 @@ def document(name: str, compression: str, hostile_files: list[Callable[[], bytes
         valid = sample(rng)
         if rng.random() < 0.05:
             return valid
-        if name == "docx" and rng.random() < 0.7:
+        if name in _MAIN_MEMBERS and rng.random() < 0.7:
             members = members_of(valid)
-            member = rng.choice([*members, *["word/document.xml"] * len(members)])
-            members[member] = mutate(members[member], rng, TOKENS[name], lambda: members["docProps/core.xml"])
+            member = rng.choice([*members, *[_MAIN_MEMBERS[name]] * len(members)])
+            members[member] = mutate(members[member], rng, TOKENS[name], lambda: rng.choice([*members.values()]))
             return zipped(members)
         return mutate(valid, rng, TOKENS[name], lambda: sample(rng))
 

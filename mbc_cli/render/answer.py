@@ -19,6 +19,7 @@ from mbc_cli.text import display_path, format_duration, pluralise, sanitise
 from mbc_engine.answer import Answer, Confidence, Source
 from mbc_engine.errors import DataError
 from mbc_engine.sources import matches
+from mbc_engine.text.formats import SUFFIXES
 from mbc_engine.text.language import seems_english
 
 # Shown in place of an answer.
@@ -227,7 +228,8 @@ def open_file(path: Path, line: int | None = None) -> None:
     """Show a file at a line until the viewer exits. Raises DataError if the file is gone or no program can show it."""
     if not path.is_absolute() or not os.path.isfile(path):
         raise DataError(f"{path} cannot be opened: it is not a file any more.", hint="`mbc search` shows its text.")
-    if path.suffix.lower() in (".pdf", ".docx"):
+    format = SUFFIXES.get(path.suffix.lower())
+    if format is not None and not format.may_be_compressed:  # no editor of text shows it
         typer.launch(str(path))
         return
     chosen = (os.environ.get(name, "").strip() for name in ("VISUAL", "EDITOR", "PAGER"))

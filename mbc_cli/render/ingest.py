@@ -24,12 +24,14 @@ from mbc_engine.events import (
     TextsRecoded,
 )
 from mbc_engine.text import IGNORE_FILE
-from mbc_engine.text.formats import SUFFIXES
 
 if TYPE_CHECKING:
     from mbc_engine.bank import BankSizes, BankTotals
 
-READABLE: Final = f"Files that can be read: {' '.join(sorted(SUFFIXES))}, most of them also as .gz and .xz."
+READABLE: Final = (
+    "Files that can be read: text, Markdown, HTML, PDF, Office, OpenDocument, RTF, EPUB, mail, subtitles, LaTeX, tables, "
+    "JSON and source code; those of text also as .gz and .xz."
+)
 _REASONS = _NAMES = 5
 
 

@@ -235,7 +235,7 @@ def test_what_nobody_wrote_is_left_out(tmp_path: Path, tree: Callable[[dict[str,
     every = find_files([tmp_path], is_choosy=False)
     assert (every.left_out, tmp_path / "venv/lib/x.txt" in every.files) == ((), True)
     named = [tmp_path / "env", tmp_path / "web/node_modules/left-pad/README.md"]
-    assert list(find_files(named).files) == [tmp_path / "env/lib/notes.txt", named[1]]
+    assert list(find_files(named).files) == [tmp_path / "env/lib/notes.txt", tmp_path / "env/pyvenv.cfg", named[1]]
 
 
 def test_git_ignore_files(tmp_path: Path, tree: Callable[[dict[str, str]], list[str]]) -> None:
