@@ -110,6 +110,7 @@ class Quotation(BaseModel):
     state: State = Field(description="Whether the file has changed since it was memorised.")
     text_from: TextFrom | None = Field(description="Quoted from the unchanged file, or from the bank's copy.")
     line: int | None = Field(description="The line of the file that the sentence begins in, if known.")
+    page: int | None = Field(description="The page of the file that the sentence begins on, if it has pages.")
     sentence: SanitisedText | None = Field(
         description="The sentence the answer was found in, or the one that fits the question or query best."
     )
@@ -153,7 +154,7 @@ class IngestResult(BaseModel):
 
 
 def _quotation(source: "Source", **passage: Any) -> Quotation:
-    names = ("path", "part", "bank", "share", "date", "state", "text_from", "line", "sentence")
+    names = ("path", "part", "bank", "share", "date", "state", "text_from", "line", "page", "sentence")
     return Quotation(**{name: getattr(source, name) for name in names}, **passage)
 
 

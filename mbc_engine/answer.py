@@ -130,8 +130,9 @@ class Source:
         start: the character offset of the chunk in the document's text.
         date: when it was written, ISO 8601, if known.
         bank: the name of the bank that holds it.
-        line: the line of the file that the sentence begins on, from 1; None unless the file has the passage verbatim,
-            and only once.
+        line: the line of the file that the sentence begins on, from 1; None unless its format knows, or the file has
+            the passage verbatim and only once.
+        page: the page of the file that the sentence begins on, from 1, if it has pages.
     """
 
     path: str
@@ -146,6 +147,7 @@ class Source:
     date: str | None
     bank: str
     line: int | None = None
+    page: int | None = None
 
     def span(self) -> tuple[int, int] | None:
         """Start and end of the sentence in the passage, where it may be on several lines."""

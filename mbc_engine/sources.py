@@ -2,6 +2,7 @@
 
 import math
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -23,6 +24,7 @@ from mbc_engine.text import (
 )
 from mbc_engine.text.characters import readable
 from mbc_engine.text.chunks import Chunker
+from mbc_engine.text.document import Place
 from mbc_engine.text.language import ENGLISH, canonical_question, word_set
 
 if TYPE_CHECKING:
@@ -119,6 +121,7 @@ class Passages:
         self._rechunked: dict[tuple[str, str], Sequence[Chunk]] = {}
         self._sources: dict[int, Source] = {}
         self._texts: dict[int, str] = {}  # as they were ingested
+        self._read: dict[int, Document | None] = {}
         self._first_lines: dict[int, int | None] = {}
 
     def of(self, chunks: "Iterable[int]", beside: "Iterable[Hit]" = ()) -> dict[int, Source]:
@@ -152,6 +155,7 @@ class Passages:
             found = cut or text
             known[index] = self._with_passage(chunk, found)
             self._texts[index] = found.text if found else ""
+            self._read[index] = self._document(chunk)[1]
         return {chunk: known[chunk] for chunk in wanted}
 
     def sources(
@@ -182,10 +186,21 @@ class Passages:
         span = source.span()
         if span is None or source.passage is None or source.text_from != "file":
             return source
+        if place := self._place(hit.chunk, (source.start or 0) + span[0]):
+            return replace(source, page=place.page or None, line=place.line or None)
         if hit.chunk not in self._first_lines:
             self._first_lines[hit.chunk] = _first_line(Path(source.path), self._texts[hit.chunk])
         first = self._first_lines[hit.chunk]
         return replace(source, line=first and first + source.passage.count("\n", 0, span[0]))
+
+    def _place(self, chunk: int, start: int) -> Place | None:
+        """Where in the file of a chunk that is still there the character `start` of its document is."""
+        document = self._read[chunk]
+        index = bisect_right(document.places, start, key=lambda place: place.start) - 1 if document else -1
+        if document is None or index < 0:
+            return None
+        place = document.places[index]
+        return place._replace(line=place.line and place.line + document.text.count("\n", place.start, start))
 
     def _in_file(self, stored: "StoredChunk", text: "EncodedText | None") -> Chunk | None:
         """The chunk from its file, if the file is unchanged; it is chunked as today's settings have it."""

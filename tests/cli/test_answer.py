@@ -31,6 +31,7 @@ def test_a_terminal_links_to_the_file_and_obeys_nothing_in_its_name(monkeypatch)
         ({}, "/notes/ada.txt"),
         ({"line": 3, "date": "2024-05-06"}, "/notes/ada.txt:3 (2024-05-06)"),
         ({"line": 3, "part": "7"}, "/notes/ada.txt#7"),
+        ({"page": 3, "part": "7"}, "/notes/ada.txt, page 3"),
         ({"text_from": "bank", "state": "unknown"}, "the bank's copy of /notes/ada.txt"),
         ({"text_from": "bank", "state": "changed"}, "the bank's copy of /notes/ada.txt; the file has changed since"),
         ({"text_from": "bank", "state": "gone"}, "the bank's copy of /notes/ada.txt; the file no longer exists"),
@@ -119,6 +120,7 @@ def test_json_of_an_answer():
                 "date": "2024-05-31",
                 "bank": "memory.mbc",
                 "line": None,
+                "page": None,
             }
         ],
         "timings": {"model": 1.5, "search": 0.01, "answer": 0.2, "sources": 0.03},

@@ -59,6 +59,7 @@ def test_line_of_a_sentence(model: MBC, remember: Any, tmp_path: Path) -> None:
         "a.txt": "Ada moved.\n\nIt rained in\nthe north.",
         "windows.txt": "Ada moved.\r\n\r\nIt rained in\r\nthe north.",
         "b.md": "---\ndate: 2024-05-01\n---\n# A storm\n\nIt rained in the north.",
+        "d.md": "[Ada](#a).\n\nIt **rained** in [the](#b) north.",
         "rows.jsonl": '{"text": "Ada moved."}\n' + json.dumps({"text": "It rained in the north."}),
         "c.html": "<html>\n<p>It rained\n<b>in the north</b>.",
     }
@@ -67,7 +68,7 @@ def test_line_of_a_sentence(model: MBC, remember: Any, tmp_path: Path) -> None:
     memory = remember(model, *(tmp_path / name for name in files))
     (sources,) = memory.search(["Where did it rain?"], top=9)
     lines = {Path(each.path).name: each.line for each in sources if each.sentence == "It rained in the north."}
-    assert lines == {"a.txt": 3, "windows.txt": 3, "b.md": 6, "rows.jsonl": 2, "c.html": None}
+    assert lines == {"a.txt": 3, "windows.txt": 3, "b.md": 6, "d.md": 3, "rows.jsonl": 2, "c.html": None}
     (tmp_path / "a.txt").write_text("It rained in the north.")
     (sources,) = memory.search(["Where did it rain?"], top=9)
     assert {source.line for source in sources if source.state == "changed"} == {None}

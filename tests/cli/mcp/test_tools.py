@@ -87,6 +87,7 @@ async def test_an_answer_comes_with_its_confidence_and_sources(serving: Serving,
                 "state": "unchanged",
                 "text_from": "file",
                 "line": 2,
+                "page": None,
                 "sentence": "Ada ␛[31mmoved<U+202E>.",
             }
         ],
