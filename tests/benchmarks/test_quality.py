@@ -50,6 +50,7 @@ def data(tmp_path: Path, examples: Callable[[int], list[QAExample]]) -> Path:
     return tmp_path / "data"
 
 
+@pytest.mark.slow
 def test_all_parts_fill_their_tables(data: Path, tmp_path: Path, tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     import quality
     import quality_written

@@ -142,6 +142,7 @@ def test_interrupting_keeps_what_is_done_and_says_how_to_continue(evaluate, monk
     assert "1 stage was already done." in result.stderr
 
 
+@pytest.mark.slow
 def test_training_on_tested_documents_can_be_corrected_in_the_same_folder(mbc, preset, questions):
     arguments = ("--preset", preset, "--data", f"{questions}[2:]", "--method", "mbc", "--set", "training.epochs=1")
     result = mbc("eval", *arguments, "--train", questions, "--run", "mine")
@@ -209,6 +210,7 @@ def test_a_plan_lists_the_stages_and_starts_nothing(grid, home):
     assert not (home / "XDG_DATA_HOME" / "mbc" / "evaluations").exists()
 
 
+@pytest.mark.slow
 def test_a_suite_skips_what_is_missing_and_does_it_later(grid, questions, home):
     result = grid("--run", "grid", "--json")
     assert result.exit_code == 0, result.stderr

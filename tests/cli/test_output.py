@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 COMMANDS = (
-    ("--help",),
+    pytest.param(("--help",), marks=pytest.mark.slow),
     pytest.param(("config", "list", "--json"), marks=pytest.mark.slow),
     ("bank", "list", "--bank", "memory.mbc"),
     pytest.param(("bank", "export", "--bank", "memory.mbc"), marks=pytest.mark.slow),

@@ -49,6 +49,7 @@ def test_every_example_is_tested() -> None:
     assert {script.stem for script in EXAMPLES.glob("*.py")} == TESTED
 
 
+@pytest.mark.slow
 def test_remember(run: Run) -> None:
     *_, answer, first, _, _ = run("remember")
     assert answer == "'Mara Lindqvist'"
@@ -84,6 +85,7 @@ def test_follow_interrupted(run: Run, tmp_path: Path, monkeypatch: pytest.Monkey
     assert run("follow", folder)[-1].startswith("done: 3 documents")
 
 
+@pytest.mark.slow
 def test_batch(run: Run) -> None:
     lines = [json.loads(line) for line in run("batch")]
     assert [line["answer"] for line in lines[:2]] == ["Calder United", "340,000 crowns"]

@@ -74,7 +74,7 @@ texts = st.text(st.characters(), max_size=60) | st.sampled_from(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(several=st.lists(texts, min_size=1, max_size=5))
 def test_round_trip(tiny: TextModel, several: list[str]) -> None:
     payloads = tiny.encode(several)

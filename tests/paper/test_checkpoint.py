@@ -22,7 +22,10 @@ TEXTS = ["Ada moved to Bergen in the spring.", "The river rose.", "Hugo moved to
 QUESTIONS = ["Where did Ada move?", "Who moved to Haifa in the spring?"]
 PLAIN = [("gpt2", "bert", True), ("gpt2", "t5", False), ("llama", "bert", False), ("llama", "t5", True)]
 # The weights of the encoders; those of the base LM are packed.
-PACKED_BASE = [("t5", False, "float32"), ("t5", True, "nf4"), ("bert", False, "int8")]
+PACKED_BASE = [
+    ("t5", True, "nf4"),
+    *(pytest.param(*given, marks=pytest.mark.slow) for given in (("t5", False, "float32"), ("bert", False, "int8"))),
+]
 
 
 def overrides(frozen: bool) -> list[str]:

@@ -226,7 +226,10 @@ def test_finished_run(tiny: Any, tmp_path: Path, start: Runner) -> None:
     assert [type(event) for event in again] == [TrainStarted, TrainFinished]
 
 
-@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), SafetensorError("File too large")])
+@pytest.mark.parametrize(
+    "error",
+    [OSError(28, "No space left on device"), pytest.param(SafetensorError("Too large"), marks=pytest.mark.slow)],
+)
 def test_full_disk(tiny: Any, tmp_path: Path, start: Runner, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     def full(tensors: Any, path: Path, notes: Any) -> None:
         path.write_bytes(b"half")

@@ -118,6 +118,7 @@ def test_best_model_is_kept(tiny: Any, tmp_path: Path, start: Runner, monkeypatc
     ]
 
 
+@pytest.mark.slow
 def test_patience(tiny: Any, start: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     """Losses of 5, 2, 2 and 9, killed after the third epoch's snapshot: two epochs without a lower one are enough."""
     real, losses = trainer.validate, iter((5.0, 2.0, 2.0, 9.0))
@@ -131,6 +132,7 @@ def test_patience(tiny: Any, start: Runner, monkeypatch: pytest.MonkeyPatch) -> 
     assert not of(TrainStep, again)
 
 
+@pytest.mark.slow
 def test_validation_steps(tiny: Any, start: Runner, tmp_path: Path) -> None:
     """After every third of five steps, and after each epoch; one that is interrupted goes on in the same way."""
     config = tiny.config("gpt2", "bert", "training.validation_steps=3")

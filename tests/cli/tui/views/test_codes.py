@@ -57,6 +57,7 @@ async def test_most_used_code_first(app, home, record, until):
         assert "Document" not in shown_keys(app)
 
 
+@pytest.mark.slow
 async def test_mark_codes_of_a_document(app, home, record, until):
     shape = CodeShape(tokens=3, levels=1, num_codes=8, per_position=True)
     with MemoryBank.create(home / "memory.mbc", ModelSignature("m", "aa", "bb"), shape, 2) as bank:
@@ -140,6 +141,7 @@ async def test_empty_layers(app, until, make_bank):
         await until(lambda: "The bank is empty" in nothing())
 
 
+@pytest.mark.slow
 async def test_training_and_question_layers(app, make_bank, record, until):
     make_bank("memory.mbc", record("/a.txt", "a"))
     async with app.run_test(size=(160, 45)) as pilot:

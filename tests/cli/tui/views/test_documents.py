@@ -100,6 +100,7 @@ async def test_filter_by_name(options, make_bank, record, until, screen):
         await until(lambda: shown_keys(app) >= {"Mark", "Remove", "Sort"})
 
 
+@pytest.mark.slow
 async def test_show_only(options, make_bank, record, until):
     names = ("/a ", "/a b", "/a\nb", HOSTILE)
     make_bank("memory.mbc", *(record(name, name) for name in names))
@@ -167,6 +168,7 @@ async def test_undo_twice(options, make_bank, record, until, screen):
         await until(lambda: "Undo" not in screen(app))
 
 
+@pytest.mark.slow
 async def test_removing_many_needs_confirmation(options, make_bank, record, until):
     path = make_bank("memory.mbc", *(record(f"/{number:02}", "x") for number in range(25)))
     app = dashboard(options)

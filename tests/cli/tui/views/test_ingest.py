@@ -69,6 +69,7 @@ async def go_to(pilot, path):
     await pilot.press("enter")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [SMALL, pytest.param(LARGE, marks=pytest.mark.slow)])
 async def test_ingest_by_another_process(options, until, size, screen):
     app = dashboard(options)
@@ -167,6 +168,7 @@ async def test_ingest_command(options, home, until, started):
     assert started == [["ingest", *arguments, "--watch", "--no-prune", "--", str(home / "-x")]]
 
 
+@pytest.mark.slow
 async def test_failed_ingest(options, until):
     app = dashboard(options)
     async with app.run_test(size=SMALL):

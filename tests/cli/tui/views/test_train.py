@@ -225,6 +225,7 @@ async def test_child_stderr_is_sanitised(options, until):
         await until(lambda: "no [red]␛[31m disk" in text_of(app, "#brief"))
 
 
+@pytest.mark.slow
 async def test_form_shows_why_a_run_cannot_start(options, until):
     app = dashboard(options)
     async with app.run_test(size=SMALL) as pilot:
