@@ -99,7 +99,7 @@ def _open_beside(model: Model, path: Path, *, keeps_text: bool) -> MemoryBank:
 def _whole(name: Name) -> Name:
     """The document that a name is a piece of, or the name itself: the size of pieces may have changed."""
     source, part = name
-    return source, without_piece_number(part) if _has_rows(source) else ""
+    return source, "" if part.isdecimal() and not _has_rows(source) else without_piece_number(part)
 
 
 def _has_rows(source: str) -> bool:

@@ -86,25 +86,6 @@ class Archive:
         data = _STRICT.sub(rb"http://schemas.openxmlformats.org/\1/2006/\2", self.read(name))
         return etree.fromstring(data, parser)
 
-    def require_harmless(self) -> None:
-        """Raises UnreadableFile if all that may be XML is too much together, for libraries that parse what they like.
-
-        Everything is unpacked, so that no member can be damaged or hold another size than it declares.
-        """
-        size = 0
-        for member in self._zip.infolist():
-            with self._zip.open(member) as unpacked:
-                head = unpacked.read(_BLOCK_BYTES)
-                while unpacked.read(_BLOCK_BYTES):
-                    pass
-            # A mark of UTF-16 or UTF-8, or "<" in any encoding that a parser knows without a declaration.
-            if head.lstrip(b"\t\n\r \0")[:2] in (b"\xff\xfe", b"\xfe\xff", b"\xef\xbb") or head.lstrip(
-                b"\t\n\r \0"
-            ).startswith((b"<", b"\x4c")):
-                size += member.file_size
-        if size > MOST_XML_BYTES:
-            raise UnreadableFile("is too large when unpacked")
-
     # The parts of an Office document refer to each other by ids.
 
     def links(self, part: str) -> dict[str, Link]:

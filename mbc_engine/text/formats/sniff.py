@@ -129,7 +129,7 @@ def _format(suffix: str, head: bytes, file: BinaryIO | None) -> Format:
         reason = f"is a {suffix_by_mark} file, a format that is not supported"
         raise UnreadableFile(_INSTEAD.get(suffix_by_mark, reason))
     text = _as_text(head)
-    if text is None or b"\0" in head:
+    if text is None or b"\0" in head or not head[:1].isascii():
         for kind, pattern in _KINDS:
             if pattern.match(head):
                 raise UnreadableFile(f"is {kind}")
