@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mbc_engine.answer import Source, State, TextFrom
 from mbc_engine.text import (
@@ -111,6 +111,13 @@ _WORTH_DECODING: Final = 0.01
 OnDecoding = Callable[[int], AbstractContextManager[object]]
 
 
+class Known(NamedTuple):
+    """What a document says of a chunk: names, title and headings as one line, and its day, ISO 8601."""
+
+    context: str
+    date: str | None
+
+
 class Passages:
     """The passages of chunks in one snapshot of a bank; each file is read at most once, as `Files` does."""
 
@@ -122,6 +129,7 @@ class Passages:
         self._sources: dict[int, Source] = {}
         self._texts: dict[int, str] = {}  # as they were ingested
         self._read: dict[int, Document | None] = {}
+        self._known: dict[int, Known] = {}
         self._first_lines: dict[int, int | None] = {}
 
     def of(self, chunks: "Iterable[int]", beside: "Iterable[Hit]" = ()) -> dict[int, Source]:
@@ -156,7 +164,18 @@ class Passages:
             known[index] = self._with_passage(chunk, found)
             self._texts[index] = found.text if found else ""
             self._read[index] = self._document(chunk)[1]
+            self._known[index] = self._known_of(chunk)
         return {chunk: known[chunk] for chunk in wanted}
+
+    def known(self, chunk: int) -> "Known":
+        """What its document says of a chunk that `of` has looked up."""
+        return self._known[chunk]
+
+    def _known_of(self, stored: "StoredChunk") -> "Known":
+        document, source = stored.document, self._document(stored)[0]
+        headed = Chunk("", 0, document.outline.of_chunk(stored.ordinal))
+        chunker = self._chunker.leaving(stored.context_tokens)
+        return Known(chunker.contexts(source.path, document.outline.title, [headed])[0], source.date)
 
     def sources(
         self,

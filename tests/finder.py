@@ -13,9 +13,16 @@ class Finder:
 
     def __init__(self, *words: str) -> None:
         self.words = words
+        self.contexts: list[Sequence[str]] = []
         self.asked: list[tuple[str, list[str]]] = []
 
-    def spans(self, questions: Sequence[str], passages: Sequence[Sequence[str]]) -> list[list[Span | None]]:
+    def spans(
+        self,
+        questions: Sequence[str],
+        passages: Sequence[Sequence[str]],
+        contexts: Sequence[Sequence[str]] | None = None,
+    ) -> list[list[Span | None]]:
+        self.contexts += contexts or []
         self.asked += zip(questions, map(list, passages), strict=True)
         return [[self._found(number, text) for number, text in enumerate(own)] for own in passages]
 

@@ -17,6 +17,8 @@ from mbc_engine.mini.span_reader import Span
 
 # The weight of a passage's log share relative to its spans' margins; chosen on held-out questions.
 PRIOR_WEIGHT: Final = 0.35
+# What a span's margin loses if its passage is of another time than the question names.
+ANOTHER_TIME: Final = 8.0
 _HIGH, _MEDIUM = 0.8, 0.5
 _LARGEST_MARGIN: Final = 16.0
 _LARGEST_EXPONENT: Final = 30.0

@@ -6,6 +6,8 @@ a logistic regression estimates how likely that answer is right (`confidence.py`
 sentence (`writer.py`).
 """
 
+import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,14 +28,15 @@ from mbc_engine.lm.bert import open_encoder
 from mbc_engine.lm.encoders import Encoder
 from mbc_engine.lm.packaged import is_available_offline
 from mbc_engine.lm.pretrained import read_tensors, restore, write_tensors
-from mbc_engine.mini.confidence import choose, label_of, probability
+from mbc_engine.mini.confidence import ANOTHER_TIME, choose, label_of, probability
 from mbc_engine.mini.retrieval import Address, Scope, by_document
 from mbc_engine.mini.span_reader import Span, SpanReader, load_span_reader
 from mbc_engine.model import Draft, Model, OnToken, Write
 from mbc_engine.names import CONFIG, WEIGHTS
 from mbc_engine.ranking import Hit
-from mbc_engine.sources import Passages, sentence_around
+from mbc_engine.sources import Known, Passages, sentence_around
 from mbc_engine.text.characters import readable
+from mbc_engine.text.dates import is_of_another_time, period_in
 from mbc_engine.text.language import canonical_question
 
 _FORMAT: Final = "mbc-retriever-reader-1"
@@ -42,6 +45,7 @@ _SINGLE_PASSAGE_SHARE: Final = 0.9
 
 
 TextsOf = Callable[[Iterable[Hit]], Mapping[int, str | None]]  # by chunk; None if it is gone
+KnownOf = Callable[[int], Known]  # by chunk, once its text was looked up
 ReadChunk = tuple[Hit, str, Span | None]  # a chunk, its text and its best span
 
 
@@ -131,6 +135,8 @@ class RetrieverReader(Model):
         forms = list(map(canonical_question, questions))
         tables = scope.tables(self._text_encoder.pooled(forms, self.settings.question_window))
         words = scope.words(forms, self.settings.word_weight)
+        dated = [scope.dated(question, self.settings.word_weight) for question in questions]
+        words = [[*own, *added] for own, added in zip(words, dated, strict=True)]
         return FoundChunks(scope, scope.best(tables, max(top, self.settings.candidates), words))
 
     def answer(
@@ -151,7 +157,7 @@ class RetrieverReader(Model):
             sources = passages.of((hit.chunk for hit in wanted), beside=chain(*listed))
             return {chunk: source.passage for chunk, source in sources.items()}
 
-        answers = self.read(questions, found.chunks, texts_of)
+        answers = self.read(questions, found.chunks, texts_of, passages.known)
         if not any(answer.read_chunks for answer in answers):
             raise NothingToRead(
                 "The text of the passages found is no longer available.",
@@ -196,7 +202,13 @@ class RetrieverReader(Model):
         codes: CodeMap = spread(shares[None], bank.codes_at([hit.chunk for hit in hits])[None], shape)[0]
         return codes
 
-    def read(self, questions: Sequence[str], hits: Sequence[Sequence[Hit]], texts_of: TextsOf) -> list[SpanAnswer]:
+    def read(
+        self,
+        questions: Sequence[str],
+        hits: Sequence[Sequence[Hit]],
+        texts_of: TextsOf,
+        known_of: KnownOf | None = None,
+    ) -> list[SpanAnswer]:
         """The likeliest answer to each question in its best chunks, and how likely it is right.
 
         The best chunk is read alone at first if it has nearly all of the probability. If "not here" is likelier than
@@ -204,36 +216,58 @@ class RetrieverReader(Model):
         """
         first, last = self.reader_settings.passages, self.reader_settings.passages + self.reader_settings.further
         counts = [1 if best and best[0].share >= _SINGLE_PASSAGE_SHARE else first for best in hits]
-        read = self._read(questions, [best[:count] for best, count in zip(hits, counts, strict=True)], texts_of)
-        answers = list(map(self._likeliest, read))
+        read = self._read(
+            questions, [best[:count] for best, count in zip(hits, counts, strict=True)], texts_of, known_of
+        )
+        priors = list(map(_priors, hits))
+        answers = list(map(self._likeliest, read, priors))
         unsure = [row for row, answer in enumerate(answers) if answer.best is None or answer.best.margin < 0]
         further = [hits[row][counts[row] : last] for row in unsure]
         if any(further):
-            more = self._read([questions[row] for row in unsure], further, texts_of)
+            more = self._read([questions[row] for row in unsure], further, texts_of, known_of)
             for row, chunks in zip(unsure, more, strict=True):
-                answers[row] = self._likeliest(read[row] + chunks)
+                answers[row] = self._likeliest(read[row] + chunks, priors[row])
         return answers
 
     def _read(
-        self, questions: Sequence[str], hits: Sequence[Sequence[Hit]], texts_of: TextsOf
+        self, questions: Sequence[str], hits: Sequence[Sequence[Hit]], texts_of: TextsOf, known_of: KnownOf | None
     ) -> list[tuple[ReadChunk, ...]]:
         texts = texts_of(chain(*hits))
         chunks = [[(hit, text) for hit in best if (text := texts[hit.chunk])] for best in hits]
         if not any(chunks):
             return [() for _ in hits]
-        spans = self.reader.spans(questions, [[text for _, text in pairs] for pairs in chunks])
+        known = [[known_of(hit.chunk) if known_of else Known("", None) for hit, _ in pairs] for pairs in chunks]
+        contexts = [[about.context for about in each] for each in known]
+        spans = self.reader.spans(questions, [[text for _, text in pairs] for pairs in chunks], contexts)
+        for question, pairs, each, best in zip(questions, chunks, known, spans, strict=True):
+            period = period_in(question)
+            for at, span in enumerate(best) if period else ():
+                text = f"{each[at].context} {pairs[at][1]}"
+                if span and period and is_of_another_time(period, text, each[at].date):
+                    best[at] = replace(span, margin=span.margin - ANOTHER_TIME)
         return [
             tuple((hit, text, span) for (hit, text), span in zip(pairs, best, strict=True))
             for pairs, best in zip(chunks, spans, strict=True)
         ]
 
-    def _likeliest(self, read: tuple[ReadChunk, ...]) -> SpanAnswer:
-        spans, shares = [span for *_, span in read], [hit.share for hit, *_ in read]
+    def _likeliest(self, read: tuple[ReadChunk, ...], priors: Mapping[int, float]) -> SpanAnswer:
+        spans, shares = [span for *_, span in read], [priors[hit.chunk] for hit, *_ in read]
         best = choose(spans, shares)
         if best is None or (span := spans[best]) is None:
             return SpanAnswer(None, 0.0, read)
         right = probability(spans, shares, best, self.reader_settings.confidence)
         return SpanAnswer(replace(span, passage=best), right, read)
+
+
+def _priors(hits: Sequence[Hit]) -> dict[int, float]:
+    """How likely a question is about each chunk: half its own share, half that of all chunks of its document."""
+    totals: Counter[int] = Counter()
+    for hit in hits:
+        totals[-1 - hit.chunk if hit.document is None else hit.document] += hit.share  # type: ignore[assignment]
+    return {
+        hit.chunk: math.sqrt(hit.share * min(1.0, totals[-1 - hit.chunk if hit.document is None else hit.document]))
+        for hit in hits
+    }
 
 
 def build(

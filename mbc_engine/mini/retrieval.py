@@ -11,6 +11,7 @@ SQuAD paragraphs ranks first for 80% of the questions; with address codes alone,
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import Final
@@ -24,7 +25,9 @@ from torch.nn import functional
 from mbc_engine.bank import Codes, ReadableBank, Selection
 from mbc_engine.bank.words import word_numbers
 from mbc_engine.codes import nearest
+from mbc_engine.errors import BankError
 from mbc_engine.ranking import Hit, Ranking, chunk_weights, log_of
+from mbc_engine.text.dates import Period, period_in
 
 # Chosen on questions about six articles that are in neither the codebooks' data nor `squad_val`.
 LENGTH_SHARE: Final = 0.25
@@ -34,6 +37,10 @@ ORDINARY_CHUNKS: Final = 128
 # It is estimated from at most this many chunks; in a large bank, from `_RUNS` runs of neighbours.
 SAMPLED_CHUNKS: Final = 8192
 _RUNS: Final = 8
+# A date that a document has counts as this many of its words.
+_DATE_WORDS: Final = 2.0
+# In larger banks, reading all dates takes longer than a question may.
+_MOST_DATED: Final = 1 << 18
 
 
 class Address(nn.Module):
@@ -107,6 +114,7 @@ class Scope:
     def __init__(self, address: Address, bank: ReadableBank, selection: Selection | None = None) -> None:
         self.bank, self._address = bank, address
         self._log_weights: NDArray[np.float32] | None = None
+        self._of_period: dict[Period, NDArray[np.int64]] = {}
         selection = selection or Selection()
         if bank.is_weighted or not selection.is_everything:
             self._log_weights = log_of(chunk_weights(bank, selection))
@@ -148,6 +156,20 @@ class Scope:
             for number, chunks in zip(numbers, self.bank.chunks_with(numbers), strict=True)
         }
         return [[scores[number] for number in numbers_of if number in scores] for numbers_of in words]
+
+    def dated(self, question: str, weight: float) -> list[tuple[NDArray[np.int64], float]]:
+        """As `words`, for the time that a question names: the chunks of documents of that time count as having it."""
+        period, total = period_in(question), self.bank.totals().chunks
+        if period is None or not weight or not self.bank.header.keeps_origins or total > _MOST_DATED:
+            return []
+        if period not in self._of_period:
+            first, last = period.span
+            logs: list[NDArray[np.float64]] = [np.empty(0)]
+            with suppress(BankError):  # another bank keeps no dates
+                logs += self.bank.log_weights(Selection(since=first, as_of=last))
+            self._of_period[period] = np.flatnonzero(np.isfinite(np.concatenate(logs)))
+        chunks = self._of_period[period]
+        return [(chunks, _DATE_WORDS * weight * math.log((total + 1) / (len(chunks) + 0.5)))] if len(chunks) else []
 
     def best(
         self, tables: Tensor, top: int, words: Sequence[Sequence[tuple[NDArray[np.int64], float]]] = ()

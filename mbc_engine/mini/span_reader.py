@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -65,7 +66,7 @@ class PairBatch:
     mask: Tensor
     types: Tensor
     passage_mask: Tensor  # bool, true for the passages' tokens
-    starts: Sequence[int]  # where each passage begins in its row
+    starts: Sequence[int]  # where each passage begins in its row, after its context
 
 
 class SpanHead(nn.Module):
@@ -119,44 +120,77 @@ class SpanReader(nn.Module):
 
     @torch.inference_mode()
     def spans(
-        self, questions: Sequence[str], passages: Sequence[Sequence[str]], *, batch_size: int = 16
+        self,
+        questions: Sequence[str],
+        passages: Sequence[Sequence[str]],
+        contexts: Sequence[Sequence[str]] | None = None,
+        *,
+        batch_size: int = 16,
     ) -> list[list[Span | None]]:
-        """The best span of each passage of each question, whatever its margin; None if a passage has no tokens."""
+        """The best span of each passage of each question, whatever its margin; None if a passage has no tokens.
+
+        What is known of a passage from its document is read before it, but no span is taken from it.
+        """
         forms = list(map(canonical_question, questions))
         encoded = self.tokenizer(forms, add_special_tokens=False, verbose=False) if forms else {}
         # A question takes a third of the window at most.
         question_ids = [ids[: self.window // 3] for ids in encoded.get("input_ids", [])]
+        context_ids = cache(self._context_ids)
         jobs = [
-            (question, passage, window)
+            (question, passage, context, window)
             for question, (ids, texts) in enumerate(zip(question_ids, passages, strict=True))
             for passage, text in enumerate(texts)
-            for window in self.windows(text, len(ids))
+            for context in [context_ids(contexts[question][passage]) if contexts else []]
+            for window in self.windows(text, len(ids) + len(context))
         ]
-        lengths = [len(question_ids[question]) + len(ids) for question, _, (ids, _) in jobs]
+        lengths = [len(question_ids[question]) + len(context) + len(ids) for question, _, context, (ids, _) in jobs]
         best: list[list[Span | None]] = [[None] * len(texts) for texts in passages]
         for rows in padded_batches(lengths, size=batch_size, longest=math.inf):
             chosen = [jobs[row] for row in rows]
-            batch = self.pair([question_ids[question] for question, *_ in chosen], [ids for *_, (ids, _) in chosen])
-            spans = self._best_spans(
-                batch, [(passages[question][passage], passage, offsets) for question, passage, (_, offsets) in chosen]
+            batch = self.pair(
+                [question_ids[question] for question, *_ in chosen],
+                [ids for *_, (ids, _) in chosen],
+                [context for *_, context, _ in chosen],
             )
-            for (question, passage, _), span in zip(chosen, spans, strict=True):
+            spans = self._best_spans(
+                batch,
+                [(passages[question][passage], passage, offsets) for question, passage, _, (_, offsets) in chosen],
+            )
+            for (question, passage, *_), span in zip(chosen, spans, strict=True):
                 known = best[question][passage]
                 if known is None or span.margin > known.margin:
                     best[question][passage] = span
         return best
 
-    def pair(self, questions: Sequence[Sequence[int]], passages: Sequence[Sequence[int]]) -> PairBatch:
+    def _context_ids(self, context: str) -> list[int]:
+        """The tokens of a context and what separates it from its passage, at most a quarter of the window."""
+        if not context:
+            return []
+        ids: list[int] = self.tokenizer(context.lower(), add_special_tokens=False, verbose=False)["input_ids"]
+        return [*ids[: self.window // 4], *self._separator]
+
+    @cached_property
+    def _separator(self) -> list[int]:
+        separator: list[int] = self.tokenizer(":", add_special_tokens=False)["input_ids"]
+        return separator
+
+    def pair(
+        self,
+        questions: Sequence[Sequence[int]],
+        passages: Sequence[Sequence[int]],
+        contexts: Sequence[Sequence[int]] | None = None,
+    ) -> PairBatch:
         cls, sep, pad = self.tokenizer.cls_token_id, self.tokenizer.sep_token_id, self.tokenizer.pad_token_id
         firsts = [[cls, *ids, sep] for ids in questions]
-        rows = [[*first, *ids, sep] for first, ids in zip(firsts, passages, strict=True)]
-        starts = [len(first) for first in firsts]
+        befores = contexts or [()] * len(firsts)
+        rows = [[*first, *before, *ids, sep] for first, before, ids in zip(firsts, befores, passages, strict=True)]
+        starts = [len(first) + len(before) for first, before in zip(firsts, befores, strict=True)]
         positions = torch.arange(max(map(len, rows)))
-        lengths, first = torch.tensor([len(row) for row in rows])[:, None], torch.tensor(starts)[:, None]
+        lengths, second = (torch.tensor(list(map(len, parts)))[:, None] for parts in (rows, firsts))
         ids = torch.tensor([row + [pad] * (len(positions) - len(row)) for row in rows])
-        mask, types = positions < lengths, (positions >= first) & (positions < lengths)
+        mask, types = positions < lengths, (positions >= second) & (positions < lengths)
         device = self.head.none.weight.device
-        passage_mask = types & (positions < lengths - 1)
+        passage_mask = (positions >= torch.tensor(starts)[:, None]) & (positions < lengths - 1)
         return PairBatch(
             ids.to(device), mask.long().to(device), types.long().to(device), passage_mask.to(device), starts
         )

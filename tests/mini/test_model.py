@@ -112,7 +112,7 @@ def test_as_many_chunks_are_read_as_needed(
     model.reader_settings = model.reader_settings.model_copy(update={"passages": 2, "further": 1})
     texts = ["one", "two", "three", "four"]
 
-    def spans(_questions: list[str], passages: list[list[str]]) -> list[list[Span]]:
+    def spans(_questions: list[str], passages: list[list[str]], _contexts: object) -> list[list[Span]]:
         return [[Span(text, place, 0, len(text), margin) for place, text in enumerate(own)] for own in passages]
 
     monkeypatch.setattr(model.reader, "spans", spans)

@@ -162,6 +162,17 @@ def test_best_of_several_windows(by_word: ByWord) -> None:
     assert find(reader, ["who " * 500], [["Hugo moved."]])[0] is not None  # the question is cut
 
 
+def test_no_span_is_taken_from_a_context(by_word: ByWord) -> None:
+    """It is seen, though: it stands before the passage in each window, and leaves it less room."""
+    reader = by_word.reader({"hugo": 2.0, "ada": 1.0}, {}, none=3.0, window=18)
+    (spans,) = reader.spans([QUESTION], [["Ada met Ada.", "the " * 30 + "Hugo"]], [["hugo > [SEP] hugo", "ada"]])
+    assert [span and (span.text, span.start) for span in spans] == [("Ada", 0), ("Hugo", 120)]
+    batch = reader.pair([[5]], [[6, 7]], [[8, 9]])
+    assert batch.ids[0, 3:7].tolist() == [8, 9, 6, 7]
+    assert batch.passage_mask[0].tolist() == [False] * 5 + [True, True, False]
+    assert batch.types[0].tolist() == [0, 0, 0, 1, 1, 1, 1, 1]
+
+
 def test_rivals_and_probability(by_word: ByWord) -> None:
     reader = by_word.reader({"hugo": 2.0, "ada": 1.0}, {}, none=0.5, longest=1)
     (span,) = find(reader, [QUESTION], [["Ada met Hugo."]])

@@ -1,0 +1,89 @@
+"""Chunks know their documents: found by name, title and headings, and read with them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbc_engine import Memory, ingest, open_bank, reencode
+from mbc_engine.ingestion.reading import chunked
+from mbc_engine.text import Document
+from mbc_engine.text.document import Section
+
+
+@pytest.fixture
+def model(tiny: Any) -> Any:
+    model = tiny.retriever_reader("7430", window=32)
+    model.settings = model.settings.model_copy(update={"context_window": 8})
+    return model
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("lynx", "heron"):
+        tmp_path.joinpath("in", name).mkdir(parents=True)
+        port = 7430 if name == "heron" else 7410
+        tmp_path.joinpath("in", name, "readme.txt").write_text(f"This service listens on port {port}.")
+    return tmp_path / "in"
+
+
+def test_the_encoder_gets_the_context_and_the_bank_the_text(model: Any) -> None:
+    text = "It is 410,000 euros in all, which is a lot.\n\nKai leads it."
+    document = Document("/w/orion.md", "", text, "ab" * 32, 1, sections=(Section(0, "Budget"), Section(45, "People")))
+    with open_bank(model, None) as bank:
+        item = chunked(document, bank, model.chunker.leaving(8))
+        assert item.contexts == ("w > orion > Budget", "w > orion > People")
+        assert item.inputs == [
+            f"{context}\n\n{chunk.text}" for context, chunk in zip(item.contexts, item.chunks, strict=True)
+        ]
+        assert "".join(chunk.text for chunk in item.chunks) == text.replace("\n\n", "")
+    with open_bank(model, None, keeps_origins=False) as bank:
+        assert chunked(document, bank, model.chunker.leaving(8)).contexts == ("Budget", "People")
+
+
+def test_chunks_are_read_with_their_contexts(model: Any, folder: Path, tmp_path: Path) -> None:
+    with Memory(tmp_path / "b.mbc", model) as memory:
+        list(memory.add([folder]))
+        (answer,) = memory.ask(["Which port does heron use?"])
+        assert answer.text == "7430"
+        assert {context for each in model.reader.contexts for context in each} == {"lynx > readme", "heron > readme"}
+        assert answer.sources[0].sentence == "This service listens on port 7430."
+
+
+def test_a_bank_without_contexts_gets_them_when_it_is_encoded_again(model: Any, folder: Path, tmp_path: Path) -> None:
+    path, settings = tmp_path / "b.mbc", model.settings
+    model.settings = settings.model_copy(update={"context_window": 0})
+    with open_bank(model, path) as bank:
+        list(ingest(model, bank, [folder]))
+    model.settings = settings
+    with open_bank(model, path) as bank:
+        assert not bank.header.context_tokens
+    (folder / "lynx" / "readme.txt").unlink()  # known from the bank alone
+    list(reencode(model, path))
+    with open_bank(model, path) as bank, open_bank(model, tmp_path / "new.mbc") as new:
+        assert bank.header.context_tokens == 8
+        list(ingest(model, new, [folder]))
+        known = {document.origin.source: document.codes for document in new.documents(whole=True)}
+        again = {document.origin.source: document.codes for document in bank.documents(whole=True)}
+        assert len(again) == 2
+        assert all((again[source] == codes).all() for source, codes in known.items())
+
+
+def test_the_time_that_a_question_names_counts(model: Any, tmp_path: Path) -> None:
+    for day in ("2024-05-13", "2024-05-14", "2023-05-14"):
+        tmp_path.joinpath(f"{day}.txt").write_text(f"Uncle Bo came for tea and left {len(day)}7430 crowns, {day[3:]}.")
+    with Memory(tmp_path / "b.mbc", model) as memory:
+        list(memory.add([tmp_path]))
+        with memory.open() as opened, opened._reading() as bank:
+            scope = model.scope(bank)
+            dates = {
+                question: [bank.chunks_at([chunk])[0].document.origin.date for chunk in found.tolist()]
+                for question in ("Who came on 14 May 2024?", "Who came in 2023?", "Who came in 1999?", "Who came?")
+                for found, _ in scope.dated(question, 1.0) or [(scope.sample(0)[:0, 0, 0], 0)]
+            }
+            assert list(dates.values()) == [["2024-05-14"], ["2023-05-14"], [], []]
+        asked = ["Who came for tea on 14 May 2024?", "Who came for tea on 21 May 2024?"]
+        there, other = memory.ask(asked, sources=4)
+        assert there.text == "7430"
+        assert {source.date for source in there.sources} == {"2024-05-13", "2024-05-14", "2023-05-14"}
+        assert other.text is None
