@@ -133,6 +133,7 @@ class Source:
         line: the line of the file that the sentence begins on, from 1; None unless its format knows, or the file has
             the passage verbatim and only once.
         page: the page of the file that the sentence begins on, from 1, if it has pages.
+        others: the names of other places where the same text was read, as `PATH` or `PATH#PART`.
     """
 
     path: str
@@ -148,6 +149,7 @@ class Source:
     bank: str
     line: int | None = None
     page: int | None = None
+    others: tuple[str, ...] = ()
 
     def span(self) -> tuple[int, int] | None:
         """Start and end of the sentence in the passage, where it may be on several lines."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, Self
 
 from mbc_engine.answer import Answer, AskOptions, Source
 from mbc_engine.bank import (
@@ -25,12 +25,15 @@ from mbc_engine.bank.database import bytes_at
 from mbc_engine.errors import ConfigError, MBCError, NothingToRead
 from mbc_engine.machine import return_free_memory
 from mbc_engine.runs.ingests import recorded
-from mbc_engine.sources import OnDecoding, Passages, text_model
+from mbc_engine.sources import OnDecoding, Passages, merged, text_model
 
 if TYPE_CHECKING:
     from mbc_engine.events import Event
     from mbc_engine.mini.writer import Writer
     from mbc_engine.model import Model
+
+# More passages that are looked at if some have the same text.
+_SPARE: Final = 8
 
 
 class Memory:
@@ -161,7 +164,7 @@ class Memory:
                 draft.extracted,
                 self.writer.name if draft.extracted is not None else None,
             )
-            for question, draft, named in zip(questions, drafts, sources, strict=True)
+            for question, draft, named in zip(questions, drafts, map(merged, sources), strict=True)
         ]
 
     def search(
@@ -175,7 +178,8 @@ class Memory:
     ) -> list[tuple[Source, ...]]:
         """The best passages for each query, best first, with shares and sentences; raises the same errors as `ask`.
 
-        A document may have several, except in a hierarchical read, which finds only its best. No reader is loaded.
+        A document may have several, except in a hierarchical read, which finds only its best. The same text from
+        several places is one passage. No reader is loaded.
         Without `with_text`, there are no sentences, and passages only if no language model has to decode them.
         """
         options = replace(options or AskOptions(), **changes)
@@ -192,7 +196,12 @@ class Memory:
                 passages.of((), beside=[replace(hit, share=0.0) for hit in chain(*best)])
                 return [tuple(passages.source(hit, None) for hit in hits) for hits in best]
             passages.of(hit.chunk for hit in chain(*best))
-            return passages.sources(queries, best, encode=model.sentence_vectors)
+            listed = [merged(each) for each in passages.sources(queries, best, encode=model.sentence_vectors)]
+            if any(len(each) < len(hits) for each, hits in zip(listed, best, strict=True)):  # copies took their places
+                best = [hits[: top + _SPARE] for hits in found.chunks]
+                passages.of(hit.chunk for hit in chain(*best))
+                listed = [merged(each) for each in passages.sources(queries, best, encode=model.sentence_vectors)]
+            return [each[:top] for each in listed]
 
     def add(
         self,

@@ -256,11 +256,29 @@ class Passages:
         for origin in stored.document.origins:
             state, document = self._files.look(origin, digest)
             source = replace(nowhere, path=origin.source, part=origin.part, state=state, date=origin.date)
+            others = tuple(other.name for other in stored.document.origins if other != origin)
+            source = replace(source, others=others)
             if document:
                 self._documents[key] = source, document
                 break
             first = first or source
         return self._documents.setdefault(key, (first or nowhere, None))
+
+
+def merged(sources: "Iterable[Source]") -> tuple[Source, ...]:
+    """The sources, those with the same text as one: the first, with the places of the others and their shares."""
+    by_text: dict[str, Source] = {}
+    for number, source in enumerate(sources):
+        text = " ".join((source.passage or "").split()) or f"\0{number}"
+        if (first := by_text.setdefault(text, source)) is not source:
+            names = (*first.others, _name(source), *source.others)
+            others = tuple(name for name in dict.fromkeys(names) if name != _name(first))
+            by_text[text] = replace(first, share=min(1.0, first.share + source.share), others=others)
+    return tuple(by_text.values())
+
+
+def _name(source: Source) -> str:
+    return f"{source.path}#{source.part}" if source.part else source.path
 
 
 def best_sentences(pairs: "Sequence[tuple[str, str | None]]", encode: "Encode | None" = None) -> list[str | None]:

@@ -101,7 +101,8 @@ def _source_link(source: Source) -> Text:
     path = Path(source.path)
     is_there = source.state in ("unchanged", "changed") and path.is_absolute()
     name = source_location(replace(source, line=None) if source.part else source)
-    return Text(name, Style(color="cyan", link=path.as_uri() if is_there else None))
+    link = Text(name, Style(color="cyan", link=path.as_uri() if is_there else None))
+    return link.append(f" and {pluralise(len(source.others), 'other place')}", "dim") if source.others else link
 
 
 def source_location(source: Source) -> str:

@@ -199,7 +199,7 @@ def _text_and_losses(
     in_file = next((found for found in looked if found), None)
     losses = in_file.losses if in_file else None
     if not document.texts:
-        return in_file and in_file.text, losses
+        return in_file.text if in_file else None, losses
     whole = ""
     for chunk in filter(None, decode_found(cast("list[EncodedText | None]", document.texts), bank.name, text_model)):
         gap = chunk.start - len(whole)  # of white space, which is not stored

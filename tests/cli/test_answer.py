@@ -32,6 +32,7 @@ def test_a_terminal_links_to_the_file_and_obeys_nothing_in_its_name(monkeypatch)
         ({"line": 3, "date": "2024-05-06"}, "/notes/ada.txt:3 (2024-05-06)"),
         ({"line": 3, "part": "7"}, "/notes/ada.txt#7"),
         ({"page": 3, "part": "7"}, "/notes/ada.txt, page 3"),
+        ({"others": ("/a", "/b#1")}, "/notes/ada.txt and 2 other places"),
         ({"text_from": "bank", "state": "unknown"}, "the bank's copy of /notes/ada.txt"),
         ({"text_from": "bank", "state": "changed"}, "the bank's copy of /notes/ada.txt; the file has changed since"),
         ({"text_from": "bank", "state": "gone"}, "the bank's copy of /notes/ada.txt; the file no longer exists"),
@@ -121,6 +122,7 @@ def test_json_of_an_answer():
                 "bank": "memory.mbc",
                 "line": None,
                 "page": None,
+                "others": (),
             }
         ],
         "timings": {"model": 1.5, "search": 0.01, "answer": 0.2, "sources": 0.03},

@@ -1,7 +1,7 @@
 """Answers that a retriever-reader extracts, with a tiny encoder and a reader that finds given words."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbc_engine import Memory, MemoryBank, Selection, ingest, open_bank
+from mbc_engine.answer import Source
 from mbc_engine.errors import BankError, ConfigError
 from mbc_engine.lm.encoders import load_encoder
 from mbc_engine.mini.span_reader import SpanReader
@@ -187,6 +188,27 @@ def test_selection_and_changes_of_the_bank(tiny: Any, folder: Path, tmp_path: Pa
         assert len(memory.search(["Who won?"], top=9)[0]) == 4
         bank.remove([(str(folder / "1.txt"), "")])
         assert len(memory.search(["Who won?"], top=9)[0]) == 3
+
+
+def test_the_same_text_in_several_places_is_one_source(tiny: Any, remember: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "copies"
+    (folder / "sub").mkdir(parents=True)
+    for name in ("a.txt", "sub/a.txt", "a.md", "b.txt"):
+        (folder / name).write_text("Nobody won.")
+    (folder / "crlf.txt").write_text("Nobody\r\nwon.", newline="")
+    (folder / "c.txt").write_text("It rained in the north.")
+    memory = remember(tiny.retriever_reader("Nobody"), folder)
+
+    def places(sources: Sequence[Source]) -> list[list[str]]:
+        names = ([source.path, *source.others] for source in sources)
+        return sorted(sorted(Path(name).relative_to(folder).as_posix() for name in each) for each in names)
+
+    copies = ["a.md", "a.txt", "b.txt", "crlf.txt", "sub/a.txt"]
+    (found,) = memory.search(["Who won?"], top=2)
+    assert places(found) == [copies, ["c.txt"]]
+    (answer,) = memory.ask(["Who won?"], sources=9, min_confidence=0)
+    assert (answer.text, places(answer.sources)) == ("Nobody", [copies, ["c.txt"]])
+    assert sum(source.share for source in answer.sources) == pytest.approx(1, abs=0.01)
 
 
 def test_codes_of_the_chunks_that_were_read(tiny: Any, folder: Path, tmp_path: Path) -> None:
