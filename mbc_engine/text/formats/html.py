@@ -4,7 +4,7 @@ import codecs
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Final
 
 from mbc_engine.text.decoding import ByteStream, decode, detect
@@ -43,6 +43,8 @@ _RAISED: Final = str.maketrans(
 )
 _MOST_SPANNED: Final = 50
 _LONGEST_ROW: Final = 1000
+# After as many cells of a table, cells are not repeated where they span several.
+_MOST_SPREAD: Final = 1 << 17
 _LONGEST_NUMBER: Final = 9
 _LONGEST_CELL: Final = 1000
 # The names, properties and item properties of meta elements with a date, the most specific first.
@@ -144,7 +146,9 @@ class _Flow:
 class _Table:
     """The rows of a table, while it is read."""
 
-    def __init__(self) -> None:
+    def __init__(self, around: _Flow) -> None:
+        self._around = around
+        self._cells = 0
         self.rows: list[list[str]] = []
         self.are_headers: list[bool] = []  # of each row, whether all of its cells are
         self.is_layout = False
@@ -152,6 +156,11 @@ class _Table:
         self._is_header = False
         self._columns = self._lines = 1
         self._spanned: dict[tuple[int, int], str] = {}
+
+    @property
+    def out(self) -> _Flow:
+        """Where its text goes: what is in no cell, before the table."""
+        return self.flow or self._around
 
     def begin_row(self) -> None:
         self.end_cell()
@@ -163,7 +172,9 @@ class _Table:
         if not self.rows:
             self.begin_row()
         self.flow, self._is_header = _Flow(), tag == "th"
-        self._columns, self._lines = (_span(attributes.get(name)) for name in ("colspan", "rowspan"))
+        self._columns = self._lines = 1
+        if self._cells < _MOST_SPREAD:
+            self._columns, self._lines = (_span(attributes.get(name)) for name in ("colspan", "rowspan"))
 
     def end_cell(self) -> None:
         if self.flow is None:
@@ -174,7 +185,8 @@ class _Table:
         self.are_headers[-1] = self.are_headers[-1] and self._is_header
         number = len(self.rows) - 1
         self._fill(row, number)
-        for _ in range(min(self._columns, _LONGEST_ROW - len(row))):
+        self._cells += self._columns * self._lines
+        for _ in range(min(self._columns, max(1, _LONGEST_ROW - len(row)))):
             for below in range(1, self._lines):
                 self._spanned[number + below, len(row)] = text
             row.append(text)
@@ -255,7 +267,7 @@ class Page:
 
     @property
     def _out(self) -> _Flow:
-        return next((table.flow for table in reversed(self._tables) if table.flow), self._flow)
+        return self._tables[-1].out if self._tables else self._flow
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         before = self._open[tag]
@@ -284,9 +296,10 @@ class Page:
         self._dates.setdefault("<time>", attributes.get("datetime", ""))
 
     def _start_table(self, tag: str, attributes: Mapping[str, str]) -> None:
-        for table in self._tables:
-            table.is_layout = True
-        self._tables.append(_Table())
+        around = self._out
+        if self._tables:
+            self._tables[-1].is_layout = True
+        self._tables.append(_Table(around))
 
     def _start_row(self, tag: str, attributes: Mapping[str, str]) -> None:
         if self._tables:
@@ -306,7 +319,7 @@ class Page:
         self._after_term = False
 
     def _start_link(self, tag: str, attributes: Mapping[str, str]) -> None:
-        self._links.append((self._out.start, attributes.get("href", "")))
+        self._links = [(self._out.start, attributes.get("href", ""))]  # they are never in each other
 
     def _start_picture(self, tag: str, attributes: Mapping[str, str]) -> None:
         self._write_apart(attributes.get("alt", ""))
@@ -459,22 +472,18 @@ _TAGS: Final = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]*)\b")
 
 def _without_scripts(markup: str) -> str:
     """The markup without scripts, styles and comments; an expression would take quadratic time on unclosed ones."""
+    # Of ASCII letters only, as others may change the length.
+    lower = re.sub("[A-Z]+", lambda letters: letters[0].lower(), markup)
     parts, position = list[str](), 0
     for match in re.finditer(r"<(script|style)\b|<!--", markup, re.IGNORECASE):
         if match.start() < position:
             continue
         closing = f"</{match[1].lower()}" if match[1] else "-->"
         parts.append(markup[position : match.start()])
-        position = _lower(markup).find(closing, match.end())
+        position = lower.find(closing, match.end())
         if position < 0:
             return "".join(parts)
     return "".join([*parts, markup[position:]])
-
-
-@lru_cache(1)
-def _lower(markup: str) -> str:
-    # Of ASCII letters only, as others may change the length.
-    return re.sub("[A-Z]+", lambda letters: letters[0].lower(), markup)
 
 
 def _decoded(data: bytes) -> str:
