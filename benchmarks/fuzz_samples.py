@@ -131,6 +131,61 @@ def rows(rng: Random) -> bytes:
     return file.getvalue().encode(rng.choice(_ENCODINGS), "replace")
 
 
+def json_file(rng: Random) -> bytes:
+    """Rows, a chat, a notebook, or an object that holds some of them."""
+    lines = [json.loads(line) for line in jsonl(rng).decode("utf-8", "replace").splitlines()]
+    chat = [{"role": rng.choice(("user", None, 7)), "content": prose(rng), "ts": 1.7e9} for _ in range(3)]
+    cells = [{"cell_type": "markdown", "source": [f"# {prose(rng)}"], "outputs": [{"data": {"image/png": ""}}]}]
+    value = rng.choice((lines, chat, {"name": prose(rng), "rows": lines, "messages": chat}, {"cells": cells}))
+    return json.dumps(value).encode()
+
+
+def settings(rng: Random) -> bytes:
+    """Lines of YAML and INI with keys above them."""
+    keys = (f"[{prose(rng)}]", "a: |", "  - b:", "    c: d", "- &x", "*x", prose(rng))
+    return "\n".join(rng.choices(keys, k=9)).encode()
+
+
+def xml(rng: Random) -> bytes:
+    """Elements as rows, and text with elements in it."""
+    rows = "".join(f'<row id="{number}"><a>{escape(prose(rng))}</a></row>' for number in range(rng.randrange(4)))
+    return f'<?xml version="1.0"?><r xmlns:y="z">{rows}<y:note>x <b>{escape(prose(rng))}</b> z</y:note></r>'.encode()
+
+
+_SHEET: Final = (
+    '<worksheet xmlns="s"><sheetData><row r="1"><c r="A1" t="s"><v>0</v></c><c r="B1" t="inlineStr"><is><t>b</t></is></c>'
+    '</row><row r="3"><c r="A3" s="1"><v>45413.5</v></c><c r="C3" t="b"><v>1</v></c></row></sheetData>'
+    '<mergeCells><mergeCell ref="A1:B2"/></mergeCells></worksheet>'
+)
+
+
+def xlsx(rng: Random) -> bytes:
+    """A workbook of one sheet, with a comment."""
+    link = '<Relationship Id="{0}" Type="x/{1}" Target="{2}"/>'
+    kinds = (("a", "worksheet", "s.xml"), ("b", "styles", "t.xml"), ("c", "sharedStrings", "w.xml"))
+    members = {
+        "[Content_Types].xml": '<Types><O ContentType="x.spreadsheetml.sheet.main+xml"/></Types>',
+        "_rels/.rels": f"<R>{link.format('a', 'officeDocument', 'xl/workbook.xml')}</R>",
+        "xl/workbook.xml": '<w xmlns="s" xmlns:r="r"><sheet name="S" r:id="a"/></w>',
+        "xl/_rels/workbook.xml.rels": f"<R>{''.join(link.format(*own) for own in kinds)}</R>",
+        "xl/_rels/s.xml.rels": f"<R>{link.format('a', 'comments', 'c.xml')}</R>",
+        "xl/c.xml": '<c xmlns="s"><comment ref="A3"><t>x</t></comment></c>',
+        "xl/t.xml": '<t xmlns="s"><numFmt numFmtId="200" formatCode="yyyy"/><cellXfs><xf/><xf numFmtId="200"/></cellXfs></t>',
+        "xl/w.xml": f'<w xmlns="s"><si><t>{"".join(sign for sign in escape(prose(rng)) if sign.isprintable())}</t></si></w>',
+        "xl/s.xml": _SHEET,
+    }
+    return zipped({name: data.encode() for name, data in members.items()})
+
+
+def ods(rng: Random) -> bytes:
+    """A sheet with repeated and merged cells."""
+    name = "urn:oasis:names:tc:opendocument:xmlns:table:1.0"
+    cell = f'<t:table-cell t:number-columns-repeated="{rng.choice((1, 2, 9999999))}" t:number-rows-spanned="2"><x:p>a</x:p></t:table-cell>'
+    rows = f'<t:table-row t:number-rows-repeated="{rng.choice((1, 2, 9999999))}">{cell}</t:table-row>' * 2
+    content = f'<r xmlns:t="{name}" xmlns:x="x"><t:table t:name="S">{rows}</t:table></r>'
+    return zipped({"mimetype": b"application/vnd.oasis.opendocument.spreadsheet", "content.xml": content.encode()})
+
+
 def docx(rng: Random) -> bytes:
     """Paragraphs, a table and properties."""
     return _docx(rng.randrange(20))
@@ -448,8 +503,31 @@ def hostile(canary: Path) -> dict[str, list[Callable[[], bytes]]]:
             lambda: b'{"text": "' + b"\\ud800" * _DEEP + b'"}',
             lambda: b'{"text": "' + b"a" * (17 << 20),
         ],
-        "csv": [lambda: b'text\n"' + b'""' * 2_000_000, lambda: b"text" + b",text" * _DEEP, lambda: b"text\n" + b"a" * (17 << 20)],
+        "json": [
+            lambda: b"[" * _DEEP,
+            lambda: b'{"' + b"k" * 100_000 + b'":' + b"[{}," * 40 + b"1" + b"]" * 40 + b"}",
+            lambda: b"[" + b"[]," * 3_000_000 + b"[]]",
+            lambda: b"[" + b"9" * 5_000_000 + b"]",
+        ],
+        "ipynb": [lambda: b'{"cells": [{"source": [[[]]], "outputs": {}}, 3]}'],
+        "yaml": [lambda: b"a:\n" * _DEEP, lambda: b"- " * _DEEP + b"x:", lambda: b"a " * _DEEP, lambda: b"a: &a [x]\n" + b"b: *a\n" * _DEEP],
+        "toml": [lambda: b"[" * _DEEP, lambda: (b"[" + b"a." * 500 + b"]\n") * 9],
+        "xml": [lambda: _entities(canary) + b"<r>&e11;&f;</r>", lambda: b"<a>" * _DEEP, lambda: b"<r>" + b"<a b='c'/>" * 300_000 + b"</r>"],
+        "xlsx": [
+            lambda: _workbook(b'<row r="1048576"><c r="XFD1048576"><v>1</v></c></row>' * 1000, b"A1:XFD1048576"),
+            lambda: _workbook(b"<row><c t='inlineStr'><is><t>%s</t></is></c></row>" % (b"A" * _BOMB_BYTES), b"A1:A1"),
+            lambda: _workbook(b"<row><c><v>1e308</v></c><c t='s'><v>-1</v></c></row>", b"B:A"),
+        ],
+        "ods": [lambda: ods(Random(1)).replace(b"a", b"b")],
+        "csv": [lambda: b"a,b,c\n" + b'x,"y,z\n' * _DEEP, lambda: b'text\n"' + b'""' * 2_000_000, lambda: b"text" + b",text" * _DEEP, lambda: b"text\n" + b"a" * (17 << 20)],
     }  # fmt: skip
+
+
+def _workbook(rows: bytes, merged: bytes) -> bytes:
+    """A workbook with these rows and merged cells."""
+    members = members_of(xlsx(Random(0)))
+    members["xl/s.xml"] = b'<w xmlns="s"><sheetData>%s</sheetData><mergeCell ref="%s"/></w>' % (rows, merged)
+    return zipped(members)
 
 
 def _bomb_pdf(large: bytes) -> bytes:
@@ -480,6 +558,13 @@ SAMPLES: Final[dict[str, Callable[[Random], bytes]]] = {
     "text": text,
     "jsonl": jsonl,
     "csv": rows,
+    "json": json_file,
+    "ipynb": json_file,
+    "yaml": settings,
+    "toml": settings,
+    "xml": xml,
+    "xlsx": xlsx,
+    "ods": ods,
 }
 SUFFIXES: Final = {name: f".{name}" for name in SAMPLES} | {"markdown": ".md", "text": ".txt"}
 COMPRESSIONS: Final[dict[str, Callable[[bytes], bytes]]] = {
@@ -509,5 +594,8 @@ TOKENS: Final = {
     "markdown": (b"---\n", b"<!--", b"-->", b"date: 2024", b"...\n"),
     "text": (b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf", b"\0", b"\r", b"\x1b[2J", b"\xed\xa0\x80"),
     "jsonl": (b'"text":', b'"id":', b'"date":', b"{", b"}", b"[", b"\\ud800", b"null", b"\n", b'"'),
+    **dict.fromkeys(("json", "ipynb"), (b'"text":', b'"messages":', b'"cells":', b"{", b"}", b"[", b"]", b"null", b'"')),
+    **dict.fromkeys(("yaml", "toml"), (b"- ", b"a:", b"[", b"]", b"&x", b"*x", b"|", b"\t")),
+    **dict.fromkeys(("xml", "xlsx", "ods"), (b"<r>", b"</r>", b"<row>", b"<c>", b"<v>", b"&e;", b"]]>", b"<!DOCTYPE a>", b"A1", b"../")),
     "csv": (b'"', b'""', b",", b";", b"\t", b"\n", b"\r", b"\0", b"text"),
 }  # fmt: skip

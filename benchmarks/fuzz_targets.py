@@ -27,7 +27,14 @@ _SPECIAL_BYTES: Final = tuple(bytes((byte,)) for byte in b"\0\xff\x1b<>/()[]{}\"
 _NUMBER: Final = re.compile(rb"-?\d+")
 # One file in this many is hostile; those are slow to read.
 _ONE_HOSTILE_IN: Final = 400
-_MAIN_MEMBERS: Final = {"docx": "word/document.xml", "pptx": "ppt/s.xml", "odt": "content.xml", "epub": "a.html"}
+_MAIN_MEMBERS: Final = {
+    "docx": "word/document.xml",
+    "pptx": "ppt/s.xml",
+    "odt": "content.xml",
+    "epub": "a.html",
+    "xlsx": "xl/s.xml",
+    "ods": "content.xml",
+}
 
 
 class Finding(Exception):

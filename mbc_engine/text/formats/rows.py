@@ -5,7 +5,7 @@ first.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -45,9 +45,9 @@ class Row:
         """Its name in its file."""
         return f"{self.table}, row {self.number}" if self.table else f"row {self.number}"
 
-    def find(self, *names: str) -> Cell | None:
-        """The first cell with a text that has one of these lower-case names, which are tried in order."""
-        return next((cell for name in names for cell in self.cells if cell.text and _key(cell) == name), None)
+    def by_name(self) -> dict[str, Cell]:
+        """The first cell with a text of each name, in lower case."""
+        return {_key(cell): cell for cell in reversed(self.cells) if cell.text}
 
 
 def _key(cell: Cell) -> str:
@@ -70,7 +70,8 @@ def read_rows(items: Iterable[Content | Row | Skipped], text_column: str | None 
         if not isinstance(item, Row):
             yield item
             continue
-        part = _part(item, taken)  # whatever column is wanted
+        named = item.by_name()
+        part = _part(item, named.get("id"), taken)  # whatever column is wanted
         if not is_there and all(_key(cell) != wanted for cell in item.cells):
             lacking.append(item)
             if item.is_table:
@@ -79,15 +80,14 @@ def read_rows(items: Iterable[Content | Row | Skipped], text_column: str | None 
             is_there = True
             yield from (Skipped(row.name, "has no text") for row in lacking)
             lacking = []
-            has_text = any(cell.text for cell in item.cells) or item.below if wanted is None else item.find(wanted)
-            yield _content(item, part) if has_text else Skipped(item.name, "has no text")
+            has_text = bool(named or item.below) if wanted is None else wanted in named
+            yield _content(item, named, part) if has_text else Skipped(item.name, "has no text")
     if lacking:
         columns = _listed(cell.name for cell in lacking[0].cells)
         raise UnreadableFile(f"has no column named {text_column!r}; its columns are {columns}")
 
 
-def _part(row: Row, taken: set[str]) -> str:
-    id = row.find("id")
+def _part(row: Row, id: Cell | None, taken: set[str]) -> str:
     if row.table or id is None or id.text in taken or not is_row_name(id.text):
         return row.name
     taken.add(id.text)
@@ -104,9 +104,10 @@ def _listed(names: Iterable[str]) -> str:
     return text if len(text) <= _LONGEST_LIST else f"{text[:_LONGEST_LIST]}…"
 
 
-def _content(row: Row, part: str) -> Content:
-    body, title, dated = row.find(*TEXT_FIELDS), row.find("title"), row.find("date")
-    plain = (row.find("id"), title, dated, body)
+def _content(row: Row, named: Mapping[str, Cell], part: str) -> Content:
+    body = next((named[name] for name in TEXT_FIELDS if name in named), None)
+    title, dated = named.get("title"), named.get("date")
+    plain = (named.get("id"), title, dated, body)
     if body and not row.below and all(any(cell is own for own in plain) for cell in row.cells if cell.text):
         text = with_title(title.text if title else "", body.text)
     else:
@@ -116,8 +117,15 @@ def _content(row: Row, part: str) -> Content:
     date = (day_of(dated.text) if dated else None) or row.date
     sections = (Section(0, row.context),) if row.context else ()
     data = "\0".join((str(date), text, *([row.context] if row.context else ())))  # texts contain no NUL
-    named = title.text if title else _identity(row, text)
-    return Content(text, data.encode(), date, part, title=named, sections=sections, losses=row.losses)
+    return Content(
+        text,
+        data.encode(),
+        date,
+        part,
+        title=title.text if title else _identity(row, text),
+        sections=sections,
+        losses=row.losses,
+    )
 
 
 # Cells that are at most so long share lines of at most so many characters.

@@ -108,8 +108,8 @@ class _Sheet:
 
 def read_xlsx(stream: ByteStream) -> Iterator[Row]:
     """The rows of all sheets, hidden ones too."""
-    _, archive = read_archive(stream)
     with damage_is_unreadable():
+        _, archive = read_archive(stream)
         title, date = archive.properties
         losses = Counter[str](macro=int("xl/vbaProject.bin" in archive.names))
         rows = [row for sheet in _excel_sheets(archive, losses) for row in sheet.table_rows(title, date)]
@@ -154,7 +154,7 @@ def _excel_sheets(archive: Archive, losses: Counter[str]) -> Iterator[_Sheet]:
 
 
 def _all(root: "etree._Element", name: str) -> Iterator["etree._Element"]:
-    return root.iter(f"{{*}}{name}")
+    yield from root.iter(f"{{*}}{name}")
 
 
 def _text(element: "etree._Element") -> str:
@@ -281,10 +281,10 @@ _TABLE: Final = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 
 def read_ods(stream: ByteStream) -> Iterator[Row]:
     """The rows of all sheets, hidden ones too."""
-    _, archive = read_archive(stream)
     with damage_is_unreadable():
+        _, archive = read_archive(stream)
         root, losses = archive.xml("content.xml"), Counter[str]()
-        rows = []
+        rows: list[Row] = []
         for table in _all(root, "table"):
             if str(table.tag).startswith(_TABLE):
                 losses["picture"] += sum(1 for _ in _all(table, "image"))
