@@ -50,6 +50,7 @@ def test_squad_is_validated_as_in_the_paper(mbc, preset, small_squad):
     assert command["validation"] == f"squad:validation:{small_squad}"
 
 
+@pytest.mark.slow
 def test_eval_and_calibrate_on_squad(mbc, model, small_squad):
     result = mbc("eval", "--model", model, "--data", "squad:test:.", "--method", "mbc", "--json")
     (cell,) = json.loads(result.stdout)["cells"]

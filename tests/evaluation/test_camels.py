@@ -173,6 +173,7 @@ def test_trained_weights_open_as_they_were_left(
     assert base.model.config._attn_implementation == attention
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stopped_after", [1, 3])
 def test_resumed_meta_training_is_identical(
     base: BaseLM, examples: Callable[[int], list[QAExample]], tmp_path: Path, stopped_after: int

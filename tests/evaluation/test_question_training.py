@@ -111,6 +111,7 @@ def test_without_validation_the_last_weights_are_kept(tiny: Any, examples: Examp
     assert same(weights_of(tmp_path), dict(base.model.named_parameters()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("optimiser", "stops_after"), [("adam", 1), ("adafactor", 3), ("adam", 4), ("adafactor", 6)])
 def test_interrupted_training_is_identical(
     tiny: Any, examples: Examples, tmp_path: Path, optimiser: str, stops_after: int

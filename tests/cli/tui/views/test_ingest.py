@@ -178,6 +178,7 @@ async def test_failed_ingest(options, until):
         await until(lambda: "Finished" in state(app))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("is_watch", "words"), [(False, "Finished"), (True, "Watching")])
 async def test_watch_continues_after_ingest(options, until, started, is_watch, words):
     app = dashboard(options)
