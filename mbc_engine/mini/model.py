@@ -34,7 +34,7 @@ from mbc_engine.mini.span_reader import Span, SpanReader, load_span_reader
 from mbc_engine.model import Draft, Model, OnToken, Write
 from mbc_engine.names import CONFIG, WEIGHTS
 from mbc_engine.ranking import Hit
-from mbc_engine.sources import Known, Passages, sentence_around
+from mbc_engine.sources import Known, Passages, matches, sentence_around
 from mbc_engine.text.characters import readable
 from mbc_engine.text.dates import is_of_another_time, period_in
 from mbc_engine.text.language import canonical_question
@@ -237,7 +237,11 @@ class RetrieverReader(Model):
         if not any(chunks):
             return [() for _ in hits]
         known = [[known_of(hit.chunk) if known_of else Known("", None) for hit, _ in pairs] for pairs in chunks]
-        contexts = [[about.context for about in each] for each in known]
+        # One that has no word of the question tells the reader nothing about it, and cost 3 points on newswire.
+        contexts = [
+            [about.context if matches(question, about.context) else "" for about in each]
+            for question, each in zip(questions, known, strict=True)
+        ]
         spans = self.reader.spans(questions, [[text for _, text in pairs] for pairs in chunks], contexts)
         for question, pairs, each, best in zip(questions, chunks, known, spans, strict=True):
             period = period_in(question)

@@ -46,7 +46,10 @@ def test_chunks_are_read_with_their_contexts(model: Any, folder: Path, tmp_path:
         list(memory.add([folder]))
         (answer,) = memory.ask(["Which port does heron use?"])
         assert answer.text == "7430"
-        assert {context for each in model.reader.contexts for context in each} == {"lynx > readme", "heron > readme"}
+        assert {context for each in model.reader.contexts for context in each} == {
+            "",
+            "heron > readme",
+        }  # lynx is not asked for
         assert answer.sources[0].sentence == "This service listens on port 7430."
 
 
