@@ -83,12 +83,16 @@ def read_json(stream: ByteStream) -> Iterator[Content | Row]:
         yield Content(chat, chat.encode(), _last_day(value))
     elif isinstance(value, list):
         for number, own in enumerate(value, 1):
-            yield _row(number, own)
+            if own not in _NOTHING:
+                yield _row(number, own)
     elif isinstance(value, Mapping):
         yield from read_object(value)
     else:
         text = as_text(value)
         yield Content(text, text.encode())
+
+
+_NOTHING: Final[tuple[object, ...]] = (None, "", [], {})
 
 
 def load(stream: ByteStream) -> Any:
