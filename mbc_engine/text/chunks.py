@@ -107,7 +107,9 @@ def chunk(
 ) -> list[Chunk]:
     """Pack whole sentences into chunks of at most `max_tokens` tokens, in order, losing nothing but white space.
 
-    A section begins a new chunk unless the last one is tiny. A longer sentence is cut between words, a longer word between characters, a longer character not at all.
+    A section begins a new chunk unless the last one is tiny, and so does every further row of a table: rows are so
+    alike that of several in a chunk none is found. A longer sentence is cut between words, a longer word between characters,
+    a longer character not at all.
     `count_tokens` must not count special tokens; joining texts by white space must not raise their total.
     """
     if max_tokens < 1:
@@ -134,7 +136,7 @@ def chunk(
     spans = divide(measure(_split_at(text, split_sentences(text), starts)), words)
     while any(tokens > max_tokens and end - start > 1 for start, end, tokens in spans):
         spans = divide(spans, _halves)
-    packed = _packed(spans, max_tokens, starts)
+    packed = _packed(text, spans, max_tokens, starts)
     return [Chunk(text[start:end], start, _headings(text[start:end], start, sections)) for start, end in packed]
 
 
@@ -170,14 +172,21 @@ def _halves(start: int, end: int) -> list[tuple[int, int]]:
     return [(start, middle), (middle, end)] if start < middle else [(start, end)]
 
 
-def _packed(spans: list[_Span], max_tokens: int, starts: list[int]) -> list[tuple[int, int]]:
+# A line as `table_lines` writes a row.
+_ROW: Final = re.compile(r"[^\n:;]{1,80}: [^\n]*?; [^\n:;]{1,80}: ")
+
+
+def _packed(text: str, spans: list[_Span], max_tokens: int, starts: list[int]) -> list[tuple[int, int]]:
     packed: list[tuple[int, int]] = []
-    room, most_left, at = 0, max_tokens * (1 - _SMALLEST_SHARE), 0
+    room, most_left, at, is_row = 0, max_tokens * (1 - _SMALLEST_SHARE), 0, False
     for start, end, tokens in spans:
         following = bisect_right(starts, start, lo=at)
-        is_new_section, at = following > at and room <= most_left, following
+        is_apart, at = following > at and room <= most_left, following
+        if not packed or "\n" in text[packed[-1][1] : start]:
+            was_row, is_row = is_row, _ROW.match(text, start, end) is not None
+            is_apart = is_apart or (was_row and is_row)
         # Parts of one word stay apart: without white space between them their counts need not add up.
-        if packed and tokens <= room and packed[-1][1] < start and not is_new_section:
+        if packed and tokens <= room and packed[-1][1] < start and not is_apart:
             packed[-1] = (packed[-1][0], end)
             room -= tokens
         else:

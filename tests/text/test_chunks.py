@@ -38,6 +38,12 @@ def test_sentences_are_packed() -> None:
     assert chunk(text, words, 3) == ["One two three.", "Four five.", "Six seven.", "Eight nine ten."]
 
 
+def test_rows_of_a_table_are_apart() -> None:
+    rows = ["Town: Vik; Boats: 3", "Town: Moss; Boats: 5. Rented.", "Town: Bodø; Boats: none"]
+    text = "\n".join(["Boats by town", *rows, "As of May."])
+    assert chunk(text, words, 50) == [f"Boats by town\n{rows[0]}", rows[1], f"{rows[2]}\nAs of May."]
+
+
 def test_long_sentence_is_cut_between_words() -> None:
     assert chunk("a b c d e. Fine.", words, 2) == ["a b", "c d", "e. Fine."]
 
