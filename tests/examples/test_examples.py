@@ -60,9 +60,9 @@ def test_follow(run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "texts"
     folder.mkdir()
     (folder / "one.txt").write_text("The mill burned down.")
-    (folder / "two.pdf").write_bytes(b"no pdf")
+    (folder / "two.pdf").write_bytes(b"%PDF-1.4")
     begins, skipped, *_, progress, done = run("follow", folder)
-    assert begins == "2 files, 27 bytes"
+    assert begins == "2 files, 29 bytes"
     assert skipped.startswith(repr(str(folder / "two.pdf")))
     assert progress.endswith("1 documents, 0 unchanged")
     assert done.startswith("done: 1 documents take ")

@@ -1,6 +1,7 @@
 """Reading files, compressed files and streams: text and Markdown, encodings, damage, dates, digests."""
 
 import gzip
+import itertools
 import hashlib
 import io
 import lzma
@@ -144,6 +145,7 @@ def old_office(stream: str) -> bytes:
         ("id_rsa", b"-----BEGIN OPENSSH PRIVATE KEY-----", "holds a private key"),
         (os.fsdecode(b"caf\xe9.txt"), b"text", "has a name that is not UTF-8"),
     ],
+    ids=itertools.count(),  # the processes must agree on the tests' names, and archives hold the time
 )
 def test_unreadable_files(write: Callable[[str, bytes], Path], name: str, data: bytes, reason: str) -> None:
     path = write(name, data)
@@ -172,6 +174,7 @@ PAGE = "<!DOCTYPE html><p>The badger is shy.</p>"
         ("a.md", "<html> is a tag", "<html> is a tag"),
         ("a.xls", "name\tcost\nboat\t7", "name: boat; cost: 7"),
     ],
+    ids=itertools.count(),
 )
 def test_names_do_not_decide(read_one: ReadOne, name: str, data: bytes | str, text: str) -> None:
     assert read_one(name, data).text == text
