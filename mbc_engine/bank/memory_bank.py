@@ -126,10 +126,13 @@ class MemoryBank(ReadableBank):
 
     def is_file(self, path: Path) -> bool:
         """Whether this is the bank's file, or one that SQLite keeps beside it."""
-        real_path = os.path.realpath(self.path) if self.path else None
-        return real_path is not None and os.path.realpath(path) in {
-            real_path + end for end in ("", "-wal", "-shm", "-journal")
-        }
+        if self.path is None:
+            return False
+        real_path = os.path.realpath(self.path)
+        # By name first: resolving the path of every file of a folder would take most of a walk's time.
+        if not path.name.startswith((self.path.name, os.path.basename(real_path))):
+            return False
+        return os.path.realpath(path) in {real_path + end for end in ("", "-wal", "-shm", "-journal")}
 
     def require(self, signature: ModelSignature) -> None:
         """Raises ModelMismatch if another model wrote the bank."""

@@ -104,6 +104,7 @@ def ingest(
         existing = [path for path in paths if os.path.lexists(path) or not (prune and holds_below(bank, [path]))]
         walk = find_files(existing, ignore, is_choosy=is_choosy, stop=stop)
         find_deleted = partial(deleted_origins, bank, paths, walk) if prune else find_deleted
+    walk = replace(walk, files=tuple(path for path in walk.files if not bank.is_file(path)))
     run = Run(model, bank, batch_chunks, stop)
     if actors is None:
         chunker = model.chunker.leaving(bank.header.context_tokens)
