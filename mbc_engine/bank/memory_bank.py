@@ -130,7 +130,7 @@ class MemoryBank(ReadableBank):
             return False
         real_path = os.path.realpath(self.path)
         # By name first: resolving the path of every file of a folder would take most of a walk's time.
-        if not path.name.startswith((self.path.name, os.path.basename(real_path))):
+        if not path.name.startswith((self.path.name, Path(real_path).name)):
             return False
         return os.path.realpath(path) in {real_path + end for end in ("", "-wal", "-shm", "-journal")}
 
