@@ -19,11 +19,11 @@ def test_damage_is_named_and_an_error(mbc, intact):
     result = mbc("bank", "verify", "--bank", intact)
     assert result.exit_code == 5
     assert "block 1: the checksum of its codes does not match\n" in result.stdout
-    assert f"{intact} is damaged in 2 places." in result.stderr
+    assert f"{intact} is damaged in 3 places." in result.stderr
     result = mbc("bank", "verify", "--bank", intact, "--json")
     report = json.loads(result.stdout)
     assert (result.exit_code, report["ok"]) == (5, False)
-    assert [finding["where"] for finding in report["findings"]] == ["block 1", "counts"]
+    assert [finding["where"] for finding in report["findings"]] == ["block 1", "counts", "blocks"]
 
 
 def test_compacting_gives_room_back(mbc, intact):

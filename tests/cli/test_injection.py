@@ -212,7 +212,7 @@ def test_settings(mbc, home, monkeypatch, json):
         ["runs", "show", "{}"],
         ["runs", "stop", "{}"],
         ["demo", "--model", "{}"],
-        ["bank", "show", "{}", "--bank", "made.mbc"],
+        ["bank", "show", "none{}", "--bank", "made.mbc"],
         ["bank", "remove", "{}", "--bank", "made.mbc"],
         ["bank", "merge", "{}", "--bank", "made.mbc"],
         ["bank", "import", "{}", "--bank", "new.mbc"],

@@ -57,11 +57,11 @@ def test_selection_and_missing_files(model: MBC, remember: Any, folder: Path) ->
 def test_line_of_a_sentence(model: MBC, remember: Any, tmp_path: Path) -> None:
     files = {
         "a.txt": "Ada moved.\n\nIt rained in\nthe north.",
-        "windows.txt": "Ada moved.\r\n\r\nIt rained in\r\nthe north.",
+        "windows.txt": "Ada left.\r\n\r\nIt rained in\r\nthe north.",
         "b.md": "---\ndate: 2024-05-01\n---\n# A storm\n\nIt rained in the north.",
         "d.md": "[Ada](#a).\n\nIt **rained** in [the](#b) north.",
         "rows.jsonl": '{"text": "Ada moved."}\n' + json.dumps({"text": "It rained in the north."}),
-        "c.html": "<html>\n<p>It rained\n<b>in the north</b>.",
+        "c.html": "<html>\n<p>Ada went.\n<p>It rained\n<b>in the north</b>.",
     }
     for name, text in files.items():
         (tmp_path / name).write_bytes(text.encode())

@@ -65,6 +65,6 @@ def test_sections_begin_chunks_unless_the_last_one_is_tiny() -> None:
 
 
 def test_headings_that_a_chunk_does_not_show_are_named() -> None:
-    text = "Name: a; Age: 1\n\nName: b; Age: 2"
+    text = "Name a, aged 1.\n\nName b, aged 2."
     sections = [Section(0, "People > First"), Section(text.rindex("Name"), "People > Second")]
     assert chunk(text, words, 99, sections) == [Chunk(text, 0, "People > First; Second")]
