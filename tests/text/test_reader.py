@@ -1,9 +1,9 @@
 """Reading files, compressed files and streams: text and Markdown, encodings, damage, dates, digests."""
 
 import gzip
-import itertools
 import hashlib
 import io
+import itertools
 import lzma
 import os
 import subprocess
