@@ -6,7 +6,7 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -25,6 +25,7 @@ from mbc_engine.ingestion.ray import Actors, EncodingActor, connected, room_for
 from mbc_engine.paper.checkpoint import save_model
 from mbc_engine.text import Chunk
 from mbc_engine.text.chunks import Chunker
+from mbc_engine.text.document import Section
 from tests.ingestion.conftest import last_of, lines, skipped
 from tests.needs import embedded_encoder
 from tests.newswire import stories
@@ -179,10 +180,10 @@ def test_stop_and_killed_actors(model: MBC, tmp_path: Path, rounds: Callable[...
 class KillingChunker(Chunker):
     """Kills the process that is given such a text to cut."""
 
-    def chunks(self, text: str) -> list[Chunk]:
+    def chunks(self, text: str, sections: Sequence[Section] = ()) -> list[Chunk]:
         if "deadly" in text:
             os.kill(os.getpid(), signal.SIGKILL)
-        return super().chunks(text)
+        return super().chunks(text, sections)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="kills as Unix does")
