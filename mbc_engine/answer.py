@@ -125,7 +125,8 @@ class Source:
         state: whether the file is still what was ingested; `unknown` in a bank without origins.
         sentence: the one the answer was read in; for other sources, the best match for the question; None if none was
             looked for.
-        passage: the chunk as it was ingested, without characters that are not seen (`readable`); None if neither the file nor the bank still has it.
+        passage: the chunk as it was ingested, without characters that are not seen (`readable`); None if neither the
+            file nor the bank still has it.
         text_from: the file while it is unchanged, otherwise the bank; None without text, as is `start`.
         start: the character offset of the chunk in the document's text.
         date: when it was written, ISO 8601, if known.

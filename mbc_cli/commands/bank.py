@@ -142,10 +142,9 @@ def remove(
     """Remove documents from a bank; if one is not found, none are removed. Does not delete files.
 
     A path selects all documents of its file or folder, which may be gone; a document that is also in other files is
-    kept for those. A digest, or at
-    least its first six hexadecimal digits, removes a document from all its files. The next ingest of a folder brings
-    its files back, unless --ignore keeps them out. --prove compares the bank with one built from everything else, and
-    searches the file for traces of what was removed.
+    kept for those. A digest, or at least its first six hexadecimal digits, removes a document from all its files. The
+    next ingest of a folder brings its files back, unless --ignore keeps them out. --prove compares the bank with one
+    built from everything else, and searches the file for traces of what was removed.
 
     Examples:
       mbc bank remove notes/old.txt

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from itertools import chain, islice
 from pathlib import Path
 from statistics import fmean
@@ -126,13 +126,16 @@ class MemoryBank(ReadableBank):
 
     def is_file(self, path: Path) -> bool:
         """Whether this is the bank's file, or one that SQLite keeps beside it."""
-        if self.path is None:
+        if self.path is None or self._real_path is None:
             return False
-        real_path = os.path.realpath(self.path)
         # By name first: resolving the path of every file of a folder would take most of a walk's time.
-        if not path.name.startswith((self.path.name, Path(real_path).name)):
+        if not path.name.startswith((self.path.name, self._real_path.name)):
             return False
-        return os.path.realpath(path) in {real_path + end for end in ("", "-wal", "-shm", "-journal")}
+        return os.path.realpath(path) in {f"{self._real_path}{end}" for end in ("", "-wal", "-shm", "-journal")}
+
+    @cached_property
+    def _real_path(self) -> Path | None:
+        return self.path and Path(os.path.realpath(self.path))
 
     def require(self, signature: ModelSignature) -> None:
         """Raises ModelMismatch if another model wrote the bank."""

@@ -22,12 +22,22 @@ _BATCH: Final = 32
 _CHARACTERS: Final = 32_768
 
 
-def answers(base: BaseLM, questions: Sequence[str], passages: Sequence[str] | None = None) -> list[str]:
-    """Greedy answers of at most `MAX_NEW_TOKENS` tokens, each after a passage (see `BaseLM.generate`) or none."""
+def answers(
+    base: BaseLM,
+    questions: Sequence[str],
+    passages: Sequence[str] | None = None,
+    *,
+    size: int = _BATCH,
+    longest: float = _CHARACTERS,
+) -> list[str]:
+    """Greedy answers of at most `MAX_NEW_TOKENS` tokens, each after a passage (see `BaseLM.generate`) or none.
+
+    A batch has at most `size` questions and `longest` characters, padding included.
+    """
     passages = [""] * len(questions) if passages is None else passages
     lengths = [len(question) + len(passage) for question, passage in zip(questions, passages, strict=True)]
     answered = [""] * len(questions)
-    for batch in padded_batches(lengths, size=_BATCH, longest=_CHARACTERS):
+    for batch in padded_batches(lengths, size=size, longest=longest):
         generated = base.generate(
             base.no_prefix(len(batch)),
             [questions[index] for index in batch],

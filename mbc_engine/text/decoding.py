@@ -168,6 +168,11 @@ def decode(data: bytes, encoding: str) -> str:
     return _NULS.sub(" ", text)
 
 
+def decode_file(data: bytes) -> str:
+    """The text of a whole file, without a byte order mark. Raises UnreadableFile if the bytes are not text."""
+    return decode(data, detect(data, is_whole=True)).removeprefix("\ufeff")
+
+
 def storable(text: str) -> str:
     """The text with U+FFFD for lone surrogates and NUL, which UTF-8 files or databases cannot hold."""
     if not text.isascii():

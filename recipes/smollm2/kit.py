@@ -15,6 +15,7 @@ paragraphs that `mini` finds for `text`. The answers of the run in docs/results.
 
 import argparse
 import json
+import math
 import subprocess
 import sys
 import threading
@@ -30,15 +31,17 @@ import torch
 from mbc_engine import load_examples, load_preset
 from mbc_engine.config import Config
 from mbc_engine.datasets.layout import QAExample, evenly_spaced
+from mbc_engine.evaluation import language_models
 from mbc_engine.evaluation.statistics import interval
 from mbc_engine.evaluation.suite import variant
 from mbc_engine.events import TrainStarted, TrainStep, Validated
 from mbc_engine.lm.base import BaseLM, load_base
 from mbc_engine.metrics import compare, shortest
 from mbc_engine.paper.checkpoint import load_model
-from mbc_engine.paper.kv_lora import add_kv_lora
+from mbc_engine.paper.kv_lora import adapter_state, add_kv_lora, save_adapter
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.scoring import memorise_documents
+from mbc_engine.training.objective import clip_gradients, learning_rate
 from mbc_engine.training.trainer import train
 
 if TYPE_CHECKING:
@@ -99,7 +102,7 @@ def config_of(name: str, seed: int, args: argparse.Namespace) -> Config:
         changes += ["training.precision=float32", "training.batch_size=4", "model.codebook.codes=8"]
     else:
         changes.append("model.base_weights=bf16")
-    return variant(load_preset("smollm2-135m", changes), {"mac": "mac"}.get(name, "mbc"))
+    return variant(load_preset("smollm2-135m", changes), "mac" if name == "mac" else "mbc")
 
 
 class Answers:
@@ -186,15 +189,8 @@ def train_and_ask(name: str, seed: int, args: argparse.Namespace, deadline: floa
 
 
 def read_text(base: BaseLM, examples: Sequence[QAExample], passages: Sequence[str]) -> list[str]:
-    answers = [""] * len(examples)
-    order = sorted(range(len(examples)), key=lambda index: len(passages[index]))
-    for part in batches(len(order)):
-        chosen = order[part]
-        asked = [examples[index].question for index in chosen]
-        given = {"passages": [passages[index] for index in chosen], "max_new_tokens": ANSWER_TOKENS}
-        for index, answer in zip(chosen, base.generate(base.no_prefix(len(chosen)), asked, **given), strict=True):
-            answers[index] = answer
-    return answers
+    asked = [each.question for each in examples]
+    return language_models.answers(base, asked, passages, size=BATCH, longest=math.inf)
 
 
 def train_to_read(seed: int, args: argparse.Namespace, deadline: float) -> None:
@@ -205,18 +201,18 @@ def train_to_read(seed: int, args: argparse.Namespace, deadline: float) -> None:
     train_on, _, tests = questions(args.data, args.share)
     size, window = config.training.batch_size, {"question_window": 128, "answer_window": 24}
     parameters = [value for value in base.parameters() if value.requires_grad]
+    settings = config.training.model_copy(update={"learning_rate": LORA_RATE})
     optimizer = torch.optim.Adam(parameters, lr=LORA_RATE)
     steps = args.epochs * (len(train_on) // size)
-    warmup, step, began, log = max(1, round(0.03 * steps)), 0, time.monotonic(), []
+    step, began, log = 0, time.monotonic(), []
     for epoch in range(args.epochs):
         generator = torch.Generator().manual_seed(1000 * seed + epoch)
         order = torch.randperm(len(train_on), generator=generator).tolist()
         for start in range(0, len(order) - size + 1, size):
             if time.monotonic() > deadline:
                 break
-            rate = min((step + 1) / warmup, 1.0, 2 * (steps - step) / steps)
             for group in optimizer.param_groups:
-                group["lr"] = LORA_RATE * rate
+                group["lr"] = learning_rate(step, steps, settings)
             chosen = [train_on[index] for index in order[start : start + size]]
             targets = base.prompt_tokenizer.question_answer_targets(
                 [each.question for each in chosen],
@@ -224,10 +220,10 @@ def train_to_read(seed: int, args: argparse.Namespace, deadline: float) -> None:
                 passages=[each.text for each in chosen],
                 **window,
             )
-            with torch.autocast(args.device, torch.bfloat16, enabled=config.training.precision == "bf16"):
+            with torch.autocast(args.device, torch.bfloat16, enabled=settings.precision == "bf16"):
                 loss = base.loss(base.no_prefix(len(chosen)), targets)
             loss.backward()
-            torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+            clip_gradients(parameters, settings.clip)
             optimizer.step()
             optimizer.zero_grad()
             step += 1
@@ -236,10 +232,9 @@ def train_to_read(seed: int, args: argparse.Namespace, deadline: float) -> None:
             if step % 200 == 0 or step in (20, 60):
                 print(f"text-{seed} {time.monotonic() - began:.0f} s: {log[-1]}", flush=True)
     (args.out / f"text-{seed}.events.jsonl").write_text("".join(json.dumps(row) + "\n" for row in log))
-    torch.save({name: value.cpu() for name, value in base.named_parameters() if value.requires_grad},
-               args.out / f"text-{seed}.lora.pt")  # fmt: skip
+    save_adapter(base.model, adapter_state(base.model), args.out / f"text-{seed}")
     base.eval()
-    answers = Answers(args.out / f"text-{seed}.jsonl")
+    written = Answers(args.out / f"text-{seed}.jsonl")
     found = json.loads(args.routes.read_text()) if args.routes.exists() else {}
     others = documents_of(train_on)
     for test, examples in tests.items():
@@ -249,10 +244,10 @@ def train_to_read(seed: int, args: argparse.Namespace, deadline: float) -> None:
             for most in range(1, FOUND + 1):
                 given = [[routes["texts"][number] for number in best[:most]] for best in routes["best"]]
                 title = f"{test}, {banks}, {most} read"
-                answers.add(title, examples, read_text(base, examples, list(map("\n".join, given))))
-        answers.add(f"{test}, one, right", examples, read_text(base, examples, [each.text for each in examples]))
-        answers.add(f"{test}, one, other", examples, read_text(base, examples, [wrong[each.text] for each in examples]))
-        answers.add(f"{test}, none", examples, read_text(base, examples, [""] * len(examples)))
+                written.add(title, examples, read_text(base, examples, list(map("\n".join, given))))
+        written.add(f"{test}, one, right", examples, read_text(base, examples, [each.text for each in examples]))
+        written.add(f"{test}, one, other", examples, read_text(base, examples, [wrong[each.text] for each in examples]))
+        written.add(f"{test}, none", examples, read_text(base, examples, [""] * len(examples)))
 
 
 def find_routes(args: argparse.Namespace) -> None:

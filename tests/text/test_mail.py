@@ -1,13 +1,12 @@
 """Messages, mailboxes, attachments, subtitles and books."""
 
-import io
-import zipfile
 from collections.abc import Callable
 from email.message import EmailMessage
 
 import pytest
 
 from mbc_engine.text import Document, Skipped
+from tests.archives import zipped
 
 ReadOne = Callable[[str, bytes | str], Document]
 Read = Callable[[str, bytes | str], list[Document | Skipped]]
@@ -139,19 +138,17 @@ def epub(**members: str) -> bytes:
         "<ncx xmlns='http://www.daisy.org/z3986/2005/ncx/'><navMap><navPoint><navLabel><text>The ford</text></navLabel>"
         "<content src='text/a.xhtml'/></navPoint></navMap></ncx>"
     )
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as archive:
-        for name, text in {
+    return zipped(
+        {
             "mimetype": "application/epub+zip",
             "META-INF/container.xml": "<c><rootfiles><rootfile full-path='OEBPS/p.opf'/></rootfiles></c>",
             "OEBPS/p.opf": package,
             "OEBPS/toc.ncx": contents,
             "OEBPS/text/a.xhtml": "<html><body><p>The salt got wet.</p></body></html>",
             "OEBPS/text/b c.xhtml": "<html><body><p>The end.</p></body></html>",
-            **members,
-        }.items():
-            archive.writestr(name, text)
-    return file.getvalue()
+        }
+        | members
+    )
 
 
 def test_book(read_one: ReadOne, read: Read) -> None:

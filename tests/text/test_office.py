@@ -1,23 +1,14 @@
 """PowerPoint, OpenDocument and Rich Text: what stands in them, in order, and damaged or hostile files."""
 
-import io
-import zipfile
 from collections.abc import Callable
 
 import pytest
 
 from mbc_engine.text import Document, Skipped
+from tests.archives import zipped
 
 ReadOne = Callable[[str, bytes | str], Document]
 Read = Callable[[str, bytes | str], list[Document | Skipped]]
-
-
-def zipped(members: dict[str, str]) -> bytes:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, text in members.items():
-            archive.writestr(name, text)
-    return file.getvalue()
 
 
 OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"

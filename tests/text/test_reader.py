@@ -8,13 +8,13 @@ import lzma
 import os
 import subprocess
 import sys
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from mbc_engine.text import Document, Skipped, read_document, read_file, read_stream
+from tests.archives import zipped
 
 ReadOne = Callable[[str, bytes | str], Document]
 Read = Callable[[str, bytes | str], list[Document | Skipped]]
@@ -108,14 +108,6 @@ def test_dates(write: Callable[[str, str], Path], written: str, day: str) -> Non
     (document,) = read_file(path)
     assert isinstance(document, Document)
     assert document.date == day
-
-
-def zipped(members: dict[str, bytes]) -> bytes:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as archive:
-        for name, data in members.items():
-            archive.writestr(name, data)
-    return file.getvalue()
 
 
 def old_office(stream: str) -> bytes:

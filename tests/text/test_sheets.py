@@ -1,23 +1,14 @@
 """Spreadsheets: a document per row, with the names of its columns and the values as shown."""
 
-import io
-import zipfile
 from collections.abc import Callable
 
 import pytest
 
 from mbc_engine.text import Document, Skipped
+from tests.archives import zipped
 
 Read = Callable[[str, bytes], list[Document | Skipped]]
 _LINK = '<Relationship Id="{0}" Type="http://x/{1}" Target="{2}"/>'
-
-
-def zipped(members: dict[str, str]) -> bytes:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in members.items():
-            archive.writestr(name, data)
-    return file.getvalue()
 
 
 def links(*links: tuple[str, str, str]) -> str:

@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from mbc_engine.text.decoding import ByteStream, decode, detect
+from mbc_engine.text.decoding import ByteStream, decode_file
 from mbc_engine.text.document import Content, Place, Section, day_of, table_lines
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ _FENCE: Final = re.compile(r"[ >]*(`{3,}|~{3,})")
 def read_markdown(stream: ByteStream) -> Iterator[Content]:
     """The text, with the title and the date of its front matter."""
     data = stream.read_all(MOST_BYTES)
-    text = decode(data, detect(data, is_whole=True)).removeprefix("\ufeff")
+    text = decode_file(data)
     properties, start = dict[str, str](), 0
     page = _Page()
     if (match := _FRONT_MATTER.match(text[:_LONGEST_FRONT_MATTER])) and (inner := match[1] or match[2]):

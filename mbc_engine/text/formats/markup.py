@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from mbc_engine.text.decoding import ByteStream, decode, detect
+from mbc_engine.text.decoding import ByteStream, decode_file
 from mbc_engine.text.document import (
     Content,
     Section,
@@ -28,13 +28,6 @@ class _Heading(NamedTuple):
     start: int
     level: int
     text: str  # "" if what follows only ends the headings of this level
-
-
-def _text_of(data: bytes) -> str:
-    text = decode(data, detect(data, is_whole=True)).removeprefix("\ufeff")
-    if "\0" in text:
-        raise UnreadableFile("looks binary")
-    return text
 
 
 def _sections(headings: Iterator[_Heading]) -> tuple[Section, ...]:
@@ -61,7 +54,7 @@ _DATE: Final = re.compile(r"^(?::date:|\.\. date:|#\+date:)[ \t]*[\[<]?([^\]>\n]
 def read_rst(stream: ByteStream) -> Iterator[Content]:
     """The text as it is, dated by its field `date`."""
     data = stream.read_all(MOST_BYTES)
-    text = _text_of(data)
+    text = decode_file(data)
     yield Content(text, data, _date(text), sections=_sections(_rst_headings(text)))
 
 
@@ -96,7 +89,7 @@ _ORG_TITLE: Final = re.compile(r"^#\+title:[ \t]*(\S.*)", re.MULTILINE | re.IGNO
 def read_org(stream: ByteStream) -> Iterator[Content]:
     """The text with a line per row of a table, titled and dated by its `#+title` and `#+date`."""
     data = stream.read_all(MOST_BYTES)
-    text = _with_rows(_text_of(data))
+    text = _with_rows(decode_file(data))
     headings = (
         _Heading(start, len(match[1]), match[2])
         for start, line in _lines(text)
@@ -153,7 +146,7 @@ _ABOVE: Final = re.compile(r"[ \t]*(?:@|#(?!include|define|if|endif)|//|/\*|\*|-
 def read_code(stream: ByteStream) -> Iterator[Content]:
     """The text as it is, with the names of the definitions around."""
     data = stream.read_all(MOST_BYTES)
-    text = _text_of(data)
+    text = decode_file(data)
     yield Content(text, data, sections=_sections(_definitions(text)))
 
 
@@ -218,7 +211,7 @@ def read_tex(stream: ByteStream) -> Iterator[Content]:
     """What the document prints, titled by its `\\title`; citations and references stand as [key]."""
     data = stream.read_all(_MOST_TEX_BYTES)
     source = _TEX_COMMENT.sub(
-        lambda match: "\n" if match[0].endswith("\n") and match.start() == 0 else "", _text_of(data)
+        lambda match: "\n" if match[0].endswith("\n") and match.start() == 0 else "", decode_file(data)
     )
     from pylatexenc.latex2text import LatexNodes2Text
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from mbc_engine.text.decoding import LINE_CHARACTERS, ByteStream, decode, detect, lines, storable
+from mbc_engine.text.decoding import LINE_CHARACTERS, ByteStream, decode_file, lines, storable
 from mbc_engine.text.document import Content, Skipped, TextBuilder, UnreadableFile, day_of
 from mbc_engine.text.formats.rows import LONGEST_NAME, Cell, Row, written
 
@@ -98,7 +98,7 @@ _NOTHING: Final[tuple[object, ...]] = (None, "", [], {})
 def load(stream: ByteStream) -> Any:
     """The value of a whole JSON file."""
     data = stream.read_all(MOST_BYTES)
-    text = decode(data, detect(data, is_whole=True)).removeprefix("\ufeff")
+    text = decode_file(data)
     if not text.strip():
         return ""
     try:

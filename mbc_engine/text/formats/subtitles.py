@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from mbc_engine.text.decoding import ByteStream, decode, detect
+from mbc_engine.text.decoding import ByteStream, decode_file
 from mbc_engine.text.document import Content
 
 MOST_BYTES: Final = 64 << 20
@@ -22,7 +22,7 @@ def read_subtitles(stream: ByteStream) -> Iterator[Content]:
     data = stream.read_all(MOST_BYTES)
     lines: list[str] = []
     said, cues = "", 0
-    for time, speaker, text in _cues(decode(data, detect(data, is_whole=True)).removeprefix("\ufeff")):
+    for time, speaker, text in _cues(decode_file(data)):
         if not said or speaker or _END.search(said) or cues >= _MOST_CUES:
             lines += [said] if said else []
             said, cues = f"{time} {speaker}: " if speaker else f"{time} ", 0
