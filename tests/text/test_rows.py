@@ -72,6 +72,7 @@ def test_bad_rows(read: Read) -> None:
         ('"a\\u0000"', "a\ufffd"),
         (f'"{"x" * 200}"', "x" * 200),
         (f'"{"x" * 201}"', "row 1"),
+        ('" a\\r"', " a\r"),
     ],
 )
 def test_row_names(read: Read, identifier: str, part: str) -> None:

@@ -72,8 +72,10 @@ def read_jsonl(stream: ByteStream) -> Iterator[Row | Skipped]:
 
 
 def _row(number: int, value: object, table: str = "", context: str = "") -> Row:
-    values = values_of(value)
-    return Row(number, values.cells, "\n".join(values.below), table, context)
+    values, id = values_of(value), value.get("id") if isinstance(value, Mapping) else None
+    return Row(
+        number, values.cells, "\n".join(values.below), table, context, id=storable(id) if isinstance(id, str) else ""
+    )
 
 
 def read_json(stream: ByteStream) -> Iterator[Content | Row]:

@@ -39,6 +39,7 @@ class Row:
     is_table: bool = False  # whether all rows of the file have these cells
     date: str | None = None  # of its file, if the row has none
     losses: tuple[str, ...] = ()  # of its file, in the first row
+    id: str = ""  # with the white space that its cell does not have
 
     @property
     def name(self) -> str:
@@ -88,10 +89,11 @@ def read_rows(items: Iterable[Content | Row | Skipped], text_column: str | None 
 
 
 def _part(row: Row, id: Cell | None, taken: set[str]) -> str:
-    if row.table or id is None or id.text in taken or not is_row_name(id.text):
+    name = row.id or (id.text if id else "")
+    if row.table or name in taken or not is_row_name(name):
         return row.name
-    taken.add(id.text)
-    return id.text
+    taken.add(name)
+    return name
 
 
 def is_row_name(id: str) -> bool:
