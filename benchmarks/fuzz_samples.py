@@ -148,8 +148,9 @@ def settings(rng: Random) -> bytes:
 
 def xml(rng: Random) -> bytes:
     """Elements as rows, and text with elements in it."""
-    rows = "".join(f'<row id="{number}"><a>{escape(prose(rng))}</a></row>' for number in range(rng.randrange(4)))
-    return f'<?xml version="1.0"?><r xmlns:y="z">{rows}<y:note>x <b>{escape(prose(rng))}</b> z</y:note></r>'.encode()
+    words = [escape(prose(rng)).replace("\x0c", " ") for _ in range(rng.randrange(1, 5))]
+    rows = "".join(f'<row id="{number}"><a>{text}</a></row>' for number, text in enumerate(words))
+    return f'<?xml version="1.0"?><r xmlns:y="z">{rows}<y:note>x <b>{words[0]}</b> z</y:note></r>'.encode()
 
 
 _SHEET: Final = (

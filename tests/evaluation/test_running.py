@@ -50,7 +50,7 @@ def test_every_method_goes_through_every_protocol(work, settings, tmp_path):
     assert cell.read("", "code-usage").codes == 8
     assert isinstance(events[-1], ExperimentFinished)
     report = ExperimentFolder(tmp_path / "run")
-    assert all(path.is_file() for path in (report.report_html, report.report_markdown, report.report_json))
+    assert all(path.is_file() for path in (report.report_markdown, report.report_json))
     assert "the flat read cannot tell it from the real bank" in report.report_markdown.read_text()
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from mbc_engine.text.decoding import ByteStream, pieces, storable
+from mbc_engine.text.decoding import ByteStream, decode_file, pieces, storable
 from mbc_engine.text.document import Content, Section, UnreadableFile, damage_is_unreadable
 from mbc_engine.text.formats.nested import DEEPEST, read_object
 from mbc_engine.text.formats.rows import Row
@@ -70,13 +70,19 @@ def _in_sections(contents: Iterator[Content], context: Callable[[str], str]) -> 
 
 
 def read_xml(stream: ByteStream) -> Iterator[Content | Row]:
-    """Elements as objects, whose attributes and elements are their values; several of a name are rows."""
+    """Elements as objects, whose attributes and elements are their values; several of a name are rows.
+
+    What is not well-formed, such as a feed with a bare "&", is read as it is written.
+    """
     data = stream.read_all(_MOST_XML_BYTES)
     from lxml import etree
 
-    with damage_is_unreadable():
-        parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
-        value = _value(etree.fromstring(data, parser), 0)
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
+    try:
+        with damage_is_unreadable():
+            value = _value(etree.fromstring(data, parser), 0)
+    except UnreadableFile:
+        value = decode_file(data)
     if isinstance(value, Mapping):
         yield from read_object(value)
     else:
