@@ -122,6 +122,7 @@ class AskResult(BaseModel):
     """An answer, or none, with its sources."""
 
     answer: SanitisedText | None = Field(description="The answer; null if it is not in this memory.")
+    tentative: bool = Field(description="Whether the memory is not sure of the answer: say so, and check the sources.")
     confidence: float | None = Field(
         description="The probability that the answer is right, 0 to 1, or, if the label is memory, model or unsure, "
         "that the memory holds what was asked. Null if the model is not calibrated."
@@ -210,6 +211,7 @@ class MemoryServer:
             confidence = answer.confidence
             return AskResult(
                 answer=answer.text,
+                tentative=answer.tentative,
                 confidence=confidence and round(confidence.probability, 4),
                 label=confidence and confidence.label,
                 sources=[_quotation(source) for source in answer.sources],

@@ -23,11 +23,13 @@ class AskOptions:
         read_mode: for a model of the paper's method, NAME or NAME:NUMBER; None for its own.
         selection: which documents count, and how much; None for all.
         sources: documents to name for each answer; 0 saves a model of the paper's method a scan in flat reads.
-        min_confidence: withhold answers below this probability; None for a retriever-reader's own threshold.
+        min_confidence: withhold answers below this probability; None for a retriever-reader's own threshold, below
+            which an answer is unlikely to be right. One that it is not sure of is `tentative` either way.
         with_codes: also return which codes were read.
         max_new_tokens: of an answer that an LM generates or writes; None for 16 or 48.
         beams: the width of beam search; 1 is greedy.
-        write: have a chat LM write a retriever-reader's answer as a sentence, from the passage it was found in.
+        write: have a chat LM write a retriever-reader's answer as a sentence, from the passage it was found in; a
+            tentative one only with `min_confidence`.
     """
 
     read_mode: str | None = None
@@ -74,6 +76,7 @@ class Answer:
 
     Attributes:
         text: the answer; None if the model judges that it is not in this memory.
+        tentative: whether `text` is given although the model is not sure of it.
         confidence: in the answer, withheld or not; None if the model is not calibrated, or not for this read mode.
         sources: the document the answer was read in, then the others, best first.
         seconds: of the whole batch: to `search` the bank, to read or generate the `answer`, to look up `sources`.
@@ -98,6 +101,7 @@ class Answer:
     extracted: str | None = None
     written_by: str | None = None
     asked: str | None = None
+    tentative: bool = False
 
     @property
     def is_extracted(self) -> bool:

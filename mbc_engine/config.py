@@ -24,6 +24,8 @@ from mbc_engine.names import parse_read_mode, preset_names
 
 BaseWeights = Literal["float32", "bf16", "nf4", "int8"]
 EncoderWeights = Literal["float32", "nf4", "int8"]
+# What `mini/confidence.py` knows of an answer.
+Feature = Literal["margin", "votes"]
 
 
 class _Settings(BaseModel):
@@ -176,11 +178,27 @@ class AddressSettings(_Settings):
 
 
 class AnswerConfidence(_Settings):
-    """How likely an answer is right: a logistic regression on features of the search and the reader."""
+    """How likely an answer is right: a logistic regression, and two thresholds."""
 
-    weights: tuple[float, float] = Field(description="of the features, see `mini/confidence.py`")
+    weights: dict[Feature, float] = Field(description="of the features that count, see `mini/confidence.py`")
     intercept: float = 0.0
-    least_margin: float = Field(0.0, description='least log-odds over "not here" of an answer that is given')
+    sure: float = Field(0.5, ge=0, le=1, description="lowest probability of an answer that is given without a doubt")
+    perhaps: float = Field(0.25, ge=0, le=1, description="lowest probability of one that is given as tentative")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_two_features(cls, given: Any) -> Any:
+        """Models were first fitted to two features, without their names, and to a least margin."""
+        if not isinstance(given, dict) or not isinstance(given.get("weights"), list | tuple):
+            return given
+        weights = dict(zip(("margin", "votes"), given["weights"], strict=False))
+        return {name: value for name, value in given.items() if name != "least_margin"} | {"weights": weights}
+
+    @model_validator(mode="after")
+    def _thresholds_are_in_order(self) -> Self:
+        if self.perhaps > self.sure:
+            raise ValueError("perhaps must not be above sure")
+        return self
 
 
 class ReaderSettings(_Settings):

@@ -163,6 +163,7 @@ class Memory:
                 draft.codes,
                 draft.extracted,
                 self.writer.name if draft.extracted is not None else None,
+                tentative=draft.tentative,
             )
             for question, draft, named in zip(questions, drafts, map(merged, sources), strict=True)
         ]

@@ -58,6 +58,7 @@ class Draft:
     gain: float | None = None
     codes: CodeMap | None = None
     extracted: str | None = None
+    tentative: bool = False
 
 
 class Model(nn.Module, ABC):

@@ -251,7 +251,7 @@ class TinyModels:
         torch.manual_seed(0)
         return build(settings, load_pretrained(settings)).eval()
 
-    def retriever_reader(self, *words: str, least_margin: float = 0.0, window: int = 32) -> RetrieverReader:
+    def retriever_reader(self, *words: str, perhaps: float = 0.25, window: int = 32) -> RetrieverReader:
         """A tiny retriever-reader with fixed weights, whose reader finds these words."""
         import torch
 
@@ -260,7 +260,7 @@ class TinyModels:
         from tests.finder import Finder
 
         encoder = str(self.encoders["bert"])
-        confidence = {"weights": [0.0, 1.0], "intercept": 0.0, "least_margin": least_margin}
+        confidence = {"weights": {"margin": 1.0}, "sure": max(0.5, perhaps), "perhaps": perhaps}
         settings = RetrieverReaderSettings.model_validate(
             {
                 "encoder": encoder,

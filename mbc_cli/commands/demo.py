@@ -15,7 +15,7 @@ from rich.text import Text
 from mbc_cli.engine import load_model, require_model
 from mbc_cli.options import DeviceOption, JsonOption, ModelOption, option
 from mbc_cli.program import interrupt_message
-from mbc_cli.render.answer import NOT_IN_MEMORY, confidence_words, source_json
+from mbc_cli.render.answer import answer_text, confidence_words, source_json
 from mbc_cli.render.terminal import notes, out, print_indented, print_json
 from mbc_cli.text import display_path, format_duration, format_size, pluralise, sanitise
 from mbc_engine.answer import Answer
@@ -140,6 +140,7 @@ def _row(answer: Answer, question: QAExample, file: Path, spent: float) -> Row:
     return {
         "question": question.question,
         "answer": text,
+        "tentative": answer.tentative,
         "confidence": answer.confidence and answer.confidence.probability,
         "expected": list(question.answers),
         "right": text is not None and compare(text, question.answers, golds="any").exact_match,
@@ -174,9 +175,8 @@ def _show_answer(answer: Answer, row: Row) -> None:
     verdict = Text("right", "green") if row["right"] else Text("wrong", "red")
     if answer.text is None:
         verdict = Text("not answered", "yellow")
-    shown = NOT_IN_MEMORY if answer.text is None else answer.text
     out.print(Text(f"\n? {sanitise(answer.question)}", "bold"))
-    out.print(Text.assemble("  answer      ", sanitise(shown), "  ", verdict))
+    out.print(Text.assemble("  answer      ", sanitise(answer_text(answer)), "  ", verdict))
     out.print(Text(f"  expected    {sanitise(' or '.join(row['expected']))}"))
     if answer.text is not None and answer.confidence is not None:
         out.print(Text.assemble("  confidence  ", confidence_words(answer.confidence)))

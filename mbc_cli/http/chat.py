@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 
 from mbc_cli import question_options as fields
 from mbc_cli.http.server import ApiError, api_error
-from mbc_cli.render.answer import NOT_IN_MEMORY, answer_json, passage_json
+from mbc_cli.render.answer import NOT_IN_MEMORY, PERHAPS, answer_json, answer_text, passage_json
 from mbc_engine.answer import AskOptions
 from mbc_engine.conversation import rewritten
 from mbc_engine.names import parse_read_mode
@@ -140,7 +140,7 @@ class ChatRequest(BaseModel):
             if message.role == "user":
                 question, answer = rewritten(message.text, question, answer), None
             elif message.role == "assistant" and message.text != NOT_IN_MEMORY:
-                answer = message.text
+                answer = message.text.removeprefix(PERHAPS)
         return question
 
     @property
@@ -173,7 +173,7 @@ def answer(memory: "Memory", options: AskOptions, questions: Sequence[Question])
     originals, completed, on_tokens = map(list, zip(*questions, strict=True))
     on_token = on_tokens[0] if len(questions) == 1 and memory.can_stream(options) else None
     answers = memory.ask(completed, options, on_token=on_token)
-    contents = [NOT_IN_MEMORY if answer.text is None else answer.text or "(no answer)" for answer in answers]
+    contents = [answer_text(answer) or "(no answer)" for answer in answers]
     count = memory.model.chunker.token_counts
     fields = []
     for question, content, prompt, reply, answer in zip(

@@ -24,6 +24,7 @@ from mbc_engine.text.language import seems_english
 
 # Shown in place of an answer.
 NOT_IN_MEMORY: Final = "Not in this memory."
+PERHAPS: Final = "Perhaps: "
 _NOT_ENGLISH: Final = (
     "The question does not seem to be in English. mini reads English only; passages were found by their words."
 )
@@ -39,6 +40,13 @@ _ORIGINS: Final = {
     "model": ("from the model alone", "yellow"),
     "unsure": ("from memory or from the model alone", "yellow"),
 }
+
+
+def answer_text(answer: Answer) -> str:
+    """The answer as plain text, or what is said in its place; "" if a base LM generated nothing."""
+    if answer.text is None:
+        return NOT_IN_MEMORY
+    return f"{PERHAPS}{answer.text}" if answer.tentative else answer.text
 
 
 def confidence_line(answer: Answer) -> Text | None:
@@ -137,7 +145,8 @@ def show_answer(answer: Answer, *, with_bank: bool = False, is_streamed: bool = 
         out.print(Text(NOT_IN_MEMORY, "yellow"))
     elif not is_streamed:  # a base LM may generate nothing; a pipe gets an empty line
         nothing = Text("(no answer)", "dim") if out.is_terminal else Text()
-        out.print(Text(sanitise(answer.text), "bold") if answer.text else nothing)
+        style = "bold yellow" if answer.tentative else "bold"
+        out.print(Text(sanitise(answer_text(answer)), style) if answer.text else nothing)
     if (line := confidence_line(answer)) is not None:
         out.print(line)
     sources, heading = list(answer.sources), "Sources:"
@@ -181,7 +190,8 @@ def highlight_matches(query: str, text: str) -> Text:
 def answer_json(answer: Answer, banks: Sequence[Path], loading: float) -> dict[str, Any]:
     """Everything about an answer; times in seconds, sizes in bytes, the gain in nats per token.
 
-    `answer` is null if withheld; `confidence` is then that of the withheld answer. `extracted` and `written_by` are
+    `answer` is null if withheld; `confidence` is then that of the withheld answer. `tentative` is whether it is given
+    though the model is not sure. `extracted` and `written_by` are
     null unless a chat LM wrote the answer; `confidence` is in what was extracted. `asked` is null unless the question
     was completed in a conversation, `note` unless it does not seem to be in English.
     """
@@ -191,6 +201,7 @@ def answer_json(answer: Answer, banks: Sequence[Path], loading: float) -> dict[s
         "asked": answer.asked,
         "note": answer_note(answer),
         "answer": answer.text,
+        "tentative": answer.tentative,
         "extracted": answer.extracted,
         "written_by": answer.written_by,
         "confidence": confidence and round(confidence.probability, 4),

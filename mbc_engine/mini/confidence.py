@@ -27,8 +27,8 @@ _SMALLEST: Final = 1e-4
 
 def probability(spans: Sequence[Span | None], shares: Sequence[float], best: int, settings: AnswerConfidence) -> float:
     """How likely the best span of passage `best` is right; see `features`."""
-    values = features(spans, shares, best)
-    odds = settings.intercept + sum(weight * value for weight, value in zip(settings.weights, values, strict=True))
+    values = dict(zip(("margin", "votes"), features(spans, shares, best), strict=True))
+    odds = settings.intercept + sum(weight * values[name] for name, weight in settings.weights.items())
     return 0.5 + 0.5 * math.tanh(0.5 * odds)  # the sigmoid, without overflow
 
 

@@ -163,17 +163,16 @@ class RetrieverReader(Model):
                 "The text of the passages found is no longer available.",
                 hint="Ingest the files again, into a bank that keeps text if they are to be moved or deleted.",
             )
-        drafts = []
+        drafts, thresholds = [], self.reader_settings.confidence
+        least = thresholds.perhaps if options.min_confidence is None else options.min_confidence
         for question, hits, answer in zip(questions, found.chunks, answers, strict=True):
             text = extracted = first = None
+            tentative = answer.probability < thresholds.sure
             if answer.best:
                 first, passage, _ = answer.read_chunks[answer.best.passage]
-                is_given = answer.best.margin >= self.reader_settings.confidence.least_margin
-                if options.min_confidence is not None:
-                    is_given = answer.probability >= options.min_confidence
-                if is_given:
+                if answer.probability >= least:
                     text = " ".join(answer.best.text.split())
-                if text is not None and write is not None:
+                if text is not None and write is not None and not (tentative and options.min_confidence is None):
                     max_new_tokens = options.max_new_tokens or WRITTEN_TOKENS
                     written = write(question, text, passage, max_new_tokens=max_new_tokens, on_token=on_token)
                     text, extracted = (written, text) if written else (text, None)
@@ -189,6 +188,7 @@ class RetrieverReader(Model):
                     },
                     codes=self._codes(answer, found.scope.bank) if options.with_codes else None,
                     extracted=extracted,
+                    tentative=tentative and text is not None,
                 )
             )
         return drafts

@@ -47,7 +47,11 @@ def test_an_answer_says_where_it_was_found(capsys, changes, shown):
 def test_an_answer_may_have_no_sources(capsys):
     show_answer(answer("Aalen"))
     show_answer(answer(None))
-    assert capsys.readouterr().out == "Aalen\n82% confident (high)\nNot in this memory.\n"
+    show_answer(answer("Aalen", tentative=True))
+    assert (
+        capsys.readouterr().out
+        == "Aalen\n82% confident (high)\nNot in this memory.\nPerhaps: Aalen\n82% confident (high)\n"
+    )
 
 
 def test_without_an_answer_the_closest_passages_follow(capsys):
@@ -103,6 +107,7 @@ def test_json_of_an_answer():
         "asked": None,
         "note": None,
         "answer": "Aalen",
+        "tentative": False,
         "extracted": None,
         "written_by": None,
         "confidence": 0.8235,

@@ -242,7 +242,7 @@ def reader(tiny: Any) -> RetrieverReader:
             "encoder": name,
             "window": 32,
             "address": {"tokens": 4, "codes": 16, "dim": 2},
-            "readers": [{"name": "own", "encoder": name, "confidence": {"weights": [0.0, 0.0]}}],
+            "readers": [{"name": "own", "encoder": name, "confidence": {"weights": {}}}],
         }
     )
     return build(settings, settings.readers[0], span_reader)

@@ -106,10 +106,16 @@ def test_bank_without_text(tiny: Any, remember: Any, folder: Path) -> None:
 
 
 def test_withheld_answers_still_have_sources(tiny: Any, remember: Any, folder: Path) -> None:
-    memory = remember(tiny.retriever_reader("Nobody", least_margin=9.0), folder)
+    model = tiny.retriever_reader("Nobody", perhaps=1.0)
+    memory = remember(model, folder)
     (withheld,) = memory.ask(["Who won?"])
     (answer,) = memory.ask(["Who won?"], min_confidence=0)
-    assert (withheld.text, answer.text) == (None, "Nobody")
+    assert (withheld.text, withheld.tentative, answer.text, answer.tentative) == (None, False, "Nobody", True)
+    confidence = model.reader_settings.confidence.model_copy(update={"perhaps": 0.5})
+    model.reader_settings = model.reader_settings.model_copy(update={"confidence": confidence})
+    assert [own.tentative for own in memory.ask(["Who won?"]) + memory.ask(["Who won?"], min_confidence=0.3)] == [
+        True
+    ] * 2
     assert withheld.confidence == answer.confidence
     assert len(withheld.sources) == len(answer.sources) == 3
     assert all(source.sentence == "Nobody won." for source in withheld.sources)

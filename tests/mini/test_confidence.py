@@ -47,7 +47,7 @@ def test_unanimous_votes() -> None:
 
 def test_probability_is_the_sigmoid_of_the_weighted_features() -> None:
     spans, shares = [span("Ada", 1.0, log=-1.0), span("Hugo", 1.0, log=-1.0)], [1.0, math.exp(-2 / PRIOR_WEIGHT)]
-    settings = AnswerConfidence(weights=(0.5, 0.25), intercept=-1.0)
+    settings = AnswerConfidence(weights={"margin": 0.5, "votes": 0.25}, intercept=-1.0)
     odds = 0.5 * 1 + 0.25 * 2 - 1
     assert probability(spans, shares, 0, settings) == pytest.approx(1 / (1 + math.exp(-odds)))
 

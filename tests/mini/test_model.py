@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from mbc_engine import load_model
+from mbc_engine.config import AnswerConfidence
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.mini.model import RetrieverReader, reader_of, save
 from mbc_engine.mini.span_reader import Span
@@ -77,9 +78,16 @@ def test_weights_that_do_not_fit(model: RetrieverReader, tmp_path: Path) -> None
 def test_confidence_of_other_features(model: RetrieverReader, tmp_path: Path) -> None:
     save(model, tmp_path)
     config = tmp_path / "config.toml"
-    config.write_text(config.read_text().replace("weights = [0.0, ", "weights = ["))
-    with pytest.raises(ConfigError, match=r"confidence\.weights\.1: field required"):
+    config.write_text(config.read_text().replace("margin = ", "luck = "))
+    with pytest.raises(ConfigError, match=r"confidence\.weights\.luck"):
         load_model(tmp_path)
+
+
+def test_confidence_of_a_model_made_before_features_had_names() -> None:
+    confidence = AnswerConfidence.model_validate({"weights": [0.4, 0.5], "intercept": -1.5, "least_margin": 1.7})
+    assert confidence == AnswerConfidence(weights={"margin": 0.4, "votes": 0.5}, intercept=-1.5)
+    with pytest.raises(ValueError, match="perhaps must not be above sure"):
+        AnswerConfidence(weights={}, sure=0.2, perhaps=0.3)
 
 
 def test_best_available_reader(model: RetrieverReader, monkeypatch: pytest.MonkeyPatch) -> None:

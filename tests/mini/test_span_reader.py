@@ -77,7 +77,7 @@ def settings(tiny: Any) -> ReaderSettings:
         rank=2,
         window=48,
         longest=4,
-        confidence=AnswerConfidence(weights=(0.0, 0.0)),
+        confidence=AnswerConfidence(weights={}),
     )
 
 

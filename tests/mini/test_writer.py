@@ -141,8 +141,12 @@ def test_memory_writes_from_the_passage(tiny: Any, remember: Any, chat_lm: Path,
 
 
 def test_withheld_answers_are_not_written(tiny: Any, remember: Any, chat_lm: Path, folder: Path) -> None:
-    model, pieces = tiny.retriever_reader("Nobody", least_margin=9.0), []
+    model, pieces = tiny.retriever_reader("Nobody", perhaps=1.0), []
     memory = remember(model, folder, base=str(chat_lm))
     (withheld,) = memory.ask(["Who won?"], write=True, on_token=pieces.append)
     assert (withheld.text, withheld.written_by, pieces) == (None, None, [])
+    confidence = model.reader_settings.confidence.model_copy(update={"perhaps": 0.5})
+    model.reader_settings = model.reader_settings.model_copy(update={"confidence": confidence})
+    (tentative,) = memory.ask(["Who won?"], write=True)
+    assert (tentative.text, tentative.tentative, tentative.written_by) == ("Nobody", True, None)
     assert memory.ask(["Who won?"], write=True, min_confidence=0)[0].written_by is not None

@@ -14,7 +14,7 @@ from textual.content import Content
 from textual.widgets import Input, Select, Static
 
 from mbc_cli.config import add_question, question_history, read_questions
-from mbc_cli.render.answer import NOT_IN_MEMORY, source_location
+from mbc_cli.render.answer import answer_text, source_location
 from mbc_cli.render.bank import content_summary
 from mbc_cli.text import display_path, pluralise, sanitise
 from mbc_cli.tui.jobs import AnswerWorker, ModelState, start_thread
@@ -256,7 +256,7 @@ class AskView(View):
             self._model_state, self._model_error = "ready", None
             if turn is not None:
                 turn.show(answer)
-                self.state.transcript.append((answer.question, answer.text or NOT_IN_MEMORY))
+                self.state.transcript.append((answer.question, answer_text(answer)))
                 self.call_after_refresh(self._scroll_to_top_of, turn)
                 if answer.sources and self.screen.has_class("-wide"):
                     self._show_passage(answer.sources[0])

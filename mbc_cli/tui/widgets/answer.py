@@ -14,8 +14,8 @@ from textual.content import Content
 from textual.widgets import Collapsible, Static
 
 from mbc_cli.render.answer import (
-    NOT_IN_MEMORY,
     answer_note,
+    answer_text,
     asked_line,
     confidence_line,
     file_state_note,
@@ -55,7 +55,7 @@ class ChatTurn(Vertical):
 
     def show(self, answer: "Answer") -> None:
         is_found, confidence = answer.text is not None, confidence_line(answer)
-        text = NOT_IN_MEMORY if answer.text is None else answer.text
+        text = answer_text(answer)
         self._answer.set_class(not text, "waiting")
         self._answer.set_class(not is_found, "-missing")
         self._answer.update(Text(sanitise(text) or "(no answer)"))

@@ -75,6 +75,7 @@ async def test_an_answer_comes_with_its_confidence_and_sources(serving: Serving,
     assert "not seem to be in English" in content.pop("note")
     assert content == {
         "answer": "Aalen",
+        "tentative": False,
         "confidence": 0.9322,
         "label": "high",
         "sources": [
