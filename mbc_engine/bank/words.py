@@ -26,6 +26,8 @@ _SIGN: Final = "\u3041-\u30ff\u3400-\u9fff\u0e01-\u0e4e"
 _WORD: Final = re.compile(rf"[^\W{_SIGN}]+")
 # Pictures, and names like C++ and C#.
 _SYMBOLS: Final = re.compile(r"[\u2600-\u27bf\u2b50\u2b55\U0001f000-\U0001faff]|\b[^\W\d_]\w?(?:\+\+|#)")
+# Numbers of several parts, as 3.5 and 10:30 and 2.10.3.
+_PARTED: Final = re.compile(r"\d+(?:[.,:]\d+)+")
 _CAPITALISED: Final = re.compile(r"\b([A-Z]\w+) (?=([A-Z]\w+))")
 _SIGNS: Final = re.compile(rf"(?=([{_SIGN}]{{2}}|(?<![{_SIGN}])[{_SIGN}](?![{_SIGN}])))")
 _PLURALS: Final = (("ies", "y"), ("sses", "ss"), ("ss", "ss"), ("us", "us"), ("is", "is"), ("s", ""))
@@ -39,9 +41,10 @@ Words = NDArray[np.int64]  # ascending: WORDS · chunk index + word number
 def words_in(text: str) -> set[str]:
     """Runs of letters, digits and underscores, case and diacritics folded; character pairs in unspaced scripts.
 
-    A word that is also written in another way, as 1,240 or e-mail or Müller, is there in each; see `spellings`.
+    A word that is also written in another way, as 1,240 or e-mail or Müller, is there in each; see `spellings`. A number of
+    several parts, as 3.5, is there as its parts and as a whole.
     """
-    words = {*_SYMBOLS.findall(text.lower())}
+    words = {*_SYMBOLS.findall(text.lower()), *(re.sub("[,:]", ".", number) for number in _PARTED.findall(text))}
     for spelling in spellings(text):
         words.update(_WORD.findall(spelling), _SIGNS.findall(spelling))
     return words.union(_names_of_common_words(text))

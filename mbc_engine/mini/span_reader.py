@@ -8,10 +8,12 @@ layers of a pretrained encoder (LoRA, Hu et al. 2021), merged when it is opened.
 
 import hashlib
 import math
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -27,6 +29,7 @@ from mbc_engine.lm.encoders import padded_batches
 from mbc_engine.lm.packaged import cache_folder, local_folder, locate, unpack_once
 from mbc_engine.lm.pretrained import shapes_of, write_tensors
 from mbc_engine.names import WEIGHTS
+from mbc_engine.text.chunks import split_sentences
 from mbc_engine.text.language import canonical_question
 
 if TYPE_CHECKING:
@@ -196,8 +199,11 @@ class SpanReader(nn.Module):
         )
 
     def windows(self, passage: str, question_tokens: int) -> list[Window]:
-        encoded = self.tokenizer(passage, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-        ids, offsets = encoded["input_ids"], encoded["offset_mapping"]
+        """What is read at once of a passage, `as_read`, with offsets in the passage itself."""
+        text, origins = as_read(passage)
+        encoded = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        ids = encoded["input_ids"]
+        offsets = [(origins[start], origins[end]) for start, end in encoded["offset_mapping"]]
         room = self.window - question_tokens - 3
         step = max(1, room // 2)
         starts = range(0, max(len(ids) - room, 0) + step, step) if len(ids) > room else range(min(len(ids), 1))
@@ -223,6 +229,32 @@ class SpanReader(nn.Module):
             rivals = tuple((text[slice(*edges(index))], log) for index, log in likely if math.isfinite(log))
             start_end = edges(int(best[row]))
             yield Span(text[slice(*start_end)], passage, *start_end, margins[row], log_best[row], rivals)
+
+
+# Lines that are not longer are entries, not parts of a paragraph that was wrapped.
+_NARROW: Final = 60
+_STOPS: Final = ".!?\u2026:;,"
+_BOX: Final = re.compile(r"^[ \t]*(?:[-*+]|\d+[.)])[ \t]+(\[[ xX]\])(?=[ \t])", re.MULTILINE)
+
+
+def as_read(passage: str) -> tuple[str, Sequence[int]]:
+    """A passage without what the reader does not see, and where each of its characters, and its end, is in the passage.
+
+    An entry that ends with its line gets a semicolon, and a box says whether it is ticked.
+    """
+    changes = {match.span(1): "open:" if match[1] == "[ ]" else "done:" for match in _BOX.finditer(passage)}
+    width = max(map(len, passage.split("\n")))
+    for (_, end), (following, _) in pairwise(split_sentences(passage)):
+        line = end - passage.rfind("\n", 0, end)
+        is_entry = width <= _NARROW or line + len(passage[following:].split(maxsplit=1)[0]) <= width
+        if "\n" in passage[end:following] and passage[end - 1] not in _STOPS and is_entry:
+            changes[end, end + 1] = ";"
+    parts, origins, done = list[str](), list[int](), 0
+    for (start, end), written in sorted(changes.items()):
+        parts += (passage[done:start], written)
+        origins += (*range(done, start + 1), *[end] * (len(written) - 1))
+        done = end
+    return "".join((*parts, passage[done:])), [*origins, *range(done, len(passage) + 1)]
 
 
 def load_span_reader(

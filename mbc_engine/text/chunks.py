@@ -174,6 +174,25 @@ def _halves(start: int, end: int) -> list[tuple[int, int]]:
 
 # A line as `table_lines` writes a row.
 _ROW: Final = re.compile(r"[^\n:;]{1,80}: [^\n]*?; [^\n:;]{1,80}: ")
+_TABLE: Final = re.compile(
+    rf"^(?!{_ROW.pattern})(?P<caption>[^\n]{{1,100}})\n\n?(?P<rows>(?:{_ROW.pattern}[^\n]*(?:\n|\Z)){{2,}})",
+    re.MULTILINE,
+)
+
+
+def with_captions(text: str, sections: Sequence[Section]) -> Sequence[Section]:
+    """The sections, and one for each table below a short line, which all its rows must know."""
+    found = list(sections)
+    for table in _TABLE.finditer(text):
+        start, end = table.span("rows")
+        first, last = (bisect_right(sections, place, key=lambda section: section.start) for place in (start, end))
+        context = sections[first - 1].context if first else ""
+        caption = table["caption"].strip().rstrip(":")
+        if first == last and caption and caption != context.rpartition(" > ")[2]:
+            found.append(Section(start, f"{context} > {caption}" if context else caption))
+            if end < len(text):
+                found.append(Section(end, context))
+    return sorted(found)
 
 
 def _packed(text: str, spans: list[_Span], max_tokens: int, starts: list[int]) -> list[tuple[int, int]]:
@@ -216,7 +235,7 @@ class Chunker:
     def chunks(self, text: str, sections: Sequence[Section] = ()) -> list[Chunk]:
         """The chunks of a text; its sections are disregarded if nothing is left for contexts."""
         room = self.capacity - self.context_tokens
-        return chunk(text, self.token_counts, room, sections if self.context_tokens else ())
+        return chunk(text, self.token_counts, room, with_captions(text, sections) if self.context_tokens else ())
 
     def contexts(self, source: str, title: str, chunks: Sequence[Chunk], *, are_whole: bool = True) -> list[str]:
         """The context of each chunk, shortened to what is left for it; see `context_parts`.

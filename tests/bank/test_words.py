@@ -55,6 +55,7 @@ def test_words_are_folded_and_stemmed() -> None:
         ),
         *(("an e-mail", "email"), ("an email", "e\u2011mail"), ("O'Brien", "obrien"), ("the N.A.S.A. log", "NASA")),
         *(("in C# and", "C#"), ("in C++, and", "c++"), ("The Who will play", "The Who"), ("INV-2024-17", "inv202417")),
+        *(("a 3.5 mm plug", "3.5"), ("3,5 kg", "3.5 kilos"), ("v2.10.3", "2.10.3"), ("at 10:30", "10.30")),
     ],
 )
 def test_spellings_find_each_other(written: str, sought: str) -> None:

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +18,7 @@ from mbc_engine.config import AnswerConfidence, ReaderSettings
 from mbc_engine.errors import ModelError
 from mbc_engine.lm.encoders import load_encoder
 from mbc_engine.mini import span_reader
-from mbc_engine.mini.span_reader import Span, SpanHead, SpanReader, load_span_reader
+from mbc_engine.mini.span_reader import Span, SpanHead, SpanReader, as_read, load_span_reader
 
 
 class OneHot(nn.Module):
@@ -160,6 +161,29 @@ def test_best_of_several_windows(by_word: ByWord) -> None:
     for before, span in enumerate(find(reader, [QUESTION] * 61, passages)):
         assert span == Span("Hugo moved to Haifa", 0, 4 * before, 4 * before + 19, 5.0)
     assert find(reader, ["who " * 500], [["Hugo moved."]])[0] is not None  # the question is cut
+
+
+@pytest.mark.parametrize(
+    ("passage", "read"),
+    [
+        ("Keys\n\nKey 1 opens: a\nKey 2: b\nand c.\nKey 3", "Keys;\nKey 1 opens: a;Key 2: b\nand c.\nKey 3"),
+        ("* [x] Paint\n* [ ] Order [ ] it\n", "* done: Paint;* open: Order [ ] it\n"),
+        # The line break is only where no more words fit.
+        (f"{'So ' * 20}say\nThe people of Vik\nOne", f"{'So ' * 20}say\nThe people of Vik;One"),
+    ],
+)
+def test_entries_are_read_apart(passage: str, read: str) -> None:
+    text, origins = as_read(passage)
+    assert text == read
+    assert len(origins) == len(text) + 1
+    assert "".join(passage[start:end] for start, end in pairwise(origins)) == passage
+
+
+def test_an_answer_in_a_list_is_as_it_is_written(by_word: ByWord) -> None:
+    passage = "- [x] Ada\n- [ ] Hugo"
+    (span,) = find(by_word.reader({"hugo": 2.0}, {}, longest=1), [QUESTION], [[passage]])
+    assert span is not None
+    assert (span.text, span.start, span.end) == ("Hugo", 16, 20)
 
 
 def test_no_span_is_taken_from_a_context(by_word: ByWord) -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from mbc_engine.text import Chunk, chunk
+from mbc_engine.text.chunks import with_captions
 from mbc_engine.text.context import context_parts, context_words, shortened, spelled_out
 from mbc_engine.text.document import Section, day_in_name
 
@@ -50,6 +51,19 @@ def test_what_does_not_fit_is_left_out_from_the_general_to_the_specific() -> Non
 
 def words(texts: list[str]) -> list[int]:
     return [len(text.split()) for text in texts]
+
+
+def test_all_rows_know_the_line_above_their_table() -> None:
+    rows = "Town: Vik; Boats: 3\nTown: Moss; Boats: 5\n"
+    text = f"Report\n\nBoats:\n\n{rows}\nAs of May.\n{rows}"
+    start = text.index("Town")
+    captioned = [(0, "Report"), (start, "Report > Boats"), (start + len(rows), "Report")]
+    assert with_captions(text, [Section(0, "Report")]) == [
+        *captioned,
+        (text.rindex("Town: Vik"), "Report > As of May."),
+    ]
+    assert with_captions(f"Boats\n{rows}", [Section(0, "Boats")]) == [(0, "Boats")]
+    assert with_captions(rows, []) == []
 
 
 def test_sections_begin_chunks_unless_the_last_one_is_tiny() -> None:
