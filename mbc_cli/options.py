@@ -11,7 +11,7 @@ import typer
 from mbc_cli.config import DEFAULT_MODEL, default_bank, evaluation_names, options_by_key, runs_folder
 from mbc_cli.text import sanitise
 from mbc_engine.errors import ConfigError
-from mbc_engine.evaluation.methods import METHODS, WITH_READ, Protocol
+from mbc_engine.evaluation.methods import METHODS, Protocol
 from mbc_engine.names import MINIMUM_NUMBERS, READ_MODES, own_runs, parse_read_mode, preset_names, suite_names
 from mbc_engine.runs.training_runs import CONFIG
 
@@ -51,12 +51,7 @@ def _completer(names: Callable[[], Iterable[str] | dict[str, str]]) -> Callable[
 complete_presets = _completer(preset_names)
 complete_reads = _completer(lambda: READ_MODES)
 complete_evaluations = _completer(evaluation_names)
-complete_methods = _completer(
-    lambda: {
-        **{name: kind.description for name, kind in METHODS.items()},
-        **{f"{name}-{read}": f"{METHODS[name].description}; {read} read" for name in WITH_READ for read in READ_MODES},
-    }
-)
+complete_methods = _completer(lambda: {name: kind.description for name, kind in METHODS.items()})
 complete_protocols = _completer(lambda: get_args(Protocol))
 complete_suites = _completer(suite_names)
 

@@ -61,7 +61,7 @@ EvaluationArgument = Annotated[
 ]
 
 
-_METHODS: Final = ", ".join(name for name, kind in METHODS.items() if kind.control_of is None)
+_METHODS: Final = ", ".join(name for name, kind in METHODS.items() if not kind.control_of and not kind.read)
 _METHOD: Final = f"{_METHODS}, a control, or a method with a read mode, such as mbc-routed; can be repeated."
 _PROTOCOL: Final = f"{', '.join(get_args(Protocol))}; can be repeated."
 _QUESTIONS: Final = "The questions to ask: a .jsonl, .csv or .json file, or squad:test."

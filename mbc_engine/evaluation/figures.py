@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from io import BytesIO
 from typing import Any, Final
 
-from mbc_engine.evaluation.methods import find_method
+from mbc_engine.evaluation.methods import method_kind
 from mbc_engine.evaluation.report import CellReport
 from mbc_engine.evaluation.results import Measurement
 from mbc_engine.evaluation.statistics import Interval
@@ -90,14 +90,12 @@ def _figures(cell: CellReport) -> Iterator[tuple[str, bytes]]:
 def _looks(cell: CellReport) -> dict[str, dict[str, Any]]:
     """How each method is drawn: a control in its method's colour, dashed."""
     looks: dict[str, dict[str, Any]] = {}
-    for is_control in (False, True):
-        names = [row.method for row in cell.rows if row.is_control == is_control]
-        for number, name in enumerate(names):
-            look = {"color": _COLOURS[number % len(_COLOURS)]}
-            if is_control:
-                kind = find_method(name)
-                look = {**looks.get((kind and kind.control_of) or "", {"color": _GREY}), "linestyle": "--"}
-            looks[name] = {**look, "marker": _MARKERS[number % len(_MARKERS)], "markersize": 4}
+    for row in sorted(cell.rows, key=lambda row: row.is_control):
+        number = sum(look["linestyle"] == ("--" if row.is_control else "-") for look in looks.values())
+        look = {"color": _COLOURS[number % len(_COLOURS)], "linestyle": "-"}
+        if row.is_control:
+            look = {**looks.get(method_kind(row.method).control_of or "", {"color": _GREY}), "linestyle": "--"}
+        looks[row.method] = {**look, "marker": _MARKERS[number % len(_MARKERS)], "markersize": 4}
     return looks
 
 

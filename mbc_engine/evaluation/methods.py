@@ -4,7 +4,7 @@
 """
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -69,6 +69,7 @@ class MethodKind:
         needs_training_data: whether it needs questions to train on even around a trained model.
         is_retriever_reader: whether it is one, such as mini; all others are built around a base LM.
         is_ranked: whether it can lead a table; a control, or a method given the right document, cannot.
+        takes_read: whether there is also one for each read mode, such as mbc-flat.
         read: its read mode; None for the suite's, or the model's own.
     """
 
@@ -83,56 +84,42 @@ class MethodKind:
     needs_training_data: bool = False
     is_retriever_reader: bool = False
     is_ranked: bool = True
+    takes_read: bool = False
     read: str | None = None
 
 
-METHODS: Final[Mapping[str, MethodKind]] = {
-    name: MethodKind(name, **{**entry, "needs": tuple(entry.get("needs", ()))})
-    for name, entry in tomllib.loads(_FOLDER.joinpath("methods.toml").read_text("utf-8")).items()
-}
-WITH_READ: Final = ("mbc", "mbc-wrong", "mac", "mac-wrong")  # a read mode may follow the name, as in mbc-flat
+def _all_methods() -> Iterator[MethodKind]:
+    table = tomllib.loads(_FOLDER.joinpath("methods.toml").read_text("utf-8"))
+    plain = [MethodKind(name, **{**entry, "needs": tuple(entry.get("needs", ()))}) for name, entry in table.items()]
+    yield from plain
+    for read in READ_MODES:
+        for kind in plain:
+            if kind.takes_read:
+                yield replace(
+                    kind,
+                    name=f"{kind.name}-{read}",
+                    title=f"{kind.title} ({read} read)",
+                    description=f"{kind.description}; {read} read",
+                    control_of=kind.control_of and f"{kind.control_of}-{read}",
+                    read=read,
+                )
 
 
-@cache
-def find_method(name: str) -> MethodKind | None:
-    """A method by its name, which may end in a read mode; None if there is no such method."""
-    plain, _, read = name.rpartition("-")
-    if name in METHODS or plain not in WITH_READ or read not in READ_MODES:
-        return METHODS.get(name)
-    kind = METHODS[plain]
-    control_of = kind.control_of and f"{kind.control_of}-{read}"
-    return replace(kind, name=name, title=f"{kind.title} ({read} read)", control_of=control_of, read=read)
+# In the order of tables.
+METHODS: Final[Mapping[str, MethodKind]] = {kind.name: kind for kind in _all_methods()}
 
 
-def table_order(name: str) -> tuple[int, int]:
-    """Sort key of a method in tables: those with a read mode of their own come last, by mode."""
-    kind = find_method(name)
-    if kind is None:
-        return len(READ_MODES) + 1, 0
-    plain = name.removesuffix(f"-{kind.read}")
-    return ([*READ_MODES].index(kind.read) + 1 if kind.read else 0), [*METHODS].index(plain)
-
-
-def title_of(name: str) -> str:
-    """The title shown in tables; the name itself if this version has no such method."""
-    kind = find_method(name)
-    return kind.title if kind else name
-
-
-def is_control(name: str) -> bool:
-    """Whether a method is another one with a corrupted bank."""
-    kind = find_method(name)
-    return kind is not None and kind.control_of is not None
+def method_kind(name: str) -> MethodKind:
+    """A method by its name, of which nothing else is known if this version has no such method."""
+    return METHODS.get(name) or MethodKind(name, name, "")
 
 
 def controls_of(name: str) -> tuple[str, ...]:
     """What a method must beat for its scores to mean anything: its corrupted banks, else the LM without documents."""
-    kind = find_method(name)
+    kind = METHODS.get(name)
     if kind is None or kind.control_of or kind.is_retriever_reader or name == "closed-book":
         return ()
-    suffix = f"-{kind.read}" if kind.read else ""
-    controls = (control for control in METHODS if METHODS[control].control_of == name.removesuffix(suffix))
-    return tuple(f"{own}{suffix}" for own in controls if not suffix or own in WITH_READ) or ("closed-book",)
+    return tuple(control.name for control in METHODS.values() if control.control_of == name) or ("closed-book",)
 
 
 @cache

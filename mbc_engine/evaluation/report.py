@@ -3,13 +3,13 @@
 What readers must not overlook comes first: whether each method beats its controls, and what its scores do not show.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from mbc_engine.evaluation import methods
-from mbc_engine.evaluation.methods import METHODS, controls_of, find_method, is_control, table_order, title_of
+from mbc_engine.evaluation.methods import METHODS, controls_of, method_kind
 from mbc_engine.evaluation.results import CodeUsage, ExperimentFolder, Measurement, MethodResults, PairedTest, pair_all
 from mbc_engine.evaluation.statistics import SIGNIFICANT, Difference, Interval
 from mbc_engine.evaluation.suite import Base, Dataset, cells, suite_in
@@ -21,6 +21,7 @@ from mbc_engine.runs.training_runs import EVENTS
 Judgement = Literal["worse", "no", "unchecked", "partly", "yes"]
 NOTHING: Final = "\N{EN DASH}"
 _FEW_QUESTIONS: Final = 100  # fewer, and one question is worth more than a percentage point
+_TO_DO: Final = "not done yet"
 _MOST_STAGES: Final = 4  # named as not done yet: a grid that has just begun has hundreds
 
 # By training name: step, then F1 in percent, loss and loss with a wrong bank on the validation questions.
@@ -43,8 +44,7 @@ class MethodReport:
 
     @property
     def is_ranked(self) -> bool:
-        kind = find_method(self.method)
-        return self.online is not None and not self.is_control and (kind is None or kind.is_ranked)
+        return self.online is not None and not self.is_control and method_kind(self.method).is_ranked
 
     def published_after(self, documents: int) -> dict[str, Any] | None:
         """The paper's retention after so many documents; None unless it asks about as many first documents as ours."""
@@ -104,21 +104,19 @@ class Report:
 
 def read_report(experiment: ExperimentFolder) -> Report:
     """The report on an experiment's results so far."""
-    suite, started, reports = suite_in(experiment.path), experiment.cells(), []
+    suite, environments, reports = suite_in(experiment.path), experiment.environments(), []
     for cell in cells(suite):
-        if cell.name in started:
-            folder = experiment.cell(cell.name)
+        folder = experiment.cell(cell.name)
+        if folder.is_begun():
             results = {method: folder.results(method) for method in folder.methods()}
-            asked = suite.methods_of(cell.base)
             usage, curves = folder.read("", "code-usage"), _validations(folder.prepared_folder)
-            reports.append(cell_report(cell.base, cell.dataset, results, asked, usage, curves))
-    environments, settings = experiment.environments(), experiment.settings()
-    first = (environments or [{}])[0]
+            reports.append(cell_report(cell.base, cell.dataset, results, suite.methods_of(cell.base), usage, curves))
+    settings, first = experiment.settings(), environments[0] if environments else {}
     origin = {
-        "title": settings["title"],
+        "title": suite.title,
         "date": first.get("date", ""),
         "command": first.get("command", ""),
-        "seed": settings.get("seed", 0),
+        "seed": suite.seed,
         "environments": tuple(environments),
         "settings": settings,
     }
@@ -126,12 +124,13 @@ def read_report(experiment: ExperimentFolder) -> Report:
 
 
 def _validations(prepared: Path) -> Validations:
-    logs = {path.parent.name: read_events(path) for path in sorted(prepared.glob(f"*/{EVENTS}"))}
     return {
-        name: tuple(
-            (event.step, event.f1, event.loss, event.wrong_loss) for event in log if isinstance(event, Validated)
+        log.parent.name: tuple(
+            (event.step, event.f1, event.loss, event.wrong_loss)
+            for event in read_events(log)
+            if isinstance(event, Validated)
         )
-        for name, log in logs.items()
+        for log in sorted(prepared.glob(f"*/{EVENTS}"))
     }
 
 
@@ -145,17 +144,18 @@ def cell_report(
 ) -> CellReport:
     """Order and test the results of a cell's methods; those `asked` for are tested against their controls."""
     rows = []
-    for name in sorted({*METHODS, *results}, key=table_order):
+    for name in (*METHODS, *sorted(results.keys() - METHODS)):
         published = methods.published_scores(base.name, dataset.name, name)
         if name in results or published:
-            done = results.get(name, MethodResults())
+            kind, done = method_kind(name), results.get(name, MethodResults())
             measured = done.online, done.retention, done.scaling, done.rate
-            rows.append(MethodReport(name, title_of(name), is_control(name), *measured, published=published))
+            rows.append(MethodReport(name, kind.title, kind.control_of is not None, *measured, published=published))
     ranked = {row.method: row.online.scores for row in rows if row.online and row.is_ranked}
     leader = max(ranked, key=lambda name: (ranked[name].exact_match.value, ranked[name].f1.value), default=None)
     pairs = [(row.method, leader) for row in rows if leader and row.method != leader and not row.is_control]
     # The paper's comparison and what codes cost, regardless of the leader.
     constant = [("mbc", "mac"), *((f"mbc-{read}", f"mac-{read}") for read in READ_MODES), ("mbc", "mbc-unquantised")]
+    answered = {name: done.predictions for name, done in results.items()}
     return CellReport(
         f"{base.name}-{dataset.name}",
         base.title,
@@ -163,39 +163,26 @@ def cell_report(
         tuple(rows),
         tuple(asked),
         leader,
-        against_leader=_tests(results, [*pairs, *(pair for pair in constant if leader not in pair)]),
-        against_controls=_tests(results, _pairs(asked)),
+        against_leader=pair_all(answered, [*pairs, *(pair for pair in constant if leader not in pair)]),
+        against_controls=pair_all(answered, _with_controls(asked)),
         code_usage=code_usage,
         published_usage=methods.published_usage(base.name, dataset.name),
         validations=validations or {},
     )
 
 
-def _pairs(asked: Sequence[str]) -> list[tuple[str, str]]:
+def _with_controls(asked: Sequence[str]) -> list[tuple[str, str]]:
     """Each method with those of its controls that were asked, or with all if none was, so that the report says so.
 
     A memory should also beat having none, the closed book.
     """
     pairs = []
-    for name in sorted(asked, key=table_order):
-        controls = controls_of(name)
-        pairs += [(name, control) for control in ([one for one in controls if one in asked] or controls)]
-        if controls and "closed-book" in asked and "closed-book" not in controls:
-            pairs.append((name, "closed-book"))
+    for name in METHODS:
+        if name in asked and (controls := controls_of(name)):
+            pairs += [(name, control) for control in ([one for one in controls if one in asked] or controls)]
+            if "closed-book" in asked and "closed-book" not in controls:
+                pairs.append((name, "closed-book"))
     return pairs
-
-
-def _tests(results: Results, pairs: Iterable[tuple[str, str]]) -> tuple[PairedTest, ...]:
-    answered = {name: done.predictions for name, done in results.items() if done.predictions}
-    return tuple(
-        pair_all(
-            [
-                ((first, answered[first]), (second, answered[second]))
-                for first, second in pairs
-                if first in answered and second in answered
-            ]
-        )
-    )
 
 
 def build_report(
@@ -206,13 +193,12 @@ def build_report(
     has_datasets, has_bases = (len({getattr(cell, name) for cell in cells}) > 1 for name in ("dataset", "base"))
     verdicts, cautions = list[Verdict](), list[str]()
     for cell in cells:
-        names = [cell.base] * has_bases + [cell.dataset] * has_datasets
-        place = f" ({', '.join(names)})" if names else ""
-        verdicts += _verdicts(cell, place)
-        cautions += [f"{', '.join(names)}: {caution}" if names else caution for caution in _cautions(cell)]
+        names = ", ".join([cell.base] * has_bases + [cell.dataset] * has_datasets)
+        verdicts += _verdicts(cell, f" ({names})" if names else "")
+        cautions += [f"{names}: {caution}" if names else caution for caution in _cautions(cell)]
     # Comparisons with corrupted banks come first, and bad outcomes before good ones.
     order = get_args(Judgement)
-    verdicts.sort(key=lambda verdict: (not is_control(verdict.controls[0]), order.index(verdict.outcome)))
+    verdicts.sort(key=lambda one: (not method_kind(one.controls[0]).control_of, order.index(one.outcome)))
     return Report(tuple(verdicts), tuple(cautions), origin, tuple(cells), tuple(missing))
 
 
@@ -227,16 +213,14 @@ _CLAIMS: Final[Mapping[Judgement, str]] = {
 
 def _verdicts(cell: CellReport, place: str) -> Iterator[Verdict]:
     tests = {(test.first, test.second): test for test in cell.against_controls}
-    for method, control in _pairs(cell.asked):
-        row, kind, test = cell.row(method), find_method(control), tests.get((method, control))
+    for method, control in _with_controls(cell.asked):
+        row, kind, test = cell.row(method), method_kind(control), tests.get((method, control))
         if row is not None and row.online is not None:
             outcome = _judgement(test)
-            pair = row.title, title_of(control)
-            if kind is not None and kind.corrupted_bank:
-                pair = f"The bank of {row.title}", kind.corrupted_bank
-            claim = _CLAIMS[outcome].format(*pair) + place
+            pair = (f"The bank of {row.title}", kind.corrupted_bank) if kind.corrupted_bank else (row.title, kind.title)
             figures = [] if test is None else [f"EM {_compared(test.exact_match)}"]
             figures += [f"F1 {_compared(test.f1)}"] if test and outcome == "partly" else []
+            claim = _CLAIMS[outcome].format(*pair) + place
             yield Verdict(cell.name, (method,), (control,), outcome, claim, "; ".join(figures))
 
 
@@ -296,12 +280,10 @@ def _missing(experiment: ExperimentFolder) -> list[dict[str, str]]:
             cause = skipped.get((cell.name, stage.name))
             while cause is not None and cause.follows is not None and (cell.name, cause.follows) in skipped:
                 cause = skipped[cell.name, cause.follows]
-            if cause is not None:
-                reasons.setdefault(cause.reason, []).append(stage.name)
-            elif stage.kind != "prepare" and not stage.is_done(folder):
-                reasons.setdefault("not done yet", []).append(stage.name)
+            if cause is not None or (stage.kind != "prepare" and not stage.is_done(folder)):
+                reasons.setdefault(cause.reason if cause else _TO_DO, []).append(stage.name)
         for reason, names in reasons.items():
-            is_long = reason == "not done yet" and len(names) > _MOST_STAGES
+            is_long = reason == _TO_DO and len(names) > _MOST_STAGES
             named = f"{len(names)} stages" if is_long else ", ".join(names)
             missing.append({"cell": cell.name, "stage": named, "reason": reason})
     return missing

@@ -5,7 +5,7 @@ All shares are in percent.
 
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -145,33 +145,31 @@ class PairedTest:
     f1: Difference
 
 
-def pair_all(
-    tests: Sequence[tuple[tuple[str, Sequence[Prediction]], tuple[str, Sequence[Prediction]]]],
-) -> list[PairedTest]:
-    """Run paired tests of named methods, skipping pairs without a common question.
+def pair_all(answered: Mapping[str, Sequence[Prediction]], pairs: Iterable[tuple[str, str]]) -> tuple[PairedTest, ...]:
+    """Run paired tests of methods by name, skipping pairs that have no question in common.
 
     Tests on the same questions share their random draws.
     """
-    paired: dict[int, PairedTest] = {}
-    groups: dict[tuple[int, ...], dict[int, list[tuple[Prediction, Prediction]]]] = {}
-    known = {id(asked): by_question(asked) for test in tests for _, asked in test}
-    for number, ((_, first), (_, second)) in enumerate(tests):
-        others = known[id(second)]
-        shared = [(one, others[key]) for key, one in known[id(first)].items() if key in others]
+    known = {name: by_question(predictions) for name, predictions in answered.items()}
+    alike: dict[tuple[int, ...], dict[tuple[str, str], list[tuple[Prediction, Prediction]]]] = {}
+    order = []
+    for first, second in pairs:
+        others = known.get(second, {})
+        shared = [(one, others[key]) for key, one in known.get(first, {}).items() if key in others]
         if shared:
-            groups.setdefault(tuple(one.document for one, _ in shared), {})[number] = shared
-    for documents, members in groups.items():
+            order.append((first, second))
+            alike.setdefault(tuple(one.document for one, _ in shared), {})[first, second] = shared
+    tests: dict[tuple[str, str], PairedTest] = {}
+    for documents, group in alike.items():
         values = [
-            tuple([100.0 * getattr(one, figure) for one in side] for side in zip(*shared, strict=True))
+            ([100.0 * getattr(one, figure) for one, _ in shared], [100.0 * getattr(one, figure) for _, one in shared])
             for figure in ("exact_match", "f1")
-            for shared in members.values()
+            for shared in group.values()
         ]
-        differences = compare_pairs([(first, second) for first, second in values], documents)
-        for index, number in enumerate(members):
-            (first_name, _), (second_name, _) = tests[number]
-            figures = differences[index], differences[len(members) + index]
-            paired[number] = PairedTest(first_name, second_name, len(documents), *figures)
-    return [paired[number] for number in sorted(paired)]
+        figures = compare_pairs(values, documents)
+        both = zip(group, figures[: len(group)], figures[len(group) :], strict=True)
+        tests |= {pair: PairedTest(*pair, len(documents), exact_match, f1) for pair, exact_match, f1 in both}
+    return tuple(tests[pair] for pair in order)
 
 
 def by_question(predictions: Sequence[Prediction]) -> dict[tuple[str, str, int], Prediction]:
@@ -222,21 +220,28 @@ class CellFolder:
         return _read(self.file(method, kind), _KINDS[kind])
 
     def write_online(self, method: str, outcome: Outcome) -> None:
-        path = self.file(method, "online.predictions").with_suffix(".jsonl")
+        path = self._predictions(method)
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(path) as file:
             file.writelines(_LINE.dump_json(prediction) + b"\n" for prediction in outcome.predictions)
         self.write(method, "online", outcome.online)
 
     def results(self, method: str) -> MethodResults:
-        online = self.read(method, "online")
+        online: Measurement | None = self.read(method, "online")
+        predictions: Sequence[Prediction] = ()
+        if online:
+            path, asked = self._predictions(method), online.scores.questions
+            with _way_out(path, delete=self.file(method, "online")):
+                predictions = [_LINE.validate_json(line, strict=True) for line in path.read_bytes().splitlines()]
+                if len(predictions) != asked:
+                    raise OSError(f"it has {len(predictions):,} of {asked:,} answers")
+        scaling = self.read(method, "scaling") or self.read(method, "scaling.partial") or ()
         return MethodResults(
-            online,
-            self._predictions(method, online) if online else (),
-            self.read(method, "retention") or (),
-            self.read(method, "scaling") or self.read(method, "scaling.partial") or (),
-            self.read(method, "rate"),
+            online, predictions, self.read(method, "retention") or (), scaling, self.read(method, "rate")
         )
+
+    def is_begun(self) -> bool:
+        return (self.path / _RESULTS).is_dir()
 
     def methods(self) -> list[str]:
         names = sorted(path.name for path in _folders(self.path / _RESULTS))
@@ -260,16 +265,8 @@ class CellFolder:
     def set_prepared(self, name: str) -> None:
         (self.prepared_folder / name / _PREPARED).touch()
 
-    def _predictions(self, method: str, online: Measurement) -> list[Prediction]:
-        path, asked = self.file(method, "online.predictions").with_suffix(".jsonl"), online.scores.questions
-        try:
-            predictions = [_LINE.validate_json(line, strict=True) for line in path.read_bytes().splitlines()]
-            fault = f"has {len(predictions):,} of {asked:,} answers" if len(predictions) != asked else ""
-        except (ValidationError, OSError) as error:
-            fault = f"cannot be read: {_fault(error)}"
-        if fault:
-            raise DataError(f"{path} {fault}.", hint=_DELETE.format(self.file(method, "online")))
-        return predictions
+    def _predictions(self, method: str) -> Path:
+        return self.file(method, "online.predictions").with_suffix(".jsonl")
 
 
 class ExperimentFolder:
@@ -345,9 +342,6 @@ class ExperimentFolder:
     def cell(self, name: str) -> CellFolder:
         return CellFolder(self.path / _checked(name))
 
-    def cells(self) -> list[str]:
-        return sorted(path.name for path in _folders(self.path) if (path / _RESULTS).is_dir())
-
 
 def _without_folders(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings, with the paths of dataset files reduced to their names."""
@@ -371,22 +365,22 @@ def _write(path: Path, value: Any, kind: TypeAdapter[Any]) -> None:
 
 def _read(path: Path, kind: TypeAdapter[Any]) -> Any:
     """The content of a file, None if there is none. Raises DataError if it is damaged."""
+    with _way_out(path, delete=path):
+        return kind.validate_json(path.read_bytes(), strict=True) if path.exists() else None
+
+
+@contextmanager
+def _way_out(path: Path, *, delete: Path) -> Iterator[None]:
     try:
-        return kind.validate_json(path.read_bytes(), strict=True)
-    except FileNotFoundError:
-        return None
+        yield
     except (OSError, ValidationError) as error:
-        raise DataError(f"{path} cannot be read: {_fault(error)}.", hint=_DELETE.format(path)) from error
-
-
-_DELETE: Final = "Delete {} and run the evaluation again."
-
-
-def _fault(error: OSError | ValidationError) -> str:
-    if isinstance(error, OSError):
-        return error.strerror or str(error)
-    first = error.errors(include_url=False, include_input=False)[0]
-    return "".join(f"{part}: " for part in first["loc"]) + first["msg"]
+        fault = getattr(error, "strerror", None) or str(error)
+        if isinstance(error, ValidationError):
+            first = error.errors(include_url=False, include_input=False)[0]
+            fault = "".join(f"{part}: " for part in first["loc"]) + first["msg"]
+        raise DataError(
+            f"{path} cannot be read: {fault}.", hint=f"Delete {delete} and run the evaluation again."
+        ) from error
 
 
 def _folders(path: Path) -> list[Path]:

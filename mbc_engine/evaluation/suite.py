@@ -24,7 +24,7 @@ from mbc_engine.datasets.by_name import absolute, load_examples, own_validation
 from mbc_engine.datasets.layout import QAExample, evenly_spaced, made_up_stories
 from mbc_engine.datasets.questions import hold_out
 from mbc_engine.errors import ConfigError, DataError, ModelError
-from mbc_engine.evaluation.methods import METHODS, MethodKind, Protocol, find_method
+from mbc_engine.evaluation.methods import METHODS, MethodKind, Protocol
 from mbc_engine.evaluation.protocols import Stream, stream
 from mbc_engine.evaluation.results import CellFolder, ExperimentFolder
 from mbc_engine.names import CONFIG, find_model, parse_read_mode, suite_names
@@ -209,7 +209,7 @@ def _faults(suite: Suite) -> Iterator[tuple[str, str]]:
     for base in suite.bases:
         yield from _faulty_names("method", suite.methods_of(base))
         yield from _faulty_names("protocol", suite.protocols_of(base))
-        kinds = [kind for name in suite.methods_of(base) if (kind := find_method(name))]
+        kinds = [METHODS[name] for name in suite.methods_of(base) if name in METHODS]
         yield from _faults_of_base(base, kinds, suite)
         learners |= {kind.name: None for kind in kinds if kind.needs_training_data}
         learners |= {f"the preset {base.preset}": None} if base.model is None else {}
@@ -223,8 +223,9 @@ def _faulty_names(what: str, names: Sequence[str]) -> Iterator[tuple[str, str]]:
     if not names:
         yield f"no {what} is given", f"Name at least one {what}."
     for name in names:
-        if what == "method" and find_method(name) is None:
-            hint = f"Methods: {', '.join(METHODS)}; mbc and mac also with a read mode, such as mbc-flat."
+        if what == "method" and name not in METHODS:
+            plain = [name for name, kind in METHODS.items() if kind.read is None]
+            hint = f"Methods: {', '.join(plain)}; mbc and mac also with a read mode, such as mbc-flat."
             yield f"there is no method {name!r}", hint
         if names.count(name) > 1:
             yield f"the {what} {name!r} is given twice", "Name each once: its results have a folder of that name."
@@ -313,7 +314,7 @@ class Cell:
 
     def stages(self) -> Iterator[Stage]:
         """All stages, each after those it needs."""
-        kinds = [kind for name in self.suite.methods_of(self.base) if (kind := find_method(name))]
+        kinds = [METHODS[name] for name in self.suite.methods_of(self.base) if name in METHODS]
         protocols = self.suite.protocols_of(self.base)
         needed = dict.fromkeys(need for kind in kinds for need in kind.needs)
         trained = [need for need in needed if self.dataset.train and not (need == "mbc" and self.base.model)]
@@ -396,8 +397,7 @@ class Cell:
         from mbc_engine.evaluation.language_models import BM25Reading, ClosedBook, OracleReading
         from mbc_engine.model import load_model
 
-        kind, suite = find_method(name), self.suite
-        assert kind is not None
+        kind, suite = METHODS[name], self.suite
         if kind.is_retriever_reader:
             return banks.RetrieveAndRead(load_model(self.base.model or "", device=self.device))  # type: ignore[arg-type]
         if kind.is_fine_tuned:

@@ -1,14 +1,13 @@
 """A report's results as tables."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Final, NamedTuple, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
-from mbc_engine.evaluation.methods import METHODS
+from mbc_engine.evaluation.methods import method_kind
 from mbc_engine.evaluation.report import NOTHING, CellReport, MethodReport, difference, interval, p_value, percent
+from mbc_engine.evaluation.results import Measurement
 from mbc_engine.evaluation.statistics import Interval
-
-T = TypeVar("T")
 
 OUTCOMES: Final = {"worse": "✗✗", "no": "✗", "unchecked": "?", "partly": "◐", "yes": "✓"}
 NOTHING_TO_BEAT: Final = "No method here has a control to beat, so nothing shows whether a memory helped."
@@ -41,162 +40,62 @@ class Table:
 
 
 _NONE: Final = Entry(NOTHING)
+# Left out where they would be empty.
+_OPTIONAL: Final = ("paper's EM", "paper's F1", "paper's F1 kept", "paper's bytes", "paper's", "learning rate")
+Columns = Sequence[tuple[str, Callable[[Any], Entry]]]
 
 
 def tables_of(cell: CellReport) -> list[Table]:
     """The tables that the cell has results for."""
-    tables = (
-        *(_scores(cell), _costs(cell), _tests(cell), _retention(cell)),
-        *(_scaling(cell, "exact_match", "EM"), _scaling(cell, "f1", "F1")),
-        _usage(cell),
-    )
-    return [table for table in tables if table.lines]
+    return [table for table in _tables(cell) if table.lines]
 
 
-def _scores(cell: CellReport) -> Table:
-    rows = [row for row in cell.rows if row.online or row.published]
-    has_published = any(row.published for row in rows)
-    lines = []
-    for row in rows:
-        scores = row.online.scores if row.online else None
-        papers = _published(row, "exact_match"), _published(row, "f1")
-        lines.append(
-            (
-                Entry(row.title),
-                *((_mean(scores.exact_match), _mean(scores.f1)) if scores else (_NONE, _NONE)),
-                *_if(has_published, *papers),
-                *map(_percent, (scores.lenient_match, scores.first_source, scores.in_five) if scores else (None,) * 3),
-                _count(scores.questions) if scores else _NONE,
-            )
-        )
-    columns = (
-        *("method", "EM", "F1", *_if(has_published, "paper's EM", "paper's F1")),
-        *("lenient match*", "source first", "in five", "questions"),
-    )
-    return _of_rows("Figures, in percent, with 95% intervals", columns, lines, rows, cell, LENIENT)
+def _tables(cell: CellReport) -> Iterator[Table]:
+    rows, measured = cell.rows, [row for row in cell.rows if row.online]
+    reported = [row for row in rows if row.online or row.published]
+    yield _table("Figures, in percent, with 95% intervals", _SCORES, reported, cell.leader, note=LENIENT)
+    yield _table("Time and memory", _COSTS, measured, cell.leader)
+    titles = {row.method: row.title for row in rows}
+    tested = ("first", _at("first", titles.get)), ("second", _at("second", titles.get))
+    tests = *cell.against_leader, *cell.against_controls
+    yield _table("Paired tests", (*tested, *_TESTS), tests, is_detail=True)
+    steps = [_Step(row.title, one, row.published_after(one.cost.documents)) for row in rows for one in row.retention]
+    yield _table("Retention of the first documents, in percent", _RETENTION, steps, is_detail=True)
+    scaled = [row for row in rows if row.scaling]
+    sizes = sorted({step.cost.documents for row in scaled for step in row.scaling})
+    for measure, name in (("exact_match", "EM"), ("f1", "F1")):
+        title = f"{name} by the number of documents in a memory, in percent, with 95% intervals"
+        columns = [("method", _at("title")), *((f"{size:,}", _scaled_to(size, measure)) for size in sizes)]
+        yield _table(title, columns, scaled, cell.leader, is_detail=True)
+    yield _table("Code usage at the end of training", _USAGE, [*_usage(cell)], is_detail=True)
 
 
-def _published(row: MethodReport, figure: str) -> Entry:
-    if row.published is None:
-        return _NONE
-    value = row.published[figure]
-    note = f"ours {difference(getattr(row.online.scores, figure).value - value)}" if row.online else ""
-    return Entry(f"{value:.2f}", note)
-
-
-def _costs(cell: CellReport) -> Table:
-    rows = [row for row in cell.rows if row.online]
-    has_rates = any(row.rate is not None for row in rows)
-    lines = []
-    for row in rows:
-        assert row.online is not None
-        cost, banks = row.online.cost, row.online.banks
-        is_adapted = row.method not in METHODS or METHODS[row.method].adapts
-        times = cost.seconds_per_document if is_adapted else None, cost.seconds_per_answer
-        rate = _NONE if row.rate is None else Entry(f"{row.rate:g}")
-        lines.append(
-            (
-                Entry(row.title),
-                Entry(f"{cost.documents:,}", f"{banks} memories" if banks > 1 else ""),
-                *(Entry(seconds(value)) for value in times),
-                *(_size(cost.paper_bytes), _size(cost.on_disk), *_if(has_rates, rate)),
-            )
-        )
-    columns = "method", "documents", "per document", "per answer", "bytes, paper's count", "bytes on disk"
-    return _of_rows("Time and memory", (*columns, *_if(has_rates, "learning rate")), lines, rows, cell)
-
-
-def _tests(cell: CellReport) -> Table:
-    titles, lines = {row.method: row.title for row in cell.rows}, []
-    for test in (*cell.against_leader, *cell.against_controls):
-        figures: list[Entry] = []
-        for found in (test.exact_match, test.f1):
-            gap = found.difference
-            figures += [Entry(difference(gap.value), interval(gap)), Entry(p_value(found.p))]
-        lines.append((Entry(titles[test.first]), Entry(titles[test.second]), _count(test.questions), *figures))
-    columns = ("first", "second", "questions", "EM difference", "p", "F1 difference", "p")
-    return Table("Paired tests", columns, lines, is_detail=True)
-
-
-def _retention(cell: CellReport) -> Table:
-    steps = [(row, step, row.published_after(step.cost.documents)) for row in cell.rows for step in row.retention]
-    has_published = any(paper for _, _, paper in steps)
-    lines = []
-    for row, step, published in steps:
-        cost, paper = step.cost, published or {}
-        lines.append(
-            (
-                *(Entry(row.title), _count(cost.documents)),
-                *map(_percent, (step.scores.exact_match.value, step.scores.f1.value, step.retained)),
-                *_if(has_published, _percent(paper.get("retention"))),
-                *(_size(cost.paper_bytes), *_if(has_published, _size(paper.get("bank_bytes"))), _size(cost.on_disk)),
-            )
-        )
-    columns = (
-        *("method", "documents", "EM", "F1", "F1 kept", *_if(has_published, "paper's F1 kept")),
-        *("bytes, paper's count", *_if(has_published, "paper's bytes"), "bytes on disk"),
-    )
-    return Table("Retention of the first documents, in percent", columns, lines, is_detail=True)
-
-
-def _scaling(cell: CellReport, measure: str, name: str) -> Table:
-    rows = [row for row in cell.rows if row.scaling]
-    sizes = sorted({step.cost.documents for row in rows for step in row.scaling})
-    lines = []
-    for row in rows:
-        by_size = {step.cost.documents: _mean(getattr(step.scores, measure)) for step in row.scaling}
-        lines.append((Entry(row.title), *(by_size.get(size, _NONE) for size in sizes)))
-    title = f"{name} by the number of documents in a memory, in percent, with 95% intervals"
-    table = _of_rows(title, ("method", *(f"{size:,}" for size in sizes)), lines, rows, cell)
-    return replace(table, is_detail=True)
-
-
-def _usage(cell: CellReport) -> Table:
-    usage, published, lines = cell.code_usage, cell.published_usage, list[tuple[Entry, ...]]()
-    papers = "", ""
-    if published:
-        low, *high = (f"{value:g}" for value in published["with_reset"])
-        papers = f"{low} to {high[0]}" if high else f"from {low}", f"falls to {published['without_reset']:g}"
-    curves = (("with reset", usage.with_reset), ("without reset", usage.without_reset)) if usage else ()
-    for (name, curve), paper in zip(curves, papers, strict=False):
-        if usage and curve:
-            step, perplexity = curve[-1]
-            entry = Entry(f"{perplexity:.1f}", f"of {usage.codes:,}")
-            lines.append((Entry(name), _count(step), entry, *_if(paper, Entry(paper))))
-    columns = ("training", "step", "perplexity", *_if(published, "paper's"))
-    return Table("Code usage at the end of training", columns, lines, is_detail=True)
-
-
-def _of_rows(
+def _table(
     title: str,
-    columns: tuple[str, ...],
-    lines: Sequence[tuple[Entry, ...]],
-    rows: Sequence[MethodReport],
-    cell: CellReport,
+    columns: Columns,
+    rows: Sequence[Any],
+    leader: str | None = None,
+    *,
+    is_detail: bool = False,
     note: str = "",
 ) -> Table:
-    leader = next((number for number, row in enumerate(rows) if row.method == cell.leader), None)
-    return Table(title, columns, lines, leader, note=note)
+    entries = [(name, [entry(row) for row in rows]) for name, entry in columns]
+    shown = [(name, column) for name, column in entries if name not in _OPTIONAL or {*column} != {_NONE}]
+    number = next((number for number, row in enumerate(rows) if leader and row.method == leader), None)
+    lines = list(zip(*(column for _, column in shown), strict=True))
+    return Table(title, tuple(name for name, _ in shown), lines, number, is_detail, note)
 
 
-def _if(condition: object, *items: T) -> tuple[T, ...]:
-    return items if condition else ()
+def _at(path: str, show: Callable[[Any], Entry | str | None] = str) -> Callable[[Any], Entry]:
+    """Shows what is at a dotted path of a row; a dash if anything on the way is None."""
 
+    def entry(row: Any) -> Entry:
+        for name in path.split("."):
+            row = row if row is None else row[name] if isinstance(row, dict) else getattr(row, name)
+        shown = NOTHING if row is None else show(row)
+        return shown if isinstance(shown, Entry) else Entry(shown or "")
 
-def _mean(found: Interval) -> Entry:
-    return Entry(percent(found.value), interval(found))
-
-
-def _count(count: int) -> Entry:
-    return Entry(f"{count:,}")
-
-
-def _percent(value: float | None) -> Entry:
-    return Entry(percent(value))
-
-
-def _size(count: int | None) -> Entry:
-    return Entry(size(count))
+    return entry
 
 
 def seconds(value: float | None) -> str:
@@ -216,3 +115,113 @@ def size(count: int | None) -> str:
     units = (("kB", 1e3), ("MB", 1e6), ("GB", 1e9))
     unit, factor = next((pair for pair in units if count < 999.5 * pair[1]), ("TB", 1e12))
     return f"{count / factor:.3g} {unit}"
+
+
+def _count(count: int) -> str:
+    return f"{count:,}"
+
+
+def _mean(found: Interval) -> Entry:
+    return Entry(percent(found.value), interval(found))
+
+
+def _gap(found: Interval) -> Entry:
+    return Entry(difference(found.value), interval(found))
+
+
+def _published(measure: str) -> Callable[[MethodReport], Entry]:
+    def entry(row: MethodReport) -> Entry:
+        if row.published is None:
+            return _NONE
+        value = row.published[measure]
+        note = f"ours {difference(getattr(row.online.scores, measure).value - value)}" if row.online else ""
+        return Entry(f"{value:.2f}", note)
+
+    return entry
+
+
+def _scaled_to(documents: int, measure: str) -> Callable[[MethodReport], Entry]:
+    def entry(row: MethodReport) -> Entry:
+        means = {step.cost.documents: getattr(step.scores, measure) for step in row.scaling}
+        return _mean(means[documents]) if documents in means else _NONE
+
+    return entry
+
+
+def _memories(online: Measurement) -> Entry:
+    return Entry(_count(online.cost.documents), f"{online.banks} memories" if online.banks > 1 else "")
+
+
+def _adapting(row: MethodReport) -> Entry:
+    return _at("online.cost.seconds_per_document", seconds)(row) if method_kind(row.method).adapts else _NONE
+
+
+_SCORES: Final = (
+    ("method", _at("title")),
+    ("EM", _at("online.scores.exact_match", _mean)),
+    ("F1", _at("online.scores.f1", _mean)),
+    ("paper's EM", _published("exact_match")),
+    ("paper's F1", _published("f1")),
+    ("lenient match*", _at("online.scores.lenient_match", percent)),
+    ("source first", _at("online.scores.first_source", percent)),
+    ("in five", _at("online.scores.in_five", percent)),
+    ("questions", _at("online.scores.questions", _count)),
+)
+_COSTS: Final = (
+    ("method", _at("title")),
+    ("documents", _at("online", _memories)),
+    ("per document", _adapting),
+    ("per answer", _at("online.cost.seconds_per_answer", seconds)),
+    ("bytes, paper's count", _at("online.cost.paper_bytes", size)),
+    ("bytes on disk", _at("online.cost.on_disk", size)),
+    ("learning rate", _at("rate", "{:g}".format)),
+)
+_TESTS: Final = (
+    ("questions", _at("questions", _count)),
+    ("EM difference", _at("exact_match.difference", _gap)),
+    ("p", _at("exact_match.p", p_value)),
+    ("F1 difference", _at("f1.difference", _gap)),
+    ("p", _at("f1.p", p_value)),
+)
+_RETENTION: Final = (
+    ("method", _at("method")),
+    ("documents", _at("step.cost.documents", _count)),
+    ("EM", _at("step.scores.exact_match.value", percent)),
+    ("F1", _at("step.scores.f1.value", percent)),
+    ("F1 kept", _at("step.retained", percent)),
+    ("paper's F1 kept", _at("published.retention", percent)),
+    ("bytes, paper's count", _at("step.cost.paper_bytes", size)),
+    ("paper's bytes", _at("published.bank_bytes", size)),
+    ("bytes on disk", _at("step.cost.on_disk", size)),
+)
+_USAGE: Final = (
+    ("training", _at("training")),
+    ("step", _at("step", _count)),
+    ("perplexity", _at("perplexity", Entry._make)),
+    ("paper's", _at("published")),
+)
+
+
+class _Step(NamedTuple):
+    method: str
+    step: Measurement
+    published: dict[str, Any] | None
+
+
+class _Usage(NamedTuple):
+    training: str
+    step: int
+    perplexity: Entry
+    published: str | None
+
+
+def _usage(cell: CellReport) -> Iterator[_Usage]:
+    papers: tuple[str | None, str | None] = None, None
+    if published := cell.published_usage:
+        low, *high = (f"{value:g}" for value in published["with_reset"])
+        papers = f"{low} to {high[0]}" if high else f"from {low}", f"falls to {published['without_reset']:g}"
+    if usage := cell.code_usage:
+        curves = ("with reset", usage.with_reset), ("without reset", usage.without_reset)
+        for (name, curve), paper in zip(curves, papers, strict=True):
+            for step, perplexity in curve[-1:]:
+                yield _Usage(name, step, Entry(f"{perplexity:.1f}", f"of {usage.codes:,}"), paper)

@@ -1,7 +1,7 @@
 import pytest
 
 from mbc_engine.errors import DataError
-from mbc_engine.evaluation.methods import METHODS, controls_of, find_method
+from mbc_engine.evaluation.methods import METHODS, controls_of
 from mbc_engine.evaluation.suite import Base, Cell, Dataset, Suite, cells
 from mbc_engine.paper.checkpoint import save_model
 from tests.newswire import TWO
@@ -176,5 +176,5 @@ def test_controls_of_methods():
     assert controls_of("mbc") == ("mbc-empty", "mbc-shuffled-documents", "mbc-shuffled-codes", "mbc-wrong")
     assert controls_of("uniform") == ("closed-book",)
     assert controls_of("mbc-wrong") == controls_of("closed-book") == controls_of("retriever-reader") == ()
-    assert find_method("mbc-wrong-flat").title == "MBC, wrong bank (flat read)"
-    assert find_method("uniform-flat") is None
+    assert METHODS["mbc-wrong-flat"].title == "MBC, wrong bank (flat read)"
+    assert "uniform-flat" not in METHODS

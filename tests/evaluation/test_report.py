@@ -50,19 +50,22 @@ class TestPairs:
     def test_shared_draws_change_no_test(self, predict):
         """The last pair has other questions and shares no draw."""
         asked = {"a": predict(30, 60), "b": predict(20, 60), "c": predict(9, 60), "d": predict(9, 40)}
-        tests = [(("a", asked["a"]), (name, asked[name])) for name in ("b", "c", "d")]
-        assert pair_all(tests) == [pair_all([test])[0] for test in tests]
-        assert [test.questions for test in pair_all(tests)] == [60, 60, 40]
+        pairs = [("a", "b"), ("a", "c"), ("a", "d")]
+        assert [*pair_all(asked, pairs)] == [pair_all(asked, [pair])[0] for pair in pairs]
+        assert [test.questions for test in pair_all(asked, pairs)] == [60, 60, 40]
 
     def test_only_common_questions_count(self, predict):
         # Of questions 2 to 5 the first answers 2 and 3 rightly, the second none.
-        (test,) = pair_all([(("a", predict(4, 6)), ("b", predict(2, 8)[2:]))])
+        (test,) = pair_all({"a": predict(4, 6), "b": predict(2, 8)[2:]}, [("a", "b")])
         assert (test.questions, test.exact_match.first, test.exact_match.second) == (4, 50.0, 0.0)
-        assert pair_all([(("a", predict(1, 2)), ("b", predict(1, 4)[2:]))]) == []
+        assert pair_all({"a": predict(1, 2), "b": predict(1, 4)[2:]}, [("a", "b"), ("a", "c")]) == ()
 
     def test_questions_of_the_same_name_are_paired_in_order(self, predict):
-        alike = [[replace(one, id="x", question="When?") for one in predict(right, 2)] for right in (2, 1)]
-        (test,) = pair_all([(("a", alike[0]), ("b", alike[1]))])
+        alike = {
+            name: [replace(one, id="x", question="When?") for one in predict(right, 2)]
+            for name, right in (("a", 2), ("b", 1))
+        }
+        (test,) = pair_all(alike, [("a", "b")])
         assert (test.questions, test.exact_match.first, test.exact_match.second) == (2, 100.0, 50.0)
 
 
