@@ -195,8 +195,8 @@ def fit(
     batch_size: int,
     validate: Callable[[int, float | None], tuple[Event, float | None]] | None = None,
     validated_every: int = 1,
-    snapshot_seconds: float,
-    stop: threading.Event | None,
+    snapshot_seconds: float = 600,
+    stop: threading.Event | None = None,
 ) -> Generator[Event, None, bool]:
     """Take optimiser steps, going on from the snapshot if there is one; returns False if `stop` ended it.
 

@@ -392,41 +392,37 @@ class Cell:
 
     def method(self, name: str, rate: float | None = None) -> "Method":
         """A method, ready to memorise documents, with a learning rate if it fine-tunes; its models must be trained."""
-        from mbc_engine.evaluation import banks
+        from mbc_engine.evaluation import banks, language_models
         from mbc_engine.evaluation.fine_tuning import FineTuned
-        from mbc_engine.evaluation.language_models import BM25Reading, ClosedBook, OracleReading
         from mbc_engine.model import load_model
 
-        kind, suite = METHODS[name], self.suite
+        kind, suite, seed = METHODS[name], self.suite, self.suite.seed
+        trained = kind.needs[0] if kind.needs else ""
         if kind.is_retriever_reader:
             return banks.RetrieveAndRead(load_model(self.base.model or "", device=self.device))  # type: ignore[arg-type]
         if kind.is_fine_tuned:
-            options: Any = {"optimiser": self.base.optimiser, "window": suite.document_window}
-            weights = self.token_weights(name)
-            return FineTuned(self.base_lm("questions"), weights, rate=rate or 0.0, **options)
-        (trained,) = kind.needs
+            weights, optimiser = self.token_weights(name), self.base.optimiser
+            base = self.base_lm(trained)
+            return FineTuned(base, weights, rate=rate or 0.0, optimiser=optimiser, window=suite.document_window)
         if trained == "questions":
-            return ClosedBook(self.base_lm(trained, suite.question_training.precision))
+            return language_models.ClosedBook(self.base_lm(trained, suite.question_training.precision))
         if trained == "reader":
             reader = self.base_lm(trained, suite.reading_training.precision)
-            return OracleReading(reader, self.test.examples) if name == "oracle" else BM25Reading(reader)
-        return self._bank_method(kind, trained)
-
-    def _bank_method(self, kind: MethodKind, trained: str) -> "Method":
-        from mbc_engine.evaluation import banks
-
-        model, seed = self.memory_model(trained), self.suite.seed
-        options: Any = {"read_mode": kind.read or self.suite.read}
-        match kind.name.removesuffix(f"-{kind.read}"):
-            case "mbc-empty":
-                return banks.EmptyBank(model, **options)
-            case "mbc-wrong" | "mac-wrong":
-                return banks.WrongBank(model, self.other_documents(), seed, keeps_codes=trained == "mbc", **options)
-            case "mbc-shuffled-documents":
-                options["corrupt"] = banks.shuffled_over_documents(seed)
-            case "mbc-shuffled-codes":
-                options["corrupt"] = banks.shuffled_over_codebook(model.require_codebook(), seed)
-        return banks.MemoryMethod(model, keeps_codes=trained == "mbc", **options)
+            if name == "oracle":
+                return language_models.OracleReading(reader, self.test.examples)
+            return language_models.BM25Reading(reader)
+        model = self.memory_model(trained)
+        options: Any = {"read_mode": kind.read or suite.read}
+        if name == "mbc-empty":
+            return banks.EmptyBank(model, **options)
+        options["keeps_codes"] = trained == "mbc"
+        if name == "mbc-shuffled-documents":
+            options["corrupt"] = banks.shuffled_over_documents(seed)
+        elif name == "mbc-shuffled-codes":
+            options["corrupt"] = banks.shuffled_over_codebook(model.require_codebook(), seed)
+        elif kind.control_of:
+            return banks.WrongBank(model, self.other_documents(), seed, **options)
+        return banks.MemoryMethod(model, **options)
 
     def token_weights(self, name: str) -> "TokenWeights":
         from mbc_engine.evaluation import camels, token_weights

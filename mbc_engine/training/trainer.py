@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from itertools import chain
@@ -175,75 +175,61 @@ class _Training:
 
     def all_events(self, log: EventLog | None) -> Iterator[events.Event]:
         """All events until the last epoch or a stop; `log` is None except in the main process, which alone writes."""
-        is_resumed = (self.run / SNAPSHOT).exists()
+        settings, is_resumed = self.settings, (self.run / SNAPSHOT).exists()
         if is_resumed:
             if log is not None:
                 run_files.recover_model(self.run)
             self.state = run_files.load_snapshot(self.run / SNAPSHOT, self.model, self.optimizer)
         if log is not None:
             log.rewind(self.state.events)
-            yield from self._read_texts()
+            for event in chain(self.documents.fill(), self.questions.fill()):
+                yield event
+                if self._is_stop_requested():
+                    break
         if self._next_action() == _STOP:
             yield self._stopped()
             return
         if log is None:
             yield from chain(self.documents.fill(), self.questions.fill())  # another machine's cache may be incomplete
-        if self.settings.pca_start and self.is_fresh and not is_resumed:
-            torch.manual_seed(self.settings.seed)
-            start_from_pca(self.model, self.documents, len(self.data.documents))
-            for side in (self.model.documents, self.model.questions):
-                self.processes.broadcast_from_main(side.amortizer.parameters())
-            self._centre()
+        if settings.pca_start and self.is_fresh and not is_resumed:
+            self._start_from_pca()
         sizes = len(self.data), len(self.data.documents), trainable_parameters(self.model)
         yield events.TrainStarted(self.state.step, self.total_steps, *sizes)
-        self.saved = time.monotonic()
-        if (yield from self._steps(log)):
-            return
+        saved, every = time.monotonic(), settings.validation_steps or self.steps_per_epoch
+        for epoch, batch in self._batches():
+            yield from self._step(epoch, batch)
+            self._show_usage()
+            step = self.state.step
+            is_due = step % every == 0 or step % self.steps_per_epoch == 0
+            if is_due:
+                # Before the snapshot of this step: a resumed run would skip it.
+                yield from self._validate(epoch)
+            action = self._next_action(is_due=is_due or time.monotonic() - saved > settings.checkpoint_seconds)
+            if action != _STEP:
+                yield self._checkpoint(log)
+                saved = time.monotonic()
+            if action == _STOP and step < self.total_steps:
+                yield self._stopped()
+                return
         self._show_usage(at_once=True)
         yield events.TrainFinished(self.state.step, round(self._seconds(), 1), str(self.run / MODEL))
 
-    def _steps(self, log: EventLog | None) -> Generator[events.Event, None, bool]:
-        for epoch in range(self.state.step // self.steps_per_epoch, self.settings.epochs):
-            if self._is_flat(epoch):
-                break
-            skip = self.state.step - epoch * self.steps_per_epoch
-            for batch in self.data.epoch(epoch, self.settings.batch_size, seed=self.settings.seed, skip=skip):
-                yield from self._step(epoch, batch)
-                self._show_usage()
-                step, every = self.state.step, self.settings.validation_steps or self.steps_per_epoch
-                is_due = step % every == 0 or step == (epoch + 1) * self.steps_per_epoch
-                if is_due:
-                    # Before the snapshot of this step: a resumed run would skip it.
-                    yield from self._validate(epoch)
-                if (yield from self._between_steps(log, is_due=is_due)):
-                    return True
-        return False
-
-    def _is_flat(self, epoch: int) -> bool:
-        """Whether `patience` epochs have passed since the best validation."""
-        best, patience = self.state.best_epoch, self.settings.patience
-        return bool(patience) and best >= 0 and epoch > best + patience
-
-    def _read_texts(self) -> Iterator[events.Progressed]:
-        for event in chain(self.documents.fill(), self.questions.fill()):
-            yield event
-            if self._is_stop_requested():
+    def _batches(self) -> Iterator[tuple[int, Batch]]:
+        """The batches left, with their epochs, until `patience` epochs have passed since the best validation."""
+        settings = self.settings
+        for epoch in range(self.state.step // self.steps_per_epoch, settings.epochs):
+            if settings.patience and 0 <= self.state.best_epoch < epoch - settings.patience:
                 return
+            skip = self.state.step - epoch * self.steps_per_epoch
+            for batch in self.data.epoch(epoch, settings.batch_size, seed=settings.seed, skip=skip):
+                yield epoch, batch
 
-    def _between_steps(self, log: EventLog | None, *, is_due: bool) -> Generator[events.Event, None, bool]:
-        """Save a snapshot if one is due or there is a request, then carry out the request; True ends the training."""
-        is_due = is_due or time.monotonic() - self.saved > self.settings.checkpoint_seconds
-        action = self._next_action(is_due=is_due)
-        if action == _STEP:
-            return False
-        yield self._checkpoint(log)
-        if self.state.step == self.total_steps:
-            return False
-        if action == _STOP:
-            yield self._stopped()
-            return True
-        self.saved = time.monotonic()
-        return False
+    def _start_from_pca(self) -> None:
+        torch.manual_seed(self.settings.seed)
+        start_from_pca(self.model, self.documents, len(self.data.documents))
+        for side in (self.model.documents, self.model.questions):
+            self.processes.broadcast_from_main(side.amortizer.parameters())
+        self._centre()
 
     def _is_stop_requested(self) -> bool:
         # Only the main process looks: others might see a request to an earlier training, before it was withdrawn.

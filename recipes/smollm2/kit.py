@@ -22,6 +22,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import chain, cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -32,9 +33,10 @@ from mbc_engine import load_examples, load_preset
 from mbc_engine.config import Config
 from mbc_engine.datasets.layout import QAExample, evenly_spaced
 from mbc_engine.evaluation import language_models
+from mbc_engine.evaluation.fine_tuning import fit
 from mbc_engine.evaluation.statistics import interval
 from mbc_engine.evaluation.suite import variant
-from mbc_engine.events import TrainStarted, TrainStep, Validated
+from mbc_engine.events import TrainStarted, TrainStep, TuningStep, Validated
 from mbc_engine.lm.base import BaseLM, load_base
 from mbc_engine.metrics import compare, shortest
 from mbc_engine.paper.checkpoint import load_model
@@ -199,38 +201,45 @@ def train_to_read(seed: int, args: argparse.Namespace, deadline: float) -> None:
     base = load_base(config.model.base, weights=config.model.base_weights, device=args.device)
     add_kv_lora(base.model, **config.model.lora.model_dump())
     train_on, _, tests = questions(args.data, args.share)
-    size, window = config.training.batch_size, {"question_window": 128, "answer_window": 24}
-    parameters = [value for value in base.parameters() if value.requires_grad]
-    settings = config.training.model_copy(update={"learning_rate": LORA_RATE})
-    optimizer = torch.optim.Adam(parameters, lr=LORA_RATE)
-    steps = args.epochs * (len(train_on) // size)
-    step, began, log = 0, time.monotonic(), []
-    for epoch in range(args.epochs):
+    size, settings = config.training.batch_size, config.training.model_copy(update={"learning_rate": LORA_RATE})
+    trained = {name: value for name, value in base.named_parameters() if value.requires_grad}
+    optimizer = torch.optim.Adam(trained.values(), lr=LORA_RATE)
+    per_epoch = len(train_on) // size
+    steps = args.epochs * per_epoch
+
+    @lru_cache(1)
+    def order(epoch: int) -> list[int]:
         generator = torch.Generator().manual_seed(1000 * seed + epoch)
-        order = torch.randperm(len(train_on), generator=generator).tolist()
-        for start in range(0, len(order) - size + 1, size):
-            if time.monotonic() > deadline:
-                break
-            for group in optimizer.param_groups:
-                group["lr"] = learning_rate(step, steps, settings)
-            chosen = [train_on[index] for index in order[start : start + size]]
-            targets = base.prompt_tokenizer.question_answer_targets(
-                [each.question for each in chosen],
-                [shortest(each.answers) for each in chosen],
-                passages=[each.text for each in chosen],
-                **window,
-            )
-            with torch.autocast(args.device, torch.bfloat16, enabled=settings.precision == "bf16"):
-                loss = base.loss(base.no_prefix(len(chosen)), targets)
-            loss.backward()
-            clip_gradients(parameters, settings.clip)
-            optimizer.step()
-            optimizer.zero_grad()
-            step += 1
-            if step % 20 == 0:
-                log.append({"step": step, "of": steps, "loss": round(loss.item(), 4)})
-            if step % 200 == 0 or step in (20, 60):
+        return torch.randperm(len(train_on), generator=generator).tolist()
+
+    def add_gradients(step: int) -> float:
+        epoch, number = divmod(step, per_epoch)
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate(step, steps, settings)
+        chosen = [train_on[index] for index in order(epoch)[number * size : (number + 1) * size]]
+        targets = base.prompt_tokenizer.question_answer_targets(
+            [each.question for each in chosen],
+            [shortest(each.answers) for each in chosen],
+            passages=[each.text for each in chosen],
+            question_window=settings.question_window,
+            answer_window=settings.answer_window,
+        )
+        with torch.autocast(args.device, torch.bfloat16, enabled=settings.precision == "bf16"):
+            loss = base.loss(base.no_prefix(len(chosen)), targets)
+        loss.backward()
+        clip_gradients(trained.values(), settings.clip)
+        return loss.item()
+
+    began, log, stop = time.monotonic(), list[dict[str, float]](), threading.Event()
+    snapshot = args.out / f"text-{seed}.snapshot.safetensors"
+    work = fit(add_gradients, trained, optimizer, snapshot, steps=steps, batch_size=size, stop=stop)
+    for event in work:
+        if isinstance(event, TuningStep) and event.step % 20 == 0:
+            log.append({"step": event.step, "of": steps, "loss": round(event.loss, 4)})
+            if event.step % 200 == 0 or event.step in (20, 60):
                 print(f"text-{seed} {time.monotonic() - began:.0f} s: {log[-1]}", flush=True)
+        if time.monotonic() > deadline:
+            stop.set()
     (args.out / f"text-{seed}.events.jsonl").write_text("".join(json.dumps(row) + "\n" for row in log))
     save_adapter(base.model, adapter_state(base.model), args.out / f"text-{seed}")
     base.eval()
