@@ -282,7 +282,7 @@ def _slug(text: str) -> str:
 
 
 def _print_stages(suite: "Suite", *, as_json: bool) -> None:
-    from mbc_engine.evaluation.suite import cells
+    from mbc_engine.evaluation.cells import cells
 
     stages = {cell.name: [stage.name for stage in cell.stages()] for cell in cells(suite)}
     if as_json:

@@ -34,6 +34,7 @@ from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import DataError
 from mbc_engine.evaluation.fine_tuning import fit
 from mbc_engine.evaluation.language_models import MAX_NEW_TOKENS, QUESTION_WINDOW
+from mbc_engine.evaluation.suite import Camels
 from mbc_engine.evaluation.token_weights import TokenWeights
 from mbc_engine.events import Event
 from mbc_engine.lm.base import BaseLM, Targets, TokenisedText
@@ -215,13 +216,8 @@ def meta_train(
     base: BaseLM,
     examples: Sequence[QAExample],
     folder: Path,
+    settings: Camels,
     *,
-    steps: int = 2000,
-    inner_documents: int = 6,
-    inner_batches: int = 4,
-    learning_rate: float = 1e-4,
-    inner_rate: float = 5e-4,
-    locality: float = 0.1,
     window: int = 512,
     seed: int = 0,
     snapshot_seconds: float = 60,
@@ -229,24 +225,24 @@ def meta_train(
 ) -> Iterator[Event]:
     """Train a weight model for a float32 base LM on at most `window` tokens of a document; `load_weights` loads it.
 
-    `inner_rate` is that of the inner update of the base LM, `locality` the weight of the locality term. Setting `stop`
-    ends it after the current step with a snapshot; called again, it resumes and gives bit-identical weights. Raises
-    the same errors as `train_on_questions`.
+    Setting `stop` ends it after the current step with a snapshot; called again, it resumes and gives bit-identical
+    weights. Raises the same errors as `train_on_questions`.
     """
     if not examples:
         raise DataError("There are no questions to train token weights on.", hint="Name a dataset that has some.")
     model = weight_model_for(base, seed=seed)
+    count, batches = settings.inner_documents, settings.inner_batches
     learnt = {name: value for name, value in model.named_parameters() if value.requires_grad}
 
     def add_gradients(step: int) -> float:
         parameters, losses = parameters_of(base.model), []
-        for number in range(step * inner_batches, (step + 1) * inner_batches):
-            batch = inner_batch(base, examples, number, inner_documents, window=window, seed=seed)
+        for number in range(step * batches, (step + 1) * batches):
+            batch = inner_batch(base, examples, number, count, window=window, seed=seed)
             weights = model(batch[0])
             parameters, loss, gradient = inner_step(
-                base.model, parameters, batch, weights, rate=inner_rate, locality=locality
+                base.model, parameters, batch, weights, rate=settings.inner_rate, locality=settings.locality
             )
-            weights.backward(gradient / inner_batches)
+            weights.backward(gradient / batches)
             losses.append(loss)
         return sum(losses) / len(losses)
 
@@ -255,10 +251,10 @@ def meta_train(
         is_done = yield from fit(
             add_gradients,
             learnt,
-            torch.optim.Adam(learnt.values(), lr=learning_rate),
+            torch.optim.Adam(learnt.values(), lr=settings.learning_rate),
             folder / SNAPSHOT,
-            steps=steps,
-            batch_size=inner_documents * inner_batches,
+            steps=settings.steps,
+            batch_size=count * batches,
             snapshot_seconds=snapshot_seconds,
             stop=stop,
         )

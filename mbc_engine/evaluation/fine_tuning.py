@@ -11,10 +11,11 @@ from typing import Any, Final, Literal
 import torch
 from torch import nn
 
-from mbc_engine.datasets.layout import QAExample
+from mbc_engine.datasets.layout import QAExample, evenly_spaced
 from mbc_engine.errors import DataError
 from mbc_engine.evaluation.language_models import MAX_NEW_TOKENS, QUESTION_WINDOW, ClosedBook, passage_chunker
 from mbc_engine.evaluation.methods import Footprint
+from mbc_engine.evaluation.suite import Tuning
 from mbc_engine.evaluation.token_weights import TokenWeights
 from mbc_engine.events import Event, RateTried, TuningStep, TuningValidated
 from mbc_engine.lm.base import BaseLM, Targets
@@ -123,11 +124,8 @@ def train_on_questions(
     examples: Sequence[QAExample],
     validation: Sequence[QAExample],
     folder: Path,
+    settings: Tuning,
     *,
-    epochs: int = 8,
-    batch_size: int = 32,
-    learning_rate: float = 1e-4,
-    precision: Literal["float32", "bf16"] = "float32",
     reads: bool = False,
     optimiser: Optimiser = "adam",
     seed: int = 0,
@@ -145,11 +143,14 @@ def train_on_questions(
     if not examples:
         raise DataError("There are no questions to train on.", hint="Name a dataset that has some.")
     folder.mkdir(parents=True, exist_ok=True)
+    examples = evenly_spaced(examples, settings.most_train)
     if reads:  # as when answering, where the best chunk is read
         chunker = passage_chunker(base)
         examples, validation = within_window(examples, chunker), within_window(validation, chunker)
     base.tune()
-    steps_per_epoch, first_seed = -(-len(examples) // batch_size), seed * 1_000_003
+    batch_size, first_seed = settings.batch_size, seed * 1_000_003
+    steps_per_epoch = -(-len(examples) // batch_size)
+    steps = settings.epochs * steps_per_epoch
 
     @lru_cache(1)
     def batches(epoch: int) -> list[list[QAExample]]:
@@ -158,12 +159,11 @@ def train_on_questions(
     def add_step(step: int) -> float:
         epoch, number = divmod(step, steps_per_epoch)
         torch.manual_seed(first_seed + step)  # the same dropout whenever this step is run
-        return add_gradients(base.train(), _targets(base, batches(epoch)[number], reads), precision)
+        return add_gradients(base.train(), _targets(base, batches(epoch)[number], reads), settings.precision)
 
     def validate(step: int, best_loss: float | None) -> tuple[Event, float | None]:
         loss = _loss(base, batches_by_length(validation, batch_size, seed=None, reads=reads), reads)
-        is_last = step == epochs * steps_per_epoch
-        is_best = is_last if loss is None else best_loss is None or loss < best_loss
+        is_best = step == steps if loss is None else best_loss is None or loss < best_loss
         if is_best:
             base.save(folder)
         rounded = None if loss is None else round(loss, 5)
@@ -172,9 +172,9 @@ def train_on_questions(
     is_done = yield from fit(
         add_step,
         dict(base.named_parameters()),
-        make_optimiser(optimiser, base.parameters(), learning_rate),
+        make_optimiser(optimiser, base.parameters(), settings.learning_rate),
         folder / SNAPSHOT,
-        steps=epochs * steps_per_epoch,
+        steps=steps,
         batch_size=batch_size,
         validate=validate,
         validated_every=steps_per_epoch,

@@ -61,7 +61,7 @@ class MethodKind:
     """A method by name, with its title in tables.
 
     Attributes:
-        needs: what is trained first; see `suite.Cell`.
+        needs: what is trained first; see `cells.Cell`.
         control_of: the method whose bank it removes or corrupts, if it is a control.
         corrupted_bank: the bank that method is then asked with, worded to follow "with".
         is_fine_tuned: whether it fine-tunes the base LM, with a learning rate chosen on validation questions.

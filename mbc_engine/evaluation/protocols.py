@@ -17,6 +17,7 @@ from mbc_engine.datasets.layout import QAExample, evenly_spaced
 from mbc_engine.errors import DataError
 from mbc_engine.evaluation.methods import Method
 from mbc_engine.evaluation.results import Cost, Measurement, Outcome, Prediction, QuestionScores, predict, score
+from mbc_engine.evaluation.suite import Retention
 from mbc_engine.events import Event, Progressed
 from mbc_engine.metrics import Golds
 
@@ -204,10 +205,8 @@ def evaluate(
 def retention(
     method: Method,
     stream: Stream,
+    settings: Retention,
     *,
-    first: int = 200,
-    step: int = 200,
-    further: int = 1400,
     golds: Golds = "shortest",
     seed: int = 0,
 ) -> Generator[Event, None, tuple[Measurement, ...]]:
@@ -215,6 +214,7 @@ def retention(
 
     A shorter stream gives fewer steps; raises DataError if it ends before the first.
     """
+    first, step, further = settings.first, settings.step, settings.further
     sizes = range(first, min(first + further, len(stream.documents)) + 1, step)
     if len(sizes) < 2:
         raise DataError(

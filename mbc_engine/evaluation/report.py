@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from mbc_engine.evaluation import methods
+from mbc_engine.evaluation.cells import cells
 from mbc_engine.evaluation.methods import METHODS, controls_of, method_kind
 from mbc_engine.evaluation.results import CodeUsage, ExperimentFolder, Measurement, MethodResults, PairedTest, pair_all
 from mbc_engine.evaluation.statistics import SIGNIFICANT, Difference, Interval
-from mbc_engine.evaluation.suite import Base, Dataset, cells, suite_in
+from mbc_engine.evaluation.suite import Base, Dataset, suite_in
 from mbc_engine.events import StageFinished, StageSkipped, Validated
 from mbc_engine.names import READ_MODES
 from mbc_engine.runs.event_log import EventFollower, read_events

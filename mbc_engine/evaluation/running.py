@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import mbc_engine
-from mbc_engine.datasets.layout import evenly_spaced
 from mbc_engine.errors import DataError, MBCError
+from mbc_engine.evaluation.cells import Cell, Stage, cells
 from mbc_engine.evaluation.markdown import write_report
 from mbc_engine.evaluation.protocols import online, retention, scaling
 from mbc_engine.evaluation.results import CellFolder, CodeUsage, ExperimentFolder
-from mbc_engine.evaluation.suite import Cell, Stage, Suite, cells
+from mbc_engine.evaluation.suite import Suite
 from mbc_engine.events import (
     Event,
     ExperimentFinished,
@@ -161,7 +161,7 @@ def _work(stage: Stage, cell: Cell, folder: CellFolder, stop: threading.Event) -
         outcome = yield from online(method, cell.test, bank_documents=suite.bank_documents, **options)
         folder.write_online(name, outcome)
     elif stage.kind == "retention":
-        work = retention(method, cell.test, **suite.retention.model_dump(), **options)
+        work = retention(method, cell.test, suite.retention, **options)
         folder.write(name, "retention", (yield from work))
     else:
         known = [*(folder.read(name, "scaling.partial") or ()), *filter(None, [folder.read(name, "online")])]
@@ -196,18 +196,17 @@ def _training(name: str, cell: Cell, stop: threading.Event) -> Iterator[Event]:
     if name in ("questions", "reader"):
         from mbc_engine.evaluation.fine_tuning import train_on_questions
 
-        reads = name == "reader"
+        reads, base = name == "reader", cell.base_lm()
         tuning, examples = (
             (suite.reading_training, cell.train) if reads else (suite.question_training, cell.question_train)
         )
-        examples, options = evenly_spaced(examples, tuning.most_train), tuning.model_dump(exclude={"most_train"})
-        options |= {"reads": reads, "optimiser": cell.base.optimiser, "seed": suite.seed, "stop": stop}
-        return train_on_questions(cell.base_lm(), examples, cell.validation, folder, **options)
+        options: Any = {"reads": reads, "optimiser": cell.base.optimiser, "seed": suite.seed, "stop": stop}
+        return train_on_questions(base, examples, cell.validation, folder, tuning, **options)
     if name == "camels":
         from mbc_engine.evaluation.camels import meta_train
 
-        options = {**suite.camels.model_dump(), "window": suite.document_window, "seed": suite.seed, "stop": stop}
-        return meta_train(cell.base_lm("questions"), cell.train, folder, **options)
+        options = {"window": suite.document_window, "seed": suite.seed, "stop": stop}
+        return meta_train(cell.base_lm("questions"), cell.train, folder, suite.camels, **options)
     from mbc_engine.training.trainer import train
 
     is_begun = (folder / EVENTS).exists() or (folder / SNAPSHOT).exists()

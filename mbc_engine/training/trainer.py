@@ -177,15 +177,8 @@ class _Training:
         """All events until the last epoch or a stop; `log` is None except in the main process, which alone writes."""
         settings, is_resumed = self.settings, (self.run / SNAPSHOT).exists()
         if is_resumed:
-            if log is not None:
-                run_files.recover_model(self.run)
-            self.state = run_files.load_snapshot(self.run / SNAPSHOT, self.model, self.optimizer)
-        if log is not None:
-            log.rewind(self.state.events)
-            for event in chain(self.documents.fill(), self.questions.fill()):
-                yield event
-                if self._is_stop_requested():
-                    break
+            self._resume(log)
+        yield from self._read_texts(log)
         if self._next_action() == _STOP:
             yield self._stopped()
             return
@@ -213,6 +206,19 @@ class _Training:
                 return
         self._show_usage(at_once=True)
         yield events.TrainFinished(self.state.step, round(self._seconds(), 1), str(self.run / MODEL))
+
+    def _resume(self, log: EventLog | None) -> None:
+        if log is not None:
+            run_files.recover_model(self.run)
+        self.state = run_files.load_snapshot(self.run / SNAPSHOT, self.model, self.optimizer)
+
+    def _read_texts(self, log: EventLog | None) -> Iterator[events.Progressed]:
+        if log is not None:
+            log.rewind(self.state.events)
+            for event in chain(self.documents.fill(), self.questions.fill()):
+                yield event
+                if self._is_stop_requested():
+                    return
 
     def _batches(self) -> Iterator[tuple[int, Batch]]:
         """The batches left, with their epochs, until `patience` epochs have passed since the best validation."""

@@ -30,13 +30,13 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from mbc_engine import load_examples, load_preset
-from mbc_engine.config import Config
+from mbc_engine.config import Config, TrainingSettings
 from mbc_engine.datasets.layout import QAExample, evenly_spaced
 from mbc_engine.evaluation import language_models
+from mbc_engine.evaluation.cells import variant
 from mbc_engine.evaluation.fine_tuning import fit
 from mbc_engine.evaluation.statistics import interval
-from mbc_engine.evaluation.suite import variant
-from mbc_engine.events import TrainStarted, TrainStep, TuningStep, Validated
+from mbc_engine.events import Event, TrainStarted, TrainStep, TuningStep, Validated
 from mbc_engine.lm.base import BaseLM, load_base
 from mbc_engine.metrics import compare, shortest
 from mbc_engine.paper.checkpoint import load_model
@@ -195,21 +195,19 @@ def read_text(base: BaseLM, examples: Sequence[QAExample], passages: Sequence[st
     return language_models.answers(base, asked, passages, size=BATCH, longest=math.inf)
 
 
-def train_to_read(seed: int, args: argparse.Namespace, deadline: float) -> None:
-    """Train the KV-LoRA of a frozen base LM to answer from the paragraph's own keys and values."""
-    config = config_of("mbc", seed, args)
-    base = load_base(config.model.base, weights=config.model.base_weights, device=args.device)
-    add_kv_lora(base.model, **config.model.lora.model_dump())
-    train_on, _, tests = questions(args.data, args.share)
-    size, settings = config.training.batch_size, config.training.model_copy(update={"learning_rate": LORA_RATE})
+def fit_reader(
+    base: BaseLM, train_on: Sequence[QAExample], settings: TrainingSettings, snapshot: Path, stop: threading.Event
+) -> Iterator[Event]:
+    """Train what is not frozen of a base LM to answer from passages."""
+    settings, size = settings.model_copy(update={"learning_rate": LORA_RATE}), settings.batch_size
     trained = {name: value for name, value in base.named_parameters() if value.requires_grad}
     optimizer = torch.optim.Adam(trained.values(), lr=LORA_RATE)
     per_epoch = len(train_on) // size
-    steps = args.epochs * per_epoch
+    steps = settings.epochs * per_epoch
 
     @lru_cache(1)
     def order(epoch: int) -> list[int]:
-        generator = torch.Generator().manual_seed(1000 * seed + epoch)
+        generator = torch.Generator().manual_seed(1000 * settings.seed + epoch)
         return torch.randperm(len(train_on), generator=generator).tolist()
 
     def add_gradients(step: int) -> float:
@@ -224,18 +222,26 @@ def train_to_read(seed: int, args: argparse.Namespace, deadline: float) -> None:
             question_window=settings.question_window,
             answer_window=settings.answer_window,
         )
-        with torch.autocast(args.device, torch.bfloat16, enabled=settings.precision == "bf16"):
+        with torch.autocast(base.model.device.type, torch.bfloat16, enabled=settings.precision == "bf16"):
             loss = base.loss(base.no_prefix(len(chosen)), targets)
         loss.backward()
         clip_gradients(trained.values(), settings.clip)
         return loss.item()
 
+    return fit(add_gradients, trained, optimizer, snapshot, steps=steps, batch_size=size, stop=stop)
+
+
+def train_to_read(seed: int, args: argparse.Namespace, deadline: float) -> None:
+    """Train the KV-LoRA of a frozen base LM to answer from the paragraph's own keys and values."""
+    config = config_of("mbc", seed, args)
+    base = load_base(config.model.base, weights=config.model.base_weights, device=args.device)
+    add_kv_lora(base.model, **config.model.lora.model_dump())
+    train_on, _, tests = questions(args.data, args.share)
     began, log, stop = time.monotonic(), list[dict[str, float]](), threading.Event()
     snapshot = args.out / f"text-{seed}.snapshot.safetensors"
-    work = fit(add_gradients, trained, optimizer, snapshot, steps=steps, batch_size=size, stop=stop)
-    for event in work:
+    for event in fit_reader(base, train_on, config.training, snapshot, stop):
         if isinstance(event, TuningStep) and event.step % 20 == 0:
-            log.append({"step": event.step, "of": steps, "loss": round(event.loss, 4)})
+            log.append({"step": event.step, "of": event.total_steps, "loss": round(event.loss, 4)})
             if event.step % 200 == 0 or event.step in (20, 60):
                 print(f"text-{seed} {time.monotonic() - began:.0f} s: {log[-1]}", flush=True)
         if time.monotonic() > deadline:

@@ -24,6 +24,7 @@ from mbc_engine.evaluation.camels import (
     weight_model_for,
 )
 from mbc_engine.evaluation.fine_tuning import FineTuned
+from mbc_engine.evaluation.suite import Camels
 from mbc_engine.evaluation.token_weights import TokenWeights, uniform
 from mbc_engine.events import Event, TuningStep
 from mbc_engine.lm.base import BaseLM, load_base
@@ -160,8 +161,8 @@ def test_trained_weights_open_as_they_were_left(
 ) -> None:
     before = {name: value.clone() for name, value in base.model.state_dict().items()}
     attention = base.model.config._attn_implementation
-    settings: dict[str, Any] = {"steps": 2, "inner_batches": 1, "learning_rate": 0.01}
-    list(meta_train(base, examples(6), tmp_path, **settings, window=32))
+    settings = Camels(steps=2, inner_batches=1, learning_rate=0.01)
+    list(meta_train(base, examples(6), tmp_path, settings, window=32))
 
     weights = load_weights(tmp_path)
 
@@ -178,19 +179,13 @@ def test_trained_weights_open_as_they_were_left(
 def test_resumed_meta_training_is_identical(
     base: BaseLM, examples: Callable[[int], list[QAExample]], tmp_path: Path, stopped_after: int
 ) -> None:
-    settings: dict[str, Any] = {
-        "steps": 4,
-        "inner_documents": 3,
-        "inner_batches": 2,
-        "learning_rate": 0.01,
-        "inner_rate": 0.05,
-    }
-    whole = losses_of(list(meta_train(base, examples(8), tmp_path / "whole", **settings, window=32, seed=3)))
+    settings = Camels(steps=4, inner_documents=3, inner_batches=2, learning_rate=0.01, inner_rate=0.05)
+    whole = losses_of(list(meta_train(base, examples(8), tmp_path / "whole", settings, window=32, seed=3)))
 
-    stopped = meta_train(base, examples(8), tmp_path / "parts", **settings, window=32, seed=3, snapshot_seconds=0)
+    stopped = meta_train(base, examples(8), tmp_path / "parts", settings, window=32, seed=3, snapshot_seconds=0)
     first = [next(stopped) for _ in range(stopped_after)]
     stopped.close()  # type: ignore[attr-defined]
-    rest = [*meta_train(base, examples(8), tmp_path / "parts", **settings, window=32, seed=3)]
+    rest = [*meta_train(base, examples(8), tmp_path / "parts", settings, window=32, seed=3)]
 
     done = next(event.step for event in rest if isinstance(event, TuningStep)) - 1
     assert losses_of(first)[:done] + losses_of(rest) == whole
@@ -204,7 +199,7 @@ def test_what_cannot_be_used_is_reported(
     with pytest.raises(ModelError, match="could not be opened"):
         load_weights(tmp_path)
     with pytest.raises(DataError, match="no questions"):
-        list(meta_train(base, [], tmp_path, steps=1))
+        list(meta_train(base, [], tmp_path, Camels(steps=1)))
 
 
 def test_texts_longer_than_the_context(
@@ -214,8 +209,8 @@ def test_texts_longer_than_the_context(
         QAExample(example.id, "The river rose. " * 200 + example.text, example.question, example.answers)
         for example in examples(4)
     ]
-    settings: dict[str, Any] = {"steps": 1, "inner_documents": 2, "inner_batches": 1}
-    (loss,) = losses_of(list(meta_train(base, long, tmp_path, **settings)))
+    settings = Camels(steps=1, inner_documents=2, inner_batches=1)
+    (loss,) = losses_of(list(meta_train(base, long, tmp_path, settings)))
     assert loss > 0
 
 
@@ -227,22 +222,16 @@ def test_piece_with_the_answer_is_learned(base: BaseLM, tmp_path: Path) -> None:
     def losses(text: str) -> list[float]:
         example = QAExample("0", text, "Where did Irene move?", ("Izmir",))
         folder = tmp_path / str(len(list(tmp_path.iterdir())))
-        settings: dict[str, Any] = {"steps": 1, "inner_rate": 0.1, "locality": 0.0}
-        return losses_of(list(meta_train(base, [example], folder, **settings, window=40)))
+        settings = Camels(steps=1, inner_rate=0.1, locality=0.0)
+        return losses_of(list(meta_train(base, [example], folder, settings, window=40)))
 
     assert losses(text) == losses(own) != losses(other)
 
 
 @pytest.mark.slow
 def test_answer_words_weigh_more_and_teach_more(town_base: BaseLM, tmp_path: Path) -> None:
-    settings: dict[str, Any] = {
-        "steps": 40,
-        "inner_documents": 1,
-        "inner_batches": 4,
-        "learning_rate": 0.002,
-        "inner_rate": 0.1,
-    }
-    list(meta_train(town_base, town_examples(60, seed=0), tmp_path, **settings))
+    settings = Camels(steps=40, inner_documents=1, inner_batches=4, learning_rate=0.002, inner_rate=0.1)
+    list(meta_train(town_base, town_examples(60, seed=0), tmp_path, settings))
     weights = load_weights(tmp_path)
 
     held_out = town_examples(20, seed=1)

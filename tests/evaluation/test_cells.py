@@ -1,8 +1,9 @@
 import pytest
 
 from mbc_engine.errors import DataError
+from mbc_engine.evaluation.cells import Cell, cells
 from mbc_engine.evaluation.methods import METHODS, controls_of
-from mbc_engine.evaluation.suite import Base, Cell, Dataset, Suite, cells
+from mbc_engine.evaluation.suite import Base, Dataset, Suite
 from mbc_engine.paper.checkpoint import save_model
 from tests.newswire import TWO
 

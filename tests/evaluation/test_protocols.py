@@ -17,6 +17,7 @@ from mbc_engine.evaluation.methods import Footprint, MethodAnswer
 from mbc_engine.evaluation.protocols import online, retention, scaling, stream
 from mbc_engine.evaluation.results import Cost, predict
 from mbc_engine.evaluation.statistics import Interval
+from mbc_engine.evaluation.suite import Retention
 from mbc_engine.events import Event, Progressed
 
 T = TypeVar("T")
@@ -274,7 +275,9 @@ class TestOnline:
 class TestRetention:
     def test_a_perfect_method_keeps_everything(self, examples):
         method = Perfect(paper_row=1, paper_fixed=100)
-        events, found = finished(retention(method, stream(asked_twice(examples(8))), first=2, step=2, further=4))
+        events, found = finished(
+            retention(method, stream(asked_twice(examples(8))), Retention(first=2, step=2, further=4))
+        )
         assert found[0].scores.questions == 4
         assert [(own.cost.documents, own.scores.f1.value, own.retained) for own in found] == [
             (n, 100, 100) for n in (2, 4, 6)
@@ -285,26 +288,26 @@ class TestRetention:
 
     def test_the_same_questions_are_asked_each_time(self, examples):
         method = Perfect()
-        finished(retention(method, stream(examples(6)), first=2, step=2, further=4))
+        finished(retention(method, stream(examples(6)), Retention(first=2, step=2, further=4)))
         assert [sorted(batch) for batch in method.asked[1:]] == [sorted(own.question for own in examples(2))] * 3
 
     def test_a_forgetful_method_loses_what_came_first(self, examples):
-        _, found = finished(retention(Forgetful(5), stream(examples(8)), first=4, step=2, further=4))
+        _, found = finished(retention(Forgetful(5), stream(examples(8)), Retention(first=4, step=2, further=4)))
         assert [(own.scores.exact_match.value, own.retained) for own in found] == [(100, 100), (75, 75), (25, 25)]
 
     def test_retention_is_relative_to_the_first_step(self, examples):
-        _, found = finished(retention(Forgetful(2), stream(examples(5)), first=4, step=1, further=1))
+        _, found = finished(retention(Forgetful(2), stream(examples(5)), Retention(first=4, step=1, further=1)))
         assert [(own.scores.f1.value, own.retained) for own in found] == [(50, 100), (25, 50)]
 
     def test_nothing_known_at_first_has_no_retention(self, examples):
-        _, found = finished(retention(Ignorant(), stream(examples(4)), first=2, step=1, further=2))
+        _, found = finished(retention(Ignorant(), stream(examples(4)), Retention(first=2, step=1, further=2)))
         assert [(own.scores.f1.value, own.retained) for own in found] == [(0, None)] * 3
 
     def test_a_stream_without_a_second_step_is_an_error(self, examples):
         with pytest.raises(
             DataError, match="5 documents are too few for retention, which needs 4 to ask about and at least 2"
         ):
-            finished(retention(Perfect(), stream(examples(5)), first=4, step=2, further=4))
+            finished(retention(Perfect(), stream(examples(5)), Retention(first=4, step=2, further=4)))
 
 
 class TestScaling:

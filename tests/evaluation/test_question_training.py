@@ -13,6 +13,7 @@ from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import DataError, ModelError
 from mbc_engine.evaluation.fine_tuning import add_gradients, batches_by_length, train_on_questions
 from mbc_engine.evaluation.language_models import answers, passage_chunker
+from mbc_engine.evaluation.suite import Tuning
 from mbc_engine.events import Event, TuningStep, TuningValidated
 from mbc_engine.lm.base import BaseLM, load_base
 
@@ -28,8 +29,9 @@ def train(
     **changes: Any,
 ) -> Iterator[Event]:
     options = {"epochs": 2, "batch_size": 4, "learning_rate": 1e-3, "seed": 3, **changes}
+    settings = Tuning(**{name: options.pop(name) for name in Tuning.model_fields if name in options})
     validation = examples[:4] if validation is None else validation
-    return train_on_questions(base, examples, validation, folder, **options)
+    return train_on_questions(base, examples, validation, folder, settings, **options)
 
 
 def weights_of(folder: Path) -> dict[str, torch.Tensor]:

@@ -10,6 +10,7 @@ from mbc_engine.datasets.layout import QAExample
 from mbc_engine.evaluation.fine_tuning import train_on_questions
 from mbc_engine.evaluation.language_models import MAX_NEW_TOKENS, BM25Index, BM25Reading, ClosedBook, OracleReading
 from mbc_engine.evaluation.methods import Method, MethodAnswer
+from mbc_engine.evaluation.suite import Tuning
 from mbc_engine.lm.base import BaseLM, load_base
 
 DOCUMENTS = [
@@ -119,8 +120,8 @@ def tuned(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[[bool
 
     def tuned(reads: bool) -> BaseLM:
         place = folder / str(reads)
-        options: Any = {"epochs": 6, "batch_size": 32, "learning_rate": 3e-3, "reads": reads}
-        for _ in train_on_questions(load_base(str(tiny.bases["gpt2"])), moves(seen=True), [], place, **options):
+        settings, base = Tuning(epochs=6, learning_rate=3e-3), load_base(str(tiny.bases["gpt2"]))
+        for _ in train_on_questions(base, moves(seen=True), [], place, settings, reads=reads):
             pass
         return load_base(str(place))
 

@@ -21,8 +21,8 @@ from mbc_engine.evaluation.banks import (
     shuffled_over_codebook,
     shuffled_over_documents,
 )
+from mbc_engine.evaluation.cells import variant
 from mbc_engine.evaluation.methods import Method
-from mbc_engine.evaluation.suite import variant
 from mbc_engine.paper.checkpoint import load_model
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.training.trainer import train

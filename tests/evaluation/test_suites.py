@@ -5,13 +5,12 @@ import pytest
 
 from mbc_engine.config import load_preset
 from mbc_engine.errors import ConfigError
+from mbc_engine.evaluation.cells import Cell, cells
 from mbc_engine.evaluation.methods import METHODS, published
 from mbc_engine.evaluation.suite import (
     Base,
-    Cell,
     Dataset,
     Suite,
-    cells,
     load_suite,
     parse_suite,
     suite_in,

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from mbc_engine.config import Config, load_preset, parse_config
-from mbc_engine.evaluation.suite import variant
+from mbc_engine.evaluation.cells import variant
 from mbc_engine.names import preset_names
 
 

@@ -11,7 +11,7 @@ from transformers import AutoModel, AutoModelForCausalLM, BitsAndBytesConfig
 
 from mbc_engine.config import ModelSettings, load_preset
 from mbc_engine.errors import ModelError
-from mbc_engine.evaluation.suite import variant
+from mbc_engine.evaluation.cells import variant
 from mbc_engine.names import preset_names
 from mbc_engine.paper.builder import (
     Parameters,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mbc_engine.config import Config
-from mbc_engine.evaluation.suite import variant
+from mbc_engine.evaluation.cells import variant
 from mbc_engine.events import (
     QuantisationStarted,
     TrainStarted,

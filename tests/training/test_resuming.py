@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from mbc_engine.config import Config
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import ConfigError
-from mbc_engine.evaluation.suite import variant
+from mbc_engine.evaluation.cells import variant
 from mbc_engine.events import (
     CheckpointSaved,
     Event,
