@@ -14,8 +14,9 @@ os.environ["MBC_CODEC"] = "zstd"  # the language model takes a second for a few 
 os.environ["OMP_NUM_THREADS"] = "1"  # also of processes that tests start: all cores are taken
 
 from contextlib import ExitStack
+from copy import deepcopy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from mbc_engine.paper.mbc import MBC
 
 # How long an example takes depends on the machine.
-hypothesis.settings.register_profile("quick", deadline=None, max_examples=40)
+hypothesis.settings.register_profile("quick", deadline=None, max_examples=25)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=200)
 hypothesis.settings.load_profile("quick")
 
@@ -277,8 +278,25 @@ class TinyModels:
 
 
 @pytest.fixture(scope="session")
-def tiny(tiny_gpt2: Path, tiny_llama: Path, tiny_bert: Path, tiny_t5: Path) -> TinyModels:
-    return TinyModels({"gpt2": tiny_gpt2, "llama": tiny_llama}, {"bert": tiny_bert, "t5": tiny_t5})
+def tiny(tiny_gpt2: Path, tiny_llama: Path, tiny_bert: Path, tiny_t5: Path) -> Iterator[TinyModels]:
+    """The tiny models. Their weights are read once; copying them takes a fraction of the time."""
+    from mbc_engine.lm import pretrained
+
+    load = pretrained._load_weights
+    loaded: dict[tuple[str, Any, str], Any] = {}
+    folders = {str(folder) for folder in (tiny_gpt2, tiny_llama, tiny_bert, tiny_t5)}
+
+    def load_once(kind: Any, source: str, config: Any, held: dict[str, Any], *, name: str) -> Any:
+        if source not in folders or "quantization_config" in held:
+            return load(kind, source, config, held, name=name)
+        key = source, kind, repr(sorted(held.items()))
+        if key not in loaded:
+            loaded[key] = load(kind, source, config, held, name=name)
+        return deepcopy(loaded[key])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pretrained, "_load_weights", load_once)
+        yield TinyModels({"gpt2": tiny_gpt2, "llama": tiny_llama}, {"bert": tiny_bert, "t5": tiny_t5})
 
 
 @pytest.fixture(scope="session")

@@ -71,7 +71,7 @@ def test_mutated_exports(made: Any, tmp_path: Path, rounds: Any) -> None:
         data = made.lines(other)
     path = tmp_path / "imported.mbc"
     taken = 0
-    for _ in range(rounds(full=3000, reduced=150)):
+    for _ in range(rounds(full=3000, reduced=60)):
         changed = bytearray(data)
         for _ in range(random.integers(1, 4)):
             at, start = map(int, random.integers(0, len(changed), 2))
@@ -88,7 +88,7 @@ def test_mutated_exports(made: Any, tmp_path: Path, rounds: Any) -> None:
             taken += 1
             assert made.damages(path) == []
             path.unlink()
-    assert taken < rounds(full=3000, reduced=150) // 2
+    assert taken < rounds(full=3000, reduced=60) // 2
 
 
 def test_failed_import_keeps_a_bank_in_use(

@@ -131,25 +131,27 @@ def mutated(data: bytes, random: np.random.Generator) -> tuple[str, bytes]:
     return kind, bytes(changed)
 
 
-def good_bank(made: Any, path: Path, keeps_origins: bool) -> None:
-    with made.bank(path, keeps_origins=keeps_origins, keeps_text=True) as bank:
+@pytest.fixture(scope="module", params=[True, False])
+def good(request: pytest.FixtureRequest, made: Any, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The file of a bank without damage, with and without the sources of its documents."""
+    path = tmp_path_factory.mktemp("good") / "good.mbc"
+    with made.bank(path, keeps_origins=request.param, keeps_text=True) as bank:
         for start in range(0, 120, 30):
             bank.put([made.item(f"/{number}", number, date="2024") for number in range(start, start + 30)])
             bank.put([made.item(f"/copy/{number}", number, "7") for number in range(start, start + 30, 5)])
         bank.remove([(f"/{number}", "") for number in range(3, 120, 11)])
+    return path.read_bytes()
 
 
-@pytest.mark.parametrize("keeps_origins", [True, False])
-def test_mutated_files_raise_clear_errors(made: Any, tmp_path: Path, rounds: Any, keeps_origins: bool) -> None:
-    random = np.random.default_rng(int(keeps_origins))
-    good, path = tmp_path / "good.mbc", tmp_path / "mutated.mbc"
-    good_bank(made, good, keeps_origins)
-    assert set(outcomes(made, good).values()) == {""}
-    data = good.read_bytes()
+def test_mutated_files_raise_clear_errors(made: Any, tmp_path: Path, rounds: Any, good: bytes) -> None:
+    random = np.random.default_rng(0)
+    path = tmp_path / "mutated.mbc"
+    path.write_bytes(good)
+    assert set(outcomes(made, path).values()) == {""}
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     sound = refused = 0
-    for _ in range(rounds(full=1000, reduced=60)):
-        kind, changed = mutated(data, random)
+    for _ in range(rounds(full=1000, reduced=20)):
+        kind, changed = mutated(good, random)
         path.write_bytes(changed)
         (tmp_path / "mutated.mbc-wal").unlink(missing_ok=True)
         (tmp_path / "mutated.mbc-shm").unlink(missing_ok=True)
@@ -197,10 +199,9 @@ DAMAGES = ["DELETE FROM codes", "DELETE FROM texts", "INSERT INTO bank SELECT * 
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("keeps_origins", [True, False])
-def test_invalid_values_raise_clear_errors(made: Any, tmp_path: Path, damage: str, keeps_origins: bool) -> None:
+def test_invalid_values_raise_clear_errors(made: Any, tmp_path: Path, damage: str, good: bytes) -> None:
     path = tmp_path / "bank.mbc"
-    good_bank(made, path, keeps_origins)
+    path.write_bytes(good)
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute(damage)
     if "SET id" in damage and "blocks" in damage and str(2**32) not in damage:

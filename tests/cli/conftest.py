@@ -2,23 +2,29 @@
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import typer
 from typer.testing import CliRunner, Result
 
 from mbc_cli.app import app
+from mbc_engine import ingest as ingest_files
 from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, StoredDocument, fingerprint
 from mbc_engine.datasets.layout import QAExample
+from mbc_engine.model import load_model, open_bank
 from mbc_engine.paper.checkpoint import save_model
 from mbc_engine.text import Document
 from tests.cli.stub_memory import StubMemory
 from tests.needs import share_language_model
 
 Run = Callable[..., Result]
+# Built once: otherwise a runner builds all commands for each that it runs.
+COMMANDS = typer.main.get_command(app)
 
 
 @pytest.fixture(autouse=True)
@@ -51,8 +57,9 @@ def home(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: 
 
 
 @pytest.fixture
-def mbc() -> Run:
+def mbc(monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs `mbc` with arguments in this process."""
+    monkeypatch.setattr("typer.testing._get_command", lambda _: COMMANDS)
 
     def run(*arguments: object, stdin: bytes | None = None) -> Result:
         return CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
@@ -94,7 +101,10 @@ def model(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def notes(home: Path) -> Path:
     """Two files that can be memorised."""
-    folder = home / "notes"
+    return _write_notes(home / "notes")
+
+
+def _write_notes(folder: Path) -> Path:
     folder.mkdir()
     (folder / "ada.txt").write_text("Ada moved to Aalen in the spring. The river rose.")
     (folder / "bruno.md").write_text("Bruno moved to Bergen. The bridge held.")
@@ -111,11 +121,25 @@ def ingest(mbc: Run, model: Path) -> Run:
     return run
 
 
+@pytest.fixture(scope="session")
+def ingested(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MemoryBank]:
+    """A bank of the notes in another folder."""
+    folder, loaded = tmp_path_factory.mktemp("ingested"), load_model(model)
+    with open_bank(loaded, folder / "memory.mbc") as bank:
+        list(ingest_files(loaded, bank, [_write_notes(folder / "notes")]))
+        yield bank
+
+
 @pytest.fixture
-def bank(ingest: Run, notes: Path, home: Path) -> Path:
-    """A bank that holds the notes."""
+def bank(ingested: MemoryBank, notes: Path, home: Path) -> Path:
+    """A bank that holds the notes: as if it had ingested them, which takes longer."""
     path = home / "memory.mbc"
-    assert ingest(notes, "--bank", path).exit_code == 0
+    documents = [
+        replace(document, origins=(document.origin._replace(source=str(notes / Path(document.origin.source).name)),))
+        for document in ingested.documents(whole=True)
+    ]
+    with MemoryBank.open(path, create=ingested.header) as bank:
+        bank.put(documents)
     return path
 
 

@@ -39,12 +39,12 @@ def method(request: pytest.FixtureRequest, tiny: Any, base: BaseLM, reader: Retr
 
 @pytest.fixture
 def documents(examples: Any) -> list[str]:
-    return [*(one.text for one in examples(6)), " \n", "Irène!"]
+    return [*(one.text for one in examples(4)), " \n", "Irène!"]
 
 
 @pytest.fixture
 def questions(examples: Any) -> list[str]:
-    return [*(one.question for one in examples(9)), "Who moved to which town in the winter, and who else?", "Quito?"]
+    return [*(one.question for one in examples(4)), "Who moved to which town in the winter, and who else?", "Quito?"]
 
 
 def replies(
@@ -63,8 +63,7 @@ def test_only_the_documents_matter(method: Method, documents: list[str], questio
     whole, footprint = replies(method, documents, questions, []), method.footprint()
     order = np.random.default_rng(0).permutation(len(questions))
     assert method.answer([questions[index] for index in order]) == [whole[index] for index in order]
-    for cuts in ([3, 3], list(range(1, len(documents)))):
-        assert replies(method, documents, questions, cuts) == whole
-        assert method.footprint() == footprint
+    assert replies(method, documents, questions, [1, 3, 3, 4, 5]) == whole
+    assert method.footprint() == footprint
     assert replies(method, [], questions, []) == empty
     assert method.footprint() == nothing

@@ -116,7 +116,7 @@ def models(request: pytest.FixtureRequest, tiny: Any) -> tuple[MBC, MBC]:
 
 def test_memorising_and_asking_are_the_same_on_a_gpu(models: tuple[MBC, MBC], tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
-    (tmp_path / "notes" / "ada.txt").write_text("Ada moved to Bergen in the spring. The river rose. " * 9)
+    (tmp_path / "notes" / "ada.txt").write_text("Ada moved to Bergen in the spring. The river rose. " * 4)
     (tmp_path / "notes" / "hugo.txt").write_text("Hugo moved to Haifa.")
     questions = ["Where did Ada move?", "Who moved?"]
 
@@ -125,12 +125,12 @@ def test_memorising_and_asking_are_the_same_on_a_gpu(models: tuple[MBC, MBC], tm
             assert list(ingest(model, bank, [tmp_path / "notes"], workers=0))
             memory = Memory(bank, model)
             for mode in ("flat", "hierarchical:2", "routed:2"):
-                for reply in memory.ask(questions, read_mode=mode, with_codes=True, beams=2):
+                for reply in memory.ask(questions, read_mode=mode, with_codes=True, beams=2, max_new_tokens=3):
                     yield reply.text, reply.gain, [replace(own, bank="") for own in reply.sources]
                     assert reply.codes is not None
                     yield from reply.codes.ravel().tolist()
             pieces: list[str] = []
-            yield memory.ask(questions[:1], on_token=pieces.append)[0].text, pieces
+            yield memory.ask(questions[:1], on_token=pieces.append, max_new_tokens=3)[0].text, pieces
 
     on_cpu, on_gpu = models
     expected = list(replies(on_cpu, "here.mbc"))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
@@ -21,13 +22,18 @@ def working_folder(tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     return tmp_path
 
 
-@pytest.fixture
-def saved(tiny: Any, working_folder: Path) -> Path:
-    """The folder of a tiny model with a router."""
+@pytest.fixture(scope="session")
+def saved_once(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     kind = ("gpt2", "bert", "model.routing=true")
     names = ("model.base=tiny/gpt2", "model.documents.name=tiny/bert", "model.questions.name=tiny/bert")
-    save_model(tiny.model(*kind), tiny.config(*kind, *names), working_folder / "saved")
-    return working_folder / "saved"
+    save_model(tiny.model(*kind), tiny.config(*kind, *names), folder := tmp_path_factory.mktemp("models") / "saved")
+    return folder
+
+
+@pytest.fixture
+def saved(saved_once: Path, working_folder: Path) -> Path:
+    """The folder of a tiny model with a router."""
+    return copytree(saved_once, working_folder / "saved")
 
 
 @pytest.fixture
