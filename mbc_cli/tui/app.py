@@ -30,7 +30,7 @@ from mbc_cli.tui.jobs import (
     start_polling,
     start_thread,
 )
-from mbc_cli.tui.state import AttachedRun, DashboardOptions, DashboardState, RunSummary
+from mbc_cli.tui.state import DashboardOptions, DashboardState, RunSummary
 from mbc_cli.tui.views import View
 from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.views.codes import CodesView
@@ -43,6 +43,7 @@ from mbc_engine.bank import CodeShape, StoredDocument
 from mbc_engine.errors import MBCError
 from mbc_engine.runs.event_log import LogUpdate
 from mbc_engine.runs.ingests import is_recorded
+from mbc_engine.runs.training_runs import FollowedRun
 
 # In the order of their tabs and of the keys 1, 2, 3, ...
 VIEWS: Final[tuple[type[View], ...]] = (OverviewView, CodesView, TrainView, IngestTab, AskView, DocumentsView)
@@ -276,15 +277,15 @@ class Dashboard(App[Path]):
         if poll is not None:
             self._polls[name] = start_polling(poll, self.call_later)
 
-    def _follow(self, name: str, folder: Path | None) -> AttachedRun | None:
+    def _follow(self, name: str, folder: Path | None) -> FollowedRun | None:
         if folder is None:
             self._poll(name, None)
             return None
-        run = AttachedRun(folder)
+        run = FollowedRun(folder)
 
         def update(log_update: LogUpdate, at_work: bool, usage: NDArray[np.float32] | None) -> None:
             was_behind, before = run.is_behind, run.state
-            run.update(log_update, at_work, usage)
+            run.add(log_update, at_work, usage)
             if name == "run" and not was_behind:
                 self._notify_end("Training", before, run.state, TrainView.NAME)
             if was_behind and not run.is_behind:

@@ -14,7 +14,7 @@ from mbc_engine.errors import MBCError
 from mbc_engine.events import Validated
 from mbc_engine.runs.event_log import LogUpdate
 from mbc_engine.runs.ingests import IngestHistory, IngestState
-from mbc_engine.runs.training_runs import RunHistory, RunState
+from mbc_engine.runs.training_runs import FollowedRun, RunState
 
 _MAX_TURNS, _MAX_CHANGES = 50, 1000
 
@@ -61,28 +61,6 @@ class RunSummary:
     best: Validated | None
 
 
-@dataclass(eq=False)
-class AttachedRun:
-    """A run and its `history` as read so far; `usage` is the EMA of its codes, [levels, codebooks, codes]."""
-
-    folder: Path
-    history: RunHistory = field(default_factory=RunHistory)
-    at_work: bool = False
-    is_behind: bool = False
-    usage: NDArray[np.float32] | None = None
-
-    @property
-    def state(self) -> RunState:
-        return self.history.state_given(self.at_work)
-
-    def update(self, log_update: LogUpdate, at_work: bool, usage: NDArray[np.float32] | None) -> None:
-        if log_update.is_restarted:
-            self.history = RunHistory()
-        self.history.add(log_update.events)
-        self.at_work, self.is_behind = at_work, log_update.has_more
-        self.usage = self.usage if usage is None else usage
-
-
 @dataclass
 class DashboardState:
     """Everything the views draw.
@@ -99,8 +77,8 @@ class DashboardState:
     is_ingesting: bool = False
     is_ingest_read: bool = False
     runs: tuple[RunSummary, ...] = ()
-    run: AttachedRun | None = None
-    other: AttachedRun | None = None
+    run: FollowedRun | None = None
+    other: FollowedRun | None = None
     codes_read: NDArray[np.float32] | None = None
     growth: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=_MAX_CHANGES))
     view: str = ""

@@ -193,22 +193,36 @@ class RunHistory:
 
 
 class FollowedRun:
-    """A run and its history as read so far; without curves it has only the last step."""
+    """A run and its history as read so far; without curves it has only the last step.
+
+    Attributes:
+        is_running: whether a process was training when the log was last read.
+        is_behind: whether the log has more to read.
+        usage: the last known EMA of its codes, [levels, codebooks, codes].
+    """
 
     def __init__(self, folder: Path, *, has_curves: bool = True) -> None:
         self.folder = folder
         self.history = RunHistory()
+        self.is_running = self.is_behind = False
+        self.usage: NDArray[np.float32] | None = None
         self._follower = EventFollower(folder / EVENTS, latest_only=None if has_curves else events.TrainStep)
 
     def update(self) -> LogUpdate:
-        """Read what was appended to the log; the history is a new object if the log started anew."""
-        log_update = self._follower.poll()
+        """Read what was appended to the log."""
+        running, log_update = is_running(self.folder), self._follower.poll()
+        self.add(log_update, running)
+        return log_update
+
+    def add(self, log_update: LogUpdate, running: bool, usage: "NDArray[np.float32] | None" = None) -> None:
+        """Add what was read elsewhere; the history is a new object if the log started anew."""
         if log_update.is_restarted:
             self.history = RunHistory()
         self.history.add(log_update.events)
-        return log_update
+        self.is_running, self.is_behind = running, log_update.has_more
+        self.usage = self.usage if usage is None else usage
 
     @property
     def state(self) -> RunState:
-        """The training's current state: interrupted if it has not ended and no process is running it."""
-        return self.history.state_given(is_running(self.folder))
+        """The training's state: interrupted if it has not ended and no process is running it."""
+        return self.history.state_given(self.is_running)

@@ -76,7 +76,7 @@ def recover_model(run: Path) -> None:
         old.rename(folder)
 
 
-@dataclass(frozen=True)
+@dataclass
 class TrainingState:
     """A training's progress after `step` optimiser steps.
 

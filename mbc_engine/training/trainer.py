@@ -4,7 +4,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
@@ -267,7 +266,7 @@ class _Training:
         rate = learning_rate(step, self.total_steps, self.settings)
         passes, resets = optimiser_step(self.objective, self.optimizer, batch, self._seed(processes.rank), rate=rate)
         seconds = time.monotonic() - began
-        self.state = replace(self.state, step=step + 1)
+        self.state.step += 1
         codebook = model.codebook
         perplexity, dead = (codebook.perplexity(), codebook.dead_codes()) if codebook is not None else (0.0, 0)
         figures = {**mean_losses(passes, processes), "perplexity": perplexity, "learning_rate": rate}
@@ -300,7 +299,7 @@ class _Training:
         is_lowest = self.state.best_loss is None or scores.loss < self.state.best_loss
         is_best = is_lowest and not self.model.is_warming_up
         if is_best:
-            self.state = replace(self.state, best_loss=scores.loss, best_epoch=epoch)
+            self.state.best_loss, self.state.best_epoch = scores.loss, epoch
             run_files.replace_model(self.model, self.config, self.run, writes=self.processes.is_main)
         exact_match, f1, first = (round(share, 3) for share in (scores.exact_match, scores.f1, scores.first_source))
         figures = self.state.step, epoch, scores.questions, documents, exact_match, f1, first, is_best
@@ -335,12 +334,11 @@ class _Training:
         return self.processes.run_wrapped(work, *arguments)
 
     def _checkpoint(self, log: EventLog | None) -> events.CheckpointSaved:
-        logged = 0 if log is None else log.position()
-        self.state = replace(self.state, is_quantising=self.model.is_quantising, events=logged, seconds=self._seconds())
-        self.began = time.monotonic()
-        snapshot = self.run / SNAPSHOT
-        run_files.save_snapshot(snapshot, self.model, self.optimizer, self.state, writes=log is not None)
-        return events.CheckpointSaved(self.state.step, str(snapshot))
+        state, snapshot = self.state, self.run / SNAPSHOT
+        state.is_quantising, state.events = self.model.is_quantising, 0 if log is None else log.position()
+        state.seconds, self.began = self._seconds(), time.monotonic()
+        run_files.save_snapshot(snapshot, self.model, self.optimizer, state, writes=log is not None)
+        return events.CheckpointSaved(state.step, str(snapshot))
 
     def _seconds(self) -> float:
         return self.state.seconds + time.monotonic() - self.began

@@ -246,7 +246,8 @@ def train_to_read(seed: int, args: argparse.Namespace, deadline: float) -> None:
                 print(f"text-{seed} {time.monotonic() - began:.0f} s: {log[-1]}", flush=True)
         if time.monotonic() > deadline:
             stop.set()
-    (args.out / f"text-{seed}.events.jsonl").write_text("".join(json.dumps(row) + "\n" for row in log))
+    with (args.out / f"text-{seed}.events.jsonl").open("a") as file:
+        file.writelines(json.dumps(row) + "\n" for row in log)
     save_adapter(base.model, adapter_state(base.model), args.out / f"text-{seed}")
     base.eval()
     written = Answers(args.out / f"text-{seed}.jsonl")

@@ -108,10 +108,12 @@ def test_run_without_an_end_or_a_process_is_interrupted(tmp_path: Path) -> None:
     assert run.state == "interrupted"
     log = EventLog(tmp_path / EVENTS)
     with work_lock(tmp_path / LOCK):
+        run.update()
         assert run.state == "preparing"
         log.append(TrainStarted(0, 2, 1, 1, 1))
         assert len(run.update().events) == 1
         assert run.state == "training"
+    run.update()
     assert run.state == "interrupted"
     for event, state in ((TrainStateChanged("stopped", 1, 2), "stopped"), (TrainFinished(2, 1.0, "m"), "finished")):
         log.append(event)

@@ -10,11 +10,12 @@ from textual.containers import Horizontal, VerticalScroll
 
 from mbc_cli.render.bank import code_layout, content_summary, document_facts
 from mbc_cli.text import display_path, format_size, format_time_left, pluralise
-from mbc_cli.tui.state import AttachedRun, BankSnapshot, DashboardOptions, DashboardState
+from mbc_cli.tui.state import BankSnapshot, DashboardOptions, DashboardState
 from mbc_cli.tui.views import Facts, View, box, no_bank_text
 from mbc_cli.tui.widgets.chart import Chart, PlotCurve
 from mbc_cli.tui.widgets.table import Column, RowTable
 from mbc_engine.events import IngestFinished
+from mbc_engine.runs.training_runs import FollowedRun
 
 _DAY: Final = 86_400.0
 _MARGIN: Final = 0.05  # the share of the plot before the first ingest
@@ -121,7 +122,7 @@ def _ingest_line(state: DashboardState) -> str:
     return line + rate + left
 
 
-def _training_line(run: AttachedRun | None) -> str:
+def _training_line(run: FollowedRun | None) -> str:
     if run is None:
         return "none yet; start one in Train"
     history, state = run.history, run.state

@@ -19,12 +19,12 @@ from mbc_cli.config import resolve_name
 from mbc_cli.models import new_run
 from mbc_cli.text import display_path, format_time_left, pluralise, sanitise
 from mbc_cli.tui.jobs import ChildProcess
-from mbc_cli.tui.state import AttachedRun, DashboardOptions
+from mbc_cli.tui.state import DashboardOptions
 from mbc_cli.tui.views import Facts, View, box
 from mbc_cli.tui.widgets.inputs import Confirm, Form
 from mbc_cli.tui.widgets.run_plots import RunPlots
 from mbc_cli.tui.widgets.table import shorten
-from mbc_engine.runs.training_runs import request_stop
+from mbc_engine.runs.training_runs import FollowedRun, request_stop
 
 # In addition to `RunState`: a process was started but is not training yet.
 STARTING: Final = "starting"
@@ -95,16 +95,16 @@ class TrainView(View):
 
     def draw(self) -> None:
         run = self.state.run
-        if run is not None and not run.at_work:
+        if run is not None and not run.is_running:
             self._stopping.discard(run.folder)
-        if run is not None and (run.at_work or not self._is_starting(run.folder)):
+        if run is not None and (run.is_running or not self._is_starting(run.folder)):
             self._starting.pop(run.folder, None)
         self._draw_runs()
         self._draw_facts(run)
         self.query_one(RunPlots).show(run, self.state.other)
         if self.screen.focused is None:
             self.take_focus()  # the list that had it may be hidden now
-        if run is not None and run.at_work and (form := self._open_form(run.folder)) is not None:
+        if run is not None and run.is_running and (form := self._open_form(run.folder)) is not None:
             form.dismiss()
 
     def take_focus(self) -> None:
@@ -113,7 +113,7 @@ class TrainView(View):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         run, other, runs = self.state.run, self.state.other, self.state.runs
         can = {
-            "stop": run is not None and run.at_work,
+            "stop": run is not None and run.is_running,
             "resume": run is not None and self._state_of(run) in ("stopped", "interrupted"),
             "compare": other is None and any(listed.folder != self.state.run_folder for listed in runs),
             "compare_no_more": other is not None,
@@ -193,13 +193,13 @@ class TrainView(View):
     def _is_starting(self, run: Path | None) -> bool:
         return run in self._starting and self._starting[run].is_running
 
-    def _state_of(self, run: AttachedRun) -> str:
+    def _state_of(self, run: FollowedRun) -> str:
         return STARTING if run.folder in self._starting else run.state
 
-    def _note(self, run: AttachedRun) -> str:
+    def _note(self, run: FollowedRun) -> str:
         if run.folder in self._stopping:
             return "will stop after the current step"
-        return "" if run.at_work else self._failed.get(run.folder, "")
+        return "" if run.is_running else self._failed.get(run.folder, "")
 
     def _notify_error(self, run: Path, note: str) -> None:
         self.notify(sanitise(note), title=sanitise(run.name), severity="error", markup=False)
@@ -272,7 +272,7 @@ class TrainView(View):
         if lines:
             shown.highlighted = keys.index(here) if here in lines else 0
 
-    def _draw_facts(self, run: AttachedRun | None) -> None:
+    def _draw_facts(self, run: FollowedRun | None) -> None:
         bar = self.query_one(ProgressBar)
         cached = None if run is None or run.history.started else run.history.cached
         bar.display = run is not None and (
@@ -290,7 +290,7 @@ class TrainView(View):
         self.query_one("#brief", Static).update(Text(brief), layout=False)
 
 
-def _run_facts(run: AttachedRun, state: str, note: str, other: AttachedRun | None) -> list[tuple[str, str]]:
+def _run_facts(run: FollowedRun, state: str, note: str, other: FollowedRun | None) -> list[tuple[str, str]]:
     history, cached = run.history, run.history.cached
     step, total = history.step, history.total_steps
     last = history.validations[-1] if history.validations else None

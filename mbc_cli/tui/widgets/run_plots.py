@@ -8,9 +8,8 @@ from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 
 from mbc_cli.text import sanitise
-from mbc_cli.tui.state import AttachedRun
 from mbc_cli.tui.widgets.chart import Chart, PlotCurve, format_number
-from mbc_engine.runs.training_runs import RunHistory
+from mbc_engine.runs.training_runs import FollowedRun, RunHistory
 
 if TYPE_CHECKING:
     from textual.timer import Timer
@@ -97,14 +96,14 @@ class RunPlots(VerticalScroll):
     def __init__(self) -> None:
         super().__init__(id="plots")
         self._charts = [(metric, Chart(metric.title, id=metric.name)) for metric in METRICS]
-        self._runs: tuple[AttachedRun | None, AttachedRun | None] = (None, None)
+        self._runs: tuple[FollowedRun | None, FollowedRun | None] = (None, None)
         self._drawn: object = None
         self._timer: Timer | None = None  # until the plots are drawn again
 
     def compose(self) -> ComposeResult:
         yield from (chart for _, chart in self._charts)
 
-    def show(self, run: AttachedRun | None, other: AttachedRun | None) -> None:
+    def show(self, run: FollowedRun | None, other: FollowedRun | None) -> None:
         """Show a run, beside another one if given; while a log is still being read, the plots stay as they are."""
         is_growing = (run, other) == self._runs
         self._runs = (run, other)
@@ -134,7 +133,7 @@ class RunPlots(VerticalScroll):
         self.call_after_refresh(self._show_later)
 
 
-def _draw(chart: Chart, metric: Metric, run: AttachedRun | None, other: AttachedRun | None) -> None:
+def _draw(chart: Chart, metric: Metric, run: FollowedRun | None, other: FollowedRun | None) -> None:
     if run is None:
         chart.show([])
         return
@@ -153,6 +152,6 @@ def _draw(chart: Chart, metric: Metric, run: AttachedRun | None, other: Attached
     )
 
 
-def _progress(run: AttachedRun) -> tuple[object, ...]:
+def _progress(run: FollowedRun) -> tuple[object, ...]:
     history = run.history
     return id(history), history.latest, len(history.validations), len(history.resets), history.quantised

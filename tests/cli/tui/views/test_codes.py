@@ -5,11 +5,11 @@ import pytest
 from textual.widgets import Static, Tabs
 
 from mbc_cli.tui.app import Dashboard
-from mbc_cli.tui.state import AttachedRun
 from mbc_cli.tui.views.codes import CodesView, most_read
 from mbc_cli.tui.widgets.heat_map import HeatMap
 from mbc_cli.tui.widgets.table import RowTable
 from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, StoredDocument
+from mbc_engine.runs.training_runs import FollowedRun
 from mbc_engine.text import Chunk
 from tests.cli.tui.conftest import shown_keys
 
@@ -130,7 +130,7 @@ async def test_empty_layers(app, until, make_bank):
         await pilot.press("t")
         await pilot.pause()
         assert "Train" in nothing()
-        app.state.run = AttachedRun(app.options.runs / "[i]first")
+        app.state.run = FollowedRun(app.options.runs / "[i]first")
         app.request_redraw()
         await until(lambda: "[i]first has no codes yet" in nothing())
         await pilot.click("#question")
@@ -146,7 +146,7 @@ async def test_training_and_question_layers(app, make_bank, record, until):
     make_bank("memory.mbc", record("/a.txt", "a"))
     async with app.run_test(size=(160, 45)) as pilot:
         await until(lambda: "2 times" in _line(app))
-        app.state.run = AttachedRun(app.options.runs / "first")
+        app.state.run = FollowedRun(app.options.runs / "first")
         app.state.run.usage = np.array([[[0.5, 0.25, 0.25, 1e-6, 0, 0, 0, 0]]], np.float32)
         read = app.state.codes_read = np.zeros((1, 1, 8), np.float32)
         read[0, 0, [1, 5]] = 0.25, 0.75
