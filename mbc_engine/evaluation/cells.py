@@ -15,7 +15,7 @@ from mbc_engine.datasets.questions import hold_out
 from mbc_engine.errors import DataError
 from mbc_engine.evaluation.methods import METHODS, MethodKind, Protocol
 from mbc_engine.evaluation.protocols import Stream, stream
-from mbc_engine.evaluation.results import CellFolder
+from mbc_engine.evaluation.results import CellFolder, ExperimentFolder
 from mbc_engine.evaluation.suite import Base, Dataset, Suite
 from mbc_engine.names import CONFIG, find_model, parse_read_mode
 from mbc_engine.runs.training_runs import MODEL
@@ -44,22 +44,20 @@ class Stage:
     def name(self) -> str:
         return f"prepare {self.subject}" if self.kind == "prepare" else f"{self.subject} {self.kind}".strip()
 
-    def is_done(self, folder: CellFolder) -> bool:
-        return folder.is_prepared(self.subject) if self.kind == "prepare" else folder.has(self.subject, self.kind)
 
-
-def cells(suite: Suite) -> "Iterator[Cell]":
-    """All cells, base by base."""
+def cells(suite: Suite, experiment: ExperimentFolder | None = None, **options: Any) -> "Iterator[Cell]":
+    """All cells, base by base, with their folders in an experiment's and other `options` of `Cell`."""
     for base in suite.bases:
         for dataset in suite.datasets:
-            yield Cell(base, dataset, suite)
+            folder = experiment.cell(f"{base.name}-{dataset.name}") if experiment else CellFolder(Path())
+            yield Cell(base, dataset, suite, folder, **options)
 
 
 @dataclass
 class Cell:
     """A base LM on a dataset: its stages, its questions and the models of its methods.
 
-    What is trained, each in a folder of `prepared`: mbc, mac and mbc-unquantised; the base LMs `questions` (for
+    What is trained, each in a folder of its own: mbc, mac and mbc-unquantised; the base LMs `questions` (for
     fine-tuning and closed book) and `reader`; token weights `camels`; `reset` and `no-reset` for code usage. `cache`
     holds states of frozen encoders.
     """
@@ -67,7 +65,7 @@ class Cell:
     base: Base
     dataset: Dataset
     suite: Suite
-    prepared: Path = Path()
+    folder: CellFolder = field(default_factory=lambda: CellFolder(Path()))
     cache: Path = Path()
     device: str = "cpu"
     _loaded: dict[str, "MBC"] = field(default_factory=dict)  # one model at a time, since they are large
@@ -100,6 +98,10 @@ class Cell:
             yield Stage("prepare", "reset")
             yield Stage("prepare", "no-reset")
             yield Stage("code-usage", "", ("prepare reset", "prepare no-reset"))
+
+    def is_done(self, stage: Stage) -> bool:
+        is_prepared, subject = stage.kind == "prepare", stage.subject
+        return self.folder.is_prepared(subject) if is_prepared else self.folder.has(subject, stage.kind)
 
     def config(self, changes: Sequence[str] = ()) -> Config:
         base, changes = self.base, [*changes, f"training.seed={self.suite.seed}"]
@@ -137,6 +139,10 @@ class Cell:
         if source or not train:
             return train, load_examples(source) if source else []
         return hold_out(train, _HELD_BACK)
+
+    def require_same_questions(self) -> None:
+        """Raise DataError if the questions differ from those that the cell's results are about."""
+        self.folder.require_same_questions(self.digest())
 
     def digest(self) -> str:
         """A digest of all questions. Raises DataError if a document tested with is also learned from."""
@@ -197,7 +203,7 @@ class Cell:
         from mbc_engine.evaluation import camels, token_weights
 
         if name == "camels":
-            return camels.load_weights(self.prepared / "camels", self.device)
+            return camels.load_weights(self.folder.prepared_folder / "camels", self.device)
         if name == "tf-idf":
             return token_weights.tf_idf({example.text for example in self.train})
         return token_weights.salient_spans() if name == "salient-spans" else token_weights.uniform
@@ -214,14 +220,16 @@ class Cell:
         if trained not in self._loaded:
             self._loaded.clear()
             given = self.base.model if trained == "mbc" else None
-            self._loaded[trained] = load_model(given or self.prepared / trained / MODEL, device=self.device)
+            self._loaded[trained] = load_model(
+                given or self.folder.prepared_folder / trained / MODEL, device=self.device
+            )
         return self._loaded[trained]
 
     def base_lm(self, trained: str = "", weights: Literal["float32", "bf16"] = "float32") -> "BaseLM":
         """The base LM trained as `questions` or `reader`; the pretrained one without a name or training data."""
         from mbc_engine.lm.base import load_base
 
-        path = str(self.prepared / trained) if trained and self.train else self.config().model.base
+        path = str(self.folder.prepared_folder / trained) if trained and self.train else self.config().model.base
         return load_base(path, weights=weights, device=self.device)
 
     def skip_reason(self, method: str) -> str | None:

@@ -106,8 +106,8 @@ class Report:
 def read_report(experiment: ExperimentFolder) -> Report:
     """The report on an experiment's results so far."""
     suite, environments, reports = suite_in(experiment.path), experiment.environments(), []
-    for cell in cells(suite):
-        folder = experiment.cell(cell.name)
+    for cell in cells(suite, experiment):
+        folder = cell.folder
         if folder.is_begun():
             results = {method: folder.results(method) for method in folder.methods()}
             usage, curves = folder.read("", "code-usage"), _validations(folder.prepared_folder)
@@ -275,13 +275,13 @@ def _missing(experiment: ExperimentFolder) -> list[dict[str, str]]:
         elif isinstance(event, StageFinished):
             skipped.pop((event.cell, event.stage), None)
     missing = []
-    for cell in cells(suite_in(experiment.path)):
-        folder, reasons = experiment.cell(cell.name), dict[str, list[str]]()
+    for cell in cells(suite_in(experiment.path), experiment):
+        reasons = dict[str, list[str]]()
         for stage in cell.stages():
             cause = skipped.get((cell.name, stage.name))
             while cause is not None and cause.follows is not None and (cell.name, cause.follows) in skipped:
                 cause = skipped[cell.name, cause.follows]
-            if cause is not None or (stage.kind != "prepare" and not stage.is_done(folder)):
+            if cause is not None or (stage.kind != "prepare" and not cell.is_done(stage)):
                 reasons.setdefault(cause.reason if cause else _TO_DO, []).append(stage.name)
         for reason, names in reasons.items():
             is_long = reason == _TO_DO and len(names) > _MOST_STAGES

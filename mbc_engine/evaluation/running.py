@@ -21,7 +21,7 @@ from mbc_engine.errors import DataError, MBCError
 from mbc_engine.evaluation.cells import Cell, Stage, cells
 from mbc_engine.evaluation.markdown import write_report
 from mbc_engine.evaluation.protocols import online, retention, scaling
-from mbc_engine.evaluation.results import CellFolder, CodeUsage, ExperimentFolder
+from mbc_engine.evaluation.results import CodeUsage, ExperimentFolder
 from mbc_engine.evaluation.suite import Suite
 from mbc_engine.events import (
     Event,
@@ -65,9 +65,9 @@ def run(
     experiment, stop = ExperimentFolder(folder), stop or threading.Event()
 
     def require_same_questions() -> None:
-        for cell in cells(suite):
-            if (folder / cell.name).is_dir():
-                experiment.cell(cell.name).require_same_questions(cell.digest())
+        for cell in cells(suite, experiment):
+            if cell.folder.path.is_dir():
+                cell.require_same_questions()
 
     with experiment.lock():
         settings, here = suite.model_dump(exclude_none=True), environment(suite.seed, device, command)
@@ -87,13 +87,11 @@ def _events(
 ) -> Iterator[Event]:
     began, number, skipped = time.monotonic(), 0, 0
     total = sum(1 for cell in cells(suite) for _ in cell.stages())
-    for cell in cells(suite):
-        folder = experiment.cell(cell.name)
-        cell.prepared, cell.cache, cell.device = folder.prepared_folder, cache, device
+    for cell in cells(suite, experiment, cache=cache, device=device):  # one at a time, with their models
         missing: set[str] = set()
         for stage in cell.stages():
             number += 1
-            if stage.is_done(folder):
+            if cell.is_done(stage):
                 yield StageFinished(cell.name, stage.name, 0.0, was_kept=True)
                 continue
             stage_began = time.monotonic()
@@ -101,7 +99,7 @@ def _events(
             reason = f"{follows} could not be done" if follows else None
             if reason is None:
                 yield StageStarted(cell.name, stage.name, number, total)
-                reason = yield from _tried(stage, cell, folder, skips, stop)
+                reason = yield from _tried(stage, cell, skips, stop)
                 if stop.is_set():
                     return
             if reason is None:
@@ -114,17 +112,15 @@ def _events(
     yield ExperimentFinished(total - skipped, skipped, round(time.monotonic() - began, 1), str(report))
 
 
-def _tried(
-    stage: Stage, cell: Cell, folder: CellFolder, skips: bool, stop: threading.Event
-) -> Generator[Event, None, str | None]:
+def _tried(stage: Stage, cell: Cell, skips: bool, stop: threading.Event) -> Generator[Event, None, str | None]:
     """Do a stage; returns why it cannot be done here."""
     import torch
 
     try:
-        folder.require_same_questions(cell.digest())
+        cell.require_same_questions()
         if reason := cell.skip_reason(stage.subject):
             return reason
-        work = _work(stage, cell, folder, stop)
+        work = _work(stage, cell, stop)
         for event in work:
             yield event
             if stop.is_set() and stage.kind != "prepare":  # a training ends with a snapshot
@@ -138,8 +134,8 @@ def _tried(
     return None
 
 
-def _work(stage: Stage, cell: Cell, folder: CellFolder, stop: threading.Event) -> Generator[Event, None, None]:
-    name, suite = stage.subject, cell.suite
+def _work(stage: Stage, cell: Cell, stop: threading.Event) -> Generator[Event, None, None]:
+    name, suite, folder = stage.subject, cell.suite, cell.folder
     if stage.kind == "prepare":
         for event in _training(name, cell, stop):
             yield event
@@ -149,7 +145,7 @@ def _work(stage: Stage, cell: Cell, folder: CellFolder, stop: threading.Event) -
             folder.set_prepared(name)
         return
     if stage.kind == "code-usage":
-        curves = (_perplexities(cell.prepared / training) for training in ("reset", "no-reset"))
+        curves = (_perplexities(folder.prepared_folder / training) for training in ("reset", "no-reset"))
         folder.write("", "code-usage", CodeUsage(cell.config_of("reset").model.codebook.codes, *curves))
         return
     if stage.kind == "rate":
@@ -192,7 +188,7 @@ def _perplexities(training: Path) -> tuple[tuple[int, float], ...]:
 
 
 def _training(name: str, cell: Cell, stop: threading.Event) -> Iterator[Event]:
-    suite, folder = cell.suite, cell.prepared / name
+    suite, folder = cell.suite, cell.folder.prepared_folder / name
     if name in ("questions", "reader"):
         from mbc_engine.evaluation.fine_tuning import train_on_questions
 

@@ -125,7 +125,7 @@ def test_answering_uses_the_training_precision(settings, monkeypatch):
     monkeypatch.setattr("mbc_engine.lm.base.load_base", lambda path, **how: loaded.append((path, how["weights"])))
     cell.method("closed-book")
     cell.base_lm("questions")
-    questions = str(cell.prepared / "questions")
+    questions = str(cell.folder.prepared_folder / "questions")
     assert loaded == [(questions, "bf16"), (questions, "float32")]
 
 
