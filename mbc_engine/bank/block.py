@@ -3,7 +3,7 @@
 import json
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import accumulate, chain, compress, islice, pairwise
@@ -21,14 +21,20 @@ from mbc_engine.bank.records import (
     Origin,
     Outline,
     StoredDocument,
+    require_size,
 )
 from mbc_engine.bank.words import WORDS, Words
 from mbc_engine.errors import BankError
 
 # Appending is a fifth faster than at zlib's default level, for 2% more bytes.
 _LEVEL: Final = 2
-# Far above any real block: limits what a damaged or malicious file can decompress to.
-_MOST_BYTES: Final = 1 << 28
+# A column of JSON, which Python holds in up to thirty times as much memory. It may also not be longer than all that is
+# allowed for the bytes it is stored in and for what it describes; neither can be made up without making the file larger.
+_MOST_JSON: Final = 24 << 20
+_JSON_BYTES: Final = 16 << 10
+_JSON_PER_STORED: Final = 32
+_JSON_PER_NAME: Final = 128  # a document, or a key of its origins
+_JSON_PER_CHUNK: Final = 8
 
 _BLOCK_BITS: Final = np.uint64(32)
 _BLOCK: Final = np.uint64(0xFFFFFFFF)
@@ -144,27 +150,42 @@ class Block:
             yield replace(self.document(row), codes=codes, words=words)
 
     def row(self, block: int) -> Row:
+        keys = np.unique(keys_of(self.origins)).astype("<u4").tobytes()
         row = Row(
             documents=len(self),
             origins=sum(map(len, self.origins)),
             chunks=sum(self.lengths),
             crc=0,
-            keys=np.unique(keys_of(self.origins)).astype("<u4").tobytes(),
+            keys=keys,
             digests=b"".join(self.digests),
             lengths=_deflate(np.array(self.lengths, "<u4").tobytes()),
-            described=_described(self.sizes, self.origins),
+            described=_described(self.sizes, self.origins, keys),
             texts=_write_first_texts(self.first_texts, self.lengths),
             outlines=_write_outlines(self.outlines, self.lengths),
         )
         return row._replace(crc=row.checksum(block))
 
 
-# The column readers below raise ValueError, TypeError or KeyError on invalid data.
+# The functions below raise ValueError, TypeError or KeyError on invalid data.
+
+
+def require_sizes(row: Row, header: BankHeader, code_bytes: int | None) -> None:
+    """Require as many documents as content hashes, and as many chunks as codes, before anything is decompressed.
+
+    Hashes and codes are not compressed, so a small file cannot claim to hold much.
+    """
+    if not all(type(number) is int and number >= 0 for number in (row.documents, row.origins, row.chunks)):
+        raise TypeError("its sizes are not numbers")
+    if type(row.digests) is not bytes or len(row.digests) != row.documents * header.digest_bytes:
+        raise ValueError("content hashes do not add up")
+    if code_bytes is None:
+        raise ValueError("it has no codes")
+    require_size(code_bytes, header.shape, row.chunks)
 
 
 def read_block(row: Row, header: BankHeader, codes: Codes | None = None) -> Block:
     """The documents of a block from its columns."""
-    digests = read_digests(row, header)  # first, as it bounds how many documents there may be
+    digests = read_digests(row, header)
     lengths = read_lengths(row.lengths, row.documents, row.chunks).tolist()
     sizes, origins = read_origins(row, header)
     outlines = read_outlines(row.outlines, lengths)
@@ -174,8 +195,6 @@ def read_block(row: Row, header: BankHeader, codes: Codes | None = None) -> Bloc
 def read_digests(row: Row, header: BankHeader) -> list[bytes]:
     """The content hashes."""
     width = header.digest_bytes
-    if type(row.digests) is not bytes or type(row.documents) is not int or len(row.digests) != row.documents * width:
-        raise ValueError("content hashes do not add up")
     return [row.digests[start : start + width] for start in range(0, len(row.digests), width)]
 
 
@@ -209,7 +228,7 @@ def read_origins(row: Row, header: BankHeader) -> tuple[list[int | None], Origin
 
 def read_origin_columns(row: Row) -> tuple[list[int | None], OriginColumns]:
     """As `read_origins`, in a bank that keeps them, without an object for each: several times as fast."""
-    columns = json.loads(inflate(row.described, _MOST_BYTES))
+    columns = _read_json(row.described, _json_of_names(row.documents, row.keys))
     sources, parts, dates = columns["sources"], columns["parts"], columns["dates"]
     sizes, numbers = columns["sizes"], columns["origins"]
     if not (
@@ -236,7 +255,7 @@ def read_first_texts(row: Row, header: BankHeader, lengths: Sequence[int] | Leng
         raise ValueError("texts do not add up")
     chunks = np.array(lengths, np.int64)
     firsts: list[int] = (np.cumsum(gaps) + np.cumsum(chunks) - chunks).tolist()
-    if any(first <= 0 for first in firsts):
+    if not all(0 < first < 1 << 62 for first in firsts):
         raise ValueError("no text has such a number")
     return firsts
 
@@ -245,7 +264,7 @@ def read_outlines(data: bytes, lengths: Sequence[int]) -> list[Outline]:
     """The title of each document and the headings of its chunks."""
     if not data:
         return [Outline()] * len(lengths)
-    columns = json.loads(inflate(data, _MOST_BYTES))
+    columns = _read_json(data, _json_of_chunks(lengths))
     titles, shared = columns["titles"], columns["headings"]
     if not (
         len(titles) == len(lengths)
@@ -274,12 +293,12 @@ def _write_outlines(outlines: Sequence[Outline], lengths: Sequence[int]) -> byte
         shared.append(None if headings == before else headings)
         before = headings
     columns = {"titles": [outline.title for outline in outlines], "headings": shared}
-    data = json.dumps(columns, ensure_ascii=False, separators=(",", ":")).encode()
-    if len(data) > _MOST_BYTES:
+    data = _write_json(columns, _json_of_chunks(lengths))
+    if data is None:
         raise BankError(
             "These documents have too many headings to be stored in one block.", hint="Ingest fewer of them at a time."
         )
-    return _deflate(data)
+    return data
 
 
 def keys_of(origins: Iterable[Iterable[Origin]]) -> Keys:
@@ -370,7 +389,7 @@ def _write_first_texts(first_texts: Sequence[int], lengths: Sequence[int]) -> by
     return _deflate((firsts - np.append(0, ends[:-1])).astype("<i8").tobytes())
 
 
-def _described(sizes: Sequence[int | None], origins: Origins) -> bytes:
+def _described(sizes: Sequence[int | None], origins: Origins, keys: bytes) -> bytes:
     flat = list(chain.from_iterable(origins))
     if not flat:  # in a bank with origins, each document has at least one
         return b""
@@ -381,13 +400,42 @@ def _described(sizes: Sequence[int | None], origins: Origins) -> bytes:
         "parts": [origin.part for origin in flat],
         "dates": [origin.date for origin in flat],
     }
-    data = json.dumps(columns, ensure_ascii=False, separators=(",", ":")).encode()
-    if len(data) > _MOST_BYTES:
+    data = _write_json(columns, _json_of_names(len(sizes), keys))
+    if data is None:
         raise BankError(
             "These documents have too many sources to be stored in one block.",
             hint="Ingest fewer copies of them, or use a bank made with --no-sources.",
         )
-    return _deflate(data)
+    return data
+
+
+def _json_of_names(documents: int, keys: bytes) -> int:
+    return _JSON_PER_NAME * (documents + len(keys) // 4)
+
+
+def _json_of_chunks(lengths: Sequence[int]) -> int:
+    return _JSON_PER_NAME * len(lengths) + _JSON_PER_CHUNK * sum(lengths)
+
+
+def _longest_json(stored: int, allowed: int) -> int:
+    return min(_MOST_JSON, _JSON_BYTES + _JSON_PER_STORED * stored + allowed)
+
+
+def _read_json(data: bytes, allowed: int) -> Any:
+    return json.loads(inflate(data, _longest_json(len(data), allowed)))
+
+
+def _write_json(columns: Mapping[str, object], allowed: int) -> bytes | None:
+    """The inverse of `_read_json`; None if the columns are too long."""
+    data = json.dumps(columns, ensure_ascii=False, separators=(",", ":")).encode()
+    if len(data) > _MOST_JSON:
+        return None
+    deflated = _deflate(data)
+    if len(data) > _longest_json(len(deflated), allowed):
+        # Much the same over and over. Without repetitions, zlib saves at most seven of eight bits.
+        compressor = zlib.compressobj(strategy=zlib.Z_HUFFMAN_ONLY)
+        deflated = compressor.compress(data) + compressor.flush()
+    return deflated
 
 
 def _deflate(data: bytes) -> bytes:

@@ -28,6 +28,7 @@ from mbc_engine.bank.block import (
     read_keys,
     read_lengths,
     read_origin_columns,
+    require_sizes,
     row_checksum,
 )
 from mbc_engine.bank.database import damaged, read_state, read_totals, wrap_invalid_data
@@ -54,7 +55,7 @@ from mbc_engine.bank.words import WORDS, WordIndex, read_words, write_words
 _CACHED_BLOCKS: Final = 4
 # Chunks whose words stay in memory, at about 75 bytes each.
 _INDEXED_CHUNKS: Final = 1 << 20
-_COLUMNS: Final = "documents, origins, chunks, crc, keys, digests, lengths, described, texts, outlines"
+_COLUMNS: Final = "documents, origins, chunks, blocks.crc, keys, digests, lengths, described, texts, outlines"
 
 _T = TypeVar("_T")
 Name = tuple[str, str]  # a source, and a part of it
@@ -130,13 +131,16 @@ class BlockTable:
 
     def row(self, block: int) -> Row:
         """A block's columns except codes. Raises KeyError if there is none, ValueError or TypeError if damaged."""
-        columns = self._connection.execute(f"SELECT {_COLUMNS} FROM blocks WHERE id = ?", (block,)).fetchone()  # noqa: S608 - constant names
+        query = f"SELECT length(data), {_COLUMNS} FROM blocks LEFT JOIN codes USING (id) WHERE id = ?"  # noqa: S608 - constant names
+        columns = self._connection.execute(query, (block,)).fetchone()
         if columns is None:
             raise KeyError(block)
-        row = Row(*columns)
+        code_bytes, *values = columns
+        row = Row(*values)
         if block not in self._checked_rows:
             if row.checksum(block) != row.crc:
                 raise ValueError("the checksum of its documents does not match")
+            require_sizes(row, self.header, code_bytes)
             self._checked_rows.add(block)
         return row
 

@@ -41,7 +41,15 @@ _SIGNS_OF_DAMAGE: Final = {
 }
 
 # What reading invalid values may raise; `wrap_invalid_data` turns it into a BankError.
-INVALID_DATA_ERRORS: Final = (ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError)
+INVALID_DATA_ERRORS: Final = (
+    ValueError,
+    TypeError,
+    AttributeError,
+    LookupError,
+    OverflowError,
+    RecursionError,
+    MemoryError,
+)
 
 
 def connect(path: Path, *, read_only: bool = False, create: bool = False) -> sqlite3.Connection:

@@ -9,7 +9,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import Any, Final
@@ -55,11 +55,18 @@ def merge(bank: MemoryBank, other: MemoryBank) -> Iterator[Event]:
         done, total = 0, other.totals().documents
         documents = other.documents(whole=True)
         while batch := list(islice(documents, _BATCH)):
+            _require_readable(batch, other)
             bank.put(batch)
             done += len(batch)
             if done < total:
                 yield Progressed("copy documents", done, total)
     yield Progressed("copy documents", total, total)
+
+
+def _require_readable(documents: Iterable[StoredDocument], bank: MemoryBank) -> None:
+    """Raises BankError if a text of these documents of a bank is damaged, unless only a language model could decode it."""
+    texts = chain.from_iterable(document.texts or () for document in documents)
+    decode_found([text for text in texts if isinstance(text, EncodedText) and text.codec != LM], bank.name, None)
 
 
 def _require_kept(bank: MemoryBank, giver: str, header: BankHeader) -> None:
@@ -416,6 +423,7 @@ def remove_with_proof(bank: MemoryBank, names: Collection[tuple[str, str]], dige
         else:
             remaining.append(replace(document, origins=origins))
             shared_texts.update(texts)
+    _require_readable(remaining, bank)
     with MemoryBank.open(None, create=bank.header) as anew:
         anew.put(remaining[::-1])
         never_seen = _digest(anew)

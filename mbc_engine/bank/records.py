@@ -8,7 +8,7 @@ import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,11 @@ from mbc_engine.text import Chunk, Document
 from mbc_engine.text.context import clipped
 
 _T = TypeVar("_T")
+
+# Of all codebooks together: the counts of a bank have a number for each.
+_MOST_VECTORS: Final = 1 << 22
+# Codes packed at once; a multiple of 8, so that they end on a whole byte.
+_PACKED_AT_ONCE: Final = 1 << 20
 
 Codes = NDArray[np.uint16]
 RawCodes = NDArray[np.integer[Any]]
@@ -83,6 +88,8 @@ class CodeShape:
     def __post_init__(self) -> None:
         if not (1 <= self.tokens <= 65_536 and 1 <= self.levels <= 256 and 2 <= self.num_codes <= 65_536):
             raise ValueError(f"{self} needs 1 to 65,536 tokens, 1 to 256 levels and num_codes from 2 to 65,536")
+        if self.levels * self.positions * self.num_codes > _MOST_VECTORS:
+            raise ValueError(f"{self} has more than {_MOST_VECTORS:,} vectors in all codebooks")
 
     @property
     def bits_per_code(self) -> int:
@@ -279,12 +286,15 @@ def check(codes: RawCodes, shape: CodeShape) -> Codes:
 def pack(codes: RawCodes, shape: CodeShape) -> bytes:
     """Pack codes [chunks, tokens, levels], validated by `check`, into ⌈chunks · bits_per_chunk / 8⌉ bytes."""
     halves = check(codes, shape).astype(">u2").reshape(-1, 1).view(np.uint8)
-    return np.packbits(np.unpackbits(halves, axis=1)[:, 16 - shape.bits_per_code :]).tobytes()
+    several = (halves[start : start + _PACKED_AT_ONCE] for start in range(0, len(halves), _PACKED_AT_ONCE))
+    return b"".join(
+        np.packbits(np.unpackbits(some, axis=1)[:, 16 - shape.bits_per_code :]).tobytes() for some in several
+    )
 
 
 def unpack(data: bytes, shape: CodeShape, chunks: int) -> Codes:
     """The inverse of `pack`. Raises ValueError if `data` is not the packed codes of that many chunks."""
-    _require_size(data, shape, chunks)
+    require_size(len(data), shape, chunks)
     unused = -chunks * shape.bits_per_chunk % 8
     if data and data[-1] & ((1 << unused) - 1):
         raise ValueError("the bits that fill the last byte are not zero")
@@ -330,7 +340,7 @@ def table_sums(shape: CodeShape, tables: Scores) -> Callable[[bytes, int], Score
     used_columns: list[int] = np.flatnonzero(padded.any(axis=(0, 2))).tolist()
 
     def sums(data: bytes, chunks: int) -> Scores:
-        _require_size(data, shape, chunks)
+        require_size(len(data), shape, chunks)
         totals = np.zeros((len(padded), chunks), np.float32)
         for rows, column, codes in columns(data, shape, chunks, used_columns):
             indices = codes.astype(np.intp)  # once for all questions
@@ -386,6 +396,7 @@ def read_across(chunks: Numbers, sizes: Indices, read: Callable[[int, Indices], 
     return [values[position] for position in range(len(values))]
 
 
-def _require_size(data: bytes, shape: CodeShape, chunks: int) -> None:
-    if chunks < 0 or len(data) != -(-chunks * shape.bits_per_chunk // 8):
-        raise ValueError(f"{len(data)} bytes do not hold the codes of {chunks} chunks")
+def require_size(size: int, shape: CodeShape, chunks: int) -> None:
+    """Raises ValueError unless packed codes of this many chunks have `size` bytes."""
+    if chunks < 0 or size != -(-chunks * shape.bits_per_chunk // 8):
+        raise ValueError(f"{size} bytes do not hold the codes of {chunks} chunks")

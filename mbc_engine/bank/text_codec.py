@@ -30,8 +30,10 @@ LM: Final = 2
 _LEVEL: Final = 19
 # Every zstd frame begins with these bytes, so they are not stored.
 _MAGIC: Final = b"\x28\xb5\x2f\xfd"
-# The most a payload may decompress to; a longer text is stored plain.
-MAX_DECOMPRESSED: Final = 16 << 20
+# A payload may decompress to this many bytes, or to this many times its own; a text that compresses better is stored
+# plain. Real ones have a few thousand bytes and compress three or four times.
+_SHORT_BYTES: Final = 16 << 10
+_MOST_COMPRESSION: Final = 64
 # A text decoded with the wrong dictionary or language model, or read from a file that is now chunked differently,
 # passes the check once in 16 million times.
 CHECK_BYTES: Final = 3
@@ -40,7 +42,7 @@ FULL_ROW_BYTES: Final = 489 + 4 * 4092
 # Texts that a language model encodes or decodes in one batch.
 LM_BATCH: Final = 8
 _COLUMN_BYTES: Final = 13  # per text in `columns`, which deflate to about one
-_MOST_TEXTS: Final = 1 << 20
+_TEXT_WEIGHT: Final = CHECK_BYTES + 1  # what a text takes of a row beside its payload
 
 
 class TextCoder(Protocol):
@@ -66,9 +68,9 @@ def encode_chunk(chunk: Chunk) -> EncodedText:
         raise ValueError(f"a chunk cannot start at {chunk.start}")
     plain = _utf8(chunk.text)
     codec, payload = PLAIN, plain
-    if 0 < len(plain) <= MAX_DECOMPRESSED:
+    if plain:
         packed = _compressor().compress(plain)[len(_MAGIC) :]
-        if len(packed) < len(plain):
+        if len(packed) < len(plain) <= _longest_text(packed):
             codec, payload = ZSTD, packed
     return EncodedText(chunk.start, codec, zlib.crc32(plain) & 0xFFFFFF, payload)
 
@@ -134,7 +136,8 @@ def read_row(lm: str, number: int, crc: int, columns: bytes, data: bytes) -> dic
     """The texts of a row by their numbers. Raises ValueError or TypeError if the row is damaged."""
     if crc != row_checksum(number, columns, data):
         raise ValueError("its checksum does not match")
-    packed = inflate(columns, _COLUMN_BYTES * _MOST_TEXTS)
+    most_texts = -(-FULL_ROW_BYTES // _TEXT_WEIGHT)
+    packed = inflate(columns, _COLUMN_BYTES * most_texts)
     count = len(packed) // _COLUMN_BYTES
     planes = np.frombuffer(packed, np.uint8, offset=count).reshape(3, 4, count).transpose(0, 2, 1)
     gaps, starts, lengths = np.ascontiguousarray(planes).view("<u4")[..., 0].astype(np.int64)
@@ -156,7 +159,7 @@ def text_rows(texts: Iterable[tuple[int, EncodedText]]) -> Iterator[tuple[int, i
     weight = 0
     for number, text in texts:
         row[number] = text
-        weight += CHECK_BYTES + len(text.payload) + 1
+        weight += _TEXT_WEIGHT + len(text.payload)
         if weight >= FULL_ROW_BYTES:
             yield _write_row(list(row), list(row.values()))
             row, weight = {}, 0
@@ -295,12 +298,16 @@ def decompress(payload: bytes) -> bytes:
 
     try:
         size = frame_content_size(_MAGIC + payload)
-        if not 0 <= size <= MAX_DECOMPRESSED:
+        if not 0 <= size <= _longest_text(payload):
             raise ValueError("a text does not say how long it is, or is too long")
         plain: bytes = _decompressor().decompress(_MAGIC + payload, allow_extra_data=False)
     except ZstdError as error:
         raise ValueError(str(error)) from error
     return plain
+
+
+def _longest_text(payload: bytes) -> int:
+    return max(_SHORT_BYTES, _MOST_COMPRESSION * len(payload))
 
 
 # Compressors and decompressors are not thread-safe; the dictionary is.

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from mbc_engine.bank import database
-from mbc_engine.bank.block import Block, keys_of, locate_chunks, read_block, read_keys
+from mbc_engine.bank.block import Block, keys_of, read_block, read_keys
 from mbc_engine.bank.block_table import BlockTable
 from mbc_engine.bank.records import BankHeader, BlockTotals, Counts, EncodedText, Indices, TextState, count, unpack
 from mbc_engine.bank.text_codec import LM, LM_BATCH, OpenTextModel, decode_texts, read_row
@@ -58,7 +58,8 @@ def _events(
     totals = BlockTotals()
     counts = np.zeros((shape.levels, shape.positions, shape.num_codes), np.int64)
     none: Indices = np.empty(0, np.int64)
-    digests, origins, texts = [none], [none], [none]  # digests and origins are compared by 64 bits of each
+    digests, origins = [none], [none]  # compared by 64 bits of each
+    texts = [np.empty((0, 2), np.int64)]  # of each document, the number of the first, and of the one after the last
     for done, number in enumerate(numbers, 1):
         try:
             block = _block(table, number, header)
@@ -70,7 +71,8 @@ def _events(
                 np.array([int.from_bytes(digest[:8], "big", signed=True) for digest in block.digests], np.int64)
             )
             origins.append(np.array([hash(origin[:2]) for own in block.origins for origin in own], np.int64))
-            texts.append(_texts_of(block) if header.keeps_text else none)
+            firsts = np.array(block.first_texts)
+            texts.append(np.stack([firsts, firsts + block.lengths], 1))
             held = 1, len(block), sum(map(len, block.origins)), sum(block.lengths)
             totals = BlockTotals(*map(sum, zip(totals, held, strict=True)))
             yield block
@@ -99,11 +101,6 @@ def _block(table: BlockTable, number: int, header: BankHeader) -> Block:
     return block
 
 
-def _texts_of(block: Block) -> Indices:
-    rows, ordinals = locate_chunks(np.array(block.lengths), np.arange(sum(block.lengths)))
-    return np.array(block.first_texts)[rows] + ordinals
-
-
 def _state(
     connection: sqlite3.Connection, header: BankHeader, name: str, counted: Counts, held: BlockTotals
 ) -> Generator[DamageFound, None, TextState | None]:
@@ -125,7 +122,7 @@ def _state(
 def _all_texts(
     connection: sqlite3.Connection, owned: Indices, state: TextState | None, open_model: OpenTextModel | None
 ) -> Iterator[Event]:
-    stored: list[int] = []
+    stored = [np.empty(0, np.int64)]
     size = lm_bytes = lm_texts = 0
     for row in connection.execute("SELECT id, crc, columns, data FROM texts ORDER BY id"):
         try:
@@ -134,7 +131,7 @@ def _all_texts(
         except database.INVALID_DATA_ERRORS as error:
             yield DamageFound(f"texts {row[0]}", str(error))
             continue
-        stored += texts
+        stored.append(np.array(list(texts), np.int64))
         size += len(row[2]) + len(row[3])
         under = [(number, text) for number, text in texts.items() if text.codec == LM]
         lm_texts, lm_bytes = lm_texts + len(under), lm_bytes + sum(len(text.payload) for _, text in under)
@@ -146,11 +143,16 @@ def _all_texts(
             )
     if state and (size, lm_texts, lm_bytes) != (state.bytes, state.lm_texts, state.lm_bytes):
         yield DamageFound("texts", f"they are {size} bytes, not {state.bytes}, or not in these codecs")
-    wanted = np.unique(owned)
+    owned = owned[owned[:, 0] > 0]  # 0 in a bank without texts
+    starts, ends = owned[np.argsort(owned[:, 0])].T
+    so_far = np.maximum.accumulate(np.append(0, ends))
+    wanted = int(np.maximum(ends - np.maximum(starts, so_far[:-1]), 0).sum())
+    numbers = np.unique(np.concatenate(stored))
+    found = int((numbers < so_far[np.searchsorted(starts, numbers, side="right")]).sum())
     for problem, number in (
-        ("belong to several chunks", len(owned) - len(wanted)),
-        ("are missing", len(np.setdiff1d(wanted, stored))),
-        ("belong to no chunk", len(np.setdiff1d(np.array(stored, np.int64), wanted))),
+        ("belong to several chunks", int((ends - starts).sum()) - wanted),
+        ("are missing", wanted - found),
+        ("belong to no chunk", len(numbers) - found),
     ):
         if number:
             yield DamageFound("texts", f"{number} {problem}")

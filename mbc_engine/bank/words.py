@@ -34,6 +34,11 @@ _PLURALS: Final = (("ies", "y"), ("sses", "ss"), ("ss", "ss"), ("us", "us"), ("i
 _SUFFIXES: Final = ("ing", "ed", "ly", "er", "or", "ion", "ment", "al", "ive", "e")
 _SHORTEST_STEM: Final = 4
 _WORD_SIZES: Final = Struct("<II")
+_DECODED_AT_ONCE: Final = 1 << 20
+# Where the ones of each byte are, [256, 8].
+_ONES_OF_BYTES: Final = np.argsort(
+    np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1) == 0, axis=1, kind="stable"
+)
 
 Words = NDArray[np.int64]  # ascending: WORDS · chunk index + word number
 
@@ -108,10 +113,19 @@ def write_words(words: Words, chunks: int) -> bytes:
 
 def read_words(data: bytes, chunks: int) -> Words:
     """The inverse of `write_words`. Raises ValueError if `data` is not exactly what it writes."""
-    chunks_of, sizes = WordIndex(data, chunks).places(np.arange(WORDS))
-    words = np.sort(WORDS * chunks_of + np.repeat(np.arange(WORDS), sizes))
-    if write_words(words, chunks) != data:
-        raise ValueError("its words are not as they are written")
+    index = WordIndex(data, chunks)
+    # A few at a time, as decoding takes many times the memory of the result.
+    starts = np.flatnonzero(np.diff(np.cumsum(index.counts) // _DECODED_AT_ONCE, prepend=0))
+    decoded = (
+        WORDS * index.places(some)[0] + np.repeat(some, index.counts[some])
+        for some in np.split(np.arange(WORDS), starts)
+    )
+    words = np.empty(int(index.counts.sum()), np.int64)
+    end = 0
+    for some in decoded:
+        words[end : end + len(some)] = some
+        end += len(some)
+    words.sort()
     return words
 
 
@@ -126,21 +140,24 @@ class WordIndex:
         # Low bits are read in windows of eight bytes.
         streams = np.append(np.frombuffer(data, np.uint8)[_WORD_SIZES.size :], np.zeros(8, np.uint8))
         self.chunks, self._high = chunks, streams[:size]
-        # As booleans, which `flatnonzero` searches many times as fast as bytes.
-        stops, shift = np.flatnonzero(np.unpackbits(self._high).view(np.bool_)), int(_shifts(WORDS, words))
-        if len(stops) != WORDS + words or 8 * low_bytes < WORDS * shift:
+        stops, shift = _Ones(self._high), int(_shifts(WORDS, words))
+        if stops.total != WORDS + words or 8 * low_bytes < WORDS * shift:
             raise ValueError("words do not add up")
         self._low = sliding_window_view(streams[size:], 8)
-        self._counts = self._values(np.diff(stops[:WORDS], prepend=-1) - 1, np.arange(WORDS) * shift, shift)
-        if self._counts.sum() != words:
+        zeros = np.diff(stops.places(np.arange(WORDS)), prepend=-1) - 1
+        self.counts = self._values(zeros, np.arange(WORDS) * shift, shift)
+        if self.counts.sum() != words:
             raise ValueError("words do not add up")
-        self._shifts = _shifts(self._counts, chunks)
-        starts = np.cumsum(self._counts) - self._counts
-        self._high_starts = np.append(stops[WORDS - 1 + starts], stops[-1]) + 1
-        low_ends = WORDS * shift + np.cumsum(self._counts * self._shifts)
-        self._low_starts = low_ends - self._counts * self._shifts
-        if low_bytes != -(-int(low_ends[-1]) // 8):
+        self._shifts = _shifts(self.counts, chunks)
+        starts = np.cumsum(self.counts) - self.counts
+        self._high_starts = stops.places(np.append(WORDS - 1 + starts, stops.total - 1)) + 1
+        low_ends = WORDS * shift + np.cumsum(self.counts * self._shifts)
+        self._low_starts = low_ends - self.counts * self._shifts
+        high_end, low_end = int(self._high_starts[-1]), int(low_ends[-1])
+        if (size, low_bytes) != (-(-high_end // 8), -(-low_end // 8)):
             raise ValueError("words are too long or cut off")
+        if low_end % 8 and streams[size + low_bytes - 1] & (0xFF >> low_end % 8):
+            raise ValueError("the bits that fill the last byte of the words are not zero")
 
     def find(self, numbers: Sequence[int]) -> list[Indices]:
         """The chunks that contain each word, ascending."""
@@ -149,7 +166,7 @@ class WordIndex:
 
     def places(self, chosen: Indices) -> tuple[Indices, Indices]:
         """As `find`, but concatenated, and the number of chunks per word."""
-        sizes, firsts = self._counts[chosen], self._high_starts[chosen]
+        sizes, firsts = self.counts[chosen], self._high_starts[chosen]
         lengths = self._high_starts[chosen + 1] - firsts
         shift = np.repeat(self._shifts[chosen], sizes)
         bits = _ranges(firsts, lengths)
@@ -168,6 +185,21 @@ class WordIndex:
         windows = np.ascontiguousarray(self._low[byte]).view(">u8")[..., 0].astype(np.uint64)
         low = windows << offset.astype(np.uint64) >> np.uint64(1) >> np.asarray(63 - shift, np.uint64)
         return np.asarray((zeros << shift) + low.astype(np.int64))
+
+
+class _Ones:
+    """Finds the ones in a stream of bits by their order, without unpacking it."""
+
+    def __init__(self, data: NDArray[np.uint8]) -> None:
+        self._data, self._ends = data, np.cumsum(np.bitwise_count(data), dtype=np.int64)
+        self.total = int(self._ends[-1]) if len(data) else 0
+
+    def places(self, orders: Indices) -> Indices:
+        """The indices of bits that are ones, each given by how many ones are before it."""
+        byte = np.searchsorted(self._ends, orders, side="right")
+        values = self._data[byte]
+        before = orders - self._ends[byte] + np.bitwise_count(values)
+        return np.asarray(8 * byte + _ONES_OF_BYTES[values, before])
 
 
 def _ranges(starts: Indices, lengths: Indices) -> Indices:

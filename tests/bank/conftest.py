@@ -1,7 +1,10 @@
 """Small banks with known codes: a document is a number that determines its digest, size and codes."""
 
 import hashlib
+import sqlite3
+import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +13,19 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mbc_engine.bank import Codes, CodeShape, MemoryBank, ModelSignature, StoredDocument, count, export, verify
+from mbc_engine.bank import (
+    Codes,
+    CodeShape,
+    MemoryBank,
+    ModelSignature,
+    StoredDocument,
+    count,
+    database,
+    export,
+    text_codec,
+    verify,
+)
+from mbc_engine.bank.block import row_checksum
 from mbc_engine.events import BankVerified, DamageFound
 from mbc_engine.text import Chunk, Document
 from tests.text_models import StandIn
@@ -75,6 +90,25 @@ class Made:
     def text_model(self) -> StandIn:
         chunks = (chunk.text for content in range(24) for chunk in self.chunks(content))
         return StandIn("".join(chunks).encode(errors="ignore").decode())
+
+    def tampered(self, path: Path, *statements: str, **values: object) -> None:
+        """Change a bank as deliberate tampering would: every checksum is right again. `deflate` is there to be used."""
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.create_function("deflate", 1, zlib.compress)
+            connection.create_function("checksum", -1, row_checksum)
+            for statement in statements:
+                connection.execute(statement, values)
+            for row in connection.execute("SELECT * FROM blocks").fetchall():
+                crc = row_checksum("blocks", row[0], np.array(row[1:4], "<i8").tobytes(), *row[5:])
+                connection.execute("UPDATE blocks SET crc = ? WHERE id = ?", (crc, row[0]))
+            for table in ("codes", "words"):
+                connection.execute(f"UPDATE {table} SET crc = checksum('{table}', id, data)")
+            for number, *data in connection.execute("SELECT id, columns, data FROM texts").fetchall():
+                crc = text_codec.row_checksum(number, *data)
+                connection.execute("UPDATE texts SET crc = ? WHERE id = ?", (crc, number))
+            header = connection.execute("SELECT * FROM bank").fetchone()
+            sums = database.header_checksum(header[:12]), database.state_checksum(header[13], header[14:-1])
+            connection.execute("UPDATE bank SET crc = ?, state_crc = ?", sums)
 
     def damages(self, path: Path) -> list[DamageFound]:
         """All damage that `verify` finds, after checking its last event."""

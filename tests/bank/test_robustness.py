@@ -5,16 +5,19 @@ import json
 import resource
 import sqlite3
 import time
+import tracemalloc
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import zstandard
 
 from mbc_engine.bank import BankHeader, MemoryBank, Selection, merge, remove_with_proof, verify
-from mbc_engine.bank.block import row_checksum
+from mbc_engine.bank.words import WORDS, WordIndex, write_words
 from mbc_engine.errors import MBCError
 from mbc_engine.events import BankVerified
 
@@ -230,14 +233,66 @@ MALICIOUS = {
 def test_malicious_columns_raise_clear_errors(
     made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, column: str, data: bytes
 ) -> None:
-    monkeypatch.setattr("mbc_engine.bank.block._MOST_BYTES", 1 << 20)
+    monkeypatch.setattr("mbc_engine.bank.block._MOST_JSON", 1 << 20)
     path = tmp_path / "bank.mbc"
     with made.bank(path, keeps_text=True) as bank:
         bank.put([made.item("/1", 1)])
-    connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute(f"UPDATE blocks SET {column} = ?", (data,))
-    row = connection.execute("SELECT * FROM blocks").fetchone()
-    crc = row_checksum("blocks", row[0], np.array(row[1:4], "<i8").tobytes(), *row[5:])
-    connection.execute("UPDATE blocks SET crc = ?", (crc,))
-    connection.close()
+    made.tampered(path, f"UPDATE blocks SET {column} = :data", data=data)
     outcomes(made, path)
+
+
+def zeros(size: int) -> bytes:
+    return zlib.compress(bytes(size))
+
+
+@contextmanager
+def less_memory_than(size: int) -> Iterator[None]:
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < size
+    finally:
+        tracemalloc.stop()
+
+
+# What each would expand to has at least 64 MB.
+BOMBS = {
+    "UPDATE blocks SET described = :data": zlib.compress(b'{"sizes":[' + b"[]," * (1 << 20) + b"1]}"),
+    "UPDATE blocks SET outlines = :data": zlib.compress(b'{"titles":["' + b"a" * (64 << 20) + b'"],"headings":[]}'),
+    "UPDATE blocks SET documents = 16 << 20, lengths = :data": zeros(64 << 20),
+    "UPDATE blocks SET documents = 16 << 20, origins = 16 << 20, texts = :data": zeros(64 << 20),
+    "UPDATE blocks SET chunks = 16 << 20, lengths = :data": zlib.compress(bytes([0, 0, 0, 1])),
+    "UPDATE bank SET tokens = 65536, levels = 256, num_codes = 65536, counts = :data": zeros(64 << 20),
+    "UPDATE texts SET columns = :data": zeros(13 << 20),
+    "UPDATE texts SET columns = deflate(x'0100000000000000000e000000'), data = CAST(x'000000' || :data AS BLOB)": (
+        zstandard.ZstdCompressor().compress(bytes(64 << 20))[4:18]
+    ),
+}
+
+
+@pytest.mark.parametrize("statement", BOMBS)
+def test_small_files_do_not_expand(made: Any, tmp_path: Path, statement: str) -> None:
+    path = tmp_path / "bank.mbc"
+    with made.bank(path, keeps_text=True) as bank:
+        bank.put([made.item("/1", 3)])  # one chunk
+    made.tampered(path, statement, data=BOMBS[statement])
+    assert path.stat().st_size < 200_000
+    with less_memory_than(16 << 20):
+        ended = outcomes(made, path)
+    assert "It is damaged." in ended.values()
+
+
+def test_repetitive_columns_are_written_so_that_they_can_be_read(made: Any, bank: MemoryBank, path: Path) -> None:
+    """Whatever compresses better than a reader accepts is compressed less."""
+    bank.put([made.item(f"/{'a' * 5000}", number, str(number)) for number in range(300)])
+    bank.put([made.item("/copies", 1, f"{'b' * 5000}{number}") for number in range(300)])
+    assert made.damages(path) == []
+    assert bank.totals().origins == 600
+
+
+def test_the_words_of_many_chunks_take_little_memory_to_find() -> None:
+    """A million chunks, each with the same two words, of which each takes a bit."""
+    data = write_words(np.add.outer(WORDS * np.arange(1 << 20), [3, 5]).ravel(), 1 << 20)
+    with less_memory_than(8 << 20):
+        index = WordIndex(data, 1 << 20)
+    assert [len(chunks) for chunks in index.find([3, 4, 5])] == [1 << 20, 0, 1 << 20]

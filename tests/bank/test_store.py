@@ -16,7 +16,7 @@ from mbc_engine.text import Chunk
 def test_unreadably_large_block_is_not_written(
     made: Any, bank: MemoryBank, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mbc_engine.bank.block._MOST_BYTES", 500)
+    monkeypatch.setattr("mbc_engine.bank.block._MOST_JSON", 500)
     with pytest.raises(BankError, match="too many sources"):
         bank.put([made.item(f"/{number}", 1) for number in range(100)])
     assert bank.totals() == BankTotals(0, 0, 0)

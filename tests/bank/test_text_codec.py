@@ -1,11 +1,13 @@
 """Texts as bytes: any text comes back, and no changed byte goes unseen."""
 
+import random
+
 import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine.bank.text_codec import LM, MAX_DECOMPRESSED, PLAIN, ZSTD, decode_chunk, encode_chunk, recoded
+from mbc_engine.bank.text_codec import LM, PLAIN, ZSTD, decode_chunk, encode_chunk, recoded
 from mbc_engine.errors import ModelError
 from mbc_engine.text import Chunk
 from tests.text_models import StandIn
@@ -45,7 +47,7 @@ def test_text_needs_its_own_model() -> None:
 
 def test_lengths_are_limited() -> None:
     packed = encode_chunk(Chunk(PROSE, 0))
-    large = zstandard.ZstdCompressor().compress(bytes(MAX_DECOMPRESSED + 1))
+    large = zstandard.ZstdCompressor().compress(bytes((16 << 10) + 1))
     unsized = zstandard.ZstdCompressor(write_content_size=False).compress(b"abc")
     for changes, message in (
         ({"payload": large[4:]}, "too long"),
@@ -54,8 +56,8 @@ def test_lengths_are_limited() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             decode_chunk(packed._replace(**changes))
-    text = "a" * (MAX_DECOMPRESSED + 1)
-    for stored, codec in ((text, PLAIN), (text[:-1], ZSTD)):
+    text = "a" * ((16 << 10) + 1)
+    for stored, codec in ((text, PLAIN), (text[:-1], ZSTD), (random.Random(1).randbytes(20_000).hex(), ZSTD)):
         assert encode_chunk(Chunk(stored, 0)).codec == codec
         assert decode_chunk(encode_chunk(Chunk(stored, 0))).text == stored
     for start in (-1, 2**32):
