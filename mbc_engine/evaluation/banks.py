@@ -51,19 +51,16 @@ class MemoryMethod(Method):
         self.reset()
 
     def reset(self) -> None:
-        self._chunks: list[np.ndarray] = []  # codes [n, T, levels] or vectors [n, T, D] of the chunks of each `adapt`
-        self._lengths = np.zeros(0, np.int64)  # chunks of each document
+        self._documents: list[np.ndarray] = []  # codes [n, T, levels] or vectors [n, T, D] of each one's chunks
         self._digests: list[str] = []
         self._memorised: Memorised | None = None
 
     def adapt(self, documents: Sequence[str]) -> None:
         chunked = [self._model.documents.chunker(text) for text in documents]
         chunks = [chunk for own in chunked for chunk in own]
-        if self._codebook is None:
-            self._chunks.append(self._model.amortise(chunks).cpu().numpy())
-        else:
-            self._chunks.append(self._model.memorise(chunks))
-        self._lengths = np.append(self._lengths, np.array(list(map(len, chunked)), np.int64))
+        made = self._model.amortise(chunks).cpu().numpy() if self._codebook is None else self._model.memorise(chunks)
+        ends = np.cumsum(list(map(len, chunked)), dtype=np.int64)
+        self._documents += [made[end - len(own) : end] for own, end in zip(chunked, ends, strict=True)]
         self._digests += map(_digest, documents)
         self._memorised = None
 
@@ -76,26 +73,27 @@ class MemoryMethod(Method):
 
     def memorised(self) -> Memorised:
         if self._memorised is None:
-            chunks, lengths = self._all_chunks(), self._lengths[self._lengths > 0]
+            chunks, lengths = self._chunks(), np.array(list(map(len, self._documents)), np.int64)
             memory: ReadableMemory
             if self._codebook is None:
-                memory = VectorMemory(torch.from_numpy(chunks).to(self._model.base.model.device), lengths)
+                vectors = torch.from_numpy(chunks).to(self._model.base.model.device)
+                memory = VectorMemory(vectors, lengths[lengths > 0])
             else:
-                memory = CodeMemory(self._corrupt(chunks) if self._corrupt else chunks, self._codebook, lengths)
-            self._memorised = memory, np.repeat(np.arange(len(self._lengths)), self._lengths)
+                codes = self._corrupt(chunks) if self._corrupt else chunks
+                memory = CodeMemory(codes, self._codebook, lengths[lengths > 0])
+            self._memorised = memory, np.repeat(np.arange(len(lengths)), lengths)
         return self._memorised
 
     def footprint(self) -> Footprint:
         """For vectors, their size in float32; for codes, the bank file that `mbc ingest --no-sources` would make."""
-        chunks = self._all_chunks()
         if self._codebook is None:
+            chunks = self._chunks()
             row = chunks.shape[1] * chunks.shape[2] * _FLOAT_BYTES
             return Footprint(len(chunks) * row, row)
         shape, books = self._codebook.shape, self._codebook.books
-        codes = np.split(chunks, np.cumsum(self._lengths)[:-1]) if len(self._lengths) else []
         documents = [
             StoredDocument(digest, len(own), None, (), own)
-            for digest, own in zip(self._digests, codes, strict=True)
+            for digest, own in zip(self._digests, self._documents, strict=True)
             if len(own)
         ]
         with _bank_in_memory(self._model, keeps_text=False) as bank:
@@ -103,14 +101,11 @@ class MemoryMethod(Method):
             file = _size_as_file(bank)
         return Footprint(file, shape.tokens * shape.levels * _INDEX_BYTES, books.numel() * _FLOAT_BYTES)
 
-    def _all_chunks(self) -> np.ndarray:
-        if len(self._chunks) != 1:
-            tokens, dim = self._model.settings.tokens, self._model.base.shape.dim
-            none: np.ndarray = np.zeros((0, tokens, dim), np.float32)
-            if self._codebook is not None:
-                none = np.zeros((0, self._codebook.tokens, self._codebook.levels), np.uint16)
-            self._chunks = [np.concatenate([none, *self._chunks])]
-        return self._chunks[0]
+    def _chunks(self) -> np.ndarray:
+        none: np.ndarray = np.zeros((0, self._model.settings.tokens, self._model.base.shape.dim), np.float32)
+        if self._codebook is not None:
+            none = np.zeros((0, self._codebook.tokens, self._codebook.levels), np.uint16)
+        return np.concatenate([none, *self._documents])
 
 
 class EmptyBank(MemoryMethod):

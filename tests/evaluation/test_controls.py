@@ -138,12 +138,12 @@ def test_wrong_bank_holds_as_many_others(model: MBC, examples: Any) -> None:
     method.adapt(["Hugo moved."] * 2)
     once = WrongBank(model, texts[4:], seed=2)
     once.adapt(["Ada moved."] * 4)
-    assert np.array_equal(once._all_chunks(), method._all_chunks()) and len(method._lengths) == 4
+    assert np.array_equal(once._chunks(), method._chunks()) and len(method._documents) == 4
     assert {reply.sources for reply in method.answer(["Where did Ada move?", "Who moved?"])} == {()}
     vectors = WrongBank(model, texts[4:], seed=2, keeps_codes=False)
     vectors.adapt(["Ada moved."] * 4)
-    assert vectors._all_chunks().shape[2] == model.base.shape.dim  # MAC's
-    before = method._all_chunks()
+    assert vectors._chunks().shape[2] == model.base.shape.dim  # MAC's
+    before = method._chunks()
     method.reset()
     method.adapt(["Ada moved."] * 4)
-    assert np.array_equal(before, method._all_chunks())
+    assert np.array_equal(before, method._chunks())
