@@ -481,6 +481,7 @@ def hostile(canary: Path) -> dict[str, list[Callable[[], bytes]]]:
             lambda: b"Content-Type: multipart/mixed; boundary=b\n\n" * _DEEP,
             lambda: b"Subject: " + b"=?utf-8?q?" * _DEEP + b"\n\nx",
         ],
+        **{key: [lambda: b"BEGIN:VEVENT\n" * _DEEP, lambda: b"BEGIN:VCARD\nTEL" + b';"' * 1000000, lambda: b"QUOTED-PRINTABLE=\n" * 100000] for key in ("vcf", "ics")},
         "mbox": [lambda: b"From a@x Tue May 14 10:00:00 2024\n\n" * _DEEP, lambda: b">" * 3_000_000],
         "srt": [lambda: b"0:01,0 -->\n<" * _DEEP],
         "tex": [lambda: b"\\section{" * (_DEEP // 5), lambda: b"\\begin{tabular}" * _DEEP, lambda: b"$$" * _DEEP],
@@ -541,6 +542,19 @@ def _bomb_pdf(large: bytes) -> bytes:
     return file.getvalue()
 
 
+def cards(rng: Random) -> bytes:
+    """Contacts and events with folded, quoted-printable and base64 properties."""
+    names = ("FN", "N", "SUMMARY", "ADR;TYPE=home", "TEL;CELL", "DTSTART", "DTEND;VALUE=DATE", "RRULE", "ATTENDEE;CN=x")
+    values = (b"a\\, b\\nc", b";;x;y;;", b"20240618T143000Z", b"99999999", b"FREQ=DAILY;UNTIL=0", b"mailto:a@x", b"")
+    lines = list[bytes]()
+    for _ in range(rng.randrange(5)):
+        kind = rng.choice((b"VCARD", b"VEVENT", b"VTODO", b"VALARM"))
+        own = [rng.choice(names).encode() + b":" + rng.choice(values) for _ in range(rng.randrange(6))]
+        own += [b"NOTE;ENCODING=QUOTED-PRINTABLE:a=C3=\n=B8", b"PHOTO;ENCODING=b:AA\n AA="][: rng.randrange(3)]
+        lines += [b"BEGIN:" + kind, *own, b"END:" + kind]
+    return b"\r\n".join(lines)
+
+
 SAMPLES: Final[dict[str, Callable[[Random], bytes]]] = {
     "pdf": pdf,
     "docx": docx,
@@ -550,6 +564,7 @@ SAMPLES: Final[dict[str, Callable[[Random], bytes]]] = {
     "rtf": rtf,
     "eml": eml,
     "mbox": mbox,
+    **dict.fromkeys(("vcf", "ics"), cards),
     "srt": srt,
     "tex": tex,
     "org": org,
@@ -587,6 +602,7 @@ TOKENS: Final = {
     "rtf": (b"{", b"}", b"\\*", b"\\bin9 ", b"\\u-1 ", b"\\'", b"\\cell ", b"\\row ", b"\\uc99 ", b"\\ansicpg7 ", b"\\footnote "),
     "eml": (b"\n--b\n", b"\n\n", b"Content-Type: ", b"=?x?b?", b"charset=", b"base64", b"boundary=", b"filename*0*=", b"\0"),
     "mbox": (b"\n\nFrom a@x Tue May 14 10:00:00 2024\n", b"\n>From ", b"\n> ", b"--b", b"\0"),
+    **dict.fromkeys(("vcf", "ics"), (b"BEGIN:VEVENT\n", b"END:VEVENT\n", b"\n ", b"=\n", b";", b":", b'"', b"ENCODING=QUOTED-PRINTABLE")),
     "srt": (b" --> ", b"\n\n", b"<v ", b"{\\an8}", b"00:00:01,000", b"WEBVTT"),
     "tex": (b"{", b"}", b"\\\\", b"&", b"$", b"\\section{", b"\\begin{", b"\\end{", b"%", b"\\item[", b"\\verb|"),
     "org": (b"\n* ", b"\n|", b"#+title:", b"\n===\n", b"|-"),

@@ -91,7 +91,11 @@ def table_lines(rows: Iterable[Sequence[str]], num_headers: int | None = None) -
     if num_headers is None:
         # Two columns whose first cells end in colons are a form, each row of which has its own name.
         is_form = all(len(row) == 2 and row[0].endswith(":") for row in table)
-        num_headers = int(len(table) > 1 and not is_form and len(table[0]) > 1 and _is_spread(table[0]))
+        num_headers = int(
+            len(table) > 1 and not is_form and _is_spread(table[0]) and not holds_values(table[0], table[1:])
+        )
+        if num_headers and (names := names_of_two_rows(table)):
+            table = [names, *table[2:]]
     headers, body = table[:num_headers], table[num_headers:]
     if not body:
         return ["; ".join(_distinct(row)) for row in headers]
@@ -99,6 +103,45 @@ def table_lines(rows: Iterable[Sequence[str]], num_headers: int | None = None) -
     columns = [_distinct(row[column] for row in headers if column < len(row)) for column in range(width)]
     names = [" ".join(" ".join(column).split()).rstrip(":") for column in columns]
     return [_row_line(names, row) for row in body]
+
+
+# "12.50 EUR", "2024-03-01", "555-0101", "a@example.org"; but years and quarters may head the columns of a report.
+_VALUE = re.compile(
+    r"[-+(~<>]*(?:[A-Z]{3}\s|[€$£¥]\s?)?\d[\d\s.,:/()+%€$£-]*(?:\s?[^\W\d_]{1,4})?|\S+@\S+\.\S+|https?://\S+"
+)
+_PERIOD = re.compile(r"(?:19|20)\d\d(?:[ /-]?(?:[QHW]\d\d?|\d\d))?")
+
+
+def is_period(cell: str) -> bool:
+    """Whether a cell is a year, or a quarter or month of one."""
+    return _PERIOD.fullmatch(cell) is not None
+
+
+def is_value(cell: str) -> bool:
+    """Whether a cell is a number, date or address, but no period."""
+    return _VALUE.fullmatch(cell) is not None and not is_period(cell)
+
+
+def holds_values(first: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
+    """Whether the first row of a table has a value, or a period above another, none of which names a column."""
+    columns = ((cell, (row[number] for row in below if number < len(row))) for number, cell in enumerate(first))
+    return any(is_value(cell) or (is_period(cell) and any(map(is_period, column))) for cell, column in columns)
+
+
+def names_of_two_rows(table: Sequence[Sequence[str]]) -> list[str]:
+    """The names of the columns of a table whose first row names groups of columns, and the second these; else []."""
+    if len(table) < 3 or len(table[1]) > len(table[0]) or any(map(is_value, table[1])):
+        return []
+    groups = [cell.strip() for cell in table[0]]
+    inner = [column for column in range(1, len(groups)) if groups[column] in ("", groups[column - 1])]
+    for column in inner:
+        groups[column] = groups[column - 1]
+    names = [*table[1], *[""] * (len(groups) - len(table[1]))]
+    grouped = {*inner, *(column - 1 for column in inner)}
+    below = [[row[column] for row in table[2:] if column < len(row) and row[column]] for column in sorted(grouped)]
+    if not inner or not all(names[column] for column in grouped) or not all(any(map(is_value, own)) for own in below):
+        return []
+    return [" ".join(_distinct(pair)) for pair in zip(groups, names, strict=True)]
 
 
 def _row_line(names: Sequence[str], row: Sequence[str]) -> str:

@@ -36,6 +36,19 @@ def test_a_piece_has_the_sections_that_reach_into_it() -> None:
         ([["a", "b", "c"]], None, ["a; b; c"]),
         ([["one"], ["two"]], None, ["one", "two"]),
         ([], None, []),
+        # Without a header, or with one of two rows.
+        ([["Kitchen", "Sol", "4377"], ["Hall", "Jon", "42"]], None, ["Kitchen; Sol; 4377", "Hall; Jon; 42"]),
+        ([["Tern", "four", "1998"], ["Gull", "one", "2011"]], None, ["Tern; four; 1998", "Gull; one; 2011"]),
+        (
+            [["Line", "Days", "Days"], ["Line", "first", "last"], ["Rauma", "6:10", "19:45"]],
+            None,
+            ["Line: Rauma; Days first: 6:10; Days last: 19:45"],
+        ),
+        (
+            [["Name", "", "Role"], ["Ola", "x", "Chef"], ["Per", "y", "Mate"]],
+            None,
+            ["Name: Ola; x; Role: Chef", "Name: Per; y; Role: Mate"],
+        ),
     ],
 )
 def test_table_lines(rows: list[list[str]], num_headers: int | None, lines: list[str]) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from mbc_engine.text.decoding import ByteStream, pieces
 from mbc_engine.text.document import Content, Skipped
 from mbc_engine.text.formats.books import read_epub
+from mbc_engine.text.formats.cards import read_cards
 from mbc_engine.text.formats.delimited import read_csv
 from mbc_engine.text.formats.html import read_html
 from mbc_engine.text.formats.mail import read_eml, read_mbox
@@ -38,7 +39,7 @@ class Format:
     may_be_compressed: bool = True
 
 
-TEXT = Format("text", pieces, (".txt", ".text", ".log", ".bib", ".ics", ".vcf"))
+TEXT = Format("text", pieces, (".txt", ".text", ".log", ".bib"))
 _CODE = (
     "py pyi js mjs cjs jsx ts tsx java kt kts scala groovy gradle c h cc cpp cxx hh hpp cs go rs rb php swift m pl pm r jl "
     "lua sh bash zsh fish ps1 bat cmd sql hs ml ex exs erl clj lisp el vim dart f90 pas vb asm s css scss less vue svelte "
@@ -56,6 +57,7 @@ FORMATS = (
     Format("epub", read_epub, (".epub",), may_be_compressed=False),
     Format("eml", read_eml, (".eml", ".mht", ".mhtml")),
     Format("mbox", read_mbox, (".mbox",)),
+    Format("card", read_cards, (".vcf", ".vcard", ".ics")),
     Format("rst", read_rst, (".rst", ".rest")),
     Format("org", read_org, (".org",)),
     Format("tex", read_tex, (".tex", ".ltx")),
@@ -64,7 +66,7 @@ FORMATS = (
     # The same name: a row is the same document in either format.
     Format("row", read_jsonl, (".jsonl", ".ndjson")),
     Format("row", read_csv, (".csv", ".tsv", ".tab", ".psv")),
-    Format("row", read_json, (".json", ".geojson")),
+    Format("row", read_json, (".json", ".geojson", ".jsonc", ".json5", ".webmanifest")),
     Format("row", read_xlsx, (".xlsx", ".xlsm", ".xltx"), may_be_compressed=False),
     Format("row", read_ods, (".ods", ".ots"), may_be_compressed=False),
     Format("xml", read_xml, (".xml", ".rss", ".atom", ".opml", ".kml", ".gpx", ".plist")),

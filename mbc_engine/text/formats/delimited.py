@@ -7,8 +7,9 @@ from itertools import chain, islice, zip_longest
 from typing import Final
 
 from mbc_engine.text.decoding import LINE_CHARACTERS, ByteStream, lines, storable
-from mbc_engine.text.document import Content, UnreadableFile, table_lines
+from mbc_engine.text.document import Content, UnreadableFile, holds_values, is_period, names_of_two_rows, table_lines
 from mbc_engine.text.formats.rows import LONGEST_NAME, TEXT_FIELDS, Cell, Row
+from mbc_engine.text.language import word_set
 
 # The first wins a tie: the later ones are more common in prose.
 _SEPARATORS: Final = "\t|;,"
@@ -19,6 +20,11 @@ _HEAD_LINES: Final = 200
 _HEAD_CHARACTERS: Final = 1 << 20
 _MOST_ABOVE: Final = 30
 _MOST_LEFT: Final = 2
+# Rows that are a whole table, or show what one is.
+_FEW: Final = 100
+# The headers of a table that names one property of a thing in each row.
+_KEYS: Final = word_set("property key field attribute parameter setting variable feature name eigenschaft feld merkmal")
+_VALUES: Final = word_set("value values content wert inhalt")
 # A quotation mark that is not closed within so many lines is a letter.
 _MOST_CELL_LINES: Final = 5000
 
@@ -45,20 +51,33 @@ def read_csv(stream: ByteStream) -> Iterator[Content | Row]:
     shown = list(_records(head, separator, 0))
     width = _most_common(len(cells) for cells in shown if any(cells))
     above = _num_above(shown, width)
-    records = _records(chain(head, _short(source)), separator, width)
+    records: Iterator[list[str]] = _records(chain(head, _short(source)), separator, width)
     title = "\n".join(table_lines((_trimmed(cells) for cells in islice(records, above)), 0))
     if title:
         yield Content(storable(title), title.encode(), part="header")
     first = next(records, [])
     columns = first if is_header(first, shown[above + 1 :]) else []
-    context = "; ".join(title.splitlines())[:LONGEST_NAME]
+    if columns and (both := names_of_two_rows(shown[above : above + _FEW])):
+        columns = both
+        next(records)
     names = [storable(name)[:LONGEST_NAME] for name in columns]
-    for number, cells in enumerate(records if columns else chain([first], records), 1):
+    yield from _rows(names, records if columns else chain([first], records), "; ".join(title.splitlines()))
+
+
+def _rows(names: list[str], records: Iterator[list[str]], context: str) -> Iterator[Content | Row]:
+    if len(names) == 2 and names[0].lower() in _KEYS and names[1].lower() in _VALUES:
+        ahead = list(islice(records, _FEW + 1))
+        if len(ahead) <= _FEW:  # what a thing is, of which no line makes sense alone
+            text = storable("\n".join(table_lines(ahead, 0)))
+            yield Content(text, text.encode())
+            return
+        records = chain(ahead, records)
+    for number, cells in enumerate(records, 1):
         if any(cells):
             own = names + [""] * (len(cells) - len(names))
             texts = cells + [""] * (len(own) - len(cells))
             kept = [Cell(name, storable(text)) for name, text in zip(own, texts, strict=True)]
-            yield Row(number, kept, context=context, is_table=True)
+            yield Row(number, kept, context=context[:LONGEST_NAME], is_table=True)
 
 
 def _short(source: Iterable[str | None]) -> Iterator[str]:
@@ -108,13 +127,6 @@ def _most_common(numbers: Iterable[int]) -> int:
     return max(counts, key=lambda number: (counts[number], number), default=0)
 
 
-# "12.50 EUR", "2024-03-01", "555-0101", "a@example.org"; but years and quarters may head the columns of a report.
-_VALUE: Final = re.compile(
-    r"[-+(~<>]*(?:[A-Z]{3}\s|[€$£¥]\s?)?\d[\d\s.,:/()+%€$£-]*(?:\s?[^\W\d_]{1,4})?|\S+@\S+\.\S+|https?://\S+"
-)
-_PERIOD: Final = re.compile(r"(?:19|20)\d\d(?:[ /-]?(?:[QHW]\d\d?|\d\d))?")
-
-
 def is_header(first: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
     """Whether the first row holds names: none is a value, or stands again in its column."""
     cells = [cell for cell in first if cell]
@@ -122,10 +134,10 @@ def is_header(first: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
         return True
     if not below or any("\n" in cell or len(cell) > LONGEST_NAME for cell in cells):
         return False
-    if any(_VALUE.fullmatch(cell) and not _PERIOD.fullmatch(cell) for cell in cells):
+    if holds_values(first, below):
         return False
     columns = zip(first, zip_longest(*below), strict=False)
-    return not all(map(_PERIOD.fullmatch, cells)) and not any(cell and cell in column for cell, column in columns)
+    return not all(map(is_period, cells)) and not any(cell and cell in column for cell, column in columns)
 
 
 _OPENING: Final = re.compile(r' *"')

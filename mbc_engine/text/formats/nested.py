@@ -3,7 +3,9 @@
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
+from io import BytesIO
 from typing import Any, Final, NamedTuple
 
 from mbc_engine.text.decoding import LINE_CHARACTERS, ByteStream, decode_file, lines, storable
@@ -78,15 +80,29 @@ def _row(number: int, value: object, table: str = "", context: str = "") -> Row:
     )
 
 
-def read_json(stream: ByteStream) -> Iterator[Content | Row]:
-    """A chat as one text; of other files, each object in an array is a row, and the rest is one text."""
-    value = load(stream)
+def read_json(stream: ByteStream) -> Iterator[Content | Row | Skipped]:
+    """A chat as one text; of other files, each object in an array is a row, and the rest is one text.
+
+    What is not JSON, as settings with comments or a file that was cut off, is read as it is written.
+    """
+    data = stream.read_all(MOST_BYTES)
+    text = decode_file(data)
+    try:
+        value = json.loads(text) if text.strip() else ""
+    except RecursionError as error:
+        raise UnreadableFile("is nested too deeply") from error
+    except ValueError:
+        if _JSON_LINES.match(text):
+            yield from read_jsonl(ByteStream(BytesIO(data).read))
+        else:
+            yield Content(text, data)
+        return
     if isinstance(value, list) and (chat := chat_text(value)):
         yield Content(chat, chat.encode(), _last_day(value))
     elif isinstance(value, list):
         for number, own in enumerate(value, 1):
             if own not in _NOTHING:
-                yield _row(number, own)
+                yield _row(number, _as_conversation(own))
     elif isinstance(value, Mapping):
         yield from read_object(value)
     else:
@@ -97,19 +113,8 @@ def read_json(stream: ByteStream) -> Iterator[Content | Row]:
 _NOTHING: Final[tuple[object, ...]] = (None, "", [], {})
 
 
-def load(stream: ByteStream) -> Any:
-    """The value of a whole JSON file."""
-    data = stream.read_all(MOST_BYTES)
-    text = decode_file(data)
-    if not text.strip():
-        return ""
-    try:
-        return json.loads(text)
-    except RecursionError as error:
-        raise UnreadableFile("is nested too deeply") from error
-    except ValueError as error:
-        position = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
-        raise UnreadableFile(f"is not JSON{position}") from error
+# Two lines that are objects.
+_JSON_LINES: Final = re.compile(r"(?:\s*\{[^\n]*\}[ \t\r]*(?:\n|\Z)){2}")
 
 
 def read_object(value: Mapping[str, Any]) -> Iterator[Content | Row]:
@@ -174,12 +179,36 @@ def chat_text(value: list[Any], name: str = "") -> str:
         return ""
     if not all(_of(message, who, _person) for message in said):
         return ""
-    return "\n\n".join(_message(message, who) for message in said)
+    profiles = ((message.get("user"), message.get("user_profile")) for message in said)
+    names = {id: name for id, profile in profiles if isinstance(id, str) and (name := _person(profile))}
+    return "\n\n".join(_message(message, who, names) for message in said)
 
 
-def _message(message: Mapping[str, Any], who: tuple[str, ...]) -> str:
-    when = _of(message, _WHEN, _moment)
-    return f"{', '.join(filter(None, (_of(message, who, _person), when)))}: {_of(message, _WHAT, _words)}"
+def _message(message: Mapping[str, Any], who: tuple[str, ...], names: Mapping[str, str]) -> str:
+    when, person = _of(message, _WHEN, _moment), _of(message, who, _person)
+    words = _MENTION.sub(lambda found: names.get(found[1], found[0]), _of(message, _WHAT, _words))
+    return f"{', '.join(filter(None, (names.get(person, person), when)))}: {words}"
+
+
+_MENTION: Final = re.compile(r"<@(\w{1,40})>")
+
+
+def _as_conversation(value: Any) -> Any:
+    """A conversation whose messages are a tree, as ChatGPT exports it, with those that lead to the last; else as is."""
+    nodes = value.get("mapping") if isinstance(value, Mapping) else None
+    if not isinstance(nodes, Mapping):
+        return value
+    messages: list[Mapping[str, Any]] = []
+    key, seen = value.get("current_node") or next(reversed(nodes), None), set[str]()
+    while isinstance(key, str) and key not in seen and isinstance(node := nodes.get(key), Mapping):
+        seen.add(key)
+        message, key = node.get("message"), node.get("parent")
+        if isinstance(message, Mapping) and _of(message, _WHAT, _words):
+            messages.append(message)
+    if not chat_text(messages, "messages"):
+        return value
+    day = _moment(value.get("create_time")).partition(" ")[0]
+    return {"title": value.get("title"), "date": day, "messages": messages[::-1]}
 
 
 def _last_day(messages: list[Mapping[str, Any]]) -> str | None:
@@ -192,7 +221,7 @@ def _of(message: Mapping[str, Any], keys: tuple[str, ...], read: Callable[[Any],
 
 def _person(value: object) -> str:
     if isinstance(value, Mapping):
-        return _of(value, ("nickname", "display_name", "real_name", "name", "username", "role"), _person)
+        return _of(value, ("nickname", "real_name", "display_name", "name", "username", "role"), _person)
     return as_text(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
 
 
@@ -200,7 +229,9 @@ def _words(value: object) -> str:
     if isinstance(value, str):
         return storable(value).strip()
     if isinstance(value, Mapping):
-        return _of(value, ("text", "content", "value"), lambda own: own if isinstance(own, str) else "")
+        return _of(
+            value, ("text", "content", "value", "parts"), lambda own: "" if isinstance(own, Mapping) else _words(own)
+        )
     if isinstance(value, list):  # parts, as links and mentions within a text
         return storable(
             "".join(own if isinstance(own, str) else _words(own) if isinstance(own, Mapping) else "" for own in value)
@@ -222,12 +253,18 @@ def _moment(value: object) -> str:
     return f"{match[1]} {match[2]}" if (match := _ISO.match(text)) else text
 
 
-def read_notebook(stream: ByteStream) -> Iterator[Content]:
-    """The cells of a Jupyter notebook in order, with the texts that they gave out; pictures are lost."""
-    notebook = load(stream)
+def read_notebook(stream: ByteStream) -> Iterator[Content | Row | Skipped]:
+    """The cells of a Jupyter notebook in order, with the texts that they gave out; pictures are lost.
+
+    Anything else is read as JSON.
+    """
+    data, notebook = stream.read_all(MOST_BYTES), None
+    with suppress(RecursionError, ValueError):
+        notebook = json.loads(decode_file(data))
     cells = notebook.get("cells") if isinstance(notebook, Mapping) else None
     if not isinstance(cells, list):
-        raise UnreadableFile("has no cells")
+        yield from read_json(ByteStream(BytesIO(data).read))
+        return
     text, pictures = TextBuilder(), 0
     for cell in cells:
         if not isinstance(cell, Mapping):

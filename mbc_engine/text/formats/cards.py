@@ -1,0 +1,156 @@
+"""Contacts (vCard, RFC 6350) and calendars (iCalendar, RFC 5545): each card, event and task is a row."""
+
+import quopri
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from datetime import date, timedelta
+from typing import Final, NamedTuple
+
+from mbc_engine.text.decoding import ByteStream, decode_file, storable
+from mbc_engine.text.document import MONTH_NAMES, Content
+from mbc_engine.text.formats.rows import Cell, Row
+from mbc_engine.text.language import word_set
+
+MOST_BYTES: Final = 64 << 20
+_FOLDED: Final = re.compile(r"\r?\n[ \t]")
+_QUOTED: Final = re.compile(r"^[^\n:]*QUOTED-PRINTABLE[^\n]*=\r?\n(?:[^\n]*=\r?\n)*", re.MULTILINE | re.IGNORECASE)
+_PROPERTY: Final = re.compile(r"(?:[\w-]+\.)?([\w-]+)((?:;(?:[^\";:]|\"[^\"]*\")*)*):(.*)", re.DOTALL)
+_PARAMETER: Final = re.compile(r";([\w-]+)(?:=(\"[^\"]*\"|[^;]*))?")
+_ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
+_COMPONENTS: Final = {"VCARD": "Name", "VEVENT": "Event", "VTODO": "Task", "VJOURNAL": "Entry"}
+_NAMES: Final = {
+    "ORG": "Organisation", "TITLE": "Job title", "TEL": "Phone", "ADR": "Address", "BDAY": "Birthday", "IMPP": "Chat",
+    "DTSTART": "Start", "DTEND": "End", "DUE": "Due", "COMPLETED": "Completed", "RRULE": "Repeats",
+}  # fmt: skip
+_TYPES: Final = {"CELL": "mobile", "IPHONE": "mobile", "HOME": "home", "WORK": "work", "FAX": "fax", "MAIN": "main"}
+# Identifiers, data and what programs need.
+_LEFT_OUT: Final = word_set(
+    "BEGIN END VERSION N FN SUMMARY UID REV PRODID PHOTO LOGO SOUND KEY DTSTAMP CREATED LAST-MODIFIED SEQUENCE TRANSP "
+    "CLASS TZ GEO METHOD CALSCALE ATTACH PRIORITY EXDATE RECURRENCE-ID AGENT MAILER SOURCE CLIENTPIDMAP PERCENT-COMPLETE"
+)
+
+
+class _Property(NamedTuple):
+    name: str
+    parameters: dict[str, str]
+    value: str
+
+
+def read_cards(stream: ByteStream) -> Iterator[Content | Row]:
+    """The cards, events and tasks; a file without any is read as it is written."""
+    data = stream.read_all(MOST_BYTES)
+    text = decode_file(data)
+    number = 0
+    for kind, properties in _components(text):
+        cells = list(_cells(kind, properties))
+        if cells:
+            number += 1
+            starts = (own.value for own in properties if own.name in ("DTSTART", "DUE"))
+            day = next((moment[:10] for value in starts if (moment := _iso(value))), None)
+            yield Row(number, cells, date=day if kind != "VCARD" else None)
+    if not number:
+        yield Content(text, data)
+
+
+def _components(text: str) -> Iterator[tuple[str, list[_Property]]]:
+    """The kind and the properties of each component of a known kind, without those of the components in it."""
+    open_ones: list[tuple[str, list[_Property]]] = []
+    text = _QUOTED.sub(lambda match: re.sub(r"=\r?\n", "", match[0]), _FOLDED.sub("", text))
+    for line in re.split(r"\r?\n|\r", text):
+        if (match := _PROPERTY.match(line)) is None:
+            continue
+        name, value = match[1].upper(), match[3]
+        parameters: dict[str, str] = {}
+        for key, own in _PARAMETER.findall(match[2]):
+            parameters[key.upper()] = ",".join(filter(None, (parameters.get(key.upper()), own.strip('"'))))
+        if name == "BEGIN":
+            open_ones.append((value.strip().upper(), []))
+        elif name == "END" and open_ones:
+            kind, properties = open_ones.pop()
+            if kind in _COMPONENTS:
+                yield kind, properties
+        elif open_ones:
+            open_ones[-1][1].append(_Property(name, parameters, _decoded(value, parameters)))
+    yield from (own for own in reversed(open_ones) if own[0] in _COMPONENTS)
+
+
+def _decoded(value: str, parameters: dict[str, str]) -> str:
+    if parameters.get("ENCODING", "").upper() == "QUOTED-PRINTABLE" or "QUOTED-PRINTABLE" in parameters:
+        value = decode_file(quopri.decodestring(value.encode("utf-8", "replace")))
+    return storable(value)
+
+
+def _cells(kind: str, properties: Iterable[_Property]) -> Iterator[Cell]:
+    properties = list(properties)
+    named = {own.name: own.value for own in reversed(properties)}
+    last, first, *more = *_parts(named.get("N", "")), "", ""
+    called = _plain(named.get("FN" if kind == "VCARD" else "SUMMARY", "")) or " ".join(
+        filter(None, (first, *more, last))
+    )
+    if called.strip():
+        yield Cell(_COMPONENTS[kind], called.strip())
+    for name, parameters, value in properties:
+        if name in _LEFT_OUT or name.startswith("X-") or parameters.get("ENCODING", "").upper() in ("B", "BASE64"):
+            continue
+        written = _written(name, parameters, value)
+        types = {own.upper() for own in (*parameters, *parameters.get("TYPE", "").split(","))} & _TYPES.keys()
+        label = _NAMES.get(name, name.replace("-", " ").capitalize())
+        if written:
+            yield Cell(f"{label} ({', '.join(sorted(_TYPES[own] for own in types))})" if types else label, written)
+
+
+def _written(name: str, parameters: dict[str, str], value: str) -> str:
+    """A value as people write it."""
+    parts = _parts(value)
+    match name:
+        case "ADR":
+            box, more, street, town, region, code, country = (*parts, *[""] * 7)[:7]
+            return ", ".join(filter(None, (box, more, street, f"{code} {town}".strip(), region, country)))
+        case "ORG":
+            return ", ".join(filter(None, parts))
+        case "RRULE":
+            rule = dict(part.partition("=")[::2] for part in value.split(";"))
+            until = f" until {_day(rule['UNTIL'])}" if "UNTIL" in rule else ""
+            return rule.get("FREQ", "").lower() + until
+        case "STATUS":
+            return value.lower().replace("-", " ")
+        case "ATTENDEE" | "ORGANIZER":
+            address = re.sub("(?i)^mailto:", "", value)
+            return parameters.get("CN") or address
+    if name == "DTEND" and "T" not in value:  # the day after the last
+        with suppress(ValueError, OverflowError):
+            value = (date.fromisoformat(_iso(value)) - timedelta(days=1)).isoformat()
+    return _day(value) if name in ("DTSTART", "DTEND", "DUE", "COMPLETED", "BDAY", "ANNIVERSARY") else _plain(value)
+
+
+_MOMENT: Final = re.compile(r"(\d{4})-?(\d\d)-?(\d\d)(?:T(\d\d):?(\d\d)(?::?\d\d)?(?:\.\d+)?(Z?))?")
+
+
+def _iso(value: str) -> str:
+    match = _MOMENT.match(value.strip())
+    return "-".join(match.groups("")[:3]) if match else ""
+
+
+def _day(value: str) -> str:
+    """A date or time, such as 20240618T143000, in words: "18 June 2024, 14:30"."""
+
+    def shown(match: re.Match[str]) -> str:
+        with suppress(ValueError):
+            day = _shown(date(int(match[1]), int(match[2]), int(match[3])))
+            return f"{day}, {match[4]}:{match[5]}{' UTC' * bool(match[6])}" if match[4] else day
+        return match[0]
+
+    return _MOMENT.sub(shown, value.strip())
+
+
+def _shown(day: date) -> str:
+    return f"{day.day} {MONTH_NAMES[day.month - 1]} {day.year}"
+
+
+def _parts(value: str) -> list[str]:
+    return [_plain(part) for part in re.split(r"(?<!\\);", value)]
+
+
+def _plain(value: str) -> str:
+    return _ESCAPED.sub(lambda match: "\n" if match[1] in "nN" else match[1], value).strip()
