@@ -24,7 +24,7 @@ from mbc_engine.bank import (
 from mbc_engine.bank.database import bytes_at
 from mbc_engine.errors import ConfigError, MBCError, NothingToRead
 from mbc_engine.machine import return_free_memory
-from mbc_engine.runs.ingests import recorded
+from mbc_engine.runs.ingests import forget_names, recorded
 from mbc_engine.sources import OnDecoding, Passages, merged, text_model
 
 if TYPE_CHECKING:
@@ -238,7 +238,10 @@ class Memory:
         """Remove what was read from these files; returns how many documents were removed. Needs no model."""
         given = self._given if isinstance(self._given, MemoryBank) else None
         with nullcontext(given) if given else MemoryBank.open(self._path_to_write()) as bank, bank.changing():
-            return bank.remove({(source, part) for source in sources for part in bank.parts_of(source)})
+            removed = bank.remove({(source, part) for source in sources for part in bank.parts_of(source)})
+        if self._log:
+            forget_names(self._log)
+        return removed
 
     def info(self) -> tuple[BankHeader, BankTotals, BankSizes]:
         """The first bank's header; totals and sizes in bytes, summed over the banks. Needs no model."""

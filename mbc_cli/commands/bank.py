@@ -12,6 +12,7 @@ import typer
 from rich.text import Text
 
 import mbc_engine
+from mbc_cli.config import activity_log
 from mbc_cli.options import BankOption, JsonOption, option
 from mbc_cli.program import interrupt_message
 from mbc_cli.render.bank import content_summary, documents_json, print_info_json, show_documents, show_info, show_list
@@ -153,6 +154,7 @@ def remove(
       mbc bank remove 3f9a02c1d5e8 --bank small.mbc
     """
     from mbc_engine.bank import BankTotals, remove_with_proof
+    from mbc_engine.runs.ingests import forget_names
     from mbc_engine.text import ignore_path
 
     proof = None
@@ -168,6 +170,7 @@ def remove(
             memory.remove(names, digests)
             memory.checkpoint()
         after = memory.totals()
+    forget_names(activity_log(bank))
     rules = [(path, *ignore_path(path)) for path in files] if ignore else []
     counts = asdict(before)
     gone = BankTotals(**{name: counts[name] - count for name, count in asdict(after).items()})
@@ -188,10 +191,15 @@ def remove(
         note = f"{one}: the next ingest of the folder will bring {them} back. Use --ignore to keep {them} out."
         notes.print(Text(note))
     if proof and not proof.holds:
-        raise BankError(
-            f"Could not prove that no trace is left in {memory.name}.",
-            hint="Close all other programs that use the bank, then run `mbc bank compact`.",
-        )
+        beside = [file for file in proof.files if file != bank.name]
+        hint = "Close all other programs that use the bank, then run `mbc bank compact`."
+        if beside:
+            hint = f"Delete {', '.join(map(sanitise, beside))} in the bank's folder if it is not needed."
+        raise BankError(f"Could not prove that no trace is left in {memory.name}.", hint=hint)
+
+
+def _files(proof: "Proof") -> str:
+    return sanitise(", ".join(proof.files)) or "the file and those beside it"
 
 
 def _resolve_sources(bank: "MemoryBank", sources: list[str], *, ignore: bool) -> tuple[_Names, set[str], list[Path]]:
@@ -306,7 +314,10 @@ def _show_removal(gone: "BankTotals", after: "BankTotals", rules: Sequence[_Rule
             [
                 ("never seen", f"{proof.never_seen}  export of a bank rebuilt from everything else, SHA-256"),
                 ("found", f"{proof.found}  export of this bank, SHA-256"),
-                ("traces", f"{proof.traces:,} of {pluralise(proof.removed, 'removed digest')} found in the file"),
+                (
+                    "traces",
+                    f"{proof.traces:,} of {pluralise(proof.removed, 'removed digest')} found in {_files(proof)}",
+                ),
                 ("proof", "passed" if proof.holds else "FAILED"),
             ]
         )

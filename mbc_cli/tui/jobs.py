@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from mbc_cli.config import dashboard_settings
+from mbc_cli.config import activity_log, dashboard_settings
 from mbc_cli.engine import open_memory
 from mbc_cli.service import Service, ServiceClosed
 from mbc_cli.text import sanitise
@@ -44,6 +44,7 @@ from mbc_engine.conversation import completed
 from mbc_engine.errors import MBCError, ModelError
 from mbc_engine.machine import Throttle
 from mbc_engine.runs.event_log import EventFollower, LogUpdate
+from mbc_engine.runs.ingests import forget_names
 from mbc_engine.runs.training_runs import EVENTS, FollowedRun, is_running, read_usage, runs_in
 from mbc_engine.sources import Files, text_model
 from mbc_engine.text import Chunk
@@ -385,6 +386,7 @@ def remove_documents(path: Path, documents: Sequence[StoredDocument]) -> Removed
         digests = {document.digest for document in documents if not document.origins}
         removed = remove_restorable(bank, names, digests)
         bank.checkpoint()
+    forget_names(activity_log(path))
     return removed
 
 

@@ -173,6 +173,22 @@ def wal_of(path: Path) -> Path:
     return Path(os.path.realpath(path) + "-wal")
 
 
+def reencoding_of(path: Path) -> Path:
+    """The bank beside a bank that its re-encoding fills, and that replaces it at the end."""
+    return path.with_name(f"{path.name}.reencoding")
+
+
+def files_of(path: Path) -> list[Path]:
+    """The files that may hold a bank's content: itself, its log, an unfinished re-encoding and copies of old formats."""
+    return [
+        file
+        for bank in {Path(os.path.realpath(path)), path.absolute()}
+        for file in sorted(bank.parent.iterdir())
+        if (file == bank or file.name.startswith((f"{bank.name}.", f"{bank.name}-wal"))) and file.is_file()
+        if bytes_at(file)
+    ]
+
+
 def delete(path: Path) -> None:
     """Delete a database that no process has open, and files that an interrupted one may have left beside it."""
     real = os.path.realpath(path)

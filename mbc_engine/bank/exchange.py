@@ -376,13 +376,14 @@ _SHORTEST_TRACE: Final = 12
 _SEARCH: Final = """
 import json, mmap, sys
 files, documents = json.load(sys.stdin)
-found = set()
+found, holding = set(), {}
 for name in files:
     with open(name, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         for number, traces in enumerate(documents):
             if any(content.find(bytes.fromhex(trace)) >= 0 for trace in traces):
                 found.add(number)
-print(len(found))
+                holding[name] = True
+print(json.dumps([len(found), list(holding)]))
 """
 
 
@@ -394,13 +395,16 @@ class Proof:
         removed: documents that are gone; one with other origins stays.
         never_seen: SHA-256 of the export of a new bank made from the remaining documents.
         found: SHA-256 of the export of the bank itself.
-        traces: removed documents whose content hash or a stored text is still in the file.
+        traces: removed documents whose content hash or a stored text is still in the file, or in one beside it: the log,
+            an unfinished re-encoding, or a copy that an upgrade kept.
+        files: the names of the files in which they are.
     """
 
     removed: int
     never_seen: str
     found: str
     traces: int
+    files: tuple[str, ...] = ()
 
     @property
     def holds(self) -> bool:
@@ -431,8 +435,8 @@ def remove_with_proof(bank: MemoryBank, names: Collection[tuple[str, str]], dige
     bank.checkpoint()
     # A text that a remaining document shares stays.
     sought = [[trace for trace in traces if trace not in shared_texts] for traces in gone]
-    traces = _traces(bank.path, sought) if bank.path else 0
-    return Proof(len(gone), never_seen, _digest(bank), traces)
+    traces, files = _traces(bank.path, sought) if bank.path else (0, ())
+    return Proof(len(gone), never_seen, _digest(bank), traces, files)
 
 
 def _digest(bank: MemoryBank) -> str:
@@ -442,8 +446,9 @@ def _digest(bank: MemoryBank) -> str:
     return digest.hexdigest()
 
 
-def _traces(path: Path, documents: Iterable[Iterable[bytes]]) -> int:
-    files = [str(file) for file in (path, database.wal_of(path)) if database.bytes_at(file)]
+def _traces(path: Path, documents: Iterable[Iterable[bytes]]) -> tuple[int, tuple[str, ...]]:
+    """How many documents have traces, and in which files."""
+    files = list(map(str, database.files_of(path)))
     sought = json.dumps([files, [[trace.hex() for trace in traces] for traces in documents]])
     # In another process, as closing the file in this one would drop its locks; see `_refuse_foreign`.
     searched = subprocess.run(  # noqa: S603 - this Python, and a program that is written above
@@ -452,4 +457,5 @@ def _traces(path: Path, documents: Iterable[Iterable[bytes]]) -> int:
     if searched.returncode:
         hint = searched.stderr.strip().rpartition("\n")[2]
         raise BankError(f"{path} cannot be searched.", hint=hint or None)
-    return int(searched.stdout)
+    traces, holding = json.loads(searched.stdout)
+    return traces, tuple(Path(file).name for file in holding)

@@ -162,9 +162,16 @@ class MemoryBank(ReadableBank):
             return self._blocks.put(prepared)
 
     def remove(self, names: Collection[Name], digests: Collection[str] = ()) -> int:
-        """Remove origins, by source and part, documents left without any, and documents by digest; returns how many."""
+        """Remove origins, by source and part, documents left without any, and documents by digest; returns how many.
+
+        They are also removed from a re-encoding of the bank that is not finished.
+        """
         with self.changing():
-            return self._blocks.remove(names, set(self.header.shortened(digests)))
+            removed = self._blocks.remove(names, set(self.header.shortened(digests)))
+        if self.path and (unfinished := database.reencoding_of(self.path)).is_file():
+            with suppress(BankError), MemoryBank.open(unfinished) as bank:  # `remove_with_proof` sees if it stays
+                bank.remove(names, digests)
+        return removed
 
     def compact(self) -> None:
         """Refill blocks that removals left partly empty, and return unused pages to the disk."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from mbc_engine.bank import EncodedText, MemoryBank, delete, replace_content
+from mbc_engine.bank.database import reencoding_of
 from mbc_engine.bank.text_codec import decode_found
 from mbc_engine.errors import BankError, ModelMismatch
 from mbc_engine.events import Event, IngestStarted
@@ -43,7 +44,12 @@ def reencode(
     if text_lm and len(files) < len(digests):  # known now, not after hours of reading
         require_text_model(text_lm)
     yield IngestStarted(len(files), sum(map(file_size, files)))
-    beside = path.with_name(path.name + ".reencoding")
+
+    def require_unchanged() -> None:
+        if _contents(path)[0] != digests:
+            raise BankError(f"{path} was changed meanwhile.", hint="Run this again to continue.")
+
+    beside = reencoding_of(path)
     with _open_beside(model, beside, keeps_text=keeps_text) as new:
         run, chunker = Run(model, new, BATCH_CHUNKS, stop), model.chunker.leaving(new.header.context_tokens)
         for source in () if keeps_text else sorted({*digests} - {*map(str, files)}):
@@ -59,15 +65,12 @@ def reencode(
         documents = set(map(_whole, wanted))
         new.remove({origin[:2] for origin in new.origins() if _whole(origin[:2]) not in documents})
         if (missing := len(_missing(wanted, new, damaged))) and not drop_missing:
+            require_unchanged()
             raise BankError(
                 f"{missing} of {len(wanted)} documents can no longer be read; {path} is unchanged.",
                 hint="Restore their files and run this again, or drop them with --drop-missing.",
             )
         finished = run.summary()
-
-    def require_unchanged() -> None:
-        if _contents(path)[0] != digests:
-            raise BankError(f"{path} was changed meanwhile.", hint="Run this again to continue.")
 
     replace_content(path, beside, check=require_unchanged)
     delete(beside)

@@ -1,8 +1,9 @@
 """Ingests into one bank: the log of their events, and the history read from it.
 
-The log keeps the last ingest in full; of earlier ones, only the final state of the bank.
+The log keeps the last ingest in full; of earlier ones, only the final state of the bank, without names of documents.
 """
 
+import json
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
@@ -77,16 +78,28 @@ def is_recorded(path: Path) -> bool:
     return is_held(path.with_suffix(".lock"))
 
 
+def forget_names(path: Path) -> None:
+    """Reduce the log to the ends of ingests, if there is one. While an ingest runs, its own part stays until the next."""
+    with suppress(OSError, Timeout):
+        if path.exists():
+            with work_lock(path.with_suffix(".lock")):
+                _keep_ends(path)
+
+
+def _keep_ends(path: Path) -> None:
+    with path.open("rb") as file:
+        ends = deque((_nameless(line) for line in file if _is_end(line)), maxlen=_ENDS)
+    with atomic_write(path) as file:
+        file.writelines(ends)
+
+
 def _open(path: Path, opened: ExitStack) -> EventLog | None:
     """Open the log, reduced to the ends of earlier ingests, or return None if that fails; `opened` closes it."""
     with suppress(OSError, Timeout), ExitStack() as opening:
         make_private_folder(path.parent)
         opening.enter_context(work_lock(path.with_suffix(".lock")))
-        path.touch(PRIVATE_FILE)  # it names skipped files
-        with path.open("rb") as file:
-            ends = deque((line for line in file if _is_end(line)), maxlen=_ENDS)
-        with atomic_write(path) as file:
-            file.writelines(ends)
+        path.touch(PRIVATE_FILE)  # it names files
+        _keep_ends(path)
         log = EventLog(path)
         opening.callback(log.close)
         opened.push(opening.pop_all())
@@ -109,6 +122,14 @@ def _is_end(line: bytes) -> bool:
         return b'"IngestFinished"' in line and isinstance(parse_line(line)[1], IngestFinished)
     except ValueError:
         return False
+
+
+def _nameless(line: bytes) -> bytes:
+    """An event's line without the names of documents."""
+    record = json.loads(line)
+    if not any(record[name] for name in record if name.endswith("sources")):
+        return line
+    return json.dumps({name: value for name, value in record.items() if not name.endswith("sources")}).encode() + b"\n"
 
 
 def _skip_of(event: FileSkipped | ContentLost) -> FileSkipped:

@@ -103,3 +103,21 @@ def test_open_reader_leaves_traces(
         assert (result.traces, result.holds) == (1, False)  # in the log, which the reader keeps
         other.checkpoint()
         assert bytes.fromhex(made.digest(4)[:32]) not in path.read_bytes()
+
+
+def test_an_unfinished_reencoding_forgets_too(made: Any, bank: MemoryBank, path: Path) -> None:
+    bank.put([made.item("/sentence", 20, codes=made.codes(0), texts=[SENTENCE])])
+    beside = path.with_name(f"{path.name}.reencoding")
+    with made.bank(beside, keeps_text=True) as other:
+        other.put([made.item("/1", 1), made.item("/sentence", 20, codes=made.codes(0), texts=[SENTENCE])])
+    assert remove_with_proof(bank, [("/sentence", "")], []).holds
+    with MemoryBank.open(beside) as other:
+        assert [document.origin.source for document in other.documents()] == ["/1"]
+
+
+@pytest.mark.parametrize("end", [".reencoding", ".format5", ".format4.partial"])
+def test_traces_in_files_beside_the_bank_are_found(made: Any, bank: MemoryBank, path: Path, end: str) -> None:
+    bank.checkpoint()
+    path.with_name(f"{path.name}{end}").write_bytes(b"not a bank " + bytes.fromhex(made.digest(4)))
+    result = remove_with_proof(bank, [("/4", "")], [])
+    assert (result.holds, result.traces, result.files) == (False, 1, (f"{path.name}{end}",))

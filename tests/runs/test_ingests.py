@@ -9,7 +9,7 @@ import pytest
 from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished, IngestStarted
 from mbc_engine.runs import ingests
 from mbc_engine.runs.event_log import EventFollower, EventLog, read_events
-from mbc_engine.runs.ingests import IngestHistory, IngestState, is_recorded, recorded
+from mbc_engine.runs.ingests import IngestHistory, IngestState, forget_names, is_recorded, recorded
 
 STARTED = IngestStarted(2, 20)
 CHANGED, UNCHANGED = DocumentsIngested(1, 1, 1, 20, 0.5, ("/a",)), DocumentsIngested(0, 0, 2, 20, 0.5, ("/b",))
@@ -188,3 +188,14 @@ def test_histories_are_bounded() -> None:
     assert (ingest.skips, len(ingest.skipped), ingest.skipped[0].source) == (1500, 1000, "500")
     names = (("/a", "/a", "/b"), ("/b", "/a"))
     assert list(history(*(DocumentsIngested(0, 0, 0, 0, 0.0, own) for own in names)).sources) == ["/a", "/b", "/a"]
+
+
+def test_names_are_forgotten_with_the_next_ingest_and_on_removal(path: Path) -> None:
+    named = replace(end(1), memorised_sources=("/a",), removed_sources=("/b",), gone_sources=("/c",))
+    forget_names(path)
+    assert not path.exists()
+    list(recorded([STARTED, SKIPPED, CHANGED, named], path))
+    list(recorded([STARTED, CHANGED, end(2)], path))
+    assert logged(path) == [end(1), STARTED, CHANGED, end(2)]
+    forget_names(path)
+    assert logged(path) == [end(1), end(2)]
