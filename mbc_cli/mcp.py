@@ -118,11 +118,22 @@ class Quotation(BaseModel):
     words: list[SanitisedText] = Field([], description="`search` only: the query's words that occur in the passage.")
 
 
+class Part(BaseModel):
+    """One of several parts of an answer."""
+
+    text: SanitisedText
+    source: Quotation
+
+
 class AskResult(BaseModel):
     """An answer, or none, with its sources."""
 
     answer: SanitisedText | None = Field(description="The answer; null if it is not in this memory.")
     tentative: bool = Field(description="Whether the memory is not sure of the answer: say so, and check the sources.")
+    items: list[Part] = Field(
+        description="The parts of an answer to a question for several things, each with its source; there may be more "
+        "in the memory."
+    )
     confidence: float | None = Field(
         description="The probability that the answer is right, 0 to 1, or, if the label is memory, model or unsure, "
         "that the memory holds what was asked. Null if the model is not calibrated."
@@ -212,6 +223,7 @@ class MemoryServer:
             return AskResult(
                 answer=answer.text,
                 tentative=answer.tentative,
+                items=[Part(text=item.text, source=_quotation(item.source)) for item in answer.items],
                 confidence=confidence and round(confidence.probability, 4),
                 label=confidence and confidence.label,
                 sources=[_quotation(source) for source in answer.sources],

@@ -71,13 +71,22 @@ class Confidence:
 
 
 @dataclass(frozen=True)
+class AnswerItem:
+    """One of several parts of an answer, and the source it was found in, with its sentence there."""
+
+    text: str
+    source: "Source"
+
+
+@dataclass(frozen=True)
 class Answer:
     """An answer with its sources.
 
     Attributes:
         text: the answer; None if the model judges that it is not in this memory.
         tentative: whether `text` is given although the model is not sure of it.
-        confidence: in the answer, withheld or not; None if the model is not calibrated, or not for this read mode.
+        confidence: in the answer, withheld or not; None if the model is not calibrated, or not for this read mode, or if
+            the answer is quoted because its passage has the words of the question, whatever the reader makes of it.
         sources: the document the answer was read in, then the others, best first.
         seconds: of the whole batch: to `search` the bank, to read or generate the `answer`, to look up `sources`.
         totals, sizes: of the banks, summed.
@@ -87,6 +96,7 @@ class Answer:
         extracted: the words of the passage that `confidence` refers to, if `text` was written from them; else None.
         written_by: the chat LM that wrote `text`, by hub id or path; None if it was not written.
         asked: in a conversation, the follow-up question as completed; None if it was asked unchanged.
+        items: the parts that `text` joins, if the question asks for several things; there may be more than were found.
     """
 
     question: str
@@ -102,6 +112,7 @@ class Answer:
     written_by: str | None = None
     asked: str | None = None
     tentative: bool = False
+    items: tuple[AnswerItem, ...] = ()
 
     @property
     def is_extracted(self) -> bool:

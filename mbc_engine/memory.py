@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, Self
 
-from mbc_engine.answer import Answer, AskOptions, Source
+from mbc_engine.answer import Answer, AnswerItem, AskOptions, Source
 from mbc_engine.bank import (
     BankHeader,
     Banks,
@@ -149,6 +149,10 @@ class Memory:
             documents = [draft.documents for draft in drafts]
             # For sources that were not even read, an encoder is not worth its time.
             sources = passages.sources(questions, documents, [draft.sentences for draft in drafts])
+            items = [
+                tuple(AnswerItem(item.text, passages.source(item.hit, item.sentence)) for item in draft.items)
+                for draft in drafts
+            ]
         seconds = {"search": searched - began, "answer": answered - searched, "sources": time.perf_counter() - answered}
         return [
             Answer(
@@ -164,8 +168,9 @@ class Memory:
                 draft.extracted,
                 self.writer.name if draft.extracted is not None else None,
                 tentative=draft.tentative,
+                items=parts,
             )
-            for question, draft, named in zip(questions, drafts, map(merged, sources), strict=True)
+            for question, draft, named, parts in zip(questions, drafts, map(merged, sources), items, strict=True)
         ]
 
     def search(

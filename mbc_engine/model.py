@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -41,6 +41,14 @@ class Found(Protocol):
         """The best chunks for each question, best first."""
 
 
+class DraftItem(NamedTuple):
+    """A part of an answer, the chunk that it was found in, and its sentence there."""
+
+    text: str
+    hit: Hit
+    sentence: str
+
+
 @dataclass(frozen=True)
 class Draft:
     """An answer before its sources are looked up.
@@ -59,6 +67,7 @@ class Draft:
     codes: CodeMap | None = None
     extracted: str | None = None
     tentative: bool = False
+    items: Sequence[DraftItem] = ()
 
 
 class Model(nn.Module, ABC):

@@ -307,7 +307,7 @@ def _closest(question: str, sentences: "Sequence[str]") -> list[str]:
     """The sentences with the most words in common with a question, weighted by inverse document frequency."""
     from mbc_engine.bank.words import stems_of
 
-    stems = _content_stems(question)
+    stems = content_stems(question)
     shared = [stems & stems_of(sentence) for sentence in sentences]
     counts = Counter(chain.from_iterable(shared))
     weights = [math.fsum(math.log((len(shared) + 1) / (counts[stem] + 0.5)) for stem in each) for each in shared]
@@ -323,11 +323,11 @@ def matches(query: str, text: str) -> list[tuple[int, int]]:
     """The words of a text that are in a query, in any inflected form, as (start, end) offsets."""
     from mbc_engine.bank.words import stems_of
 
-    stems = _content_stems(query)
+    stems = content_stems(query)
     return [match.span() for match in _WORD.finditer(text) if stems & stems_of(match[0])]
 
 
-def _content_stems(question: str) -> set[str]:
+def content_stems(question: str) -> set[str]:
     """The stems of a question's words, without function words unless there are no others."""
     from mbc_engine.bank.words import stems_of, words_in
 

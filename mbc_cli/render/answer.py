@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import typer
 from rich.style import Style
@@ -33,6 +33,7 @@ FILE_STATES: Final = {
     "gone": "the file no longer exists",
     "unreadable": "the file cannot be read",
 }
+_STYLES: Final = {"sure": "bold", "perhaps": "bold yellow", "missing": "yellow"}
 _COLOURS: Final = {"high": "green", "medium": "yellow", "low": "yellow"}
 # Where an answer of a model of the paper's method comes from.
 _ORIGINS: Final = {
@@ -49,12 +50,45 @@ def answer_text(answer: Answer) -> str:
     return f"{PERHAPS}{answer.text}" if answer.tentative else answer.text
 
 
+def answer_lines(answer: Answer) -> list[str]:
+    """The answer as plain text, each of several parts on a line of its own."""
+    parts = [item.text for item in answer.items]
+    if answer.text is None or len(parts) < 2 or any(part not in answer.text for part in parts):
+        return [answer_text(answer)]
+    return [PERHAPS.rstrip()] * answer.tentative + [part if part[0].isdigit() else f"• {part}" for part in parts]
+
+
+def answer_state(answer: Answer) -> Literal["sure", "perhaps", "missing"]:
+    """How an answer is given."""
+    return "missing" if answer.text is None else "perhaps" if answer.tentative else "sure"
+
+
+def item_sources(answer: Answer) -> list[Source]:
+    """Where the parts of an answer were found: each document once, or once for each sentence that is not the answer."""
+    sources: dict[tuple[object, str | None], Source] = {}
+    for item in answer.items:
+        is_shown = item.source.sentence and item.source.sentence in (answer.text or "")
+        sources.setdefault((_place(item.source), None if is_shown else item.source.sentence), item.source)
+    return list(sources.values())
+
+
+def more_note(answer: Answer) -> str | None:
+    """A note that a list put together from several documents may lack some."""
+    places = {_place(item.source) for item in answer.items}
+    are_quoted = all(item.text == item.source.sentence for item in answer.items)
+    return None if len(places) < 2 or are_quoted else "There may be more in this memory."
+
+
+def _place(source: Source) -> tuple[str, str, str]:
+    return source.bank, source.path, source.part
+
+
 def confidence_line(answer: Answer) -> Text | None:
     """How far to trust an answer and, for a retriever-reader, where it was found; None without an answer."""
     if answer.text is None or answer.confidence is None:
         return None
     words = confidence_words(answer.confidence)
-    if answer.is_extracted and answer.sources:
+    if answer.is_extracted and answer.sources and not answer.items:
         words = Text.assemble(words, ", ", _provenance(answer.sources[0]))
     if answer.written_by is None:
         return words
@@ -141,27 +175,40 @@ _MAX_SNIPPET, _SNIPPET_LEAD = 400, 100
 
 
 def show_answer(answer: Answer, *, with_bank: bool = False, is_streamed: bool = False) -> None:
-    if answer.text is None:
-        out.print(Text(NOT_IN_MEMORY, "yellow"))
-    elif not is_streamed:  # a base LM may generate nothing; a pipe gets an empty line
-        nothing = Text("(no answer)", "dim") if out.is_terminal else Text()
-        style = "bold yellow" if answer.tentative else "bold"
-        out.print(Text(sanitise(answer_text(answer)), style) if answer.text else nothing)
-    if (line := confidence_line(answer)) is not None:
-        out.print(line)
+    # A base LM may generate nothing; a pipe gets an empty line.
+    nothing = Text("(no answer)", "dim") if out.is_terminal else Text()
+    for line in [] if is_streamed else answer_lines(answer):
+        out.print(Text(sanitise(line), _STYLES[answer_state(answer)]) if line else nothing)
+    if (trust := confidence_line(answer)) is not None:
+        out.print(trust)
     sources, heading = list(answer.sources), "Sources:"
     if answer.text is None:
         heading = "Closest passages:"
+    elif answer.items:
+        heading, sources = "Other sources:", _show_items(answer)
     elif answer.is_extracted and sources:
         heading = "Other sources:"
         if sentence := sources.pop(0).sentence:
             print_indented(sentence, by=_INDENT)
-    if sources:
-        out.print(f"\n{heading}")
     for number, source in enumerate(sources, 1):
+        if number == 1:
+            out.print(f"\n{heading}")
         show_source(number, source, [source.sentence] if source.sentence else [], with_bank=with_bank)
     if note := answer_note(answer):
         notes.print(note, style="yellow")
+
+
+def _show_items(answer: Answer) -> list[Source]:
+    """Print where the parts of an answer were found; returns its other sources."""
+    quoted, lines = item_sources(answer), answer_lines(answer)
+    for source in quoted:
+        if source.sentence and all(source.sentence not in line for line in lines):
+            print_indented(source.sentence, by=_INDENT)
+        print_indented(_provenance(source), by=_INDENT)
+    if note := more_note(answer):
+        out.print(Text(note, "dim"))
+    places = set(map(_place, quoted))
+    return [source for source in answer.sources if _place(source) not in places]
 
 
 def show_source(number: int, source: Source, lines: Sequence[str | Text], *, with_bank: bool = False) -> None:
@@ -191,8 +238,7 @@ def answer_json(answer: Answer, banks: Sequence[Path], loading: float) -> dict[s
     """Everything about an answer; times in seconds, sizes in bytes, the gain in nats per token.
 
     `answer` is null if withheld; `confidence` is then that of the withheld answer. `tentative` is whether it is given
-    though the model is not sure. `extracted` and `written_by` are
-    null unless a chat LM wrote the answer; `confidence` is in what was extracted. `asked` is null unless the question
+    though the model is not sure. `items` are its parts, if it has several. `extracted` and `written_by` are null unless a chat LM wrote the answer; `confidence` is in what was extracted. `asked` is null unless the question
     was completed in a conversation, `note` unless it does not seem to be in English.
     """
     confidence = answer.confidence
@@ -202,6 +248,7 @@ def answer_json(answer: Answer, banks: Sequence[Path], loading: float) -> dict[s
         "note": answer_note(answer),
         "answer": answer.text,
         "tentative": answer.tentative,
+        "items": [{"text": item.text, "source": source_json(item.source)} for item in answer.items],
         "extracted": answer.extracted,
         "written_by": answer.written_by,
         "confidence": confidence and round(confidence.probability, 4),

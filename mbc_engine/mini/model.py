@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from mbc_engine.answer import WRITTEN_TOKENS, AskOptions, Confidence
-from mbc_engine.bank import CodeShape, ReadableBank, Selection
+from mbc_engine.bank import CodeShape, ReadableBank, Selection, origin_name
 from mbc_engine.codes import CodeMap, spread
 from mbc_engine.config import ReaderSettings, RetrieverReaderConfig, RetrieverReaderSettings
 from mbc_engine.errors import ConfigError, ModelError, NothingToRead
@@ -29,9 +29,10 @@ from mbc_engine.lm.encoders import Encoder
 from mbc_engine.lm.packaged import is_available_offline
 from mbc_engine.lm.pretrained import read_tensors, restore, write_tensors
 from mbc_engine.mini.confidence import ANOTHER_TIME, choose, label_of, probability
+from mbc_engine.mini.kinds import LOOKED_AT, READ, Passage, Reply, compose, kind_of, search_text
 from mbc_engine.mini.retrieval import Address, Scope, by_document
 from mbc_engine.mini.span_reader import Span, SpanReader, load_span_reader
-from mbc_engine.model import Draft, Model, OnToken, Write
+from mbc_engine.model import Draft, DraftItem, Model, OnToken, Write
 from mbc_engine.names import CONFIG, WEIGHTS
 from mbc_engine.ranking import Hit
 from mbc_engine.sources import Known, Passages, matches, sentence_around
@@ -132,7 +133,7 @@ class RetrieverReader(Model):
     def search(
         self, questions: Sequence[str], scope: Scope, *, top: int = 0, read_mode: str | None = None
     ) -> FoundChunks:
-        forms = list(map(canonical_question, questions))
+        forms = [canonical_question(search_text(question)) for question in questions]
         tables = scope.tables(self._text_encoder.pooled(forms, self.settings.question_window))
         words = scope.words(forms, self.settings.word_weight)
         dated = [scope.dated(question, self.settings.word_weight) for question in questions]
@@ -167,19 +168,30 @@ class RetrieverReader(Model):
         least = thresholds.perhaps if options.min_confidence is None else options.min_confidence
         for question, hits, answer in zip(questions, found.chunks, answers, strict=True):
             text = extracted = first = None
+            items: tuple[DraftItem, ...] = ()
+            confidence: Confidence | None = Confidence(answer.probability, label_of(answer.probability))
             tentative = answer.probability < thresholds.sure
             if answer.best:
                 first, passage, _ = answer.read_chunks[answer.best.passage]
                 if answer.probability >= least:
                     text = " ".join(answer.best.text.split())
-                if text is not None and write is not None and not (tentative and options.min_confidence is None):
-                    max_new_tokens = options.max_new_tokens or WRITTEN_TOKENS
-                    written = write(question, text, passage, max_new_tokens=max_new_tokens, on_token=on_token)
-                    text, extracted = (written, text) if written else (text, None)
+            if reply := self._reply(question, hits, answer, passages):
+                is_certain = reply.is_certain and options.min_confidence is None
+                if is_certain or text is not None:
+                    text = reply.text
+                    items = tuple(DraftItem(item.text, hits[item.passage], item.sentence) for item in reply.items)
+                    first = items[0].hit if items else first
+                if is_certain:
+                    confidence, tentative = None, False
+            is_sure = not tentative or options.min_confidence is not None
+            if answer.best and text is not None and write is not None and is_sure and not items:
+                max_new_tokens = options.max_new_tokens or WRITTEN_TOKENS
+                written = write(question, text, passage, max_new_tokens=max_new_tokens, on_token=on_token)
+                text, extracted = (written, text) if written else (text, None)
             drafts.append(
                 Draft(
                     text,
-                    Confidence(answer.probability, label_of(answer.probability)),
+                    confidence,
                     by_document(hits, options.sources, first),
                     {
                         hit.chunk: sentence_around(passage, span.start, span.end)
@@ -189,9 +201,31 @@ class RetrieverReader(Model):
                     codes=self._codes(answer, found.scope.bank) if options.with_codes else None,
                     extracted=extracted,
                     tentative=tentative and text is not None,
+                    items=items,
                 )
             )
         return drafts
+
+    def _reply(self, question: str, hits: Sequence[Hit], answer: SpanAnswer, passages: Passages) -> Reply | None:
+        """The answer to a question that wants more than a span; its passages are indices of `hits`."""
+        kind = kind_of(question)
+        if kind not in LOOKED_AT:
+            return None
+        hits = hits[: max(LOOKED_AT[kind], len(answer.read_chunks))]
+        sources = passages.of(hit.chunk for hit in hits)
+        read = answer.read_chunks
+        if further := hits[len(read) : READ.get(kind, 0)]:
+            texts = {chunk: source.passage for chunk, source in sources.items()}
+            read += self._read([question], [further], lambda _: texts, passages.known)[0]
+        spans = {hit.chunk: span for hit, _, span in read}
+        looked_at = []
+        for hit in hits:
+            source, known, span = sources[hit.chunk], passages.known(hit.chunk), spans.get(hit.chunk)
+            name = origin_name(Path(source.path).name, source.part)
+            where = ((span.start, span.end), span.margin) if span else (None, 0.0)
+            looked_at.append(Passage(source.passage or "", name, hit.chunk, known.context, known.date, *where))
+        best = None if answer.best is None else hits.index(read[answer.best.passage][0])
+        return compose(kind, question, looked_at, best)
 
     def _codes(self, answer: SpanAnswer, bank: ReadableBank) -> CodeMap | None:
         """The share of each code in the chunks that were read."""

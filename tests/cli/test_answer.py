@@ -2,6 +2,7 @@
 
 import io
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from rich.console import Console
 
 from mbc_cli.render import answer as render
 from mbc_cli.render.answer import answer_json, confidence_words, show_answer
-from mbc_engine.answer import Confidence
+from mbc_engine.answer import AnswerItem, Confidence
 from tests.cli.stub_memory import answer, source
 
 
@@ -52,6 +53,40 @@ def test_an_answer_may_have_no_sources(capsys):
         capsys.readouterr().out
         == "Aalen\n82% confident (high)\nNot in this memory.\nPerhaps: Aalen\n82% confident (high)\n"
     )
+
+
+def test_an_answer_of_several_parts(capsys):
+    lamps = source("bring.md", "a lamp", line=2)
+    ropes = source("more.md", "- ropes", line=7)
+    items = tuple(AnswerItem(text, each) for text, each in (("a lamp", lamps), ("ropes", ropes)))
+    show_answer(answer("a lamp and ropes", lamps, source("other.md"), items=items, confidence=None))
+    show_answer(
+        answer("No", lamps, items=(AnswerItem("Ada stays.", replace(lamps, sentence="Ada stays.")),), confidence=None)
+    )
+    show_answer(answer("a lamp and ropes", items=items, tentative=True))
+    assert capsys.readouterr().out.splitlines() == [
+        "• a lamp",
+        "• ropes",
+        "   found in bring.md:2",
+        "   - ropes",
+        "   found in more.md:7",
+        "There may be more in this memory.",
+        "",
+        "Other sources:",
+        "1. other.md  50%",
+        "   Ada moved to Aalen.",
+        "No",
+        "   Ada stays.",
+        "   found in bring.md:2",
+        "Perhaps:",
+        "• a lamp",
+        "• ropes",
+        "82% confident (high)",
+        "   found in bring.md:2",
+        "   - ropes",
+        "   found in more.md:7",
+        "There may be more in this memory.",
+    ]
 
 
 def test_without_an_answer_the_closest_passages_follow(capsys):
@@ -108,6 +143,7 @@ def test_json_of_an_answer():
         "note": None,
         "answer": "Aalen",
         "tentative": False,
+        "items": [],
         "extracted": None,
         "written_by": None,
         "confidence": 0.8235,

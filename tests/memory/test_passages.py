@@ -167,11 +167,11 @@ def test_a_question_decodes_texts_in_one_batch(recoded: Any, folder: Path, monke
     shutil.rmtree(folder)
     with bank:
         memory = Memory(bank, model)
-        memory.ask(["Who won?"], sources=4)
+        memory.ask(["Who won the race?"], sources=4)
         model.reader_settings = model.reader_settings.model_copy(update={"passages": 1, "further": 0})
-        memory.ask(["Who won?"], sources=0)
+        memory.ask(["Who won the race?"], sources=0)
         monkeypatch.setattr("mbc_engine.sources._WORTH_DECODING", 1.1)
-        (answer,) = memory.ask(["Who won?"], sources=4)
+        (answer,) = memory.ask(["Who won the race?"], sources=4)
     assert len(texts.decoded) == 3
     assert texts.decoded[0] >= 4
     assert texts.decoded[1:] == [1, 1]

@@ -126,12 +126,12 @@ def test_further_chunks_are_read_if_the_first_have_no_answer(
 ) -> None:
     model = tiny.retriever_reader("Hugo", "Ada")
     memory = remember(model, rows([*STORIES[:4], "Story 4. Hugo won.", "Story 5. Ada won."]))
-    ranked = [source.passage for source in memory.search(["Who won?"], top=6)[0]]  # all are equally likely
+    ranked = [source.passage for source in memory.search(["Who won the race?"], top=6)[0]]  # all are equally likely
 
     def read(passages: int, further: int) -> tuple[str | None, list[list[str]]]:
         model.reader_settings = model.reader_settings.model_copy(update={"passages": passages, "further": further})
         model.reader.asked.clear()
-        return memory.ask(["Who won?"])[0].text, [texts for _, texts in model.reader.asked]
+        return memory.ask(["Who won the race?"])[0].text, [texts for _, texts in model.reader.asked]
 
     assert read(6, 3) == ("Hugo", [ranked])
     assert read(5, 3) == ("Hugo", [ranked[:5]])
@@ -144,9 +144,9 @@ def test_four_chunks_are_read_however_many_are_shown(
     tiny: Any, remember: Any, rows: Callable[..., Path], sources: int
 ) -> None:
     memory = remember(tiny.retriever_reader("Nobody"), rows(STORIES))
-    (answer,) = memory.ask(["Who won?"], sources=sources)
+    (answer,) = memory.ask(["Who won the race?"], sources=sources)
     ((_, read),) = memory.model.reader.asked
-    assert read == [source.passage for source in memory.search(["Who won?"], top=8)[0][:4]]
+    assert read == [source.passage for source in memory.search(["Who won the race?"], top=8)[0][:4]]
     assert len(answer.sources) == sources
     assert [source.sentence for source in answer.sources[:4]] == ["Nobody won."] * min(sources, 4)
 

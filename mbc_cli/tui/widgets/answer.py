@@ -14,11 +14,13 @@ from textual.content import Content
 from textual.widgets import Collapsible, Static
 
 from mbc_cli.render.answer import (
+    answer_lines,
     answer_note,
-    answer_text,
     asked_line,
     confidence_line,
     file_state_note,
+    item_sources,
+    more_note,
     source_line,
     timing_summary,
 )
@@ -55,10 +57,11 @@ class ChatTurn(Vertical):
 
     def show(self, answer: "Answer") -> None:
         is_found, confidence = answer.text is not None, confidence_line(answer)
-        text = answer_text(answer)
+        text = "\n".join(map(sanitise, answer_lines(answer)))
         self._answer.set_class(not text, "waiting")
         self._answer.set_class(not is_found, "-missing")
-        self._answer.update(Text(sanitise(text) or "(no answer)"))
+        self._answer.set_class(answer.tentative, "-perhaps")
+        self._answer.update(Text(text or "(no answer)"))
         if answer.asked is not None:
             self.mount(Static(asked_line(answer.asked), classes="spent"), before=self._answer)
         below: list[Static | Collapsible] = []
@@ -68,12 +71,14 @@ class ChatTurn(Vertical):
             is_certain = answer.confidence is not None and answer.confidence.label in _CERTAIN
             colour = "$text-success" if is_certain else "$text-warning"
             below.append(Static(Content.assemble((sanitise(confidence.plain), colour))))
+        if note := more_note(answer):
+            below.append(Static(Text(note), classes="spent"))
         read = 0 if answer.codes is None else int(np.count_nonzero(answer.codes))
         spent = timing_summary(answer) + (f" · {pluralise(read, 'code')} read" if read else "")
         below.append(Static(Text(spent), classes="spent"))
-        if answer.sources:
-            heading = pluralise(len(answer.sources), "source" if is_found else "closest passage")
-            citations = (Citation(number, source) for number, source in enumerate(answer.sources, 1))
+        if sources := item_sources(answer) or answer.sources:
+            heading = pluralise(len(sources), "source" if is_found else "closest passage")
+            citations = (Citation(number, source) for number, source in enumerate(sources, 1))
             below.append(Collapsible(*citations, title=heading, collapsed=False))
         self.mount(*below)
 

@@ -76,6 +76,7 @@ async def test_an_answer_comes_with_its_confidence_and_sources(serving: Serving,
     assert content == {
         "answer": "Aalen",
         "tentative": False,
+        "items": [],
         "confidence": 0.9322,
         "label": "high",
         "sources": [

@@ -1,0 +1,109 @@
+"""Kinds of question, told by their words, and the answers that rules compose from passages."""
+
+import pytest
+
+from mbc_engine.mini.kinds import Passage, compose, kind_of, search_text
+
+
+@pytest.mark.parametrize(
+    ("kind", "questions"),
+    {
+        "fact": "When was Ada born?|where does simon live|How many boats does the club own?|Who is the treasurer?|"
+        "What gas was in the balloons?|Which Giants player scored?|what is the capital of Peru|How tall is it?|"
+        "Which senator was angry that Houston didn't get a shuttle?|who runs nasa|What happened?",
+        "keywords": "belgium panama score|taipei lantern festival mayor",
+        "list": "Which boats does the club own?|Who are the members of the board?|What do I need to pack?|"
+        "On which days is it closed?|List all the rules",
+        "steps": "How do I reset the meter?|how to descale a kettle|What are the steps of cutting a quill?",
+        "step": "What is step 2 of starting the mill?|What is the third step of resetting it?",
+        "cause": "Why was the bridge closed?|What was the reason for the delay?",
+        "summary": "What happened at the mill?|Tell me about Ada|Summarise the report|What do my notes say about roofs?",
+        "mentions": "Which of my notes mention Ada?",
+        "several": "Who won?|who died|What was stolen?",
+        "yes_no": "Was Ada born in Oslo?|May members bring dogs?",
+        "comparison": "Who is older, Ada or Bo?|Is flat 12 or flat 14 cheaper?",
+    }.items(),
+)
+def test_kinds(kind: str, questions: str) -> None:
+    assert {question: kind_of(question) for question in questions.split("|")} == dict.fromkeys(
+        questions.split("|"), kind
+    )
+
+
+def answer(question: str, *texts: str, span: str = "", context: str = "") -> tuple[str | None, int] | None:
+    """The answer and its number of parts; `span` is what the reader found in the first text."""
+    places = [(text.index(span), text.index(span) + len(span)) if span and span in text else None for text in texts]
+    passages = [
+        Passage(text, f"{at}.txt", at, context, f"2024-0{at + 1}-01", place)
+        for at, (text, place) in enumerate(zip(texts, places, strict=True))
+    ]
+    reply = compose(kind_of(question), question, passages, 0 if places[0] else None)
+    return None if reply is None else (reply.text, len(reply.items))
+
+
+MILL = "# The mill\n\nStarting the mill:\n\n1. Open the gate.\n2. Lift the sluice,\n   slowly.\n3. Wait.\n\nIt was built in 1820."
+
+
+@pytest.mark.parametrize(
+    ("question", "span", "text", "expected"),
+    [
+        ("What do I need to bring?", "a rope", "Bring:\n- a rope\n- a lamp\n* maps", ("a rope, a lamp and maps", 3)),
+        ("Which tasks are still open?", "dig", "Tasks\n- [x] prune\n- [ ] dig\n- [ ] sow", ("dig and sow", 2)),
+        ("How do I start the mill?", "", MILL, ("1. Open the gate. 2. Lift the sluice, slowly. 3. Wait.", 3)),
+        ("What is the second step of starting the mill?", "", MILL, ("Lift the sluice, slowly.", 1)),
+        ("How do I clean it?", "Wipe", "It is old. Wipe it with a damp cloth.", ("Wipe it with a damp cloth.", 0)),
+        ("Which countries signed?", "Peru", "It was signed by Peru, Chile, Cuba and the Gambia in 1998.",
+         ("Peru, Chile, Cuba and the Gambia", 4)),
+        ("Which materials were used?", "brick", "It is of brick, red stone and glass.", ("brick, red stone and glass", 3)),
+        ("Which materials were used?", "brick and stone", "Of brick and stone, it is 40 m long and tall.", ("brick and stone", 2)),
+        ("Which player won?", "Ada", "Ada, a nurse, was there.", None),
+        ("Why was it closed?", "bearings", "It was closed because two bearings had rusted through, and rebuilt.",
+         ("two bearings had rusted through", 0)),
+        ("Why was it closed?", "rust", "Its rust was a danger.", None),
+        ("What rivers are in Peru?", "", "river: Osk; land: Peru\nriver: Vell; land: Chile\nriver: Ruun; land: Peru", ("Osk and Ruun", 2)),
+        ("What rivers are in Cuba?", "", "river: Osk; land: Peru\nriver: Vell; land: Chile", None),
+    ],
+)  # fmt: skip
+def test_lists_steps_and_causes(question: str, span: str, text: str, expected: tuple[str, int] | None) -> None:
+    assert answer(question, text, span=span) == expected
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "expected"),
+    [
+        ("Was Ada Holm born in Oslo?", "Ada Holm was born in Oslo in 1951 and moved to Bergen.", "Yes"),
+        ("Did Ada Holm study in Oslo?", "Ada Holm was born in Bergen. She never studied in Oslo.", "No"),
+        ("May members bring dogs?", "Members may not bring dogs. Guests pay.", "No"),
+        ("Is the sauna open on Mondays?", "The sauna was open on Mondays.", "The sauna was open on Mondays."),
+        ("Are dogs allowed in the hall?", "Dogs are allowed in the yard but not in the hall.",
+         "Dogs are allowed in the yard but not in the hall."),
+        ("May the tenant sublet the flat?", "The tenant may sublet the flat only in May.",
+         "The tenant may sublet the flat only in May."),
+        ("Was Leif Holm born in Oslo?", "Leif Holm's sister was born in Oslo.", "Leif Holm's sister was born in Oslo."),
+        ("Is the pool heated?", "The new stove costs 90 euros.", None),
+        ("Who is older, Ada or Bo Holm?", "Ada was born in 1951. Bo Holm was born in 1948.", "Bo Holm"),
+        ("Which hill is higher, Wren or Kite?", "Kite is 1,840 metres high and Wren is 320 metres high.", "Kite"),
+        ("Which is cheaper, the lamp or the rope?", "The lamp costs 9 euros. The rope is cheap.",
+         "The lamp costs 9 euros. The rope is cheap."),
+        ("What happened at the mill?", "The mill burned down on Sunday. Nobody was hurt. The mill had stood for a century.",
+         "The mill burned down on Sunday. The mill had stood for a century."),
+        ("What happened in Atlantis?", "The mill burned down on Sunday.", None),
+    ],
+)  # fmt: skip
+def test_sentences(question: str, text: str, expected: str | None) -> None:
+    given = answer(question, text)
+    assert (given and given[0]) == expected
+
+
+def test_answers_from_several_passages() -> None:
+    texts = "The quiz was won by Ada.", "The race was won by Bo.", "Nobody came."
+    passages = [
+        Passage(text, f"{at}.txt", at, "", f"2024-0{at + 1}-01", (len(text) - 4, len(text) - 1))
+        for at, text in enumerate(texts)
+    ]
+    reply = compose("several", "Who won?", passages, 0)
+    assert reply is not None
+    assert [(item.text.strip(), item.passage) for item in reply.items] == [("Bo", 1), ("Ada", 0)]  # the newest first
+    assert answer("Which of my notes mention the race?", *texts) == ("1.txt", 1)
+    assert search_text("Summarise the news about the race") == "the about the race"
+    assert search_text("Who won the race?") == "Who won the race?"
