@@ -65,11 +65,8 @@ class MemoryMethod(Method):
         self._memorised = None
 
     def answer(self, questions: Sequence[str]) -> list[MethodAnswer]:
-        order = sorted(range(len(questions)), key=lambda index: len(questions[index]))
-        asked = [questions[index] for index in order]
-        answers = answer_from(self._model, asked, self.memorised(), read_mode=self._read_mode, reader=self._reader)
-        by_index = {index: MethodAnswer(*answer) for index, answer in zip(order, answers, strict=True)}
-        return [by_index[index] for index in range(len(questions))]
+        answers = answer_from(self._model, questions, self.memorised(), read_mode=self._read_mode, reader=self._reader)
+        return [MethodAnswer(*answer) for answer in answers]
 
     def memorised(self) -> Memorised:
         if self._memorised is None:

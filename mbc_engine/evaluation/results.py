@@ -6,15 +6,13 @@ All shares are in percent.
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
 
-from filelock import Timeout
 from pydantic import TypeAdapter, ValidationError
-from safetensors import SafetensorError
 
 from mbc_engine.atomic_write import atomic_write
 from mbc_engine.datasets.layout import QAExample
@@ -22,8 +20,7 @@ from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.evaluation.methods import MethodAnswer
 from mbc_engine.evaluation.statistics import Difference, Interval, compare_pairs, interval
 from mbc_engine.metrics import Golds, compare
-from mbc_engine.runs.event_log import work_lock
-from mbc_engine.runs.training_runs import LOCK
+from mbc_engine.runs.training_runs import hold_folder
 from mbc_engine.text.decoding import storable
 
 _SOURCES: Final = 5
@@ -281,20 +278,9 @@ class ExperimentFolder:
     def exists(self) -> bool:
         return self._settings.is_file()
 
-    @contextmanager
-    def lock(self) -> Iterator[None]:
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            with work_lock(self.path / LOCK):
-                yield
-        except Timeout as error:
-            hint = "Wait for it, or use another folder."
-            raise ConfigError(f"Another evaluation is running in {self.path}.", hint=hint) from error
-        except (OSError, SafetensorError) as error:
-            raise ConfigError(
-                f"The evaluation in {self.path} cannot read or write its files: {error}.",
-                hint="Check the path and free disk space; run again to continue from the last finished stage.",
-            ) from error
+    def lock(self) -> AbstractContextManager[None]:
+        again = "run again to continue from the last finished stage"
+        return hold_folder(self.path, "evaluation", resuming=again)
 
     def begin(
         self,

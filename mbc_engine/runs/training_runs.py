@@ -5,8 +5,8 @@ checks between steps.
 """
 
 from array import array
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from itertools import pairwise
 from math import nan
@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from mbc_engine import events
 from mbc_engine.atomic_write import atomic_write
-from mbc_engine.runs.event_log import EventFollower, LogUpdate, Stamped, is_held
+from mbc_engine.errors import ConfigError
+from mbc_engine.runs.event_log import EventFollower, LogUpdate, Stamped, is_held, work_lock
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,6 +56,29 @@ def is_stop_requested(run: Path) -> bool:
         return (run / _REQUEST).read_bytes().strip() == b"stop"
     except OSError:
         return False
+
+
+@contextmanager
+def hold_folder(folder: Path, what: str, *, resuming: str) -> Iterator[None]:
+    """Create a folder, and work in it alone; `what` is the work, and `resuming` tells how it continues after an error.
+
+    Raises ConfigError if another process works there, or files cannot be read or written.
+    """
+    from filelock import Timeout
+    from safetensors import SafetensorError
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with work_lock(folder / LOCK):  # released by the system however the process ends
+            yield
+    except Timeout as error:
+        hint = "Wait for it, or use another --run."
+        raise ConfigError(f"Another {what} is running in {folder}.", hint=hint) from error
+    except (OSError, SafetensorError) as error:
+        raise ConfigError(
+            f"The {what} in {folder} cannot read or write its files: {error}.",
+            hint=f"Check the path and free disk space; {resuming}.",
+        ) from error
 
 
 def is_running(run: Path) -> bool:

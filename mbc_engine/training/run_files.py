@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from filelock import Timeout
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from torch import Tensor, nn
 
 from mbc_engine.config import Config
@@ -24,32 +23,18 @@ from mbc_engine.lm.pretrained import (
 )
 from mbc_engine.paper.checkpoint import save_model, trained_state
 from mbc_engine.paper.mbc import MBC
-from mbc_engine.runs.event_log import work_lock
-from mbc_engine.runs.training_runs import EVENTS, LOCK, MODEL, SNAPSHOT, withdraw_stop
+from mbc_engine.runs.training_runs import EVENTS, MODEL, SNAPSHOT, hold_folder, withdraw_stop
 
 
 @contextmanager
 def lock_run(run: Path) -> Iterator[None]:
-    """Hold a run's folder exclusively. Raises ConfigError if another training has it, or it is unusable."""
-    try:
-        run.mkdir(parents=True, exist_ok=True)
-        lock = work_lock(run / LOCK)  # released by the system however the process ends
-        lock.acquire()
+    """Hold a run's folder, without a request to stop. Raises ConfigError as `hold_folder` does."""
+    with hold_folder(run, "training", resuming="--resume continues from the last snapshot"):
+        withdraw_stop(run)  # made to an earlier training
         try:
-            withdraw_stop(run)  # made to an earlier training
             yield
         finally:
             withdraw_stop(run)
-            lock.release()
-    except Timeout as error:
-        raise ConfigError(
-            f"Another training process is using {run}.", hint="Wait for it, or use another --run."
-        ) from error
-    except (OSError, SafetensorError) as error:
-        raise ConfigError(
-            f"The training run {run} cannot read or write its files: {error}.",
-            hint="Check the path and free disk space; --resume continues from the last snapshot.",
-        ) from error
 
 
 def replace_model(model: MBC, config: Config, run: Path, *, writes: bool) -> None:

@@ -167,7 +167,7 @@ def test_run_is_locked(tiny: Any, tmp_path: Path, examples: Any) -> None:
     first = train(tiny.config("gpt2", "bert"), examples(20), [], tmp_path / "run", cache=tmp_path / "cache")
     next(first)
     second = train(tiny.config("gpt2", "bert"), examples(20), [], tmp_path / "run", cache=tmp_path / "c", resume=True)
-    with pytest.raises(ConfigError, match="Another training process is using"):
+    with pytest.raises(ConfigError, match="Another training is running in"):
         next(second)
     first.close()
 
