@@ -71,6 +71,7 @@ def check(bank: Path, runs: Path, model: str, *, asks_hub: bool) -> Report:
         LANGUAGE_MODEL,
         MINILM,
         MPNET,
+        damaged_caches,
         install_hint,
         is_mpnet_installed,
         locate_language_model,
@@ -104,6 +105,7 @@ def check(bank: Path, runs: Path, model: str, *, asks_hub: bool) -> Report:
             "install": INSTALL_LANGUAGE_MODEL,
         },
         "reader_encoder": {"name": MPNET, "is_installed": is_mpnet_installed(), "install": INSTALL_MPNET},
+        "damaged_caches": list(map(str, damaged_caches())),
         "places": {name: _place(path) for name, path in places.items()},
         "abilities": [
             {"name": name, "works": works, "detail": detail} for name, works, detail in _abilities(devices, hub, model)
@@ -197,6 +199,8 @@ def _show(report: Report) -> None:
         "large reader": "installed" if large["is_installed"] else f"missing: {large['install']}",
         "language model": unpacked if language_model["path"] else f"not installed: {language_model['install']}",
     }
+    if damaged := ", ".join(map(display_path, report["damaged_caches"])):
+        models["unpacked"] = f"DAMAGED, delete it to have it made again: {damaged}"
     _section("Pretrained models", models)
     files = {}
     for name, place in report["places"].items():

@@ -149,9 +149,31 @@ def _checked_minilm() -> Path | None:
     return folder
 
 
+# In a folder of the cache.
+_SUMS: Final = "SHA256SUMS"
+
+
 def cache_folder(key: str) -> Path:
     """Where a model is unpacked to. A key is made by this program, of nothing but hashes and names that it knows."""
     return platformdirs.user_cache_path("mbc") / "models" / key
+
+
+def damaged_caches() -> list[Path]:
+    """The folders in the cache whose files are not as they were written; reads all of them, a second for each GB or so."""
+    folders = (path.parent for path in sorted(cache_folder("").glob(f"*/{_SUMS}")))
+    return [
+        folder for folder in folders if _sums(folder) != (folder / _SUMS).read_text(encoding="ascii", errors="replace")
+    ]
+
+
+def _sums(folder: Path) -> str:
+    """The SHA-256 of each file, as `sha256sum` writes it."""
+    lines = []
+    for path in sorted(folder.iterdir()):
+        if path.name != _SUMS and path.is_file():
+            with path.open("rb") as file:
+                lines.append(f"{hashlib.file_digest(file, 'sha256').hexdigest()}  {path.name}\n")
+    return "".join(lines)
 
 
 def unpack_once(folder: Path, is_there: Callable[[], bool], fill: Callable[[Path], object], what: str) -> None:
@@ -174,6 +196,7 @@ def unpack_once(folder: Path, is_there: Callable[[], bool], fill: Callable[[Path
             try:
                 partial.mkdir()
                 fill(partial)
+                (partial / _SUMS).write_text(_sums(partial), encoding="ascii")
                 shutil.rmtree(folder, ignore_errors=True)
                 partial.replace(folder)
             finally:

@@ -12,7 +12,7 @@ import pytest
 
 from mbc_cli import engine
 from mbc_cli.commands import doctor as doctor_command
-from mbc_engine.lm.packaged import INSTALL_MPNET, LANGUAGE_MODEL, MPNET, minilm_folder
+from mbc_engine.lm.packaged import INSTALL_MPNET, LANGUAGE_MODEL, MPNET, cache_folder, minilm_folder, unpack_once
 from tests.needs import PATIENCE
 
 
@@ -99,6 +99,16 @@ def test_a_damaged_bundle_is_found(mbc, home, monkeypatch):
     code, report = doctor(mbc)
     assert (code, report["encoder"]["is_official"]) == (4, False)
     assert "is not the official file" in report["abilities"][0]["detail"]
+
+
+def test_a_flipped_bit_in_the_cache_is_found(mbc, home, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
+    folder = cache_folder("reader-1")
+    unpack_once(folder, lambda: False, lambda into: (into / "model.safetensors").write_bytes(b"weights"), "The reader")
+    assert doctor(mbc)[1]["damaged_caches"] == []
+    (folder / "model.safetensors").write_bytes(b"weighty")
+    assert doctor(mbc)[1]["damaged_caches"] == [str(folder)]
+    assert "DAMAGED, delete it" in mbc("doctor", "--offline").stdout
 
 
 def test_a_model_that_cannot_be_used_is_a_finding(mbc, home):
