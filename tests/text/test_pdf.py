@@ -123,6 +123,22 @@ PROSE = [
             ),
             "Item: Notes on it\nBolt: of steel, kept in the shed\nNut: of brass",
         ),
+        # A form right above a table, whose header has two rows.
+        (
+            at(
+                *((x, 754, text) for x, text in ((72, "Customer:"), (260, "Segelclub"))),
+                *((x, 740, text) for x, text in ((72, "Due:"), (260, "26.04.2024"))),
+                *((x, 700, text) for x, text in ((72, "Zone"), (120, "Mon-Fri"), (260, "Weekend"))),
+                *((x, 686, text) for x, text in ((120, "hour"), (152, "day"), (260, "hour"), (292, "day"))),
+                *((x, 672, text) for x, text in ((72, "Pier"), (120, "30"), (152, "180"), (260, "15"), (292, "90"))),
+            ),
+            "Customer: Segelclub\nDue: 26.04.2024\nZone: Pier; Mon-Fri hour: 30; Mon-Fri day: 180; Weekend hour: 15; Weekend day: 90",
+        ),
+        # Headings in larger type.
+        (
+            "BT /F1 18 Tf 72 720 Td (A survey of the seabed) Tj /F1 14 Tf 0 -20 Td (Of Lista in spring) Tj ET",
+            "A survey of the seabed\nOf Lista in spring",
+        ),
     ],
 )
 def test_layout(read_one: ReadOne, page: list[str] | str, text: str) -> None:

@@ -258,7 +258,8 @@ def read_notebook(stream: ByteStream) -> Iterator[Content | Row | Skipped]:
 
     Anything else is read as JSON.
     """
-    data, notebook = stream.read_all(MOST_BYTES), None
+    data = stream.read_all(MOST_BYTES)
+    notebook: Any = None
     with suppress(RecursionError, ValueError):
         notebook = json.loads(decode_file(data))
     cells = notebook.get("cells") if isinstance(notebook, Mapping) else None

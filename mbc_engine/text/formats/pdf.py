@@ -374,7 +374,7 @@ def _cells(row: list[_Run]) -> Iterator[_Run]:
     cell = row[0]
     for run in row[1:]:
         height = min(cell.height, run.height)
-        if run.left - cell.right > 1.4 * height:
+        if run.left - cell.right > 1.25 * height:
             yield cell
             cell = run
         else:
@@ -409,8 +409,12 @@ def _paragraphs(block: _Block, headers: list[list[str]]) -> Iterator[str]:
         end = position
         while end < len(block) and (len(block[end].cells) > 1 or _is_below(block, end, position)):
             end += 1
-        if end - position > 1 and (rows := _rows(block[position:end])):
-            yield from _table(rows, headers)
+        if end - position > 1 and (tables := list(_tables(block[position:end]))):
+            for table in tables:
+                if isinstance(table, _Line):
+                    yield " ".join(cell.text.rstrip(_BROKEN) for cell in table.cells)
+                else:
+                    yield from _table(table, headers)
         else:
             end = max(end, position + 1)
             while end < len(block) and len(block[end].cells) == 1:
@@ -428,14 +432,60 @@ def _is_below(block: _Block, index: int, first: int) -> bool:
     return is_close and any(abs(above.left - cell.left) < 3 for above in block[index - 1].cells[1:])
 
 
-def _rows(lines: _Block) -> list[list[str]]:
-    """The cells of a table by its columns; [] if they do not stand below each other."""
+def _tables(lines: _Block) -> Iterator[list[list[str]] | _Line]:
+    """The rows of the tables that lines with several cells make, one after another, and lines that are in none.
+
+    Nothing if there is no table.
+    """
+    if rows := _rows(lines):
+        yield rows
+        return
+    found: list[list[list[str]] | _Line] = []
+    position = 0
+    while position < len(lines):
+        end, best = position + 1, list[list[str]]()
+        while end < len(lines) and not _is_far(lines, position, end) and (rows := _rows(lines[position : end + 1])):
+            end, best = end + 1, rows
+        if best and found and isinstance(above := found[-1], _Line) and (names := _grouped(above, lines[position:end])):
+            found.pop()
+            best[0] = [" ".join(filter(None, pair)) for pair in zip(names, best[0], strict=True)]
+        found.append(best or lines[position])
+        position = end
+    if any(not isinstance(table, _Line) for table in found):
+        yield from found
+
+
+def _is_far(lines: _Block, first: int, index: int) -> bool:
+    """Whether a line stands further below the one before than that below its own."""
+    if index - first < 2:
+        return False
+    gap, before = (lines[own].top - lines[own - 1].bottom for own in (index, index - 1))
+    return gap > max(1.8 * before, lines[index].cells[0].height)
+
+
+def _grouped(above: _Line, lines: _Block) -> list[str]:
+    """The cell of a line, each over several columns of a table below, that stands over each column; [] if none does."""
+    columns = _columns(lines)
+    names = [next((cell.text for cell in reversed(above.cells) if cell.left - 3 <= start), "") for start, _ in columns]
+    return (
+        names if above.bottom > lines[0].top - 2 * lines[0].cells[0].height and len(above.cells) < len(columns) else []
+    )
+
+
+def _columns(lines: _Block) -> list[list[float]]:
+    """Where the columns of a table start and end."""
     spans: list[list[float]] = []
     for cell in sorted(cell for line in lines for cell in line.cells):
         if spans and cell.left < spans[-1][1] - 1:
             spans[-1][1] = max(spans[-1][1], cell.right)
         else:
             spans.append([cell.left, cell.right])
+    return spans
+
+
+def _rows(lines: _Block) -> list[list[str]]:
+    """The cells of a table by its columns; [] if they do not stand below each other."""
+    spans = _columns(lines)
     starts = [start for start, _ in spans]
     rows: list[list[str]] = []
     for line in lines:
@@ -538,6 +588,10 @@ _COMPOUNDS: Final = frozenset(
 _JOINS_ONLY: Final = frozenset(["co", "in", "pre", "pro", "un", "under", "up", "non", "multi", "post", "part"])
 
 
+# Letters of larger type, in points, are not those of a text, unless all are.
+_BODY: Final = 12.0
+
+
 def _joined(lines: _Block) -> Iterator[str]:
     """The lines of a paragraph as one, others as they are."""
     texts = [line.text for line in lines]
@@ -547,7 +601,9 @@ def _joined(lines: _Block) -> Iterator[str]:
     written = texts[0]
     for line, following, text in zip(lines, lines[1:], texts[1:], strict=False):
         is_full = line.cells[-1].right - left > 0.7 * (right - left)
-        is_close = following.top - line.bottom < 1.5 * max(line.cells[0].height, following.cells[0].height)
+        heights = sorted((line.cells[0].height, following.cells[0].height))
+        is_heading = heights[1] > max(_BODY, 1.28 * heights[0])  # the same letters differ by as much
+        is_close = following.top - line.bottom < 1.5 * heights[1] and not is_heading
         ends = written.endswith(_ENDS) or bool(_ITEM.match(text))
         is_broken = written.endswith(_BROKEN)
         if is_close and (is_broken or (is_full and (_runs_on(text) or (is_prose and not ends)))):
