@@ -23,6 +23,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from mbc_cli.question_options import as_fields
 from mbc_cli.render.terminal import notes, out, print_verbose
@@ -33,6 +34,10 @@ TOKEN_VARIABLE: Final = "MBC_TOKEN"  # noqa: S105
 # For accepted requests to finish at shutdown.
 GRACE_SECONDS: Final = 30
 BODY_SECONDS: Final = 30
+HEADER_SECONDS: Final = 10
+# Of which one address may hold half: a proxy has one for all its clients.
+_CONNECTIONS: Final = 256
+CONNECTIONS_PER_ADDRESS: Final = 128
 # How much of an overlong body to read and discard: a client that is still sending would not see the error.
 _DISCARDED: Final = 16 << 20
 
@@ -239,6 +244,40 @@ def base_url(listener: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/v1"
 
 
+class Connection(H11Protocol):
+    """A connection that is closed unless the headers of each request arrive in time, counted from when it begins."""
+
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        address = (self.client or ("",))[0]
+        addresses = ((other.client or ("",))[0] for other in self.connections if isinstance(other, Connection))
+        if list(addresses).count(address) > CONNECTIONS_PER_ADDRESS:
+            transport.close()
+        self._deadline = self.loop.call_later(HEADER_SECONDS, transport.close)
+
+    def data_received(self, data: bytes) -> None:
+        if self._deadline is None and not self._is_answering:
+            self._deadline = self.loop.call_later(HEADER_SECONDS, self.transport.close)
+        super().data_received(data)
+        if self._is_answering:
+            self._drop_deadline()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._drop_deadline()
+        super().connection_lost(exc)
+
+    @property
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _drop_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+
 class Server(uvicorn.Server):
     """Serves until SIGINT or SIGTERM, then finishes accepted requests; a second SIGINT ends the process at once."""
 
@@ -248,7 +287,7 @@ class Server(uvicorn.Server):
             uvicorn.Config(
                 app,
                 loop="asyncio",
-                http="h11",
+                http=Connection,
                 ws="none",
                 lifespan="on",
                 interface="asgi3",
@@ -257,7 +296,7 @@ class Server(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
-                limit_concurrency=256,
+                limit_concurrency=_CONNECTIONS,
                 timeout_keep_alive=30,
                 timeout_graceful_shutdown=GRACE_SECONDS,
             )

@@ -2,11 +2,15 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+import uvicorn
+from uvicorn.server import ServerState
 
+from mbc_cli.http import server
 from mbc_cli.http.server import is_loopback, read_token
 from mbc_engine.errors import ConfigError
 from tests.cli.http.conftest import TOKEN
@@ -123,3 +127,41 @@ async def test_a_body_that_does_not_arrive_times_out(serving: Callable[..., Any]
 
     response = await serving(body_seconds=0.01).client.post("/v1/documents", content=stalled())
     assert (response.status_code, response.json()["error"]["code"]) == (408, "timeout")
+
+
+async def test_connections_without_headers_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "CONNECTIONS_PER_ADDRESS", 3)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body"})
+
+    config, state = uvicorn.Config(app, http=server.Connection, lifespan="off", log_config=None), ServerState()
+    config.load()
+    listening = await asyncio.get_running_loop().create_server(
+        lambda: server.Connection(config, state, {}), "127.0.0.1", 0
+    )
+    async with listening, AsyncExitStack() as stack:
+
+        async def opened(seconds: float) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+            monkeypatch.setattr(server, "HEADER_SECONDS", seconds)
+            reader, writer = await asyncio.open_connection(*listening.sockets[0].getsockname())
+            stack.push_async_callback(writer.wait_closed)
+            stack.callback(writer.close)
+            writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n")
+            return reader, writer
+
+        async def is_closed(reader: asyncio.StreamReader) -> bool:
+            try:
+                return await reader.read() == b""
+            except ConnectionResetError:  # what was sent was not read any more
+                return True
+
+        assert all([await is_closed(reader) for reader, _ in [await opened(0.01) for _ in range(3)]])
+        (reader, writer), *_ = [await opened(1000) for _ in range(3)]
+        assert await is_closed((await opened(1000))[0])  # one too many from this address
+        writer.write(b"\r\n")
+        assert await reader.readuntil(b"\r\n\r\n")
+        monkeypatch.setattr(server, "HEADER_SECONDS", 0.01)
+        writer.write(b"GET / HTTP/1.1\r\n")  # a further request on the same connection
+        assert await is_closed(reader)
