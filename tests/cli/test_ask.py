@@ -213,9 +213,8 @@ def test_bad_questions_are_found_before_the_model_is_loaded(mbc, home, options, 
     assert (result.exit_code, result.stdout, message in result.stderr) == (3, "", True)
 
 
-@pytest.mark.parametrize("command", [["ask", "--model", "none"], ["bank", "import", "-"]])
-def test_closed_stdin_is_empty(home, command):
-    closed = ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-m", "mbc_cli", *command, "--bank", "b.mbc"]
+def test_closed_stdin_is_empty(home):
+    closed = ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-m", "mbc_cli", "ask", "--model", "none"]
     assert subprocess.run(closed, capture_output=True).returncode == 3
 
 

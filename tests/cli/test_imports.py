@@ -15,7 +15,8 @@ RUN = f"""
 import os, sys
 from mbc_cli.app import main
 print(*sorted({{"numpy", *{HEAVY!r}}} & {{*sys.modules}}), flush=True)
-import numpy, pydantic, mbc_engine.bank, mbc_engine.bank.exchange, mbc_engine.config, mbc_engine.memory  # once for all
+import numpy, pydantic, mcp.server, fastapi, uvicorn  # once for all
+import mbc_engine.bank, mbc_engine.bank.exchange, mbc_engine.config, mbc_engine.memory
 for command in sys.argv[1:]:
     if child := os.fork():
         os.waitpid(child, 0)
