@@ -16,7 +16,7 @@ from rich.text import Text
 
 from mbc_cli.render.terminal import notes, out, print_indented
 from mbc_cli.text import display_path, format_duration, pluralise, sanitise
-from mbc_engine.answer import Answer, Confidence, Source
+from mbc_engine.answer import Answer, AnswerItem, Confidence, Source
 from mbc_engine.errors import DataError
 from mbc_engine.sources import matches
 from mbc_engine.text.formats import SUFFIXES
@@ -52,10 +52,17 @@ def answer_text(answer: Answer) -> str:
 
 def answer_lines(answer: Answer) -> list[str]:
     """The answer as plain text, each of several parts on a line of its own."""
+    if not (parts := _part_lines(answer)):
+        return [answer_text(answer)]
+    return [PERHAPS.rstrip()] * answer.tentative + parts
+
+
+def _part_lines(answer: Answer) -> list[str]:
+    """A line for each part; none unless the answer joins several."""
     parts = [item.text for item in answer.items]
     if answer.text is None or len(parts) < 2 or any(part not in answer.text for part in parts):
-        return [answer_text(answer)]
-    return [PERHAPS.rstrip()] * answer.tentative + [part if part[0].isdigit() else f"• {part}" for part in parts]
+        return []
+    return [part if part[0].isdigit() else f"• {part}" for part in parts]
 
 
 def answer_state(answer: Answer) -> Literal["sure", "perhaps", "missing"]:
@@ -67,8 +74,7 @@ def item_sources(answer: Answer) -> list[Source]:
     """Where the parts of an answer were found: each document once, or once for each sentence that is not the answer."""
     sources: dict[tuple[object, str | None], Source] = {}
     for item in answer.items:
-        is_shown = item.source.sentence and item.source.sentence in (answer.text or "")
-        sources.setdefault((_place(item.source), None if is_shown else item.source.sentence), item.source)
+        sources.setdefault((_place(item.source), _other_sentence(answer, item)), item.source)
     return list(sources.values())
 
 
@@ -175,18 +181,18 @@ _MAX_SNIPPET, _SNIPPET_LEAD = 400, 100
 
 
 def show_answer(answer: Answer, *, with_bank: bool = False, is_streamed: bool = False) -> None:
-    # A base LM may generate nothing; a pipe gets an empty line.
-    nothing = Text("(no answer)", "dim") if out.is_terminal else Text()
-    for line in [] if is_streamed else answer_lines(answer):
-        out.print(Text(sanitise(line), _STYLES[answer_state(answer)]) if line else nothing)
+    sources, heading = list(answer.sources), "Sources:"
+    if answer.items:
+        heading, sources = "Other sources:", _show_items(answer)
+    elif not is_streamed:  # a base LM may generate nothing; a pipe gets an empty line
+        nothing = Text("(no answer)", "dim") if out.is_terminal else Text()
+        text = answer_text(answer)
+        out.print(Text(sanitise(text), _STYLES[answer_state(answer)]) if text else nothing)
     if (trust := confidence_line(answer)) is not None:
         out.print(trust)
-    sources, heading = list(answer.sources), "Sources:"
     if answer.text is None:
         heading = "Closest passages:"
-    elif answer.items:
-        heading, sources = "Other sources:", _show_items(answer)
-    elif answer.is_extracted and sources:
+    elif answer.is_extracted and sources and not answer.items:
         heading = "Other sources:"
         if sentence := sources.pop(0).sentence:
             print_indented(sentence, by=_INDENT)
@@ -199,16 +205,28 @@ def show_answer(answer: Answer, *, with_bank: bool = False, is_streamed: bool = 
 
 
 def _show_items(answer: Answer) -> list[Source]:
-    """Print where the parts of an answer were found; returns its other sources."""
-    quoted, lines = item_sources(answer), answer_lines(answer)
-    for source in quoted:
-        if source.sentence and all(source.sentence not in line for line in lines):
-            print_indented(source.sentence, by=_INDENT)
-        print_indented(_provenance(source), by=_INDENT)
+    """Print the parts of an answer, each document's with its source below; returns the answer's other sources."""
+    lines, parts, style = answer_lines(answer), _part_lines(answer), _STYLES[answer_state(answer)]
+    for line in lines[: len(lines) - len(parts)]:
+        out.print(Text(sanitise(line), style))
+    found = [(_place(item.source), _other_sentence(answer, item)) for item in answer.items]
+    for number, item in enumerate(answer.items):
+        for line in parts[number : number + 1]:
+            out.print(Text(sanitise(line), style))
+        if found[number : number + 1] != found[number + 1 : number + 2]:
+            if sentence := found[number][1]:
+                print_indented(sentence, by=_INDENT)
+            print_indented(_provenance(item.source), by=_INDENT)
     if note := more_note(answer):
         out.print(Text(note, "dim"))
-    places = set(map(_place, quoted))
+    places = {place for place, _ in found}
     return [source for source in answer.sources if _place(source) not in places]
+
+
+def _other_sentence(answer: Answer, item: AnswerItem) -> str | None:
+    """The sentence of a part, unless the answer has it."""
+    sentence = item.source.sentence
+    return None if sentence is None or sentence in (answer.text or "") else sentence
 
 
 def show_source(number: int, source: Source, lines: Sequence[str | Text], *, with_bank: bool = False) -> None:

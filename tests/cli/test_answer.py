@@ -66,8 +66,8 @@ def test_an_answer_of_several_parts(capsys):
     show_answer(answer("a lamp and ropes", items=items, tentative=True))
     assert capsys.readouterr().out.splitlines() == [
         "• a lamp",
-        "• ropes",
         "   found in bring.md:2",
+        "• ropes",
         "   - ropes",
         "   found in more.md:7",
         "There may be more in this memory.",
@@ -80,12 +80,12 @@ def test_an_answer_of_several_parts(capsys):
         "   found in bring.md:2",
         "Perhaps:",
         "• a lamp",
-        "• ropes",
-        "82% confident (high)",
         "   found in bring.md:2",
+        "• ropes",
         "   - ropes",
         "   found in more.md:7",
         "There may be more in this memory.",
+        "82% confident (high)",
     ]
 
 
