@@ -34,7 +34,7 @@ class Document:
     # `row 12, part 3` for a piece of a long row.
     part: str
     text: str  # never blank, valid UTF-8 without NUL
-    # Hexadecimal SHA-256 of the format's name, a zero byte and the decompressed bytes it was read from; for a piece, of
+    # Hexadecimal SHA-256 of the format's identity, a zero byte and the decompressed bytes it was read from; for a piece, of
     # what determines its text.
     digest: str
     size: int  # the number of these bytes

@@ -153,7 +153,7 @@ def _pieces(
         size = len(content.data) if content.size is None else content.size
         about = content.title, content.sections, content.losses, content.places
         yield Document(
-            source, content.part, whole, _digest(format.name, content.data), size, date, *about, position=span[1]
+            source, content.part, whole, _digest(format.identity, content.data), size, date, *about, position=span[1]
         )
         return
     (start, end), done = span, 0
@@ -163,7 +163,7 @@ def _pieces(
         done += len(text)
         if text.strip():
             # Texts contain no NUL, so none can imitate the date; the format's name marks it as a piece.
-            digest = _digest(f"{format.name} piece", f"{content.date}\0{text}".encode())
+            digest = _digest(f"{format.identity} piece", f"{content.date}\0{text}".encode())
             position = start + (end - start) * done // len(content.text)
             part = piece_name(content.part, number)
             losses = content.losses if number == 1 else ()

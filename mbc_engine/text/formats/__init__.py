@@ -31,12 +31,19 @@ from mbc_engine.text.formats.word import read_docx
 class Format:
     """How to read a kind of file."""
 
-    name: str  # part of the digests, as the same bytes are different texts in different formats
+    name: str  # part of the digests, with the version: the same bytes are different texts in different formats
     # From bytes to contents, lazily. A part that cannot be read is `Skipped`, with its name as the source. Raises
     # UnreadableFile if the file, or the rest of it, cannot be read.
     read: Callable[[ByteStream], Iterator[Content | Row | Skipped]]
     suffixes: tuple[str, ...]
     may_be_compressed: bool = True
+    # Raised when the same bytes are read as another text than before, so that an ingest reads such files again.
+    version: int = 1
+
+    @property
+    def identity(self) -> str:
+        """Its part of the digests."""
+        return self.name if self.version == 1 else f"{self.name} {self.version}"
 
 
 TEXT = Format("text", pieces, (".txt", ".text", ".log", ".bib"))
@@ -47,10 +54,10 @@ _CODE = (
 )
 FORMATS = (
     TEXT,
-    Format("markdown", read_markdown, (".md", ".markdown")),
-    Format("html", read_html, (".html", ".htm", ".xhtml")),
-    Format("pdf", read_pdf, (".pdf",), may_be_compressed=False),
-    Format("docx", read_docx, (".docx", ".docm", ".dotx"), may_be_compressed=False),
+    Format("markdown", read_markdown, (".md", ".markdown"), version=2),
+    Format("html", read_html, (".html", ".htm", ".xhtml"), version=2),
+    Format("pdf", read_pdf, (".pdf",), may_be_compressed=False, version=2),
+    Format("docx", read_docx, (".docx", ".docm", ".dotx"), may_be_compressed=False, version=2),
     Format("pptx", read_pptx, (".pptx", ".pptm", ".ppsx", ".potx"), may_be_compressed=False),
     Format("odt", read_odt, (".odt", ".odp", ".ott"), may_be_compressed=False),
     Format("rtf", read_rtf, (".rtf",)),

@@ -278,10 +278,10 @@ def read_notebook(stream: ByteStream) -> Iterator[Content | Row | Skipped]:
         outputs = cell.get("outputs")
         for output in outputs if isinstance(outputs, list) else ():
             if isinstance(output, Mapping):
-                data = output.get("data")
-                data = data if isinstance(data, Mapping) else {}
-                pictures += any(str(kind).startswith("image/") for kind in data)
-                text.add(_COLOURS.sub("", _source(output.get("text")) or _source(data.get("text/plain"))))
+                given = output.get("data")
+                given = given if isinstance(given, Mapping) else {}
+                pictures += any(str(kind).startswith("image/") for kind in given)
+                text.add(_COLOURS.sub("", _source(output.get("text")) or _source(given.get("text/plain"))))
     whole, sections = text.finish()
     losses = (f"{pictures} picture{'s' * (pictures > 1)}",) if pictures else ()
     title = next((section.context for section in sections), "").partition(" > ")[0]
