@@ -5,11 +5,15 @@ import re
 from pathlib import Path
 
 # Control characters (C0, DEL, C1), characters that reorder or hide text (bidirectional overrides, tags, line
-# separators), and lone surrogates, which cannot be printed at all.
-_UNSAFE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
-    "\ud800-\udfff]"
+# separators) or are not seen, and lone surrogates, which cannot be printed at all.
+_HARMFUL = (
+    "\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\U000e0000-\U000e007f\ud800-\udfff"
+    "\xad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u2060-\u2065\u206a-\u206f\u3164\uffa0\U000e0100-\U000e01ef"
 )
+# Pictures and some scripts need these after a character that is not ASCII, or in the keys 0\ufe0f\u20e3 to 9\ufe0f\u20e3.
+_JOINERS = "\u200c\u200d\ufe00-\ufe0f"
+_NEEDS_THEM = f"[^ -~{_HARMFUL}{_JOINERS}]"
+_UNSAFE = re.compile(f"[{_HARMFUL}]|(?<!{_NEEDS_THEM})(?<!{_NEEDS_THEM}\ufe0f)[{_JOINERS}](?!\u20e3)")
 
 
 def sanitise(text: object) -> str:

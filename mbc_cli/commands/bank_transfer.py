@@ -265,13 +265,12 @@ def _open_output(path: Path, *, force: bool) -> Iterator[Any]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    target = Path(os.path.realpath(path))
     try:
-        if target.exists() and not target.is_file():
+        if path.exists() and not path.is_file():
             raise ConfigError(f"{path} is not a file.", hint="Name a file, or - for stdout.")
-        if target.exists() and not force:
+        if os.path.lexists(path) and not force:
             raise ConfigError(f"There is already a file at {path}.", hint="Name another, or replace it with --force.")
-        with atomic_write(target) as file:
+        with atomic_write(path) as file:  # in place of a link, not of the file that it names
             yield file
     except OSError as error:
         hint = "Check the path and the free disk space."

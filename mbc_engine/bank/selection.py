@@ -103,4 +103,16 @@ def _compiled(pattern: str) -> re.Pattern[str]:
         raise ConfigError(
             f"The pattern {pattern!r} cannot be used.", hint="For example --only 'sport/**' or --exclude '*.csv'."
         ) from error
-    return re.compile(parsed.regex)
+    return _without_backtracking(re.compile(parsed.regex))
+
+
+def _without_backtracking(pattern: re.Pattern[str]) -> re.Pattern[str]:
+    """The same pattern, in time that does not grow with a power of its stars.
+
+    What is between two stars may always be taken where it is first found, which cannot be better elsewhere.
+    """
+    first, *between = pattern.pattern.split("[^/]*")
+    if len(between) < 2 or any(".+" in part for part in between):
+        return pattern
+    found = "".join(f"(?>[^/]*?{part})" for part in between[:-1] if part)
+    return re.compile(f"{first}{found}[^/]*{between[-1]}")

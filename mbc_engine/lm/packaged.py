@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 import platformdirs
 from filelock import FileLock
 
+from mbc_engine.atomic_write import PRIVATE_FILE
 from mbc_engine.errors import ModelError
 from mbc_engine.lm import gguf
 from mbc_engine.machine import installing, package_folder
@@ -188,7 +189,7 @@ def unpack_once(folder: Path, is_there: Callable[[], bool], fill: Callable[[Path
         if folder.is_symlink():
             raise OSError(errno.ELOOP, "It is a link", str(folder))
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder.with_name(f"{folder.name}.lock")):
+        with FileLock(folder.with_name(f"{folder.name}.lock"), mode=PRIVATE_FILE):
             if is_there():
                 return
             partial = folder.with_name(f"{folder.name}.partial")

@@ -22,6 +22,7 @@ from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import Tensor
 
+from mbc_engine.atomic_write import PRIVATE_FILE
 from mbc_engine.errors import ModelError
 from mbc_engine.lm.encoders import one_by_one, single_threaded
 from mbc_engine.lm.exact import ExactLM, ExactShape, Sums, quantise
@@ -173,7 +174,7 @@ def _embedded() -> TextModel:
 
     try:
         if (tensors := stored()) is None:
-            with FileLock(path.with_suffix(".lock")):
+            with FileLock(path.with_suffix(".lock"), mode=PRIVATE_FILE):
                 if (tensors := stored()) is None:
                     tensors = quantise(shape, load_file(folder / "model.safetensors"))
                     if (made := _fingerprint(shape, tokenizer, tensors)) != TEXT_MODEL:

@@ -15,6 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, TypeAlias
 
+from mbc_engine.atomic_write import PRIVATE_FILE
 from mbc_engine.errors import DataError
 from mbc_engine.events import Event
 
@@ -175,7 +176,7 @@ def work_lock(path: Path) -> "FileLock":
     """A lock to hold while working. Acquiring it raises `filelock.Timeout` if another process holds it."""
     from filelock import FileLock
 
-    return FileLock(path, timeout=_PATIENCE)
+    return FileLock(path, timeout=_PATIENCE, mode=PRIVATE_FILE)
 
 
 def is_held(path: Path) -> bool:
@@ -185,7 +186,7 @@ def is_held(path: Path) -> bool:
     try:
         if not path.exists():
             return False
-        with FileLock(path, timeout=0):
+        with FileLock(path, timeout=0, mode=PRIVATE_FILE):
             return False
     except Timeout:
         return True

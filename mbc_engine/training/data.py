@@ -10,7 +10,7 @@ import torch
 from filelock import FileLock
 from torch import Tensor
 
-from mbc_engine.atomic_write import make_private_folder
+from mbc_engine.atomic_write import PRIVATE_FILE, make_private_folder
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.events import Progressed
 from mbc_engine.lm.pretrained import state_digest
@@ -93,7 +93,7 @@ class TextStates:
         make_private_folder(self._path.parent)
         row_bytes = 2 * self._width
         # A second training on the same texts waits until the first has computed them.
-        with FileLock(self._path.with_suffix(".lock")), self._path.open("ab") as file:
+        with FileLock(self._path.with_suffix(".lock"), mode=PRIVATE_FILE), self._path.open("ab") as file:
             done = len(self._texts)
             if file.tell() < self._rows * row_bytes:
                 whole = np.searchsorted(self._start[self._order], file.tell() // row_bytes, side="right")

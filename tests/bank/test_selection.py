@@ -1,18 +1,22 @@
 """Selecting documents by date, by age, by name, and by all of these together."""
 
 import math
+import re
+import time
 from collections.abc import Sequence
 from datetime import date
-from itertools import chain
+from itertools import chain, product
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pathspec import GitIgnoreSpec
 
 from mbc_engine.bank import BankHeader, Origin, Selection
 from mbc_engine.bank.block import OriginColumns
+from mbc_engine.bank.selection import _compiled
 from mbc_engine.errors import BankError, ConfigError
 
 FIRST = date(2024, 5, 1)
@@ -136,3 +140,14 @@ def test_selection_needs_origins(made: Any) -> None:
         with pytest.raises(BankError, match="made without sources") as refused:
             list(bank.log_weights(Selection(only=("/1",))))
     assert refused.value.hint
+
+
+@pytest.mark.parametrize("pattern", ["*a*a*b", "a*b*a", "***a***b", "/*a*[ab]*b/x", "?a*b?*a"])
+def test_stars_match_as_before_but_in_linear_time(pattern: str) -> None:
+    (parsed,) = GitIgnoreSpec.from_lines([pattern if pattern[0] == "/" else f"**/{pattern}"]).patterns
+    expected = re.compile(parsed.regex)  # type: ignore[attr-defined]
+    for name in map("".join, product("ab/x", repeat=6)):
+        assert bool(_compiled(pattern).search(name)) == bool(expected.search(name)), name
+    began = time.process_time()
+    assert not _compiled(pattern).search("a" * 20_000 + "c")
+    assert time.process_time() - began < 5

@@ -23,6 +23,11 @@ BIDIRECTIONAL = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u206
         ("invoice\u202etxt.exe", "invoice<U+202E>txt.exe"),
         ("tag\U000e0041", "tag<U+E0041>"),
         ("half \ud800", "half <U+D800>"),
+        ("pay\u200bpal \xad\u3164\u2060", "pay<U+200B>pal <U+00AD><U+3164><U+2060>"),
+        (
+            "a\u200db\ufe0f 1\ufe0f\u20e3 \u2764\ufe0f\u200d\U0001f525 é\u200d\u200d",
+            "a<U+200D>b<U+FE0F> 1\ufe0f\u20e3 \u2764\ufe0f\u200d\U0001f525 é\u200d<U+200D>",
+        ),
         ("[bold]markup[/bold] :smile:", "[bold]markup[/bold] :smile:"),
         ("Ünïcode 漢字 👩‍👩‍👧 می‌خواهم", "Ünïcode 漢字 👩‍👩‍👧 می‌خواهم"),
     ],

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -143,11 +143,15 @@ async def test_connections_without_headers_are_dropped(monkeypatch: pytest.Monke
     )
     async with listening, AsyncExitStack() as stack:
 
+        async def closed(writer: asyncio.StreamWriter) -> None:
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+
         async def opened(seconds: float) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
             monkeypatch.setattr(server, "HEADER_SECONDS", seconds)
             reader, writer = await asyncio.open_connection(*listening.sockets[0].getsockname())
-            stack.push_async_callback(writer.wait_closed)
-            stack.callback(writer.close)
+            stack.push_async_callback(closed, writer)
             writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n")
             return reader, writer
 
