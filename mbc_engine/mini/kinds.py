@@ -125,7 +125,7 @@ class Reply:
 LOOKED_AT: Final[Mapping[Kind, int]] = {
     "list": 24, "mentions": 24, "summary": 12, "several": 10, "comparison": 8, "yes_no": 6, "cause": 6, "step": 4, "steps": 4
 }  # fmt: skip
-# Of these, the reader reads so many, to find an answer in each.
+# Of these, the reader reads so many to find an answer in each, if no passage has all: `compose` them as "several".
 READ: Final[Mapping[Kind, int]] = {"several": 10, "list": 8}
 
 
@@ -148,8 +148,7 @@ def _part_of_passage(kind: Kind, question: str, passages: Sequence[Passage], bes
         return _step(question, passages, best)
     if kind == "cause":
         return None if best is None else _cause(passages[best])
-    found = (kind == "list" and _table_column(question, passages)) or _whole_list(kind, question, passages, best)
-    return found or (_several(question, passages) if kind == "list" else None)
+    return (kind == "list" and _table_column(question, passages)) or _whole_list(kind, question, passages, best)
 
 
 # A line of a list: a bullet, number or box, and the item.

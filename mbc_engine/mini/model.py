@@ -213,19 +213,25 @@ class RetrieverReader(Model):
             return None
         hits = hits[: max(LOOKED_AT[kind], len(answer.read_chunks))]
         sources = passages.of(hit.chunk for hit in hits)
+        texts = {chunk: source.passage for chunk, source in sources.items()}
+
+        def looked_at(read: Iterable[ReadChunk]) -> list[Passage]:
+            spans, found = {hit.chunk: span for hit, _, span in read}, []
+            for hit in hits:
+                source, known, span = sources[hit.chunk], passages.known(hit.chunk), spans.get(hit.chunk)
+                name = origin_name(Path(source.path).name, source.part)
+                where = ((span.start, span.end), span.margin) if span else (None, 0.0)
+                found.append(Passage(source.passage or "", name, hit.chunk, known.context, known.date, *where))
+            return found
+
         read = answer.read_chunks
-        if further := hits[len(read) : READ.get(kind, 0)]:
-            texts = {chunk: source.passage for chunk, source in sources.items()}
-            read += self._read([question], [further], lambda _: texts, passages.known)[0]
-        spans = {hit.chunk: span for hit, _, span in read}
-        looked_at = []
-        for hit in hits:
-            source, known, span = sources[hit.chunk], passages.known(hit.chunk), spans.get(hit.chunk)
-            name = origin_name(Path(source.path).name, source.part)
-            where = ((span.start, span.end), span.margin) if span else (None, 0.0)
-            looked_at.append(Passage(source.passage or "", name, hit.chunk, known.context, known.date, *where))
         best = None if answer.best is None else hits.index(read[answer.best.passage][0])
-        return compose(kind, question, looked_at, best)
+        reply = None if kind == "several" else compose(kind, question, looked_at(read), best)
+        if reply is None and (further := hits[len(read) : READ.get(kind, 0)]):
+            read += self._read([question], [further], lambda _: texts, passages.known)[0]
+        if reply is None and kind in READ:
+            reply = compose("several", question, looked_at(read), best)
+        return reply
 
     def _codes(self, answer: SpanAnswer, bank: ReadableBank) -> CodeMap | None:
         """The share of each code in the chunks that were read."""
