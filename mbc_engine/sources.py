@@ -26,6 +26,7 @@ from mbc_engine.text.characters import readable
 from mbc_engine.text.chunks import Chunker
 from mbc_engine.text.document import Place
 from mbc_engine.text.language import ENGLISH, canonical_question, word_set
+from mbc_engine.text.reader import is_changed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -54,6 +55,8 @@ class Files:
         """The state of an origin, `unknown` if it was never a file, and the document if it still has this digest."""
         if not Path(origin.source).is_absolute():
             return "unknown", None
+        if not origin.part and is_changed(Path(origin.source), digest):
+            return "changed", None
         document = self._find(origin.source, origin.part)
         if document is not None:
             return ("unchanged", document) if document.digest.startswith(digest) else ("changed", None)

@@ -5,6 +5,7 @@ import os
 import stat
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import tee
@@ -26,6 +27,7 @@ from mbc_engine.text.document import (
     reason,
 )
 from mbc_engine.text.formats import TEXT, Format
+from mbc_engine.text.formats.pdf import MOST_BYTES
 from mbc_engine.text.formats.rows import read_rows
 from mbc_engine.text.formats.sniff import identify
 
@@ -83,6 +85,18 @@ def _read(
         yield Skipped(source, reason(error), is_empty_file=True)
     except (OSError, UnreadableFile) as error:
         yield Skipped(printable_path(source), reason(error))
+
+
+def is_changed(path: Path, digest: str) -> bool:
+    """Whether a file that was one document is another now, told without parsing it; False if that is not known.
+
+    It is known of PDFs, whose parser is native code: only what an ingest has parsed is parsed again by a process that
+    answers.
+    """
+    with suppress(OSError, UnreadableFile):
+        if path.is_file() and (format := identify(path)[0]).name == "pdf" and path.stat().st_size <= MOST_BYTES:
+            return not _digest(format.identity, path.read_bytes()).startswith(digest)
+    return False
 
 
 def read_stream(stream: BinaryIO, name: str = "stdin") -> Iterator[Document | Skipped]:

@@ -1,6 +1,7 @@
 """Long texts come in pieces that, put together again, are the whole text."""
 
 import gzip
+import hashlib
 import io
 import json
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from mbc_engine.sources import Files
 from mbc_engine.text import Document, Skipped, read_document, read_file, read_stream
 from mbc_engine.text import decoding as pieces
 from mbc_engine.text.decoding import ByteStream
+from mbc_engine.text.reader import is_changed
 
 
 @pytest.fixture
@@ -200,3 +202,12 @@ def test_inaccessible_file_is_not_gone(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(Path, "exists", exists)
     monkeypatch.setattr(Path, "open", opened)
     assert Files().look(Origin(str(tmp_path / "a.txt"), "", None), "0") == ("unreadable", None)
+
+
+def test_a_pdf_that_has_changed_is_not_parsed_to_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.pdf"
+    path.write_bytes(b"%PDF-1.4 one")
+    monkeypatch.setattr("mbc_engine.sources.reread_file", None)
+    assert Files().look(Origin(str(path), "", None), "0") == ("changed", None)
+    assert not is_changed(path, hashlib.sha256(b"pdf 2\0%PDF-1.4 one").hexdigest()[:32])
+    assert not is_changed(tmp_path / "gone.pdf", "0")
