@@ -226,7 +226,7 @@ class RetrieverReaderSettings(_Settings):
 
     encoder: str = Field(description="hub id or path of the sentence encoder")
     window: PositiveInt = Field(256, description="longest chunk in tokens; longer documents are chunked")
-    context_window: NonNegativeInt = Field(0, description="tokens of these for title, headings and file name")
+    context_window: NonNegativeInt = Field(0, description="most tokens of a chunk's title, headings and file name")
     question_window: PositiveInt = Field(128, description="longest question in tokens")
     address: AddressSettings = AddressSettings()
     candidates: PositiveInt = Field(64, description="chunks found, of which the best are read and the rest are sources")

@@ -101,8 +101,8 @@ class Model(nn.Module, ABC):
         """The vectors that codes stand for, [levels, positions, num_codes, dim]."""
 
     @abstractmethod
-    def encode(self, texts: Sequence[str]) -> Tensor:
-        """Codes of a batch of texts that fit the window, [B, T, levels] int64."""
+    def encode(self, texts: Sequence[str], contexts: Sequence[str] = ()) -> Tensor:
+        """Codes of a batch of texts that fit the window, with or without their contexts, [B, T, levels] int64."""
 
     @abstractmethod
     def _coding_state(self) -> tuple[dict[str, Tensor], list[str]]:
@@ -145,7 +145,7 @@ class Model(nn.Module, ABC):
 
     @property
     def context_tokens(self) -> int:
-        """How many tokens of a chunk's window are for its context; 0 if it is encoded without."""
+        """The most tokens of a chunk's context; 0 if it is encoded without."""
         return 0
 
     @property
@@ -175,29 +175,34 @@ class Model(nn.Module, ABC):
         return self._digest[1], fingerprint(self.codebooks.float().cpu().numpy())
 
     @torch.no_grad()
-    def memorise(self, texts: Sequence[str]) -> NDArray[np.uint16]:
+    def memorise(self, texts: Sequence[str], contexts: Sequence[str] = ()) -> NDArray[np.uint16]:
         """Codes of texts that fit the window: [N, T, levels] (paper, algorithm 2, lines 2 to 5).
 
-        On a CPU they depend only on the text; in batches, two of 200 paragraphs got a different code from an earlier mini.
+        `contexts` are empty, or one for each text. On a CPU, codes depend only on the text and its context; in batches,
+        two of 200 paragraphs got a different code from an earlier mini.
         """
         shape = self.code_shape
         codes = np.zeros((len(texts), shape.tokens, shape.levels), np.uint16)
-        for indices, batch in self.memorise_stepwise(texts):
+        for indices, batch in self.memorise_stepwise(texts, contexts):
             codes[indices] = batch
         return codes
 
     def memorise_stepwise(
-        self, texts: Sequence[str]
+        self, texts: Sequence[str], contexts: Sequence[str] = ()
     ) -> Generator[tuple[Sequence[int], NDArray[np.uint16]], None, None]:
         """`memorise` in steps: yields the indices of a few texts and their codes; close it to skip the rest."""
+
+        def encode(indices: Sequence[int]) -> Tensor:
+            return self.encode([texts[index] for index in indices], [contexts[index] for index in indices if contexts])
+
         if self.device.type == "cpu":
-            with closing(one_by_one(self.encode, texts)) as encoded:
+            with closing(one_by_one(encode, range(len(texts)))) as encoded:
                 for index, codes in enumerate(encoded):
                     yield [index], codes.numpy().astype(np.uint16)
             return
         for indices in self._text_encoder.batches(texts):
             with torch.no_grad():
-                codes = self.encode([texts[index] for index in indices])
+                codes = encode(indices)
             yield indices, codes.cpu().numpy().astype(np.uint16)
 
 

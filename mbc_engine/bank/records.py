@@ -134,7 +134,7 @@ class BankHeader:
         dim: the width of a codebook vector (D in the paper).
         keeps_origins: whether the bank records where documents were read; if not, it has only a short hash of each.
         keeps_text: whether the exact text of every chunk is stored with its codes.
-        context_tokens: tokens of a chunk's window that are left for its context; 0 if chunks are encoded without it.
+        context_tokens: the most tokens of a chunk's context; 0 if chunks are encoded without it.
         created: ISO 8601, UTC.
     """
 

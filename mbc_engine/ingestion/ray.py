@@ -376,7 +376,7 @@ class EncodingActor:
         if self.model is None:
             self.model = self._loaded()
         began = time.monotonic()
-        codes = self.model.memorise([text for item in changed.values() for text in item.inputs])
+        codes = self.model.memorise(*zip(*(pair for item in changed.values() for pair in item.inputs), strict=True))
         ends = np.cumsum([len(item.chunks) for item in changed.values()])
         for (index, item), rows in zip(changed.items(), np.split(codes, ends[:-1]), strict=True):
             items[index] = replace(item, codes=rows)

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from mbc_engine.bank import MemoryBank
 from mbc_engine.errors import MBCError
 from mbc_engine.text import Chunk, Document, Skipped, printable_path, read_file
-from mbc_engine.text.chunks import Chunker, with_context
+from mbc_engine.text.chunks import Chunker
+from mbc_engine.text.context import encoded_parts
 
 # Documents read ahead, enough for the model's next batches.
 _READ_AHEAD: Final = 256
@@ -57,14 +58,14 @@ class ChunkedDocument:
     document: Document
     size: int  # bytes of its file on the disk that were read for it
     chunks: tuple[Chunk, ...] = ()  # empty if the document is unchanged
-    contexts: tuple[str, ...] = ()  # of each chunk, as it is encoded
+    contexts: tuple[str, ...] = ()  # of each chunk, as far as they are encoded
     is_known: bool = False  # the bank has the content, perhaps under another name, so that it need not be encoded
     codes: NDArray[np.integer[Any]] | None = None  # [chunks, tokens, levels], once it is encoded
 
     @property
-    def inputs(self) -> list[str]:
-        """What the encoder gets of each chunk."""
-        return [with_context(*pair) for pair in zip(self.contexts, (chunk.text for chunk in self.chunks), strict=True)]
+    def inputs(self) -> list[tuple[str, str]]:
+        """Text and context of each chunk."""
+        return [(chunk.text, context) for chunk, context in zip(self.chunks, self.contexts, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,8 @@ def chunked(
     # In a bank without origins, `knows` has checked for the content; a Ray actor cannot.
     is_known = isinstance(known, MemoryBank) and known.keeps_origins and known.has_content(document.digest)
     # A bank without origins must not know names, and codes are made from the context.
-    contexts = chunker.contexts(document.source if known.keeps_origins else "", document.title, chunks)
+    source = document.source if known.keeps_origins else ""
+    contexts = chunker.contexts(source, document.title, chunks, encoded_parts)
     return ChunkedDocument(bare, size, chunks, tuple(contexts), is_known)
 
 

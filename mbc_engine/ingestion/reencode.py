@@ -19,6 +19,7 @@ from mbc_engine.model import Model, open_bank
 from mbc_engine.sources import text_model
 from mbc_engine.text import Chunk, Document, Skipped, without_piece_number
 from mbc_engine.text.chunks import Chunker
+from mbc_engine.text.context import encoded_parts
 from mbc_engine.text.decoding import split_suffixes
 from mbc_engine.text.formats import SUFFIXES
 
@@ -150,7 +151,7 @@ def _from_texts(path: Path, names: Sequence[Name], chunker: Chunker) -> Generato
                     if origin[:2] in wanted:
                         source, part, date = origin
                         document = Document(source, part, "", stored.digest, stored.size or 0, date, title)
-                        contexts = chunker.contexts(source, title, chunks, are_whole=False)
+                        contexts = chunker.contexts(source, title, chunks, encoded_parts)
                         yield ChunkedDocument(document, 0, chunks, tuple(contexts))
 
 

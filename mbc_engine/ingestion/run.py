@@ -288,12 +288,12 @@ class Run:
             return
         batch, self._waiting = self._waiting, []
         owners = [number for number, item in enumerate(batch) for _ in item.chunks]  # of each text
-        texts = [text for item in batch for text in item.inputs]
+        texts, contexts = zip(*(pair for item in batch for pair in item.inputs), strict=True)
         missing = [len(item.chunks) for item in batch]
         starts = [0, *accumulate(missing)]
         codes: dict[int, NDArray[np.integer[Any]]] = {}
         self._under_way = len(batch)
-        with closing(self._model.memorise_stepwise(texts)) as steps:
+        with closing(self._model.memorise_stepwise(texts, contexts)) as steps:
             while True:
                 began = time.monotonic()
                 step = next(steps, None)

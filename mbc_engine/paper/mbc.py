@@ -74,7 +74,7 @@ class MBC(Model):
     def codebooks(self) -> Tensor:
         return self.require_codebook().books.detach()
 
-    def encode(self, texts: Sequence[str]) -> Tensor:
+    def encode(self, texts: Sequence[str], contexts: Sequence[str] = ()) -> Tensor:
         return self.require_codebook().encode(self.documents(texts))
 
     def _coding_state(self) -> tuple[dict[str, Tensor], list[str]]:

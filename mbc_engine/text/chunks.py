@@ -218,7 +218,7 @@ def _packed(text: str, spans: list[_Span], max_tokens: int, starts: list[int]) -
 class Chunker:
     """Cuts texts by an encoder's tokens; `capacity` of them fit its window beside the special ones.
 
-    `context_tokens` of these are left for the context of a chunk.
+    The context of a chunk has `context_tokens` at most.
     """
 
     tokenizer: "Tokenizer"
@@ -229,37 +229,35 @@ class Chunker:
         return [own.text for own in self.chunks(text)]
 
     def leaving(self, context_tokens: int) -> Self:
-        """The same, which leaves this many tokens for contexts."""
+        """The same, with contexts of at most this many tokens."""
         return replace(self, context_tokens=context_tokens)
 
     def chunks(self, text: str, sections: Sequence[Section] = ()) -> list[Chunk]:
-        """The chunks of a text; its sections are disregarded if nothing is left for contexts."""
-        room = self.capacity - self.context_tokens
-        return chunk(text, self.token_counts, room, with_captions(text, sections) if self.context_tokens else ())
+        """The chunks of a text; its sections are disregarded if chunks have no contexts."""
+        return chunk(
+            text, self.token_counts, self.capacity, with_captions(text, sections) if self.context_tokens else ()
+        )
 
-    def contexts(self, source: str, title: str, chunks: Sequence[Chunk], *, are_whole: bool = True) -> list[str]:
-        """The context of each chunk, shortened to what is left for it; see `context_parts`.
-
-        Unless they `are_whole`, chunks may take more of the window than `chunks` gives them.
-        """
+    def contexts(
+        self,
+        source: str,
+        title: str,
+        chunks: Sequence[Chunk],
+        parts: Callable[[str, str, str], list[str]] = context_parts,
+    ) -> list[str]:
+        """The context of each chunk, of these parts, shortened to `context_tokens`."""
         if not self.context_tokens:
             return [""] * len(chunks)
 
         @cache
-        def context(headings: str, room: int) -> str:
-            return shortened(context_parts(source, title, headings), lambda line: self.token_counts([line])[0] <= room)
+        def context(headings: str) -> str:
+            several = parts(source, title, headings)
+            return shortened(several, lambda line: self.token_counts([line])[0] <= self.context_tokens)
 
-        taken = [0] * len(chunks) if are_whole else self.token_counts([chunk.text for chunk in chunks])
-        rooms = [min(self.context_tokens, self.capacity - tokens) for tokens in taken]
-        return [context(chunk.headings, room) for chunk, room in zip(chunks, rooms, strict=True)]
+        return [context(chunk.headings) for chunk in chunks]
 
     def token_counts(self, texts: list[str]) -> list[int]:
         # On every call, as the encoder sets its own options before each use.
         self.tokenizer.no_truncation()
         self.tokenizer.no_padding()
         return [len(encoding) for encoding in self.tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
-
-
-def with_context(context: str, text: str) -> str:
-    """What the encoder gets of a chunk."""
-    return f"{context}\n\n{text}" if context else text

@@ -11,6 +11,8 @@ _JOINT: Final = " > "
 _NAME_SEPARATORS: Final = re.compile(r"[\s_\-]+")
 _CAMEL_CASE: Final = re.compile(r"(?<=[a-zß-ÿ])(?=[A-Z])")
 _WORD: Final = re.compile(r"\w+")
+_NUMBERED: Final = re.compile(r"\S*\d\S*")
+_LETTER: Final = re.compile(r"[^\W\d_]")
 # Of a title or a chunk's headings; longer ones are texts in the wrong place.
 LONGEST: Final = 200
 
@@ -25,8 +27,25 @@ def context_parts(source: str, title: str, headings: str) -> list[str]:
 
     `source` is an absolute path; anything else has no name. `headings` are joined by " > ".
     """
-    names = [spelled_out(name) for name in _names(source)[-2:]]
-    parts = [part for part in (*names, title, *headings.split(_JOINT)) if part.strip()]
+    return _parts(_names(source)[-2:], title, headings)
+
+
+def encoded_parts(source: str, title: str, headings: str) -> list[str]:
+    """As `context_parts`, without numbers, names that count a series, and the folder of all but a lone number.
+
+    A vector hardly tells numbers apart, and what many chunks share only blurs their vectors. The words of all are found
+    all the same.
+    """
+    *folder, name = _names(source)[-2:] or [""]
+    for names in ([] if _NUMBERED.search(name) else [name], folder if name.isdecimal() else []):
+        parts = [" ".join(_NUMBERED.sub(" ", part).split()) for part in _parts(names, title, headings)]
+        if telling := [part for part in parts if _LETTER.search(part)]:
+            return telling
+    return []
+
+
+def _parts(names: list[str], title: str, headings: str) -> list[str]:
+    parts = [part for part in (*map(spelled_out, names), title, *headings.split(_JOINT)) if part.strip()]
     folded = [f" {' '.join(_WORD.findall(part.casefold()))} " for part in parts]
     return [
         part

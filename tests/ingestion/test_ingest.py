@@ -247,7 +247,7 @@ Steps = Generator[Step, None, None]
 def replace_steps(monkeypatch: pytest.MonkeyPatch, steps: Callable[[Steps], Steps]) -> None:
     """Replace the steps in which models memorise."""
     original = MBC.memorise_stepwise
-    monkeypatch.setattr(MBC, "memorise_stepwise", lambda model, texts: steps(original(model, texts)))
+    monkeypatch.setattr(MBC, "memorise_stepwise", lambda model, *given: steps(original(model, *given)))
 
 
 @pytest.fixture

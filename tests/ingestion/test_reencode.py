@@ -181,9 +181,9 @@ def test_stop_among_kept_texts(other: MBC, with_texts: Path, folder: Path) -> No
     stop, before = threading.Event(), lines(with_texts)
     whole = MBC.memorise_stepwise
 
-    def stopping(model: MBC, given: Sequence[str]) -> Iterator[Any]:
-        for step in whole(model, given):
-            if any("number 1" in text for text in given):
+    def stopping(model: MBC, texts: Sequence[str], *contexts: Sequence[str]) -> Iterator[Any]:
+        for step in whole(model, texts, *contexts):
+            if any("number 1" in text for text in texts):
                 stop.set()
             yield step
 

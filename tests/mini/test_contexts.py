@@ -4,9 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from mbc_engine import Memory, ingest, open_bank, reencode
 from mbc_engine.ingestion.reading import chunked
+from mbc_engine.mini.model import CONTEXT_WEIGHT
 from mbc_engine.text import Document
 from mbc_engine.text.document import Section
 
@@ -27,18 +29,30 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "in"
 
 
-def test_the_encoder_gets_the_context_and_the_bank_the_text(model: Any) -> None:
+def test_each_chunk_has_a_context_and_the_bank_the_text(model: Any) -> None:
     text = "It is 410,000 euros in all, which is a lot.\n\nKai leads it."
     document = Document("/w/orion.md", "", text, "ab" * 32, 1, sections=(Section(0, "Budget"), Section(45, "People")))
     with open_bank(model, None) as bank:
         item = chunked(document, bank, model.chunker.leaving(8))
-        assert item.contexts == ("w > orion > Budget", "w > orion > People")
-        assert item.inputs == [
-            f"{context}\n\n{chunk.text}" for context, chunk in zip(item.contexts, item.chunks, strict=True)
-        ]
+        assert item.contexts == ("orion > Budget", "orion > People")
         assert "".join(chunk.text for chunk in item.chunks) == text.replace("\n\n", "")
     with open_bank(model, None, keeps_origins=False) as bank:
         assert chunked(document, bank, model.chunker.leaving(8)).contexts == ("Budget", "People")
+
+
+def test_the_vector_of_a_context_adds_to_that_of_its_text(model: Any) -> None:
+    texts = ["It listens on port 7430.", "Kai leads it.", "Kai leads it.", "Kai leads Orion."]
+    contexts = ["heron", "", "orion > People", "Orion"]  # the last text says it itself
+    vectors = model.sentence_vectors(texts)
+    for row, context in enumerate(contexts[:3]):
+        if context:
+            vectors[row] += CONTEXT_WEIGHT * (model.sentence_vectors([context])[0] - model.address.document_mean)
+    vectors = torch.nn.functional.normalize(vectors, dim=-1)
+    expected = model.address.encode(model.address.of_documents(vectors))
+    assert (model.memorise(texts, contexts)[..., 0] == expected.numpy()).all()
+    assert (model.memorise(texts, [""] * len(texts)) == model.memorise(texts)).all()
+    together = model.encode(texts, contexts)  # as on a GPU
+    assert (together[..., 0] == expected).all()
 
 
 def test_chunks_are_read_with_their_contexts(model: Any, folder: Path, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from mbc_engine.text import Chunk, chunk
 from mbc_engine.text.chunks import with_captions
-from mbc_engine.text.context import context_parts, context_words, shortened, spelled_out
+from mbc_engine.text.context import context_parts, context_words, encoded_parts, shortened, spelled_out
 from mbc_engine.text.document import Section, day_in_name
 
 
@@ -36,6 +36,23 @@ def test_parts_are_not_repeated() -> None:
     assert context_parts("stdin:1234", "A title", "") == ["A title"]
     words = context_words("/home/ann/2024-03-12_Lynx.md", "Log", "A > B")
     assert {"home", "ann", "March", "Lynx", "Log", "A", "B"} <= {*words.split()}
+
+
+@pytest.mark.parametrize(
+    ("source", "headings", "parts"),
+    [
+        ("/home/ann/lynx/read-me.md", "", ["read me"]),
+        ("/home/ann/lynx/2024-03-12.md", "", []),
+        ("/home/ann/lynx/story 17.txt", "", []),
+        ("/home/ann/lynx/0017.txt", "", ["lynx"]),
+        ("/home/ann/lynx/0017.txt", "2.1 Budget > 3", ["Budget"]),
+        ("/home/0017.txt", "", ["home"]),
+        ("/0017.txt", "12", []),
+        ("stdin:1234", "", []),
+    ],
+)
+def test_numbers_and_most_folders_are_not_encoded(source: str, headings: str, parts: list[str]) -> None:
+    assert encoded_parts(source, "", headings) == parts
 
 
 def test_what_does_not_fit_is_left_out_from_the_general_to_the_specific() -> None:
