@@ -319,9 +319,9 @@ def require_tables(connection: sqlite3.Connection, tables: Mapping[str, str], na
 
 def read_header(connection: sqlite3.Connection, name: str) -> BankHeader:
     """Read the bank's header."""
-    row: Any = connection.execute(_READ_HEADER).fetchone()
+    rows: Any = connection.execute(f"{_READ_HEADER} LIMIT 2").fetchall()
     with wrap_invalid_data(name):
-        *values, crc = row
+        ((*values, crc),) = rows
         if crc != header_checksum(values):
             raise ValueError("the header's checksum does not match")
         shape = CodeShape(values[3], values[4], values[5], bool(values[6]))

@@ -213,6 +213,17 @@ def test_invalid_values_raise_clear_errors(made: Any, tmp_path: Path, damage: st
     outcomes(made, path)
 
 
+@pytest.mark.parametrize("statement", ["DELETE FROM blocks WHERE id = 1", "INSERT INTO bank SELECT * FROM bank"])
+def test_missing_and_further_rows_are_noticed_when_opened(
+    made: Any, tmp_path: Path, statement: str, good: bytes
+) -> None:
+    path = tmp_path / "bank.mbc"
+    path.write_bytes(good)
+    made.tampered(path, statement)
+    with pytest.raises(MBCError, match="is damaged"), MemoryBank.open(path, read_only=True) as bank:
+        list(bank.scan(np.ones((2, 3, 2, 5), np.float32)))
+
+
 def described(**changes: Any) -> bytes:
     columns = {"sizes": [1], "origins": [1], "sources": ["/1"], "parts": [""], "dates": [None], **changes}
     return zlib.compress(json.dumps(columns).encode())
