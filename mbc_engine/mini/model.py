@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 import torch
@@ -52,7 +52,22 @@ _KNOWN_CONTEXTS: Final = 1024  # whose vectors are kept
 
 TextsOf = Callable[[Iterable[Hit]], Mapping[int, str | None]]  # by chunk; None if it is gone
 KnownOf = Callable[[int], Known]  # by chunk, once its text was looked up
-ReadChunk = tuple[Hit, str, Span | None]  # a chunk, its text and its best span
+
+
+class ReadChunk(NamedTuple):
+    """A chunk that was read.
+
+    Attributes:
+        known: what is known of it from its document, whether the reader saw it or not.
+        share: how likely the question is about it, see `_priors`.
+        span: the likeliest one; None if it has no tokens.
+    """
+
+    hit: Hit
+    text: str
+    known: Known
+    share: float
+    span: Span | None
 
 
 @dataclass(frozen=True)
@@ -197,7 +212,8 @@ class RetrieverReader(Model):
             confidence: Confidence | None = Confidence(answer.probability, label_of(answer.probability))
             tentative = answer.probability < thresholds.sure
             if answer.best:
-                first, passage, _ = answer.read_chunks[answer.best.passage]
+                read = answer.read_chunks[answer.best.passage]
+                first, passage = read.hit, read.text
                 if answer.probability >= least:
                     text = " ".join(answer.best.text.split())
             if reply := self._reply(question, hits, answer, passages):
@@ -219,9 +235,9 @@ class RetrieverReader(Model):
                     confidence,
                     by_document(hits, options.sources, first),
                     {
-                        hit.chunk: sentence_around(passage, span.start, span.end)
-                        for hit, passage, span in answer.read_chunks
-                        if span is not None
+                        read.hit.chunk: sentence_around(read.text, read.span.start, read.span.end)
+                        for read in answer.read_chunks
+                        if read.span is not None
                     },
                     codes=self._codes(answer, found.scope.bank) if options.with_codes else None,
                     extracted=extracted,
@@ -280,22 +296,27 @@ class RetrieverReader(Model):
         any span, the next chunks are read too.
         """
         first, last = self.reader_settings.passages, self.reader_settings.passages + self.reader_settings.further
-        counts = [1 if best and best[0].share >= _SINGLE_PASSAGE_SHARE else first for best in hits]
-        read = self._read(
-            questions, [best[:count] for best, count in zip(hits, counts, strict=True)], texts_of, known_of
-        )
         priors = list(map(_priors, hits))
-        answers = list(map(self._likeliest, read, priors))
+        counts = [1 if best and best[0].share >= _SINGLE_PASSAGE_SHARE else first for best in hits]
+        firsts = [best[:count] for best, count in zip(hits, counts, strict=True)]
+        read = self._read(questions, firsts, priors, texts_of, known_of)
+        answers = list(map(self._likeliest, questions, read))
         unsure = [row for row, answer in enumerate(answers) if answer.best is None or answer.best.margin < 0]
         further = [hits[row][counts[row] : last] for row in unsure]
         if any(further):
-            more = self._read([questions[row] for row in unsure], further, texts_of, known_of)
-            for row, chunks in zip(unsure, more, strict=True):
-                answers[row] = self._likeliest(read[row] + chunks, priors[row])
+            asked = [questions[row] for row in unsure]
+            more = self._read(asked, further, [priors[row] for row in unsure], texts_of, known_of)
+            for row, question, chunks in zip(unsure, asked, more, strict=True):
+                answers[row] = self._likeliest(question, read[row] + chunks)
         return answers
 
     def _read(
-        self, questions: Sequence[str], hits: Sequence[Sequence[Hit]], texts_of: TextsOf, known_of: KnownOf | None
+        self,
+        questions: Sequence[str],
+        hits: Sequence[Sequence[Hit]],
+        priors: Sequence[Mapping[int, float]],
+        texts_of: TextsOf,
+        known_of: KnownOf | None,
     ) -> list[tuple[ReadChunk, ...]]:
         texts = texts_of(chain(*hits))
         chunks = [[(hit, text) for hit in best if (text := texts[hit.chunk])] for best in hits]
@@ -315,12 +336,15 @@ class RetrieverReader(Model):
                 if span and period and is_of_another_time(period, text, each[at].date):
                     best[at] = replace(span, margin=span.margin - ANOTHER_TIME)
         return [
-            tuple((hit, text, span) for (hit, text), span in zip(pairs, best, strict=True))
-            for pairs, best in zip(chunks, spans, strict=True)
+            tuple(
+                ReadChunk(hit, text, about, shares[hit.chunk], span)
+                for (hit, text), about, span in zip(pairs, each, best, strict=True)
+            )
+            for pairs, each, best, shares in zip(chunks, known, spans, priors, strict=True)
         ]
 
-    def _likeliest(self, read: tuple[ReadChunk, ...], priors: Mapping[int, float]) -> SpanAnswer:
-        spans, shares = [span for *_, span in read], [priors[hit.chunk] for hit, *_ in read]
+    def _likeliest(self, question: str, read: tuple[ReadChunk, ...]) -> SpanAnswer:
+        spans, shares = [each.span for each in read], [each.share for each in read]
         best = choose(spans, shares)
         if best is None or (span := spans[best]) is None:
             return SpanAnswer(None, 0.0, read)

@@ -126,4 +126,4 @@ def test_as_many_chunks_are_read_as_needed(
     monkeypatch.setattr(model.reader, "spans", spans)
     hits = [Hit(chunk, share) for chunk, share in enumerate(shares)]
     (answer,) = model.read(["Who?"], [hits], lambda wanted: {hit.chunk: texts[hit.chunk] for hit in wanted})
-    assert [text for _, text, _ in answer.read_chunks] == texts[:read]
+    assert [read.text for read in answer.read_chunks] == texts[:read]
