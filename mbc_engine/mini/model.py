@@ -30,7 +30,7 @@ from mbc_engine.lm.bert import open_encoder
 from mbc_engine.lm.encoders import Encoder
 from mbc_engine.lm.packaged import is_available_offline
 from mbc_engine.lm.pretrained import read_tensors, restore, write_tensors
-from mbc_engine.mini.confidence import ANOTHER_TIME, choose, label_of, probability
+from mbc_engine.mini.confidence import ANOTHER_TIME, choose, features, label_of, probability
 from mbc_engine.mini.kinds import LOOKED_AT, READ, Passage, Reply, compose, kind_of, search_text
 from mbc_engine.mini.retrieval import Address, Scope, by_document
 from mbc_engine.mini.span_reader import Span, SpanReader, load_span_reader
@@ -257,7 +257,7 @@ class RetrieverReader(Model):
         texts = {chunk: source.passage for chunk, source in sources.items()}
 
         def looked_at(read: Iterable[ReadChunk]) -> list[Passage]:
-            spans, found = {hit.chunk: span for hit, _, span in read}, []
+            spans, found = {each.hit.chunk: each.span for each in read}, []
             for hit in hits:
                 source, known, span = sources[hit.chunk], passages.known(hit.chunk), spans.get(hit.chunk)
                 name = origin_name(Path(source.path).name, source.part)
@@ -266,10 +266,10 @@ class RetrieverReader(Model):
             return found
 
         read = answer.read_chunks
-        best = None if answer.best is None else hits.index(read[answer.best.passage][0])
+        best = None if answer.best is None else hits.index(read[answer.best.passage].hit)
         reply = None if kind == "several" else compose(kind, question, looked_at(read), best)
         if reply is None and (further := hits[len(read) : READ.get(kind, 0)]):
-            read += self._read([question], [further], lambda _: texts, passages.known)[0]
+            read += self._read([question], [further], [_priors(hits)], lambda _: texts, passages.known)[0]
         if reply is None and kind in READ:
             reply = compose("several", question, looked_at(read), best)
         return reply
@@ -348,7 +348,9 @@ class RetrieverReader(Model):
         best = choose(spans, shares)
         if best is None or (span := spans[best]) is None:
             return SpanAnswer(None, 0.0, read)
-        right = probability(spans, shares, best, self.reader_settings.confidence)
+        known, date = read[best].known
+        values = features(question, read[best].text, f"{known} {date or ''}", spans, shares, best)
+        right = probability(values, self.reader_settings.confidence)
         return SpanAnswer(replace(span, passage=best), right, read)
 
 

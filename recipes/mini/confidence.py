@@ -1,209 +1,119 @@
-"""The confidence of a reader of `mini`: a logistic regression for the probability that an answer is right, and the
-minimum margin over "not here" for giving an answer.
+"""The confidence of a reader of `mini`: a logistic regression for the probability that an answer is right.
 
-    python recipes/mini/confidence.py --data ../shared/data --out build/mini/confidence --reader large
-    python recipes/mini/confidence.py --data ../shared/data --out build/mini/confidence --reader large --write
+    python recipes/mini/confidence.py --readings build/mini/readings --reader large
+    python recipes/mini/confidence.py --readings build/mini/readings --reader large --write
 
-Queries two banks of articles that no reader was trained on: one holds whole articles, the other paragraphs. Every
-question is also asked with its paragraph removed, so that nothing in the bank answers it; these weigh a quarter in the
-fit. The reader's results are saved in `--out` bank by bank; a rerun resumes from there. `--write` puts the regression
-into mini's `config.toml`.
+Fits the features of `mbc_engine/mini/confidence.py` to what `readings.py` wrote. Each domain is also judged by the
+others' fit; the worst is what to expect of other people's files. There are few readings, so weights are drawn to those
+of an earlier fit on 600 questions that had only margin and votes (`PRIOR`). `--write` puts the result into mini's
+`config.toml`.
 
-SQuAD's training set has one gold answer per question, where people give several. Of the answers that share words with
-one gold of SQuADShifts' reviews and posts, but are not equal to it, 39% (F1 below 0.5) and 55% (F1 of 0.5 or more) were
-another annotator's, measured on 700 of its questions with at least three golds; these are their targets here. An answer
-that shares no word is wrong, as is anything but the gold itself if it was read in another paragraph. Nothing of
-`squad_val` is read.
+Sets with one gold answer per question lack others that people would give. Of the answers that share words with one gold
+of SQuADShifts' reviews and posts, but are not equal to it, 39% (F1 below 0.5) and 55% (F1 of 0.5 or more) were another
+annotator's, measured on 700 of its questions with at least three golds; these are their targets here. An answer that
+shares no word is wrong, as is anything but the gold itself if it was read in another paragraph.
 """
 
-import random
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+import argparse
+import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, Final, get_args
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from options import begin, stage_parser
-from reader_data import Row, is_held_out, read_rows
 
-from mbc_engine import RetrieverReader, load_model
-from mbc_engine.bank import MemoryBank, Origin, StoredDocument
-from mbc_engine.config import AnswerConfidence, RetrieverReaderConfig
-from mbc_engine.metrics import compare
+from mbc_engine.config import AnswerConfidence, Feature, RetrieverReaderConfig, parse_model_config
 from mbc_engine.mini.confidence import features
-from mbc_engine.mini.retrieval import Scope
-from mbc_engine.model import signature
+from mbc_engine.mini.span_reader import Span
 from mbc_engine.names import CONFIG, packaged_model
-from mbc_engine.ranking import Hit
-from mbc_engine.text import Chunk
 
-QUESTIONS = 300
-BATCH = 8
-# Targets for answers that are not the gold, by F1; see above.
-SOME_WORDS, HALF = 0.39, 0.55
-# Weight of a question without an answer in the bank; one with an answer has 1.
-NONE_WEIGHT = 0.25
-# Sets the minimum margin: the share of questions without an answer in the bank that are still answered.
-FALSE_ANSWERS = 0.1
+FEATURES: Final[tuple[Feature, ...]] = get_args(Feature)
+# What weights are drawn to, and how much in questions; 0 and 1 for other features.
+PRIOR: Final[dict[Feature, tuple[float, float]]] = {"margin": (0.4, 30.0), "votes": (0.555, 10.0)}
+# Weight of a question that nothing answers; one with an answer has 1.
+NONE_WEIGHT: Final = 0.5
+
+Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Asked:
-    """A bank's chunks by document, and questions, each with its gold answer and the chunks it is about."""
-
-    name: str
-    documents: list[list[Chunk]]
-    questions: list[tuple[str, str, set[int]]]
-
-
-def banks(model: RetrieverReader, data: Path) -> Iterator[Asked]:
-    """The held-out articles in two halves, and some questions about each."""
-    articles: dict[str, dict[str, list[Row]]] = {}
-    for row in (row for name in ("squad_train_part", "squad_realigned") for row in read_rows(data, name)):
-        if is_held_out(row):
-            articles.setdefault(row.title, {}).setdefault(row.text, []).append(row)
-    for number, name in enumerate(("articles", "paragraphs")):
-        texts: list[tuple[str, list[Row]]] = []
-        for title in sorted(articles)[number::2]:
-            if name == "articles":
-                rows = [row for own in articles[title].values() for row in own]
-                texts.append(("\n\n".join(articles[title]), rows))
-            else:
-                texts += articles[title].items()
-        documents, questions, first = [], [], 0
-        for text, rows in texts:
-            documents.append(model.chunker.chunks(text))
-            for row in rows:
-                start = text.index(row.text)
-                end = start + len(row.text)
-                places = enumerate(documents[-1], first)
-                about = {place for place, own in places if own.start < end and own.start + len(own.text) > start}
-                questions.append((row.question, row.answers[0], about))
-            first += len(documents[-1])
-        yield Asked(name, documents, random.Random(number).sample(questions, min(len(questions), QUESTIONS)))
+def read(folder: Path, reader: str) -> Iterator[tuple[str, list[float], float, float]]:
+    """The domain, features, target and weight of each answer."""
+    for file in sorted(folder.glob(f"{reader}-*.jsonl")):
+        for line in file.read_text(encoding="utf-8").splitlines():
+            row: dict[str, Any] = json.loads(line)
+            best = row["read"][row["best"]]
+            known, date = best["known"]
+            spans = [each["span"] and Span(**each["span"]) for each in row["read"]]
+            shares = [each["share"] for each in row["read"]]
+            values = features(row["question"], best["text"], f"{known} {date or ''}", spans, shares, row["best"])
+            weight = NONE_WEIGHT if row["change"] else 1.0
+            yield file.stem, [*(values[name] for name in FEATURES), 1.0], row["worth"], weight
 
 
-def measured(model: RetrieverReader, asked: Asked) -> NDArray[np.float64]:
-    """Margin, votes, target and weight of the answers to each question: [at most 2 Q, 4]."""
-    bank = MemoryBank.create(None, signature(model), model.code_shape, model.codebooks.shape[-1], keeps_text=True)
-    with bank:
-        for number, chunks in enumerate(asked.documents):
-            codes = np.concatenate([model.memorise([own.text]) for own in chunks])
-            bank.put(
-                [StoredDocument(f"{number:032x}", len(chunks), 1, (Origin(f"/{number}", "", None),), codes, chunks)]
-            )
-        with bank.snapshot():
-            scope, result = model.scope(bank), []
-            for start in range(0, len(asked.questions), BATCH):
-                result += _answers(model, scope, asked.questions[start : start + BATCH])
-                if start % (10 * BATCH) == 0:
-                    print(f"{asked.name}: {start} of {len(asked.questions)}", flush=True)
-    return np.array(result)
+def fitted(inputs: Array, targets: Array, weights: Array) -> Array:
+    """The regression's weights and intercept, by Newton's method."""
+    drawn = [PRIOR.get(name, (0.0, 1.0)) for name in FEATURES]
+    prior, strength = (np.array(values) for values in zip(*drawn, (0.0, 0.01), strict=True))
+    line = prior.copy()
+    for _ in range(200):
+        likely = probabilities(inputs, line)
+        slope = inputs.T @ (weights * (likely - targets)) + strength * (line - prior)
+        curvature = (inputs.T * (weights * likely * (1 - likely))) @ inputs + np.diag(strength)
+        step = np.linalg.solve(curvature, slope)
+        line = line - step * min(1.0, 0.5 / np.abs(step).max(initial=1e-12))  # a whole one may overshoot
+    return line
 
 
-def _answers(model: RetrieverReader, scope: Scope, asked: list[tuple[str, str, set[int]]]) -> Iterator[list[float]]:
-    def texts_of(hits: Iterable[Hit]) -> dict[int, str | None]:
-        several = [hit.chunk for hit in hits]
-        return {chunk: text for chunk, (text, _) in zip(several, scope.bank.texts_at(several), strict=True)}
-
-    questions = [question for question, *_ in asked]
-    found = model.search(questions, scope).chunks
-    for is_there in (True, False):
-        hits = [own if is_there else _without(own, about) for own, (*_, about) in zip(found, asked, strict=True)]
-        for (_, gold, about), answered in zip(asked, model.read(questions, hits, texts_of), strict=True):
-            if answered.best is None:
-                continue
-            several, spans = [hit for hit, *_ in answered.read_chunks], [span for *_, span in answered.read_chunks]
-            place = answered.best.passage
-            match = compare(answered.best.text, [gold])
-            worth = float(match.exact_match)
-            if not match.exact_match and several[place].chunk in about and match.f1:
-                worth = SOME_WORDS if match.f1 < 0.5 else HALF
-            values = features(spans, [hit.share for hit in several], place)
-            yield [*values, worth, 1.0 if is_there else NONE_WEIGHT]
+def probabilities(inputs: Array, line: Array) -> Array:
+    return 0.5 + 0.5 * np.tanh(0.5 * (inputs @ line))
 
 
-def _without(hits: Sequence[Hit], chunks: set[int]) -> list[Hit]:
-    """The hits that there would be without these chunks in the bank."""
-    left = [hit for hit in hits if hit.chunk not in chunks]
-    total = 1 - sum(hit.share for hit in hits if hit.chunk in chunks)
-    return [replace(hit, share=min(1.0, hit.share / max(total, 1e-9))) for hit in left]
+def area(said: Array, is_right: NDArray[np.bool_]) -> float:
+    """Area under the ROC curve: how often a right answer has the higher probability; ties count half."""
+    right, wrong = said[is_right][:, None], said[~is_right]
+    return float(((right > wrong).mean() + (right >= wrong).mean()) / 2) if right.size and wrong.size else np.nan
 
 
-def fitted(found: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Weights and intercept of a logistic regression on soft targets, from what `measured` returns."""
-    inputs, targets, weights = map(torch.from_numpy, (found[:, :-2], found[:, -2], found[:, -1]))
-    line = torch.zeros(inputs.shape[1] + 1, dtype=torch.float64, requires_grad=True)
-    optimizer = torch.optim.LBFGS([line], max_iter=500, line_search_fn="strong_wolfe", tolerance_grad=1e-10)
-
-    def loss() -> torch.Tensor:
-        optimizer.zero_grad()
-        odds = inputs @ line[:-1] + line[-1]
-        value = torch.nn.functional.binary_cross_entropy_with_logits(odds, targets, weights)
-        value = value + 1e-4 * line[:-1].square().sum()
-        value.backward()
-        return value
-
-    optimizer.step(loss)
-    return line.detach().numpy()
+def error(said: Array, targets: Array) -> float:
+    """The expected calibration error, in ten bins of equal width."""
+    bins = np.minimum((10 * said).astype(int), 9)
+    return float(sum(abs((said - targets)[bins == number].sum()) for number in range(10)) / len(said))
 
 
-def probabilities(found: NDArray[np.float64], line: NDArray[np.float64]) -> NDArray[np.float64]:
-    return 1 / (1 + np.exp(-(found[:, :-2] @ line[:-1] + line[-1])))
-
-
-def area(scores: NDArray[np.float64], is_right: NDArray[np.bool_]) -> float:
-    """Area under the ROC curve: how often a right answer scores higher than a wrong one."""
-    ranks = np.empty(len(scores))
-    ranks[np.argsort(scores, kind="stable")] = np.arange(1, len(scores) + 1)
-    right, wrong = is_right.sum(), (~is_right).sum()
-    return float((ranks[is_right].sum() - right * (right + 1) / 2) / (right * wrong))
-
-
-def report(found: NDArray[np.float64], said: NDArray[np.float64], least: float) -> str:
-    """How well probabilities separate right answers from wrong ones, and how many pass the minimum margin."""
-    there, given = found[:, -1] == 1, found[:, 0] >= least
-    return (
-        f"AUC {area(said[there], found[there, -2] == 1):.3f}, mean confidence {said[there].mean():.3f}, "
-        f"right {found[there, -2].mean():.3f}; answered {given[there].mean():.3f}, right of those answered "
-        f"{found[there & given, -2].mean():.3f}; answered without the paragraph {given[~there].mean():.3f}"
-    )
+def report(name: str, said: Array, targets: Array) -> str:
+    return f"{name}: {len(said)} answers, AUC {area(said, targets > 0.5):.3f}, ECE {error(said, targets):.3f}"
 
 
 def main() -> None:
-    parser = stage_parser(__doc__, "data", "out", "threads", "device", "seed")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--readings", type=Path, required=True, help="the folder that readings.py wrote")
     parser.add_argument("--reader", required=True, help="the reader's name in mini's config.toml")
     parser.add_argument("--write", action="store_true", help="write the result to mini's config.toml")
-    args = begin(parser)
-    model = load_model("mini", device=args.device, reader=args.reader)
-    assert isinstance(model, RetrieverReader)
-    found = []
-    for asked in banks(model, args.data):
-        path = args.out / f"{args.reader}-{asked.name}.npy"
-        if not path.exists():
-            np.save(path, measured(model, asked))
-        found.append(np.load(path))
-    every = np.concatenate(found)
-    line = fitted(every)
-    least = round(float(np.quantile(every[every[:, -1] < 1, 0], 1 - FALSE_ANSWERS)), 2)
-    for own, other in zip(found, found[::-1], strict=True):
-        print(f"fitted on the other half: {report(own, probabilities(own, fitted(other)), least)}")
-    print(f"weights {line[:-1].round(4).tolist()}, intercept {line[-1]:.4f}, minimum margin {least}")
-    print(report(every, probabilities(every, line), least))
+    args = parser.parse_args()
+    names, *columns = zip(*read(args.readings, args.reader), strict=True)
+    domains, (inputs, targets, weights) = np.array(names), map(np.array, columns)
+    held_out = np.empty(len(targets))
+    for domain in sorted(set(names)):
+        own = domains == domain
+        held_out[own] = probabilities(inputs[own], fitted(inputs[~own], targets[~own], weights[~own]))
+        print(report(domain, held_out[own], targets[own]))
+    print(report("all, each judged by the others", held_out, targets))
+    line = fitted(inputs, targets, weights)
+    found = {name: round(float(value), 4) for name, value in zip(FEATURES, line, strict=False)}
+    print(report("all", probabilities(inputs, line), targets), found, f"intercept {line[-1]:.4f}")
     if args.write:
-        confidence = AnswerConfidence(
-            weights=tuple(float(value) for value in line[:-1].round(4)),
-            intercept=round(float(line[-1]), 4),
-            least_margin=least,
-        )
-        readers = tuple(
-            own.model_copy(update={"confidence": confidence}) if own.name == args.reader else own
-            for own in model.settings.readers
-        )
-        settings = model.settings.model_copy(update={"readers": readers})
         path = packaged_model("mini") / CONFIG
-        path.write_text(RetrieverReaderConfig(retriever_reader=settings).to_toml())
+        config = parse_model_config(path.read_text(encoding="utf-8"), str(path))
+        assert isinstance(config, RetrieverReaderConfig)
+        settings = config.retriever_reader
+        readers = []
+        for reader in settings.readers:
+            kept = {"sure": reader.confidence.sure, "perhaps": reader.confidence.perhaps}
+            own = AnswerConfidence(weights=found, intercept=round(float(line[-1]), 4), **kept)
+            readers.append(reader.model_copy(update={"confidence": own}) if reader.name == args.reader else reader)
+        settings = settings.model_copy(update={"readers": tuple(readers)})
+        path.write_text(RetrieverReaderConfig(retriever_reader=settings).to_toml(), encoding="utf-8")
 
 
 if __name__ == "__main__":
