@@ -174,7 +174,8 @@ def replies(memory: Memory, questions: Sequence[Question], **options: Any) -> li
         {
             **one._asdict(),
             "answer": (answer := (own if own.text is not None else next(likeliest)).text or ""),
-            "is_given": own.text is not None,
+            "is_given": own.text is not None and not own.tentative,
+            "is_tentative": own.tentative,
             "probability": own.confidence.probability if own.confidence else 0.0,
             "rank": rank_of(one.source, [Path(source.path).name for source in own.sources]),
             **scores(answer, one.golds),

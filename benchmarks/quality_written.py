@@ -72,6 +72,11 @@ def is_right(row: Row) -> bool:
     return bool(row["is_given"] and row["EM, any"])
 
 
+def is_shown(row: Row) -> bool:
+    """Whether an answer is given, tentatively or not."""
+    return bool(row["is_given"] or row.get("is_tentative"))
+
+
 def by_answerable(parts: Parts) -> tuple[list[Row], list[Row]]:
     """The typed questions with an answer, and those without."""
     rows = parts["wikinews"]["rows"]
@@ -199,9 +204,12 @@ def typed_table(parts: Parts) -> Iterator[str]:
             lambda row: row["is_given"] and row["F1, any"] > 0 and not is_right(row),
         ),
         ("wrong", typed, lambda row: row["is_given"] and not row["F1, any"]),
-        ("not answered", typed, lambda row: not row["is_given"]),
+        ("not answered, or tentatively", typed, lambda row: not row["is_given"]),
+        ("correct, counting tentative answers", typed, lambda row: is_shown(row) and row["EM, any"]),
+        ('"Not in this memory."', typed, lambda row: not is_shown(row)),
         ("correct if every question is answered", typed, "EM, any"),
         (f"answered, of {len(others)} without an answer", others, "is_given"),
+        ("the same, counting tentative answers", others, is_shown),
     ]
     yield from table(["", "%"], [[title, with_interval(rows, value)] for title, rows, value in values])
 
