@@ -235,8 +235,10 @@ def test_the_environment_sets_the_codec(run, memory, monkeypatch):
     assert memory.added[0][1]["codec"] == "lm"
 
 
-def test_a_real_ingest_is_logged_and_repeated(mbc, ingest, bank, notes, home):
+def test_a_real_ingest_is_logged_and_repeated(ingest, notes, home):
     """From the command line to a bank on disk, in this process and in another."""
+    bank = home / "memory.mbc"
+    assert ingest(notes, "--bank", bank).exit_code == 0
     log = [type(event).__name__ for event in read_events(activity_log(bank))]
     assert (log[0], log[-1]) == ("IngestStarted", "IngestFinished")
     again = json.loads(ingest(notes, "--bank", bank, "--workers", 1, "--json").stdout)
