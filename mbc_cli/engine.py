@@ -14,9 +14,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from rich.text import Text
+
 from mbc_cli.config import activity_log
 from mbc_cli.render.progress import ProgressView
-from mbc_cli.render.terminal import is_on, print_verbose, status_spinner
+from mbc_cli.render.terminal import is_on, notes, print_verbose, status_spinner
 from mbc_cli.text import format_duration, pluralise
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.machine import usable_cores
@@ -119,14 +121,14 @@ def open_memory(
     device: str | None = None,
     *,
     weights: Sequence[float] | None = None,
-    base: str | None = None,
+    llm: str | None = None,
     on_decoding: "OnDecoding" = lambda texts: status_spinner(f"Decoding {pluralise(texts, 'passage')}"),
 ) -> "Memory":
     from mbc_engine.memory import Memory
 
     log = activity_log(banks[0])
     hooks: Any = {"load": load_model, "load_writer": _load_writer, "on_decoding": on_decoding}
-    return Memory(banks, model, device=device, weights=weights, log=log, base=base, **hooks)
+    return Memory(banks, model, device=device, weights=weights, log=log, llm=llm, **hooks)
 
 
 def unpack_language_model() -> None:
@@ -146,9 +148,14 @@ def _load_writer(name: str | None, device: str | None) -> "Writer":
     if name is None:
         unpack_language_model()
     with loading("the language model"):
+        from mbc_engine.lm.chat import server_of
         from mbc_engine.mini.writer import load_writer
 
-        return load_writer(name, device=prepare_torch(device))
+        if name is None or (server := server_of(name)) is None:
+            return load_writer(name, device=prepare_torch(device))
+        if not server.is_on_this_machine:
+            notes.print(Text(f"Questions, and the passages found for them, are sent to {server.url}.", "yellow"))
+        return load_writer(name)
 
 
 def prepare_torch(device: str | None, threads: int | None = None) -> str:

@@ -172,9 +172,12 @@ AsOfOption = Annotated[str | None, _select(_AS_OF, "--as-of", metavar="DATE")]
 HalfLifeOption = Annotated[str | None, _select(_HALF_LIFE, "--half-life", metavar="TIME")]
 OnlyOption = Annotated[list[str] | None, _select(_ONLY, "--only", metavar="PATTERN")]
 ExcludeOption = Annotated[list[str] | None, _select(_EXCLUDE, "--exclude", metavar="PATTERN")]
-_BASE = "The chat LM that writes answers, by hub id or folder."
-ChatModelOption = Annotated[
-    str | None, option(_BASE, "--base", metavar="NAME", show_default="the embedded SmolLM2-135M-Instruct")
+_LLM = (
+    "The language model that writes answers from the passages found, and cites them: ollama/MODEL, URL#MODEL of a server "
+    "that speaks OpenAI's protocol, or a hub id or folder."
+)
+LanguageModelOption = Annotated[
+    str | None, option(_LLM, "--llm", envvar="MBC_LLM", metavar="NAME", show_default="none: answers are quoted")
 ]
 JsonOption = Annotated[bool, option("Print JSON on stdout.", "--json", panel=COMMON_PANEL)]
 WorkersOption = Annotated[

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mbc_engine.codes import CodeMap
 
 
-GENERATED_TOKENS, WRITTEN_TOKENS = 16, 48
+GENERATED_TOKENS = 16
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,9 @@ class AskOptions:
         min_confidence: withhold answers below this probability; None for a retriever-reader's own threshold, below
             which an answer is unlikely to be right. One that it is not sure of is `tentative` either way.
         with_codes: also return which codes were read.
-        max_new_tokens: of an answer that an LM generates or writes; None for 16 or 48.
+        max_new_tokens: of an answer that an LM generates or writes; None for 16, or for the chat LM's own limit.
         beams: the width of beam search; 1 is greedy.
-        write: have a chat LM write a retriever-reader's answer as a sentence, from the passage it was found in; a
-            tentative one only with `min_confidence`.
+        write: have a chat LM write a retriever-reader's answer from the passages found; None if the memory was given one.
     """
 
     read_mode: str | None = None
@@ -39,7 +38,7 @@ class AskOptions:
     with_codes: bool = False
     max_new_tokens: int | None = None
     beams: int = 1
-    write: bool = False
+    write: bool | None = None
 
     def __post_init__(self) -> None:
         if self.min_confidence is not None and not 0 <= self.min_confidence <= 1:
@@ -94,7 +93,9 @@ class Answer:
         codes: each code's share of the attention, [levels, positions, num_codes], summing to 1 per level; None unless
             asked for. A hierarchical read estimates it, see `paper/reads.py`.
         extracted: the words of the passage that `confidence` refers to, if `text` was written from them; else None.
-        written_by: the chat LM that wrote `text`, by hub id or path; None if it was not written.
+        written_by: the chat LM that wrote `text`, by its name; None if it was not written. It may cite `sources` by their
+            numbers, from 1.
+        unsupported: the sentences of a written `text` that do not stand in the sources they cite.
         asked: in a conversation, the follow-up question as completed; None if it was asked unchanged.
         items: the parts that `text` joins, if the question asks for several things; there may be more than were found.
     """
@@ -110,6 +111,7 @@ class Answer:
     codes: "CodeMap | None" = field(default=None, repr=False, compare=False)
     extracted: str | None = None
     written_by: str | None = None
+    unsupported: tuple[str, ...] = ()
     asked: str | None = None
     tentative: bool = False
     items: tuple[AnswerItem, ...] = ()

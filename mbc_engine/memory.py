@@ -30,7 +30,8 @@ from mbc_engine.sources import OnDecoding, Passages, merged, text_model
 if TYPE_CHECKING:
     from mbc_engine.events import Event
     from mbc_engine.mini.writer import Writer
-    from mbc_engine.model import Model
+    from mbc_engine.model import Draft, Model
+    from mbc_engine.ranking import Hit
 
 # More passages that are looked at if some have the same text.
 _SPARE: Final = 8
@@ -45,8 +46,8 @@ class Memory:
         banks: files of one or more banks of one model, asked as one; documents go into the first, which is created if
             needed. Or an open bank, or `Banks`, which stay open.
         model: the banks' model, or its name or folder, loaded onto `device` by `load` or `mbc_engine.load_model`.
-        base: the chat LM that writes answers if asked to, by hub id or path, loaded by `load_writer`; None for the
-            embedded one.
+        llm: the chat LM that writes answers, named as in `lm.chat.open_chat` and loaded by `load_writer`; None for the
+            embedded one, which writes only if asked to.
         weights: how much the documents of each bank count; None for all alike.
         log: a file that keeps the events of `add` for other processes to follow.
         on_decoding: called with the number of texts that a language model is about to decode; returns a context
@@ -66,7 +67,7 @@ class Memory:
         weights: Sequence[float] | None = None,
         log: Path | None = None,
         load: "Callable[[str, str | None], Model] | None" = None,
-        base: str | None = None,
+        llm: str | None = None,
         load_writer: "Callable[[str | None, str | None], Writer] | None" = None,
         on_decoding: OnDecoding | None = None,
     ) -> None:
@@ -77,7 +78,7 @@ class Memory:
         self._model: str | Model = model
         self._name = model if isinstance(model, str) else None
         self._device, self._weights, self._log, self._load = device, weights, log, load or _load_model
-        self._base, self._load_writer = base, load_writer or _load_writer
+        self._llm, self._load_writer = llm, load_writer or _load_writer
         self._on_decoding = on_decoding
         self.loading = 0.0
         self._banks: ReadableBank | None = None
@@ -97,7 +98,7 @@ class Memory:
     def writer(self) -> "Writer":
         """The chat LM that writes answers, loaded if needed. Raises ModelError if it cannot be, or is no chat LM."""
         began = time.perf_counter()
-        writer = self._load_writer(self._base, self._device)
+        writer = self._load_writer(self._llm, self._device)
         self.loading += time.perf_counter() - began
         return writer
 
@@ -110,6 +111,7 @@ class Memory:
         """
         self._bank()
         if options is not None:
+            options = self._resolved(options)
             self.model.check(options)
             if options.write:
                 self.writer  # noqa: B018  # loaded now
@@ -131,12 +133,12 @@ class Memory:
             **changes: single options, such as `sources=5`.
             on_token: gets a generated or written answer in pieces as they become final; for one question, greedy.
         """
-        options = replace(options or AskOptions(), **changes)
+        options = self._resolved(replace(options or AskOptions(), **changes))
         if not questions:
             return []
         model = self.model
         model.check(options)
-        write = self.writer.write if options.write else None
+        writer = self.writer if options.write else None
         began = time.perf_counter()
         with self._reading() as bank:
             totals, sizes = bank.totals(), bank.sizes()
@@ -144,9 +146,13 @@ class Memory:
             scope = self._scope(bank, options.selection)
             found = model.search(questions, scope, top=options.sources, read_mode=options.read_mode)
             searched = time.perf_counter()
-            drafts = model.answer(questions, found, options, passages, write=write, on_token=on_token)
+            # A writer needs at least the passage that holds the quotation.
+            listed = replace(options, sources=max(options.sources, 1)) if writer is not None else options
+            drafts = model.answer(questions, found, listed, passages, on_token=None if writer else on_token)
             answered = time.perf_counter()
             documents = [draft.documents for draft in drafts]
+            if writer is not None and writer.reads_passages:
+                documents = [_to_read(draft, hits) for draft, hits in zip(drafts, found.chunks, strict=True)]
             # For sources that were not even read, an encoder is not worth its time.
             sources = passages.sources(questions, documents, [draft.sentences for draft in drafts])
             items = [
@@ -154,7 +160,7 @@ class Memory:
                 for draft in drafts
             ]
         seconds = {"search": searched - began, "answer": answered - searched, "sources": time.perf_counter() - answered}
-        return [
+        answers = [
             Answer(
                 question,
                 draft.text,
@@ -165,13 +171,17 @@ class Memory:
                 sizes,
                 draft.gain,
                 draft.codes,
-                draft.extracted,
-                self.writer.name if draft.extracted is not None else None,
                 tentative=draft.tentative,
                 items=parts,
             )
             for question, draft, named, parts in zip(questions, drafts, map(merged, sources), items, strict=True)
         ]
+        if writer is None:
+            return answers
+        began = time.perf_counter()
+        answers = [writer.write(answer, options, on_token) for answer in answers]
+        seconds["write"] = time.perf_counter() - began
+        return answers
 
     def search(
         self,
@@ -255,7 +265,10 @@ class Memory:
 
     def can_stream(self, options: AskOptions) -> bool:
         """Whether an answer can be streamed: it is generated greedily, and cannot be withheld once begun."""
-        return self.model.can_stream(options)
+        return self.model.can_stream(self._resolved(options))
+
+    def _resolved(self, options: AskOptions) -> AskOptions:
+        return replace(options, write=self._llm is not None) if options.write is None else options
 
     def close(self) -> None:
         """Close the banks until the next call."""
@@ -360,13 +373,20 @@ class Memory:
         return Banks.open(self.paths, self._weights)
 
 
+def _to_read(draft: "Draft", hits: "Sequence[Hit]") -> "list[Hit]":
+    """The best chunks for an LM to read, that of the quotation first; a document may have several."""
+    from mbc_engine.mini.writer import PASSAGES_READ
+
+    return list({hit.chunk: hit for hit in (*draft.documents[:1], *hits)}.values())[:PASSAGES_READ]
+
+
 def _load_model(name: str, device: str | None) -> "Model":
     from mbc_engine.model import load_model
 
     return load_model(name, device=device or "cpu")
 
 
-def _load_writer(base: str | None, device: str | None) -> "Writer":
+def _load_writer(llm: str | None, device: str | None) -> "Writer":
     from mbc_engine.mini.writer import load_writer
 
-    return load_writer(base, device=device or "cpu")
+    return load_writer(llm, device=device or "cpu")

@@ -30,7 +30,6 @@ _LOADERS: Final = {RetrieverReaderConfig: "mbc_engine.mini.model", Config: "mbc_
 
 
 OnToken = Callable[[str], None] | None
-Write = Callable[..., str]  # as `mini.writer.Writer.write`
 
 
 class Found(Protocol):
@@ -56,7 +55,6 @@ class Draft:
     Attributes:
         documents: to be named, best first, each by its best chunk.
         sentences: those that were read, by chunk.
-        extracted: the extracted answer, if `text` was written from it.
     """
 
     text: str | None
@@ -65,7 +63,6 @@ class Draft:
     sentences: dict[int, str]
     gain: float | None = None
     codes: CodeMap | None = None
-    extracted: str | None = None
     tentative: bool = False
     items: Sequence[DraftItem] = ()
 
@@ -132,15 +129,13 @@ class Model(nn.Module, ABC):
         options: AskOptions,
         passages: Passages,
         *,
-        write: Write | None = None,
         on_token: OnToken = None,
     ) -> list[Draft]:
         """Answer questions from what `search` found for them, in the same snapshot.
 
         Args:
             passages: looks up the text of chunks.
-            write: a chat LM that puts extracted answers into sentences.
-            on_token: gets a generated or written answer in pieces.
+            on_token: gets a generated answer in pieces.
         """
 
     @property

@@ -323,10 +323,10 @@ def remember(tmp_path: Path) -> Iterator[Callable[..., Memory]]:
 
     with ExitStack() as opened:
 
-        def remember(model: Model, *paths: Path, base: str | None = None, **kept: bool) -> Memory:
+        def remember(model: Model, *paths: Path, **kept: bool) -> Memory:
             bank = opened.enter_context(open_bank(model, tmp_path / "b.mbc", **kept))
             list(ingest(model, bank, paths))
-            return Memory(bank, model, base=base)
+            return Memory(bank, model)
 
         yield remember
 

@@ -15,11 +15,11 @@ from mbc_cli.engine import open_memory
 from mbc_cli.options import (
     AsOfOption,
     BanksOption,
-    ChatModelOption,
     DeviceOption,
     ExcludeOption,
     HalfLifeOption,
     JsonOption,
+    LanguageModelOption,
     ModelOption,
     OnlyOption,
     ReadOption,
@@ -51,7 +51,10 @@ _CONFIDENCE = (
     "the answer is right; for a calibrated model that you train, that the bank holds an answer."
 )
 _BEAMS = "Beam search width; 1 always takes the likeliest token. No effect with mini."
-_WRITE = "Have a chat LM phrase the answer as a sentence; the quotation is shown below it."
+_WRITE = (
+    "Have a language model write the answer; without --llm, the embedded one puts the quotation into a sentence (it is "
+    "small, and makes mistakes)."
+)
 _OPEN = "Afterwards, open the first source at its line, in $VISUAL, $EDITOR or $PAGER."
 _MAX_TOKENS = "Maximum length of a written answer, in tokens."
 
@@ -74,10 +77,12 @@ def ask(
     min_confidence: Annotated[
         float | None, option(_CONFIDENCE, metavar="P", show_default="the model's default")
     ] = None,
-    write: Annotated[bool, option(_WRITE, "--write")] = AskOptions.write,
-    base: ChatModelOption = None,
+    write: Annotated[bool, option(_WRITE, "--write")] = False,
+    llm: LanguageModelOption = None,
     beams: Annotated[int, option(_BEAMS, panel=_PAPER, min=1)] = AskOptions.beams,
-    max_tokens: Annotated[int | None, option(_MAX_TOKENS, min=1, show_default="16; 48 with --write")] = None,
+    max_tokens: Annotated[
+        int | None, option(_MAX_TOKENS, min=1, show_default="16; 48 with --write, 256 with --llm")
+    ] = None,
     device: DeviceOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -94,17 +99,21 @@ def ask(
       mbc ask "Who won?" --bank team.mbc --bank mine.mbc --weight 1 --weight 2
       mbc ask "Who won?" --since 2024 --half-life 30d --only 'sport/**'
       mbc ask "Who won?" --min-confidence 0.9
-      mbc ask "Why was the bridge closed?" --write
+      mbc ask "Why was the bridge closed?" --llm ollama/qwen3
       mbc ask "Who repaired the bridge?" --open
       mbc ask --questions questions.jsonl --json > answers.jsonl
       mbc ask
     """
     from mbc_cli.question_options import ask_options
 
-    if base is not None and not write:
-        raise ConfigError("--base is only for written answers.", hint="Add --write.")
     chosen: dict[str, Any] = {"since": since, "as_of": as_of, "half_life": half_life, "only": only, "exclude": exclude}
-    chosen |= {"read_mode": read, "max_new_tokens": max_tokens, "beams": beams, "sources": sources, "write": write}
+    chosen |= {
+        "read_mode": read,
+        "max_new_tokens": max_tokens,
+        "beams": beams,
+        "sources": sources,
+        "write": write or None,
+    }
     options = ask_options(**chosen, min_confidence=min_confidence)
     if opens and (question is None or json or sources == 0):
         raise ConfigError("--open needs a question, and sources shown as text.", hint='mbc ask "Who won?" --open')
@@ -115,7 +124,7 @@ def ask(
     is_chat = question is None and questions is None and sys.stdin.isatty() and not json
     # Problems with the questions are reported before a model is loaded.
     batches, total = ([], 0) if question is not None or is_chat else _read_batches(questions)
-    with open_memory(bank, model, device, weights=weight, base=base).open(options) as memory:
+    with open_memory(bank, model, device, weights=weight, llm=llm).open(options) as memory:
         if is_chat:
             chat(memory, options)
         elif question is None:

@@ -20,7 +20,7 @@ from mbc_cli.render.terminal import out, print_json
 from mbc_cli.text import display_path, format_size, sanitise
 from mbc_engine import __version__
 from mbc_engine.errors import MBCError, ModelError
-from mbc_engine.machine import usable_cores
+from mbc_engine.machine import installing, usable_cores
 from mbc_engine.names import CONFIG, find_model
 
 _PACKAGES: Final = (
@@ -153,6 +153,10 @@ def _abilities(devices: Report, hub: Report, model: str) -> Iterator[tuple[str, 
     gpus = ", ".join(cards) or ("mps" if devices["mps"] else "")
     none = "torch finds none: no driver, or a CPU-only build of torch"
     yield "GPU", not broken and bool(gpus), broken or gpus or none
+    from mbc_engine.lm.chat import local_models
+
+    names, lacking = local_models(), "" if _version("openai") else f"; {installing('llm')}"
+    yield "llm", bool(names) and not lacking, (", ".join(names) or "no server such as Ollama runs here") + lacking
     for name, package in (("4-bit", "bitsandbytes"), ("tui", "textual"), ("web", "textual-serve")):
         installed = _version(package)
         yield name, installed is not None, f"{package} {installed}" if installed else f"pip install {package}"

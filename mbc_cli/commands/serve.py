@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from mbc_cli.engine import open_memory
-from mbc_cli.options import BanksOption, ChatModelOption, DeviceOption, ModelOption, WeightsOption, option
+from mbc_cli.options import BanksOption, DeviceOption, LanguageModelOption, ModelOption, WeightsOption, option
 from mbc_cli.program import interrupt_message
 from mbc_cli.render.terminal import errors, is_on, notes, status_spinner
 from mbc_cli.service import Service
@@ -31,7 +31,7 @@ def serve(
     documents: Annotated[
         Path | None, option(_DOCUMENTS, metavar="FOLDER", show_default="beside the first bank, as NAME.documents")
     ] = None,
-    base: ChatModelOption = None,
+    llm: LanguageModelOption = None,
     device: DeviceOption = None,
     host: Annotated[str, _access(_HOST, metavar="ADDRESS")] = "127.0.0.1",
     port: Annotated[int, _access("The port to listen on; 0 picks a free one.", min=0, max=65535)] = 8377,
@@ -63,7 +63,7 @@ def serve(
     unopened = DocumentFolder(documents or bank[0].parent / f"{bank[0].stem}.documents")
     with listen(host, port) as listener, unopened.opened() as folder:
         with interrupt_message("Nothing was served yet."):
-            memory = open_memory(bank, model, device, weights=weight, base=base)
+            memory = open_memory(bank, model, device, weights=weight, llm=llm)
             client_documents = ClientDocuments(memory, folder)
             _prepare(client_documents, weight)
         service = Service(memory, capacity=queue, batch=batch)

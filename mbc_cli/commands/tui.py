@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mbc_cli.config import resolve_name
-from mbc_cli.options import BankOption, DeviceOption, ModelOption, RunsOption, complete_runs, option
+from mbc_cli.options import (
+    BankOption,
+    DeviceOption,
+    LanguageModelOption,
+    ModelOption,
+    RunsOption,
+    complete_runs,
+    option,
+)
 from mbc_cli.program import is_default
 from mbc_cli.render.terminal import notes
 from mbc_engine.errors import ConfigError
@@ -32,6 +40,7 @@ def tui(
     runs: RunsOption,
     run: Annotated[str | None, option(_RUN, metavar="NAME|PATH", completion=complete_runs)] = None,
     device: DeviceOption = None,
+    llm: LanguageModelOption = None,
     view: Annotated[str | None, option(_VIEW, metavar="NAME")] = None,
     web: Annotated[
         bool, option("Serve it to a browser on this machine instead, and print the address.", "--web")
@@ -62,7 +71,7 @@ def tui(
     if is_default(ctx, "bank") and os.path.isfile(last):
         bank = Path(last)
     options = DashboardOptions(
-        bank.absolute(), model, runs.absolute(), None if run is None else resolve_name(run, runs), device
+        bank.absolute(), model, runs.absolute(), None if run is None else resolve_name(run, runs), device, llm
     )
     view = view or (last_view if last_view in names else names[0])
     if web:

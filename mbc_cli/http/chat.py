@@ -84,7 +84,9 @@ class MemoryOptions(SearchOptions):
 
     sources: fields.SourceCount = AskOptions.sources
     min_confidence: fields.MinConfidence = None
-    write: bool = Field(False, description="Let the server's chat LM write mini's answer from the passage found.")
+    write: bool | None = Field(
+        None, description="Let a language model write the answer; left out, if the server was started with --llm."
+    )
 
 
 class SearchRequest(SearchOptions):

@@ -91,6 +91,8 @@ def _place(source: Source) -> tuple[str, str, str]:
 
 def confidence_line(answer: Answer) -> Text | None:
     """How far to trust an answer and, for a retriever-reader, where it was found; None without an answer."""
+    if answer.written_by is not None and (answer.extracted is None or answer.confidence is None):
+        return Text(f"written by {display_path(answer.written_by)}", "yellow")
     if answer.text is None or answer.confidence is None:
         return None
     words = confidence_words(answer.confidence)
@@ -176,35 +178,34 @@ def percent(probability: float) -> str:
 
 
 _INDENT: Final = 3
+_OTHERS: Final = "Other sources:"
 # Maximum characters of a search result's sentence, and of those before its first highlighted word.
 _MAX_SNIPPET, _SNIPPET_LEAD = 400, 100
 
 
 def show_answer(answer: Answer, *, with_bank: bool = False, is_streamed: bool = False) -> None:
-    sources, heading = list(answer.sources), "Sources:"
+    heading, sources = _listed(answer)
     if answer.items:
-        heading, sources = "Other sources:", _show_items(answer)
+        heading, sources = _OTHERS, _show_items(answer)
     elif not is_streamed:  # a base LM may generate nothing; a pipe gets an empty line
         nothing = Text("(no answer)", "dim") if out.is_terminal else Text()
         text = answer_text(answer)
         out.print(Text(sanitise(text), _STYLES[answer_state(answer)]) if text else nothing)
     if (trust := confidence_line(answer)) is not None:
         out.print(trust)
-    if answer.text is None:
-        heading = "Closest passages:"
-    elif answer.is_extracted and sources and not answer.items:
-        heading = "Other sources:"
-        if sentence := sources.pop(0).sentence:
-            print_indented(sentence, by=_INDENT)
-    for number, source in enumerate(sources, 1):
-        if number == 1:
-            out.print(f"\n{heading}")
+    for sentence in answer.unsupported:
+        out.print(Text(f"Not in the sources it cites: “{sanitise(sentence)}”", "yellow"))
+    if heading == _OTHERS and not answer.items and answer.sources and answer.sources[0].sentence:
+        print_indented(answer.sources[0].sentence, by=_INDENT)
+    if sources:
+        out.print(f"\n{heading}")
+    for number, source in sources.items():
         show_source(number, source, [source.sentence] if source.sentence else [], with_bank=with_bank)
     if note := answer_note(answer):
         notes.print(note, style="yellow")
 
 
-def _show_items(answer: Answer) -> list[Source]:
+def _show_items(answer: Answer) -> dict[int, Source]:
     """Print the parts of an answer, each document's with its source below; returns the answer's other sources."""
     lines, parts, style = answer_lines(answer), _part_lines(answer), _STYLES[answer_state(answer)]
     for line in lines[: len(lines) - len(parts)]:
@@ -220,13 +221,34 @@ def _show_items(answer: Answer) -> list[Source]:
     if note := more_note(answer):
         out.print(Text(note, "dim"))
     places = {place for place, _ in found}
-    return [source for source in answer.sources if _place(source) not in places]
+    others = (source for source in answer.sources if _place(source) not in places)
+    return dict(enumerate(others, 1))
 
 
 def _other_sentence(answer: Answer, item: AnswerItem) -> str | None:
     """The sentence of a part, unless the answer has it."""
     sentence = item.source.sentence
     return None if sentence is None or sentence in (answer.text or "") else sentence
+
+
+def _listed(answer: Answer) -> tuple[str, dict[int, Source]]:
+    """What to list below an answer, by number: the sources a written one cites, or those beside the first."""
+    if answer.text is None:
+        return "Closest passages:", dict(enumerate(answer.sources, 1))
+    if numbers := cited_in(answer):
+        return "Sources:", {number: answer.sources[number - 1] for number in numbers}
+    if answer.is_extracted:
+        return _OTHERS, dict(enumerate(answer.sources[1:], 1))
+    return "Sources:", dict(enumerate(answer.sources, 1))
+
+
+def cited_in(answer: Answer) -> list[int]:
+    """The numbers of the sources that a written answer cites, from 1."""
+    from mbc_engine.mini.citations import cited
+
+    if answer.written_by is None or answer.text is None:
+        return []
+    return sorted(number for number in cited(answer.text) if 1 <= number <= len(answer.sources))
 
 
 def show_source(number: int, source: Source, lines: Sequence[str | Text], *, with_bank: bool = False) -> None:
@@ -256,7 +278,9 @@ def answer_json(answer: Answer, banks: Sequence[Path], loading: float) -> dict[s
     """Everything about an answer; times in seconds, sizes in bytes, the gain in nats per token.
 
     `answer` is null if withheld; `confidence` is then that of the withheld answer. `tentative` is whether it is given
-    though the model is not sure. `items` are its parts, if it has several. `extracted` and `written_by` are null unless a chat LM wrote the answer; `confidence` is in what was extracted. `asked` is null unless the question
+    though the model is not sure. `items` are its parts, if it has several. `extracted` and `written_by` are null unless
+    a chat LM wrote the answer, which may cite `sources` by number; `unsupported` are the sentences of it that are not in
+    what they cite; `confidence` is in what was extracted. `asked` is null unless the question
     was completed in a conversation, `note` unless it does not seem to be in English.
     """
     confidence = answer.confidence
@@ -269,6 +293,7 @@ def answer_json(answer: Answer, banks: Sequence[Path], loading: float) -> dict[s
         "items": [{"text": item.text, "source": source_json(item.source)} for item in answer.items],
         "extracted": answer.extracted,
         "written_by": answer.written_by,
+        "unsupported": list(answer.unsupported),
         "confidence": confidence and round(confidence.probability, 4),
         "label": confidence and confidence.label,
         "gain": answer.gain and round(answer.gain, 4),

@@ -221,7 +221,9 @@ class AnswerWorker:
         self._is_ready = False
         self._read_modes: Sequence[str] = ()  # of the model, if it can read in several
         self._previous: Answer | None = None
-        self._memory = open_memory([options.bank], options.model, options.device, on_decoding=self._decoding)
+        self._memory = open_memory(
+            [options.bank], options.model, options.device, llm=options.llm, on_decoding=self._decoding
+        )
         self._service = Service(self._memory, on_unload=self._unloaded)
 
     def load(self) -> None:

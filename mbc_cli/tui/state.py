@@ -28,12 +28,14 @@ class DashboardOptions:
     runs: Path
     run: Path | None = None
     device: str | None = None
+    llm: str | None = None
 
     def to_arguments(self) -> list[str]:
         """The options of `mbc tui` that reproduce this."""
         run = [] if self.run is None else ["--run", str(self.run)]
         device = [] if self.device is None else ["--device", self.device]
-        return ["--bank", str(self.bank), "--model", self.model, "--runs", str(self.runs), *run, *device]
+        llm = [] if self.llm is None else ["--llm", self.llm]
+        return ["--bank", str(self.bank), "--model", self.model, "--runs", str(self.runs), *run, *device, *llm]
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,7 @@
 
 A chunk is encoded as address codes; the bank stores its words and text beside them. A question is scored against all
 codes and words (`retrieval.py`); a reader finds the likeliest span in the text of the best few (`span_reader.py`), and
-a logistic regression estimates how likely that answer is right (`confidence.py`). On request, a chat LM puts it into a
-sentence (`writer.py`).
+a logistic regression estimates how likely that answer is right (`confidence.py`).
 """
 
 import math
@@ -20,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from mbc_engine.answer import WRITTEN_TOKENS, AskOptions, Confidence
+from mbc_engine.answer import AskOptions, Confidence
 from mbc_engine.bank import CodeShape, ReadableBank, Selection, origin_name
 from mbc_engine.bank.words import word_numbers
 from mbc_engine.codes import CodeMap, spread
@@ -34,7 +33,7 @@ from mbc_engine.mini.confidence import ANOTHER_TIME, choose, features, label_of,
 from mbc_engine.mini.kinds import LOOKED_AT, READ, Passage, Reply, compose, kind_of, search_text
 from mbc_engine.mini.retrieval import Address, Scope, by_document
 from mbc_engine.mini.span_reader import Span, SpanReader, load_span_reader
-from mbc_engine.model import Draft, DraftItem, Model, OnToken, Write
+from mbc_engine.model import Draft, DraftItem, Model, OnToken
 from mbc_engine.names import CONFIG, WEIGHTS
 from mbc_engine.ranking import Hit
 from mbc_engine.sources import Known, Passages, matches, sentence_around
@@ -164,7 +163,7 @@ class RetrieverReader(Model):
             )
 
     def can_stream(self, options: AskOptions) -> bool:
-        return options.write
+        return bool(options.write)
 
     def scope(self, bank: ReadableBank, selection: Selection | None = None) -> Scope:
         return Scope(self.address, bank, selection)
@@ -187,7 +186,6 @@ class RetrieverReader(Model):
         options: AskOptions,
         passages: Passages,
         *,
-        write: Write | None = None,
         on_token: OnToken = None,
     ) -> list[Draft]:
         """Raises NothingToRead if no text of the chunks is left."""
@@ -207,13 +205,12 @@ class RetrieverReader(Model):
         drafts, thresholds = [], self.reader_settings.confidence
         least = thresholds.perhaps if options.min_confidence is None else options.min_confidence
         for question, hits, answer in zip(questions, found.chunks, answers, strict=True):
-            text = extracted = first = None
+            text = first = None
             items: tuple[DraftItem, ...] = ()
             confidence: Confidence | None = Confidence(answer.probability, label_of(answer.probability))
             tentative = answer.probability < thresholds.sure
             if answer.best:
-                read = answer.read_chunks[answer.best.passage]
-                first, passage = read.hit, read.text
+                first = answer.read_chunks[answer.best.passage].hit
                 if answer.probability >= least:
                     text = " ".join(answer.best.text.split())
             if reply := self._reply(question, hits, answer, passages):
@@ -224,11 +221,6 @@ class RetrieverReader(Model):
                     first = items[0].hit if items else first
                 if is_certain:
                     confidence, tentative = None, False
-            is_sure = not tentative or options.min_confidence is not None
-            if answer.best and text is not None and write is not None and is_sure and not items:
-                max_new_tokens = options.max_new_tokens or WRITTEN_TOKENS
-                written = write(question, text, passage, max_new_tokens=max_new_tokens, on_token=on_token)
-                text, extracted = (written, text) if written else (text, None)
             drafts.append(
                 Draft(
                     text,
@@ -240,7 +232,6 @@ class RetrieverReader(Model):
                         if read.span is not None
                     },
                     codes=self._codes(answer, found.scope.bank) if options.with_codes else None,
-                    extracted=extracted,
                     tentative=tentative and text is not None,
                     items=items,
                 )

@@ -14,7 +14,7 @@ from mbc_engine.config import ModelSettings
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.lm.base import BaseLM
 from mbc_engine.lm.pretrained import unpacked_state
-from mbc_engine.model import Draft, Model, OnToken, Write
+from mbc_engine.model import Draft, Model, OnToken
 from mbc_engine.names import READ_MODES
 from mbc_engine.paper.aggregator import Aggregator
 from mbc_engine.paper.amortizer import TextEncoder
@@ -104,7 +104,7 @@ class MBC(Model):
         if options.write:
             raise ConfigError(
                 f"--write does not apply to {self.name}, whose own base LM writes every answer.",
-                hint="Leave out --write; it is for mini.",
+                hint="Leave it out; it is for mini.",
             )
         calibration, read_mode = self.settings.confidence, self.settings.read
         if options.min_confidence is None:
@@ -142,7 +142,6 @@ class MBC(Model):
         options: AskOptions,
         passages: Passages,
         *,
-        write: Write | None = None,
         on_token: OnToken = None,
     ) -> list[Draft]:
         """What the base LM generates after a prefix made from the codes that were read; no text is."""

@@ -58,11 +58,11 @@ class StubMemory:
         weights: Sequence[float] | None = None,
         log: Path | None = None,
         load: Callable[[str, str | None], Any] | None = None,
-        base: str | None = None,
+        llm: str | None = None,
         load_writer: Callable[[str | None, str | None], Any] | None = None,
         on_decoding: OnDecoding | None = None,
     ) -> None:
-        self.made_with = {"banks": banks, "model": model, "device": device, "weights": weights, "base": base}
+        self.made_with = {"banks": banks, "model": model, "device": device, "weights": weights, "llm": llm}
         self.paths = (banks,) if isinstance(banks, Path) else () if isinstance(banks, MemoryBank | Banks) else (*banks,)
         self.loading = 0.0
         self.reply: Callable[[str], Answer | str | None] = lambda question: answer("Aalen", question=question)
@@ -88,7 +88,7 @@ class StubMemory:
     @property
     def writer(self) -> Any:
         self._begin()
-        return SimpleNamespace(name=self.made_with["base"] or "SmolLM2")
+        return SimpleNamespace(name=self.made_with["llm"] or "SmolLM2")
 
     def open(self, options: AskOptions | None = None) -> Self:
         self._begin()

@@ -105,6 +105,18 @@ def test_without_an_answer_the_closest_passages_follow(capsys):
     ]
 
 
+def test_a_written_answer_shows_what_it_cites_and_what_is_not_there(capsys):
+    sources = (source("/a.txt"), source("/b.txt", sentence="It rained."), source("/c.txt"))
+    said = "It rained [2]. Ada won\x1b [3]."
+    show_answer(answer(said, *sources, extracted=None, written_by="lm", unsupported=("Ada won\x1b [3].",)))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "It rained [2]. Ada won␛ [3]."
+    assert lines[1] == "written by lm"
+    assert lines[2] == "Not in the sources it cites: “Ada won␛ [3].”"
+    assert [line.split("  ")[0] for line in lines if line[:2] in ("1.", "2.", "3.")] == ["2. /b.txt", "3. /c.txt"]
+    assert "   It rained." in lines
+
+
 def test_a_written_answer_shows_what_it_was_written_from(capsys):
     show_answer(answer("She moved to Aalen.", source(), extracted="Aalen\x1b", written_by="lm"))
     line = capsys.readouterr().out.splitlines()[1]
@@ -146,6 +158,7 @@ def test_json_of_an_answer():
         "items": [],
         "extracted": None,
         "written_by": None,
+        "unsupported": [],
         "confidence": 0.8235,
         "label": "high",
         "gain": None,

@@ -46,22 +46,22 @@ def test_defaults_reach_the_memory(mbc, memory, home):
     assert mbc("ask", QUESTION).exit_code == 0
     ((questions, options),) = memory.batches
     assert questions == [QUESTION]
-    assert (options.sources, options.beams, options.write, options.read_mode) == (3, 1, False, None)
+    assert (options.sources, options.beams, options.write, options.read_mode) == (3, 1, None, None)
     bank = home / "XDG_DATA_HOME" / "mbc" / "memory.mbc"
-    assert memory.made_with == {"banks": [bank], "model": "mini", "device": None, "weights": None, "base": None}
+    assert memory.made_with == {"banks": [bank], "model": "mini", "device": None, "weights": None, "llm": None}
 
 
 def test_options_reach_the_memory(mbc, memory, home):
     where = ("--bank", "a.mbc", "--bank", "b.mbc", "--weight", 1, "--weight", 2, "--model", "m", "--device", "cpu")
     how = ("--sources", 5, "--min-confidence", 0.5, "--max-tokens", 9, "--beams", 2, "--read", "routed:2", "--write")
-    which = ("--since", 2024, "--half-life", "4w", "--only", "*.txt", "--exclude", "b", "--base", "lm")
+    which = ("--since", 2024, "--half-life", "4w", "--only", "*.txt", "--exclude", "b", "--llm", "lm")
     assert mbc("ask", QUESTION, *where, *how, *which).exit_code == 0
     ((_, options),) = memory.batches
     assert (options.sources, options.min_confidence, options.max_new_tokens, options.beams) == (5, 0.5, 9, 2)
     assert (options.read_mode, options.write, options.selection.half_life) == ("routed:2", True, 28.0)
     assert (options.selection.only, options.selection.exclude) == (("*.txt",), ("b",))
     assert [str(path) for path in memory.made_with.pop("banks")] == ["a.mbc", "b.mbc"]
-    assert memory.made_with == {"model": "m", "device": "cpu", "weights": [1.0, 2.0], "base": "lm"}
+    assert memory.made_with == {"model": "m", "device": "cpu", "weights": [1.0, 2.0], "llm": "lm"}
 
 
 def test_environment_may_name_several_banks(mbc, memory, monkeypatch):
@@ -120,7 +120,6 @@ def test_open_shows_the_first_source_in_an_editor(mbc, memory, monkeypatch):
     ("arguments", "message"),
     [
         (("  ",), "The question is empty."),
-        ((QUESTION, "--base", "x"), "--base is only for written answers."),
         ((QUESTION, "--open", "--json"), "--open needs a question"),
         (("--open",), "--open needs a question"),
         ((QUESTION, "--questions", "q.txt"), "cannot be combined"),

@@ -53,7 +53,7 @@ def test_json(mbc, home):
     place = report["places"]["bank"]
     assert (place["path"], place["exists"], place["free"] > 0) == (str(home / "there.mbc"), False, True)
     assert report["config_error"] is None
-    assert list(works(report)) == ["ingest", "ask", "train", "GPU", "4-bit", "tui", "web"]
+    assert list(works(report)) == ["ingest", "ask", "train", "GPU", "llm", "4-bit", "tui", "web"]
     assert works(report)["ingest"] is works(report)["ask"] is True
 
 

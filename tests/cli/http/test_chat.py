@@ -62,7 +62,7 @@ async def test_options_of_a_request_are_those_of_the_question(serving: Callable[
     first, second = (options for _, options in running.memory.batches)
     assert (first.read_mode, first.sources, first.write, first.max_new_tokens) == ("routed:3", 20, True, 40)
     assert (first.selection.half_life, first.selection.exclude) == (28.0, ("*.csv",))
-    assert (second.max_new_tokens, second.min_confidence, second.write) == (512, 0.5, False)
+    assert (second.max_new_tokens, second.min_confidence, second.write) == (512, 0.5, None)
     assert second.selection == Selection()
 
 

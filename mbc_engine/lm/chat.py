@@ -1,0 +1,288 @@
+"""Chat LMs: one that runs here, or one behind a server that speaks OpenAI's protocol (Ollama, llama.cpp, vLLM, …)."""
+
+import json
+import os
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from http.client import HTTPException
+from itertools import cycle
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
+
+from mbc_engine.errors import ConfigError, ModelError
+from mbc_engine.machine import require_extra
+
+if TYPE_CHECKING:
+    from mbc_engine.lm.base import BaseLM, KVPrefix
+
+OnToken = Callable[[str], None] | None
+Turn = tuple[str, str]  # what a user says, and the reply
+
+KEY_VARIABLE, KEY_FILE_VARIABLE = "MBC_LLM_KEY", "MBC_LLM_KEY_FILE"
+_OLLAMA: Final = "ollama/"
+_OLLAMA_URL: Final = "http://localhost:11434/v1"
+# Where servers are by default: what names their models begins with, and the address. LM Studio; llama.cpp; vLLM.
+_LOCAL_SERVERS: Final = {_OLLAMA: _OLLAMA_URL} | {
+    f"{url}#": url for url in (f"http://localhost:{port}/v1" for port in (1234, 8080, 8000))
+}
+_LOCAL_HOSTS: Final = ("localhost", "127.0.0.1", "::1")
+# Prefixes of texts whose keys and values are kept: 23 kB per token for SmolLM2-135M in bf16.
+_KEPT_PREFIXES: Final = 4
+# A text for a server is cut to about 2,500 tokens, which fits the shortest contexts that servers set by default.
+_SERVED_CHARACTERS: Final = 10_000
+# Some LMs think aloud before they answer; that counts against what they may write.
+_THINKING_TOKENS: Final = 2048
+_SECONDS: Final = 300.0
+_LONGEST_LISTING: Final = 1 << 20
+_THOUGHTS: Final = re.compile(r"\s*<think>.*?</think>\s*", re.DOTALL)
+_THINKING: Final = "<think>"
+
+
+class ChatLM(ABC):
+    """An LM that replies to a message; `name` is as `open_chat` was given it."""
+
+    name: str
+
+    @abstractmethod
+    def reply(self, text: str, question: str, *, max_new_tokens: int, on_token: OnToken = None) -> str:
+        """The reply to a text and a question about it, stripped, as likely as it gets, streamed to `on_token`.
+
+        The text, not the question, is cut to what fits. Raises ConfigError if not even the question and a reply fit,
+        ModelError if a server does not reply.
+        """
+
+
+# Placeholders for the text and the question, while a chat template is rendered.
+_TEXT, _QUESTION = "\ue000", "\ue001"
+
+
+class LocalChat(ChatLM):
+    """An LM that runs here, whose replies have one line. Keys and values of the last texts are kept.
+
+    Nothing in a text or question acts as one of the special tokens of the LM's chat template. Raises ModelError if its
+    tokenizer has no usable one. `turns` are examples of what is asked and replied.
+    """
+
+    def __init__(self, base: "BaseLM", name: str, turns: Sequence[Turn] = ()) -> None:
+        from jinja2 import TemplateError
+
+        self.base, self.name = base, name
+        tokenizer = base.tokenizer
+        if not tokenizer.chat_template:
+            raise ModelError(f"The language model {name} has no chat template.", hint="Use an instruct model.")
+        said = [*(words for turn in turns for words in turn), f"{_TEXT}\n\n{_QUESTION}"]
+        messages = [
+            {"role": role, "content": words} for role, words in zip(cycle(("user", "assistant")), said, strict=False)
+        ]
+        try:
+            filled = tokenizer.apply_chat_template(
+                messages, tokenize=False, add_generation_prompt=True, enable_thinking=False
+            )
+            parts = re.split(f"[{_TEXT}{_QUESTION}]", str(filled))
+            self._head, self._middle, self._tail = map(tuple, tokenizer(parts, add_special_tokens=False)["input_ids"])
+        except (TemplateError, ValueError) as error:
+            raise ModelError(
+                f"The chat template of {name} cannot be used: {error}", hint="Use another instruct model."
+            ) from error
+        # Tokenizers split only tokens that are marked as special, which <tool_call>, for one, may not be.
+        self._acting = {id for token, id in tokenizer.get_added_vocab().items() if token.strip()}
+        self._prefixes: dict[tuple[int, ...], KVPrefix] = {}
+
+    def reply(self, text: str, question: str, *, max_new_tokens: int, on_token: OnToken = None) -> str:
+        row = [*self._middle, *self._tokens(question), *self._tail]
+        room = self.base.context - len(self._head) - len(row) - max_new_tokens
+        if room < 0:
+            raise ConfigError(
+                f"The question and an answer of {max_new_tokens} tokens do not fit the context of {self.name}, "
+                f"{self.base.context} tokens.",
+                hint="Ask for a shorter answer.",
+            )
+        prefix = self._prefix(tuple(self._tokens(text)[:room]))
+        (reply,) = self.base.complete(prefix, [row], max_new_tokens=max_new_tokens, on_token=on_token)
+        return reply
+
+    def _tokens(self, text: str) -> list[int]:
+        (ids,) = self.base.prompt_tokenizer.tokens([text])
+        return [id for id in ids if id not in self._acting]
+
+    def _prefix(self, text: tuple[int, ...]) -> "KVPrefix":
+        if text not in self._prefixes:
+            while len(self._prefixes) >= _KEPT_PREFIXES:
+                del self._prefixes[next(iter(self._prefixes))]
+            self._prefixes[text] = self.base.read(list(text), self._begun) if text else self._begun
+        return self._prefixes[text]
+
+    @cached_property
+    def _begun(self) -> "KVPrefix":
+        return self.base.read(list(self._head))
+
+
+class Server(NamedTuple):
+    """Where a served LM is: the address of its API, up to and with /v1, and its name there."""
+
+    url: str
+    model: str
+
+    @property
+    def is_on_this_machine(self) -> bool:
+        return urlsplit(self.url).hostname in _LOCAL_HOSTS
+
+
+def server_of(name: str) -> Server | None:
+    """The server that a name stands for: `ollama/MODEL` or `URL#MODEL`; None for a hub id or folder.
+
+    Raises ConfigError if an address names no model, or has a key in it.
+    """
+    if name.startswith(_OLLAMA):
+        host = os.environ.get("OLLAMA_HOST")
+        url = f"{host if '://' in host else f'http://{host}'}/v1" if host else _OLLAMA_URL
+        return Server(url, name.removeprefix(_OLLAMA))
+    if not name.startswith(("http://", "https://")):
+        return None
+    url, _, model = name.partition("#")
+    address = urlsplit(url)
+    if not model or not address.hostname or address.username is not None or address.query:
+        raise ConfigError(
+            "A server's language model is given as its address and name, without a key.",
+            hint=f"For example http://localhost:8080/v1#qwen3; a key belongs into {KEY_VARIABLE} or {KEY_FILE_VARIABLE}.",
+        )
+    return Server(url.rstrip("/"), model)
+
+
+class ServedChat(ChatLM):
+    """An LM behind an HTTP server. Raises ConfigError if the package openai is not installed or there is no such key."""
+
+    def __init__(self, server: Server, name: str) -> None:
+        require_extra("llm", "openai", asked_by="A server's language model")
+        from openai import OpenAI
+
+        self.name, self._server = name, server
+        # The package's own variables, OPENAI_API_KEY above all, are for another server.
+        self._client = OpenAI(
+            base_url=server.url, api_key=_key() or "none", organization="", project="", timeout=_SECONDS, max_retries=1
+        )
+
+    def reply(self, text: str, question: str, *, max_new_tokens: int, on_token: OnToken = None) -> str:
+        message = f"{text[:_SERVED_CHARACTERS]}\n\n{question}"
+        pieces = []
+        with self._explained():
+            for piece in _without_thoughts(self._pieces(message, max_new_tokens)):
+                pieces.append(piece)
+                if on_token is not None:
+                    on_token(piece)
+        return "".join(pieces).strip()
+
+    def _pieces(self, message: str, max_new_tokens: int) -> Iterator[str]:
+        stream = self._client.chat.completions.create(
+            model=self._server.model,
+            messages=[{"role": "user", "content": message}],
+            temperature=0,
+            max_tokens=max_new_tokens + _THINKING_TOKENS,
+            stream=True,
+        )
+        for chunk in stream:
+            if chunk.choices and chunk.choices[0].delta.content:
+                yield chunk.choices[0].delta.content
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turn errors of the server, or of reaching it, into one clear line."""
+        import openai
+
+        server = self._server
+        try:
+            yield
+        except openai.APIConnectionError as error:
+            raise ModelError(
+                f"No language model replies at {server.url}.", hint="Start its server, or check the address."
+            ) from error
+        except openai.AuthenticationError as error:
+            raise ModelError(
+                f"{server.url} wants a key.", hint=f"Set {KEY_VARIABLE}, or {KEY_FILE_VARIABLE} to a file with it."
+            ) from error
+        except openai.NotFoundError as error:
+            raise ModelError(
+                f"{server.url} has no language model {server.model}.", hint=_listing(models_at(server.url))
+            ) from error
+        except openai.APIError as error:
+            said = " ".join(str(error).split())[:200]
+            raise ModelError(f"{server.url} refused: {said}", hint="Its own log may say more.") from error
+
+
+def models_at(url: str, seconds: float = 2.0) -> list[str]:
+    """The names of the LMs that a server offers; empty if none answers in time, or it needs a key that is not set."""
+    key = _key()
+    request = Request(f"{url}/models", headers={"Authorization": f"Bearer {key}"} if key else {})  # noqa: S310
+    try:
+        with urlopen(request, timeout=seconds) as reply:  # noqa: S310  # the user's own address, http or https
+            listed = json.loads(reply.read(_LONGEST_LISTING))["data"]
+            return sorted(str(model["id"]) for model in listed)
+    except (OSError, HTTPException, ValueError, KeyError, TypeError):
+        return []
+
+
+def local_models() -> list[str]:
+    """The LMs of servers on this machine, as `open_chat` takes them."""
+    return [f"{begin}{name}" for begin, url in _LOCAL_SERVERS.items() for name in models_at(url, seconds=0.3)]
+
+
+def _listing(names: Sequence[str]) -> str:
+    return f"It has {', '.join(names)}." if names else "Check the name after the #."
+
+
+def _key() -> str | None:
+    """The key for a server: a secret, so neither an argument nor a setting."""
+    if key := os.environ.get(KEY_VARIABLE, "").strip():
+        return key
+    file = os.environ.get(KEY_FILE_VARIABLE)
+    if not file:
+        return None
+    try:
+        return Path(file).expanduser().read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"{KEY_FILE_VARIABLE}: {file} cannot be read.", hint="Give a text file with the key."
+        ) from error
+
+
+def _without_thoughts(pieces: Iterable[str]) -> Iterator[str]:
+    """The pieces of a reply without what an LM thinks aloud in front of it."""
+    begun, is_decided = "", False
+    for piece in pieces:
+        if is_decided:
+            yield piece
+            continue
+        begun += piece
+        start = begun.lstrip()
+        if start.startswith(_THINKING):
+            if "</think>" not in start:
+                continue
+            begun = _THOUGHTS.sub("", begun, count=1)
+        elif _THINKING.startswith(start[: len(_THINKING)]):
+            continue
+        is_decided = bool(begun)
+        if begun:
+            yield begun
+    if not is_decided and not begun.lstrip().startswith(_THINKING):
+        yield begun
+
+
+def open_chat(name: str, *, device: str = "cpu", turns: Sequence[Turn] = ()) -> ChatLM:
+    """Open a chat LM: `ollama/MODEL` or `URL#MODEL` of a server, else a hub id or folder, in bfloat16 where that is fast.
+
+    Raises ModelError if it cannot be used, ConfigError for a bad address.
+    """
+    if (server := server_of(name)) is not None:
+        return ServedChat(server, name)
+    import torch
+
+    from mbc_engine.lm.base import load_base
+    from mbc_engine.lm.pretrained import is_fast_in_bf16
+
+    is_fast = torch.device(device).type != "cpu" or is_fast_in_bf16()
+    return LocalChat(load_base(name, weights="bf16" if is_fast else "float32", device=device), name, turns)

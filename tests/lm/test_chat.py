@@ -1,0 +1,155 @@
+"""Chat LMs behind a server, against one that replies as it is told."""
+
+import json
+import threading
+from collections.abc import Iterator
+from email.message import Message  # noqa: TC003
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbc_engine.errors import ConfigError, ModelError
+from mbc_engine.lm.chat import Server, models_at, open_chat, server_of
+
+
+class Scripted(ThreadingHTTPServer):
+    """An OpenAI-compatible server with one model, "tiny"; keeps what it was asked."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.pieces: list[str] = []
+        self.status = 200
+        self.asked: list[tuple[Message, dict[str, Any]]] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/v1"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Scripted
+
+    def do_GET(self) -> None:
+        self._reply(json.dumps({"object": "list", "data": [{"id": "tiny", "object": "model"}]}), "application/json")
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.asked.append((self.headers, body))
+        deltas = [{"choices": [{"index": 0, "delta": {"content": piece}}]} for piece in self.server.pieces]
+        events = "".join(f"data: {json.dumps(delta)}\n\n" for delta in deltas)
+        self._reply(f"{events}data: [DONE]\n\n", "text/event-stream", self.server.status)
+
+    def _reply(self, body: str, kind: str, status: int = 200) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body.encode())))
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[Scripted]:
+    with Scripted() as found:
+        threading.Thread(target=found.serve_forever, args=(0.05,), daemon=True).start()
+        yield found
+        found.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("pieces", "text"),
+    [
+        (["The bridge ", "was closed [1]. "], "The bridge was closed [1]."),
+        (["<th", "ink>Hm, <b>", " 3?</thi", "nk>\n\nThree", " [1]."], "Three [1]."),
+        (["<think></think>", "No."], "No."),
+        (["<thin ice>"], "<thin ice>"),
+        (["<think>never ends"], ""),
+        ([], ""),
+    ],
+)
+def test_replies_are_streamed_without_thoughts(server: Scripted, pieces: list[str], text: str) -> None:
+    server.pieces, streamed = pieces, list[str]()
+    lm = open_chat(f"{server.url}#tiny")
+    assert lm.reply("Passages.", "Question?", max_new_tokens=9, on_token=streamed.append) == text
+    assert "".join(streamed).strip() == text
+    (_, body) = server.asked[0]
+    assert body["messages"] == [{"role": "user", "content": "Passages.\n\nQuestion?"}]
+    assert (body["model"], body["temperature"], body["stream"]) == ("tiny", 0, True)
+
+
+def test_long_texts_are_cut_and_questions_are_not(server: Scripted) -> None:
+    open_chat(f"{server.url}#tiny").reply("x" * 99_999, "y" * 900, max_new_tokens=9)
+    ((_, body),) = server.asked
+    content = body["messages"][0]["content"]
+    assert content.endswith("y" * 900)
+    assert len(content) < 20_000
+
+
+def test_only_its_own_key_is_sent(server: Scripted, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "of another server")
+    (tmp_path / "key").write_text(" from a file\n")
+    for variables in ({}, {"MBC_LLM_KEY_FILE": str(tmp_path / "key")}, {"MBC_LLM_KEY": "secret"}):
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        open_chat(f"{server.url}#tiny").reply("", "?", max_new_tokens=1)
+    assert [headers["Authorization"] for headers, _ in server.asked] == [
+        "Bearer none",
+        "Bearer from a file",
+        "Bearer secret",
+    ]
+    monkeypatch.delenv("MBC_LLM_KEY")
+    monkeypatch.setenv("MBC_LLM_KEY_FILE", str(tmp_path / "nothing"))
+    with pytest.raises(ConfigError, match="cannot be read"):
+        open_chat(f"{server.url}#tiny")
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "hint"),
+    [
+        (404, "has no language model large", "It has tiny."),
+        (401, "wants a key", "MBC_LLM_KEY"),
+        (400, "refused: ", ""),
+    ],
+)
+def test_errors_of_a_server_are_one_line(server: Scripted, status: int, message: str, hint: str) -> None:
+    lm = open_chat(f"{server.url}#large")
+    server.status = status
+    with pytest.raises(ModelError, match=message) as caught:
+        lm.reply("", "?", max_new_tokens=1)
+    assert hint in (caught.value.hint or "")
+
+
+def test_server_that_is_not_there(server: Scripted) -> None:
+    assert models_at(server.url) == ["tiny"]
+    server.shutdown()
+    server.server_close()
+    assert models_at(server.url) == []
+    with pytest.raises(ModelError, match="No language model replies at"):
+        open_chat(f"{server.url}#tiny").reply("", "?", max_new_tokens=1)
+
+
+def test_names_of_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OLLAMA_HOST", raising=False)
+    assert server_of("Qwen/Qwen3-0.6B") is server_of("./folder") is None
+    local = server_of("ollama/qwen3:8b")
+    assert local == Server("http://localhost:11434/v1", "qwen3:8b")
+    assert local.is_on_this_machine
+    monkeypatch.setenv("OLLAMA_HOST", "10.0.0.7:11434")
+    remote = server_of("ollama/qwen3")
+    assert remote == Server("http://10.0.0.7:11434/v1", "qwen3")
+    assert not remote.is_on_this_machine
+    assert server_of("https://api.example.org/v1/#gpt") == Server("https://api.example.org/v1", "gpt")
+    for bad in (
+        "http://localhost:8080/v1",
+        "http://user:key@localhost/v1#m",
+        "http://localhost/v1?key=1#m",
+        "http://#m",
+    ):
+        with pytest.raises(ConfigError, match="without a key"):
+            server_of(bad)
