@@ -20,7 +20,7 @@ most 40 of each kind and prints the tables; `--written` still writes them.
   machine.
 - newswire: size and speed with 19,043 Reuters articles, and a scan of a million chunks, copies of theirs. Codes are
   random, which changes neither size nor speed.
-- writing: answers written by a chat LM (`--base`), compared with the extracted ones; only if named. The first 30 are in
+- writing: answers written by a chat LM (`--llm`), compared with the extracted ones; only if named. The first 30 are in
   `writing.txt` for inspection.
 """
 
@@ -108,7 +108,7 @@ class Setup:
     limit: int = ALL
     seed: int = 0
     chunks: int = MILLION
-    base: str | None = None
+    llm: str | None = None
     out: Path = Path()
 
     def sample(self, questions: Sequence[Question], limit: int = ALL) -> list[Question]:
@@ -406,7 +406,7 @@ def smaller_from(setup: Setup) -> int | None:
 def writing(setup: Setup) -> Row:
     questions = setup.sample(setup.squad.questions, WRITTEN)
     extracted = ask(setup.squad.memory, questions, "writing: extracted")
-    memory = Memory(setup.squad.memory.paths[0], setup.model, base=setup.base).open(AskOptions(write=True))
+    memory = Memory(setup.squad.memory.paths[0], setup.model, llm=setup.llm).open(AskOptions(write=True))
     answers = [
         memory.ask([one.question], min_confidence=0, write=True)[0] for one in track(questions, "writing: written")
     ]
@@ -454,7 +454,7 @@ def measure(args: argparse.Namespace, names: Sequence[str]) -> None:
     key = {"model": fingerprint(model.folder), "questions": args.questions, "seed": args.seed, "chunks": args.chunks}
     args.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        setup = Setup(model, args.data, Path(folder), args.questions, args.seed, args.chunks, args.base, args.out)
+        setup = Setup(model, args.data, Path(folder), args.questions, args.seed, args.chunks, args.llm, args.out)
         for name in names or [name for name in PARTS if name not in ONLY_IF_NAMED]:
             path = args.out / f"{name}.json"
             if names or not path.exists() or json.loads(path.read_text(encoding="utf-8"))["key"] != key:
@@ -470,7 +470,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=PARTS, default=[])
     parser.add_argument("--written", action="store_true", help="measure nothing; write from the figures in --out")
     parser.add_argument("--model", default="mini")
-    parser.add_argument("--base", help="chat LM for written answers: hub ID or folder")
+    parser.add_argument("--llm", help="chat LM for written answers")
     parser.add_argument("--questions", type=int, default=ALL, help="maximum number of questions of each kind")
     parser.add_argument("--chunks", type=int, default=MILLION, help="chunks to scan")
     parser.add_argument("--seed", type=int, default=0)

@@ -109,7 +109,7 @@ def test_parts_are_cached(tmp_path: Path, tiny: Any, monkeypatch: pytest.MonkeyP
     parts = {name: lambda _, name=name: measured.append(name) or {} for name in ("squad", "given", "writing")}
     monkeypatch.setattr(quality, "PARTS", parts)
     monkeypatch.setattr(quality, "load_model", lambda _: model)
-    args = Namespace(model="tiny", data=tmp_path, out=tmp_path / "out", base=None)
+    args = Namespace(model="tiny", data=tmp_path, out=tmp_path / "out", llm=None)
     vars(args).update(questions=5, seed=0, chunks=10, threads=1)
 
     def again(*names: str) -> list[str]:
