@@ -38,6 +38,8 @@ ORDINARY_CHUNKS: Final = 128
 SAMPLED_CHUNKS: Final = 8192
 _RUNS: Final = 8
 # A date that a document has counts as this many of its words.
+# Words beyond which each counts as it is.
+_ENOUGH_WORDS: Final = 3
 _DATE_WORDS: Final = 2.0
 # In larger banks, reading all dates takes longer than a question may.
 _MOST_DATED: Final = 1 << 18
@@ -146,7 +148,8 @@ class Scope:
     def words(self, questions: Sequence[str], weight: float) -> list[list[tuple[NDArray[np.int64], float]]]:
         """For each question, the chunks that contain each of its words, and what that adds to their log shares.
 
-        This is the word's inverse document frequency in the bank (Spärck Jones, 1972), times the weight.
+        This is the word's inverse document frequency in the bank (Spärck Jones, 1972), times the weight; more in a query
+        of one or two words, which says nothing else.
         """
         words = [word_numbers(question) for question in questions]
         numbers = sorted(set().union(*words)) if weight else []
@@ -155,7 +158,13 @@ class Scope:
             number: (chunks, weight * math.log(total / (len(chunks) + 0.5)))
             for number, chunks in zip(numbers, self.bank.chunks_with(numbers), strict=True)
         }
-        return [[scores[number] for number in numbers_of if number in scores] for numbers_of in words]
+        return [
+            [
+                (chunks, score * max(1.0, _ENOUGH_WORDS / len(numbers_of)))
+                for chunks, score in (scores[number] for number in numbers_of if number in scores)
+            ]
+            for numbers_of in words
+        ]
 
     def dated(self, question: str, weight: float) -> list[tuple[NDArray[np.int64], float]]:
         """As `words`, for the time that a question names: the chunks of documents of that time count as having it."""
