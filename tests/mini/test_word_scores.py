@@ -77,9 +77,11 @@ def expected(
     scores = {}
     for chunk, words in enumerate(held):
         if not any(Path(names[chunk]).match(pattern) for pattern in selection.exclude):
-            shared = words & set(word_numbers(question))
+            shared = words & set(asked := word_numbers(question))
             rarity = [math.log((len(held) + 1) / (sum(word in other for other in held) + 0.5)) for word in shared]
-            scores[chunk] = math.exp(table[range(3), codes[chunk]].sum() + WEIGHT * sum(rarity))
+            scores[chunk] = math.exp(
+                table[range(3), codes[chunk]].sum() + WEIGHT * sum(rarity) * max(1, 3 / len(asked or "?"))
+            )
     return {chunk: score / sum(scores.values()) for chunk, score in scores.items()}
 
 
