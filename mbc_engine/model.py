@@ -1,7 +1,7 @@
 """Model, the interface of every kind of model; loading one by its name, and opening its banks."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Sequence, Sized
+from collections.abc import Generator, Sequence, Sized
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +18,7 @@ from mbc_engine.answer import AskOptions, Confidence
 from mbc_engine.bank import BankHeader, CodeShape, MemoryBank, ModelSignature, ReadableBank, Selection, fingerprint
 from mbc_engine.codes import CodeMap
 from mbc_engine.config import Config, RetrieverReaderConfig, read_model_config
+from mbc_engine.lm.chat import OnToken
 from mbc_engine.lm.encoders import Encoder, one_by_one
 from mbc_engine.lm.pretrained import state_digest
 from mbc_engine.names import CONFIG, find_model
@@ -27,9 +28,6 @@ from mbc_engine.text.chunks import Chunker
 
 # The modules that load a model, by the class of its config. They import much that the other kind does not need.
 _LOADERS: Final = {RetrieverReaderConfig: "mbc_engine.mini.model", Config: "mbc_engine.paper.checkpoint"}
-
-
-OnToken = Callable[[str], None] | None
 
 
 class Found(Protocol):

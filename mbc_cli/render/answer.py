@@ -244,10 +244,10 @@ def _listed(answer: Answer) -> tuple[str, dict[int, Source]]:
 
 def cited_in(answer: Answer) -> list[int]:
     """The numbers of the sources that a written answer cites, from 1."""
-    from mbc_engine.mini.citations import cited
-
     if answer.written_by is None or answer.text is None:
         return []
+    from mbc_engine.mini.citations import cited
+
     return sorted(number for number in cited(answer.text) if 1 <= number <= len(answer.sources))
 
 

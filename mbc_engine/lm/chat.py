@@ -12,7 +12,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
-from urllib.request import Request, urlopen
+from urllib.request import urlopen
 
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.machine import require_extra
@@ -215,11 +215,12 @@ class ServedChat(ChatLM):
 
 
 def models_at(url: str, seconds: float = 2.0) -> list[str]:
-    """The names of the LMs that a server offers; empty if none answers in time, or it needs a key that is not set."""
-    key = _key()
-    request = Request(f"{url}/models", headers={"Authorization": f"Bearer {key}"} if key else {})  # noqa: S310
+    """The names of the LMs that a server offers; empty if none answers in time, or it wants a key.
+
+    None is sent: the user's is for one server, not for whatever listens here or is redirected to.
+    """
     try:
-        with urlopen(request, timeout=seconds) as reply:  # noqa: S310  # the user's own address, http or https
+        with urlopen(f"{url}/models", timeout=seconds) as reply:  # noqa: S310  # the user's own address, http or https
             listed = json.loads(reply.read(_LONGEST_LISTING))["data"]
             return sorted(str(model["id"]) for model in listed)
     except (OSError, HTTPException, ValueError, KeyError, TypeError):

@@ -26,6 +26,7 @@ from mbc_engine.codes import CodeMap, spread
 from mbc_engine.config import ReaderSettings, RetrieverReaderConfig, RetrieverReaderSettings
 from mbc_engine.errors import ConfigError, ModelError, NothingToRead
 from mbc_engine.lm.bert import open_encoder
+from mbc_engine.lm.chat import OnToken
 from mbc_engine.lm.encoders import Encoder
 from mbc_engine.lm.packaged import is_available_offline
 from mbc_engine.lm.pretrained import read_tensors, restore, write_tensors
@@ -33,7 +34,7 @@ from mbc_engine.mini.confidence import ANOTHER_TIME, choose, features, label_of,
 from mbc_engine.mini.kinds import LOOKED_AT, READ, Passage, Reply, compose, kind_of, search_text
 from mbc_engine.mini.retrieval import Address, Scope, by_document
 from mbc_engine.mini.span_reader import Span, SpanReader, load_span_reader
-from mbc_engine.model import Draft, DraftItem, Model, OnToken
+from mbc_engine.model import Draft, DraftItem, Model
 from mbc_engine.names import CONFIG, WEIGHTS
 from mbc_engine.ranking import Hit
 from mbc_engine.sources import Known, Passages, matches, sentence_around

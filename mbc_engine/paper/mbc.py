@@ -13,8 +13,9 @@ from mbc_engine.bank import CodeShape, ReadableBank, Selection
 from mbc_engine.config import ModelSettings
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.lm.base import BaseLM
+from mbc_engine.lm.chat import OnToken
 from mbc_engine.lm.pretrained import unpacked_state
-from mbc_engine.model import Draft, Model, OnToken
+from mbc_engine.model import Draft, Model
 from mbc_engine.names import READ_MODES
 from mbc_engine.paper.aggregator import Aggregator
 from mbc_engine.paper.amortizer import TextEncoder

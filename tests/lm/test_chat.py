@@ -34,6 +34,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: Scripted
 
     def do_GET(self) -> None:
+        assert self.headers["Authorization"] is None  # looking for servers sends no key
         self._reply(json.dumps({"object": "list", "data": [{"id": "tiny", "object": "model"}]}), "application/json")
 
     def do_POST(self) -> None:
@@ -125,7 +126,8 @@ def test_errors_of_a_server_are_one_line(server: Scripted, status: int, message:
     assert hint in (caught.value.hint or "")
 
 
-def test_server_that_is_not_there(server: Scripted) -> None:
+def test_server_that_is_not_there(server: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MBC_LLM_KEY", "of another server")
     assert models_at(server.url) == ["tiny"]
     server.shutdown()
     server.server_close()
