@@ -6,6 +6,7 @@ from typing import Final
 
 from mbc_engine.bank.words import stems_of, words_in
 from mbc_engine.text.chunks import split_sentences
+from mbc_engine.text.document import MONTH_NAMES
 from mbc_engine.text.language import ENGLISH
 
 _CITATION: Final = re.compile(r"\s*\[(\d{1,2}(?:\s*[,;]\s*\d{1,2})*)\]")
@@ -14,10 +15,7 @@ _NAME: Final = re.compile(r"(?<![\w'’])[A-Z][\w'’.-]*\w|(?<!\w)[A-Z](?!\w)")
 # Of a sentence's content words, these many must stand in what it cites, in any inflected form.
 _LEAST_SHARED: Final = 0.5
 _DATE: Final = re.compile(r"\b\d{4}-(\d\d)-\d\d|\b\d{1,2}\.(\d{1,2})\.\d{4}")
-_MONTHS: Final = (
-    *("january", "february", "march", "april", "may", "june"),
-    *("july", "august", "september", "october", "november", "december"),
-)
+_MONTHS: Final = tuple(map(str.lower, MONTH_NAMES))
 _COUNTS: Final = (
     *("zero", "one", "two", "three", "four", "five", "six"),
     *("seven", "eight", "nine", "ten", "eleven", "twelve"),

@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import Final, Literal, NamedTuple
 
 from mbc_engine.bank.words import stems_of
-from mbc_engine.sources import content_stems
+from mbc_engine.sources import content_stems, sentence_around
 from mbc_engine.text import split_sentences
 from mbc_engine.text.dates import period_in
 from mbc_engine.text.language import canonical_question, word_set
@@ -219,14 +219,14 @@ def _whole_list(kind: Kind, question: str, passages: Sequence[Passage], best: in
     if best is None or span is None:
         return None
     if kind == "steps":
-        return Reply(_sentence(passages[best].text, span))
+        return Reply(sentence_around(passages[best].text, *span))
     text, start = passages[best].text, span[0]
     end = _end_of_list(text, *span)
     edges = [start, *(edge for match in _SEPARATOR.finditer(text, start, end) for edge in match.span()), end]
     parts = [text[first:last] for first, last in zip(edges[::2], edges[1::2], strict=True)]
     if len(parts) < 2:
         return None
-    sentence = _sentence(text, span)
+    sentence = sentence_around(text, *span)
     items = tuple(Item(" ".join(part.split()), best, sentence) for part in parts)
     is_certain = len(items) > 2 and not _missing(wanted, f"{passages[best].context} {sentence}")
     return Reply(" ".join(text[start:end].split()), items, is_certain)
@@ -247,11 +247,6 @@ def _listed(kind: Kind, question: str, at: int, entries: Sequence[_Entry], *, is
 def _joined(texts: Sequence[str]) -> str:
     separator = "; " if any(", " in text for text in texts) else ", "
     return f"{separator.join(texts[:-1])} and {texts[-1]}" if len(texts) > 1 else "".join(texts)
-
-
-def _sentence(text: str, span: tuple[int, int]) -> str:
-    around = [text[first:last] for first, last in split_sentences(text) if first < span[1] and last > span[0]]
-    return " ".join(" ".join(around).split())
 
 
 _SEPARATOR: Final = re.compile(r"(?P<last>,? (?:and|or|as well as) )|[,;] ")
@@ -485,7 +480,10 @@ def _several(question: str, passages: Sequence[Passage]) -> Reply | None:
         passage = passages[at]
         if passage.span is None or passage.margin < _LEAST_MARGIN:
             continue
-        sentence, text = _sentence(passage.text, passage.span), " ".join(passage.text[slice(*passage.span)].split())
+        sentence, text = (
+            sentence_around(passage.text, *passage.span),
+            " ".join(passage.text[slice(*passage.span)].split()),
+        )
         if not _missing(wanted, sentence):
             found.setdefault(text.lower().removeprefix("the "), Item(text, at, sentence))
     items = tuple(found.values())
