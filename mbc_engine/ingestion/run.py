@@ -288,7 +288,8 @@ class Run:
             return
         batch, self._waiting = self._waiting, []
         owners = [number for number, item in enumerate(batch) for _ in item.chunks]  # of each text
-        texts, contexts = zip(*(pair for item in batch for pair in item.inputs), strict=True)
+        pairs = [pair for item in batch for pair in item.inputs]
+        texts, contexts = [text for text, _ in pairs], [context for _, context in pairs]
         missing = [len(item.chunks) for item in batch]
         starts = [0, *accumulate(missing)]
         codes: dict[int, NDArray[np.integer[Any]]] = {}
