@@ -107,8 +107,8 @@ def chunk(
 ) -> list[Chunk]:
     """Pack whole sentences into chunks of at most `max_tokens` tokens, in order, losing nothing but white space.
 
-    A section begins a new chunk unless the last one is tiny, and so does every further row of a table: rows are so
-    alike that of several in a chunk none is found. A longer sentence is cut between words, a longer word between characters,
+    A section begins a new chunk unless the last one is tiny and no row of a table, and so does every further row: rows
+    are so alike that of several in a chunk none is found. A longer sentence is cut between words, a longer word between characters,
     a longer character not at all.
     `count_tokens` must not count special tokens; joining texts by white space must not raise their total.
     """
@@ -200,10 +200,11 @@ def _packed(text: str, spans: list[_Span], max_tokens: int, starts: list[int]) -
     room, most_left, at, is_row = 0, max_tokens * (1 - _SMALLEST_SHARE), 0, False
     for start, end, tokens in spans:
         following = bisect_right(starts, start, lo=at)
-        is_apart, at = following > at and room <= most_left, following
+        is_section, at = following > at, following
+        is_apart = is_section and room <= most_left
         if not packed or "\n" in text[packed[-1][1] : start]:
             was_row, is_row = is_row, _ROW.match(text, start, end) is not None
-            is_apart = is_apart or (was_row and is_row)
+            is_apart = is_apart or (was_row and (is_row or is_section))
         # Parts of one word stay apart: without white space between them their counts need not add up.
         if packed and tokens <= room and packed[-1][1] < start and not is_apart:
             packed[-1] = (packed[-1][0], end)

@@ -8,7 +8,7 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -281,12 +281,51 @@ def _unmarked_utf16(data: bytes) -> str | None:
     return None
 
 
+# The letters beside ASCII's of the languages that each encoding is for.
+_CENTRAL = ("áčďéěíňóřšťúůýž", "ąćęłńóśźż", "áéíóöőúüű", "áäčďéíĺľňóôŕšťúýž", "čćđšž", "ăâîşţ")
+_ALPHABETS = (
+    (
+        "cp1252",
+        (
+            "äöüßé",
+            "àâæçéèêëîïôœùûüÿ",
+            "áéíóúñüïªº",
+            "áâãàçéêíóôõúªº",
+            "àèéìíîòóù",
+            "åäöæøéèêóôü",
+            "áðéíóúýþæö",
+            "éèëïóöüáä",
+        ),
+    ),
+    ("cp1250", _CENTRAL),
+    ("iso8859_2", _CENTRAL),
+    ("cp1254", ("çğ\u0131i\u0307öşüâîû",)),
+)
+# Controls, and signs in a word, where another encoding has letters.
+_NO_LATIN = re.compile("[\x80-\x9f]|[^\\W\\d_][\u00a1-\u00a9\u00ab-\u00b4\u00b6-\u00b9\u00bb-\u00bf][^\\W\\d_]")
+
+
+def _by_letters(data: bytes) -> str | None:
+    """The encoding in which the letters of a text in Latin script are those of one language."""
+    for encoding, alphabets in _ALPHABETS:
+        with suppress(UnicodeDecodeError):
+            text = data.decode(encoding).lower()
+            letters = [letter for letter in text if letter.isalpha()]
+            others = {letter for letter in letters if not letter.isascii()}
+            is_latin = 2 * sum(map(str.isascii, letters)) > len(letters) and not _NO_LATIN.search(text)
+            if is_latin and any(others <= {*own} for own in alphabets):
+                return encoding
+    return None
+
+
 def _legacy(data: bytes) -> str:
     first = _NOT_ASCII.search(data)
     # Starting in ASCII never splits a character.
     start = max(0, first.start() - 1024) if first else 0
     sample = data[start : start + PEEK_BYTES]
     if len(_NOT_ASCII.findall(sample[: 1 << 16])) >= _LEAST_EVIDENCE:
+        if encoding := _by_letters(sample[: 1 << 16]):
+            return encoding
         from charset_normalizer import from_bytes
 
         matches = from_bytes(sample, cp_isolation=_LEGACY)

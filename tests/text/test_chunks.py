@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbc_engine import text as documents
+from mbc_engine.text.document import Section
 
 
 class LetterTokens:
@@ -42,6 +43,8 @@ def test_rows_of_a_table_are_apart() -> None:
     rows = ["Town: Vik; Boats: 3", "Town: Moss; Boats: 5. Rented.", "Town: Bodø; Boats: none"]
     text = "\n".join(["Boats by town", *rows, "As of May."])
     assert chunk(text, words, 50) == [f"Boats by town\n{rows[0]}", rows[1], f"{rows[2]}\nAs of May."]
+    last = Section(text.index("As of"), "Source")
+    assert [own.text for own in documents.chunk(text, words, 50, [last])][2:] == [rows[2], "As of May."]
 
 
 def test_long_sentence_is_cut_between_words() -> None:

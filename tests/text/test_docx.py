@@ -100,6 +100,7 @@ CHOICE = "http://schemas.openxmlformats.org/markup-compatibility/2006"
             "☒ done",
         ),
         (f"<w:p>{run('a')}<w:r><w:pict>{BOX}</w:pict></w:r>{run('b')}</w:p>", "ab\n\nbox"),
+        (f"<w:p>{run('not ', '<w:strike/>')}{run('so', '<w:dstrike/>')}{run('x')}</w:p>", "~~not so~~x"),
         (
             (
                 f"<w:p><mc:AlternateContent xmlns:mc='{CHOICE}'><mc:Choice><w:r>{BOX}</w:r></mc:Choice>"

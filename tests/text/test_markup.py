@@ -36,6 +36,19 @@ It costs \$5 \cite{x}, $E=mc^2$ caf\'e. % comment
     assert sections(document) == [("Wheel", "Wheel"), ("Deep", "Wheel > Deep")]
 
 
+def test_plain_text(read_one: ReadOne, read: Callable[[str, str], list[Document]]) -> None:
+    text = "A MANUAL\n\n1. Care\n\nText.\n\n1.1 Filter\n\nShort line.\n\nno heading\n\nAnode\n-----\nEnd.\n"
+    document = read_one("a.txt", text)
+    assert document.text == text
+    assert sections(document) == [
+        *(("A MANUAL", "A MANUAL"), ("1. Care", "1. Care")),
+        *(("1.1 Filter", "1. Care > 1.1 Filter"), ("Anode", "1. Care > Anode")),
+    ]
+    assert read_one("a.txt", "A TITLE\n\nText.").sections == ()
+    (first, *_, last) = read("a.txt", "FIRST\n\na\n\nLAST\n\n" + "words and words.\n" * 5000)
+    assert (sections(first)[-1], last.sections[0]) == (("LAST", "LAST"), (0, "LAST"))
+
+
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     "text", [r"\textbf{", r"\begin{tabular}", r"\section{", r"$$", r"\[", r"\item[", "%", r"\begin{equation}"]

@@ -21,7 +21,7 @@ def contexts(document: Document) -> list[tuple[str, str]]:
 
 
 def test_array_of_objects(read: Read) -> None:
-    rows = [{"id": "a", "text": "The osprey nests."}, {"id": "b", "name": "Owl", "at": {"place": "belfry"}}]
+    rows = [{"id": "a", "text": "The osprey nests."}, {"id": "b", "name": "Owl", "at": [{"place": "belfry"}]}]
     assert texts(read("a.json", json.dumps(rows))) == [
         ("a", "The osprey nests."),
         ("b", "id: b; name: Owl; at.place: belfry"),

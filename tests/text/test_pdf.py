@@ -134,10 +134,30 @@ PROSE = [
             ),
             "Customer: Segelclub\nDue: 26.04.2024\nZone: Pier; Mon-Fri hour: 30; Mon-Fri day: 180; Weekend hour: 15; Weekend day: 90",
         ),
-        # Headings in larger type.
+        # Dots that lead to a price, and a ruled table with two lines in a cell, in the middle of its row.
         (
-            "BT /F1 18 Tf 72 720 Td (A survey of the seabed) Tj /F1 14 Tf 0 -20 Td (Of Lista in spring) Tj ET",
-            "A survey of the seabed\nOf Lista in spring",
+            at((72, 700, "Fish soup ......... 145,-"), (72, 686, "Stew"), (110, 686, "........."), (300, 686, "210,-")),
+            "Fish soup 145,-\nStew 210,-",
+        ),
+        (
+            "".join(f"70 {y} m 400 {y} l S " for y in (720, 700, 660, 620))
+            + "".join(f"{x} 620 m {x} 720 l S " for x in (70, 200, 300, 400))
+            + at(
+                (72, 706, "Risk"),
+                (202, 706, "Owner"),
+                (302, 706, "Due"),
+                (72, 684, "Flooding of the"),
+                (72, 670, "workshop in spring"),
+            )
+            + at(
+                (202, 677, "Hild"),
+                (302, 677, "May"),
+                (302, 637, "June"),
+                (72, 644, "Loss of the"),
+                (72, 630, "driver"),
+                (202, 637, "Geir"),
+            ),
+            "Risk: Flooding of the workshop in spring; Owner: Hild; Due: May\nRisk: Loss of the driver; Owner: Geir; Due: June",
         ),
     ],
 )
@@ -169,6 +189,24 @@ def test_sentences_and_tables_go_on_over_pages(read_one: ReadOne) -> None:
     )
     assert [(place.page, document.text[place.start :][:6]) for place in document.places] == [
         *((1, "Roads "), (2, "paired"), (3, "Item: "))
+    ]
+
+
+def test_larger_lines_are_headings_and_smaller_ones_footnotes(read_one: ReadOne) -> None:
+    def line(y: int, size: int, text: str) -> str:
+        return f"BT /F1 {size} Tf 72 {y} Td ({text}) Tj ET "
+
+    body = "The density of mussels was measured at four places and"
+    first = line(760, 20, "Seabed of") + line(738, 20, "Lista") + line(700, 14, "1 Mussels") + line(680, 10, body)
+    second = line(760, 10, "it was 84.") + line(720, 14, "2 Kelp") + line(700, 10, "It grows.")
+    document = read_one("a.pdf", pdf(first + line(100, 8, "1 Per square metre."), second))
+    assert document.text == (
+        f"Seabed of Lista\n\n1 Mussels\n\n{body} it was 84.\n\n2 Kelp\n\nIt grows.\n\n1 Per square metre."
+    )
+    assert [(document.text[start:].split("\n")[0], context) for start, context in document.sections] == [
+        ("Seabed of Lista", "Seabed of Lista"),
+        ("1 Mussels", "Seabed of Lista > 1 Mussels"),
+        ("2 Kelp", "Seabed of Lista > 2 Kelp"),
     ]
 
 

@@ -16,6 +16,7 @@ from mbc_engine.sources import Files
 from mbc_engine.text import Document, Skipped, read_document, read_file, read_stream
 from mbc_engine.text import decoding as pieces
 from mbc_engine.text.decoding import ByteStream
+from mbc_engine.text.formats import SUFFIXES
 from mbc_engine.text.reader import is_changed
 
 
@@ -209,5 +210,5 @@ def test_a_pdf_that_has_changed_is_not_parsed_to_answer(tmp_path: Path, monkeypa
     path.write_bytes(b"%PDF-1.4 one")
     monkeypatch.setattr("mbc_engine.sources.reread_file", None)
     assert Files().look(Origin(str(path), "", None), "0") == ("changed", None)
-    assert not is_changed(path, hashlib.sha256(b"pdf 2\0%PDF-1.4 one").hexdigest()[:32])
+    assert not is_changed(path, hashlib.sha256(f"{SUFFIXES['.pdf'].identity}\0%PDF-1.4 one".encode()).hexdigest()[:32])
     assert not is_changed(tmp_path / "gone.pdf", "0")

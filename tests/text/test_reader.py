@@ -53,6 +53,14 @@ def test_digest(read_one: ReadOne) -> None:
 
 
 RUSSIAN = "Съешь же ещё этих мягких французских булок, да выпей чаю. Москва, столица России."
+LATIN = (
+    ("Příští schůze bude v Českém Krumlově.", "cp1250"),
+    ("A következő gyűlés Győrben lesz, kérjük, jöjjön el.", "cp1250"),
+    ("Zebranie odbędzie się w Łodzi, róża", "cp1250"),
+    ("Zebranie odbędzie się w piątek w Łodzi", "iso8859-2"),
+    ("İstanbul'da öğleden sonra görüşürüz, şimdi değil", "cp1254"),
+    ("Le café de Besançon ferme à midi, près de la forêt.", "mac-roman"),
+)
 JAPANESE = "吾輩は猫である。名前はまだ無い。どこで生れたかとんと見当がつかぬ。東京は日本の首都です。"
 
 
@@ -65,6 +73,7 @@ JAPANESE = "吾輩は猫である。名前はまだ無い。どこで生れた�
         ("Der große Bär läuft über die Straße".encode("latin-1"), "Der große Bär läuft über die Straße"),
         (RUSSIAN.encode("cp1251"), RUSSIAN),
         (RUSSIAN.encode("koi8-r"), RUSSIAN),
+        *((text.encode(encoding), text) for text, encoding in LATIN),
         (JAPANESE.encode("shift-jis"), JAPANESE),
         (b"many good " + "éàü".encode() * 20 + b" one bad \xff", "many good " + "éàü" * 20 + " one bad \ufffd"),
         ("\ufeffmark".encode(), "mark"),

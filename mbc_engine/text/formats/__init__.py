@@ -6,7 +6,7 @@ To add a format, write a function from a `ByteStream` to contents or rows, and a
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from mbc_engine.text.decoding import ByteStream, pieces
+from mbc_engine.text.decoding import ByteStream
 from mbc_engine.text.document import Content, Skipped
 from mbc_engine.text.formats.books import read_epub
 from mbc_engine.text.formats.cards import read_cards
@@ -14,7 +14,7 @@ from mbc_engine.text.formats.delimited import read_csv
 from mbc_engine.text.formats.html import read_html
 from mbc_engine.text.formats.mail import read_eml, read_mbox
 from mbc_engine.text.formats.markdown import read_markdown
-from mbc_engine.text.formats.markup import read_code, read_org, read_rst, read_tex
+from mbc_engine.text.formats.markup import read_code, read_org, read_rst, read_tex, read_text
 from mbc_engine.text.formats.nested import read_json, read_jsonl, read_notebook
 from mbc_engine.text.formats.opendocument import read_odt
 from mbc_engine.text.formats.pdf import read_pdf
@@ -46,7 +46,7 @@ class Format:
         return self.name if self.version == 1 else f"{self.name} {self.version}"
 
 
-TEXT = Format("text", pieces, (".txt", ".text", ".log", ".bib"))
+TEXT = Format("text", read_text, (".txt", ".text", ".log", ".bib"))
 _CODE = (
     "py pyi js mjs cjs jsx ts tsx java kt kts scala groovy gradle c h cc cpp cxx hh hpp cs go rs rb php swift m pl pm r jl "
     "lua sh bash zsh fish ps1 bat cmd sql hs ml ex exs erl clj lisp el vim dart f90 pas vb asm s css scss less vue svelte "
@@ -56,12 +56,12 @@ FORMATS = (
     TEXT,
     Format("markdown", read_markdown, (".md", ".markdown"), version=2),
     Format("html", read_html, (".html", ".htm", ".xhtml"), version=2),
-    Format("pdf", read_pdf, (".pdf",), may_be_compressed=False, version=2),
-    Format("docx", read_docx, (".docx", ".docm", ".dotx"), may_be_compressed=False, version=2),
+    Format("pdf", read_pdf, (".pdf",), may_be_compressed=False, version=3),
+    Format("docx", read_docx, (".docx", ".docm", ".dotx"), may_be_compressed=False, version=3),
     Format("pptx", read_pptx, (".pptx", ".pptm", ".ppsx", ".potx"), may_be_compressed=False),
     Format("odt", read_odt, (".odt", ".odp", ".ott"), may_be_compressed=False),
     Format("rtf", read_rtf, (".rtf",)),
-    Format("epub", read_epub, (".epub",), may_be_compressed=False),
+    Format("epub", read_epub, (".epub",), may_be_compressed=False, version=2),
     Format("eml", read_eml, (".eml", ".mht", ".mhtml")),
     Format("mbox", read_mbox, (".mbox",)),
     Format("card", read_cards, (".vcf", ".vcard", ".ics")),

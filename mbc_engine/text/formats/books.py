@@ -31,7 +31,11 @@ def read_epub(stream: ByteStream) -> Iterator[Content]:
             if _name(item) == "item"
         }
         titles = dict(_titles(archive, files.values()))
+        written = [(_name(element), " ".join((element.text or "").split())) for element in package.iter()]
+        title = next((text for name, text in written if name == "title" and text), "")
+        authors = ", ".join(text for name, text in written if name == "creator" and text)
         builder, losses = TextBuilder(), Counter[str]()
+        builder.add(f"{title} by {authors}" if title and authors else "")
         protected = archive.read("META-INF/encryption.xml") if "META-INF/encryption.xml" in archive.names else b""
         for reference in (item for item in package.iter() if _name(item) == "itemref"):
             name, item = files.get(reference.get("idref"), ("", None))
@@ -44,12 +48,8 @@ def read_epub(stream: ByteStream) -> Iterator[Content]:
             builder.include(page.text, page.sections)
             losses.update({kind.rstrip("s"): int(count) for count, _, kind in map(_parted, page.losses)})
     text, sections = builder.finish()
-    written = [(_name(element), " ".join((element.text or "").split())) for element in package.iter()]
-    title = next((text for name, text in written if name == "title" and text), "")
-    authors = [text for name, text in written if name == "creator" and text]
     date = next((day for name, text in written if name == "date" and (day := day_of(text))), None)
-    about = f"{title} by {', '.join(authors)}" if title and authors else title
-    yield Content(text, data, date, title=about, sections=sections, losses=counted(losses))
+    yield Content(text, data, date, title=title, sections=sections, losses=counted(losses))
 
 
 def _parted(loss: str) -> tuple[str, str, str]:

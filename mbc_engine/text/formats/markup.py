@@ -1,13 +1,14 @@
-"""Text with headings in other notations: reStructuredText, Org, LaTeX, and source code, whose headings are definitions.
+"""Text with headings in other notations: plain, reStructuredText, Org, LaTeX, and code, whose headings are definitions.
 
 The text stays as it was written, except that LaTeX's commands become what they print, and Org's tables rows.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Final, NamedTuple
 
-from mbc_engine.text.decoding import ByteStream, decode_file
+from mbc_engine.text.decoding import ByteStream, decode_file, pieces
 from mbc_engine.text.document import (
     Content,
     Section,
@@ -30,7 +31,7 @@ class _Heading(NamedTuple):
     text: str  # "" if what follows only ends the headings of this level
 
 
-def _sections(headings: Iterator[_Heading]) -> tuple[Section, ...]:
+def _sections(headings: Iterable[_Heading]) -> tuple[Section, ...]:
     above: list[_Heading] = []
     sections: list[Section] = []
     for heading in headings:
@@ -45,6 +46,43 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
     for line in text.split("\n"):
         yield start, line
         start += len(line) + 1
+
+
+# A short line between blank ones, or with a line of signs below.
+_ALONE: Final = re.compile(
+    r"(?:\A|\n[ \t]*\n)[ \t]*(?P<text>\S[^\n]{1,80})(?=\n[ \t]*(?:(?P<signs>([=~*_#-])\3{2,})[ \t]*)?(?:\n|\Z))"
+)
+_NUMBERED: Final = re.compile(
+    r"(?:chapter|part|section|appendix|kapitel|teil|chapitre|partie|capítulo|parte)\s+(?:\d{1,3}|[IVXLC]{1,6}|[A-Z])\b"
+    r"|(?P<number>(?:\d{1,2}\.)*\d{1,2})[.)]?[ \t]+[^\W\d_]",
+    re.IGNORECASE,
+)
+_FEWEST_CAPITALS: Final = 4
+
+
+def read_text(stream: ByteStream) -> Iterator[Content]:
+    """The text in pieces, with its headings, if there are several: lines alone that are in capitals, numbered or underlined."""
+    above, number = list[_Heading](), 0
+    for content in pieces(stream):
+        found = list(_text_headings(content.text))
+        number += len(found)
+        if number > 1:
+            yield replace(content, sections=_sections([*above, *found]))
+        else:
+            yield content
+        for heading in found:
+            above = [own for own in above if own.level < heading.level] + [heading._replace(start=0)]
+
+
+def _text_headings(text: str) -> Iterator[_Heading]:
+    for match in _ALONE.finditer(text):
+        line = match["text"].rstrip()
+        numbered = _NUMBERED.match(line)
+        is_capital = line.isupper() and sum(map(str.isalpha, line)) >= _FEWEST_CAPITALS
+        if (numbered or is_capital or match["signs"]) and not line.endswith((".", ",", ";", "!", "?")):
+            is_below = bool(match["signs"]) and match["signs"][0] not in "=#"
+            level = 1 + (numbered["number"].count(".") if numbered and numbered["number"] else is_below)
+            yield _Heading(match.start("text"), level, line)
 
 
 _ADORNMENT: Final = re.compile(r"([=\-`:.'\"~^_*+#<>!$%&(),/;?@\[\\\]{|}])\1+[ \t]*$")

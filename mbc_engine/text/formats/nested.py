@@ -38,6 +38,8 @@ def values_of(value: object, name: str = "", depth: int = 0) -> Values:
         values.cells.append(Cell(name, as_text(value)))
     elif chat := chat_text(value, name):
         values.below.append(chat)
+    elif len(value) == 1:
+        return values_of(value[0], name, depth + 1)
     elif any(isinstance(own, Mapping | list) for own in value):
         for own in value:
             inner = values_of(own, name, depth + 1)

@@ -11,6 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import reduce
+from itertools import islice, pairwise
+from math import hypot
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -27,7 +30,7 @@ from mbc_engine.text.document import (
 )
 
 if TYPE_CHECKING:
-    from pypdfium2 import PdfDocument, PdfPage
+    from pypdfium2 import PdfDocument, PdfPage, PdfTextPage
 
 MOST_BYTES = 512 << 20
 # PDFium must not be called by two threads at a time.
@@ -46,6 +49,8 @@ class _Run(NamedTuple):
     right: float
     bottom: float
     text: str
+    size: float = 0.0  # of its letters, in points; 0 if unknown
+    is_bold: bool = False
 
     @property
     def height(self) -> float:
@@ -56,6 +61,7 @@ class _Line(NamedTuple):
     """A line of a page, which has several cells if there are wide gaps in it."""
 
     cells: tuple[_Run, ...]
+    level: int = 0  # of a heading, 1 being the highest; else 0
 
     @property
     def top(self) -> float:
@@ -110,7 +116,7 @@ def read_pdf(stream: ByteStream) -> Iterator[Content]:
         try:
             pages = [_page(document, number) for number in range(len(document))]
             title, date = _metadata(document)
-            headings = _outline(document)
+            bookmarks = _outline(document)
             attachments = document.count_attachments()
         finally:
             document.close()
@@ -126,7 +132,7 @@ def read_pdf(stream: ByteStream) -> Iterator[Content]:
             (attachments, f"attachment{'s' * (attachments > 1)}"),
         )
         losses = tuple(f"{number} {thing}" for number, thing in counted if number)
-        sections = _sections(text, places, headings)
+        sections = _sections(text, places, bookmarks or written.headings)
         yield Content(text, data, date, title=title, sections=sections, losses=losses, places=places)
     if damaged := len(pages) - len(kept):
         raise UnreadableFile(f"is damaged: {damaged} of {len(pages)} pages cannot be read")
@@ -159,7 +165,7 @@ def _metadata(document: "PdfDocument") -> tuple[str, str | None]:
         if digits:
             zone = f"{digits[2]}{digits[3]}" if digits[2] and len(digits[1]) > 8 else "+0000"
             moment = datetime.strptime(digits[1].ljust(14, "0") + zone, "%Y%m%d%H%M%S%z")
-    return "" if title.lower() in ("untitled", "unspecified") else title, day_of_moment(moment)
+    return "" if title.lower() in ("untitled", "unspecified", "(anonymous)") else title, day_of_moment(moment)
 
 
 def _outline(document: "PdfDocument") -> list[tuple[int, str, int]]:
@@ -183,7 +189,7 @@ def _page(document: "PdfDocument", number: int) -> _Page | None:
         page = document[number]
         try:
             width, height = page.get_size()
-            runs, comments = _runs(page, width, height), list[str]()
+            runs, comments = _in_rows(_runs(page, width, height), _rules(page, width, height)), list[str]()
             for added in _annotations(document, page, width, height):
                 if isinstance(added, str):
                     comments.append(added)
@@ -205,11 +211,16 @@ def _runs(page: "PdfPage", width: float, height: float) -> list[_Run]:
             return [
                 _Run(0, float(row), width, row + 1.0, text) for row, line in enumerate(lines) if (text := _clean(line))
             ]
-        runs = list[_Run]()
+        runs, position = list[_Run](), 0
         for index in range(count):
             rectangle = texts.get_rect(index)
-            if text := _clean(texts.get_text_bounded(*rectangle)):
-                runs.append(_turned(rectangle, text, page.get_rotation(), width, height))
+            written = texts.get_text_bounded(*rectangle)
+            if text := _clean(written):
+                position = max(0, _letter(texts, rectangle, position))
+                run = _turned(rectangle, text, page.get_rotation(), width, height)
+                size, is_bold = _type(texts, position)
+                runs.append(run._replace(size=size, is_bold=is_bold))
+                position += len(written)
         return runs
     finally:
         texts.close()
@@ -228,13 +239,88 @@ def _turned(rectangle: Sequence[float], text: str, rotation: int, width: float, 
     return _Run(left, height - top, right, height - bottom, text)
 
 
+def _type(texts: "PdfTextPage", index: int) -> tuple[float, bool]:
+    """The size in points of a letter, 0 if unknown, and whether it is bold."""
+    from pypdfium2 import raw
+
+    matrix, name = raw.FS_MATRIX(), bytes(128)
+    if not raw.FPDFText_GetMatrix(texts.raw, index, matrix):
+        return 0.0, False
+    raw.FPDFText_GetFontInfo(texts.raw, index, name, len(name), None)
+    is_bold = raw.FPDFText_GetFontWeight(texts.raw, index) >= _BOLD or b"bold" in name.lower()
+    return round(raw.FPDFText_GetFontSize(texts.raw, index) * hypot(matrix.c, matrix.d), 1), is_bold
+
+
+def _letter(texts: "PdfTextPage", rectangle: Sequence[float], after: int) -> int:
+    """The index of the first letter in a rectangle, -1 if unknown; probably one soon after another."""
+    from pypdfium2 import raw
+
+    left, bottom, right, top = rectangle
+    for index in range(after, min(after + 9, texts.count_chars())):
+        box = texts.get_charbox(index)
+        if left <= (box[0] + box[2]) / 2 <= right and bottom <= (box[1] + box[3]) / 2 <= top:
+            return index
+    return int(raw.FPDFText_GetCharIndexAtPos(texts.raw, left + 1, (bottom + top) / 2, 2.0, 2.0))
+
+
+_BOLD: Final = 600
+# Rules are thinner, in points, and not as close.
+_THIN: Final = 3.0
+
+
+def _rules(page: "PdfPage", width: float, height: float) -> list[_Run]:
+    """The straight lines that are drawn on a page across or upright."""
+    from pypdfium2 import raw
+
+    drawn = list(islice(page.get_objects(filter=[raw.FPDF_PAGEOBJ_PATH], max_depth=3), _MOST_RULES + 1))
+    if len(drawn) > _MOST_RULES:  # a drawing
+        return []
+    boxes = (_turned(path.get_bounds(), "", page.get_rotation(), width, height) for path in drawn)
+    return [box for box in boxes if (box.bottom - box.top < _THIN) != (box.right - box.left < _THIN)]
+
+
+def _in_rows(runs: list[_Run], rules: list[_Run]) -> list[_Run]:
+    """The runs, of which those of a row of a ruled table are one for each cell, at one height, if a cell has several lines."""
+    across = sorted(rule.top for rule in rules if rule.bottom - rule.top < _THIN)
+    for above, below in pairwise(across):
+        if below - above < 2 * _THIN or below - above > _HIGHEST_ROW:
+            continue
+        sides = sorted(rule.left for rule in rules if rule.top < above + _THIN and rule.bottom > below - _THIN)
+        sides = [side for side, before in zip(sides, [-_THIN, *sides], strict=False) if side - before >= _THIN]
+        if len(sides) < 3:
+            continue
+        inside = [run for run in runs if above < (run.top + run.bottom) / 2 < below]
+        inside = [run for run in inside if sides[0] < (run.left + run.right) / 2 < sides[-1]]
+        cells: dict[int, list[_Run]] = {}
+        for run in inside:
+            cells.setdefault(bisect_right(sides, run.left + 1), []).append(run)
+        if len(cells) > 1 and any(len(_lines(cell)) > 1 for cell in cells.values()):
+            middle = (above + below) / 2
+            kept = {id(run) for run in inside}
+            runs = [run for run in runs if id(run) not in kept]
+            for cell in cells.values():
+                text = reduce(_continued, (line.text for line in _lines(cell)))
+                left, right = min(run.left for run in cell), max(run.right for run in cell)
+                runs.append(cell[0]._replace(left=left, right=right, top=middle - 0.5, bottom=middle + 0.5, text=text))
+    return runs
+
+
+_HIGHEST_ROW: Final = 300.0
+_MOST_RULES: Final = 1000
+
+
 # PDFium's marks of a hyphen at the end of a line.
 _BROKEN: Final = "\u00ad"
+
+
+# Dots that lead from an entry to its price or page.
+_LEADER: Final = re.compile(r"\s*(?:\. ?|\u2026 ?){4,}\s*")
 
 
 def _clean(text: str) -> str:
     """The text of a run, in which a soft hyphen at the end stands for any hyphen that PDFium takes for one."""
     text = " ".join(storable(text.replace("\x02", "\ufffe")).split())
+    text = _LEADER.sub(" ", text).strip()
     is_broken = text.endswith(("\ufffe", "\u00ad"))
     return readable(text.rstrip("\ufffe").replace("\ufffe", "-")) + _BROKEN * is_broken
 
@@ -380,7 +466,8 @@ def _cells(row: list[_Run]) -> Iterator[_Run]:
         else:
             gap = " " * (run.left - cell.right > 0.15 * height or cell.text.endswith(":"))
             right, top, bottom = max(cell.right, run.right), min(cell.top, run.top), max(cell.bottom, run.bottom)
-            cell = _Run(cell.left, top, right, bottom, cell.text + gap + run.text)
+            text, is_bold = cell.text + gap + run.text, cell.is_bold and run.is_bold
+            cell = _Run(cell.left, top, right, bottom, text, max(cell.size, run.size), is_bold)
     yield cell
 
 
@@ -390,6 +477,7 @@ def _runs_on(text: str) -> bool:
 
 
 _ITEM: Final = re.compile(r"(?:[•‣▪●○◦·*\u2013\u2014-]|\(?(?:\d{1,3}|[a-zA-Z])[.)])\s")
+_NUMBERED: Final = re.compile(r"(?:\d{1,3}\.?)+\s")
 _ENDS: Final = (".", "!", "?", ":", ";", "\u3002")
 
 
@@ -406,6 +494,10 @@ def _paragraphs(block: _Block, headers: list[list[str]]) -> Iterator[str]:
     """The paragraphs of a block, and the rows of its tables; `headers` holds the last header, for the next page."""
     position = 0
     while position < len(block):
+        if block[position].level:
+            yield from ("", block[position].text, "")
+            position += 1
+            continue
         end = position
         while end < len(block) and (len(block[end].cells) > 1 or _is_below(block, end, position)):
             end += 1
@@ -417,7 +509,7 @@ def _paragraphs(block: _Block, headers: list[list[str]]) -> Iterator[str]:
                     yield from _table(table, headers)
         else:
             end = max(end, position + 1)
-            while end < len(block) and len(block[end].cells) == 1:
+            while end < len(block) and len(block[end].cells) == 1 and not block[end].level:
                 end += 1
             yield from _joined(block[position:end])
         position = end
@@ -588,10 +680,6 @@ _COMPOUNDS: Final = frozenset(
 _JOINS_ONLY: Final = frozenset(["co", "in", "pre", "pro", "un", "under", "up", "non", "multi", "post", "part"])
 
 
-# Letters of larger type, in points, are not those of a text, unless all are.
-_BODY: Final = 12.0
-
-
 def _joined(lines: _Block) -> Iterator[str]:
     """The lines of a paragraph as one, others as they are."""
     texts = [line.text for line in lines]
@@ -601,9 +689,7 @@ def _joined(lines: _Block) -> Iterator[str]:
     written = texts[0]
     for line, following, text in zip(lines, lines[1:], texts[1:], strict=False):
         is_full = line.cells[-1].right - left > 0.7 * (right - left)
-        heights = sorted((line.cells[0].height, following.cells[0].height))
-        is_heading = heights[1] > max(_BODY, 1.28 * heights[0])  # the same letters differ by as much
-        is_close = following.top - line.bottom < 1.5 * heights[1] and not is_heading
+        is_close = following.top - line.bottom < 1.5 * max(line.cells[0].height, following.cells[0].height)
         ends = written.endswith(_ENDS) or bool(_ITEM.match(text))
         is_broken = written.endswith(_BROKEN)
         if is_close and (is_broken or (is_full and (_runs_on(text) or (is_prose and not ends)))):
@@ -638,6 +724,7 @@ class _Text:
         self._parts: list[str] = []
         self._length = 0
         self.places: list[Place] = []
+        self.headings: list[tuple[int, str, int]] = []  # their levels, texts and pages
 
     def add(self, page: int, text: str) -> None:
         """A text of a page, which goes on the sentence before it if that is not at its end."""
@@ -663,7 +750,7 @@ class _Text:
 
 def _written(pages: list[tuple[int, _Page]]) -> _Text:
     text, headers, seen = _Text(), list[list[str]](), set[str]()
-    repeated = _repeated(pages)
+    repeated, is_heading = _repeated(pages), _Headings(pages)
     late: list[tuple[int, str]] = []  # what follows a page, unless its last sentence goes on
     for number, page in pages:
         above, below = list[str](), [f"Comment: {comment}" for comment in page.comments]
@@ -673,6 +760,10 @@ def _written(pages: list[tuple[int, _Page]]) -> _Text:
                 if not common & seen and not _PAGE_NUMBER.fullmatch(line.text):
                     (above if line.bottom < _EDGE * page.height else below).append(line.text)
                 seen |= common
+        below += is_heading.footnotes(page.blocks)
+        page.blocks = [is_heading.marked(block) for block in page.blocks]
+        lines = (line for block in page.blocks for line in block if line.level)
+        text.headings += [(line.level, line.text, number) for line in lines]
         shown = ("\n".join(_paragraphs(block, headers)).strip() for block in page.blocks if block)
         body = re.sub("\n{3,}", "\n\n", "\n\n".join(filter(None, [*above, *shown])))
         if not _runs_on(body):
@@ -687,6 +778,52 @@ def _written(pages: list[tuple[int, _Page]]) -> _Text:
     return text
 
 
+class _Headings:
+    """Tells headings and footnotes by their type, which is larger or bolder, or smaller, than that of most letters."""
+
+    def __init__(self, pages: Iterable[tuple[int, _Page]]) -> None:
+        letters: Counter[tuple[float, bool]] = Counter()
+        for _, page in pages:
+            for line in (line for block in page.blocks for line in block):
+                for cell in line.cells:
+                    letters[cell.size, cell.is_bold] += len(cell.text)
+        self._size, self._is_bold = max(letters, key=letters.__getitem__, default=(0.0, False))
+        kinds = {kind for kind in letters if self._is_larger(*kind)}
+        self._levels = {kind: level for level, kind in enumerate(sorted(kinds, reverse=True), 1)}
+
+    def _is_larger(self, size: float, is_bold: bool) -> bool:
+        is_bolder = is_bold and not self._is_bold and size > 0.9 * self._size
+        return self._size > 0 and (size > 1.15 * self._size or is_bolder)
+
+    def marked(self, block: _Block) -> _Block:
+        """The lines with the levels of headings, of which those of several lines are one."""
+        lines: _Block = []
+        for line in block:
+            cell = line.cells[0]
+            level = self._levels.get((cell.size, cell.is_bold), 0) if len(line.cells) == 1 else 0
+            is_close = bool(lines) and line.top - lines[-1].bottom < 0.6 * cell.height
+            if is_close and level and lines[-1].level == level and not _NUMBERED.match(cell.text):
+                above = lines.pop().cells[0]
+                cell = cell._replace(text=f"{above.text} {cell.text}", top=above.top, left=min(above.left, cell.left))
+            is_title = len(cell.text) <= _LONGEST_HEADING and not cell.text.endswith((".", ",", ";", ":", _BROKEN))
+            is_title = is_title and any(map(str.isalpha, cell.text))
+            lines.append(_Line((cell,), level) if level and is_title else line)
+        return lines
+
+    def footnotes(self, blocks: list[_Block]) -> list[str]:
+        """The small lines at the end of a page from a mark on, which are taken from it."""
+        lines = blocks[-1] if blocks else []
+        first = len(lines)
+        while first > 0 and len(lines[first - 1].cells) == 1 and 0 < lines[first - 1].cells[0].size < 0.92 * self._size:
+            first -= 1
+        first = next((at for at in range(first, len(lines)) if _NOTE.match(lines[at].text)), len(lines))
+        notes = "\n".join(_joined(lines[first:])) if first < len(lines) else ""
+        del lines[first:]
+        return [notes] if notes else []
+
+
+_LONGEST_HEADING: Final = 150
+_NOTE: Final = re.compile(r"\[?(?:\d{1,3}|[*†‡§]{1,3})[\].)]?\s?\S")
 _PAGE_NUMBER: Final = re.compile(
     r"\W*(?:page|p\.|seite|s\.|side|página|pagina)?\W*\d+(?:\s*(?:of|/|von|av|de|di)\s*\d+)?\W*", re.IGNORECASE
 )

@@ -158,8 +158,8 @@ _LONGEST_IDENTITY: Final = 100
 
 
 def _identity(row: Row, text: str) -> str:
-    """The first short cell with a letter, if a row is long."""
-    if len(text) < _LONG_ROW:
+    """The first short cell with a letter, if a row is long or has several parts."""
+    if len(text) < _LONG_ROW and not row.below:
         return ""
     cells = (cell.text for cell in row.cells if len(cell.text) <= _LONGEST_IDENTITY)
     return next((text for text in cells if any(map(str.isalpha, text))), "")

@@ -118,7 +118,7 @@ class _Word:
         if _CONTENTS.fullmatch(style.name):  # repeats the headings
             return
         met = _Paragraph()
-        text = self._carried + "".join(self._texts(element, met))
+        text = self._carried + "".join(self._texts(element, met)).replace("~~~~", "")
         self._carried = ""
         text = "\n".join(" ".join(line.split()) for line in text.split("\n")).strip()
         if properties is not None and properties.find(f"{_W}rPr/{_W}del") is not None:
@@ -219,7 +219,12 @@ class _Word:
 
 def _text(element: "Element", met: _Paragraph) -> str:
     is_of_page = any(code.split()[:1] in _PAGE_CODES for code in met.fields)
-    return "" if is_of_page else element.text or ""
+    if is_of_page or not element.text:
+        return ""
+    run = element.getparent()
+    marks = [] if run is None else [run.find(f"{_W}rPr/{_W}{name}") for name in ("strike", "dstrike")]
+    is_struck = any(mark is not None and _is_on(mark) for mark in marks)
+    return f"~~{element.text}~~" if is_struck else element.text
 
 
 def _code(element: "Element", met: _Paragraph) -> str:
