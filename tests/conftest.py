@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from mbc_engine.paper.mbc import MBC
 
 # How long an example takes depends on the machine.
-hypothesis.settings.register_profile("quick", deadline=None, max_examples=25)
+hypothesis.settings.register_profile("quick", deadline=None, max_examples=20)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=200)
 hypothesis.settings.load_profile("quick")
 
@@ -46,15 +46,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    gc.disable()  # importing and collecting make almost no garbage; looking for it took a fifth of their time
     if config.getoption("--thorough"):
         hypothesis.settings.load_profile("thorough")
 
 
 def pytest_collection_finish() -> None:
     """Spare the objects of torch and transformers: looking for garbage among them took a sixth of the time."""
-    gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 10, 10)
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

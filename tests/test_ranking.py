@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mbc_engine.ranking import Hit, Ranking
@@ -60,7 +60,6 @@ def is_like(found: list[Hit], expected: list[tuple[int, float, int]]) -> bool:
     cuts=st.lists(st.integers(1, 29), max_size=6),
     top=st.integers(1, 40),
 )
-@settings(max_examples=300)
 def test_blocks_rank_like_one_sort(documents: Any, cuts: list[int], top: int) -> None:
     assert is_like(in_blocks(documents, cuts, top), slow_ranking(documents, top))
 
@@ -70,7 +69,6 @@ def test_blocks_rank_like_one_sort(documents: Any, cuts: list[int], top: int) ->
     cuts=st.lists(st.integers(1, 39), max_size=6),
     top=st.integers(1, 12),
 )
-@settings(max_examples=200)
 def test_chunks_without_lengths_are_documents(scores: list[float], cuts: list[int], top: int) -> None:
     documents = [[score] for score in scores]
     plain, given_lengths = (in_blocks(documents, cuts, top, plain=plain) for plain in (True, False))

@@ -263,7 +263,6 @@ def test_any_history_equals_a_dict(
     run()
 
 
-@settings(max_examples=30)
 @given(items=st.lists(READ, max_size=30), cuts=st.lists(st.integers(0, 30), max_size=3))
 def test_shards_ingested_apart_merge_to_the_bank_of_one_ingest(made: Any, items: list[Item], cuts: list[int]) -> None:
     ends = [*sorted(cuts), len(items)]

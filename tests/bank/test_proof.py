@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mbc_engine.bank import BankHeader, MemoryBank, Proof, remove_with_proof
@@ -58,7 +58,6 @@ def test_a_difference_is_found(made: Any, bank: MemoryBank, monkeypatch: pytest.
     assert not result.holds
 
 
-@settings(max_examples=40)
 @given(
     read=st.dictionaries(st.sampled_from([(f"/{n}", p) for n in range(6) for p in ("", "1")]), st.integers(0, 8)),
     names=st.lists(st.tuples(st.sampled_from([f"/{n}" for n in range(6)]), st.sampled_from(["", "1"]))),

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mbc_engine.bank import BankHeader, CodeShape, MemoryBank, ModelSignature, Origin, StoredDocument, code_uses
@@ -69,7 +69,6 @@ def test_lm_texts_come_from_unchanged_files() -> None:
 
 
 @given(st.lists(st.integers(1, 4), max_size=12), st.integers(1, 2), st.booleans(), st.booleans(), st.integers(0, 100))
-@settings(max_examples=30)
 def test_code_uses_match_a_loop(
     lengths: list[int], levels: int, per_position: bool, keeps_origins: bool, seed: int
 ) -> None:

@@ -107,7 +107,7 @@ ROWS = st.lists(
 
 
 @given(ROWS)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_round_trip(load, rows):
     expected = [(row["text"], row["question"].strip(), tuple(map(str.strip, row["answers"]))) for row in rows]
     for_csv = [{**row, "answers": "\\".join(row["answers"])} for row in rows]

@@ -14,10 +14,7 @@ from mbc_engine import load_model
 from tests.needs import embedded_encoder
 from tests.newswire import write_stories
 
-pytestmark = [
-    embedded_encoder,
-    pytest.mark.xdist_group("examples"),
-]
+pytestmark = embedded_encoder
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TESTED = {"batch", "evaluate", "follow", "remember", "train_tiny", "two_banks"}

@@ -78,7 +78,7 @@ def test_sums_and_threads_do_not_matter(
         assert torch.equal(whole(ExactLM(SHAPE, tensors, sums=sums), tokens), whole(lm, tokens))
 
 
-@settings(deadline=None, max_examples=8)
+@settings(max_examples=8)
 @given(batch=st.integers(1, 64), length=st.integers(1, 30), padding=st.integers(0, 9), seed=st.integers(0, 99))
 def test_batch_and_padding_do_not_matter(batch: int, length: int, padding: int, seed: int) -> None:
     torch.manual_seed(0)
@@ -89,7 +89,7 @@ def test_batch_and_padding_do_not_matter(batch: int, length: int, padding: int, 
     assert torch.equal(whole(lm, several)[batch // 2, :length], whole(lm, own)[0])
 
 
-@settings(deadline=None, max_examples=8)
+@settings(max_examples=8)
 @given(cuts=st.lists(st.integers(1, 9), min_size=1, max_size=12), batch=st.integers(1, 5))
 def test_steps_equal_one_pass(cuts: list[int], batch: int) -> None:
     torch.manual_seed(1)
@@ -161,7 +161,6 @@ def test_choice_of_sums(monkeypatch: pytest.MonkeyPatch) -> None:
     assert exact._fastest_sums() == "float32"
 
 
-@settings(deadline=None)
 @given(rows=st.integers(1, 40), terms=st.integers(1, 4000), columns=st.integers(1, 9), seed=st.integers(0, 9))
 def test_float32_products_are_exact(rows: int, terms: int, columns: int, seed: int) -> None:
     random = np.random.default_rng(seed)

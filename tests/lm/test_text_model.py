@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -74,7 +74,6 @@ texts = st.text(st.characters(), max_size=60) | st.sampled_from(
 )
 
 
-@settings(deadline=None, max_examples=25)
 @given(several=st.lists(texts, min_size=1, max_size=5))
 def test_round_trip(tiny: TextModel, several: list[str]) -> None:
     payloads = tiny.encode(several)

@@ -85,7 +85,7 @@ def expected(
     return {chunk: score / sum(scores.values()) for chunk, score in scores.items()}
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(STEPS, DOCUMENTS, QUESTIONS)
 def test_word_scores_follow_changes(
     steps: list[tuple[str, Any]], others: list[tuple[int, list[str]]], questions: list[str]

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mbc_engine.bank import Codes
@@ -27,7 +27,6 @@ def gathered(codebook: Codebook, codes: Codes, attention: np.ndarray) -> np.ndar
 
 
 @given(lengths=LENGTHS, per_position=st.booleans(), seed=st.integers(0, 100))
-@settings(max_examples=30)
 def test_flat_codes_equal_dense_attention(small: Any, lengths: list[int], per_position: bool, seed: int) -> None:
     codebook = small.codebook(per_position=per_position, seed=seed)
     reader, question, codes = small.reader(codebook), small.question(seed=seed), small.codes(sum(lengths), seed=seed)
@@ -44,7 +43,6 @@ def test_flat_codes_equal_dense_attention(small: Any, lengths: list[int], per_po
 
 
 @given(lengths=LENGTHS, levels=st.integers(1, 3), per_position=st.booleans(), count=st.integers(1, 5))
-@settings(max_examples=30)
 def test_routed_codes_equal_a_loop(small: Any, lengths: list[int], levels: int, per_position: bool, count: int) -> None:
     codebook = small.codebook(levels=levels, per_position=per_position)
     reader, question = small.reader(codebook, routed=True, documents=count), small.question(3)
@@ -63,7 +61,6 @@ def test_routed_codes_equal_a_loop(small: Any, lengths: list[int], levels: int, 
 
 
 @given(lengths=LENGTHS, levels=st.integers(1, 2), per_position=st.booleans())
-@settings(max_examples=30)
 def test_hierarchical_codes_spread_the_shares(small: Any, lengths: list[int], levels: int, per_position: bool) -> None:
     codebook = small.codebook(levels=levels, per_position=per_position)
     codes = small.codes(sum(lengths), levels)

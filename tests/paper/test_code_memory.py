@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mbc_engine.bank import MemoryBank, Selection
@@ -58,7 +58,6 @@ def subset(small: Any, codebook: Codebook, codes: Any, lengths: Any, kept: Seque
     per_position=st.booleans(),
     keeps_origins=st.booleans(),
 )
-@settings(max_examples=40)
 def test_bank_reads_as_its_codes(
     small: Any, lengths: list[int], removed: set[int], levels: int, per_position: bool, keeps_origins: bool
 ) -> None:
@@ -97,7 +96,6 @@ def test_ties_across_blocks(small: Any) -> None:
     levels=st.integers(1, 2),
     exclude=st.booleans(),
 )
-@settings(max_examples=40)
 def test_selection_reads_as_a_smaller_bank(
     small: Any, lengths: list[int], kept: set[int], levels: int, exclude: bool
 ) -> None:

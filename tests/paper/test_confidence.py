@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mbc_engine.config import ConfidenceSettings
@@ -75,7 +75,6 @@ def test_useless_memory_is_always_unsure(informed: list[float], uninformed: list
 
 
 @given(GAINS, GAINS)
-@settings(max_examples=20)
 def test_wrong_labels_are_limited(informed: list[float], uninformed: list[float]) -> None:
     made = fit(informed, uninformed)
     assert made.from_model <= made.from_memory
@@ -84,7 +83,6 @@ def test_wrong_labels_are_limited(informed: list[float], uninformed: list[float]
 
 
 @given(GAINS, GAINS)
-@settings(max_examples=20)
 def test_judge_is_monotonic(informed: list[float], uninformed: list[float]) -> None:
     made = fit(informed, uninformed)
     judged = [judge(made, gain / 4) for gain in range(-20, 21)]

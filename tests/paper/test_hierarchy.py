@@ -203,7 +203,6 @@ def test_document_is_named_by_its_best_chunk() -> None:
     weigh=st.booleans(),
     data=st.data(),
 )
-@settings(max_examples=30)
 def test_groups_ignore_block_borders(
     small: Any, blocks: list[list[int]], size: int, weigh: bool, data: st.DataObject
 ) -> None:

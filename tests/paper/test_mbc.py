@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mbc_engine.lm import encoders
@@ -54,7 +54,6 @@ def test_codes_do_not_depend_on_the_batch(tiny: Any, encoder: str) -> None:
     alone = {text: model.memorise([text])[0].tolist() for text in TEXTS}
 
     @given(st.lists(st.sampled_from(TEXTS), max_size=12))
-    @settings(max_examples=30)
     def check(texts: list[str]) -> None:
         assert model.memorise(texts).tolist() == [alone[text] for text in texts]
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -35,7 +35,6 @@ LENGTHS = st.lists(st.integers(1, 4), min_size=1, max_size=10)
 
 
 @given(lengths=LENGTHS, per_position=st.booleans(), seed=st.integers(0, 100))
-@settings(max_examples=40)
 def test_flat_read_equals_dense_attention(small: Any, lengths: list[int], per_position: bool, seed: int) -> None:
     codebook = small.codebook(per_position=per_position, seed=seed)
     reader, question = small.reader(codebook), small.question(seed=seed)
@@ -76,7 +75,6 @@ class Counted(CodeMemory):
     unused=st.sets(st.integers(0, 4), max_size=4),
     per_position=st.booleans(),
 )
-@settings(max_examples=40)
 def test_huge_counts_equal_double_precision(
     small: Any, exponents: list[float], unused: set[int], per_position: bool
 ) -> None:
@@ -151,7 +149,6 @@ def test_table_scores_equal_dense_products(small: Any, levels: int, per_position
 
 
 @given(lengths=LENGTHS, levels=st.integers(1, 3), per_position=st.booleans(), count=st.integers(1, 5))
-@settings(max_examples=40)
 def test_routed_read_equals_a_loop(small: Any, lengths: list[int], levels: int, per_position: bool, count: int) -> None:
     codebook = small.codebook(levels=levels, per_position=per_position)
     reader, question = small.reader(codebook, routed=True, documents=count), small.question(3)

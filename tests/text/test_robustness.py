@@ -97,7 +97,7 @@ WORDS = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     suffix=st.sampled_from(sorted(SUFFIXES)),
     words=st.lists(WORDS | st.binary(max_size=8), max_size=40),

@@ -24,7 +24,7 @@ def folder(tmp_path: Path) -> Iterator[DocumentFolder]:
         yield folder
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     text=st.text(st.characters(), min_size=1),
     name=st.none() | st.text(st.characters(), min_size=1, max_size=200) | st.sampled_from(["../x", "a/b", "\x1b[2J"]),

@@ -8,6 +8,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from mbc_cli.tui.state import DashboardOptions
+from mbc_cli.tui.views.ask import AskView
+from mbc_cli.tui.views.documents import DocumentsView
+from mbc_cli.tui.views.overview import OverviewView
 from mbc_engine.events import TrainStep
 from tests.needs import PATIENCE
 
@@ -34,6 +37,12 @@ Until = Callable[[Callable[[], object]], Awaitable[None]]
 def options(home, model):
     """Where `mbc tui` would look with the tiny model: a bank and runs that do not exist yet."""
     return DashboardOptions(home / "memory.mbc", str(model), home / "runs")
+
+
+@pytest.fixture
+def few_views(monkeypatch):
+    """Leaves out the views of most widgets, which take most of a dashboard's time to start."""
+    monkeypatch.setattr("mbc_cli.tui.app.VIEWS", (OverviewView, AskView, DocumentsView))
 
 
 @pytest.fixture

@@ -34,6 +34,7 @@ async def test_view_keys(options):
         assert app.view.NAME == VIEWS[-1].NAME
 
 
+@pytest.mark.usefixtures("few_views")
 async def test_question_field_is_idle(options):
     app = Dashboard(options, AskView.NAME)
     async with app.run_test(size=(80, 24)):
@@ -50,6 +51,7 @@ async def test_key_panel(options, until, screen):
         await until(lambda: not app.screen.query("HelpPanel"))
 
 
+@pytest.mark.usefixtures("few_views")
 async def test_no_bank_shows_ways_to_get_one(options, until, screen):
     app = Dashboard(options)
     async with app.run_test(size=(80, 24)) as pilot:
@@ -58,6 +60,7 @@ async def test_no_bank_shows_ways_to_get_one(options, until, screen):
         await pilot.pause()
 
 
+@pytest.mark.usefixtures("few_views")
 async def test_bank_appears_changes_and_goes(options, make_bank, record, until):
     app = Dashboard(options)
     async with app.run_test(size=(120, 40)):
@@ -72,6 +75,7 @@ async def test_bank_appears_changes_and_goes(options, make_bank, record, until):
         await until(lambda: app.state.bank_error)
 
 
+@pytest.mark.usefixtures("few_views")
 async def test_names_are_plain_text(options, home, make_bank, until, screen):
     folder = home / "[red]\x1b]0;x\x07"
     folder.mkdir()
@@ -83,6 +87,7 @@ async def test_names_are_plain_text(options, home, make_bank, until, screen):
         assert "\x1b" not in screen(app)
 
 
+@pytest.mark.usefixtures("few_views")
 async def test_sigterm_restores_the_terminal(options, until, monkeypatch):
     monkeypatch.setattr("mbc_cli.tui.app._END_SECONDS", 86_400)  # otherwise it would end the tests
     app = Dashboard(options)
@@ -93,6 +98,7 @@ async def test_sigterm_restores_the_terminal(options, until, monkeypatch):
     assert app.return_code == 128 + signal.SIGTERM
 
 
+@pytest.mark.usefixtures("few_views")
 def test_unexpected_error_ends_the_command(mbc, home, monkeypatch):
     def crash(view):
         raise KeyError("what")
@@ -105,6 +111,7 @@ def test_unexpected_error_ends_the_command(mbc, home, monkeypatch):
     assert "Unexpected error: KeyError: 'what'" in result.stderr
 
 
+@pytest.mark.usefixtures("few_views")
 async def test_ctrl_c_names_quit_key(options, until):
     app = Dashboard(options)
     async with app.run_test(size=(80, 24)) as pilot:
@@ -112,6 +119,7 @@ async def test_ctrl_c_names_quit_key(options, until):
         await until(lambda: any("Press q to quit" in own.message for own in app._notifications))
 
 
+@pytest.mark.usefixtures("few_views")
 async def test_screenshot_goes_to_working_folder(options, home, until):
     app = Dashboard(options)
     async with app.run_test(size=(80, 24)):

@@ -19,6 +19,8 @@ from mbc_cli.tui.widgets.table import RowTable
 from mbc_engine.events import IngestFinished, IngestStarted
 from mbc_engine.runs.event_log import LogUpdate
 
+pytestmark = pytest.mark.usefixtures("few_views")
+
 
 async def test_settings_are_restored(options, until, screen):
     app = Dashboard(options)
