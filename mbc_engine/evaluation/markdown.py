@@ -1,6 +1,5 @@
-"""A report as files: Markdown with figures beside it, and JSON."""
+"""A report as files: Markdown and JSON."""
 
-import importlib.util
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +8,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from mbc_engine.atomic_write import atomic_write
-from mbc_engine.evaluation.figures import draw
 from mbc_engine.evaluation.report import NOTHING, Report, read_report
 from mbc_engine.evaluation.results import ExperimentFolder
 from mbc_engine.evaluation.tables import NOTHING_TO_BEAT, OUTCOMES, Table, tables_of
@@ -24,33 +22,22 @@ _UNSEEN: Final = re.compile(
 
 
 def write_report(experiment: ExperimentFolder) -> Path:
-    """Write the report on an experiment's results so far into its folder; returns the path of the Markdown.
-
-    Figures are drawn where matplotlib is installed.
-    """
+    """Write the report on an experiment's results so far into its folder; returns the path of the Markdown."""
     report = read_report(experiment)
-    can_draw = importlib.util.find_spec("matplotlib") is not None
-    figures = {cell.name: draw(cell) if can_draw else [] for cell in report.cells}
-    written = {experiment.figures / name: image for drawn in figures.values() for _, name, image in drawn}
-    if written:
-        experiment.figures.mkdir(exist_ok=True)
-    names = {cell: [(title, name) for title, name, _ in drawn] for cell, drawn in figures.items()}
-    written[experiment.report_json] = (json.dumps(asdict(report), indent=2, allow_nan=False) + "\n").encode()
-    written[experiment.report_markdown] = markdown(report, names).encode()
-    for path, content in written.items():
-        with atomic_write(path) as file:
-            file.write(content)
+    with atomic_write(experiment.report_json) as file:
+        file.write((json.dumps(asdict(report), indent=2, allow_nan=False) + "\n").encode())
+    with atomic_write(experiment.report_markdown) as file:
+        file.write(markdown(report).encode())
     return experiment.report_markdown
 
 
-def markdown(report: Report, figures: Mapping[str, Sequence[tuple[str, str]]]) -> str:
-    """A report in Markdown; `figures` are titles and names of files in the folder `figures` next to it, by cell."""
+def markdown(report: Report) -> str:
+    """A report in Markdown."""
     lines = [*_summary(report)]
     for cell in report.cells:
         lines.append(f"## {_text(cell.title)}\n")
         for table in tables_of(cell):
             lines += _table(table)
-        lines += [f"![{_text(title)}](figures/{_text(name)})\n" for title, name in figures.get(cell.name, ())]
     if report.missing:
         stages = [(f"{missing['cell']}, {missing['stage']}", missing["reason"]) for missing in report.missing]
         lines += _facts("What is missing", stages)

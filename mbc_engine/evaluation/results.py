@@ -271,7 +271,7 @@ class ExperimentFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.events, self.figures = path / "events.jsonl", path / "figures"
+        self.events = path / "events.jsonl"
         self.report_markdown, self.report_json = path / "report.md", path / "report.json"
         self._settings, self._environments = path / "experiment.toml", path / "environment.json"
 

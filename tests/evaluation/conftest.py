@@ -67,18 +67,6 @@ def _results(predictions: Sequence[Prediction]) -> MethodResults:
     return MethodResults(Measurement(scores, Cost(len(predictions), 0.25, 1.5, 12_345, 6_789)), predictions)
 
 
-@pytest.fixture(autouse=True)
-def undrawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leaves figures out, which take seconds to draw, unless a test asks for `figures`."""
-    if "figures" not in request.fixturenames:
-        monkeypatch.setattr("mbc_engine.evaluation.markdown.draw", lambda _cell: [])
-
-
-@pytest.fixture
-def figures() -> None:
-    pass
-
-
 @pytest.fixture
 def predict() -> Predict:
     return _predict

@@ -6,12 +6,10 @@ from dataclasses import asdict
 
 import pytest
 
-from mbc_engine.evaluation.figures import _bars
 from mbc_engine.evaluation.markdown import markdown, write_report
 from mbc_engine.evaluation.report import CellReport, Report, read_report
 from mbc_engine.evaluation.results import ExperimentFolder
 from mbc_engine.evaluation.running import environment
-from mbc_engine.evaluation.statistics import Interval
 
 
 @pytest.fixture
@@ -54,22 +52,6 @@ def test_an_empty_experiment_has_a_report(tmp_path):
     assert "Nothing" in write_report(experiment).read_text()
 
 
-def test_figures_lie_beside_it(figures, written):
-    names = re.findall(r"^!\[.+\]\(figures/(.+)\)$", written.report_markdown.read_text(), re.MULTILINE)
-    assert "tiny-quiz-scaling-exact-match-95-interval.svg" in names
-    assert len(names) == 12
-    assert sorted(names) == sorted(path.name for path in written.figures.iterdir())
-
-
-def test_without_matplotlib(make_experiment, monkeypatch):
-    monkeypatch.setattr("mbc_engine.evaluation.markdown.importlib.util.find_spec", lambda name: None)
-    assert "](figures/" not in write_report(make_experiment()).read_text()
-
-
-def test_mean_outside_its_interval_is_drawn():
-    assert _bars([("mbc", "#1f5fb4", Interval(2 / 3, 2 / 3 + 1e-14, 2 / 3 - 1e-14))]).startswith(b"<?xml")
-
-
 def test_untrusted_text_is_no_markup():
     hostile = "| `a` *b* [c](http://d) <b> &amp;\x1b[31m\u202e\u2028\n\ud800"
     origin = {
@@ -82,7 +64,7 @@ def test_untrusted_text_is_no_markup():
     }
     cell = CellReport("c", hostile, "", (), (), None, (), (), None, None, {})
     missing = {"cell": hostile, "stage": hostile, "reason": hostile}
-    text = markdown(Report((), (hostile,), origin, (cell,), (missing,)), {})
+    text = markdown(Report((), (hostile,), origin, (cell,), (missing,)))
     escaped = r"\| \`a\` \*b\* \[c\](http://d) \<b\> \&amp;\<U+001B\>\[31m\<U+202E\>\<U+2028\>↵\<U+D800\>"
     assert text.count(escaped) == 8
 

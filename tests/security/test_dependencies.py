@@ -73,7 +73,7 @@ def test_imports_match_dependencies() -> None:
     needed = {normal(name) for name in asked_for()} - {
         normal(match[1])
         for extra in PROJECT["optional-dependencies"].keys()
-        - {"embedded", "eval", "hub", "ray", "report", "serve", "train", "mcp"}
+        - {"embedded", "eval", "hub", "ray", "serve", "train", "mcp"}
         for line in PROJECT["optional-dependencies"][extra]
         if (match := REQUIRED.fullmatch(line))
     }
