@@ -155,12 +155,6 @@ def test_overlong_names_are_handled(mbc, bank, command):
     assert "Unexpected" not in mbc(*command.format("a" * 300).split()).stderr
 
 
-def test_arguments_are_sanitised(mbc):
-    result = mbc("bank", "info", "--bank", "[/red]\x1b[31m.mbc")
-    assert result.exit_code == 5
-    assert "No bank at [/red]␛[31m.mbc." in result.stderr
-
-
 def test_unencodable_output_is_escaped(tmp_path):
     script = (
         "import sys; from mbc_cli.app import main; sys.argv[1:] = ['bank', 'info', '--bank', 'caf\\u00e9.mbc']; main()"

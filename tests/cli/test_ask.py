@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from mbc_engine.answer import Confidence
-from mbc_engine.errors import BankError, DataError
+from mbc_engine.errors import BankError
 from tests.cli.stub_memory import answer, source
 
 QUESTION = "Where did Ada move?"
@@ -95,15 +95,6 @@ def test_a_withheld_answer_is_null(mbc, memory):
     assert mbc("ask", QUESTION).stdout.splitlines()[:3] == ["Not in this memory.", "", "Closest passages:"]
     row = json.loads(mbc("ask", QUESTION, "--json").stdout)
     assert (row["answer"], row["confidence"]) == (None, 0.31)
-
-
-def test_untrusted_text_cannot_command_the_terminal(mbc, memory, terminal):
-    evil = "\x1b[2J[red]Aalen[/nothing]\u202e"
-    memory.reply = lambda question: answer(evil, source("/\x1b]0;x\x07", evil))
-    for options in ((), ("--min-confidence", 0)):
-        result = mbc("ask", QUESTION, *options)
-        assert result.stdout.splitlines()[0] == "␛[2J[red]Aalen[/nothing]<U+202E>"
-        assert result.stdout.count("\x1b") == 2 * result.stdout.count("\x1b]8;")
 
 
 def test_open_shows_the_first_source_in_an_editor(mbc, memory, monkeypatch):
@@ -272,8 +263,3 @@ def test_a_real_model_answers(mbc, bank, model, notes):
     assert set(row["timings"]) == {"model", "search", "answer", "sources"}
     assert (row["bank"]["documents"], row["bank"]["paths"]) == (2, [str(bank)])
     assert mbc("ask", QUESTION, "--bank", bank, "--model", model, "--read", "routed:1").stdout
-
-
-def test_errors_of_questions_have_their_own_code(mbc, memory):
-    memory.problem = DataError("Something is wrong.")
-    assert mbc("ask", QUESTION).exit_code == 3

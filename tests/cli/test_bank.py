@@ -86,9 +86,3 @@ def test_a_bank_without_sources_lists_digests(mbc, make_bank, record):
     assert "not kept" in mbc("bank", "info", "--bank", path).stdout
     listed = json.loads(mbc("bank", "list", "--bank", path, "--json").stdout)
     assert (listed["size"], listed["origins"]) == (None, [])
-
-
-def test_evil_names_are_shown_on_one_line(mbc, make_bank, record):
-    evil = record("/[red]\x1b[2J\n\u202egnp.txt", "x", "\x1b]0;part\x07\n", "\x1b[31m\n2024")
-    (line,) = mbc("bank", "list", "--bank", make_bank("b.mbc", evil)).stdout.splitlines()
-    assert "/[red]␛[2J <U+202E>gnp.txt#␛]0;part␇ " in line

@@ -202,15 +202,6 @@ def test_unknown_sizes_do_not_stop_the_rest(mbc, home, preset):
     assert details["parameters"] is None
 
 
-def test_names_are_sanitised(mbc, own):
-    own("e\x1b[31mvil[red]")
-    assert "e␛[31mvil[red]" in mbc("models", "list").stdout
-    result = mbc("models", "show", "e\x1b[31mvil[red]")
-    assert "\x1b" not in result.stdout + result.stderr
-    assert "e␛[31mvil[red]" in result.stdout
-    assert "\x1b" not in mbc("models", "show", "no\x1bne").stderr
-
-
 @pytest.fixture
 def vectors(home, tiny):
     """A model that makes no codes and has no KV-LoRA."""

@@ -153,12 +153,6 @@ def test_a_missing_run_is_an_error(mbc, verb):
     assert "mbc runs list" in result.stderr
 
 
-def test_names_are_sanitised(mbc, make_run):
-    make_run("\x1b[31mred", STARTED)
-    for arguments in (["list"], ["show", "\x1b[31mred"], ["stop", "\x1b[31mred"]):
-        assert "\x1b" not in mbc("runs", *arguments).output
-
-
 @pytest.mark.slow
 def test_a_run_in_another_process_is_stopped_and_resumed(mbc, preset, home):
     rows = [{"text": f"Ada{n} moved.", "question": f"Who moved {n}?", "answers": ["Ada"]} for n in range(20)]

@@ -1,5 +1,3 @@
-import json
-
 import pytest
 
 from mbc_cli.render.terminal import is_on
@@ -43,10 +41,6 @@ def test_verbose_shows_where_options_came_from(mbc, small_bank, home, monkeypatc
 def test_verbose_shows_the_model(mbc, bank, model):
     output = mbc("ask", QUESTION, "--bank", bank, "--model", model, "--verbose").stderr
     assert f"model: {model} on cpu, 1 threads, loaded in " in output
-
-
-def test_verbose_keeps_data(mbc, small_bank):
-    assert json.loads(mbc("bank", "info", "--bank", small_bank, "--json", "--verbose").stdout)["documents"] == 1
 
 
 def test_verbosity_ends_with_the_command(mbc, small_bank):

@@ -23,9 +23,8 @@ from mbc_engine.evaluation.camels import (
     token_losses,
     weight_model_for,
 )
-from mbc_engine.evaluation.fine_tuning import FineTuned
 from mbc_engine.evaluation.suite import Camels
-from mbc_engine.evaluation.token_weights import TokenWeights, uniform
+from mbc_engine.evaluation.token_weights import TokenWeights
 from mbc_engine.events import Event, TuningStep
 from mbc_engine.lm.base import BaseLM, load_base
 
@@ -134,26 +133,6 @@ def test_a_weight_knows_its_token_and_the_past_alone(base: BaseLM) -> None:
 
     torch.testing.assert_close(weights(first)[:same], weights(second)[:same])
     assert not torch.isclose(weights(first)[same], weights(second)[same])
-
-
-def test_fine_tuning_under_untrained_weights_is_uniform(base: BaseLM) -> None:
-    learned = learned_weights(weight_model_for(base), (0,))
-    ends = []
-    for weights in (learned, uniform):
-        method = FineTuned(base, weights, rate=1e-3, optimiser="adam", window=32)
-        method.adapt(["Adabo moved to Aalen.", "The river rose, the bridge held, and nobody was hurt."])
-        ends.append([value.detach().clone() for value in base.parameters()])
-        method.reset()
-    torch.testing.assert_close(*ends, rtol=1e-3, atol=1e-5)
-
-
-def test_weights_are_never_negative(base: BaseLM) -> None:
-    model = weight_model_for(base)
-    torch.nn.init.normal_(model.out.weight, std=100)
-    assert (
-        model(base.prompt_tokenizer.text_targets(["The river rose, the bridge held, and nobody was hurt."], window=32))
-        >= 0
-    ).all()
 
 
 def test_trained_weights_open_as_they_were_left(
