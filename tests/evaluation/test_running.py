@@ -24,6 +24,13 @@ def work(tmp_path):
     return work
 
 
+@pytest.fixture
+def untrained(settings):
+    """Settings of an experiment that trains nothing: the pretrained base LM reads what BM25 finds."""
+    dataset = settings().datasets[0].model_copy(update={"train": [], "validation": None})
+    return lambda **changes: settings(**{"datasets": [dataset], "methods": ["bm25"], **changes})
+
+
 def of_kind(events, kind):
     return [event for event in events if isinstance(event, kind)]
 
@@ -54,21 +61,20 @@ def test_every_method_goes_through_every_protocol(work, settings, tmp_path):
     assert "the flat read cannot tell it from the real bank" in report.report_markdown.read_text()
 
 
-def test_a_finished_experiment_is_not_done_again(work, settings):
-    first = work(settings())
+def test_only_what_has_no_result_is_done_again(work, settings, tmp_path):
+    assert len(of_kind(work(settings()), StageStarted)) == 3
     again = work(settings())
-    assert len(of_kind(first, StageStarted)) == 3
     assert not of_kind(again, StageStarted)
     assert [event.was_kept for event in of_kind(again, StageFinished)] == [True] * 3
-
-
-def test_a_method_without_result_is_asked_again(work, settings, tmp_path):
-    work(settings())
     cell = ExperimentFolder(tmp_path / "run").cell("tiny-people")
     before = cell.results("mbc-empty").online.scores
     cell.file("mbc-empty", "online").unlink()
-    again = work(settings())
-    assert [event.stage for event in of_kind(again, StageStarted)] == ["mbc-empty online"]
+    stop = threading.Event()
+    for event in run(settings(), tmp_path / "run", cache=tmp_path / "cache", stop=stop):
+        if isinstance(event, StageStarted):
+            stop.set()
+    assert not cell.has("mbc-empty", "online")  # it was stopped while asking
+    assert [event.stage for event in of_kind(work(settings()), StageStarted)] == ["mbc-empty online"]
     assert cell.results("mbc-empty").online.scores == before
 
 
@@ -87,31 +93,21 @@ def test_a_stop_ends_soon_and_the_next_run_goes_on(work, settings, tmp_path):
     assert of_kind(rest, ExperimentFinished)
 
 
-def test_stop_while_asking_stores_nothing(work, settings, tmp_path):
-    work(settings(methods=["mbc"]))
-    stop, folder = threading.Event(), tmp_path / "run"
-    ExperimentFolder(folder).cell("tiny-people").file("mbc", "online").unlink()
-    for event in run(settings(methods=["mbc"]), folder, cache=tmp_path / "cache", stop=stop):
-        if isinstance(event, StageStarted):
-            stop.set()
-    assert not ExperimentFolder(folder).cell("tiny-people").has("mbc", "online")
-
-
-def test_scaling_continues_after_the_last_finished_size(work, settings, tmp_path):
-    given, stop, folder = settings(methods=["mbc"], protocols=["scaling"]), threading.Event(), tmp_path / "run"
+def test_scaling_continues_after_the_last_finished_size(work, untrained, tmp_path):
+    given, stop, folder = untrained(protocols=["scaling"]), threading.Event(), tmp_path / "run"
     cell = ExperimentFolder(folder).cell("tiny-people")
     for _ in run(given, folder, cache=tmp_path / "cache", stop=stop):
-        if cell.has("mbc", "scaling.partial"):
+        if cell.has("bm25", "scaling.partial"):
             stop.set()
-    assert not cell.has("mbc", "scaling")
-    (first,) = cell.results("mbc").scaling
+    assert not cell.has("bm25", "scaling")
+    (first,) = cell.results("bm25").scaling
     assert first.cost.documents == 2
     work(given)
-    both = cell.results("mbc").scaling
+    both = cell.results("bm25").scaling
     assert both[0] == first
     assert [step.cost.documents for step in both] == [2, 8]
-    cell.file("mbc", "scaling").unlink()  # measured anew, from the first size
-    assert not cell.results("mbc").scaling
+    cell.file("bm25", "scaling").unlink()  # measured anew, from the first size
+    assert not cell.results("bm25").scaling
 
 
 def test_impossible_stages_are_skipped(work, settings, tmp_path):
@@ -137,14 +133,14 @@ def test_errors_are_raised_without_skips(work, settings):
         work(given.model_copy(update={"datasets": [lost]}), skips=False)
 
 
-def test_other_settings_are_refused(work, settings):
-    work(settings(methods=["mbc-empty"]))
+def test_other_settings_are_refused(work, untrained):
+    work(untrained())
     with pytest.raises(ConfigError, match="other settings: seed"):
-        work(settings(methods=["mbc-empty"], seed=1))
+        work(untrained(seed=1))
 
 
-def test_data_files_may_move(work, settings, tmp_path):
-    given = settings(methods=["mbc-empty"])
+def test_data_files_may_move(work, untrained, tmp_path):
+    given = untrained()
     work(given)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -160,8 +156,8 @@ def test_data_files_may_move(work, settings, tmp_path):
     assert test not in (tmp_path / "run" / "experiment.toml").read_text()
 
 
-def test_changed_questions_are_refused(work, settings, tmp_path):
-    given = settings(methods=["mbc-empty", "closed-book"])
+def test_changed_questions_are_refused(work, untrained, tmp_path):
+    given = untrained(methods=["bm25", "closed-book"])
     work(given)
     ExperimentFolder(tmp_path / "run").cell("tiny-people").file("closed-book", "online").unlink()
     test = Path(given.datasets[0].test)

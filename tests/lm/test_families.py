@@ -199,16 +199,15 @@ def test_saved_adapter(adaptable: LoadedBase, tmp_path: Path) -> None:
     assert not torch.equal(saved, without)
 
 
-@pytest.mark.parametrize("family", sorted(FAMILIES))
-def test_attention_shape(family: str, saved: Callable[[str], Path]) -> None:
-    base = load_base(str(saved(family)))
+def test_attention_shape(loaded: LoadedBase) -> None:
+    base = loaded.base
     widths = {
         name.rpartition(".")[2]: module.out_features
         for name, module in base.model.named_modules()
         if name.endswith(("k_proj", "v_proj"))
     }
     width = base.shape.kv_heads * base.shape.head_dim
-    assert widths == ({} if family == "gpt2" else {"k_proj": width, "v_proj": width})
+    assert widths == ({} if loaded.is_gpt2 else {"k_proj": width, "v_proj": width})
     assert (base.shape.dim, base.shape.layers) == (64, 3)
 
 
