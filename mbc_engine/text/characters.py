@@ -11,7 +11,9 @@ _ESCAPE = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]{0,500}(?:\x07|\x1b\\)|[ -
 # Soft hyphens, zero-width characters that join or part nothing on paper, marks of direction, control characters.
 _UNSEEN = "\u00ad\u034f\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb"
 _CONTROLS = "\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f"
-_DROPPED = re.compile(f"{_ESCAPE}|[{_UNSEEN}{_CONTROLS}]")
+# A letter that another is printed on, as manual pages have them in bold.
+_OVERSTRUCK = "[^\n]\x08"
+_DROPPED = re.compile(f"{_ESCAPE}|{_OVERSTRUCK}|[{_UNSEEN}{_CONTROLS}]")
 _LIGATURES = dict(zip(range(0xFB00, 0xFB07), ("ff", "fi", "fl", "ffi", "ffl", "st", "st"), strict=True))
 
 

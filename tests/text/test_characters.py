@@ -19,6 +19,7 @@ from mbc_engine.text.characters import readable
             "\u0645\u06cc\u200c\u062e\u0648 \N{MAN}\u200d\N{WOMAN} \uff21",
         ),
         ("a lone \ud800", "a lone \ud800"),
+        ("N\bNA\bAM\bM _\bt_\bo", "NAM to"),
     ],
 )
 def test_what_is_not_seen_is_left_out(text: str, seen: str) -> None:

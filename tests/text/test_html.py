@@ -35,6 +35,8 @@ ReadOne = Callable[[str, bytes | str], Document]
         ("<details><summary>Q?</summary>A.</details>b<span aria-hidden=true>no</span>", "Q?\n\nA.\n\nb"),
         ("<div id=cookie-banner>no</div><p class='cookie-recipe'>yes<p style='visibility:hidden'>no", "yes"),
         # Tags that are never closed hide nothing.
+        ("<div><select><option>red<option>blue<p>a</div>", "redblue\n\na"),
+        ("<p>a <!-- b</p><p>c</p>", "a b\n\nc"),
         ("<nav><ul><li>Home</ul><p>a</p><svg><path/><p>b<div hidden>c", "- Home\n\na\n\nb\n\nc"),
         ("<script>'<nav><div>'</script><!-- <nav> --><nav>no</nav><div hidden>no</div>a", "a"),
         ("<table><tr><th>a<td>b</tr><tr><td>c</td> <td>d</td></table>", "a: b\nc: d"),

@@ -57,6 +57,22 @@ def test_hostile_latex(read: Callable[[str, str], list[Document | Skipped]], tex
     assert len(read("a.tex", text * 4_000)) >= 1
 
 
+def test_manual_page(read_one: ReadOne) -> None:
+    page = (
+        '.\\" a comment\n.TH TIDE 1 "May 2024"\n.SH NAME\ntide \\- predict tides\n.SH OPTIONS\n.TP\n.BR \\-z ", " \\-\\-zone\n'
+        "Use \\fIthe\\fR zone\\&.\n.IP \\-t 4\nBe terse.\n.PP\nThe\n.B end \\(em\n.br\nagain.\n.SS Files\n.It Fl v Ar file\nTell.\n"
+    )
+    document = read_one("tide.1", page)
+    assert document.text == (
+        "NAME\n\ntide - predict tides\n\nOPTIONS\n\n-z, --zone\nUse the zone.\n\n-t\nBe terse.\n\nThe end \u2014\nagain.\n\n"
+        "Files\n\n-v file\nTell."
+    )
+    assert (document.title, [context for _, context in sections(document)]) == (
+        "TIDE(1)",
+        ["NAME", "OPTIONS", "OPTIONS > Files"],
+    )
+
+
 def test_restructured_text(read_one: ReadOne) -> None:
     text = (
         "=====\nTitle\n=====\n\n:date: 2024-05-01\n\nOne\n---\n- a\n\n====  ===\nb     c\n====  ===\n\nTwo\n---\nend\n"

@@ -98,7 +98,44 @@ PROSE = [
                 "It was seen by many people in the old town, who say that the cost is high and that the work took eleven years."
             ),
         ),
+        # Three columns, and a number before a hyphen.
+        (
+            at(
+                *(
+                    (60 + 170 * column, 700 - 12 * row, line)
+                    for column, lines in enumerate(
+                        [
+                            [
+                                "The bakery has a new oven of 12-",
+                                "inch stones, which came from",
+                                "Hamar by lorry in May.",
+                            ],
+                            [
+                                "The choir sings in the school,",
+                                "and tickets are sold by Anne,",
+                                "who sits in the library.",
+                            ],
+                            [
+                                "The bridge is closed until the",
+                                "ice has gone, so that cars must",
+                                "take the road over Nes.",
+                            ],
+                        ]
+                    )
+                    for row, line in enumerate(lines)
+                )
+            ),
+            (
+                "The bakery has a new oven of 12-inch stones, which came from Hamar by lorry in May.\n\n"
+                "The choir sings in the school, and tickets are sold by Anne, who sits in the library.\n\n"
+                "The bridge is closed until the ice has gone, so that cars must take the road over Nes."
+            ),
+        ),
         # Tables.
+        (
+            ["Date            Payee             Sum", "3 May           Kraft             81.50"],
+            "Date: 3 May; Payee: Kraft; Sum: 81.50",
+        ),
         (
             at(
                 *(

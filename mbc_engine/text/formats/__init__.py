@@ -14,7 +14,7 @@ from mbc_engine.text.formats.delimited import read_csv
 from mbc_engine.text.formats.html import read_html
 from mbc_engine.text.formats.mail import read_eml, read_mbox
 from mbc_engine.text.formats.markdown import read_markdown
-from mbc_engine.text.formats.markup import read_code, read_org, read_rst, read_tex, read_text
+from mbc_engine.text.formats.markup import read_code, read_org, read_roff, read_rst, read_tex, read_text
 from mbc_engine.text.formats.nested import read_json, read_jsonl, read_notebook
 from mbc_engine.text.formats.opendocument import read_odt
 from mbc_engine.text.formats.pdf import read_pdf
@@ -67,6 +67,7 @@ FORMATS = (
     Format("card", read_cards, (".vcf", ".vcard", ".ics")),
     Format("rst", read_rst, (".rst", ".rest")),
     Format("org", read_org, (".org",)),
+    Format("roff", read_roff, (".man", ".mdoc", ".roff", ".troff")),
     Format("tex", read_tex, (".tex", ".ltx")),
     Format("code", read_code, tuple(f".{suffix}" for suffix in _CODE.split())),
     Format("subtitles", read_subtitles, (".srt", ".vtt")),

@@ -27,6 +27,8 @@ _KEYS: Final = word_set("property key field attribute parameter setting variable
 _VALUES: Final = word_set("value values content wert inhalt")
 # A quotation mark that is not closed within so many lines is a letter.
 _MOST_CELL_LINES: Final = 5000
+# After so many lines were read in vain to find the end of a cell, no cell has several.
+_MOST_IN_VAIN: Final = 50_000
 
 
 def read_csv(stream: ByteStream) -> Iterator[Content | Row]:
@@ -163,6 +165,7 @@ class _Ahead:
 
     def __init__(self, source: Iterable[str]) -> None:
         self._source, self._back = iter(source), deque[str]()
+        self.in_vain = 0  # lines that were put back
 
     def __iter__(self) -> Iterator[str]:
         while (line := self.next()) is not None:
@@ -173,13 +176,16 @@ class _Ahead:
         return None if line is None else line.rstrip("\r\n")
 
     def put_back(self, lines: Sequence[str]) -> None:
+        self.in_vain += len(lines)
         self._back.extendleft(reversed(lines))
 
 
 def _quoted(line: str, ahead: _Ahead, separator: str, width: int) -> list[str] | None:
     """The cells of a record that begins with this line; None, with no other line taken, if it has a stray mark."""
     cells, rest = _split(line, separator)
-    taken, size = [line], len(line)
+    taken, size, whole = [line], len(line), _is_whole(line, separator, width)
+    if rest is not None and ahead.in_vain > _MOST_IN_VAIN:
+        return None
     while rest is not None:
         parts, closing = [rest], None
         while closing is None:
@@ -188,12 +194,14 @@ def _quoted(line: str, ahead: _Ahead, separator: str, width: int) -> list[str] |
                 break
             taken.append(following)
             size += len(following)
+            whole += _is_whole(following, separator, width)
             if len(taken) > _MOST_CELL_LINES or size > LINE_CHARACTERS:
                 break
             closing = _CLOSING.match(following)
             parts.append(closing[1] if closing else following)
         after = closing.string[closing.end() :] if closing else ""
-        if closing is None or (after and not after.startswith(separator)) or _are_records(taken, separator, width):
+        are_records = width > 2 and 3 * whole > 2 * len(taken)
+        if closing is None or (after and not after.startswith(separator)) or are_records:
             ahead.put_back(taken[1:])
             return None
         cells.append("\n".join(parts).replace('""', '"'))
@@ -224,7 +232,6 @@ def _unquoted(cell: str) -> str:
     return cell[1:-1].replace('""', '"') if len(cell) > 1 and cell[0] == cell[-1] == '"' else cell
 
 
-def _are_records(lines: Sequence[str], separator: str, width: int) -> bool:
-    """Whether lines that a cell would span are records of their own: most have all cells."""
-    whole = sum(line.count(separator) == width - 1 for line in lines)
-    return width > 2 and 3 * whole > 2 * len(lines)
+def _is_whole(line: str, separator: str, width: int) -> bool:
+    """Whether a line may be a record of its own, with all cells; a cell does not span such lines."""
+    return line.count(separator) == width - 1

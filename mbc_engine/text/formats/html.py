@@ -80,6 +80,9 @@ def page_of(markup: str) -> "Page":
     """A page, or a part of one, as it is shown. Raises UnreadableFile if it is damaged."""
     from lxml import etree
 
+    unclosed = markup.find("<!--", markup.rfind("-->") + 1)
+    if unclosed >= 0 and _TAGS.search(markup, unclosed):  # it would hide the rest
+        markup = markup[:unclosed] + markup[unclosed:].replace("<!--", "")
     page = Page(markup)
     if markup:
         with damage_is_unreadable():
@@ -434,12 +437,13 @@ class Page:
         out.break_off(_PARAGRAPH)
 
     def data(self, text: str) -> None:
-        if self._left_out or (self._open["select"] > 0 and not self._is_chosen):
+        in_choice = self._open["select"] > 0 and "select" not in self._unclosed
+        if self._left_out or (in_choice and not self._is_chosen):
             return
         out = self._out
         if self._open["title"] > 0:
             self._title.write(text)
-        elif self._open["select"] > 0:
+        elif in_choice:
             self._is_chosen = False
             self._write_value(text)
         elif self._open["pre"] > 0 or self._open["textarea"] > 0:

@@ -76,6 +76,7 @@ class _Line(NamedTuple):
         return " ".join(cell.text for cell in self.cells)
 
 
+_Piece = tuple[Sequence[float], str]  # left, bottom, right and top from the bottom left corner, and the text there
 _Block = list[_Line]  # lines that are read from top to bottom
 
 
@@ -215,15 +216,36 @@ def _runs(page: "PdfPage", width: float, height: float) -> list[_Run]:
         for index in range(count):
             rectangle = texts.get_rect(index)
             written = texts.get_text_bounded(*rectangle)
-            if text := _clean(written):
-                position = max(0, _letter(texts, rectangle, position))
-                run = _turned(rectangle, text, page.get_rotation(), width, height)
-                size, is_bold = _type(texts, position)
-                runs.append(run._replace(size=size, is_bold=is_bold))
-                position += len(written)
+            if not written.strip():
+                continue
+            first = max(0, _letter(texts, rectangle, position))
+            size, is_bold = _type(texts, first)
+            position = first + len(written)
+            for part, text in _parted(texts, first, rectangle, written, size):
+                if cleaned := _clean(text):
+                    run = _turned(part, cleaned, page.get_rotation(), width, height)
+                    runs.append(run._replace(size=size, is_bold=is_bold))
         return runs
     finally:
         texts.close()
+
+
+def _parted(texts: "PdfTextPage", first: int, box: Sequence[float], text: str, size: float) -> Iterator[_Piece]:
+    """A run in parts, if columns in it are made of spaces, which PDFium shows as one; `first` is its first letter."""
+    left, bottom, right, top = box
+    start = 0
+    is_wide = right - left > _WIDEST * size * len(text)
+    if is_wide and first + len(text) <= texts.count_chars():
+        for match in re.finditer(r"(?<=\S) (?=\S)", text):
+            before, after = (texts.get_charbox(first + index) for index in (match.start() - 1, match.end()))
+            if after[0] - before[2] > size:
+                yield (left, bottom, before[2], top), text[start : match.start()]
+                left, start = after[0], match.end()
+    yield (left, bottom, right, top), text[start:]
+
+
+# Letters are as wide on average, by their size, where there are no gaps.
+_WIDEST: Final = 0.63
 
 
 def _turned(rectangle: Sequence[float], text: str, rotation: int, width: float, height: float) -> _Run:
@@ -406,7 +428,7 @@ def _blocks(runs: list[_Run], depth: int = 0) -> list[_Block]:
             band.append(beside[position])
             position += 1
         sides = [own for own in band if own.right <= gutter], [own for own in band if own.left >= gutter]
-        if all(_is_prose(_lines(side)) for side in sides):
+        if all(map(_is_column, sides)):
             blocks += [block for side in sides for block in _blocks(side, depth + 1)]
             band = []
         for line in _lines([*band, *([run] if run else [])]):
@@ -436,7 +458,7 @@ def _gutter(runs: list[_Run]) -> float | None:
         aligned = sum(run.left < start + 3 for run in right)
         if min(len(left), aligned) < 3 or crossing > len(runs) / 3 or (best and (crossing, -aligned) >= best):
             continue
-        if _is_prose(_lines(right)) and _is_prose(_lines(left)):
+        if _is_prose(_lines(left)) and _is_column(right):
             best = crossing, -aligned
             found = x
     return found if best else None
@@ -479,6 +501,16 @@ def _runs_on(text: str) -> bool:
 _ITEM: Final = re.compile(r"(?:[•‣▪●○◦·*\u2013\u2014-]|\(?(?:\d{1,3}|[a-zA-Z])[.)])\s")
 _NUMBERED: Final = re.compile(r"(?:\d{1,3}\.?)+\s")
 _ENDS: Final = (".", "!", "?", ":", ";", "\u3002")
+
+
+def _is_column(runs: list[_Run]) -> bool:
+    """Whether the leftmost runs are prose; what stands beside them may be another column."""
+    left = min((run.left for run in runs), default=0)
+    return _is_prose(_lines([run for run in runs if run.left < left + _INDENT]))
+
+
+# How far the lines of a column are indented at most, in points.
+_INDENT: Final = 30.0
 
 
 def _is_prose(lines: _Block) -> bool:
@@ -680,6 +712,9 @@ _COMPOUNDS: Final = frozenset(
 _JOINS_ONLY: Final = frozenset(["co", "in", "pre", "pro", "un", "under", "up", "non", "multi", "post", "part"])
 
 
+_CUT_NUMBER: Final = re.compile(r"\d-$")  # of "12-inch"
+
+
 def _joined(lines: _Block) -> Iterator[str]:
     """The lines of a paragraph as one, others as they are."""
     texts = [line.text for line in lines]
@@ -691,7 +726,7 @@ def _joined(lines: _Block) -> Iterator[str]:
         is_full = line.cells[-1].right - left > 0.7 * (right - left)
         is_close = following.top - line.bottom < 1.5 * max(line.cells[0].height, following.cells[0].height)
         ends = written.endswith(_ENDS) or bool(_ITEM.match(text))
-        is_broken = written.endswith(_BROKEN)
+        is_broken = written.endswith(_BROKEN) or (_CUT_NUMBER.search(written) is not None and text[:1].islower())
         if is_close and (is_broken or (is_full and (_runs_on(text) or (is_prose and not ends)))):
             written = _continued(written, text)
         elif is_close and is_full and is_prose and not _ITEM.match(text):
@@ -708,10 +743,10 @@ def _continued(written: str, text: str) -> str:
     """Two parts of a paragraph as one; a word that is parted between them is joined."""
     is_broken = written.endswith(_BROKEN)
     start = written.rstrip(_BROKEN)
-    if is_broken or (start.endswith(("-", "\u2010")) and start[-2:-1].isalpha()):
+    if is_broken or (start.endswith(("-", "\u2010")) and start[-2:-1].isalnum()):
         start = start.rstrip("-\u2010")
         word = re.split(r"[^\w-]", start)[-1].lower()
-        is_compound = not text[:1].islower() or "-" in word or word in _COMPOUNDS - _JOINS_ONLY
+        is_compound = word.isdecimal() or not text[:1].islower() or "-" in word or word in _COMPOUNDS - _JOINS_ONLY
         return f"{start}{'-' * is_compound}{text}"
     has_spaces = not ("\u3000" <= written[-1:] <= "\u9fff" and "\u3000" <= text[:1] <= "\u9fff")
     return f"{written}{' ' * has_spaces}{text}"

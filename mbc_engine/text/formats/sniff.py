@@ -80,6 +80,7 @@ _OPENINGS: Final = (
     (re.compile(r"\s*<\?xml\b"), ".xml"),
     (re.compile("WEBVTT"), ".vtt"),
     (re.compile("#!"), ".sh"),
+    (re.compile(r"(?:['.]\\\".*\n|\s)*\.(?:TH|Dd)[ \t]+\S"), ".man"),
     (re.compile(r"(?:%.*\n|\s)*\\documentclass\b"), ".tex"),
 )
 
