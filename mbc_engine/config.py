@@ -25,7 +25,7 @@ from mbc_engine.names import parse_read_mode, preset_names
 BaseWeights = Literal["float32", "bf16", "nf4", "int8"]
 EncoderWeights = Literal["float32", "nf4", "int8"]
 # What `mini/confidence.py` knows of an answer.
-Feature = Literal["margin", "votes", "missing", "overlooked", "another_kind"]
+Feature = Literal["margin", "votes", "overlooked", "misplaced", "attribute", "opposite"]
 
 
 class _Settings(BaseModel):

@@ -4,13 +4,17 @@ A pronoun without an antecedent in its question is replaced by what it refers to
 a index for "there". A question without a verb ("and when?", "what about Belgium?") takes the rest of the previous
 question. If the rules are unsure, the content words of that question are added, which is enough to find the passage. A
 standalone question is left unchanged.
+
+Several questions on one line are a conversation too, whose answers are joined.
 """
 
 import re
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
-from mbc_engine.answer import Answer
+from mbc_engine.answer import Answer, AnswerItem
 from mbc_engine.text.language import word_set
 
 _BEING: Final = word_set("am are is was were be been has have had")
@@ -90,6 +94,46 @@ def rewritten(question: str, before: str, answer: str | None) -> str:
     if joined and not _names(words):
         return f"{_with_content(words, previous)}?"
     return question
+
+
+# Where one question ends and the next begins.
+_NEXT: Final = re.compile(rf"\?\s+(?:and\b,? )?(?=\w)|,? and (?=(?:{'|'.join(sorted(_ASKING))})\b)", re.IGNORECASE)
+_MOST_QUESTIONS: Final = 8
+
+
+def questions_in(line: str) -> list[str]:
+    """The questions on a line, if each begins like one and has more words; else the line as it is."""
+    parts = [part.strip(_END) for part in _NEXT.split(line[:_LONGEST_QUESTION])]
+    parts = [part for part in parts if part]
+    begin = [[*map(_normalised, part.split())] for part in parts]
+    are_questions = all(
+        len(words) > 1 and words[words[0] in _PREPOSITIONS] in _ASKING | _AUXILIARIES for words in begin
+    )
+    return [f"{part}?" for part in parts] if 1 < len(parts) <= _MOST_QUESTIONS and are_questions else [line]
+
+
+def joined(question: str, answers: Sequence[Answer]) -> Answer:
+    """The answers to the questions in `question`, a line each; as sure as the least sure of them."""
+    lines = [
+        f"{own.question} {'perhaps ' * own.tentative}{'not in this memory' if own.text is None else own.text}"
+        for own in answers
+    ]
+    found = [own.items[0].source if own.items else next(iter(own.sources), None) for own in answers]
+    sources = {(source.bank, source.path, source.part): source for own in answers for source in own.sources}
+    seconds = sum((Counter(own.seconds) for own in answers), Counter[str]())
+    known = [own for own in answers if own.text is not None]
+    return replace(
+        answers[0],
+        question=question,
+        text="\n".join(lines) if known else None,
+        confidence=min(
+            (own.confidence for own in known if own.confidence), key=lambda one: one.probability, default=None
+        ),
+        tentative=bool(known) and all(own.tentative for own in known),
+        items=tuple(AnswerItem(line, source) for line, source in zip(lines, found, strict=True) if source and known),
+        sources=tuple(sources.values()),
+        seconds=seconds,
+    )
 
 
 class _PreviousTurn:

@@ -22,6 +22,7 @@ from mbc_engine.bank import (
     delete_if_unused,
 )
 from mbc_engine.bank.database import bytes_at
+from mbc_engine.conversation import completed, joined, questions_in
 from mbc_engine.errors import ConfigError, MBCError, NothingToRead
 from mbc_engine.machine import return_free_memory
 from mbc_engine.runs.ingests import forget_names, recorded
@@ -128,6 +129,9 @@ class Memory:
     ) -> list[Answer]:
         """Answer questions, all in one batch. Raises what `open` raises, and NothingToRead if nothing is selected.
 
+        If one is several, as "Who won, and when was it?", they are answered one by one, in lines of one answer,
+        unless a model generates it or an LM that reads passages writes it.
+
         Args:
             options: None for the defaults.
             **changes: single options, such as `sources=5`.
@@ -139,6 +143,14 @@ class Memory:
         model = self.model
         model.check(options)
         writer = self.writer if options.write else None
+        if model.keeps_text and (writer is None or not writer.reads_passages):
+            parts = {question: own for question in questions if len(own := questions_in(question)) > 1}
+            if parts:
+                rest = iter(self.ask([question for question in questions if question not in parts], options))
+                return [
+                    self._answer_each(question, parts[question], options) if question in parts else next(rest)
+                    for question in questions
+                ]
         began = time.perf_counter()
         with self._reading() as bank:
             totals, sizes = bank.totals(), bank.sizes()
@@ -182,6 +194,13 @@ class Memory:
         answers = [writer.write(answer, options, on_token) for answer in answers]
         seconds["write"] = time.perf_counter() - began
         return answers
+
+    def _answer_each(self, line: str, questions: Sequence[str], options: AskOptions) -> Answer:
+        answers: list[Answer] = []
+        for question in questions:
+            (answer,) = self.ask([completed(question, answers[-1] if answers else None)], options)
+            answers.append(answer.with_question(question))
+        return joined(line, answers)
 
     def search(
         self,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mbc_engine.conversation import rewritten
+from mbc_engine.conversation import questions_in, rewritten
 
 DIALOGUES = [
     json.loads(line)
@@ -85,3 +85,20 @@ def test_long_questions_are_left_alone() -> None:
     long = "he said that it " * 100
     assert rewritten("And when?", long, None) == "And when?"
     assert rewritten(long, BEFORE, ANSWER) == long
+
+
+@pytest.mark.parametrize(
+    ("line", "questions"),
+    [
+        ("Who won? When was it held?", ["Who won?", "When was it held?"]),
+        ("In which year was it built, and who built it", ["In which year was it built?", "who built it?"]),
+        ("When was Ada born and where did she die?", ["When was Ada born?", "where did she die?"]),
+        ("Who were Ada and Bo?", None),
+        ("Where and when was Ada born?", None),
+        ("What happened and why?", None),
+        ("Do you know? Ada left.", None),
+        ('"Who is she?" asked whom?', None),
+    ],
+)
+def test_questions_on_a_line(line: str, questions: list[str] | None) -> None:
+    assert questions_in(line) == (questions or [line])

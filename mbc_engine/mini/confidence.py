@@ -10,6 +10,7 @@ import math
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Final, Literal
 
 from mbc_engine.bank.words import stems_of
@@ -17,6 +18,7 @@ from mbc_engine.config import AnswerConfidence, Feature
 from mbc_engine.metrics import compare
 from mbc_engine.mini.span_reader import Span
 from mbc_engine.sources import content_stems, sentence_around
+from mbc_engine.text import split_sentences
 from mbc_engine.text.document import MONTH_NAMES
 
 # The weight of a passage's log share relative to its spans' margins; chosen on held-out questions.
@@ -60,45 +62,100 @@ def features(
     answer = spans[best]
     assert answer is not None
     margin, votes = _of_reader(spans, shares, best)
-    asked = content_stems(question)
-    context = stems_of(known)
-    lacking = asked - context - stems_of(passage)
-    near = asked - context - stems_of(sentence_around(passage, answer.start, answer.end))
-    names = {stem for word in _NAME_OR_NUMBER.findall(question) for stem in stems_of(word)}
-    return {
-        "margin": margin,
-        "votes": votes,
-        "missing": len(near) / max(1, len(asked)),
-        "overlooked": max(0.0, margin) if lacking & names else 0.0,
-        "another_kind": float(_is_of_another_kind(question.lower(), answer.text)),
+    with_owners, question = question, _POSSESSIVE.sub("", question)
+    sentence, own = sentence_around(passage, answer.start, answer.end), " ".join(answer.text.split())
+    asked, there = content_stems(question), stems_of(sentence)
+    names, numbers = asked & _names_in(question, passage), stems_of(" ".join(_NUMBER.findall(question)))
+    absent = {
+        stem
+        for stem in asked - stems_of(known) - there
+        if stem in names | numbers or not get_close_matches(stem, there, 1, _LIKENESS)
     }
+    lacking = absent - stems_of(passage)
+    attributes = {stem for match in _ATTRIBUTE.finditer(with_owners) for stem in stems_of(match[1] or match[2])}
+    suspects: dict[Feature, set[str]] = {
+        "overlooked": lacking & (names | numbers),
+        "misplaced": _misplaced(question, passage, sentence.replace(own, "", 1), (absent - lacking) & names, names),
+        "attribute": absent & attributes - _VAGUE,
+        "opposite": {stem for group in _EXCLUSIVE if there & group - asked for stem in absent & group},
+    }
+    if "how old" in question.lower() and _YEAR.fullmatch(own):
+        suspects["opposite"] = {"old"}
+    rest = asked - set().union(*suspects.values())
+    closeness = (len(rest - absent) / len(rest)) ** 2 if rest else 0.25
+    surprise = max(0.0, margin)
+    found = {name: surprise * closeness * bool(stems) for name, stems in suspects.items()}
+    return {"margin": margin, "votes": votes, **found}
 
 
-# A name after the question's first word, or a number.
-_NAME_OR_NUMBER: Final = re.compile(r"(?<=\w )[A-Z]\w+|\d[\d.,:]*\d|\d")
-_QUANTITY: Final = re.compile(r"\bhow (?:many|much|old|tall|wide|long|high|deep|heavy|far|big|large|fast)\b")
-_TIME: Final = re.compile(r"\bwhen\b|\b(?:what|which|on what|in which) (?:year|date|day|month)\b")
-_IS_QUANTITY: Final = re.compile(
-    r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|forty|fifty|hundreds?|"
-    r"thousands?|millions?|billions?|half|third|quarter|dozens?|once|twice|a|an|no|none|nothing|free|all|both|several|"
-    r"many|few|most)\b",
-    re.IGNORECASE,
+# How alike a word is that is only misspelled; with this, no letter may be exchanged in a word of up to eight.
+_LIKENESS: Final = 0.88
+# A capitalised word that does not begin a sentence, unless another follows it; and all in a row.
+_NAME: Final = re.compile(r"(?<=[\w,;:)'\u2019] )[A-Z][\w-]*|\b[A-Z][\w-]*(?= [A-Z])")
+_NAMES: Final = re.compile(r"\b[A-Z][\w-]*(?: [A-Z][\w-]*)*")
+_POSSESSIVE: Final = re.compile(r"['\u2019]s?\b")
+_NUMBER: Final = re.compile(r"\d[\d.,:]*\d|\d")
+_YEAR: Final = re.compile(r"\D*[12]\d{3}\D*")
+# What is asked for of somebody or something: the rent of the boathouse, Leif's sister; not the kind of thing itself.
+_ATTRIBUTE: Final = re.compile(r"(?<!what )(?<!which )(?<!many )\b([\w-]+) of \w|\w['\u2019]s? ([\w-]+)", re.IGNORECASE)
+_VAGUE: Final = stems_of(
+    "name number type kind sort part member one some all percent percentage amount group ahead front out because instead top "
+    "nationality profession occupation job title age date year day place location colour color purpose result cause reason "
+    "origin meaning role position size"
 )
-_IS_TIME: Final = re.compile(
-    rf"\d|\b(?:{'|'.join(name[:3] for name in MONTH_NAMES)})|(?:sun|mon|tues|wednes|thurs|fri|satur|to|yester)day|"
-    r"\b(?:night|morning|evening|noon|week|month|year|spring|summer|autumn|winter|century|after|before|when|while|until|"
-    r"during|once|every|ago|next|last|now|since)",
-    re.IGNORECASE,
-)
+# A sentence that has one of these words does not say the same of another.
+_EXCLUSIVE: Final = [
+    stems_of(words)
+    for words in (
+        "tall wide long deep heavy",
+        "north south east west",
+        "northern southern eastern western",
+        "open closed",
+        "born died buried married",
+        "brother sister mother father wife husband son daughter uncle aunt cousin",
+        "first second third fourth fifth last",
+        "before after",
+        "largest smallest",
+        "highest lowest",
+        "oldest youngest newest",
+        "longest shortest",
+        "most least",
+        "won lost",
+        "bought sold",
+        "began ended",
+        "men women boys girls",
+        "minimum maximum average total",
+        "summer winter spring autumn",
+        "morning afternoon evening night",
+        "monday tuesday wednesday thursday friday saturday sunday",
+        " ".join(MONTH_NAMES),
+    )
+]
 
 
-def _is_of_another_kind(question: str, answer: str) -> bool:
-    """Whether a question for a number, a time or a person is answered by something else."""
-    if _QUANTITY.search(question):
-        return not _IS_QUANTITY.search(answer)
-    if _TIME.search(question):
-        return not _IS_TIME.search(answer)
-    return question.startswith("who ") and answer[:1].isdigit()
+def _names_in(question: str, passage: str) -> set[str]:
+    """The stems of a question's names; in one without capital letters, of what is a name in the passage."""
+    names = [] if question.isupper() else _NAME.findall(question)
+    return stems_of(" ".join(names or _NAME.findall(passage)))
+
+
+def _misplaced(question: str, passage: str, sentence: str, elsewhere: set[str], names: set[str]) -> set[str]:
+    """The stems of names that a passage has `elsewhere` than in the sentence of the answer, which is about another name.
+
+    A sentence may go without the name of what the passage begins with, or with a part of it: Atwood for Margaret Atwood,
+    but not Dagny Holm for Leif Holm. Nor does a name count whose sentence says nothing of what is asked.
+    """
+    others = [stems_of(own) for own in _NAMES.findall(sentence)]
+    asked = stems_of(question)
+    if not elsewhere or any(own & names and own - asked for own in others):
+        return elsewhere
+    if not content_stems(" ".join(_NAME.findall(f". {sentence}"))) - asked:
+        return set()
+    phrases = (stems_of(own) & asked for own in _NAMES.findall(passage if question.islower() else question))
+    shortened = {stem for own in phrases if own & stems_of(sentence) for stem in own}
+    begun, *further = (stems_of(passage[first:last]) for first, last in split_sentences(passage))
+    alike = {stem for own in further if own & content_stems(question) - names for stem in own}
+    return elsewhere & alike - shortened - begun
 
 
 def _of_reader(spans: Sequence[Span | None], shares: Sequence[float], best: int) -> tuple[float, float]:

@@ -1,12 +1,12 @@
 """The confidence of a reader of `mini`: a logistic regression for the probability that an answer is right.
 
-    python recipes/mini/confidence.py --readings build/mini/readings --reader large
-    python recipes/mini/confidence.py --readings build/mini/readings --reader large --write
+    python recipes/mini/confidence.py --readings build/mini/readings --reader small --write
+    python recipes/mini/confidence.py --readings build/mini/readings --reader large --like small --write
 
 Fits the features of `mbc_engine/mini/confidence.py` to what `readings.py` wrote. Each domain is also judged by the
-others' fit; the worst is what to expect of other people's files. There are few readings, so weights are drawn to those
-of an earlier fit on 600 questions that had only margin and votes (`PRIOR`). `--write` puts the result into mini's
-`config.toml`.
+others' fit; the worst is what to expect of other people's files, next to the error that as few answers would have by
+chance if the fit were true. The large reader is slow, so there are fewer readings of it: `--like small` draws its weights
+to those of the small one. `--write` puts the result into mini's `config.toml`.
 
 Sets with one gold answer per question lack others that people would give. Of the answers that share words with one gold
 of SQuADShifts' reviews and posts, but are not equal to it, 39% (F1 below 0.5) and 55% (F1 of 0.5 or more) were another
@@ -17,32 +17,43 @@ shares no word is wrong, as is anything but the gold itself if it was read in an
 import argparse
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from readings import ANOTHER_NAME
 
 from mbc_engine.config import AnswerConfidence, Feature, RetrieverReaderConfig, parse_model_config
+from mbc_engine.metrics import compare
 from mbc_engine.mini.confidence import features
 from mbc_engine.mini.span_reader import Span
 from mbc_engine.names import CONFIG, packaged_model
 
 FEATURES: Final[tuple[Feature, ...]] = get_args(Feature)
-# What weights are drawn to, and how much in questions; 0 and 1 for other features.
-PRIOR: Final[dict[Feature, tuple[float, float]]] = {"margin": (0.4, 30.0), "votes": (0.555, 10.0)}
-# Weight of a question that nothing answers; one with an answer has 1.
-NONE_WEIGHT: Final = 0.5
+# How much weights are drawn to 0, or to those of another reader.
+TO_NONE, TO_OTHER = 1.0, 30.0
+# Weight of a question that nothing answers; one with an answer has 1. With it, one in three is of that kind.
+NONE_WEIGHT: Final = 0.25
+CHANCES: Final = 200
 
 Array = NDArray[np.float64]
 
 
-def read(folder: Path, reader: str) -> Iterator[tuple[str, list[float], float, float]]:
-    """The domain, features, target and weight of each answer."""
+def read(folder: Path, reader: str) -> "tuple[NDArray[np.str_], Answers]":
+    """The domain of each answer, and the answers."""
+    names, *columns = zip(*_rows(folder, reader), strict=True)
+    return np.array(names), Answers(*map(np.array, columns))
+
+
+def _rows(folder: Path, reader: str) -> Iterator[tuple[str, list[float], float, float]]:
     for file in sorted(folder.glob(f"{reader}-*.jsonl")):
         for line in file.read_text(encoding="utf-8").splitlines():
             row: dict[str, Any] = json.loads(line)
             best = row["read"][row["best"]]
+            if row["change"] == ANOTHER_NAME and not compare(best["span"]["text"], row["golds"], "any").f1:
+                continue  # it may be right
             known, date = best["known"]
             spans = [each["span"] and Span(**each["span"]) for each in row["read"]]
             shares = [each["share"] for each in row["read"]]
@@ -51,18 +62,29 @@ def read(folder: Path, reader: str) -> Iterator[tuple[str, list[float], float, f
             yield file.stem, [*(values[name] for name in FEATURES), 1.0], row["worth"], weight
 
 
-def fitted(inputs: Array, targets: Array, weights: Array) -> Array:
-    """The regression's weights and intercept, by Newton's method."""
-    drawn = [PRIOR.get(name, (0.0, 1.0)) for name in FEATURES]
-    prior, strength = (np.array(values) for values in zip(*drawn, (0.0, 0.01), strict=True))
-    line = prior.copy()
-    for _ in range(200):
-        likely = probabilities(inputs, line)
-        slope = inputs.T @ (weights * (likely - targets)) + strength * (line - prior)
-        curvature = (inputs.T * (weights * likely * (1 - likely))) @ inputs + np.diag(strength)
-        step = np.linalg.solve(curvature, slope)
-        line = line - step * min(1.0, 0.5 / np.abs(step).max(initial=1e-12))  # a whole one may overshoot
-    return line
+@dataclass(frozen=True)
+class Answers:
+    """Inputs with a last column of ones, targets, and weights of answers."""
+
+    inputs: Array
+    targets: Array
+    weights: Array
+
+    def of(self, chosen: NDArray[np.bool_]) -> "Answers":
+        return Answers(self.inputs[chosen], self.targets[chosen], self.weights[chosen])
+
+    def fitted(self, like: Array | None = None) -> Array:
+        """The regression's weights and intercept, by Newton's method; weights are drawn to those of `like`."""
+        prior = np.zeros(len(FEATURES) + 1) if like is None else np.append(like[:-1], 0.0)
+        strength = np.append(np.full(len(FEATURES), TO_NONE if like is None else TO_OTHER), 0.01)
+        line = prior.copy()
+        for _ in range(200):
+            likely = probabilities(self.inputs, line)
+            slope = self.inputs.T @ (self.weights * (likely - self.targets)) + strength * (line - prior)
+            curvature = (self.inputs.T * (self.weights * likely * (1 - likely))) @ self.inputs + np.diag(strength)
+            step = np.linalg.solve(curvature, slope)
+            line = line - step * min(1.0, 0.5 / np.abs(step).max(initial=1e-12))  # a whole one may overshoot
+        return line
 
 
 def probabilities(inputs: Array, line: Array) -> Array:
@@ -75,33 +97,40 @@ def area(said: Array, is_right: NDArray[np.bool_]) -> float:
     return float(((right > wrong).mean() + (right >= wrong).mean()) / 2) if right.size and wrong.size else np.nan
 
 
-def error(said: Array, targets: Array) -> float:
+def error(said: Array, targets: Array | NDArray[np.bool_], weights: Array) -> float:
     """The expected calibration error, in ten bins of equal width."""
     bins = np.minimum((10 * said).astype(int), 9)
-    return float(sum(abs((said - targets)[bins == number].sum()) for number in range(10)) / len(said))
+    gaps = np.bincount(bins, weights * (said - targets), 10)
+    return float(np.abs(gaps).sum() / weights.sum())
 
 
-def report(name: str, said: Array, targets: Array) -> str:
-    return f"{name}: {len(said)} answers, AUC {area(said, targets > 0.5):.3f}, ECE {error(said, targets):.3f}"
+def report(name: str, said: Array, answers: Answers) -> str:
+    rng = np.random.default_rng(0)
+    chance = [error(said, rng.random(len(said)) < said, answers.weights) for _ in range(CHANCES)]
+    return (
+        f"{name}: {len(said)} answers, AUC {area(said, answers.targets > 0.5):.3f}, "
+        f"ECE {error(said, answers.targets, answers.weights):.3f} ({np.mean(chance):.3f} by chance)"
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--readings", type=Path, required=True, help="the folder that readings.py wrote")
     parser.add_argument("--reader", required=True, help="the reader's name in mini's config.toml")
+    parser.add_argument("--like", help="the reader to whose weights this one's are drawn")
     parser.add_argument("--write", action="store_true", help="write the result to mini's config.toml")
     args = parser.parse_args()
-    names, *columns = zip(*read(args.readings, args.reader), strict=True)
-    domains, (inputs, targets, weights) = np.array(names), map(np.array, columns)
-    held_out = np.empty(len(targets))
-    for domain in sorted(set(names)):
+    like = None if args.like is None else read(args.readings, args.like)[1].fitted()
+    domains, answers = read(args.readings, args.reader)
+    held_out = np.empty(len(domains))
+    for domain in sorted(set(domains)):
         own = domains == domain
-        held_out[own] = probabilities(inputs[own], fitted(inputs[~own], targets[~own], weights[~own]))
-        print(report(domain, held_out[own], targets[own]))
-    print(report("all, each judged by the others", held_out, targets))
-    line = fitted(inputs, targets, weights)
+        held_out[own] = probabilities(answers.of(own).inputs, answers.of(~own).fitted(like))
+        print(report(domain, held_out[own], answers.of(own)))
+    print(report("all, each judged by the others", held_out, answers))
+    line = answers.fitted(like)
     found = {name: round(float(value), 4) for name, value in zip(FEATURES, line, strict=False)}
-    print(report("all", probabilities(inputs, line), targets), found, f"intercept {line[-1]:.4f}")
+    print(report("all", probabilities(answers.inputs, line), answers), found, f"intercept {line[-1]:.4f}")
     if args.write:
         path = packaged_model("mini") / CONFIG
         config = parse_model_config(path.read_text(encoding="utf-8"), str(path))

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Final
 
 from mbc_engine.bank import words
+from mbc_engine.text import split_sentences
 
 stems_of: Final = cache(words.stems_of)
 _NAME: Final = re.compile(r"(?<=[a-z,;] )[A-Z][\w'-]*[a-z](?: [A-Z][\w'-]*[a-z])*")
@@ -151,6 +152,25 @@ def near_miss(question: str, text: str, names: Sequence[str], texts: Iterable[st
             if stems and not stems & stems_of(text) and not _may_be_answered(changed, stems, texts):
                 return changed
     return None
+
+
+def of_another_sentence(question: str, text: str, golds: Sequence[str], seed: int) -> str | None:
+    """A question about another name in its paragraph, which no sentence with a gold answer has; None if there is none.
+
+    The paragraph may answer it, but not by a gold.
+    """
+    chooser = random.Random(f"{seed} {question}")
+    with_gold = [
+        text[start:end] for start, end in split_sentences(text) if any(gold in text[start:end] for gold in golds)
+    ]
+    taken = stems_of(" ".join([question, *with_gold]))
+    others = [name for name in names_in([text]) if stems_of(name).isdisjoint(taken)]
+    names = [name for name in _names_of(question, text) if name.lower() in " ".join(with_gold).lower()]
+    if not names or not others:
+        return None
+    name = chooser.choice(names)
+    other = chooser.choice([own for own in others if len(own.split()) == len(name.split())] or others)
+    return question.replace(name, other.lower() if name.islower() else other)
 
 
 def names_in(questions: Iterable[str]) -> list[str]:

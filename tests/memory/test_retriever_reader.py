@@ -42,6 +42,18 @@ def test_answer_across_two_sentences(tiny: Any, remember: Any, rows: Callable[..
     assert (answer.text, answer.sources[0].sentence) == ("won. Ada", "Hugo won. Ada moved.")
 
 
+def test_several_questions_on_a_line(tiny: Any, remember: Any, rows: Callable[..., Path]) -> None:
+    memory = remember(tiny.retriever_reader("Aalen"), rows(["Ada moved to Aalen."]))
+    one, both, none = memory.ask(["Where did Ada move?", "Where did Ada move? And who won?", ""])
+    assert (one.text, one.items, none.question) == ("Aalen", (), "")
+    assert both.text == "Where did Ada move? Aalen\nwho won? Aalen"
+    assert [(item.text, item.source.sentence) for item in both.items] == [
+        (line, "Ada moved to Aalen.") for line in both.text.splitlines()
+    ]
+    assert (both.question, both.confidence) == ("Where did Ada move? And who won?", one.confidence)
+    assert len(both.sources) == 1
+
+
 TYPED = "Where did Ada's brother move?"
 
 

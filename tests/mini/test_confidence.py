@@ -1,6 +1,7 @@
 """Which span is the answer, and how likely it is right, by hand."""
 
 import math
+from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -57,30 +58,57 @@ def test_probability_is_the_sigmoid_of_the_weighted_features() -> None:
     assert probability(values, settings) == pytest.approx(1 / (1 + math.exp(-(0.5 * 1 + 0.25 * 2 - 1))))
 
 
-LEIF = "Leif Holm was born in 1948. He moved to Bergen. The mill is 30 metres long."
+HOLMS = (
+    "Dagny Holm was born in Bergen in 1951. Leif Holm, her brother, died in 1948. The mill of Lund is 30 metres long."
+)
+OTHERS = "The radio tower of Haug is 212 metres tall, the water tower of Lund 48. Its mill is closed on Mondays. She then moved to Oslo."
 
 
 @pytest.mark.parametrize(
-    ("question", "answer", "missing", "overlooked", "another_kind"),
+    ("question", "answer", "suspected"),
     [
-        ("When was Leif Holm born?", "1948", 0, 0, 0),
-        ("Where was Ingrid Holm born?", "1948", 1 / 3, 3, 0),
-        ("When did Leif Holm move?", "1948", 1 / 3, 0, 0),
-        ("Who was born in 1950?", "1948", 1 / 2, 3, 1),
-        ("How long is the mill?", "30 metres", 0, 0, 0),
-        ("How wide is the mill?", "30 metres", 1 / 2, 0, 0),
-        ("How wide is the mill?", "Bergen", 1, 0, 1),
-        ("When was Leif Holm born in Norway?", "1948", 0, 0, 0),
+        ("When was Dagny Holm born?", "1951", set()),
+        ("when did leif holm die", "1948", set()),
+        ("WHEN WAS DAGNY HOLM BORN", "1951", set()),
+        ("Where was Ingrid Holm born?", "Bergen", {"overlooked"}),
+        ("Who was born in 1950?", "Dagny Holm", {"overlooked"}),
+        ("Where was Leif Holm born in 1951?", "Bergen", {"misplaced"}),
+        ("How tall is the radio tower of Lund?", "212 metres", {"misplaced"}),
+        ("how tall is the radio tower of lund", "212 metres", {"misplaced"}),
+        (
+            "Where did the owner of the tower of Haug move?",
+            "Oslo",
+            {"attribute"},
+        ),  # Haug is what the passage begins with
+        ("When did Leif Holm's uncle die?", "1948", {"attribute", "opposite"}),
+        ("When did the cousin of Leif Holm die in Norway?", "1948", {"attribute", "opposite"}),
+        ("What is the rent of the mill of Lund?", "30 metres", {"attribute"}),
+        ("How wide is the mill?", "30 metres", {"opposite"}),
+        ("how tall is teh radio towr of haug", "212 metres", set()),
+        ("On which days is the mill open?", "Mondays", {"opposite"}),
+        ("How old was Dagny Holm?", "1951", {"opposite"}),
+        ("What is the birthplace and nationality of Dagny Holm?", "Bergen", set()),
     ],
 )
-def test_what_the_passage_says_of_the_question(
-    question: str, answer: str, missing: float, overlooked: float, another_kind: float
-) -> None:
-    start = LEIF.index(answer)
+def test_signs_of_a_near_miss(question: str, answer: str, suspected: set[str]) -> None:
+    text = HOLMS if answer in HOLMS else OTHERS
+    start = text.index(answer)
     found = Span(answer, 0, start, start + len(answer), 3.0, 0.0, ((answer, 0.0),))
-    values = features(question, LEIF, "people in Norway", [found], [1.0], 0)
-    assert values["missing"] == pytest.approx(missing)
-    assert (values["overlooked"], values["another_kind"]) == (overlooked, another_kind)
+    values = features(question, text, "people in Norway", [found], [1.0], 0)
+    signs: dict[str, float] = {name: value for name, value in values.items() if name not in ("margin", "votes")}
+    assert {name for name, value in signs.items() if value} == suspected
+    assert all(0 <= value <= 3 for value in signs.values())  # as much as the reader is sure of it
+    doubted = replace(found, margin=-1.0)
+    assert not sum(list(features(question, text, "", [doubted], [1.0], 0).values())[2:])
+
+
+def test_a_near_miss_shares_the_other_words() -> None:
+    found = Span("Bergen", 0, 23, 29, 3.0, 0.0, (("Bergen", 0.0),))
+    near, far = (
+        features(question, HOLMS, "", [found], [1.0], 0)["overlooked"]
+        for question in ("Where was Ingrid born?", "Which town did Ingrid come from as a child of rich people?")
+    )
+    assert (near, far) == (3.0, 0.0)
 
 
 @pytest.mark.parametrize(("likely", "label"), [(1.0, "high"), (0.8, "high"), (0.79, "medium"), (0.49, "low")])
