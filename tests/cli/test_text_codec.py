@@ -5,11 +5,7 @@ import signal
 
 import pytest
 
-from mbc_cli.config import activity_log
 from mbc_engine.bank import memory_bank
-from mbc_engine.events import TextsRecoded
-from mbc_engine.runs.event_log import EventFollower
-from mbc_engine.runs.ingests import IngestHistory
 from tests.text_models import StandIn
 
 STORY = "The river rose in the night. The bridge held. Ada moved to Bergen, and nobody asked why. "
@@ -117,26 +113,3 @@ def test_removal_needs_no_language_model(mbc, bank, stories, monkeypatch):
         monkeypatch.delattr(f"{module}.text_model")
     assert mbc("bank", "remove", "--prove", stories / "3.txt", "--bank", bank).exit_code == 0
     assert mbc("bank", "list", "--bank", bank).exit_code == 0
-
-
-def test_recoded_texts_are_exported(mbc, bank, home):
-    mbc("bank", "compact", "--bank", bank, "--codec", "lm")
-    assert mbc("bank", "export", "all.jsonl", "--bank", bank).exit_code == 0
-    assert STORY.strip() in (home / "all.jsonl").read_text()
-    assert mbc("bank", "import", "all.jsonl", "--bank", "again.mbc").exit_code == 0
-    assert facts(mbc, "again.mbc")[1] == 0
-
-
-def test_recoding_can_be_followed(ingest, stories, home):
-    ingest(stories, "--bank", home / "b.mbc", "--text", "--codec", "lm")
-    events = EventFollower(activity_log(home / "b.mbc")).poll().events
-    history = IngestHistory()
-    for event in events:
-        history.add([event])
-        if isinstance(event[1], TextsRecoded) and event[1].done:
-            assert history.recoded == event[1]
-            left = event[1].chunks - event[1].done
-            assert history.seconds_left == pytest.approx(event[1].seconds * left / event[1].done)
-    assert history.state == "finished"
-    assert history.recoded is not None
-    assert history.recoded.done == history.recoded.chunks

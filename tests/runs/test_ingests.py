@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished, IngestStarted
+from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished, IngestStarted, TextsRecoded
 from mbc_engine.runs import ingests
 from mbc_engine.runs.event_log import EventFollower, EventLog, read_events
 from mbc_engine.runs.ingests import IngestHistory, IngestState, forget_names, is_recorded, recorded
@@ -175,6 +175,13 @@ def test_end_determines_the_state(is_complete: bool, state: IngestState) -> None
 )
 def test_unknown_time_left(events: list[Event], rate: float | None) -> None:
     assert (history(*events).rate, history(*events).seconds_left) == (rate, None)
+
+
+def test_recoding_has_a_pace_of_its_own() -> None:
+    recoded = TextsRecoded(2, 8, 100, 60, 3.0, "lm")
+    ingest = history(IngestStarted(4, 800), report(10, 100, 1.0), recoded)
+    assert (ingest.recoded, ingest.seconds_left) == (recoded, 9.0)
+    assert history(IngestStarted(4, 800), recoded, end(1), STARTED).recoded is None
 
 
 def test_rate_is_that_of_recent_reports() -> None:
