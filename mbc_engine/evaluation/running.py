@@ -19,10 +19,10 @@ from typing import Any, Final
 import mbc_engine
 from mbc_engine.errors import DataError, MBCError
 from mbc_engine.evaluation.cells import Cell, Stage, cells
-from mbc_engine.evaluation.markdown import write_report
 from mbc_engine.evaluation.protocols import online, retention, scaling
 from mbc_engine.evaluation.results import CodeUsage, ExperimentFolder
 from mbc_engine.evaluation.suite import Suite
+from mbc_engine.evaluation.tables import write_report
 from mbc_engine.events import (
     Event,
     ExperimentFinished,

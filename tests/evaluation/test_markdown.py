@@ -6,10 +6,10 @@ from dataclasses import asdict
 
 import pytest
 
-from mbc_engine.evaluation.markdown import markdown, write_report
 from mbc_engine.evaluation.report import CellReport, Report, read_report
 from mbc_engine.evaluation.results import ExperimentFolder
 from mbc_engine.evaluation.running import environment
+from mbc_engine.evaluation.tables import markdown, write_report
 
 
 @pytest.fixture

@@ -5,11 +5,10 @@ from dataclasses import replace
 import pytest
 
 from mbc_engine.errors import ConfigError, DataError
-from mbc_engine.evaluation.markdown import provenance
 from mbc_engine.evaluation.report import build_report, difference, interval, p_value, percent, read_report
 from mbc_engine.evaluation.results import CodeUsage, ExperimentFolder, MethodResults, pair_all
 from mbc_engine.evaluation.statistics import Interval
-from mbc_engine.evaluation.tables import NOTHING, seconds, size, tables_of
+from mbc_engine.evaluation.tables import NOTHING, provenance, seconds, size, tables_of
 from mbc_engine.events import Validated
 from mbc_engine.runs.event_log import EventLog
 from tests.evaluation.conftest import retention_of
