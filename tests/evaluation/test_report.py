@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 
 from mbc_engine.errors import ConfigError, DataError
-from mbc_engine.evaluation.report import build_report, difference, interval, p_value, percent, read_report
+from mbc_engine.evaluation.report import build_report, read_report
 from mbc_engine.evaluation.results import CodeUsage, ExperimentFolder, MethodResults, pair_all
-from mbc_engine.evaluation.statistics import Interval
-from mbc_engine.evaluation.tables import NOTHING, provenance, seconds, size, tables_of
+from mbc_engine.evaluation.tables import tables_of
 from mbc_engine.events import Validated
 from mbc_engine.runs.event_log import EventLog
 from tests.evaluation.conftest import retention_of
@@ -223,39 +222,3 @@ class TestReading:
         (tmp_path / "experiment.toml").write_text("title = 3")
         with pytest.raises(ConfigError, match="title"):
             read_report(ExperimentFolder(tmp_path))
-
-
-def test_later_environments_show_what_differs():
-    first = {"cores": 2, "packages": {"torch": "2.13.0"}, "date": "2026-11-25"}
-    origin = {"environments": [first, {"cores": 2, "packages": {}, "date": "2026-11-26"}], "settings": {"seed": 3}}
-    assert list(provenance(origin)) == [
-        ("Environment", [("cores", "2"), ("packages.torch", "2.13.0"), ("date", "2026-11-25")]),
-        ("Environment 2: what differs", [("date", "2026-11-26"), ("packages.torch", NOTHING)]),
-        ("Settings", [("seed", "3")]),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("shown", "expected"),
-    [
-        (difference(1.25), "+1.2"),
-        (difference(-0.36), f"{MINUS}0.4"),
-        (difference(-0.04), "0.0"),
-        (interval(Interval(0.0, -0.01, 3.25)), "0.0 to 3.2"),
-        (p_value(0.0312), "0.031"),
-        (p_value(0.0002), "< 0.001"),
-        (percent(None), NOTHING),
-        (seconds(None), NOTHING),
-        (seconds(0), "0 s"),
-        (seconds(0.00123), "1.23 ms"),
-        (seconds(6.74e-8), "0.0674 µs"),
-        (seconds(0.0009999), "1 ms"),
-        (seconds(999.7), "1,000 s"),
-        (size(None), NOTHING),
-        (size(999), "999 B"),
-        (size(1_234_567), "1.23 MB"),
-        (size(999_600), "1 MB"),
-    ],
-)
-def test_figures_as_readers_see_them(shown, expected):
-    assert shown == expected

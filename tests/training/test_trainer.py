@@ -1,5 +1,6 @@
-"""The training loop: it learns, it does things in their order, and it keeps the best model."""
+"""The training loop: it learns, does things in their order, keeps the best model, and reports to trackers."""
 
+import struct
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from tensorboardX.proto.event_pb2 import Event as Record
 from torch import Tensor
 from torch.nn import functional
 
@@ -299,4 +301,39 @@ def test_start_from_a_model_of_another_kind(tiny: Any, tmp_path: Path, start: Ru
     save(tiny.retriever_reader(), tmp_path / "model")
     with pytest.raises(ConfigError, match="describes a retriever-reader such as mini; this needs a model of the paper"):
         start(tiny.config(), "run", start=tmp_path / "model")
+    assert not (tmp_path / "run").exists()
+
+
+def scalars(folder: Path) -> dict[tuple[str, int], float]:
+    """What TensorBoard's files hold, by name and step: records of a length, its checksum, data, its checksum."""
+    found = {}
+    for path in folder.rglob("events.out.tfevents.*"):
+        rest = path.read_bytes()
+        while rest:
+            (length,) = struct.unpack("<Q", rest[:8])
+            record = Record.FromString(rest[12 : 12 + length])
+            found |= {(value.tag, record.step): value.simple_value for value in record.summary.value}
+            rest = rest[16 + length :]
+    return found
+
+
+def test_tensorboard(tiny: Any, tmp_path: Path, examples: Any) -> None:
+    run, config = tmp_path / "run", tiny.config("gpt2", "bert", "training.epochs=1")
+    events = list(train(config, examples(12), examples(3), run, cache=tmp_path / "cache", trackers=["tensorboard"]))
+    found = scalars(run / "tracked")
+    steps = [event for event in events if isinstance(event, TrainStep)]
+    assert len(steps) == 3
+    for event in steps:
+        assert found["train/question_loss", event.step] == pytest.approx(event.question_loss, rel=1e-5)
+        assert found["train/learning_rate", event.step] == pytest.approx(event.learning_rate, rel=1e-5)
+    (validated,) = (event for event in events if isinstance(event, Validated))
+    assert found["validation/f1", validated.step] == pytest.approx(validated.f1)
+    assert not any(name.endswith(("/step", "/epoch")) for name, _ in found)
+
+
+def test_missing_tracker(tiny: Any, tmp_path: Path, examples: Any) -> None:
+    running = train(tiny.config(), examples(4), [], tmp_path / "run", cache=tmp_path, trackers=["crayon"])
+    with pytest.raises(ConfigError, match="'crayon'") as error:
+        next(running)
+    assert "tensorboard" in (error.value.hint or "")
     assert not (tmp_path / "run").exists()

@@ -1,17 +1,31 @@
-"""Closed book and BM25: what is read for a question, what it costs, and that it answers unknown facts."""
+"""What a base LM is asked alone: answers, closed book, BM25; what is read, what it costs, what it can answer."""
 
+import itertools
+import math
 import random
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mbc_engine.datasets.layout import QAExample
+from mbc_engine.evaluation import language_models
 from mbc_engine.evaluation.fine_tuning import train_on_questions
-from mbc_engine.evaluation.language_models import MAX_NEW_TOKENS, BM25Index, BM25Reading, ClosedBook, OracleReading
+from mbc_engine.evaluation.language_models import (
+    MAX_NEW_TOKENS,
+    BM25Index,
+    BM25Reading,
+    ClosedBook,
+    OracleReading,
+    answers,
+)
 from mbc_engine.evaluation.methods import Method, MethodAnswer
 from mbc_engine.evaluation.suite import Tuning
-from mbc_engine.lm.base import BaseLM, load_base
+from mbc_engine.lm.base import BaseLM, first_line, load_base
 
 DOCUMENTS = [
     "Ada moved to Aalen.",
@@ -157,3 +171,103 @@ def test_reading_answers_what_a_closed_book_cannot(tuned: Callable[[bool], BaseL
     assert right(ClosedBook(tuned(False)), asked) < 0.3
     assert right(ClosedBook(reader), asked) < 0.3
     assert right(BM25Reading(reader), asked) > 0.8
+
+
+TEXTS = ["Ada moved to Aalen.", "Hugo moved to Haifa, and Ada to Haifa.", "The river rose in Haifa.", "Nobody moved."]
+WORDS = ["ada", "hugo", "moved", "haifa", "river", "aalen", "x", "the"]
+sentences = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
+
+
+def score(texts: list[str], question: str, place: int) -> float:
+    """Lucene's BM25 with k1 = 1.5 and b = 0.75, word by word."""
+
+    def words(text: str) -> list[str]:
+        return [word for word in re.findall(r"\w\w+", text.lower()) if word not in ("the", "to", "and", "in")]
+
+    documents = [words(text) for text in texts]
+    average = sum(map(len, documents)) / len(documents)
+    total = 0.0
+    for word in words(question):
+        having = sum(word in document for document in documents)
+        rarity = math.log(1 + (len(texts) - having + 0.5) / (having + 0.5))
+        count = documents[place].count(word)
+        total += rarity * count / (count + 1.5 * (1 - 0.75 + 0.75 * len(documents[place]) / average)) if count else 0
+    return total
+
+
+@given(st.lists(sentences, min_size=1, max_size=8), sentences)
+def test_ranking_follows_the_formula(texts: list[str], question: str) -> None:
+    scores = [score(texts, question, place) for place in range(len(texts))]
+    found = BM25Index(texts).ranking(question)
+    assert sorted(found) == [place for place in range(len(texts)) if scores[place] > 0]
+    for better, worse in itertools.pairwise(found):
+        assert scores[better] > scores[worse] - 1e-5
+        if texts[better] == texts[worse]:
+            assert better < worse
+
+
+@pytest.mark.parametrize(
+    ("question", "found"),
+    [
+        ("Which river?", [2]),
+        ("Where did HUGO move?", [1]),  # words are as they stand: "move" is not "moved"
+        ("Ada in Haifa?", [1, 0, 2]),
+        ("Who moved?", [3, 0, 1]),  # the shorter text says it with more weight
+        ("Quito", []),
+        ("the", []),
+        ("a", []),
+        ("?", []),
+        ("", []),
+    ],
+)
+def test_questions_by_hand(question: str, found: list[int]) -> None:
+    assert BM25Index(TEXTS).ranking(question) == found
+
+
+@pytest.mark.parametrize("texts", [[], [""], ["", "? !", "the", "a b c"]], ids=["none", "empty", "wordless"])
+def test_texts_without_words_are_never_found(texts: list[str]) -> None:
+    index = BM25Index(texts)
+    assert index.ranking("Who moved to the a b?") == []
+    assert index.size_on_disk() == 0
+
+
+NAMES = ("Adabo", "Brudine", "Claka", "Darimir", "Ediro", "Felibo", "Gredine", "Huka", "Iremir")
+MOVES = [f"Where did {name} move{'? Say it again' * (index % 5)}?" for index, name in enumerate(NAMES)]
+STORIES = ["" if index % 3 == 0 else f"{name} moved to Haifa.\n" * index for index, name in enumerate(NAMES)]
+
+
+def by_hand(base: BaseLM, text: str) -> str:
+    """The obvious loop: the whole text once more for every token."""
+    ids = base.tokenizer(text, return_tensors="pt")["input_ids"]
+    start = ids.shape[1]
+    for _ in range(MAX_NEW_TOKENS):
+        token = base.model(input_ids=ids).logits[0, -1].argmax()
+        if int(token) == base.tokenizer.eos_token_id:
+            break
+        ids = torch.cat([ids, token.view(1, 1)], dim=1)
+    return first_line(base.tokenizer.decode(ids[0, start:]))
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_a_question_is_continued_by_the_model_alone(tiny: Any, family: str) -> None:
+    base = load_base(str(tiny.bases[family]))
+    assert answers(base, MOVES[:3]) == [by_hand(base, question) for question in MOVES[:3]]
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_passage_precedes_the_question(tiny: Any, family: str) -> None:
+    base = load_base(str(tiny.bases[family]))
+    passages = ["Ada moved to Aalen.", "Hugo moved.", ""]
+    texts = [
+        f"{passage}\n{question}" if passage else question for passage, question in zip(passages, MOVES[:3], strict=True)
+    ]
+    assert answers(base, MOVES[:3], passages) == [by_hand(base, text) for text in texts]
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 32])
+def test_answers_keep_order_in_any_batch_size(tiny: Any, batch_size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    base = load_base(str(tiny.bases["gpt2"]))
+    alone = [answers(base, [question], [passage])[0] for question, passage in zip(MOVES, STORIES, strict=True)]
+    monkeypatch.setattr(language_models, "_BATCH", batch_size)
+    assert answers(base, MOVES, STORIES) == alone
+    assert len(set(alone)) > 3  # a mix-up would show
