@@ -6,7 +6,8 @@
 
 Needs the extra `dev`. Each part is a file in `--out`, measured again if `--only` names it or if the model's files,
 `--questions` or `--seed` changed; after an interruption only the part in progress starts over. `--questions 40` asks at
-most 40 of each kind and prints the tables; `--written` still writes them.
+most 40 of each kind and prints the tables; `--written` still writes them. README's table of how surely `mini` answers
+needs only the parts wikinews and removed.
 
 - squad: all questions of `squad_val`, with its 402 paragraphs in a bank, compared with codes alone and BM25.
 - given: the same questions, with only the right paragraph selected.
@@ -14,7 +15,8 @@ most 40 of each kind and prints the tables; `--written` still writes them.
   measured on all of them, reading on the first 500.
 - wikinews: 130 questions as a person would type them, over 43 articles; 30 have no answer there. Wrong answers are
   listed in `wikinews-wrong.json` for inspection.
-- missing: 300 questions without the paragraph that answers them, and without the sentence.
+- removed: 300 questions as they are, and without the paragraph that answers them.
+- missing: the same without the sentences that answer them.
 - forms: 300 questions without question mark or articles, in capitals, in lower case; always answered.
 - speed: single questions, one after another, with their files available. Like the next part, needs an otherwise idle
   machine.
@@ -165,18 +167,18 @@ def ask(memory: Memory, questions: Sequence[Question], what: str, **options: Any
     return rows
 
 
-def replies(memory: Memory, questions: Sequence[Question], **options: Any) -> list[Row]:
+def replies(memory: Memory, questions: Sequence[Question], *, with_withheld: bool = True, **options: Any) -> list[Row]:
     """Answers, including those withheld by default, with their scores and the ranks of the right sources."""
     usual = memory.ask([one.question for one in questions], sources=SOURCES, **options)
-    withheld = [one.question for one, own in zip(questions, usual, strict=True) if own.text is None]
+    withheld = [one.question for one, own in zip(questions, usual, strict=True) if own.text is None and with_withheld]
     likeliest = iter(memory.ask(withheld, **options | {"min_confidence": 0}) if withheld else [])
     return [
         {
             **one._asdict(),
-            "answer": (answer := (own if own.text is not None else next(likeliest)).text or ""),
+            "answer": (answer := (next(likeliest) if own.text is None and with_withheld else own).text or ""),
             "is_given": own.text is not None and not own.tentative,
             "is_tentative": own.tentative,
-            "probability": own.confidence.probability if own.confidence else 0.0,
+            "probability": own.confidence and own.confidence.probability,
             "rank": rank_of(one.source, [Path(source.path).name for source in own.sources]),
             **scores(answer, one.golds),
         }
@@ -282,23 +284,31 @@ def wikinews(setup: Setup) -> Row:
     return {"documents": len(texts), "rows": rows}
 
 
-def missing(setup: Setup) -> Row:
-    """Ask one question per paragraph without that paragraph, then without the sentences that answer it."""
-    texts, questions, memory = setup.squad
+def about_paragraphs(setup: Setup) -> list[Question]:
+    """One question for each of some paragraphs, whose answer is not in all of their sentences."""
+    texts, questions, _ = setup.squad
     shuffled = random.Random(setup.seed).sample(questions, len(questions))
     one_each = {question.source: question for question in shuffled}.values()
     asked = [question for question in one_each if without_answer(texts[str(question.source)], question.golds)]
-    asked = setup.sample(asked, ALTERED)
-    paragraph = [
+    return setup.sample(asked, ALTERED)
+
+
+def removed(setup: Setup) -> Row:
+    asked, memory = about_paragraphs(setup), setup.squad.memory
+    gone = [
         row
-        for one in track(asked, "missing: the paragraph")
-        for row in replies(memory, [one], selection=Selection(exclude=(str(one.source),)))
+        for one in track(asked, "removed: without the paragraph")
+        for row in replies(memory, [one], selection=Selection(exclude=(str(one.source),)), with_withheld=False)
     ]
+    there = ask(memory, asked, "removed: as they are", with_withheld=False)
+    return {"documents": len(setup.squad.texts), "there": there, "gone": gone}
+
+
+def missing(setup: Setup) -> Row:
+    texts, asked = setup.squad.texts, about_paragraphs(setup)
     cut = {str(one.source): without_answer(texts[str(one.source)], one.golds) for one in asked}
-    return {
-        "paragraph": paragraph,
-        "sentence": ask(setup.remember("cut", texts | cut), asked, "missing: the sentence"),
-    }
+    memory = setup.remember("cut", texts | cut)
+    return {"rows": ask(memory, asked, "missing: without the sentences", with_withheld=False)}
 
 
 def without_answer(text: str, golds: Sequence[str]) -> str:
@@ -433,7 +443,7 @@ def is_in(answer: str, text: str) -> bool:
 
 
 PARTS: Final[Mapping[str, Callable[[Setup], Row]]] = {
-    part.__name__: part for part in (squad, given, many, wikinews, missing, forms, speed, newswire, writing)
+    part.__name__: part for part in (squad, given, many, wikinews, removed, missing, forms, speed, newswire, writing)
 }
 ONLY_IF_NAMED: Final = {"writing"}
 
@@ -483,6 +493,8 @@ def main() -> None:
     parts = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items() if path.exists()}
     if "writing" in parts:
         quality_written.write_writing(parts["writing"])
+    if {"wikinews", "removed"} <= parts.keys():
+        quality_written.write_answers(parts)
     if lacking := ", ".join(name for name in PARTS if name not in {*parts, *ONLY_IF_NAMED}):
         print(f"The other tables were not written; they also need: {lacking}.")
     elif args.written or args.questions == ALL:

@@ -32,6 +32,11 @@ def write(parts: Parts) -> None:
     draw(parts["squad"]["rows"])
 
 
+def write_answers(parts: Parts) -> None:
+    """Write the table of how surely questions are answered, which is measured by itself."""
+    _write_section(DOCS.parent / "README.md", "answers", answers_table(parts))
+
+
 def write_writing(found: Parts) -> None:
     """Write the table of written answers, which is measured by itself."""
     _write_section(DOCS / "mini.md", "written answers", writing_table(found))
@@ -68,13 +73,14 @@ def milliseconds(seconds: Sequence[float]) -> str:
     return f"{1000 * median(seconds):,.0f} ms"
 
 
-def is_right(row: Row) -> bool:
-    return bool(row["is_given"] and row["EM, any"])
-
-
-def is_shown(row: Row) -> bool:
-    """Whether an answer is given, tentatively or not."""
-    return bool(row["is_given"] or row.get("is_tentative"))
+# How an answer is given, and whether it is right.
+WAYS: Final[Mapping[str, Callable[[Row], bool]]] = {
+    "right": lambda row: bool(row["is_given"] and row["EM, any"]),
+    "wrong": lambda row: bool(row["is_given"] and not row["EM, any"]),
+    "perhaps, right": lambda row: bool(row["is_tentative"] and row["EM, any"]),
+    "perhaps, wrong": lambda row: bool(row["is_tentative"] and not row["EM, any"]),
+    "not in this memory": lambda row: not row["is_given"] and not row["is_tentative"],
+}
 
 
 def by_answerable(parts: Parts) -> tuple[list[Row], list[Row]]:
@@ -83,12 +89,25 @@ def by_answerable(parts: Parts) -> tuple[list[Row], list[Row]]:
     return [row for row in rows if row["golds"]], [row for row in rows if not row["golds"]]
 
 
+def answers_table(parts: Parts) -> Iterator[str]:
+    """How questions are answered by default: typed ones, and some with and without the paragraph that answers them."""
+    (typed, others), removed = by_answerable(parts), parts["removed"]
+    kinds = {
+        f"{len(typed)} as typed, about {parts['wikinews']['documents']} articles": typed,
+        f"{len(others)} as typed, without an answer there": others,
+        f"{len(removed['there'])} about {removed['documents']} paragraphs": removed["there"],
+        "the same, without the paragraph that answers it": removed["gone"],
+    }
+    rows = [[title, *(share(own, way) for way in WAYS.values())] for title, own in kinds.items()]
+    yield from table(["% of questions", *WAYS], rows)
+    yield f"{removed['date']}, {removed['machine']}, {removed['threads']} threads, seed {removed['key']['seed']}."
+
+
 def figures(parts: Parts) -> Iterator[str]:
     """The main figures, next to BM25's."""
     squad, many, newswire = parts["squad"], parts["many"], parts["newswire"]
-    typed, others = by_answerable(parts)
+    typed, _ = by_answerable(parts)
     given = parts["given"]["rows"]
-    absent = parts["missing"]["paragraph"]
 
     def scores(rows: Sequence[Row]) -> str:
         return f"{share(rows, 'EM, any')} / {share(rows, 'F1, any')}"
@@ -108,17 +127,9 @@ def figures(parts: Parts) -> Iterator[str]:
             "",
             scores(squad["rows"]),
         ],
-        ["questions answered by default", "", share(squad["rows"], "is_given")],
-        ["answered although the right paragraph is missing", "", share(absent, "is_given")],
         [
             "right source first, questions as typed",
             *(share(typed, lambda row, own=own: row[own] == 0) for own in ("bm25", "rank")),
-        ],
-        ["right answer, questions as typed", "", share(typed, is_right)],
-        [
-            f"unanswerable questions answered, of {len(others)} as typed",
-            "",
-            str(sum(row["is_given"] for row in others)),
         ],
         ["time per question", "", milliseconds(parts["speed"]["squad"])],
         [f"time to scan {newswire['scanned']:,} chunks", "", milliseconds(newswire["scan"])],
@@ -130,7 +141,6 @@ def details(parts: Parts) -> Iterator[str]:
     """A table for each kind of figure, with 95% intervals, and how they were measured."""
     yield from finding_table(parts)
     yield from reading_table(parts)
-    yield from typed_table(parts)
     yield from confidence_table(parts)
     yield from forms_table(parts["forms"]["rows"])
     yield from speed_table(parts)
@@ -188,48 +198,23 @@ def reading_table(parts: Parts) -> Iterator[str]:
     )
 
 
-def typed_table(parts: Parts) -> Iterator[str]:
-    typed, others = by_answerable(parts)
-    yield "### Questions as people type them"
-    yield ""
-    yield (
-        f"Questions about {parts['wikinews']['documents']} Wikinews articles, often in lower case, without a question mark, or "
-        "worded differently from the article. By default:"
-    )
-    values: list[tuple[str, Sequence[Row], Value]] = [
-        (f"correct, of {len(typed)} with an answer", typed, is_right),
-        (
-            "partly correct: shares words with a gold answer",
-            typed,
-            lambda row: row["is_given"] and row["F1, any"] > 0 and not is_right(row),
-        ),
-        ("wrong", typed, lambda row: row["is_given"] and not row["F1, any"]),
-        ("not answered, or tentatively", typed, lambda row: not row["is_given"]),
-        ("correct, counting tentative answers", typed, lambda row: is_shown(row) and row["EM, any"]),
-        ('"Not in this memory."', typed, lambda row: not is_shown(row)),
-        ("correct if every question is answered", typed, "EM, any"),
-        (f"answered, of {len(others)} without an answer", others, "is_given"),
-        ("the same, counting tentative answers", others, is_shown),
-    ]
-    yield from table(["", "%"], [[title, with_interval(rows, value)] for title, rows, value in values])
-
-
 def confidence_table(parts: Parts) -> Iterator[str]:
-    squad, missing = parts["squad"]["rows"], parts["missing"]
+    squad = parts["squad"]["rows"]
+    without = parts["removed"]["gone"], parts["missing"]["rows"]
     confidences, correct = probabilities(squad)
     yield "### Confidence"
     yield ""
     yield (
-        f"The share of {len(squad):,} questions that are answered, the share of these answers that are correct (any gold), "
-        f"and the share of {len(missing['paragraph'])} questions that are still answered when the right paragraph is "
-        "removed, or only its sentences with the answer."
+        f"The share of {len(squad):,} questions that are answered for sure, the share of these answers that are correct (any "
+        f"gold), and the share of {len(without[0])} questions that are still answered when the right paragraph is removed, "
+        "or only its sentences with the answer."
     )
     least = float(np.quantile(confidences, 1 - ANSWER_RATE))
     ways: list[tuple[str, Callable[[Row], bool]]] = [
         ("by default", lambda row: row["is_given"]),
         (
             f"confidence of at least {least:.2f}, which answers {ANSWER_RATE:.0%}",
-            lambda row: row["probability"] >= least,
+            lambda row: row["is_given"] if row["probability"] is None else row["probability"] >= least,
         ),
     ]
     rows = [
@@ -237,7 +222,7 @@ def confidence_table(parts: Parts) -> Iterator[str]:
             title,
             with_interval(squad, is_answered),
             with_interval([row for row in squad if is_answered(row)], "EM, any"),
-            *(with_interval(missing[own], is_answered) for own in ("paragraph", "sentence")),
+            *(with_interval(own, is_answered) for own in without),
         ]
         for title, is_answered in ways
     ]
@@ -259,8 +244,9 @@ def confidence_table(parts: Parts) -> Iterator[str]:
 
 
 def probabilities(rows: Sequence[Row]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """The confidence in each answer, withheld or not, and whether it is right."""
-    return np.array([row["probability"] for row in rows]), np.array([row["EM, any"] == 1 for row in rows])
+    """The confidence in each answer that has one, withheld or not, and whether it is right."""
+    known = [row for row in rows if row["probability"] is not None]
+    return np.array([row["probability"] for row in known]), np.array([row["EM, any"] == 1 for row in known])
 
 
 def bins(confidences: NDArray[np.float64]) -> list[NDArray[np.int64]]:
@@ -350,7 +336,8 @@ def draw(rows: Sequence[Row]) -> None:
         figure, (reliable, precision) = plt.subplots(1, 2, figsize=(7.2, 3.4), layout="constrained")
         own = [places for places in bins(confidences) if len(places)]
         middles = [100 * float(confidences[places].mean()) for places in own]
-        values = [interval(correct[places], [rows[place]["source"] for place in places]) for places in own]
+        sources = [row["source"] for row in rows if row["probability"] is not None]
+        values = [interval(correct[places], [sources[place] for place in places]) for places in own]
         heights = [100 * value.value for value in values]
         errors = [
             [100 * (value.value - value.low) for value in values],

@@ -73,7 +73,7 @@ def test_all_parts_fill_their_tables(data: Path, tmp_path: Path, tiny: Any, monk
     assert all(row["EM, any"] for row in known)
     assert {row["source"] for row in parts["squad"]["rows"]} == {f"{number:05d}.txt" for number in range(8)}
     assert parts["many"]["documents"] == 10 + 3
-    assert len(parts["missing"]["sentence"]) == 8
+    assert [len(parts["missing"]["rows"]), len(parts["removed"]["there"]), len(parts["removed"]["gone"])] == [8, 8, 8]
     assert all(row["same"] for row in parts["forms"]["rows"]["as it is"])
     assert parts["newswire"]["scanned"] == 30
     assert len(parts["speed"]["wikinews"]) == 10
@@ -89,8 +89,10 @@ def test_all_parts_fill_their_tables(data: Path, tmp_path: Path, tiny: Any, monk
     monkeypatch.setattr(quality_written, "DOCS", tmp_path / "docs")
     quality_written.write(parts)
     quality_written.write_writing(writing)
+    quality_written.write_answers(parts)
     readme, page = (page.read_text() for page in pages)
     assert "| 8 paragraphs: right one first / in the first five |" in readme
+    assert "| the same, without the paragraph that answers it |" in readme
     assert "### The form of a question" in page
     assert "| the extracted answer is in it |  | 0.0 |" in page
     mark, written_by_hand = "<!-- end of what it writes -->", (ROOT / "docs" / "mini.md").read_text()

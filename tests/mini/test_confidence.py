@@ -61,7 +61,10 @@ def test_probability_is_the_sigmoid_of_the_weighted_features() -> None:
 HOLMS = (
     "Dagny Holm was born in Bergen in 1951. Leif Holm, her brother, died in 1948. The mill of Lund is 30 metres long."
 )
-OTHERS = "The radio tower of Haug is 212 metres tall. The water tower of Lund has 48 metres. Its mill is closed on Mondays. She then moved to Oslo."
+OTHERS = (
+    "The radio tower of Haug is 212 metres tall. The water tower of Lund has 48 metres. Its mill is closed on Mondays. "
+    "She then moved to Oslo."
+)
 
 
 @pytest.mark.parametrize(
