@@ -132,7 +132,7 @@ class AskResult(BaseModel):
     tentative: bool = Field(description="Whether the memory is not sure of the answer: say so, and check the sources.")
     items: list[Part] = Field(
         description="The parts of an answer to a question for several things, each with its source; there may be more "
-        "in the memory."
+        "in the memory. Of a tentative answer, it and the runner-up, if that is nearly as likely."
     )
     confidence: float | None = Field(
         description="The probability that the answer is right, 0 to 1, or, if the label is memory, model or unsure, "

@@ -210,7 +210,7 @@ class ReaderSettings(_Settings):
     window: int = Field(384, ge=8, description="tokens that are read at once, the question's included")
     longest: PositiveInt = Field(24, description="most tokens of an answer")
     passages: PositiveInt = Field(2, description="chunks that are read first")
-    further: NonNegativeInt = Field(4, description="chunks that are read if the answer is not in the first")
+    further: NonNegativeInt = Field(2, description="chunks that are read if the answer is not in the first")
     confidence: AnswerConfidence
 
     @field_validator("name")

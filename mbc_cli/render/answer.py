@@ -47,7 +47,10 @@ def answer_text(answer: Answer) -> str:
     """The answer as plain text, or what is said in its place; "" if a base LM generated nothing."""
     if answer.text is None:
         return NOT_IN_MEMORY
-    return f"{PERHAPS}{answer.text}" if answer.tentative else answer.text
+    if not answer.tentative:
+        return answer.text
+    others = (item.text for item in answer.items if item.text not in answer.text)
+    return f"{PERHAPS}{', or: '.join((answer.text, *others))}"
 
 
 def answer_lines(answer: Answer) -> list[str]:
@@ -82,7 +85,7 @@ def more_note(answer: Answer) -> str | None:
     """A note that a list put together from several documents may lack some."""
     places = {_place(item.source) for item in answer.items}
     are_quoted = all(item.text == item.source.sentence for item in answer.items)
-    return None if len(places) < 2 or are_quoted else "There may be more in this memory."
+    return None if len(places) < 2 or are_quoted or not _part_lines(answer) else "There may be more in this memory."
 
 
 def _place(source: Source) -> tuple[str, str, str]:

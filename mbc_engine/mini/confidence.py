@@ -25,6 +25,8 @@ from mbc_engine.text.document import MONTH_NAMES
 PRIOR_WEIGHT: Final = 0.35
 # What a span's margin loses if its passage is of another time than the question names.
 ANOTHER_TIME: Final = 8.0
+# How much less a runner-up's score may be.
+_CLOSE: Final = 1.0
 _HIGH, _MEDIUM = 0.8, 0.5
 _LARGEST_MARGIN: Final = 16.0
 _LARGEST_EXPONENT: Final = 30.0
@@ -39,12 +41,28 @@ def probability(values: Mapping[Feature, float], settings: AnswerConfidence) -> 
 
 def choose(spans: Sequence[Span | None], shares: Sequence[float]) -> int | None:
     """The passage whose best span has the largest sum of margin and prior; the first wins a tie."""
-    scored = [
-        (span.margin + PRIOR_WEIGHT * _log(share), -passage)
+    return next(iter(_by_score(spans, shares)), None)
+
+
+def runner_up(spans: Sequence[Span | None], shares: Sequence[float]) -> int | None:
+    """The passage with another answer that is nearly as likely as the one chosen."""
+    scores = _by_score(spans, shares)
+    best = spans[next(iter(scores))] if scores else None
+    for passage, score in scores.items():
+        other = spans[passage]
+        if best and other and score > max(scores.values()) - _CLOSE and not compare(other.text, [best.text]).f1:
+            return passage
+    return None
+
+
+def _by_score(spans: Sequence[Span | None], shares: Sequence[float]) -> dict[int, float]:
+    """The sum of margin and prior of each passage, the largest first."""
+    scores = {
+        passage: span.margin + PRIOR_WEIGHT * _log(share)
         for passage, (span, share) in enumerate(zip(spans, shares, strict=True))
         if span is not None
-    ]
-    return -max(scored)[1] if scored else None
+    }
+    return dict(sorted(scores.items(), key=lambda scored: -scored[1]))
 
 
 def features(

@@ -5,9 +5,9 @@ recognise or do not find is answered like any other question, a "fact", with the
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Final, Literal, NamedTuple
 
 from mbc_engine.bank.words import stems_of
@@ -123,7 +123,7 @@ class Reply:
 
 # How many of the passages found are looked at; the reader has read the first few.
 LOOKED_AT: Final[Mapping[Kind, int]] = {
-    "list": 24, "mentions": 24, "summary": 12, "several": 10, "comparison": 8, "yes_no": 6, "cause": 6, "step": 4, "steps": 4
+    "list": 24, "mentions": 24, "summary": 12, "several": 10, "comparison": 8, "keywords": 6, "yes_no": 6, "cause": 6, "step": 4, "steps": 4
 }  # fmt: skip
 # Of these, the reader reads so many to find an answer in each, if no passage has all: `compose` them as "several".
 READ: Final[Mapping[Kind, int]] = {"several": 10, "list": 8}
@@ -136,6 +136,7 @@ def compose(kind: Kind, question: str, passages: Sequence[Passage], best: int | 
     rules = {
         "summary": _summary,
         "mentions": _mentions,
+        "keywords": _keywords,
         "several": _several,
         "yes_no": _yes_no,
         "comparison": _comparison,
@@ -395,7 +396,7 @@ class _Sentence(NamedTuple):
     text: str
 
 
-_FEWEST_WORDS, _MOST_SENTENCES, _ENOUGH_CHARACTERS = 4, 5, 500
+_FEWEST_WORDS, _MOST_SENTENCES, _MOST_QUOTED, _ENOUGH_CHARACTERS = 4, 5, 3, 500
 _ENDS: Final = (".", "!", ":", ";")
 
 
@@ -452,15 +453,26 @@ _MONTHS: Final = frozenset(
 
 def _mentions(question: str, passages: Sequence[Passage]) -> Reply | None:
     """The documents that have every word of what the question is about, each with the sentence that has most."""
-    stems, _ = _topic(question)
-    found: dict[str, Item] = {}
+    items = tuple(Item(passages[at].name, at, sentence) for at, sentence in _with_all(_topic(question)[0], passages))
+    return Reply(_joined([item.text for item in items]), items, is_certain=True) if items else None
+
+
+def _keywords(question: str, passages: Sequence[Passage]) -> Reply | None:
+    """The sentences with most of a query's words, from the best documents that have all."""
+    found = islice(_with_all(content_stems(question), passages), _MOST_QUOTED)
+    items = tuple(Item(sentence, at, sentence) for at, sentence in found)
+    return Reply(" ".join(item.text for item in items), items, is_certain=True) if items else None
+
+
+def _with_all(stems: set[str], passages: Sequence[Passage]) -> Iterator[tuple[int, str]]:
+    """The first passage of each document that has all words, with the sentence that has most."""
+    seen = set[str]()
     for at, passage in enumerate(passages):
-        if not stems or passage.name in found or _missing(stems, f"{passage.context} {passage.text}"):
+        if not stems or passage.name in seen or _missing(stems, f"{passage.context} {passage.text}"):
             continue
+        seen.add(passage.name)
         own = [one.text for one in _sentences([passage])] or [" ".join(passage.text.split())]
-        best = min(own, key=lambda text: len(_missing(stems, text)))
-        found[passage.name] = Item(passage.name, at, best)
-    return Reply(_joined([*found]), tuple(found.values()), is_certain=True) if found else None
+        yield at, min(own, key=lambda text: len(_missing(stems, text)))
 
 
 # Of a span over "not here", in a sentence with the words of the question.

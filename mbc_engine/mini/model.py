@@ -30,7 +30,7 @@ from mbc_engine.lm.chat import OnToken
 from mbc_engine.lm.encoders import Encoder
 from mbc_engine.lm.packaged import is_available_offline
 from mbc_engine.lm.pretrained import read_tensors, restore, write_tensors
-from mbc_engine.mini.confidence import ANOTHER_TIME, choose, features, label_of, probability
+from mbc_engine.mini.confidence import ANOTHER_TIME, choose, features, label_of, probability, runner_up
 from mbc_engine.mini.kinds import LOOKED_AT, READ, Passage, Reply, compose, kind_of, search_text
 from mbc_engine.mini.retrieval import Address, Scope, by_document
 from mbc_engine.mini.span_reader import Span, SpanReader, load_span_reader
@@ -214,7 +214,8 @@ class RetrieverReader(Model):
                 first = answer.read_chunks[answer.best.passage].hit
                 if answer.probability >= least:
                     text = " ".join(answer.best.text.split())
-            if reply := self._reply(question, hits, answer, passages):
+                    items = _two_likeliest(answer) if tentative else ()
+            if reply := self._reply(question, hits, answer, passages, is_answered=text is not None):
                 is_certain = reply.is_certain and options.min_confidence is None
                 if is_certain or text is not None:
                     text = reply.text
@@ -239,10 +240,12 @@ class RetrieverReader(Model):
             )
         return drafts
 
-    def _reply(self, question: str, hits: Sequence[Hit], answer: SpanAnswer, passages: Passages) -> Reply | None:
+    def _reply(
+        self, question: str, hits: Sequence[Hit], answer: SpanAnswer, passages: Passages, *, is_answered: bool
+    ) -> Reply | None:
         """The answer to a question that wants more than a span; its passages are indices of `hits`."""
         kind = kind_of(question)
-        if kind not in LOOKED_AT:
+        if kind not in LOOKED_AT or (kind == "keywords" and is_answered):
             return None
         hits = hits[: max(LOOKED_AT[kind], len(answer.read_chunks))]
         sources = passages.of(hit.chunk for hit in hits)
@@ -344,6 +347,19 @@ class RetrieverReader(Model):
         values = features(question, read[best].text, f"{known} {date or ''}", spans, shares, best)
         right = probability(values, self.reader_settings.confidence)
         return SpanAnswer(replace(span, passage=best), right, read)
+
+
+def _two_likeliest(answer: SpanAnswer) -> tuple[DraftItem, ...]:
+    """An answer and the runner-up, if that is nearly as likely; else none."""
+    read = answer.read_chunks
+    other = runner_up([each.span for each in read], [each.share for each in read])
+    if answer.best is None or other is None:
+        return ()
+    return tuple(
+        DraftItem(" ".join(span.text.split()), hit, sentence_around(text, span.start, span.end))
+        for hit, text, _, _, span in (read[answer.best.passage], read[other])
+        if span is not None
+    )
 
 
 def _priors(hits: Sequence[Hit]) -> dict[int, float]:

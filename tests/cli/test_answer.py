@@ -55,6 +55,20 @@ def test_an_answer_may_have_no_sources(capsys):
     )
 
 
+def test_a_runner_up(capsys):
+    days = source("a.txt", "Opened on Friday.", line=2), source("b.txt", "Open from Sunday.")
+    items = tuple(AnswerItem(day, each) for day, each in zip(("Friday", "Sunday"), days, strict=True))
+    show_answer(answer("Friday", *days, items=items, tentative=True))
+    assert capsys.readouterr().out.splitlines() == [
+        "Perhaps: Friday, or: Sunday",
+        "   Opened on Friday.",
+        "   found in a.txt:2",
+        "   Open from Sunday.",
+        "   found in b.txt",
+        "82% confident (high)",
+    ]
+
+
 def test_an_answer_of_several_parts(capsys):
     lamps = source("bring.md", "a lamp", line=2)
     ropes = source("more.md", "- ropes", line=7)

@@ -54,6 +54,14 @@ def test_several_questions_on_a_line(tiny: Any, remember: Any, rows: Callable[..
     assert len(both.sources) == 1
 
 
+def test_passages_for_key_words(tiny: Any, remember: Any, rows: Callable[..., Path]) -> None:
+    path = rows(["Ada moved to Aalen.", "Hugo moved to Delft."])
+    (answer,) = remember(tiny.retriever_reader("Aalen"), path).ask(["ada moved"])
+    assert (answer.text, answer.items) == ("Aalen", ())
+    found, none = remember(tiny.retriever_reader("Paris"), path).ask(["ada moved", "ada left"])
+    assert (found.text, len(found.items), found.confidence, none.text) == ("Ada moved to Aalen.", 1, None, None)
+
+
 TYPED = "Where did Ada's brother move?"
 
 

@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from mbc_engine.config import AnswerConfidence, Feature
-from mbc_engine.mini.confidence import PRIOR_WEIGHT, choose, features, label_of, probability
+from mbc_engine.mini.confidence import PRIOR_WEIGHT, choose, features, label_of, probability, runner_up
 from mbc_engine.mini.span_reader import Span
 
 
@@ -28,6 +28,13 @@ def test_choice_by_margin_and_prior() -> None:
     assert choose([None], [1.0]) is None
     assert choose([], []) is None
     assert choose([span("Ada", 1.0)], [0.0]) == 0
+
+
+def test_runner_up_is_close_and_another() -> None:
+    spans = [span("on Friday", 0.4), None, span("Friday", 1.0), span("Sunday", 0.1), span("Monday", -0.1)]
+    assert runner_up(spans, [1.0] * 5) == 3
+    assert runner_up(spans, [1.0, 1.0, 1.0, 0.5, 1.0]) is None
+    assert runner_up([None], [1.0]) is None
 
 
 def test_features() -> None:

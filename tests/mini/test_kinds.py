@@ -105,5 +105,7 @@ def test_answers_from_several_passages() -> None:
     assert reply is not None
     assert [(item.text.strip(), item.passage) for item in reply.items] == [("Bo", 1), ("Ada", 0)]  # the newest first
     assert answer("Which of my notes mention the race?", *texts) == ("1.txt", 1)
+    assert answer("race won", *texts) == ("The race was won by Bo.", 1)
+    assert answer("race lost", *texts) is None
     assert search_text("Summarise the news about the race") == "the about the race"
     assert search_text("Who won the race?") == "Who won the race?"
