@@ -1,11 +1,13 @@
 """Input for benchmarks/fuzz.py: valid files of every format, hostile ones, and tokens that are meaningful in them."""
 
+import base64
 import csv
 import gzip
 import io
 import json
 import lzma
 import zipfile
+import zlib
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -222,6 +224,7 @@ _CMAP: Final = (
 _PAINT: Final = (
     "(Zo\\353 \\(moved\\)) Tj", "<00410042> Tj", "[(A) -250 <0043> 9999999999 (B)] TJ", "T*", "1 0 0 1 72 720 Tm", "12 TL",
     "0 0 0 0 0 0 cm", "/F1 1000000000.5 Tf", "/F1 12 Tf", "/X0 Do", "q", "Q", "BT", "ET", "(x) '", '1 2 (y) "', "-1 Tz",
+    "ET 72 700 m 400 700 l S 72 690 m 400 690 l S 72 600 m 72 720 l S 90 600 m 90 720 l S 400 600 m 400 720 l S BT", "/F1 20 Tf",
     "BI /W 2 /H 2 /BPC 8 /CS /G ID abcd EI", "/Span << /ActualText (z) >> BDC", "EMC", "<< /A [[[]]] >>", "99 Tr",
 )  # fmt: skip
 
@@ -400,6 +403,28 @@ def org(rng: Random) -> bytes:
     return f"#+TITLE: t\n* TODO {prose(rng)}\n| a | b |\n|---+---|\n| 1 | {prose(rng)} |\n** x\nT\n===\n".encode()
 
 
+def roff(rng: Random) -> bytes:
+    """A manual page."""
+    return f'.TH T 1 "x"\n.SH NAME\n{prose(rng)}\n.TP\n.BR \\-a ", " b\n{prose(rng)} \\(em \\fIx\\fP\n.It Fl v Ar x\n'.encode()
+
+
+def outlook(rng: Random) -> bytes:
+    """A message with a table, as Outlook saves it."""
+    return zlib.decompress(base64.b85decode(_MESSAGE)).replace(b"i\0n\0", rng.choice((b"i\0n\0", b"\0\xd8n\0")))
+
+
+_MESSAGE: Final = (
+    "c-rlj&u-H|5XL{p`O~^BDjX2XrIENG6jgS62&oXFLhXTy3vi|~!7TxrM2V^B%T(|PJPDjR!5eVwg_v)gO;`d>b|D;S^F>~JHuC;<"
+    "X4kXx@x$fM@7|ZcU`%)5qMt0HsP#F#+@Y}w<WyfjNfPNQ@k-|UuY@UDLoM9{3nRO{EcUgLy_VYLk&RWceP!Q8eXxhVUOIj9_LDO{"
+    "{vINnpoc%zeVn0-Lypoy1&<KZI>V9i`!6`dV>Iy+>m1_^LcZI<D?Xd)F`lO$RCo_LheJL!)49ayKNb2W_h%e`1>S@>JHEu}%E<25"
+    "^|)r~0ookBO3pT^E#r9)75=6FKjvSm6$fb{RnBp0x<4)osXe{{4oHd^qjfac9$T+}D?Ey-2T|nhh23T~*zi5O_b>YQKg{2z*IegI"
+    "51BvO%vBZaFndV$JhA$IuA<=Rd&yX;kl5!hBsXT;V5Zz>4v0959&=KgGYXg)eD+>v`}1$0+i+68)FMlU=)QLD3BOBXgS?J49oSNQ"
+    "S34tZ`5hA5Y=s<?Ecx*FGx=3MGp+FRDwmmtzoYScc#WrQW1e0^kHyDLp8awUu$wu~O~o%*@N-(MvibM;ylu=cTJT-1ewobQHRhKr"
+    "_<8MI&*BH#UNhmF)^nnQR-esk|1DbhFKcyUivOF+b5s943w}wfOS1WOQg{AI{1?X7e-`myw(wup>ef{M<=Z#^{#Pvco>nJL<_GH9"
+    "m}&f%wDrH}((Avx$_+);_ibJtoqK%;&-Jc#"
+)
+
+
 def code(rng: Random) -> bytes:
     """Definitions in several languages."""
     parts = (
@@ -485,6 +510,8 @@ def hostile(canary: Path) -> dict[str, list[Callable[[], bytes]]]:
         "mbox": [lambda: b"From a@x Tue May 14 10:00:00 2024\n\n" * _DEEP, lambda: b">" * 3_000_000],
         "srt": [lambda: b"0:01,0 -->\n<" * _DEEP],
         "tex": [lambda: b"\\section{" * (_DEEP // 5), lambda: b"\\begin{tabular}" * _DEEP, lambda: b"$$" * _DEEP],
+        "msg": [lambda: outlook(Random(0))[:512] * 9, lambda: outlook(Random(0)).replace(b"\xfe\xff\xff\xff", b"\1\0\0\0")],
+        "man": [lambda: b".TP\n.SH " + b'"' * 1_000_000, lambda: b".B \\" * _DEEP, lambda: b".TH a 1\n" + b".SS x\n" * _DEEP],
         "org": [lambda: b"|" * 1_000_000, lambda: b"*" * 1_000_000 + b" x"],
         "py": [lambda: b"def " * _DEEP, lambda: b"class a\n" * _DEEP, lambda: b" a" * 140 + b"(" + b"\n"],
         "html": [
@@ -521,7 +548,7 @@ def hostile(canary: Path) -> dict[str, list[Callable[[], bytes]]]:
             lambda: _workbook(b"<row><c><v>1e308</v></c><c t='s'><v>-1</v></c></row>", b"B:A"),
         ],
         "ods": [lambda: ods(Random(1)).replace(b"a", b"b")],
-        "csv": [lambda: b"a,b,c\n" + b'x,"y,z\n' * _DEEP, lambda: b'text\n"' + b'""' * 2_000_000, lambda: b"text" + b",text" * _DEEP, lambda: b"text\n" + b"a" * (17 << 20)],
+        "csv": [lambda: b"a,b,c\n" + b'x,"y,z\n' * _DEEP, lambda: b'a,b,c\nx,"y\n' + b'y","z\n' * _DEEP, lambda: b'text\n"' + b'""' * 2_000_000, lambda: b"text" + b",text" * _DEEP, lambda: b"text\n" + b"a" * (17 << 20)],
     }  # fmt: skip
 
 
@@ -564,10 +591,12 @@ SAMPLES: Final[dict[str, Callable[[Random], bytes]]] = {
     "rtf": rtf,
     "eml": eml,
     "mbox": mbox,
+    "msg": outlook,
     **dict.fromkeys(("vcf", "ics"), cards),
     "srt": srt,
     "tex": tex,
     "org": org,
+    "man": roff,
     "py": code,
     "html": html,
     "markdown": markdown,
@@ -605,6 +634,8 @@ TOKENS: Final = {
     **dict.fromkeys(("vcf", "ics"), (b"BEGIN:VEVENT\n", b"END:VEVENT\n", b"\n ", b"=\n", b";", b":", b'"', b"ENCODING=QUOTED-PRINTABLE")),
     "srt": (b" --> ", b"\n\n", b"<v ", b"{\\an8}", b"00:00:01,000", b"WEBVTT"),
     "tex": (b"{", b"}", b"\\\\", b"&", b"$", b"\\section{", b"\\begin{", b"\\end{", b"%", b"\\item[", b"\\verb|"),
+    "msg": (b"\xfe\xff\xff\xff", b"\x1f\0\x37\0", b"_\0_\0", b"\0" * 64, b"\2\1\1\x37"),
+    "man": (b"\n.SH ", b"\n.TP\n", b"\n.IP ", b"\\(", b"\\f[", b'"', b"\n.B ", b"\n.It Fl "),
     "org": (b"\n* ", b"\n|", b"#+title:", b"\n===\n", b"|-"),
     "py": (b"\nclass ", b"def ", b"(", b") {", b"    ", b"\n", b"//", b"const a = ("),
     "html": (b"<p>", b"</p>", b"<script>", b"</html>", b"<!--", b"-->", b"<![CDATA[", b"&#x110000;", b"&lt", b"<plaintext>", b"<meta charset=", b"\0"),

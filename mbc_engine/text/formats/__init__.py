@@ -12,7 +12,7 @@ from mbc_engine.text.formats.books import read_epub
 from mbc_engine.text.formats.cards import read_cards
 from mbc_engine.text.formats.delimited import read_csv
 from mbc_engine.text.formats.html import read_html
-from mbc_engine.text.formats.mail import read_eml, read_mbox
+from mbc_engine.text.formats.mail import read_eml, read_mbox, read_msg
 from mbc_engine.text.formats.markdown import read_markdown
 from mbc_engine.text.formats.markup import read_code, read_org, read_roff, read_rst, read_tex, read_text
 from mbc_engine.text.formats.nested import read_json, read_jsonl, read_notebook
@@ -64,6 +64,7 @@ FORMATS = (
     Format("epub", read_epub, (".epub",), may_be_compressed=False, version=2),
     Format("eml", read_eml, (".eml", ".mht", ".mhtml")),
     Format("mbox", read_mbox, (".mbox",)),
+    Format("msg", read_msg, (".msg",)),
     Format("card", read_cards, (".vcf", ".vcard", ".ics")),
     Format("rst", read_rst, (".rst", ".rest")),
     Format("org", read_org, (".org",)),

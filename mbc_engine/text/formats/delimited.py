@@ -183,7 +183,7 @@ class _Ahead:
 def _quoted(line: str, ahead: _Ahead, separator: str, width: int) -> list[str] | None:
     """The cells of a record that begins with this line; None, with no other line taken, if it has a stray mark."""
     cells, rest = _split(line, separator)
-    taken, size, whole = [line], len(line), _is_whole(line, separator, width)
+    taken, size, whole = [line], len(line), int(_is_whole(line, separator, width))
     if rest is not None and ahead.in_vain > _MOST_IN_VAIN:
         return None
     while rest is not None:

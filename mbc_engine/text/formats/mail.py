@@ -10,13 +10,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from email import message_from_bytes, policy
 from email.message import EmailMessage
-from email.utils import parsedate
+from email.utils import format_datetime, formataddr, parsedate
 from typing import TYPE_CHECKING, Final
 
-from mbc_engine.text.decoding import ByteStream, decode, detect
+from mbc_engine.text.decoding import ByteStream, decode, detect, storable
 from mbc_engine.text.document import Content, Skipped, UnreadableFile, counted, damage_is_unreadable, day_of
 
 if TYPE_CHECKING:
+    from oxmsg import Message
+
     from mbc_engine.text.formats import Format
 
 MOST_BYTES: Final = 64 << 20
@@ -38,6 +40,37 @@ def read_eml(stream: ByteStream) -> Iterator[Content]:
     with damage_is_unreadable():
         contents = list(_contents(data))
     yield from contents
+
+
+def read_msg(stream: ByteStream) -> Iterator[Content]:
+    """A message as Outlook saves it, and its attachments."""
+    data = stream.read_all(MOST_BYTES)
+    try:
+        from oxmsg import Message
+    except ImportError as error:
+        reason = "is an Outlook message; save it as .eml, or install mbc[outlook] to read it"
+        raise UnreadableFile(reason) from error
+    with damage_is_unreadable():
+        contents = list(_contents_of(_from_outlook(Message.load(data)), data))
+    yield from contents
+
+
+def _from_outlook(written: "Message") -> EmailMessage:
+    message, headers = EmailMessage(), {name.lower(): value for name, value in written.message_headers.items()}
+    to = ", ".join(formataddr((own.name, own.email_address)) for own in written.recipients)
+    sent = format_datetime(written.sent_date) if written.sent_date else ""
+    known = {"From": written.sender, "To": to, "Date": sent, "Subject": written.subject}
+    for name in _SHOWN:
+        if value := headers.get(name.lower()) or known.get(name):
+            message[name] = " ".join(storable(value).split())
+    if written.body:
+        message.set_content(storable(written.body))
+    else:
+        message.set_content(storable(written.html_body or ""), subtype="html")
+    for attachment in written.attachments:
+        name = " ".join(storable(attachment.file_name or "").split())
+        message.add_attachment(attachment.file_bytes or b"", "application", "octet-stream", filename=name or None)
+    return message
 
 
 def read_mbox(stream: ByteStream) -> Iterator[Content | Skipped]:
@@ -78,7 +111,12 @@ def _contents(data: bytes, sent: str = "", seen: set[int] | None = None, part: s
     """The message, then its attached documents; of a mailbox, `seen` has the lines of the messages before."""
     if len(_PARTED.findall(data)) > _MOST_PARTED:  # reading them takes the square of the time
         raise UnreadableFile("is made of too many parts")
-    message = message_from_bytes(data, EmailMessage, policy=policy.default)
+    yield from _contents_of(message_from_bytes(data, EmailMessage, policy=policy.default), data, sent, seen, part)
+
+
+def _contents_of(
+    message: EmailMessage, data: bytes, sent: str = "", seen: set[int] | None = None, part: str = ""
+) -> Iterator[Content]:
     attached: list[EmailMessage] = []
     text = "\n\n".join(filter(None, _texts(message, attached)))
     if seen is not None:

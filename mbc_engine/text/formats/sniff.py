@@ -61,7 +61,6 @@ _INSTEAD: Final = {
     ".ppt": "is an old PowerPoint file; save it as .pptx",
     ".xls": "is an old Excel file; save it as .xlsx",
     ".xlsb": "is a binary Excel file; save it as .xlsx",
-    ".msg": "is an Outlook message; save it as .eml",
 }
 
 _HTML: Final = re.compile(
