@@ -6,6 +6,7 @@ Torch is imported only where it is used: tests of banks and documents run withou
 from __future__ import annotations
 
 import gc
+import json
 import os
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -25,7 +26,7 @@ from mbc_engine.config import Config, parse_config
 from mbc_engine.datasets.layout import QAExample
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from transformers import PreTrainedTokenizerFast
@@ -89,6 +90,13 @@ def qa_examples(count: int) -> list[QAExample]:
         QAExample(str(index), f"{name} moved to {place}.", f"Where did {name} move?", (place,))
         for index, (name, place) in enumerate(zip(NAMES, places, strict=True))
     ][:count]
+
+
+def write_questions(path: Path, examples: Sequence[QAExample]) -> Path:
+    """A file of questions, with their documents and answers."""
+    rows = ({"id": one.id, "text": one.text, "question": one.question, "answers": one.answers} for one in examples)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """A tiny model in a folder, files to memorise, handmade banks, and a separate home for every test."""
 
 import hashlib
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +14,11 @@ from typer.testing import CliRunner, Result
 from mbc_cli.app import app
 from mbc_engine import ingest as ingest_files
 from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, StoredDocument, fingerprint
-from mbc_engine.datasets.layout import QAExample
 from mbc_engine.model import load_model, open_bank
 from mbc_engine.paper.checkpoint import save_model
 from mbc_engine.text import Document
 from tests.cli.stub_memory import StubMemory
+from tests.conftest import qa_examples, write_questions
 from tests.needs import share_language_model
 
 Run = Callable[..., Result]
@@ -144,12 +143,9 @@ def bank(ingested: MemoryBank, notes: Path, home: Path) -> Path:
 
 
 @pytest.fixture
-def questions(home: Path, examples: Callable[[int], list[QAExample]]) -> Path:
+def questions(home: Path) -> Path:
     """A file of 44 questions with their documents and answers."""
-    path = home / "questions.jsonl"
-    rows = ({"text": own.text, "question": own.question, "answers": [*own.answers]} for own in examples(44))
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
+    return write_questions(home / "questions.jsonl", qa_examples(44))
 
 
 @pytest.fixture

@@ -5,19 +5,14 @@ from pathlib import Path
 import pytest
 
 from mbc_cli.commands.evaluate import find_evaluation
+from tests.conftest import qa_examples, write_questions
 from tests.needs import embedded_encoder
 from tests.newswire import OTHERS, TWO
 
 
 @pytest.fixture
 def questions(home):
-    path = home / "questions.jsonl"
-    rows = [
-        {"text": f"{name} moved to {place}.", "question": f"Where did {name} move?", "answers": [place]}
-        for name, place in (("Ada", "Aalen"), ("Bruno", "Bergen"), ("Clara", "Cadiz"), ("Dario", "Delft"))
-    ]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
+    return write_questions(home / "questions.jsonl", qa_examples(4))
 
 
 @pytest.fixture

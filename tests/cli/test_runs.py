@@ -17,6 +17,7 @@ from mbc_engine.events import (
 )
 from mbc_engine.runs.event_log import EventLog, work_lock
 from mbc_engine.runs.training_runs import EVENTS, LOCK, is_stop_requested, request_stop
+from tests.conftest import qa_examples, write_questions
 from tests.needs import PATIENCE
 
 STARTED = TrainStarted(0, 4000, 100, 50, 999)
@@ -155,8 +156,7 @@ def test_a_missing_run_is_an_error(mbc, verb):
 
 @pytest.mark.slow
 def test_a_run_in_another_process_is_stopped_and_resumed(mbc, preset, home):
-    rows = [{"text": f"Ada{n} moved.", "question": f"Who moved {n}?", "answers": ["Ada"]} for n in range(20)]
-    (home / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_questions(home / "questions.jsonl", qa_examples(20))
     command = [sys.executable, "-m", "mbc_cli"]
     train = [*command, "train", "--preset", preset, "--data", "questions.jsonl", "--run", "long"]
     train += ["--set", "training.epochs=4000", "--threads", "1", "--json"]

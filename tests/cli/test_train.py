@@ -6,20 +6,14 @@ import sys
 
 import pytest
 
+from tests.conftest import qa_examples, write_questions
 from tests.needs import PATIENCE
 from tests.newswire import OTHERS
 
 
 @pytest.fixture
 def data(home):
-    path = home / "questions.jsonl"
-    rows = [
-        {"text": f"{name} moved to {town}.", "question": f"Where did {name} move?", "answers": [town]}
-        for name in ("Ada", "Bruno", "Clara", "Dario")
-        for town in ("Aalen", "Bergen")
-    ]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
+    return write_questions(home / "questions.jsonl", qa_examples(8))
 
 
 def test_list_presets(mbc):

@@ -1,6 +1,5 @@
 """Tiny base LMs, a small suite of made-up people who moved, and results made up by hand."""
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ from mbc_engine.lm.encoders import load_encoder
 from mbc_engine.mini.model import RetrieverReader, build
 from mbc_engine.mini.span_reader import SpanReader
 from mbc_engine.runs.event_log import EventLog
+from tests.conftest import write_questions
 
 Predict = Callable[..., list[Prediction]]
 ResultsOf = Callable[[Sequence[Prediction]], MethodResults]
@@ -175,12 +175,6 @@ def base(request: pytest.FixtureRequest, tiny: Any) -> BaseLM:
     return load_base(str(tiny.bases[request.param]))
 
 
-def write_questions(path: Path, examples: Sequence[QAExample]) -> str:
-    rows = ({"id": own.id, "text": own.text, "question": own.question, "answers": [*own.answers]} for own in examples)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return str(path)
-
-
 @pytest.fixture
 def settings(tiny: Any, tmp_path: Path, examples: Callable[[int], list[QAExample]]) -> Callable[..., Suite]:
     """Settings of a tiny experiment, with changes: `settings(methods=["mbc"])`."""
@@ -190,9 +184,9 @@ def settings(tiny: Any, tmp_path: Path, examples: Callable[[int], list[QAExample
     dataset = {
         "name": "people",
         "title": "People",
-        "train": [write_questions(tmp_path / "train.jsonl", people[:20])],
-        "validation": write_questions(tmp_path / "validation.jsonl", people[20:26]),
-        "test": write_questions(tmp_path / "test.jsonl", people[26:]),
+        "train": [str(write_questions(tmp_path / "train.jsonl", people[:20]))],
+        "validation": str(write_questions(tmp_path / "validation.jsonl", people[20:26])),
+        "test": str(write_questions(tmp_path / "test.jsonl", people[26:])),
     }
     given = {
         "title": "Tiny",

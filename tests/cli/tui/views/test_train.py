@@ -17,6 +17,7 @@ from mbc_engine.events import QuantisationStarted, TrainFinished, TrainStarted, 
 from mbc_engine.runs.event_log import EventLog, work_lock
 from mbc_engine.runs.training_runs import EVENTS, LOCK, is_stop_requested
 from tests.cli.tui.conftest import STEP, shown_keys
+from tests.conftest import qa_examples, write_questions
 
 SMALL, LARGE = (80, 24), (200, 50)
 STARTED = TrainStarted(0, 100, 40, 20, 1000)
@@ -258,12 +259,7 @@ async def test_enter_twice_starts_one_run(options, until, monkeypatch):
 
 @pytest.mark.slow
 async def test_start_stop_and_resume(options, until, preset, home):
-    data = home / "questions.jsonl"
-    rows = [
-        {"text": f"{name} moved to Delft.", "question": f"Where did {name} move?", "answers": ["Delft"]}
-        for name in ("Ada", "Bruno", "Clara", "Dario", "Edith", "Felix", "Greta", "Hugo")
-    ]
-    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    data = write_questions(home / "questions.jsonl", qa_examples(8))
     app = dashboard(options)
     async with app.run_test(size=SMALL) as pilot:
 
