@@ -14,7 +14,7 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["MBC_CODEC"] = "zstd"  # the language model takes a second for a few texts
 os.environ["OMP_NUM_THREADS"] = "1"  # also of processes that tests start: all cores are taken
 
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ import pytest
 
 from mbc_engine.config import Config, parse_config
 from mbc_engine.datasets.layout import QAExample
+from mbc_engine.runs.event_log import EventLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedTokenizerFast
 
+    from mbc_engine.events import Event
     from mbc_engine.memory import Memory
     from mbc_engine.mini.model import RetrieverReader
     from mbc_engine.model import Model
@@ -97,6 +99,14 @@ def write_questions(path: Path, examples: Sequence[QAExample]) -> Path:
     rows = ({"id": one.id, "text": one.text, "question": one.question, "answers": one.answers} for one in examples)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
+
+
+def write_log(path: Path, *logged: Event) -> None:
+    """Append events to a log, in a folder that is made if needed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with closing(EventLog(path)) as log:
+        for event in logged:
+            log.append(event)
 
 
 @pytest.fixture

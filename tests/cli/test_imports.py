@@ -2,10 +2,9 @@
 
 import subprocess
 import sys
-from contextlib import closing
 
 from mbc_engine.events import TrainStarted
-from mbc_engine.runs.event_log import EventLog
+from tests.conftest import write_log
 
 HEAVY = {"torch", "transformers", "peft", "accelerate", "textual", "ray"}
 
@@ -72,9 +71,7 @@ def test_heavy_libraries_are_imported_only_when_needed(home, make_bank, record, 
     (home / "notes" / "ada.txt").write_text("Ada moved to Aalen.")
     (home / "questions.jsonl").write_text('{"text": "Ada moved.", "question": "Who?", "answers": ["Ada"]}')
     run = home / "XDG_DATA_HOME" / "mbc" / "runs" / "first"
-    run.mkdir(parents=True)
-    with closing(EventLog(run / "events.jsonl")) as log:
-        log.append(TrainStarted(0, 10, 40, 38, 1000))
+    write_log(run / "events.jsonl", TrainStarted(0, 10, 40, 38, 1000))
     commands = [*(command for command, _, _ in WRONG), *SUCCESSFUL]
     done = subprocess.run(
         [sys.executable, "-c", RUN, *commands], capture_output=True, text=True, stdin=subprocess.DEVNULL

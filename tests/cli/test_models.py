@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 
 from mbc_engine.events import TrainStarted, Validated
-from mbc_engine.runs.event_log import EventLog
 from mbc_engine.runs.training_runs import EVENTS
+from tests.conftest import write_log
 
 BEST = Validated(1000, 2, 500, 400, 51.25, 62.04, 90.0, True)
 WORSE = Validated(1100, 2, 500, 400, 51.0, 61.0, 90.0, False)
@@ -30,10 +30,7 @@ def run(home, model):
     """A training run with a model and two validations."""
     folder = home / "XDG_DATA_HOME" / "mbc" / "runs" / "first"
     shutil.copytree(model, folder / "model")
-    log = EventLog(folder / EVENTS)
-    for event in (TrainStarted(0, 4000, 100, 50, 999), BEST, WORSE):
-        log.append(event)
-    log.close()
+    write_log(folder / EVENTS, TrainStarted(0, 4000, 100, 50, 999), BEST, WORSE)
     return folder
 
 

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from contextlib import closing
 
 import pytest
 from typer.testing import CliRunner
@@ -11,7 +10,7 @@ from mbc_cli.app import app
 from mbc_engine import sharing
 from mbc_engine.events import TrainStarted, Validated
 from mbc_engine.paper.checkpoint import save_model
-from mbc_engine.runs.event_log import EventLog
+from tests.conftest import write_log
 from tests.sharing.fake_hub import SHA, FakeHub
 
 
@@ -35,9 +34,8 @@ def run(tiny, home):
     shutil.copy(folder / "model" / "config.toml", folder)
     command = {"data": [f"{home}/secret/q.jsonl"], "validation": None, "start": None, "device": "cpu"}
     (folder / "command.json").write_text(json.dumps(command))
-    with closing(EventLog(folder / "events.jsonl")) as log:
-        log.append(TrainStarted(0, 10, 40, 38, 1000))
-        log.append(Validated(10, 0, 12, 10, 25.0, 50.0, None, True))
+    validated = Validated(10, 0, 12, 10, 25.0, 50.0, None, True)
+    write_log(folder / "events.jsonl", TrainStarted(0, 10, 40, 38, 1000), validated)
     return folder
 
 

@@ -15,9 +15,9 @@ from mbc_engine.events import (
     TrainStep,
     Validated,
 )
-from mbc_engine.runs.event_log import EventLog, work_lock
+from mbc_engine.runs.event_log import work_lock
 from mbc_engine.runs.training_runs import EVENTS, LOCK, is_stop_requested, request_stop
-from tests.conftest import qa_examples, write_questions
+from tests.conftest import qa_examples, write_log, write_questions
 from tests.needs import PATIENCE
 
 STARTED = TrainStarted(0, 4000, 100, 50, 999)
@@ -34,11 +34,7 @@ def make_run(home):
 
     def make(name, *events, changed=1_700_000_000, is_running=False):
         folder = home / "XDG_DATA_HOME" / "mbc" / "runs" / name
-        folder.mkdir(parents=True)
-        log = EventLog(folder / EVENTS)
-        for event in events:
-            log.append(event)
-        log.close()
+        write_log(folder / EVENTS, *events)
         os.utime(folder / EVENTS, (changed, changed))
         if is_running:
             locks.append(work_lock(folder / LOCK))

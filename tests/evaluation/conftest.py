@@ -28,8 +28,7 @@ from mbc_engine.lm.base import BaseLM, load_base
 from mbc_engine.lm.encoders import load_encoder
 from mbc_engine.mini.model import RetrieverReader, build
 from mbc_engine.mini.span_reader import SpanReader
-from mbc_engine.runs.event_log import EventLog
-from tests.conftest import write_questions
+from tests.conftest import write_log, write_questions
 
 Predict = Callable[..., list[Prediction]]
 ResultsOf = Callable[[Sequence[Prediction]], MethodResults]
@@ -160,11 +159,12 @@ def make_experiment(tmp_path: Path) -> Callable[..., ExperimentFolder]:
             cell.write("uniform", "rate", 2.5e-05)
             usage = CodeUsage(16, ((0, 4.0), (10, 9.0), (20, 12.0)), ((0, 4.0), (10, 3.0), (20, 2.0)))
             cell.write("", "code-usage", usage)
-            log = EventLog(folder.events)
-            log.append(StageSkipped("tiny-quiz", "uniform online", "no room"))
-            log.append(StageFinished("tiny-quiz", "uniform online", 3.0, was_kept=False))
-            log.append(StageSkipped("tiny-quiz", "mbc-wrong online", "there are no other documents"))
-            log.close()
+            write_log(
+                folder.events,
+                StageSkipped("tiny-quiz", "uniform online", "no room"),
+                StageFinished("tiny-quiz", "uniform online", 3.0, was_kept=False),
+                StageSkipped("tiny-quiz", "mbc-wrong online", "there are no other documents"),
+            )
         return folder
 
     return make

@@ -9,7 +9,7 @@ from mbc_engine.evaluation.report import build_report, read_report
 from mbc_engine.evaluation.results import CodeUsage, ExperimentFolder, MethodResults, pair_all
 from mbc_engine.evaluation.tables import tables_of
 from mbc_engine.events import Validated
-from mbc_engine.runs.event_log import EventLog
+from tests.conftest import write_log
 from tests.evaluation.conftest import retention_of
 
 MINUS = "\N{MINUS SIGN}"
@@ -200,11 +200,9 @@ class TestReading:
     def test_validations_come_from_the_logs_of_trainings(self, make_experiment):
         experiment = make_experiment()
         training = experiment.path / "tiny-quiz" / "prepared" / "mac"
-        training.mkdir(parents=True)
-        log = EventLog(training / "events.jsonl")
-        for number, f1 in enumerate((3.0, 5.0)):
-            log.append(Validated(10 * number, number, 4, 2, 1.0, f1, None, True, 2.0 - number, 2.5))
-        log.close()
+        scores = enumerate((3.0, 5.0))
+        events = (Validated(10 * n, n, 4, 2, 1.0, f1, None, True, 2.0 - n, 2.5) for n, f1 in scores)
+        write_log(training / "events.jsonl", *events)
         (cell,) = read_report(experiment).cells
         assert cell.validations == {"mac": ((0, 3.0, 2.0, 2.5), (10, 5.0, 1.0, 2.5))}
 

@@ -14,10 +14,10 @@ from mbc_cli.tui.widgets.chart import Chart
 from mbc_cli.tui.widgets.inputs import Confirm, Form
 from mbc_cli.tui.widgets.run_plots import RunPlots
 from mbc_engine.events import QuantisationStarted, TrainFinished, TrainStarted, TrainStateChanged, Validated
-from mbc_engine.runs.event_log import EventLog, work_lock
+from mbc_engine.runs.event_log import work_lock
 from mbc_engine.runs.training_runs import EVENTS, LOCK, is_stop_requested
 from tests.cli.tui.conftest import STEP, shown_keys
-from tests.conftest import qa_examples, write_questions
+from tests.conftest import qa_examples, write_log, write_questions
 
 SMALL, LARGE = (80, 24), (200, 50)
 STARTED = TrainStarted(0, 100, 40, 20, 1000)
@@ -33,11 +33,7 @@ def steps(first, last, loss=4.0):
 
 def write(run, events):
     """Append events to the log of a run."""
-    run.mkdir(parents=True, exist_ok=True)
-    log = EventLog(run / EVENTS)
-    for event in events:
-        log.append(event)
-    log.close()
+    write_log(run / EVENTS, *events)
     return run
 
 
