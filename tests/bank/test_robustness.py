@@ -153,7 +153,7 @@ def test_mutated_files_raise_clear_errors(made: Any, tmp_path: Path, rounds: Any
     assert set(outcomes(made, path).values()) == {""}
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     sound = refused = 0
-    for _ in range(rounds(full=1000, reduced=20)):
+    for _ in range(rounds(full=1000, reduced=12)):
         kind, changed = mutated(good, random)
         path.write_bytes(changed)
         (tmp_path / "mutated.mbc-wal").unlink(missing_ok=True)

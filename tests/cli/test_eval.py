@@ -155,6 +155,7 @@ def test_a_learning_rate_needs_validation_questions(mbc, model, questions):
     assert "no questions for choosing a learning rate" in result.stderr
 
 
+@pytest.mark.slow
 @embedded_encoder
 def test_a_retriever_reader_is_evaluated_alone(mbc):
     report = json.loads(mbc("eval", "--data", TWO, "--limit", 2, "--json").stdout)

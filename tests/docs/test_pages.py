@@ -75,6 +75,7 @@ def blocks(page: Path) -> list[Block]:
     return [Block(own[1], own[2], f"{page.name}:{text.count(chr(10), 0, own.start()) + 1}") for own in fences]
 
 
+PROGRAM = typer.main.get_command(app)
 COMMANDS = sorted(
     {command for page in PAGES for block in blocks(page) if block.language in ("bash", "console")
      for command, _ in block.commands() if re.search(r"\bmbc(_cli)? ", command)}
@@ -93,7 +94,7 @@ def test_commands_parse(line: str) -> None:
 
 def parse(arguments: list[str]) -> None:
     """Raises a usage error if `mbc` does not take these arguments."""
-    command: Any = typer.main.get_command(app)
+    command: Any = PROGRAM
     context, name = None, "mbc"
     with contextlib.suppress(click.exceptions.Exit, typer.Exit):  # --list-presets
         while command:

@@ -42,6 +42,7 @@ def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
     return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
+@pytest.mark.slow
 def test_saved_model_answers_its_training_questions(tiny: Any, examples: Examples, tmp_path: Path) -> None:
     asked = examples(8)
     base = load_base(str(tiny.bases["llama"]))

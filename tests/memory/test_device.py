@@ -105,7 +105,7 @@ def test_what_a_gpu_refuses_is_refused() -> None:
         assert (on_gpu + torch.tensor(1.0)).device == GPU
 
 
-@pytest.fixture(params=[("gpt2", "bert"), ("llama", "t5")], ids="-".join)
+@pytest.fixture(params=[("gpt2", "bert"), pytest.param(("llama", "t5"), marks=pytest.mark.slow)], ids="-".join)
 def models(request: pytest.FixtureRequest, tiny: Any) -> tuple[MBC, MBC]:
     """The same model on the CPU and on the GPU."""
     changes = ["model.routing=true", "model.centring=true", "model.codebook.per_position=true"]

@@ -57,7 +57,7 @@ def test_frozen_encoder_is_shared(wide: Any, weights: str) -> None:
         assert (documents is questions) == is_shared
 
 
-@pytest.mark.parametrize(("weights", "encoder"), [("nf4", "t5"), ("int8", "bert")])
+@pytest.mark.parametrize(("weights", "encoder"), [("nf4", "t5"), pytest.param("int8", "bert", marks=pytest.mark.slow)])
 def test_packed_model_trains(wide: Any, examples: Any, tmp_path: Path, weights: str, encoder: str) -> None:
     changes = [*weight_overrides(weights, weights), "training.precision=bf16", "training.epochs=1"]
     config, data = wide.config("gpt2", encoder, *changes), examples(8)

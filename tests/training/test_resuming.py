@@ -201,12 +201,6 @@ def test_stop_while_reading_texts(tiny: Any, tmp_path: Path, start: Runner) -> N
     assert events == [Progressed("read texts", 20, 20), TrainStateChanged("stopped", 0, 10)]
 
 
-def test_old_requests_are_dropped(tiny: Any, tmp_path: Path, start: Runner) -> None:
-    (tmp_path / "run").mkdir()
-    request_stop(tmp_path / "run")
-    assert isinstance(start(tiny.config(), "run")[-1], TrainFinished)
-
-
 def test_run_without_snapshot_starts_over(
     tiny: Any, tmp_path: Path, start: Runner, whole: Callable[[Config], Path]
 ) -> None:
@@ -220,8 +214,10 @@ def test_run_without_snapshot_starts_over(
     ]
 
 
-def test_finished_run(tiny: Any, tmp_path: Path, start: Runner) -> None:
-    start(tiny.config(), "run")
+def test_old_request_and_finished_run(tiny: Any, tmp_path: Path, start: Runner) -> None:
+    (tmp_path / "run").mkdir()
+    request_stop(tmp_path / "run")  # of an earlier training
+    assert isinstance(start(tiny.config(), "run")[-1], TrainFinished)
     again = start(tiny.config(), "run", resume=True)
     assert [type(event) for event in again] == [TrainStarted, TrainFinished]
 
