@@ -57,7 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_finish() -> None:
     """Spare the objects of torch and transformers: looking for garbage among them took a sixth of the time."""
     gc.freeze()
-    gc.set_threshold(50_000, 10, 10)
+    gc.set_threshold(200_000, 10, 10)
     gc.enable()
 
 

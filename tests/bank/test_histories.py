@@ -245,7 +245,7 @@ class BankUnderTest:
 def test_any_history_equals_a_dict(
     made: Any, tmp_path_factory: pytest.TempPathFactory, rounds: Any, keeps_origins: bool, keeps_text: bool
 ) -> None:
-    @settings(max_examples=rounds(full=600, reduced=30))
+    @settings(max_examples=rounds(full=600, reduced=20))
     @given(steps=STEPS)
     def run(steps: list[tuple[str, Any]]) -> None:
         folder = tmp_path_factory.mktemp("history")

@@ -24,7 +24,7 @@ def records(made: Any, items: list[Any]) -> list[Any]:
 def test_restore_adds_only_what_is_missing(made: Any, rounds: Any, keeps_origins: bool) -> None:
     """The reference: what was removed is read again under every name that is still free."""
 
-    @settings(max_examples=rounds(full=400, reduced=20))
+    @settings(max_examples=rounds(full=400, reduced=12))
     @given(items=ITEMS, chosen=CHOSEN, further=ITEMS, removed_later=st.lists(NAMES, max_size=4))
     def run(items: list[Any], chosen: Any, further: list[Any], removed_later: list[Any]) -> None:
         names, digests = chosen[0], list(map(made.digest, chosen[1]))

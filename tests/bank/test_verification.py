@@ -96,7 +96,7 @@ def test_damage_is_found_where_it_is(made: Any, path: Path, damage: str) -> None
 def test_flipped_bytes_of_the_file(path: Path, rounds: Any) -> None:
     """The others hold nothing: unused space in pages, and numbers that SQLite keeps for itself."""
     data = path.read_bytes()
-    odd = [at for at in range(0, len(data), rounds(full=1, reduced=211)) if is_unseen(path, data, at)]
+    odd = [at for at in range(0, len(data), rounds(full=1, reduced=401)) if is_unseen(path, data, at)]
     odd = [at for at in odd if not is_meaningless(data, at)]
     assert not odd, [(at, data[at]) for at in odd[:20]]
 

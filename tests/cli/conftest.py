@@ -49,7 +49,7 @@ def home(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: 
     for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
     monkeypatch.setenv("MBC_READER", "small")  # which opens faster
-    share_language_model(cache := tmp_path_factory.mktemp("cache"))
+    share_language_model(cache := tmp_path_factory.getbasetemp() / "caches" / tmp_path.name)  # `mktemp` is slow
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -256,6 +256,7 @@ def test_official_weights(real: Path) -> None:
     assert digest == "d8d8571b3af99053c8ad455ce009d8479eec5da515f80a417c075d0a7f317904"
 
 
+@pytest.mark.slow
 @language_model
 def test_official_model_answers(real: Path, real_tokenizer: Any) -> None:
     model = AutoModelForCausalLM.from_pretrained(real)
