@@ -11,6 +11,7 @@ sample of the chunks. The paper's rows are its published figures, on another par
 
 import argparse
 import json
+import os
 import random
 import statistics
 import tempfile
@@ -21,8 +22,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import plots
-import torch
 from wording import load_or_measure, table, write_section
 
 from mbc_engine import (
@@ -139,14 +140,15 @@ def lm_ratio(model: RetrieverReader, chunks: Sequence[Chunk]) -> float | None:
 def by_vectors(model: RetrieverReader, texts: Sequence[str]) -> Any:
     """A function that answers questions from the chunks that MiniLM's float32 vectors find."""
     vectors = model.sentence_vectors(texts)
-    scale = model.address.log_scale.detach().exp()
+    scale = np.exp(model.address.log_scale)
 
     def answer(questions: Sequence[str]) -> list[str | None]:
-        shares = torch.softmax(scale * model.sentence_vectors(questions) @ vectors.T, dim=-1)
-        best = shares.topk(model.reader_settings.passages)
+        scores = scale * model.sentence_vectors(questions) @ vectors.T
+        shares = np.exp(scores - scores.max(1, keepdims=True))
+        shares /= shares.sum(1, keepdims=True)
         hits = [
-            [Hit(chunk, share) for share, chunk in zip(*own, strict=True)]
-            for own in zip(best.values.tolist(), best.indices.tolist(), strict=True)
+            [Hit(int(chunk), float(own[chunk])) for chunk in np.argsort(-own)[: model.reader_settings.passages]]
+            for own in shares
         ]
         read = model.read(questions, hits, lambda found: {hit.chunk: texts[hit.chunk] for hit in found})
         return [own.best and " ".join(own.best.text.split()) for own in read]
@@ -254,9 +256,9 @@ def main() -> None:
     parser.add_argument("--quality", type=Path, help="the squad.json that quality.py saved")
     parser.add_argument("--questions", type=int, default=10_000, help="maximum number of questions")
     parser.add_argument("--sample", type=int, default=40, help="chunks to encode with the language model")
-    parser.add_argument("--threads", type=int, default=2, help="torch's threads")
+    parser.add_argument("--threads", type=int, default=2, help="texts that are computed at once")
     args = parser.parse_args()
-    torch.set_num_threads(args.threads)
+    os.environ["OMP_NUM_THREADS"] = str(args.threads)
     found = load_or_measure(
         args.out, None if args.written else lambda: measure(args.data, args.questions, args.sample, args.quality)
     )

@@ -30,6 +30,7 @@ import argparse
 import hashlib
 import json
 import lzma
+import os
 import random
 import re
 import tempfile
@@ -44,7 +45,6 @@ import bm25s
 import numpy as np
 import quality_written
 import Stemmer
-import torch
 from keeping import conditions
 from measuring import seconds_of
 from quality_written import ALL
@@ -484,9 +484,9 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=ALL, help="maximum number of questions of each kind")
     parser.add_argument("--chunks", type=int, default=MILLION, help="chunks to scan")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, default=2, help="torch's threads")
+    parser.add_argument("--threads", type=int, default=2, help="texts that are computed at once")
     args = parser.parse_args()
-    torch.set_num_threads(args.threads)
+    os.environ["OMP_NUM_THREADS"] = str(args.threads)
     if not args.written:
         measure(args, args.only)
     paths = {name: args.out / f"{name}.json" for name in PARTS}

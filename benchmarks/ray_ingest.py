@@ -12,6 +12,7 @@ by the number of actors: two need two otherwise idle cores.
 import argparse
 import json
 import lzma
+import os
 import sys
 import tempfile
 import time
@@ -19,7 +20,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-import torch
 from keeping import conditions
 from wording import format_seconds, table
 
@@ -61,7 +61,7 @@ def measure(name: str, stories: Path, chunks: int, folder: Path) -> dict[str, Re
     Raises:
         ValueError: two banks differ.
     """
-    torch.set_num_threads(1)
+    os.environ["OMP_NUM_THREADS"] = "1"
     model = load_model(name)
     news = folder / "news"
     news.mkdir()

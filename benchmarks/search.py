@@ -6,13 +6,14 @@ One chunk per document, with sources and text: the hardest case. Codes are rando
 that a word occurs in about as many chunks as in a bank of news.
 """
 
+import os
 import statistics
 from datetime import date
 from pathlib import Path
 from typing import Final
 
 import bank as banks
-import torch
+import numpy as np
 from measuring import in_a_new_process, seconds_of
 
 from mbc_engine import load_model
@@ -43,10 +44,9 @@ def make_bank(path: str) -> None:
     unfinished.replace(path)
 
 
-@torch.no_grad()
 def time_stages(path: str) -> dict[str, list[float]]:
     """Seconds by stage, for one search after another in this process."""
-    torch.set_num_threads(1)
+    os.environ["OMP_NUM_THREADS"] = "1"
     model = load_model("mini")
     assert isinstance(model, RetrieverReader)
     found: dict[str, list[float]] = {}
@@ -58,7 +58,7 @@ def time_stages(path: str) -> dict[str, list[float]]:
             words, looking = seconds_of(lambda: scope.words([QUESTION], weight))  # noqa: B023
             tables = scope.tables(vectors)
             scanning = seconds_of(lambda: scope.best(tables, TOP, words))[1]  # noqa: B023
-            many = tables.expand(SEVERAL, -1, -1)
+            many = np.repeat(tables, SEVERAL, axis=0)
             batch = seconds_of(lambda: scope.best(many, TOP, words * SEVERAL))[1] / SEVERAL  # noqa: B023
             stages = dict(zip(STAGES, (encoding, whitening, looking, scanning), strict=True))
             stages |= {f"{SCAN}, each of {SEVERAL} questions": batch}

@@ -76,13 +76,11 @@ def ask_in_stages(began: float, bank: str, questions: list[str]) -> tuple[dict[s
     with MemoryBank.open(Path(bank), read_only=True) as memory_bank:
         stages.end("bank")
         with loading("the libraries"):
-            import_module("torch")
-            stages.end("torch")
             from mbc_engine.memory import Memory
             from mbc_engine.mini import model as retriever_reader
 
             stages.end("our modules")
-            retriever_reader.open_encoder = stages.within("encoder", rest, retriever_reader.open_encoder)
+            retriever_reader.Bert.open = stages.within("encoder", rest, retriever_reader.Bert.open)
             load_reader = stages.within("reader", "answer", retriever_reader.load_span_reader)
             retriever_reader.load_span_reader = load_reader
             model = load_model(MODEL)

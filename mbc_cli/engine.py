@@ -103,14 +103,13 @@ def load_model(name: str, device: str | None = None) -> "Model":
     require_model(name, device)
     began = time.perf_counter()
     with loading(f"model {name}"):
-        import torch
-
         from mbc_engine.model import load_model as load
 
-        model = load(name, device=prepare_torch(device), reader=os.environ.get(READER_VARIABLE))
+        # Only models that need torch import it, and another device than the CPU.
+        on = device if device in (None, "cpu") else prepare_torch(device)
+        model = load(name, device=on, reader=os.environ.get(READER_VARIABLE))
     print_verbose(
-        f"model: {find_model(name)} on {next(model.parameters()).device}, {torch.get_num_threads()} threads, "
-        f"loaded in {format_duration(time.perf_counter() - began)} with torch {torch.__version__}"
+        f"model: {find_model(name)} on {model.device}, loaded in {format_duration(time.perf_counter() - began)}"
     )
     return model
 

@@ -25,6 +25,12 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def usable_threads() -> int:
+    """How many threads to compute with: one for each core, or as many as `OMP_NUM_THREADS` allows."""
+    limit = os.environ.get("OMP_NUM_THREADS", "")
+    return min(usable_cores(), max(1, int(limit))) if limit.isdecimal() else usable_cores()
+
+
 def memory() -> int | None:
     """Bytes of memory; None if the system does not report it, as on Windows."""
     try:

@@ -2,25 +2,19 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Sequence, Sized
-from contextlib import closing
 from dataclasses import dataclass
-from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
 from mbc_engine.answer import AskOptions, Confidence
-from mbc_engine.bank import BankHeader, CodeShape, MemoryBank, ModelSignature, ReadableBank, Selection, fingerprint
+from mbc_engine.bank import BankHeader, CodeShape, MemoryBank, ModelSignature, ReadableBank, Selection
 from mbc_engine.codes import CodeMap
 from mbc_engine.config import Config, RetrieverReaderConfig, read_model_config
 from mbc_engine.lm.chat import OnToken
-from mbc_engine.lm.encoders import Encoder, one_by_one
-from mbc_engine.lm.pretrained import state_digest
 from mbc_engine.names import CONFIG, find_model
 from mbc_engine.ranking import Hit
 from mbc_engine.sources import Passages
@@ -65,43 +59,54 @@ class Draft:
     items: Sequence[DraftItem] = ()
 
 
-class Model(nn.Module, ABC):
+class Model(ABC):
     """Encodes chunks as codes, searches a bank of them, and answers: a retriever-reader, or the paper's method.
 
-    Its window includes special tokens.
-
     Attributes:
+        name: what it was opened by.
+        folder: where its files are; None if it was not opened from files.
         keeps_text: whether its banks keep the text of chunks by default.
         is_english_only: whether questions in other languages deserve a note.
     """
 
+    name = "unnamed"
+    folder: Path | None = None
     keeps_text: ClassVar[bool]
     is_english_only: ClassVar[bool] = False
 
-    def __init__(self, encoder: Encoder, window: int) -> None:
-        super().__init__()
-        self.name = "unnamed"
-        self.folder: Path | None = None
-        self._text_encoder, self._window = encoder, window
-        self._digest: tuple[object, str] | None = None
+    @property
+    @abstractmethod
+    def device(self) -> str:
+        """Where it runs, as torch names it."""
 
     @property
     @abstractmethod
     def code_shape(self) -> CodeShape:
-        """The shape of a chunk's codes. Like `codebooks` and `encode`, raises ModelError if the model makes none."""
+        """The shape of a chunk's codes. Like `codebooks`, raises ModelError if the model makes none."""
 
     @property
     @abstractmethod
-    def codebooks(self) -> Tensor:
+    def codebooks(self) -> NDArray[np.float32]:
         """The vectors that codes stand for, [levels, positions, num_codes, dim]."""
 
+    @property
     @abstractmethod
-    def encode(self, texts: Sequence[str], contexts: Sequence[str] = ()) -> Tensor:
-        """Codes of a batch of texts that fit the window, with or without their contexts, [B, T, levels] int64."""
+    def chunker(self) -> Chunker:
+        """Cuts documents into chunks that fit the window."""
 
     @abstractmethod
-    def _coding_state(self) -> tuple[dict[str, Tensor], list[str]]:
-        """The tensors and settings that codes depend on, except the codebooks."""
+    def sentence_vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Unit vectors of sentences, the mean of the encoder's token states: [B, E]."""
+
+    @abstractmethod
+    def memorise_stepwise(
+        self, texts: Sequence[str], contexts: Sequence[str] = ()
+    ) -> Generator[tuple[Sequence[int], NDArray[np.uint16]], None, None]:
+        """`memorise` in steps: yields the indices of a few texts and their codes; close it to skip the rest."""
+
+    @abstractmethod
+    def fingerprints(self) -> tuple[str, str]:
+        """SHA-256 prefixes of all that codes depend on, and of the codebooks; a bank is bound to both."""
 
     @abstractmethod
     def check(self, options: AskOptions) -> None:
@@ -146,33 +151,10 @@ class Model(nn.Module, ABC):
         """The ways to read a bank that it offers; empty if there is only one."""
         return ()
 
-    @property
-    def device(self) -> torch.device:
-        return next(self.parameters()).device
-
-    @cached_property
-    def chunker(self) -> Chunker:
-        return self._text_encoder.chunker(self._window)
-
-    def sentence_vectors(self, texts: Sequence[str]) -> Tensor:
-        """Unit vectors of sentences, the mean of the encoder's token states: [B, E]."""
-        return self._text_encoder.sentence_vectors(texts, self._window)
-
-    def fingerprints(self) -> tuple[str, str]:
-        """SHA-256 prefixes of all that codes depend on, and of the codebooks; a bank is bound to both."""
-        state, details = self._coding_state()
-        # Hashing takes a tenth of a second for a small encoder, so it is repeated only when a weight has changed.
-        version = details, [(name, value.data_ptr(), value._version) for name, value in state.items()]  # noqa: SLF001
-        if self._digest is None or self._digest[0] != version:
-            self._digest = version, state_digest(state, *details)[:16]
-        return self._digest[1], fingerprint(self.codebooks.float().cpu().numpy())
-
-    @torch.no_grad()
     def memorise(self, texts: Sequence[str], contexts: Sequence[str] = ()) -> NDArray[np.uint16]:
         """Codes of texts that fit the window: [N, T, levels] (paper, algorithm 2, lines 2 to 5).
 
-        `contexts` are empty, or one for each text. On a CPU, codes depend only on the text and its context; in batches,
-        two of 200 paragraphs got a different code from an earlier mini.
+        `contexts` are empty, or one for each text. On a CPU, codes depend only on the text and its context.
         """
         shape = self.code_shape
         codes = np.zeros((len(texts), shape.tokens, shape.levels), np.uint16)
@@ -180,31 +162,14 @@ class Model(nn.Module, ABC):
             codes[indices] = batch
         return codes
 
-    def memorise_stepwise(
-        self, texts: Sequence[str], contexts: Sequence[str] = ()
-    ) -> Generator[tuple[Sequence[int], NDArray[np.uint16]], None, None]:
-        """`memorise` in steps: yields the indices of a few texts and their codes; close it to skip the rest."""
 
-        def encode(indices: Sequence[int]) -> Tensor:
-            return self.encode([texts[index] for index in indices], [contexts[index] for index in indices if contexts])
-
-        if self.device.type == "cpu":
-            with closing(one_by_one(encode, range(len(texts)))) as encoded:
-                for index, codes in enumerate(encoded):
-                    yield [index], codes.numpy().astype(np.uint16)
-            return
-        for indices in self._text_encoder.batches(texts):
-            with torch.no_grad():
-                codes = encode(indices)
-            yield indices, codes.cpu().numpy().astype(np.uint16)
-
-
-def load_model(name: str | Path, *, device: str | torch.device = "cpu", reader: str | None = None) -> Model:
+def load_model(name: str | Path, *, device: str | None = "cpu", reader: str | None = None) -> Model:
     """Load a model, ready to ingest documents and answer questions.
 
     Args:
         name: a model's folder, a run's folder, or the name of a model.
-        device: where it runs; pretrained weights are loaded directly onto it.
+        device: where it runs; pretrained weights are loaded directly onto it. None is the default of its kind: a GPU,
+            if there is one, for the paper's method, the CPU for a retriever-reader.
         reader: which reader of a retriever-reader; None for the best one that is installed.
 
     Raises:

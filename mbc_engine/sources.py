@@ -31,13 +31,14 @@ from mbc_engine.text.reader import is_changed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from torch import Tensor
+    import numpy as np
+    from numpy.typing import NDArray
 
     from mbc_engine.bank import EncodedText, Origin, ReadableBank, StoredChunk
     from mbc_engine.bank.text_codec import TextCoder
     from mbc_engine.ranking import Hit
 
-    Encode = Callable[[Sequence[str]], Tensor]  # unit vectors of sentences
+    Encode = Callable[[Sequence[str]], NDArray[np.float32]]  # unit vectors of sentences
 
 _FEWEST_WORDS: Final = 4
 

@@ -273,8 +273,6 @@ class TinyModels:
 
     def retriever_reader(self, *words: str, perhaps: float = 0.25, window: int = 32) -> RetrieverReader:
         """A tiny retriever-reader with fixed weights, whose reader finds these words."""
-        import torch
-
         from mbc_engine.config import RetrieverReaderSettings
         from mbc_engine.mini.model import build
         from tests.finder import Finder
@@ -291,7 +289,6 @@ class TinyModels:
                 "readers": [{"name": "own", "encoder": encoder, "passages": 4, "further": 0, "confidence": confidence}],
             }
         )
-        torch.manual_seed(0)
         finder = Finder(*words)
         return build(settings, settings.readers[0], lambda: finder)  # type: ignore[arg-type, return-value]
 

@@ -1,8 +1,18 @@
-"""A reader that finds given words, in place of a trained one."""
+"""Readers in place of a trained one: one that finds given words, and the head of one with random weights."""
 
 from collections.abc import Sequence
 
-from mbc_engine.mini.span_reader import Span
+import numpy as np
+
+from mbc_engine.mini.span_reader import Span, SpanHead
+
+
+def random_head(width: int, longest: int, *, seed: int = 1, rank: int = 4) -> SpanHead:
+    rng, sizes = np.random.default_rng(seed), {"edges": 2, "first": rank, "last": rank, "none": 1}
+    weights = {f"{name}.weight": (rows, width) for name, rows in sizes.items()}
+    biases = {f"{name}.bias": (rows,) for name, rows in sizes.items()}
+    shapes = weights | biases
+    return SpanHead({name: rng.normal(0, 0.3, size).astype(np.float32) for name, size in shapes.items()}, longest)
 
 
 class Finder:

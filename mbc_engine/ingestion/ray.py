@@ -383,11 +383,10 @@ class EncodingActor:
         return items, time.monotonic() - began, None
 
     def _loaded(self) -> "Model":
-        import torch
-
+        # torch and numpy's threads alike; it is set before either computes.
+        os.environ["OMP_NUM_THREADS"] = str(max(1, int(self.actors.cpus)))
         from mbc_engine.model import load_model, signature
 
-        torch.set_num_threads(max(1, int(self.actors.cpus)))
         model = load_model(self.name, device=self.actors.device or ("cuda" if self.actors.gpus else "cpu"))
         actual = signature(model)
         if actual != self.expected:

@@ -4,7 +4,6 @@ Weights are float32 or bf16; those of linear layers in transformer blocks can be
 (nf4, as in QLoRA) or 8. Packed weights are frozen, and packed anew from the pretrained model's when loaded.
 """
 
-import hashlib
 import importlib.util
 import logging
 import os
@@ -19,6 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from mbc_engine.codes import digest
 from mbc_engine.config import BaseWeights
 from mbc_engine.errors import ModelError
 from mbc_engine.lm.packaged import install_hint, locate
@@ -261,11 +261,8 @@ def restore(state: Mapping[str, Tensor], stored: Mapping[str, Tensor], origin: P
 
 def state_digest(state: Mapping[str, Tensor], *details: str) -> str:
     """SHA-256 of named tensors as float32, in any order, and of further details, hexadecimal."""
-    digest = hashlib.sha256(" ".join(details).encode())
-    for name in sorted(state):
-        digest.update(name.encode())
-        digest.update(state[name].detach().float().cpu().contiguous().numpy().data)
-    return digest.hexdigest()
+    arrays = ((name, state[name].detach().float().cpu().contiguous().numpy()) for name in sorted(state))
+    return digest(arrays, *details)
 
 
 def gathered_state(state: Mapping[str, Tensor], *, keep: bool = True) -> dict[str, Tensor]:

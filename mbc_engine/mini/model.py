@@ -7,7 +7,8 @@ a logistic regression estimates how likely that answer is right (`confidence.py`
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -15,21 +16,19 @@ from pathlib import Path
 from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
-from torch.nn import functional
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
 
 from mbc_engine.answer import AskOptions, Confidence
-from mbc_engine.bank import CodeShape, ReadableBank, Selection, origin_name
+from mbc_engine.bank import CodeShape, ReadableBank, Selection, fingerprint, origin_name
 from mbc_engine.bank.words import word_numbers
-from mbc_engine.codes import CodeMap, spread
+from mbc_engine.codes import CodeMap, digest, spread
 from mbc_engine.config import ReaderSettings, RetrieverReaderConfig, RetrieverReaderSettings
 from mbc_engine.errors import ConfigError, ModelError, NothingToRead
-from mbc_engine.lm.bert import open_encoder
+from mbc_engine.lm.bert import Bert, Floats, in_threads
 from mbc_engine.lm.chat import OnToken
-from mbc_engine.lm.encoders import Encoder
 from mbc_engine.lm.packaged import is_available_offline
-from mbc_engine.lm.pretrained import read_tensors, restore, write_tensors
 from mbc_engine.mini.confidence import ANOTHER_TIME, choose, features, label_of, probability, runner_up
 from mbc_engine.mini.kinds import LOOKED_AT, READ, Passage, Reply, compose, kind_of, search_text
 from mbc_engine.mini.retrieval import Address, Scope, by_document
@@ -39,6 +38,7 @@ from mbc_engine.names import CONFIG, WEIGHTS
 from mbc_engine.ranking import Hit
 from mbc_engine.sources import Known, Passages, matches, sentence_around
 from mbc_engine.text.characters import readable
+from mbc_engine.text.chunks import Chunker
 from mbc_engine.text.dates import is_of_another_time, period_in
 from mbc_engine.text.language import canonical_question
 
@@ -48,6 +48,7 @@ _SINGLE_PASSAGE_SHARE: Final = 0.9
 # What the vector of a chunk's context counts beside that of its text; chosen on held-out articles.
 CONTEXT_WEIGHT: Final = 0.15
 _KNOWN_CONTEXTS: Final = 1024  # whose vectors are kept
+_TOGETHER: Final = 256  # texts that another device than the CPU encodes at once
 
 
 TextsOf = Callable[[Iterable[Hit]], Mapping[int, str | None]]  # by chunk; None if it is gone
@@ -100,17 +101,19 @@ class RetrieverReader(Model):
         self,
         settings: RetrieverReaderSettings,
         *,
-        encoder: Encoder,
+        encoder: Bert,
         address: Address,
         reader_settings: ReaderSettings,
         open_reader: Callable[[], SpanReader],
     ) -> None:
-        super().__init__(encoder, settings.window)
         self.settings, self.reader_settings = settings, reader_settings
-        self.encoder, self.tokenizer = encoder.model, encoder.tokenizer
-        self.address = address
+        self.encoder, self.address = encoder, address
         self._open_reader = open_reader
-        self._known_contexts: dict[str, Tensor] = {}
+        self._known_contexts: dict[str, Floats] = {}
+
+    @property
+    def device(self) -> str:
+        return self.encoder.device
 
     @property
     def code_shape(self) -> CodeShape:
@@ -121,36 +124,54 @@ class RetrieverReader(Model):
         return self.settings.context_window
 
     @property
-    def codebooks(self) -> Tensor:
-        return self.address.books.detach().unsqueeze(0)
+    def codebooks(self) -> Floats:
+        return self.address.books[None]
 
-    def encode(self, texts: Sequence[str], contexts: Sequence[str] = ()) -> Tensor:
-        vectors = self._text_encoder.pooled(list(map(readable, texts)), self.settings.window)
-        # What the text says itself is not added.
-        told = [
-            context if set(word_numbers(context)).difference(word_numbers(text)) else ""
-            for text, context in zip(texts, contexts, strict=False)
-        ]
-        if any(told):
-            vectors = functional.normalize(vectors + CONTEXT_WEIGHT * self._context_vectors(told), dim=-1)
-        return self.address.encode(self.address.of_documents(vectors)).unsqueeze(-1)
+    @cached_property
+    def chunker(self) -> Chunker:
+        return self.encoder.chunker(self.settings.window)
 
-    def _context_vectors(self, contexts: Sequence[str]) -> Tensor:
-        """How the sentence vectors of contexts differ from an ordinary text's; zeros for an empty context: [B, E]."""
+    def sentence_vectors(self, texts: Sequence[str]) -> Floats:
+        return self.encoder.vectors(texts, self.settings.window)
+
+    def memorise_stepwise(
+        self, texts: Sequence[str], contexts: Sequence[str] = ()
+    ) -> Generator[tuple[Sequence[int], NDArray[np.uint16]], None, None]:
+        size = 1 if self.device == "cpu" else _TOGETHER
+        together = [range(start, min(start + size, len(texts))) for start in range(0, len(texts), size)]
+
+        def encode(chosen: Sequence[int]) -> NDArray[np.uint16]:
+            return self._encode([texts[row] for row in chosen], [contexts[row] for row in chosen] if contexts else ())
+
+        with closing(in_threads(encode, together)) as encoded:
+            yield from zip(together, encoded, strict=True)
+
+    def _encode(self, texts: Sequence[str], contexts: Sequence[str]) -> NDArray[np.uint16]:
+        vectors = self.sentence_vectors(list(map(readable, texts)))
+        for row, context in enumerate(contexts):
+            # What the text says itself is not added.
+            if set(word_numbers(context)).difference(word_numbers(texts[row])):
+                vectors[row] += np.float32(CONTEXT_WEIGHT) * self._context_vector(context)
+                vectors[row] /= np.linalg.norm(vectors[row])
+        return self.address.encode(self.address.of_documents(vectors))[..., None].astype(np.uint16)
+
+    def _context_vector(self, context: str) -> Floats:
+        """How the sentence vector of a context differs from an ordinary text's: [E]."""
         # Many chunks share one. Other threads may still read from a dictionary that is given up.
         known = self._known_contexts if len(self._known_contexts) < _KNOWN_CONTEXTS else {}
-        missing = [context for context in dict.fromkeys(contexts) if context and context not in known]
-        if missing:
-            vectors = self._text_encoder.pooled(list(map(readable, missing)), self.settings.window)
-            known |= zip(missing, vectors - self.address.document_mean, strict=True)
+        if context not in known:
+            known[context] = self.sentence_vectors([readable(context)])[0] - self.address.document_mean
         self._known_contexts = known
-        none = torch.zeros_like(self.address.document_mean)
-        return torch.stack([known[context] if context else none for context in contexts])
+        return known[context]
 
-    def _coding_state(self) -> tuple[dict[str, Tensor], list[str]]:
-        state = {f"encoder.{name}": value for name, value in self.encoder.state_dict().items()}
-        state |= {"address.basis": self.address.basis, "address.mean": self.address.document_mean}
-        return state, [str(self.settings.window)]
+    def fingerprints(self) -> tuple[str, str]:
+        return self._coding_digest, fingerprint(self.codebooks)
+
+    @cached_property
+    def _coding_digest(self) -> str:
+        arrays = {f"encoder.{name}": value for name, value in self.encoder.weights.items()}
+        arrays |= {"address.basis": self.address.basis, "address.mean": self.address.document_mean}
+        return digest(sorted(arrays.items()), str(self.settings.window))[:16]
 
     @cached_property
     def reader(self) -> SpanReader:
@@ -169,12 +190,11 @@ class RetrieverReader(Model):
     def scope(self, bank: ReadableBank, selection: Selection | None = None) -> Scope:
         return Scope(self.address, bank, selection)
 
-    @torch.no_grad()
     def search(
         self, questions: Sequence[str], scope: Scope, *, top: int = 0, read_mode: str | None = None
     ) -> FoundChunks:
         forms = [canonical_question(search_text(question)) for question in questions]
-        tables = scope.tables(self._text_encoder.pooled(forms, self.settings.question_window))
+        tables = scope.tables(self.encoder.vectors(forms, self.settings.question_window))
         words = scope.words(forms, self.settings.word_weight)
         dated = [scope.dated(question, self.settings.word_weight) for question in questions]
         words = [[*own, *added] for own, added in zip(words, dated, strict=True)]
@@ -380,19 +400,11 @@ def build(
     device: str = "cpu",
 ) -> RetrieverReader:
     """A model around its pretrained encoder, with addresses still to be loaded or fitted."""
-    encoder = open_encoder(settings.encoder, device=device)
-    if encoder.model.config.is_encoder_decoder:
-        raise ModelError(
-            f"Sentence vectors need an encoder-only model, which {settings.encoder} is not.",
-            hint="Use a model like BERT.",
-        )
-    encoder.model.requires_grad_(False)
-    sizes = settings.address
-    address = Address(encoder.model.config.hidden_size, tokens=sizes.tokens, dim=sizes.dim, num_codes=sizes.codes)
-    model = RetrieverReader(
+    encoder, sizes = Bert.open(settings.encoder, device=device), settings.address
+    address = Address(encoder.width, tokens=sizes.tokens, dim=sizes.dim, num_codes=sizes.codes)
+    return RetrieverReader(
         settings, encoder=encoder, address=address, reader_settings=reader_settings, open_reader=open_reader
     )
-    return model.to(device).eval()
 
 
 def reader_of(settings: RetrieverReaderSettings, name: str | None = None) -> ReaderSettings:
@@ -406,7 +418,7 @@ def reader_of(settings: RetrieverReaderSettings, name: str | None = None) -> Rea
 
 
 def load(
-    config: RetrieverReaderConfig, folder: Path, *, device: str | torch.device = "cpu", reader: str | None = None
+    config: RetrieverReaderConfig, folder: Path, *, device: str | None = None, reader: str | None = None
 ) -> RetrieverReader:
     """Open the model in a folder: `config.toml`, `model.safetensors` (addresses) and a file for each reader.
 
@@ -414,21 +426,26 @@ def load(
     """
     settings = config.retriever_reader
     reader_settings = reader_of(settings, reader)
-    weights = folder / f"{reader_settings.name}.safetensors"
-    model = build(
-        settings, reader_settings, lambda: load_span_reader(weights, reader_settings, device=device), str(device)
-    )
-    restore(_saved_state(model), read_tensors(folder / WEIGHTS), folder / WEIGHTS)
+    weights, on = folder / f"{reader_settings.name}.safetensors", device or "cpu"
+    model = build(settings, reader_settings, lambda: load_span_reader(weights, reader_settings, device=on), on)
+    try:
+        stored = load_file(folder / WEIGHTS)
+    except (OSError, SafetensorError) as error:
+        message = f"The weights in {folder} cannot be read: {error}"
+        raise ModelError(message, hint="Get the model again.") from error
+    arrays = {f"address.{name}": value for name, value in model.address.arrays().items()}
+    if {name: value.shape for name, value in arrays.items()} != {name: value.shape for name, value in stored.items()}:
+        raise ModelError(
+            f"The weights in {folder / WEIGHTS} do not fit the model's settings.", hint="Get the model again."
+        )
+    for name, value in arrays.items():
+        value[...] = stored[name]
     return model
 
 
-def save(model: RetrieverReader, folder: Path, *, dtype: torch.dtype = torch.float16) -> None:
+def save(model: RetrieverReader, folder: Path, *, dtype: type[np.floating] = np.float16) -> None:
     """Write the model's files except its readers', which `recipes/mini/reader.py` writes."""
     folder.mkdir(parents=True, exist_ok=True)
-    state = {name: value.detach().to(dtype).cpu().contiguous() for name, value in _saved_state(model).items()}
-    write_tensors(folder / WEIGHTS, state, {"format": _FORMAT})
+    state = {f"address.{name}": value.astype(dtype) for name, value in model.address.arrays().items()}
+    save_file(state, folder / WEIGHTS, {"format": _FORMAT})
     (folder / CONFIG).write_text(RetrieverReaderConfig(retriever_reader=model.settings).to_toml())
-
-
-def _saved_state(model: RetrieverReader) -> dict[str, Tensor]:
-    return {name: value for name, value in model.state_dict(keep_vars=True).items() if not name.startswith("encoder.")}

@@ -17,14 +17,10 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
-from torch.nn import functional
 
 from mbc_engine.bank import Codes, ReadableBank, Selection
 from mbc_engine.bank.words import word_numbers
-from mbc_engine.codes import nearest
 from mbc_engine.errors import BankError
 from mbc_engine.ranking import Hit, Ranking, chunk_weights, log_of
 from mbc_engine.text.dates import Period, period_in
@@ -45,68 +41,76 @@ _DATE_WORDS: Final = 2.0
 _MOST_DATED: Final = 1 << 18
 
 
-class Address(nn.Module):
+class Address:
     """Addresses of documents, `tokens` codes for vectors of `dim` each, and the tables by which questions score them.
 
-    `recipes/mini/address.py` sets all but the scale in closed form and by k-means (`docs/mini.md`).
+    A new one is random: `recipes/mini/address.py` sets its arrays in closed form and by k-means (`docs/mini.md`).
     """
 
-    spread: Tensor
-
     def __init__(self, width: int, *, tokens: int = 24, dim: int = 8, num_codes: int = 512) -> None:
-        super().__init__()
         self.tokens, self.dim, self.num_codes = tokens, dim, num_codes
-        self.basis = nn.Parameter(torch.randn(tokens * dim, width) * width**-0.5)
-        self.document_mean = nn.Parameter(torch.zeros(width))
-        self.question_mean = nn.Parameter(torch.zeros(width))
-        self.books = nn.Parameter(torch.randn(tokens, num_codes, dim) * (tokens * dim) ** -0.5)
-        self.log_scale = nn.Parameter(torch.tensor(math.log(20.0)))
-        self.register_buffer("spread", torch.ones(tokens * dim))
+        rng, size = np.random.default_rng(0), tokens * dim
+        self.basis = rng.standard_normal((size, width), np.float32) * np.float32(width**-0.5)
+        self.document_mean = np.zeros(width, np.float32)
+        self.question_mean = np.zeros(width, np.float32)
+        self.books = rng.standard_normal((tokens, num_codes, dim), np.float32) * np.float32(size**-0.5)
+        self.log_scale = np.array(math.log(20.0), np.float32)
+        self.spread = np.ones(size, np.float32)
 
-    def of_documents(self, sentence_vectors: Tensor) -> Tensor:
+    def arrays(self) -> dict[str, NDArray[np.float32]]:
+        """All that it was fitted to, by name."""
+        return {name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)}
+
+    def of_documents(self, sentence_vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         """Vectors to be encoded, from unit sentence vectors [B, E]: [B, tokens, dim]."""
         return self._turned(sentence_vectors - self.document_mean)
 
-    def of_questions(self, sentence_vectors: Tensor) -> Tensor:
+    def of_questions(self, sentence_vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         """Vectors for `tables`, from unit sentence vectors [B, E]: [B, tokens, dim]."""
         return self._turned(sentence_vectors - self.question_mean)
 
-    def _turned(self, centred: Tensor) -> Tensor:
-        turned: Tensor = functional.linear(centred, self.basis)
-        return turned.view(*turned.shape[:-1], self.tokens, self.dim)
+    def _turned(self, centred: NDArray[np.float32]) -> NDArray[np.float32]:
+        # Not a matrix product, whose last bits depend on how many there are.
+        turned = np.einsum("be,ve->bv", centred, self.basis)
+        return turned.reshape(len(centred), self.tokens, self.dim)
 
-    def encode(self, vectors: Tensor) -> Tensor:
-        """The nearest code at every position; the lowest wins a tie: [B, tokens, dim] -> [B, tokens] int64."""
-        return nearest(vectors, self.books)
+    def encode(self, vectors: NDArray[np.float32]) -> NDArray[np.int64]:
+        """The nearest code at every position; the lowest wins a tie: [B, tokens, dim] -> [B, tokens]."""
+        # |v - e|^2 without |v|^2, which is the same for every code.
+        products = np.einsum("btd,tjd->btj", vectors, self.books)
+        nearest: NDArray[np.int64] = ((self.books**2).sum(-1) - 2 * products).argmin(-1)
+        return nearest
 
-    def lookup(self, codes: Tensor) -> Tensor:
-        """Vectors of codes, [..., tokens] int64 -> [..., tokens, dim]."""
-        vectors: Tensor = self.books[torch.arange(self.tokens, device=codes.device), codes]
+    def lookup(self, codes: NDArray[np.integer]) -> NDArray[np.float32]:
+        """Vectors of codes, [..., tokens] -> [..., tokens, dim]."""
+        vectors: NDArray[np.float32] = self.books[np.arange(self.tokens), codes]
         return vectors
 
-    def tables(self, questions: Tensor, whitening: Tensor | None = None) -> Tensor:
+    def tables(
+        self, questions: NDArray[np.float32], whitening: NDArray[np.float32] | None = None
+    ) -> NDArray[np.float32]:
         """The score of each code for questions [B, tokens, dim]: [B, tokens, num_codes].
 
         Summed over positions, these are log-probabilities up to a constant.
         """
-        flat = questions.flatten(1)
-        unit = functional.normalize(flat if whitening is None else flat @ whitening, dim=-1).view_as(questions)
-        products = torch.einsum("btd,tjd->btj", unit, self.books)
-        tables: Tensor = (products - LENGTH_SHARE * self.books.square().sum(-1)) * self.log_scale.exp()
-        return tables
+        flat = questions.reshape(len(questions), -1)
+        flat = flat if whitening is None else np.einsum("bv,vw->bw", flat, whitening)
+        unit = flat / np.maximum(np.linalg.norm(flat, axis=1, keepdims=True), 1e-12)
+        products = np.einsum("btd,tjd->btj", unit.reshape(questions.shape), self.books)
+        tables: NDArray[np.float32] = products - np.float32(LENGTH_SHARE) * (self.books**2).sum(-1)
+        return tables * np.exp(self.log_scale)
 
-    @torch.no_grad()
-    def whitening(self, codes: Tensor) -> Tensor:
+    def whitening(self, codes: NDArray[np.integer]) -> NDArray[np.float32]:
         """The matrix that whitens questions for a bank with these codes, [N, tokens] -> [tokens * dim, tokens * dim].
 
         A power of the covariance of the bank's chunks; without chunks, of ordinary texts.
         """
         sample = codes[:: max(1, math.ceil(len(codes) / SAMPLED_CHUNKS))]
-        vectors = self.lookup(sample).flatten(1).float()
+        vectors = self.lookup(sample).reshape(len(sample), self.tokens * self.dim)
         away = vectors - vectors.sum(0) / max(1, len(vectors))
-        covariance = away.T @ away + ORDINARY_CHUNKS * torch.diag(self.spread.float())
-        values, directions = torch.linalg.eigh(covariance / (len(sample) + ORDINARY_CHUNKS))
-        matrix: Tensor = (directions * values**-WHITENING) @ directions.T
+        covariance = away.T @ away + ORDINARY_CHUNKS * np.diag(self.spread)
+        values, directions = np.linalg.eigh(covariance / (len(sample) + ORDINARY_CHUNKS))
+        matrix: NDArray[np.float32] = (directions * values**-WHITENING) @ directions.T
         return matrix
 
 
@@ -137,11 +141,10 @@ class Scope:
         return self.bank.codes_at(chunks)
 
     @cached_property
-    def whitening(self) -> Tensor:
-        codes = torch.from_numpy(self.sample(SAMPLED_CHUNKS)[..., 0].astype(np.int64))
-        return self._address.whitening(codes.to(self._address.books.device))
+    def whitening(self) -> NDArray[np.float32]:
+        return self._address.whitening(self.sample(SAMPLED_CHUNKS)[..., 0])
 
-    def tables(self, sentence_vectors: Tensor) -> Tensor:
+    def tables(self, sentence_vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         """The lookup tables of questions, from unit sentence vectors [B, E]: [B, tokens, num_codes]."""
         return self._address.tables(self._address.of_questions(sentence_vectors), self.whitening)
 
@@ -181,12 +184,12 @@ class Scope:
         return [(chunks, _DATE_WORDS * weight * math.log((total + 1) / (len(chunks) + 0.5)))] if len(chunks) else []
 
     def best(
-        self, tables: Tensor, top: int, words: Sequence[Sequence[tuple[NDArray[np.int64], float]]] = ()
+        self, tables: NDArray[np.float32], top: int, words: Sequence[Sequence[tuple[NDArray[np.int64], float]]] = ()
     ) -> list[list[Hit]]:
         """The best chunks for each question by codes and `words`, with their documents, in one scan of the bank."""
         rankings, start = [Ranking(top) for _ in tables], 0
         lengths: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
-        for sums, block_lengths in self.bank.scan(tables.unsqueeze(2).float().cpu().numpy()):
+        for sums, block_lengths in self.bank.scan(tables[:, :, None]):
             end = start + sums.shape[1]
             for scores, matches in zip(sums, words, strict=False):
                 for chunks, added in matches:

@@ -65,10 +65,11 @@ def load(
     config: Config,
     folder: Path,
     *,
-    device: str | torch.device = "cpu",
+    device: str | torch.device | None = "cpu",
     reader: str | None = None,  # noqa: ARG001  # only the other kind has readers
 ) -> MBC:
-    """Open the model in a folder, as `load_model`."""
+    """Open the model in a folder, as `load_model`; without a device on a GPU, if there is one."""
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     model = build(config.model, load_pretrained(config.model, device=device)).to(device)
     load_into(model, folder)
     return model.eval()

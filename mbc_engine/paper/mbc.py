@@ -1,20 +1,25 @@
 """The whole model: memorise documents as codes, answer questions from them (paper, section 3 and algorithm 2)."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from mbc_engine.answer import GENERATED_TOKENS, AskOptions, Confidence
-from mbc_engine.bank import CodeShape, ReadableBank, Selection
+from mbc_engine.bank import CodeShape, ReadableBank, Selection, fingerprint
 from mbc_engine.config import ModelSettings
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.lm.base import BaseLM
 from mbc_engine.lm.chat import OnToken
-from mbc_engine.lm.pretrained import unpacked_state
+from mbc_engine.lm.encoders import one_by_one
+from mbc_engine.lm.pretrained import state_digest, unpacked_state
 from mbc_engine.model import Draft, Model
 from mbc_engine.names import READ_MODES
 from mbc_engine.paper.aggregator import Aggregator
@@ -26,6 +31,7 @@ from mbc_engine.paper.prefix import PrefixNetwork
 from mbc_engine.paper.reads import Reader, Reading, read
 from mbc_engine.ranking import Hit
 from mbc_engine.sources import Passages
+from mbc_engine.text.chunks import Chunker
 
 
 @dataclass(frozen=True)
@@ -39,7 +45,7 @@ class Scope:
         return len(self.memory)
 
 
-class MBC(Model):
+class MBC(nn.Module, Model):
     """A memory-bank-compression model; as in the paper, its banks keep no text beside the codes by default.
 
     `documents` and `questions` are g_amort and g_input. A model that does not quantise, such as MAC, has no codebook;
@@ -60,7 +66,8 @@ class MBC(Model):
         prefix: PrefixNetwork,
         router: Router | None,
     ) -> None:
-        super().__init__(documents.encoder, documents.window)
+        super().__init__()
+        self._digest: tuple[object, str] | None = None
         self.settings = settings
         self.base = base
         self.documents, self.questions = documents, questions
@@ -72,16 +79,47 @@ class MBC(Model):
         return self.require_codebook().shape
 
     @property
-    def codebooks(self) -> Tensor:
-        return self.require_codebook().books.detach()
+    def device(self) -> str:
+        return str(next(self.parameters()).device)
 
-    def encode(self, texts: Sequence[str], contexts: Sequence[str] = ()) -> Tensor:
+    @property
+    def codebooks(self) -> NDArray[np.float32]:
+        return self.require_codebook().books.detach().float().cpu().numpy()
+
+    @cached_property
+    def chunker(self) -> Chunker:
+        return self.documents.encoder.chunker(self.documents.window)
+
+    def sentence_vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return self.documents.encoder.sentence_vectors(texts, self.documents.window).cpu().numpy()
+
+    def encode(self, texts: Sequence[str]) -> Tensor:
+        """Codes of a batch of texts that fit the window, [B, T, levels] int64. Raises ModelError if it makes none."""
         return self.require_codebook().encode(self.documents(texts))
 
-    def _coding_state(self) -> tuple[dict[str, Tensor], list[str]]:
+    def memorise_stepwise(
+        self, texts: Sequence[str], contexts: Sequence[str] = ()
+    ) -> Generator[tuple[Sequence[int], NDArray[np.uint16]], None, None]:
+        # The paper's documents are encoded without their contexts.
+        if self.device == "cpu":
+            with closing(one_by_one(self.encode, texts)) as encoded:
+                for index, codes in enumerate(encoded):
+                    yield [index], codes.numpy().astype(np.uint16)
+            return
+        for indices in self.documents.encoder.batches(texts):
+            with torch.no_grad():
+                codes = self.encode([texts[index] for index in indices])
+            yield indices, codes.cpu().numpy().astype(np.uint16)
+
+    def fingerprints(self) -> tuple[str, str]:
+        state = unpacked_state(self.documents)
         # Packed weights are identified by their originals, so that banks move between kinds of processors.
-        details = str(self.settings.documents.window), self.documents.encoder.packed_from
-        return unpacked_state(self.documents), [detail for detail in details if detail is not None]
+        details = [str(self.settings.documents.window), *filter(None, [self.documents.encoder.packed_from])]
+        # Hashing takes a tenth of a second for a small encoder, so it is repeated only when a weight has changed.
+        version = details, [(name, value.data_ptr(), value._version) for name, value in state.items()]  # noqa: SLF001
+        if self._digest is None or self._digest[0] != version:
+            self._digest = version, state_digest(state, *details)[:16]
+        return self._digest[1], fingerprint(self.codebooks)
 
     @property
     def read_modes(self) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ articles of SQuAD's training set are held out: the settings were chosen on their
 """
 
 import lzma
+import math
 import random
 import time
 from collections.abc import Callable
@@ -18,12 +19,13 @@ from pathlib import Path
 import numpy as np
 import torch
 from encoder import ENCODER
+from numpy.typing import NDArray
 from options import begin, qa_rows, stage_parser
 from product_quantisation import fit
-from safetensors.torch import save_file
+from safetensors.numpy import save_file
 from torch import Tensor
-from torch.nn import functional
 
+from mbc_engine.lm.bert import Floats
 from mbc_engine.lm.encoders import Encoder, load_encoder, mean_pooled
 from mbc_engine.mini.retrieval import Address
 
@@ -108,27 +110,26 @@ class Vectors:
         return vectors
 
 
-def ranks(scores: Tensor, about: Tensor) -> Tensor:
+def ranks(scores: Floats, about: NDArray[np.int64]) -> NDArray[np.int64]:
     """How many documents score higher than the right one, [questions, documents] -> [questions]."""
-    return (scores > scores.gather(1, about.unsqueeze(1))).sum(1)
+    return (scores > np.take_along_axis(scores, about[:, None], 1)).sum(1)
 
 
-def share(ranks: Tensor) -> str:
+def share(ranks: NDArray[np.int64]) -> str:
     """How often the right one is first / in the first five, in percent."""
-    return " / ".join(f"{100 * (ranks < limit).float().mean():.1f}" for limit in (1, 5))
+    return " / ".join(f"{100 * (ranks < limit).mean():.1f}" for limit in (1, 5))
 
 
-def scores(address: Address, questions: Tensor, codes: Tensor, whitening: Tensor | None) -> Tensor:
+def scores(address: Address, questions: Floats, codes: NDArray[np.int64], whitening: Floats | None) -> Floats:
     """Question vectors and chunk codes -> [questions, chunks], one look-up per position."""
     tables = address.tables(questions, whitening)
-    return torch.stack([tables[:, place, codes[:, place]] for place in range(address.tokens)]).sum(0)
+    return sum(tables[:, place, codes[:, place]] for place in range(address.tokens))
 
 
-@torch.no_grad()
-def measure(address: Address, documents: Tensor, questions: Tensor, about: Tensor, others: Tensor) -> None:
+def measure(address: Address, documents: Floats, questions: Floats, about: NDArray[np.int64], others: Floats) -> None:
     """Print how often the right document is first and in the first five, by float vectors and by addresses."""
     asking = address.of_questions(questions)
-    for bank in (documents, torch.cat([documents, others])):
+    for bank in (documents, np.concatenate([documents, others])):
         codes = address.encode(address.of_documents(bank))
         print(
             f"  of {len(bank):,}:  float {share(ranks(questions @ bank.T, about))}"
@@ -138,15 +139,19 @@ def measure(address: Address, documents: Tensor, questions: Tensor, about: Tenso
         )
 
 
-@torch.no_grad()
-def fit_scale(address: Address, documents: Tensor, questions: Tensor, about: Tensor) -> None:
+def fit_scale(address: Address, documents: Floats, questions: Floats, about: NDArray[np.int64]) -> None:
     """Set the scale to the one of maximum likelihood for these questions."""
-    address.log_scale.zero_()
+    address.log_scale[...] = 0
     codes = address.encode(address.of_documents(documents))
     plain = scores(address, address.of_questions(questions), codes, address.whitening(codes))
-    candidates = torch.linspace(1.5, 4.5, 61, device=plain.device)
-    losses = torch.stack([functional.cross_entropy(plain * scale.exp(), about) for scale in candidates])
-    address.log_scale.copy_(candidates[losses.argmin()])
+    candidates = np.linspace(1.5, 4.5, 61)
+
+    def loss(scale: float) -> float:
+        logs = plain * math.exp(scale)
+        logs -= logs.max(1, keepdims=True)
+        return float((np.log(np.exp(logs).sum(1)) - np.take_along_axis(logs, about[:, None], 1)[:, 0]).mean())
+
+    address.log_scale[...] = min(candidates, key=loss)
 
 
 def main() -> None:
@@ -176,20 +181,20 @@ def main() -> None:
     squad = asked(args.data, QA_SETS[0], lambda title: title not in HELD_OUT)
     questions = vectors.of(f"{QA_SETS[0]}-questions", lambda: squad.questions)
 
-    address = Address(documents[0].shape[1], dim=args.dim).to(args.device)
+    address = Address(documents[0].shape[1], dim=args.dim)
     fit(address, torch.cat(documents), questions, iterations=args.iterations)
     for name, evaluated in (
         ("held-out", asked(args.data, QA_SETS[0], lambda title: title in HELD_OUT)),
         ("squad_val", asked(args.data, "squad_val")),
     ):
-        its_documents = vectors.of(f"{name}-documents", lambda evaluated=evaluated: evaluated.paragraphs)
-        its_questions = vectors.of(f"{name}-questions", lambda evaluated=evaluated: evaluated.questions)
-        about = torch.tensor(evaluated.about, device=args.device)
+        its_documents = vectors.of(f"{name}-documents", lambda evaluated=evaluated: evaluated.paragraphs).cpu().numpy()
+        its_questions = vectors.of(f"{name}-questions", lambda evaluated=evaluated: evaluated.questions).cpu().numpy()
+        about = np.array(evaluated.about)
         if name == "held-out":
             fit_scale(address, its_documents, its_questions, about)
         print(f"{name}, {len(about):,} questions, right paragraph first / in the first five (%)")
-        measure(address, its_documents, its_questions, about, others)
-    save_file({key: value.cpu() for key, value in address.state_dict().items()}, args.out / "address.safetensors")
+        measure(address, its_documents, its_questions, about, others.cpu().numpy())
+    save_file(address.arrays(), args.out / "address.safetensors")
 
 
 if __name__ == "__main__":

@@ -13,8 +13,6 @@ from pathlib import Path
 from statistics import mean
 from typing import Final
 
-import torch
-
 from mbc_engine import Answer, Memory, ingest, load_model, open_bank
 from mbc_engine.conversation import rewritten
 from mbc_engine.metrics import compare
@@ -42,7 +40,6 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--model", default="mini")
     options = parser.parse_args()
-    torch.set_num_threads(1)
     lines = Path(__file__).with_name("follow_ups.jsonl").read_text(encoding="utf-8").splitlines()
     dialogues, model = list(map(json.loads, lines)), load_model(options.model)
     with tempfile.TemporaryDirectory() as place, open_bank(model, Path(place, "bank.mbc")) as bank:

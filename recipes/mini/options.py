@@ -3,6 +3,7 @@
 import argparse
 import json
 import lzma
+import os
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,8 +29,9 @@ def stage_parser(story: str | None, *shared: str) -> argparse.ArgumentParser:
 
 
 def begin(parser: argparse.ArgumentParser) -> argparse.Namespace:
-    """Parse the options, set torch's threads and seed, and create the output folder."""
+    """Parse the options, set the threads and torch's seed, and create the output folder."""
     args = parser.parse_args()
+    os.environ["OMP_NUM_THREADS"] = str(args.threads)  # of mini
     torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)
     args.out.mkdir(parents=True, exist_ok=True)

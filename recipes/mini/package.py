@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 
 from options import mini_settings, stage_parser
-from safetensors.torch import load_file
+from safetensors.numpy import load_file
 
 from mbc_engine.mini.model import build, save
 from mbc_engine.mini.span_reader import load_span_reader
@@ -26,7 +26,8 @@ def main() -> None:
 
     settings = mini_settings()
     model = build(settings, settings.readers[0], lambda: load_span_reader(args.readers, settings.readers[0]))
-    model.address.load_state_dict(load_file(args.address))
+    for name, value in load_file(args.address).items():
+        model.address.arrays()[name][...] = value
     save(model, args.out)
     for reader in settings.readers:
         weights = args.out / f"{reader.name}.safetensors"

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from mbc_engine.codes import kmeans
 from mbc_engine.mini.retrieval import Address
+from mbc_engine.paper.codebook import kmeans
 
 
 @torch.no_grad()
@@ -14,18 +14,20 @@ def fit(address: Address, documents: Tensor, questions: Tensor, *, iterations: i
     Raises:
         ValueError: there are fewer documents than codes in a codebook.
     """
-    address.document_mean.copy_(documents.mean(0))
-    address.question_mean.copy_(questions.mean(0))
-    centred = documents - address.document_mean
+    mean = documents.mean(0)
+    centred = documents - mean
     values, directions = torch.linalg.eigh((centred.T @ centred / len(centred)).double())
     size = address.tokens * address.dim
     values, directions = values.flip(0)[:size].clamp_min(1e-12), directions.flip(1)[:, :size]
     order = torch.tensor(_evenly(values.log().tolist(), address.tokens), device=values.device)
-    address.basis.copy_(directions[:, order].T)
-    address.spread.copy_(values[order])
-    vectors = address.of_documents(documents)
-    for position in range(address.tokens):
-        address.books[position] = kmeans(vectors[:, position], address.num_codes, iterations=iterations)[0]
+    basis = directions[:, order].T.float()
+    vectors = (centred @ basis.T).unflatten(1, (address.tokens, address.dim)).unbind(1)
+    address.document_mean[...] = mean.cpu()
+    address.question_mean[...] = questions.mean(0).cpu()
+    address.basis[...] = basis.cpu()
+    address.spread[...] = values[order].cpu()
+    for position, points in enumerate(vectors):
+        address.books[position] = kmeans(points, address.num_codes, iterations=iterations)[0].cpu()
 
 
 def _evenly(sizes: list[float], groups: int) -> list[int]:

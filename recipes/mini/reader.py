@@ -10,6 +10,7 @@ a GPU (`--device cuda`). Nothing of a validation or test set is read.
 """
 
 import argparse
+import math
 import random
 import time
 from collections.abc import Mapping, Sequence
@@ -27,12 +28,12 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
-from mbc_engine.lm.encoders import load_encoder
+from mbc_engine.config import ReaderSettings
+from mbc_engine.lm.encoders import Encoder, load_encoder
 from mbc_engine.lm.pretrained import write_tensors
 from mbc_engine.metrics import compare
 from mbc_engine.mini.model import reader_of
-from mbc_engine.mini.span_reader import SpanReader
-from mbc_engine.text.language import canonical_question
+from mbc_engine.mini.span_reader import PAIR_RANK, SpanReader, load_span_reader
 
 WEIGHTS = "reader.safetensors"
 CURRICULUM = (
@@ -54,6 +55,40 @@ CURRICULUM = (
         224,
     ),
 )
+
+
+class TrainedReader(nn.Module):
+    """The scores of `mbc_engine.mini.span_reader` with gradients; its parameters have the names in a reader's file."""
+
+    def __init__(self, encoder: Encoder, longest: int) -> None:
+        super().__init__()
+        self.encoder, self.tokenizer, self.longest = encoder.model, encoder.tokenizer, longest
+        width = encoder.model.config.hidden_size
+        sizes = {"edges": 2, "first": PAIR_RANK, "last": PAIR_RANK, "none": 1}
+        self.head = nn.ModuleDict({name: nn.Linear(width, size) for name, size in sizes.items()})
+
+    def forward(self, batch: Sequence[Example]) -> tuple[tuple[Tensor, Tensor], list[int], int]:
+        """Scores of spans by first and last token, [B, S, S], and of "no answer", [B]; where each passage begins; and
+        how many tokens were computed.
+        """
+        cls, sep, pad = self.tokenizer.cls_token_id, self.tokenizer.sep_token_id, self.tokenizer.pad_token_id
+        rows = [[cls, *item.question, sep, *item.window.ids, sep] for item in batch]
+        starts = [len(item.question) + 2 for item in batch]
+        device = self.head["none"].weight.device
+        positions = torch.arange(max(map(len, rows)), device=device)
+        ids = torch.tensor([row + [pad] * (len(positions) - len(row)) for row in rows], device=device)
+        lengths, firsts = (torch.tensor(values, device=device)[:, None] for values in (list(map(len, rows)), starts))
+        given = {"input_ids": ids, "attention_mask": (positions < lengths).long()}
+        if getattr(self.encoder.config, "type_vocab_size", 1) > 1:
+            given["token_type_ids"] = ((positions >= firsts) & (positions < lengths)).long()
+        states = self.encoder(**given).last_hidden_state.float()
+        first, last = self.head["edges"](states).unbind(-1)
+        pairs = self.head["first"](states) @ self.head["last"](states).transpose(1, 2) / math.sqrt(PAIR_RANK)
+        is_passage = (positions >= firsts) & (positions < lengths - 1)
+        distances = positions - positions[:, None]
+        is_possible = is_passage[:, None] & is_passage[:, :, None] & (distances >= 0) & (distances < self.longest)
+        scores = (first.unsqueeze(2) + last.unsqueeze(1) + pairs).masked_fill(~is_possible, -torch.inf)
+        return (scores, self.head["none"](states[:, 0]).squeeze(-1)), starts, ids.numel()
 
 
 class Checkpoint:
@@ -117,10 +152,8 @@ def learning_rate(step: int, steps: int, peak: float, warmup: int) -> float:
 
 def figures(reader: SpanReader, rows: Sequence[Row]) -> tuple[float, float]:
     """EM and F1 in percent, given the right paragraph."""
-    reader.eval()
-    spans = reader.spans([canonical_question(row.question) for row in rows], [[row.text] for row in rows])
+    spans = reader.spans([row.question for row in rows], [[row.text] for row in rows])
     matches = [compare(span.text if span else "", row.answers) for (span,), row in zip(spans, rows, strict=True)]
-    reader.train()
     return tuple(100 * float(np.mean(value)) for value in zip(*((m.exact_match, m.f1) for m in matches), strict=True))
 
 
@@ -166,7 +199,11 @@ def prepare(
 
 
 def learn(
-    reader: SpanReader, plan: Sequence[Sequence[Example]], held_out: Sequence[Row], args: argparse.Namespace
+    reader: TrainedReader,
+    plan: Sequence[Sequence[Example]],
+    held_out: Sequence[Row],
+    settings: ReaderSettings,
+    args: argparse.Namespace,
 ) -> None:
     """Train from the last checkpoint on, saving along the way.
 
@@ -181,9 +218,9 @@ def learn(
     started, losses, seen = time.monotonic(), [], 0
 
     def gradients(batch: Sequence[Example], share: float) -> tuple[float, int, tuple[Tensor, ...]]:
-        pairs = reader.pair([item.question for item in batch], [item.window.ids for item in batch])
-        loss = span_loss(reader(pairs), [item.golds for item in batch], pairs.starts) * share
-        return loss.item(), pairs.ids.numel(), torch.autograd.grad(loss, list(trained.values()))
+        scores, starts, tokens = reader(batch)
+        loss = span_loss(scores, [item.golds for item in batch], starts) * share
+        return loss.item(), tokens, torch.autograd.grad(loss, list(trained.values()))
 
     with ThreadPoolExecutor(args.threads) as threads:
         for step, several in enumerate(steps[first:], first):
@@ -206,23 +243,23 @@ def learn(
             if (step + 1) % args.save_every == 0 or step + 1 == len(steps):
                 checkpoint.save(step + 1)
                 save(reader, args.out / WEIGHTS)
-                em, f1 = figures(reader, held_out)
+                em, f1 = figures(load_span_reader(args.out / WEIGHTS, settings), held_out)
                 print(f"  held out: EM {em:.1f} F1 {f1:.1f}", flush=True)
 
 
-def trained_parameters(reader: SpanReader) -> dict[str, nn.Parameter]:
+def trained_parameters(reader: TrainedReader) -> dict[str, nn.Parameter]:
     """The head, and the changes to the encoder, by name."""
     return {name: value for name, value in reader.named_parameters() if value.requires_grad}
 
 
-def save(reader: SpanReader, path: Path) -> None:
+def save(reader: TrainedReader, path: Path) -> None:
     """Write the trained parameters in half precision, for `load_span_reader`."""
     tensors = {name: value.detach().half().cpu().contiguous() for name, value in trained_parameters(reader).items()}
     write_tensors(path, tensors, {"format": "span-reader-1"})
 
 
 @torch.no_grad()
-def start_from(reader: SpanReader, folder: Path) -> None:
+def start_from(reader: TrainedReader, folder: Path) -> None:
     """Load the weights that `save` wrote to a folder."""
     state = load_file(folder / WEIGHTS)
     for name, value in trained_parameters(reader).items():
@@ -230,7 +267,7 @@ def start_from(reader: SpanReader, folder: Path) -> None:
 
 
 @torch.no_grad()
-def meet(reader: SpanReader, start: Path) -> None:
+def meet(reader: TrainedReader, start: Path) -> None:
     """Average these weights with those training started from, which is better than either (Wortsman et al. 2022)."""
     ends = {name: value.clone() for name, value in trained_parameters(reader).items()}
     start_from(reader, start)
@@ -262,7 +299,7 @@ def main() -> None:
     torch.set_num_threads(1)  # one thread per batch
     encoder.model.register_module("pooler", None)  # unused
     add_low_rank(encoder.model, settings.rank)
-    reader = SpanReader(encoder.model, encoder.tokenizer, window=settings.window, longest=settings.longest)
+    reader = TrainedReader(encoder, settings.longest)
     if args.start:
         start_from(reader, args.start)
     for module in reader.modules():
@@ -270,7 +307,7 @@ def main() -> None:
             module.p = 0.0
         elif isinstance(module, nn.Embedding | nn.LayerNorm):
             module.to(torch.bfloat16)  # trained parameters, and the weights that they change, keep their precision
-    learn(reader.to(args.device).train(), plan, held_out, args)
+    learn(reader.to(args.device).train(), plan, held_out, settings, args)
     if args.start:
         meet(reader, args.start)
         save(reader, args.out / WEIGHTS)

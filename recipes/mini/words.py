@@ -116,7 +116,7 @@ def code_scores(model: RetrieverReader, asked: Asked, path: Path) -> NDArray[np.
             )
             scope = model.scope(bank)
             questions = [question for question, _, _ in asked.questions]
-            tables = scope.tables(model.sentence_vectors(questions)).detach().unsqueeze(2).numpy()
+            tables = scope.tables(model.sentence_vectors(questions))[:, :, None]
             np.save(path, np.concatenate([sums for sums, _ in bank.scan(tables)], axis=1))
     scores: NDArray[np.float32] = np.load(path)
     return scores

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from mbc_engine.config import RetrieverReaderSettings
 from mbc_engine.datasets.layout import QAExample
@@ -25,10 +24,11 @@ from mbc_engine.evaluation.statistics import Interval
 from mbc_engine.evaluation.suite import Base, Dataset, Suite
 from mbc_engine.events import StageFinished, StageSkipped
 from mbc_engine.lm.base import BaseLM, load_base
-from mbc_engine.lm.encoders import load_encoder
+from mbc_engine.lm.bert import Bert
 from mbc_engine.mini.model import RetrieverReader, build
 from mbc_engine.mini.span_reader import SpanReader
 from tests.conftest import write_log, write_questions
+from tests.finder import random_head
 
 Predict = Callable[..., list[Prediction]]
 ResultsOf = Callable[[Sequence[Prediction]], MethodResults]
@@ -212,13 +212,7 @@ def settings(tiny: Any, tmp_path: Path, examples: Callable[[int], list[QAExample
 @pytest.fixture
 def reader(tiny: Any) -> RetrieverReader:
     """A retriever-reader whose encoder and reader are tiny and not trained."""
-    torch.manual_seed(0)
     name = str(tiny.encoders["bert"])
-
-    def span_reader() -> SpanReader:
-        encoder = load_encoder(name)
-        return SpanReader(encoder.model, encoder.tokenizer, window=32, longest=3).eval()
-
     settings = RetrieverReaderSettings.model_validate(
         {
             "encoder": name,
@@ -227,4 +221,4 @@ def reader(tiny: Any) -> RetrieverReader:
             "readers": [{"name": "own", "encoder": name, "confidence": {"weights": {}}}],
         }
     )
-    return build(settings, settings.readers[0], span_reader)
+    return build(settings, settings.readers[0], lambda: SpanReader(Bert.open(name), random_head(24, 3), window=32))

@@ -27,8 +27,6 @@ MOST, FAR = 4, 24
 KILLED = """
     import os, random, signal, sys, time
     from pathlib import Path
-    import torch
-    torch.set_num_threads(1)
     from mbc_engine import ingest, load_model, open_bank
     from mbc_engine.events import DocumentsIngested
 

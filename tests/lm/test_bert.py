@@ -1,100 +1,151 @@
-"""Encoders that run without transformers: the same states, vectors and tokens as with it."""
+"""Encoders in numpy: the same states, vectors and fingerprints as transformers' in torch."""
 
 import json
+import math
 import shutil
 from itertools import islice
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose
+from safetensors.numpy import save_file
+from threadpoolctl import threadpool_info
+from tokenizers import Tokenizer
 from transformers import BertConfig, BertModel, MPNetConfig, MPNetModel
 
 from mbc_engine.errors import ModelError
-from mbc_engine.lm.bert import Bert, EncoderTokenizer, open_encoder
-from mbc_engine.lm.encoders import Encoder, load_encoder
+from mbc_engine.lm.bert import Bert, batches, in_threads, map_tensors
+from mbc_engine.lm.encoders import load_encoder
 from mbc_engine.lm.packaged import MINILM
-from mbc_engine.lm.pretrained import state_digest
 from tests.needs import embedded_encoder
 from tests.newswire import stories
 
 TEXTS = ["Ada moved to Aalen.", "", "Who moved? [SEP] Hugo.", "The river rose, the bridge held, " * 20, "Gdańsk"]
+SIZES = {"vocab_size": 50, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 40}
 
 
-def test_bert_states() -> None:
+@pytest.mark.parametrize("device", ["cpu", "cpu:0"])  # in numpy and in torch
+@pytest.mark.parametrize("kind", ["bert", "mpnet"])
+def test_states(tiny: Any, kind: str, device: str) -> None:
     torch.manual_seed(3)
-    config = BertConfig(vocab_size=50, hidden_size=24, num_hidden_layers=3, num_attention_heads=4, intermediate_size=40)
-    theirs, (ids, mask, types) = BertModel(config).eval(), batch()
-    ours = Bert(config.to_dict(), theirs.state_dict())
-    with torch.no_grad():
-        expected = theirs(input_ids=ids, attention_mask=mask, token_type_ids=types).last_hidden_state
-        assert torch.equal(ours(ids, mask, types).last_hidden_state, expected)
-        alone = theirs(input_ids=ids[:1], attention_mask=mask[:1]).last_hidden_state
-        assert torch.equal(ours(ids[:1], mask[:1]).last_hidden_state, alone)
+    theirs: Any = BertModel(BertConfig(**SIZES)) if kind == "bert" else MPNetModel(MPNetConfig(**SIZES))
+    if kind == "mpnet":
+        torch.nn.init.normal_(theirs.encoder.relative_attention_bias.weight)
+    weights = {name: value.numpy() for name, value in theirs.eval().state_dict().items()}
+    tokenizer = Tokenizer.from_file(str(tiny.encoders["bert"] / "tokenizer.json"))
+    ours = Bert(theirs.config.to_dict(), weights, tokenizer, device=device)
+    rows = [torch.randint(3, 50, (length,)) for length in (300, 1, 40)]
+    states = ours.states([row.tolist() for row in rows], [7, 1, 13])
+    for row, second, own in zip(rows, (7, 1, 13), states, strict=True):
+        types = {"token_type_ids": (torch.arange(len(row)) >= second).long()[None]} if kind == "bert" else {}
+        with torch.no_grad():
+            (expected,) = theirs(input_ids=row[None], **types).last_hidden_state
+        assert own.dtype == np.float32
+        assert_allclose(own, expected, atol=2e-6)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_mpnet_states(dtype: torch.dtype) -> None:
-    torch.manual_seed(3)
-    config = MPNetConfig(
-        vocab_size=50, hidden_size=24, num_hidden_layers=3, num_attention_heads=4, intermediate_size=40
+@pytest.mark.parametrize("device", ["cpu", "cpu:0"])
+def test_low_rank_changes_are_as_if_added_to_the_weights(tiny: Any, device: str) -> None:
+    plain, rng = Bert.open(str(tiny.encoders["bert"]), device=device), np.random.default_rng(5)
+    changes, merged = {}, dict(plain.weights)
+    for name, (outputs, inputs) in plain.linear_layers().items():
+        for part, size in {"down": (2, inputs), "up": (outputs, 2), "bias": (outputs,)}.items():
+            changes[f"{name}.{part}"] = rng.normal(0, 0.3, size).astype(np.float32)
+        merged[f"{name}.weight"] = merged[f"{name}.weight"] + changes[f"{name}.up"] @ changes[f"{name}.down"]
+        merged[f"{name}.bias"] = changes[f"{name}.bias"]
+    rows = [[2, 5, 9, 3]]
+    before = plain.states(rows)[0]
+    assert_allclose(
+        plain.changed(changes).states(rows)[0],
+        Bert(plain.config, merged, plain.tokenizer, device=device).states(rows)[0],
+        atol=1e-5,
     )
-    theirs = MPNetModel(config).eval()
-    torch.nn.init.normal_(theirs.encoder.relative_attention_bias.weight)
-    theirs, (ids, mask, _) = theirs.to(dtype), batch(length=300, pad=1)
-    ours = Bert(config.to_dict(), theirs.state_dict())
-    with torch.no_grad():
-        expected = theirs(input_ids=ids, attention_mask=mask).last_hidden_state
-        is_token = mask.bool()
-        states = ours(ids, mask).last_hidden_state
-    tolerance = 1e-5 if dtype == torch.float32 else 0.1
-    torch.testing.assert_close(states[is_token], expected[is_token], rtol=0, atol=tolerance)
+    assert np.array_equal(plain.states(rows)[0], before)
 
 
-def batch(length: int = 30, pad: int = 0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Ids, mask and types of a whole row and a padded one."""
-    ids, mask = torch.randint(3, 50, (2, length)), torch.ones(2, length, dtype=torch.long)
-    ids[1, 11:], mask[1, 11:] = pad, 0
-    return ids, mask, torch.arange(length).expand(2, -1) // 7 % 2
-
-
-def test_open_encoder(tiny: Any) -> None:
+def test_open(tiny: Any) -> None:
     name = str(tiny.encoders["bert"])
-    ours, theirs = open_encoder(name), load_encoder(name)
-    assert isinstance(ours.model, Bert)
-    assert state_digest(ours.model.state_dict()) == state_digest(theirs.model.state_dict())
+    ours, theirs = Bert.open(name), load_encoder(name)
     same(ours, theirs, window=12)
     assert ours.chunker(12).capacity == theirs.chunker(12).capacity == 10
-    ids, mask = ours.tokenize(TEXTS, 12)
-    assert [own.tolist() for own in theirs.tokenize(TEXTS, 12)] == [ids.tolist(), mask.tolist()]
 
 
-def same(ours: Encoder, theirs: Encoder, *, window: int) -> None:
-    for text in TEXTS:
-        assert torch.equal(ours.pooled([text], window), theirs.pooled([text], window))
-        plain = {"add_special_tokens": False, "return_offsets_mapping": True, "verbose": False}
-        own, known = ours.tokenizer(text, **plain), theirs.tokenizer(text, **plain)
-        assert (own["input_ids"], own["offset_mapping"]) == (known["input_ids"], known["offset_mapping"])
-    for one in ("cls_token_id", "sep_token_id", "pad_token_id"):
-        assert getattr(ours.tokenizer, one) == getattr(theirs.tokenizer, one)
+def same(ours: Bert, theirs: Any, *, window: int) -> None:
+    assert_allclose(ours.vectors(TEXTS, window), theirs.pooled(TEXTS, window), atol=1e-6)
+    alone = np.concatenate([ours.vectors([text], window) for text in TEXTS])
+    assert_allclose(alone, ours.vectors(TEXTS, window), atol=1e-6)
 
 
-def test_other_encoders_open_with_transformers(tiny: Any, tmp_path: Path) -> None:
+def test_encoders_that_cannot_be_opened(tiny: Any, tmp_path: Path) -> None:
     folder = tmp_path / "own"
     shutil.copytree(tiny.encoders["bert"], folder)
     config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | {"hidden_act": "relu"}))
-    assert not isinstance(open_encoder(str(folder)).model, Bert)
-    (folder / "config.json").write_text(json.dumps(config | {"vocab_size": 7}))
-    with pytest.raises(ModelError, match="do not match its config"):
-        open_encoder(str(folder))
+    for change, reason in (
+        ({"hidden_act": "relu"}, "neither a BERT nor an MPNet"),
+        ({"vocab_size": 7}, "do not match its config: see embeddings.word_embeddings.weight"),
+    ):
+        (folder / "config.json").write_text(json.dumps(config | change))
+        with pytest.raises(ModelError, match=reason):
+            Bert.open(str(folder))
+    for damaged in (b"", b"short", b"\xff" * 100):
+        (folder / "model.safetensors").write_bytes(damaged)
+        with pytest.raises(ModelError, match="could not be opened"):
+            Bert.open(str(folder))
+    with pytest.raises(ModelError, match="nobody/nothing could not be opened"):
+        Bert.open("nobody/nothing")
+
+
+def test_mapped_tensors_are_those_of_the_file(tmp_path: Path) -> None:
+    held = {
+        "a": np.arange(6, dtype=np.float32).reshape(2, 3),
+        "b": np.array(2.5, np.float16),
+        "c": np.zeros((0, 4), np.float32),
+    }
+    save_file(held, tmp_path / "t.safetensors", {"format": "own"})
+    mapped = map_tensors(tmp_path / "t.safetensors")
+    assert {name: (value.dtype, value.tolist()) for name, value in mapped.items()} == {
+        name: (value.dtype, value.tolist()) for name, value in held.items()
+    }
+    assert not mapped["a"].flags.writeable
+
+
+def test_gelu() -> None:
+    x = np.linspace(-9, 9, 40_001, dtype=np.float32)
+    from mbc_engine.lm.bert import _gelu
+
+    expected = [value * (1 + math.erf(value / math.sqrt(2))) / 2 for value in x.tolist()]
+    assert_allclose(_gelu(x.copy()), expected, atol=1e-6)
+
+
+def test_batches() -> None:
+    assert list(batches([5, 1, 2, 9, 2], 6)) == [[1, 2, 4], [0], [3]]
+    assert list(batches([], 6)) == []
+
+
+def test_threads_compute_at_once_on_one_blas_thread_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mbc_engine.lm.bert.usable_threads", lambda: 3)
+    np.ones((2, 2)) @ np.ones((2, 2))
+    before, together = blas_threads(), Barrier(3)
+
+    def work(number: int) -> tuple[int, list[int]]:
+        together.wait(60)  # all three work at the same time
+        return number, blas_threads()
+
+    assert list(in_threads(work, range(3))) == [(number, [1] * len(before)) for number in range(3)]
+    assert blas_threads() == before
+
+
+def blas_threads() -> list[int]:
+    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
 
 
 @embedded_encoder
 def test_packaged_encoder() -> None:
-    ours, theirs = open_encoder(MINILM), load_encoder(MINILM)
-    assert isinstance(ours.tokenizer, EncoderTokenizer)
-    assert state_digest(ours.model.state_dict()) == state_digest(theirs.model.state_dict())
+    ours, theirs = Bert.open(MINILM), load_encoder(MINILM)
     same(ours, theirs, window=64)
-    for story in islice(stories("test", 8, seed=1), 8):
-        assert torch.equal(ours.pooled([story.text], 256), theirs.pooled([story.text], 256))
+    texts = [story.text for story in islice(stories("test", 4, seed=1), 4)]
+    assert_allclose(ours.vectors(texts, 256), theirs.pooled(texts, 256), atol=1e-6)

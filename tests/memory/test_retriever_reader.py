@@ -7,16 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mbc_engine import Memory, MemoryBank, Selection, ingest, open_bank
 from mbc_engine.answer import Source
 from mbc_engine.errors import BankError, ConfigError
-from mbc_engine.lm.encoders import load_encoder
 from mbc_engine.mini.span_reader import SpanReader
 from tests.conftest import SENTENCES
+from tests.finder import random_head
 
 STORIES = [f"Story {number}. Nobody won." for number in range(8)]
 
@@ -72,11 +71,7 @@ def memory_of_sentences(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> 
     for number, text in enumerate(SENTENCES):
         (folder / f"{number}.txt").write_text(text)
     model = tiny.retriever_reader()
-    encoder, generator = load_encoder(str(tiny.encoders["bert"])), torch.Generator().manual_seed(1)
-    reader = SpanReader(encoder.model, encoder.tokenizer, window=48, longest=4).eval()
-    vars(model)["reader"] = reader
-    for value in reader.head.parameters():
-        value.data.normal_(std=0.3, generator=generator)
+    vars(model)["reader"] = SpanReader(model.encoder, random_head(24, 4), window=48)
     with open_bank(model, folder / "b.mbc") as bank:
         list(ingest(model, bank, sorted(folder.glob("*.txt"))))
         yield Memory(bank, model)

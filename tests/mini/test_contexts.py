@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-import torch
 
 from mbc_engine import Memory, ingest, open_bank, reencode
 from mbc_engine.ingestion.reading import chunked
@@ -47,12 +47,10 @@ def test_the_vector_of_a_context_adds_to_that_of_its_text(model: Any) -> None:
     for row, context in enumerate(contexts[:3]):
         if context:
             vectors[row] += CONTEXT_WEIGHT * (model.sentence_vectors([context])[0] - model.address.document_mean)
-    vectors = torch.nn.functional.normalize(vectors, dim=-1)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     expected = model.address.encode(model.address.of_documents(vectors))
-    assert (model.memorise(texts, contexts)[..., 0] == expected.numpy()).all()
+    assert (model.memorise(texts, contexts)[..., 0] == expected).all()
     assert (model.memorise(texts, [""] * len(texts)) == model.memorise(texts)).all()
-    together = model.encode(texts, contexts)  # as on a GPU
-    assert (together[..., 0] == expected).all()
 
 
 def test_chunks_are_read_with_their_contexts(model: Any, folder: Path, tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from mbc_engine import Selection, ingest, open_bank
 from mbc_engine.mini.retrieval import Scope, by_document
@@ -42,12 +41,12 @@ def test_scan_scores_like_a_slow_sum(tiny: Any, story: Path, tmp_path: Path) -> 
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [story]))
         codes = np.concatenate([codes for codes, _ in bank.blocks()]).astype(np.int64)[..., 0]
-        tables = torch.randn(2, 3, 8, generator=torch.Generator().manual_seed(1))
+        tables = np.random.default_rng(1).standard_normal((2, 3, 8), np.float32)
         found = model.scope(bank).best(tables, 3)
         part = model.scope(bank, Selection(exclude=("2.txt",))).best(tables, 3)
         names = [chunk.document.origins[0].source for chunk in bank.chunks_at(range(4))]
     for question, (own, chosen) in enumerate(zip(found, part, strict=True)):
-        scores = tables[question].numpy()[np.arange(3), codes].sum(1).astype(np.float64)
+        scores = tables[question][np.arange(3), codes].sum(1).astype(np.float64)
         shares = np.exp(scores) / np.exp(scores).sum()
         order = np.argsort(-scores, kind="stable")[:3]
         assert [ranked.chunk for ranked in own] == [ranked.document for ranked in own] == order.tolist()

@@ -5,39 +5,38 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
-import torch
-from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
-from torch.nn import functional
+from numpy.testing import assert_allclose
+from safetensors.numpy import load_file, save_file
+from tokenizers import Tokenizer
 
 from mbc_engine.config import AnswerConfidence, ReaderSettings
 from mbc_engine.errors import ModelError
-from mbc_engine.lm.encoders import load_encoder
-from mbc_engine.mini import span_reader
-from mbc_engine.mini.span_reader import Span, SpanHead, SpanReader, as_read, load_span_reader
+from mbc_engine.lm.bert import Bert, Floats
+from mbc_engine.mini.span_reader import PAIR_RANK, Span, SpanHead, SpanReader, as_read, load_span_reader
+from tests.finder import random_head
 
 
-class OneHot(nn.Module):
+class OneHot:
     """An encoder whose token states are one-hot: which word it is."""
 
-    def __init__(self, words: int) -> None:
-        super().__init__()
-        self.config = SimpleNamespace(hidden_size=words, type_vocab_size=2)
-        self.name_or_path = "one-hot"
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+        self.cls, self.sep = tokenizer.encode("").ids
+        self.width = tokenizer.get_vocab_size()
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> SimpleNamespace:
-        return SimpleNamespace(last_hidden_state=functional.one_hot(input_ids, self.config.hidden_size).float())
+    def states(self, rows: Sequence[Sequence[int]], _seconds: Sequence[int]) -> list[Floats]:
+        return [np.eye(self.width, dtype=np.float32)[list(row)] for row in rows]
 
 
 class ByWord:
     """Makes readers whose scores for starting and ending an answer are looked up by word."""
 
-    def __init__(self, tokenizer: Any) -> None:
-        self.tokenizer = tokenizer
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.encoder: Any = OneHot(tokenizer)
 
     def reader(
         self,
@@ -48,25 +47,17 @@ class ByWord:
         window: int = 40,
         longest: int = 3,
     ) -> SpanReader:
-        reader = SpanReader(
-            OneHot(len(self.tokenizer)),  # type: ignore[arg-type]
-            self.tokenizer,
-            window=window,
-            longest=longest,
-        )
-        with torch.no_grad():
-            for parameter in reader.head.parameters():
-                parameter.zero_()
-            reader.head.none.bias.fill_(none)
-            for row, table in enumerate((begins, ends)):
-                for word, score in table.items():
-                    reader.head.edges.weight[row, self.tokenizer.convert_tokens_to_ids(word)] = score
-        return reader.eval()
+        weights = {name: np.zeros_like(value) for name, value in random_head(self.encoder.width, 3).weights.items()}
+        weights["none.bias"][:] = none
+        for row, table in enumerate((begins, ends)):
+            for word, score in table.items():
+                weights["edges.weight"][row, self.encoder.tokenizer.token_to_id(word)] = score
+        return SpanReader(self.encoder, SpanHead(weights, longest), window=window)
 
 
 @pytest.fixture(scope="module")
 def by_word(tiny: Any) -> ByWord:
-    return ByWord(load_encoder(str(tiny.encoders["bert"])).tokenizer)
+    return ByWord(Bert.open(str(tiny.encoders["bert"])).tokenizer)
 
 
 @pytest.fixture
@@ -85,31 +76,27 @@ def settings(tiny: Any) -> ReaderSettings:
 @pytest.fixture
 def saved(tiny: Any, tmp_path: Path) -> Path:
     """Random weights of its changes and its head."""
-    encoder, generator = load_encoder(str(tiny.encoders["bert"])).model, torch.Generator().manual_seed(5)
-    state = {f"head.{name}": torch.empty_like(value) for name, value in SpanHead(24, 4).named_parameters()}
-    for name, layer in encoder.named_modules():
-        if isinstance(layer, nn.Linear) and not name.startswith("pooler"):
-            state[f"encoder.{name}.down"] = torch.empty(2, layer.in_features)
-            state[f"encoder.{name}.up"] = torch.empty(layer.out_features, 2)
-            state[f"encoder.{name}.bias"] = torch.empty(layer.out_features)
+    rng = np.random.default_rng(5)
+    state = {f"head.{name}": value for name, value in random_head(24, 4, rank=PAIR_RANK).weights.items()}
+    for name, (outputs, inputs) in Bert.open(str(tiny.encoders["bert"])).linear_layers().items():
+        for part, size in {"down": (2, inputs), "up": (outputs, 2), "bias": (outputs,)}.items():
+            state[f"encoder.{name}.{part}"] = rng.normal(0, 0.3, size).astype(np.float16)
     path = tmp_path / "own.safetensors"
-    save_file({name: value.normal_(std=0.3, generator=generator) for name, value in state.items()}, path)
+    save_file(state, path)
     return path
 
 
 @pytest.fixture
 def learnt(saved: Path, settings: ReaderSettings) -> SpanReader:
-    return load_span_reader(saved, settings, dtype=torch.float32)
+    return load_span_reader(saved, settings)
 
 
 QUESTION = "Who moved?"
 
 
-def find(
-    reader: SpanReader, questions: Sequence[str], passages: Sequence[Sequence[str]], **options: int
-) -> list[Span | None]:
+def find(reader: SpanReader, questions: Sequence[str], passages: Sequence[Sequence[str]]) -> list[Span | None]:
     """The span with the largest margin among each question's passages, the first of equal ones."""
-    several = reader.spans(questions, passages, **options)
+    several = reader.spans(questions, passages)
     return [max(filter(None, own), key=lambda span: span.margin, default=None) for own in several]
 
 
@@ -191,10 +178,8 @@ def test_no_span_is_taken_from_a_context(by_word: ByWord) -> None:
     reader = by_word.reader({"hugo": 2.0, "ada": 1.0}, {}, none=3.0, window=18)
     (spans,) = reader.spans([QUESTION], [["Ada met Ada.", "the " * 30 + "Hugo"]], [["hugo > [SEP] hugo", "ada"]])
     assert [span and (span.text, span.start) for span in spans] == [("Ada", 0), ("Hugo", 120)]
-    batch = reader.pair([[5]], [[6, 7]], [[8, 9]])
-    assert batch.ids[0, 3:7].tolist() == [8, 9, 6, 7]
-    assert batch.passage_mask[0].tolist() == [False] * 5 + [True, True, False]
-    assert batch.types[0].tolist() == [0, 0, 0, 1, 1, 1, 1, 1]
+    cls, sep = reader.encoder.cls, reader.encoder.sep
+    assert reader.row([5], [6, 7], [8, 9]) == ([cls, 5, sep, 8, 9, 6, 7, sep], 3, 5)
 
 
 def test_rivals_and_probability(by_word: ByWord) -> None:
@@ -209,108 +194,38 @@ def test_rivals_and_probability(by_word: ByWord) -> None:
 
 
 def test_head_scores_like_the_slow_formula() -> None:
-    torch.manual_seed(1)
-    head, states = SpanHead(6, 3, rank=4), torch.randn(2, 7, 6)
-    passage_mask = torch.zeros(2, 7, dtype=torch.bool)
-    passage_mask[0, 2:6] = passage_mask[1, 3:7] = True
-    spans, none = head(states, passage_mask)
-    for row in range(2):
-        first, last = head.first(states[row]), head.last(states[row])
-        edges = head.edges(states[row])
-        for a in range(7):
-            for b in range(7):
-                possible = passage_mask[row, a] and passage_mask[row, b] and 0 <= b - a < 3
-                expected = edges[a, 0] + edges[b, 1] + first[a] @ last[b] / 2 if possible else -torch.inf
-                torch.testing.assert_close(spans[row, a, b], torch.as_tensor(expected))
-        torch.testing.assert_close(none[row], head.none(states[row, 0])[0])
+    head, states = random_head(6, 3), np.random.default_rng(2).standard_normal((5, 6), np.float32)
+
+    def linear(name: str, state: Floats) -> Floats:
+        return head.weights[f"{name}.weight"] @ state + head.weights[f"{name}.bias"]
+
+    scores = head.scores(states)
+    for a in range(5):
+        for b in range(5):
+            pair = linear("first", states[a]) @ linear("last", states[b]) / 2
+            expected = linear("edges", states[a])[0] + linear("edges", states[b])[1] + pair
+            assert scores[a, b] == pytest.approx(expected if 0 <= b - a < 3 else -math.inf, rel=1e-4)
+    assert head.none(states) == pytest.approx(linear("none", states[0])[0])
 
 
-def test_batches_do_not_matter(learnt: SpanReader) -> None:
+def test_what_is_read_together_does_not_matter(learnt: SpanReader) -> None:
     questions = ["Where did Adabo move?", "Who moved?", "Which town did the old painter leave in the winter?"]
     passages = [["Adabo moved to Aalen."], ["The river rose, the bridge held.", "Hugo moved to Haifa."], ["Ada."]]
     together = find(learnt, questions, passages)
     for question, texts, span in zip(questions, passages, together, strict=True):
-        for batch_size in (1, 16):
-            (alone,) = find(learnt, [question], [texts], batch_size=batch_size)
-            assert alone is not None and span is not None
-            assert dataclasses.replace(alone, margin=span.margin) == span
-            assert alone.margin == pytest.approx(span.margin, abs=1e-4)
+        (alone,) = find(learnt, [question], [texts])
+        assert alone is not None and span is not None
+        assert dataclasses.replace(alone, margin=span.margin) == span
+        assert alone.margin == pytest.approx(span.margin, abs=1e-4)
 
 
-def test_updates_are_merged(saved: Path, learnt: SpanReader, tiny: Any) -> None:
-    state, encoder = load_file(saved), load_encoder(str(tiny.encoders["bert"])).model
-    name = "encoder.layer.0.attention.self.query"
-    layer, plain = learnt.encoder.get_submodule(name), encoder.get_submodule(name)
-    changed = plain.weight + state[f"encoder.{name}.up"] @ state[f"encoder.{name}.down"]
-    torch.testing.assert_close(layer.weight, changed)
-    assert torch.equal(layer.bias, state[f"encoder.{name}.bias"])
-    assert torch.equal(learnt.head.edges.weight, state["head.edges.weight"])
-    assert (learnt.window, learnt.longest) == (48, 4)
-    assert not any(value.requires_grad for value in learnt.parameters())
-
-
-def test_an_encoder_that_computes_in_bfloat16_finds_about_the_same(
-    saved: Path, settings: ReaderSettings, learnt: SpanReader
-) -> None:
-    questions, passages = ["Where did Adabo move?"], [["Adabo moved to Aalen."]]
-    (exact,) = find(learnt, questions, passages)
-    (coarse,) = find(load_span_reader(saved, settings, dtype=torch.bfloat16), questions, passages)
-    assert exact is not None and coarse is not None
-    assert coarse.margin == pytest.approx(exact.margin, abs=0.2)
-
-
-@pytest.mark.parametrize(("multiplies", "expected"), [(True, torch.bfloat16), (False, torch.float32)])
-def test_bfloat16_if_the_cpu_is_fast_in_it(
-    saved: Path, settings: ReaderSettings, monkeypatch: pytest.MonkeyPatch, multiplies: bool, expected: torch.dtype
-) -> None:
-    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: multiplies)
-    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
-    reader = load_span_reader(saved, settings)
-    assert {value.dtype for value in reader.encoder.parameters()} == {expected}
-    assert {value.dtype for value in reader.head.parameters()} == {torch.float32}
-
-
-def test_merged_weights_are_cached(
-    saved: Path, settings: ReaderSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(span_reader, "_WORTH_CACHING", 0)
-    monkeypatch.setattr(span_reader, "cache_folder", lambda name: tmp_path / name)
-    merge, merged = span_reader._merge, []
-    monkeypatch.setattr(span_reader, "_merge", lambda *given: merged.append(given) or merge(*given))
-    first, second = load_span_reader(saved, settings).state_dict(), load_span_reader(saved, settings).state_dict()
-    assert len(merged) == 1
-    assert first.keys() == second.keys()
-    for name, value in first.items():
-        assert value.dtype == second[name].dtype and torch.equal(value, second[name]), name
-    load_span_reader(saved, settings, dtype=torch.float64)  # other weights take their place
-    (cached,) = tmp_path.glob("reader-*/model.safetensors")
-    cached.write_bytes(cached.read_bytes()[:-1])
-    damaged = load_span_reader(saved, settings, dtype=torch.float64)
-    assert len(merged) == 3
-    assert {value.dtype for value in damaged.encoder.parameters()} == {torch.float64}
-
-
-def test_a_reader_name_never_becomes_a_folder(
-    saved: Path, settings: ReaderSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(span_reader, "_WORTH_CACHING", 0)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    outside = tmp_path / "outside-reader"
-    outside.mkdir()
-    (outside / "kept").write_text("mine")
-    load_span_reader(saved, settings.model_copy(update={"name": "../../../outside"}))
-    assert [path.read_text() for path in outside.iterdir()] == ["mine"]
-    assert len(list((tmp_path / "cache/mbc/models").glob("reader-*/model.safetensors"))) == 1
-
-
-def test_merged_weights_need_no_cache(
-    saved: Path, settings: ReaderSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    expected = load_span_reader(saved, settings).state_dict()
-    monkeypatch.setattr(span_reader, "_WORTH_CACHING", 0)
-    monkeypatch.setattr(span_reader, "cache_folder", lambda name: saved / name)  # below a file
-    for name, value in load_span_reader(saved, settings).state_dict().items():
-        assert torch.equal(value, expected[name]), name
+def test_a_reader_is_its_encoder_with_changes_and_a_head(saved: Path, learnt: SpanReader, tiny: Any) -> None:
+    state, plain = load_file(saved), Bert.open(str(tiny.encoders["bert"]))
+    changes = {name.removeprefix("encoder."): value.astype(np.float32) for name, value in state.items()}
+    rows = [[2, 5, 9, 3]]
+    assert_allclose(learnt.encoder.states(rows)[0], plain.changed(changes).states(rows)[0])
+    assert np.array_equal(learnt.head.weights["edges.weight"], state["head.edges.weight"])
+    assert (learnt.window, learnt.head.longest) == (48, 4)
 
 
 @pytest.mark.parametrize(
