@@ -83,7 +83,7 @@ def test_asking_imports_only_what_it_needs(mini: RetrieverReader, tmp_path: Path
     (tmp_path / "a.txt").write_text("Hugo moved to Haifa in the spring.")
     with open_bank(mini, tmp_path / "b.mbc") as bank:
         list(ingest(mini, bank, [tmp_path / "a.txt"]))
-    heavy = {"transformers", "peft", "bitsandbytes", "huggingface_hub.file_download", "torch.distributed.tensor"}
+    heavy = {"torch", "transformers", "peft", "bitsandbytes", "huggingface_hub.file_download"}
     code = (
         "import atexit, sys; from mbc_cli.__main__ import main; "
         f"atexit.register(lambda: print({heavy} & set(sys.modules))); "

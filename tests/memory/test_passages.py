@@ -175,20 +175,21 @@ def test_a_question_decodes_texts_in_one_batch(recoded: Any, folder: Path, monke
     assert len(texts.decoded) == 3
     assert texts.decoded[0] >= 4
     assert texts.decoded[1:] == [1, 1]
-    assert [source.passage is not None for source in answer.sources] == [True, False]
+    first, *others = [source.passage is not None for source in answer.sources]
+    assert first and others and not any(others)
 
 
 def test_a_search_decodes_only_what_it_shows(recoded: Any, folder: Path) -> None:
     model, bank, texts = recoded
     with bank:
         memory = Memory(bank, model)
-        (before,) = memory.search(["Who won?"], top=3)
+        (before,) = memory.search(["story"], top=3)
         assert texts.decoded == []
         Path(before[0].path).unlink()
         gone = [source.path == before[0].path for source in before]
-        (files,) = memory.search(["Who won?"], top=3, with_text=False)
+        (files,) = memory.search(["story"], top=3, with_text=False)
         assert texts.decoded == []
-        (after,) = memory.search(["Who won?"], top=3)
+        (after,) = memory.search(["story"], top=3)
         assert texts.decoded == [sum(gone)]
     assert "reader" not in vars(model)
     assert [(own.path, own.share) for own in files] == [(own.path, own.share) for own in before]
