@@ -71,7 +71,7 @@ class Address:
 
     def _turned(self, centred: NDArray[np.float32]) -> NDArray[np.float32]:
         # Not a matrix product, whose last bits depend on how many there are.
-        turned = np.einsum("be,ve->bv", centred, self.basis)
+        turned: NDArray[np.float32] = np.einsum("be,ve->bv", centred, self.basis)
         return turned.reshape(len(centred), self.tokens, self.dim)
 
     def encode(self, vectors: NDArray[np.float32]) -> NDArray[np.int64]:

@@ -40,7 +40,7 @@ def test_verbose_shows_where_options_came_from(mbc, small_bank, home, monkeypatc
 
 def test_verbose_shows_the_model(mbc, bank, model):
     output = mbc("ask", QUESTION, "--bank", bank, "--model", model, "--verbose").stderr
-    assert f"model: {model} on cpu, 1 threads, loaded in " in output
+    assert f"model: {model} on cpu, loaded in " in output
 
 
 def test_verbosity_ends_with_the_command(mbc, small_bank):
