@@ -130,7 +130,9 @@ ModelOption = Annotated[
 ]
 DeviceOption = Annotated[
     str | None,
-    option(_DEVICE, "--device", envvar="MBC_DEVICE", metavar="NAME", show_default="cpu for mini, else cuda if available"),
+    option(
+        _DEVICE, "--device", envvar="MBC_DEVICE", metavar="NAME", show_default="cpu for mini, else cuda if available"
+    ),
 ]
 ThreadsOption = Annotated[int | None, option("CPU threads to use.", "--threads", min=1)]
 RunsOption = Annotated[
