@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from mbc_engine.codes import kmeans
-from mbc_engine.paper.codebook import Codebook
+from mbc_engine.paper.codebook import Codebook, kmeans
 
 SQUARE = [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]
 
