@@ -171,6 +171,7 @@ PROSE = [
             ),
             "Customer: Segelclub\nDue: 26.04.2024\nZone: Pier; Mon-Fri hour: 30; Mon-Fri day: 180; Weekend hour: 15; Weekend day: 90",
         ),
+        (at((72, 700, "\xb7"), (90, 700, "rails"), (72, 686, "\xb7"), (90, 686, "paint")), "• rails\n• paint"),
         # Dots that lead to a price, and a ruled table with two lines in a cell, in the middle of its row.
         (
             at((72, 700, "Fish soup ......... 145,-"), (72, 686, "Stew"), (110, 686, "........."), (300, 686, "210,-")),

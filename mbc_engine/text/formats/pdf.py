@@ -263,13 +263,15 @@ def _turned(rectangle: Sequence[float], text: str, rotation: int, width: float, 
 
 def _type(texts: "PdfTextPage", index: int) -> tuple[float, bool]:
     """The size in points of a letter, 0 if unknown, and whether it is bold."""
+    import ctypes
+
     from pypdfium2 import raw
 
-    matrix, name = raw.FS_MATRIX(), bytes(128)
+    matrix, name = raw.FS_MATRIX(), ctypes.create_string_buffer(128)
     if not raw.FPDFText_GetMatrix(texts.raw, index, matrix):
         return 0.0, False
     raw.FPDFText_GetFontInfo(texts.raw, index, name, len(name), None)
-    is_bold = raw.FPDFText_GetFontWeight(texts.raw, index) >= _BOLD or b"bold" in name.lower()
+    is_bold = raw.FPDFText_GetFontWeight(texts.raw, index) >= _BOLD or b"bold" in name.value.lower()
     return round(raw.FPDFText_GetFontSize(texts.raw, index) * hypot(matrix.c, matrix.d), 1), is_bold
 
 
@@ -477,16 +479,19 @@ def _lines(runs: list[_Run]) -> _Block:
     return [_Line(tuple(_cells(sorted(row)))) for row in rows]
 
 
+_BULLETS: Final = frozenset("•‣▪●○◦·")
+
+
 def _cells(row: list[_Run]) -> Iterator[_Run]:
     """The runs of a line, of which those that are hardly apart are joined."""
     cell = row[0]
     for run in row[1:]:
         height = min(cell.height, run.height)
-        if run.left - cell.right > 1.25 * height:
+        if run.left - cell.right > 1.25 * height and cell.text not in _BULLETS:
             yield cell
             cell = run
         else:
-            gap = " " * (run.left - cell.right > 0.15 * height or cell.text.endswith(":"))
+            gap = " " * (cell.text in _BULLETS or run.left - cell.right > 0.15 * height or cell.text.endswith(":"))
             right, top, bottom = max(cell.right, run.right), min(cell.top, run.top), max(cell.bottom, run.bottom)
             text, is_bold = cell.text + gap + run.text, cell.is_bold and run.is_bold
             cell = _Run(cell.left, top, right, bottom, text, max(cell.size, run.size), is_bold)
