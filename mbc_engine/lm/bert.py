@@ -43,7 +43,7 @@ _FARTHEST: Final = 128
 # Tokens that are computed together on another device than the CPU.
 _TOKENS: Final = 1 << 14
 # So many floats stay in the nearest cache while several functions are applied to them.
-_BLOCK: Final = 1 << 14
+_BLOCK: Final = 1 << 15
 
 
 class Bert:
@@ -122,14 +122,15 @@ class Bert:
             return x.reshape(x.shape[0], self.config["num_attention_heads"], -1).swapaxes(0, 1)
 
         def attention(query: Any, key: Any, value: Any, bias: Any) -> Any:
+            query = query * (self.width // self.config["num_attention_heads"]) ** -0.5
             scores = heads(query) @ heads(key).swapaxes(1, 2)
-            scores *= (self.width // self.config["num_attention_heads"]) ** -0.5
             if bias is not None:
                 scores += bias
             scores -= library.amax(scores, axis=-1, keepdims=True)
             library.exp(scores, out=scores)
-            scores /= scores.sum(axis=-1, keepdims=True)
-            return (scores @ heads(value)).swapaxes(0, 1).reshape(len(query), self.width)
+            read = scores @ heads(value)
+            read /= scores.sum(axis=-1, keepdims=True)
+            return read.swapaxes(0, 1).reshape(len(query), self.width)
 
         x = embedded("word", np.concatenate(rows).astype(np.int64))
         biases: list[Any] = [None] * len(rows)
@@ -215,19 +216,30 @@ class Bert:
 
 
 def _gelu(x: Floats) -> Floats:
-    """X * (1 + erf(x / sqrt(2))) / 2, in place; erf to 1.5e-7 (Abramowitz and Stegun, 1964, 7.1.26)."""
+    """GELU, x * (1 + erf(x / sqrt(2))) / 2, in place; erf to 1.5e-7 (Abramowitz and Stegun, 1964, 7.1.26).
+
+    For x of either sign, this is max(x, 0) - |x| / 2 * (1 - erf(|x| / sqrt(2))).
+    """
     flat = x.reshape(-1)
+    buffers = np.empty((3, min(_BLOCK, len(flat))), np.float32)
     for start in range(0, len(flat), _BLOCK):
         part = flat[start : start + _BLOCK]
-        size = np.abs(part) * np.float32(math.sqrt(0.5))
-        t = 1 / (1 + np.float32(0.3275911) * size)
-        tail = np.float32(1.061405429) * t
+        size, t, less = buffers[:, : len(part)]
+        np.abs(part, out=size)
+        np.multiply(size, np.float32(0.3275911 * math.sqrt(0.5)), out=t)
+        t += np.float32(1)
+        np.reciprocal(t, out=t)
+        np.multiply(size, size, out=less)
+        less *= np.float32(-0.5)
+        np.exp(less, out=less)
+        less *= size
+        np.multiply(t, np.float32(1.061405429 / 2), out=size)
         for coefficient in (-1.453152027, 1.421413741, -0.284496736, 0.254829592):
-            tail += np.float32(coefficient)
-            tail *= t
-        size *= size
-        tail *= np.exp(-size)
-        part *= np.float32(0.5) * (1 + np.copysign(1 - tail, part))
+            size += np.float32(coefficient / 2)
+            size *= t
+        less *= size
+        np.maximum(part, 0, out=part)
+        part -= less
     return x
 
 
