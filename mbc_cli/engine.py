@@ -153,7 +153,12 @@ def _load_writer(name: str | None, device: str | None) -> "Writer":
         if name is None or (server := server_of(name)) is None:
             return load_writer(name, device=prepare_torch(device))
         if not server.is_on_this_machine:
-            notes.print(Text(f"Questions, and the passages found for them, are sent to {server.url}.", "yellow"))
+            notes.print(
+                Text(
+                    f"Questions, the passages found for them, and answers to follow up are sent to {server.url}.",
+                    "yellow",
+                )
+            )
         return load_writer(name)
 
 

@@ -29,6 +29,7 @@ class AskOptions:
         max_new_tokens: of an answer that an LM generates or writes; None for 16, or for the chat LM's own limit.
         beams: the width of beam search; 1 is greedy.
         write: have a chat LM write a retriever-reader's answer from the passages found; None if the memory was given one.
+        earlier: questions and answers of the conversation so far, for that LM, the oldest first.
     """
 
     read_mode: str | None = None
@@ -39,6 +40,7 @@ class AskOptions:
     max_new_tokens: int | None = None
     beams: int = 1
     write: bool | None = None
+    earlier: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         if self.min_confidence is not None and not 0 <= self.min_confidence <= 1:

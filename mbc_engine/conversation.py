@@ -77,6 +77,11 @@ def completed(question: str, previous: Answer | None) -> str:
     return rewritten(question, previous.asked or previous.question, previous.extracted or previous.text)
 
 
+def turn_of(answer: Answer | None) -> tuple[tuple[str, str], ...]:
+    """The question and answer before the next question, as `AskOptions.earlier` has them."""
+    return () if answer is None or answer.text is None else ((answer.question, answer.text),)
+
+
 def rewritten(question: str, before: str, answer: str | None) -> str:
     """The question as a standalone one, given the complete question `before` it and its answer, if there was one."""
     text = question.strip()

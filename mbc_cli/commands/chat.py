@@ -14,7 +14,7 @@ from mbc_cli.render.bank import content_summary
 from mbc_cli.render.terminal import errors, notes, out
 from mbc_cli.text import display_path, sanitise
 from mbc_engine.answer import Answer, AskOptions
-from mbc_engine.conversation import completed
+from mbc_engine.conversation import completed, turn_of
 from mbc_engine.errors import MBCError
 from mbc_engine.text.decoding import storable
 
@@ -95,7 +95,7 @@ def ask_and_show(memory: "Memory", options: AskOptions, question: str, previous:
 
     try:
         is_streamed = out.is_terminal and memory.can_stream(options)
-        (answer,) = memory.ask([standalone], options, on_token=show if is_streamed else None)
+        (answer,) = memory.ask([standalone], options, on_token=show if is_streamed else None, earlier=turn_of(previous))
     except KeyboardInterrupt:
         if not is_begun and out.is_terminal:  # the terminal has echoed ^C
             out.print()

@@ -40,7 +40,7 @@ from mbc_engine.bank import (
     restore,
 )
 from mbc_engine.bank.text_codec import decode_found
-from mbc_engine.conversation import completed
+from mbc_engine.conversation import completed, turn_of
 from mbc_engine.errors import MBCError, ModelError
 from mbc_engine.machine import Throttle
 from mbc_engine.runs.event_log import EventFollower, LogUpdate
@@ -271,7 +271,8 @@ class AnswerWorker:
             self._open()
             on_token("")
             standalone = completed(question, self._previous)
-            (answer,) = self._memory.ask([standalone], options, on_token=on_token, with_codes=True)
+            turn = turn_of(self._previous)
+            (answer,) = self._memory.ask([standalone], options, on_token=on_token, with_codes=True, earlier=turn)
             on_token("")
             self._previous = answer = answer.with_question(question)
         except MBCError as error:

@@ -196,16 +196,19 @@ def first_line_ends(tokenizer: PreTrainedTokenizerBase, start: int) -> Callable[
     return ended
 
 
-class FirstLineStreamer(TextStreamer):
-    """Streams the first line word by word, holding back characters whose bytes are incomplete."""
+class Streamer(TextStreamer):
+    """Streams the first line, or all if it `has_lines`, word by word; holds back characters with incomplete bytes."""
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, on_token: Callable[[str], None]) -> None:
+    def __init__(
+        self, tokenizer: PreTrainedTokenizerBase, on_token: Callable[[str], None], *, has_lines: bool = False
+    ) -> None:
         super().__init__(tokenizer, skip_prompt=True, **DECODING)
-        self.on_token = on_token
+        self.on_token, self.has_lines = on_token, has_lines
         self.has_begun = self.has_ended = False
 
     def on_finalized_text(self, text: str, stream_end: bool = False) -> None:
-        line, newline, _ = (text if self.has_begun else text.lstrip()).partition("\n")
+        begun = text if self.has_begun else text.lstrip()
+        line, newline, _ = (begun, "", "") if self.has_lines else begun.partition("\n")
         if line and not self.has_ended:
             self.has_begun = True
             self.on_token(line)
@@ -396,10 +399,12 @@ class BaseLM(nn.Module):
         max_new_tokens: int,
         beams: int = 1,
         on_token: Callable[[str], None] | None = None,
+        has_lines: bool = False,
     ) -> list[str]:
-        """Continuations of rows of tokens given prefixes, each its first non-blank line, by greedy or beam search.
+        """Continuations of rows of tokens given prefixes, by greedy or beam search.
 
-        `on_token` gets a single greedy answer in pieces; joined and stripped, they are the answer.
+        Each is the first non-blank line, or all that is generated if it `has_lines`. `on_token` gets a single greedy
+        answer in pieces; joined and stripped, they are the answer.
         """
         if on_token is not None and (len(rows) != 1 or beams != 1):
             raise ValueError("Only one greedy answer can be streamed.")
@@ -413,10 +418,13 @@ class BaseLM(nn.Module):
             generation_config=GenerationConfig(
                 max_new_tokens=max_new_tokens, num_beams=beams, do_sample=False, eos_token_id=end, pad_token_id=end
             ),
-            stopping_criteria=StoppingCriteriaList([first_line_ends(self.tokenizer, ids.shape[1])]),
-            streamer=None if on_token is None else FirstLineStreamer(self.tokenizer, on_token),
+            stopping_criteria=StoppingCriteriaList(
+                [] if has_lines else [first_line_ends(self.tokenizer, ids.shape[1])]
+            ),
+            streamer=None if on_token is None else Streamer(self.tokenizer, on_token, has_lines=has_lines),
         )
-        return [first_line(text) for text in self.tokenizer.batch_decode(generated[:, ids.shape[1] :], **DECODING)]
+        texts = self.tokenizer.batch_decode(generated[:, ids.shape[1] :], **DECODING)
+        return [text.strip() if has_lines else first_line(text) for text in texts]
 
     @torch.no_grad()
     def read(self, tokens: list[int], after: KVPrefix | None = None) -> KVPrefix:

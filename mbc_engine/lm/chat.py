@@ -62,16 +62,16 @@ _TEXT, _QUESTION = "\ue000", "\ue001"
 
 
 class LocalChat(ChatLM):
-    """An LM that runs here, whose replies have one line. Keys and values of the last texts are kept.
+    """An LM that runs here. Keys and values of the last texts are kept.
 
     Nothing in a text or question acts as one of the special tokens of the LM's chat template. Raises ModelError if its
-    tokenizer has no usable one. `turns` are examples of what is asked and replied.
+    tokenizer has no usable one. `turns` are examples of what is asked and replied; with them, replies have one line.
     """
 
     def __init__(self, base: "BaseLM", name: str, turns: Sequence[Turn] = ()) -> None:
         from jinja2 import TemplateError
 
-        self.base, self.name = base, name
+        self.base, self.name, self._has_lines = base, name, not turns
         tokenizer = base.tokenizer
         if not tokenizer.chat_template:
             raise ModelError(f"The language model {name} has no chat template.", hint="Use an instruct model.")
@@ -103,8 +103,10 @@ class LocalChat(ChatLM):
                 hint="Ask for a shorter answer.",
             )
         prefix = self._prefix(tuple(self._tokens(text)[:room]))
-        (reply,) = self.base.complete(prefix, [row], max_new_tokens=max_new_tokens, on_token=on_token)
-        return reply
+        (reply,) = self.base.complete(
+            prefix, [row], max_new_tokens=max_new_tokens, on_token=on_token, has_lines=self._has_lines
+        )
+        return _THOUGHTS.sub("", reply, count=1)
 
     def _tokens(self, text: str) -> list[int]:
         (ids,) = self.base.prompt_tokenizer.tokens([text])

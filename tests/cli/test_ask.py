@@ -243,7 +243,7 @@ def test_an_empty_answer_is_an_empty_line_in_a_pipe(mbc, memory):
 
 @pytest.mark.parametrize(("streams", "printed"), [(True, "Aal\n"), (False, "\n")])
 def test_an_interruption_ends_the_line(mbc, memory, terminal, monkeypatch, streams, printed):
-    def ask(questions, options, *, on_token=None):
+    def ask(questions, options, *, on_token=None, **_):
         if on_token:
             on_token("Aal")
         raise KeyboardInterrupt

@@ -126,6 +126,15 @@ def test_streaming(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
     assert pieces == ["Zoë ", "met ", "東", "京", " ", "§ ", "Hugo."]
 
 
+def test_all_lines(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
+    pieces: list[str] = []
+    tokens = [*ids_of(base, "\n Ada [1]\n\nHugo [2]\n"), base.tokenizer.eos_token_id, *ids_of(base, "Bo")]
+    monkeypatch.setitem(base.model._modules, "lm_head", Scripted(tokens, base.model.config.vocab_size))
+    row = ids_of(base, "Who?")
+    (answer,) = base.complete(prefix_for(base, 1), [row], max_new_tokens=40, on_token=pieces.append, has_lines=True)
+    assert answer == "".join(pieces).strip() == "Ada [1]\n\nHugo [2]"
+
+
 def test_only_one_greedy_answer_is_streamed(base: BaseLM) -> None:
     for questions, beams in ((["Who?"], 2), (["Who?", "Ada?"], 1)):
         with pytest.raises(ValueError, match="one greedy answer"):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from mbc_engine.lm.base import DECODING, FirstLineStreamer, first_line, first_line_ends
+from mbc_engine.lm.base import DECODING, Streamer, first_line, first_line_ends
 
 
 def byte_level() -> PreTrainedTokenizerFast:
@@ -40,7 +40,7 @@ tokens = st.lists(st.integers(0, len(TOKENIZERS["byte level"]) - 1), max_size=20
 def streamed(tokenizer: PreTrainedTokenizerFast, ids: list[int]) -> tuple[list[str], int]:
     """The pieces streamed when a model generates `ids` after a prompt, and how many of the ids it takes."""
     pieces: list[str] = []
-    streamer, ending = FirstLineStreamer(tokenizer, pieces.append), first_line_ends(tokenizer, 2)
+    streamer, ending = Streamer(tokenizer, pieces.append), first_line_ends(tokenizer, 2)
     streamer.put(torch.tensor([[5, 6]]))
     taken = 0
     while taken < len(ids) and not (taken and ending(torch.tensor([[5, 6, *ids[:taken]]]), None).item()):

@@ -60,6 +60,12 @@ def test_an_lm_reads_numbered_passages(ask: Any) -> None:
     assert not answer.tentative
 
 
+def test_an_lm_is_told_what_was_said_before(ask: Any) -> None:
+    lm = Scripted("Nobody won [1].")
+    ask(lm, earlier=(("Who came?", "Ada"),))
+    assert lm.given[0][1] == "Earlier question: Who came?\nIts answer: Ada\n\nQuestion: Who won?"
+
+
 def test_what_is_not_in_the_passages_is_told(ask: Any) -> None:
     answer, _ = ask(Scripted("Nobody won [1]. Ada Holm won in 1931 [2]."))
     assert answer.unsupported == ("Ada Holm won in 1931 [2].",)
