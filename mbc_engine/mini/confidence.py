@@ -91,9 +91,10 @@ def features(
     }
     lacking = absent - stems_of(passage)
     attributes = {stem for match in _ATTRIBUTE.finditer(with_owners) for stem in stems_of(match[1] or match[2])}
+    misplaced = _misplaced(question, passage, sentence.replace(own, "", 1), (absent - lacking) & names, names)
     suspects: dict[Feature, set[str]] = {
         "overlooked": lacking & (names | numbers),
-        "misplaced": _misplaced(question, passage, sentence.replace(own, "", 1), (absent - lacking) & names, names),
+        "misplaced": set() if attributes & there & _RELATIVES else misplaced,  # Leif's sister, and his sister Dagny
         "attribute": absent & attributes - _VAGUE,
         "opposite": {stem for group in _EXCLUSIVE if there & group - asked for stem in absent & group},
     }
@@ -121,6 +122,10 @@ _VAGUE: Final = stems_of(
     "nationality profession occupation job title age date year day place location colour color purpose result cause reason "
     "origin meaning role position size"
 )
+_RELATIVES: Final = stems_of(
+    "brother sister mother father parent wife husband son daughter child uncle aunt cousin nephew niece grandmother "
+    "grandfather friend boss"
+)
 # A sentence that has one of these words does not say the same of another.
 _EXCLUSIVE: Final = [
     stems_of(words)
@@ -130,7 +135,7 @@ _EXCLUSIVE: Final = [
         "northern southern eastern western",
         "open closed",
         "born died buried married",
-        "brother sister mother father wife husband son daughter uncle aunt cousin",
+        " ".join(_RELATIVES),
         "first second third fourth fifth last",
         "before after",
         "largest smallest",
