@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import signal
 import sys
 import threading
@@ -97,8 +98,42 @@ class Command(_CommandMixin, TyperCommand):
             return super().invoke(ctx)
 
 
+# What people type for commands that have another name.
+_OTHER_NAMES: Final = {
+    "mbc": {
+        "add": "ingest",
+        "index": "ingest",
+        "chat": "ask",
+        "find": "search",
+        "help": "--help",
+        "version": "--version",
+        **dict.fromkeys(("remove", "rm", "delete", "forget"), "bank remove"),
+        "list": "bank list",
+        "ls": "bank list",
+        "info": "bank info",
+        "show": "bank show",
+        "export": "bank export",
+    },
+    "mbc bank": {
+        **dict.fromkeys(("rm", "delete", "forget"), "bank remove"),
+        "ls": "bank list",
+        "add": "ingest",
+        "search": "search",
+        "ask": "ask",
+        "help": "bank --help",
+        "undo": "ingest FILE",
+    },
+}
+
+
 class Group(_CommandMixin, TyperGroup):
     """Commands under one word, which may itself be a command."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        other = _OTHER_NAMES.get(ctx.command_path, {}).get(args[0])
+        if other is not None and args[0] not in self.commands:
+            raise ConfigError(f"There is no command {args[0]!r}.", hint=f"Use `mbc {other}`.")
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         named = ctx._protected_args  # noqa: SLF001  # no public API has it before the group is invoked
@@ -208,9 +243,17 @@ def _report_output_error(error: OSError) -> int:
     return UNEXPECTED
 
 
+_NO_NUMBER: Final = re.compile(r"Input should be a valid (integer|number), .*")
+_NUMBERS: Final = {
+    "integer": "it has to be a whole number, such as 5.",
+    "number": "it has to be a number, such as 0.5.",
+}
+
+
 def _report_usage_error(error: typer.TyperException) -> int:
     """Report a usage error; returns the exit code. Typer has already shown the help of a bare group."""
     message = error.format_message().replace(": Value error, ", ": ")  # Typer adds this for a Literal
+    message = _NO_NUMBER.sub(lambda found: _NUMBERS[found[1]], message)
     if not message:
         return 0
     ctx, param = getattr(error, "ctx", None), getattr(error, "param", None)

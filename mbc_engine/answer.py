@@ -45,7 +45,7 @@ class AskOptions:
     def __post_init__(self) -> None:
         if self.min_confidence is not None and not 0 <= self.min_confidence <= 1:
             raise ConfigError(
-                f"--min-confidence {self.min_confidence:g} is not between 0 and 1.", hint="0.5 means even odds."
+                f"--min-confidence {self.min_confidence:g} is not between 0 and 1.", hint="0.9 means 90%."
             )
         for name, minimum in (("sources", 0), ("beams", 1), ("max_new_tokens", 1)):
             value = getattr(self, name)

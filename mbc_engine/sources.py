@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     Encode = Callable[[Sequence[str]], NDArray[np.float32]]  # unit vectors of sentences
 
 _FEWEST_WORDS: Final = 4
+# What a word of a question as it is, or two that follow each other, count beside words in any form.
+_EXACTNESS: Final = 0.25
 
 
 class Files:
@@ -308,19 +310,27 @@ def best_sentences(pairs: "Sequence[tuple[str, str | None]]", encode: "Encode | 
 
 
 def _closest(question: str, sentences: "Sequence[str]") -> list[str]:
-    """The sentences with the most words in common with a question, weighted by inverse document frequency."""
-    from mbc_engine.bank.words import stems_of
+    """The sentences with the most words and neighbours in common with a question, by inverse document frequency."""
+    from mbc_engine.bank.words import matcher, stems_of
 
-    stems = content_stems(question)
-    shared = [stems & stems_of(sentence) for sentence in sentences]
+    stems, found = content_stems(question), matcher(question)
+    shared = [(stems & stems_of(sentence)) | {("as it is", what) for what in found(sentence)} for sentence in sentences]
     counts = Counter(chain.from_iterable(shared))
-    weights = [math.fsum(math.log((len(shared) + 1) / (counts[stem] + 0.5)) for stem in each) for each in shared]
+    weights = [
+        math.fsum(
+            (1 if what in stems else _EXACTNESS) * math.log((len(shared) + 1) / (counts[what] + 0.5)) for what in each
+        )
+        for each in shared
+    ]
     highest = max(weights, default=0.0)
     return [sentence for sentence, weight in zip(sentences, weights, strict=True) if weight == highest]
 
 
 _FUNCTION_WORDS: Final = ENGLISH | word_set("him may me might must should then these those us")
-_WORD: Final = re.compile(r"[\w\u0300-\u036f]+")
+# Names like C++, words, pictures.
+_WORD: Final = re.compile(
+    r"\b[^\W\d_]\w?(?:\+\+|#)|[\w\u0300-\u036f]+|[\u2600-\u27bf\u2b50\u2b55\U0001f000-\U0001faff]"
+)
 
 
 def matches(query: str, text: str) -> list[tuple[int, int]]:
@@ -345,6 +355,16 @@ def sentence_around(passage: str, start: int, end: int) -> str:
 
 
 def _sentences(passage: str) -> list[str]:
-    """The sentences of a passage, without headings unless there is nothing else."""
-    sentences = [" ".join(passage[start:end].split()) for start, end in split_sentences(passage)]
+    """The sentences of a passage, without headings unless there is nothing else.
+
+    A few words on a line of their own, as an option of a program, belong to what the next line says.
+    """
+    sentences: list[str] = []
+    last = 0
+    for start, end in split_sentences(passage):
+        sentence = " ".join(passage[start:end].split())
+        if sentences and len(sentences[-1].split()) < _FEWEST_WORDS and passage[last:start].count("\n") == 1:
+            sentence = f"{sentences.pop()} {sentence}"
+        sentences.append(sentence)
+        last = end
     return [sentence for sentence in sentences if len(sentence.split()) >= _FEWEST_WORDS] or sentences

@@ -60,7 +60,9 @@ _MAX_TOKENS = "Maximum length of a written answer, in tokens."
 
 
 def ask(
-    question: Annotated[str | None, typer.Argument(metavar="QUESTION", help="What you want to know.")] = None,
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="QUESTION", help="What you want to know; quotes are optional.")
+    ] = None,
     *,
     bank: BanksOption,
     weight: WeightsOption = None,
@@ -115,6 +117,7 @@ def ask(
         "write": write or None,
     }
     options = ask_options(**chosen, min_confidence=min_confidence)
+    question = None if not words else " ".join(words)
     if opens and (question is None or json or sources == 0):
         raise ConfigError("--open needs a question, and sources shown as text.", hint='mbc ask "Who won?" --open')
     if question is not None and questions is not None:

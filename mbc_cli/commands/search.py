@@ -34,6 +34,7 @@ from mbc_cli.render.terminal import notes, out, print_json
 from mbc_cli.text import display_path, sanitise
 from mbc_engine.answer import Source
 from mbc_engine.errors import ConfigError
+from mbc_engine.sources import matches
 
 _TOP = "How many passages to show, at most."
 _FILES = "Print only the files, each once, best first."
@@ -110,5 +111,7 @@ def _print_passages(query: str, found: Sequence[Source], note: str | None, *, wi
     sys.stdout.flush()
     if note:
         notes.print(note, style="yellow")
-    elif any(source.passage for source in found) and not any(shared_words(query, source) for source in found):
+    elif any(source.passage for source in found) and not any(
+        shared_words(query, source) or matches(query, source.path) for source in found
+    ):
         notes.print("None of these contains a word of the query; they are the closest in meaning.", style="dim")

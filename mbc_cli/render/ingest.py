@@ -177,14 +177,9 @@ class IngestProgress(ProgressView):
             self.line("Watching for changes; Ctrl-C stops.")
 
     def _show_summary(self, end: IngestFinished) -> None:
-        share = f"{end.encoding / max(end.seconds, 1e-3):.0%}"
-        speed = (
-            f" ({_rate(end.chunks, 'chunk', end.seconds)}, {share} of the time in the encoder)" if end.chunks else ""
-        )
-        out.print(
-            f"{self._done} {pluralise(end.documents, 'document')}, {pluralise(end.chunks, 'chunk')} in "
-            f"{format_duration(end.seconds)}{speed}."
-        )
+        """One line, after what should be known of some files; --verbose adds sizes, and --quiet leaves out all."""
+        if is_on("quiet"):
+            return
         if end.not_english:
             counts = f"{pluralise(end.not_english, 'document')} {'does' if end.not_english == 1 else 'do'}"
             out.print(Text(f"{counts} not seem to be in English: {_listed(end.not_english_sources)}", "yellow"))
@@ -198,8 +193,20 @@ class IngestProgress(ProgressView):
             are, them = ("file is", "it") if end.gone == 1 else ("files are", "them")
             names = f": {_listed(end.gone_sources)}" if end.gone_sources else ""
             out.print(Text(f"{end.gone:,} ingested {are} gone{names}; --prune removes {them}", "yellow"))
-        facts = [("unchanged", end.unchanged), ("removed", end.removed), ("skipped", end.skipped)]
-        table = [(label, f"{count:,}") for label, count in facts if count]
+        facts = [(end.unchanged, "unchanged"), (end.removed, "removed"), (end.skipped, "skipped")]
+        counts = [pluralise(end.documents, "document"), pluralise(end.chunks, "chunk")]
+        line = f"{self._done} {', '.join([*counts, *(f'{count:,} {what}' for count, what in facts if count)])}"
+        line += f" in {format_duration(end.seconds)}."
+        if end.bank_documents:
+            totals, sizes = _holdings(end)
+            line += f" {display_path(self._bank)} holds {content_summary(totals)}, {format_size(sizes.file)}."
+        out.print(line)
+        if is_on("verbose"):
+            self._show_sizes(end)
+
+    def _show_sizes(self, end: IngestFinished) -> None:
+        share = f"{end.encoding / max(end.seconds, 1e-3):.0%} of the time in the encoder"
+        table = [("speed", f"{_rate(end.chunks, 'chunk', end.seconds)}, {share}")] if end.chunks else []
         if (recoded := self._recoded) and recoded.done:
             saved = f"{format_size(recoded.before_bytes)} to {format_size(recoded.after_bytes)}"
             table.append(
@@ -207,7 +214,7 @@ class IngestProgress(ProgressView):
             )
         if end.bank_documents:
             totals, sizes = _holdings(end)
-            table += [("bank", self._bank), ("holds", content_summary(totals)), *size_facts(sizes, totals.chunks)]
+            table += size_facts(sizes, totals.chunks)
         print_facts(table)
 
     def _summary_json(self, end: IngestFinished) -> dict[str, Any]:

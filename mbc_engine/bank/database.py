@@ -227,7 +227,7 @@ def _status(path: Path) -> os.stat_result | None:
 
 
 APPLICATION_ID: Final = int.from_bytes(b"mbc\0", "big")
-FORMAT_VERSION: Final = 6
+FORMAT_VERSION: Final = 7
 
 _READ_HEADER: Final = """SELECT
     model, amortizer, codebook, tokens, levels, num_codes, per_position, dim, keeps_origins, keeps_text, context_tokens,

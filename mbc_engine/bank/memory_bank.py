@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cache, cached_property, partial
+from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
 from statistics import fmean
@@ -39,7 +39,6 @@ from mbc_engine.bank.words import words_of
 from mbc_engine.errors import BankBusy, BankError, ModelMismatch
 from mbc_engine.events import TextsRecoded
 from mbc_engine.text import Document
-from mbc_engine.text.context import context_words
 
 _T = TypeVar("_T")
 # Recoding work that a killed process may lose.
@@ -370,17 +369,9 @@ class MemoryBank(ReadableBank):
         words = document.words
         if words is None:
             plain = [(decode_chunk(text) if isinstance(text, EncodedText) else text).text for text in document.texts]
-            words = words_of(plain, self._context_words(document))
+            words = words_of(plain, document.contexts(self.header))
         texts = [text if isinstance(text, EncodedText) else encode_chunk(text) for text in document.texts]
         return replace(document, texts=texts, words=words)
-
-    def _context_words(self, document: StoredDocument) -> list[str]:
-        """What each chunk is found by beside its text."""
-        if not self.header.context_tokens:
-            return [""] * document.chunks
-        source = document.origin.source if self.header.keeps_origins else ""
-        words = cache(partial(context_words, source, document.outline.title))
-        return [words(document.outline.of_chunk(ordinal)) for ordinal in range(document.chunks)]
 
     def _refresh(self) -> None:
         version = self._row("PRAGMA data_version")[0]

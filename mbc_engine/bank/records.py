@@ -8,13 +8,14 @@ import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mbc_engine.text import Chunk, Document
-from mbc_engine.text.context import clipped
+from mbc_engine.text.context import clipped, context_words
 
 _T = TypeVar("_T")
 
@@ -241,6 +242,13 @@ class StoredDocument:
     def origin(self) -> Origin:
         """The first origin; an empty one if there are none."""
         return self.origins[0] if self.origins else Origin("", "", None)
+
+    def contexts(self, header: "BankHeader") -> list[str]:
+        """What each chunk is found by in a bank beside its text."""
+        if not header.context_tokens:
+            return [""] * self.chunks
+        words = cache(partial(context_words, self.origin.source if header.keeps_origins else "", self.outline.title))
+        return [words(self.outline.of_chunk(ordinal)) for ordinal in range(self.chunks)]
 
 
 class StoredChunk(NamedTuple):

@@ -11,7 +11,8 @@ import numpy as np
 
 from mbc_engine.bank.block import Block
 from mbc_engine.bank.memory_bank import MemoryBank
-from mbc_engine.bank.records import Indices, Origin, StoredChunk, StoredDocument
+from mbc_engine.bank.reader import ReadableBank
+from mbc_engine.bank.records import EncodedText, Indices, Numbers, Origin, StoredChunk, StoredDocument
 from mbc_engine.bank.text_codec import decode_found, text_checksum
 from mbc_engine.bank.words import numbered_words
 
@@ -82,10 +83,7 @@ def _texts(
     file_text: Callable[[StoredDocument], str | None],
 ) -> list[str]:
     encoded = bank.encoded_texts_at(chunks)
-    plain = decode_found(
-        [None if encoded_text is None or encoded_text.lm else encoded_text for encoded_text in encoded], bank.name, None
-    )
-    texts = ["" if encoded_text is None else encoded_text.text for encoded_text in plain]
+    texts = [text or "" for text in _plain(bank, encoded)]
     slow = [at for at, encoded_text in enumerate(encoded) if encoded_text is not None and encoded_text.lm]
     before_others = [at for at in slow if stored[at].ordinal + 1 < stored[at].document.chunks]
     following = dict(zip(before_others, bank.encoded_texts_at(chunks[before_others] + 1), strict=True))
@@ -95,6 +93,16 @@ def _texts(
             cut = text[encoded_text.start : after and after.start].rstrip()
             texts[at] = cut if text_checksum(cut) == encoded_text.check else ""
     return texts
+
+
+def plain_texts(bank: ReadableBank, chunks: Numbers) -> list[str | None]:
+    """The texts of some chunks, by index; None where none is kept or only a language model can decode it."""
+    return _plain(bank, bank.encoded_texts_at(chunks))
+
+
+def _plain(bank: ReadableBank, encoded: Sequence[EncodedText | None]) -> list[str | None]:
+    quick = [None if text is None or text.lm else text for text in encoded]
+    return [text and text.text for text in decode_found(quick, bank.name, None)]
 
 
 def _distinctive_words(bank: MemoryBank, groups: Sequence[Sequence[str]]) -> list[list[str]]:

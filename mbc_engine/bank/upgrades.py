@@ -4,9 +4,11 @@ import logging
 import os
 import shutil
 import sqlite3
+import struct
 import zlib
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,12 +16,12 @@ import numpy as np
 
 from mbc_engine.atomic_write import PRIVATE_FILE
 from mbc_engine.bank import database
-from mbc_engine.bank.block import Row, checksum, read_counts, read_first_texts, read_lengths, row_checksum
+from mbc_engine.bank.block import Row, checksum, read_counts, row_checksum
 from mbc_engine.bank.block_table import BlockTable
 from mbc_engine.bank.database import FORMAT_VERSION, TABLES, transaction
 from mbc_engine.bank.records import BankHeader, BlockTotals, CodeShape, EncodedText, ModelSignature, TextState
 from mbc_engine.bank.text_codec import LM, ZSTD, decode_texts, decompress, text_rows
-from mbc_engine.bank.words import WORDS, Words, words_of, write_words
+from mbc_engine.bank.words import WORDS, Words, number_of_earlier, words_of, write_words
 from mbc_engine.errors import BankError
 
 FIRST_UPGRADABLE: Final = 3
@@ -44,10 +46,10 @@ _FORMAT_3: Final = {
     "codes": TABLES["codes"],
     "texts": "CREATE TABLE texts (id INTEGER PRIMARY KEY, crc INTEGER NOT NULL, data BLOB NOT NULL)",
 }
-_TABLES: Final = {3: _FORMAT_3, 4: _FORMAT_5, 5: _FORMAT_5}
-# The last formats with a row for each text, and with fewer word numbers.
-_TEXT_PER_ROW, _FEWER_WORDS = 3, 4
-_WORDS_OF_FORMAT_4: Final = 2048
+_TABLES: Final = {3: _FORMAT_3, 4: _FORMAT_5, 5: _FORMAT_5, 6: TABLES}
+# The last formats with a row for each text, with compressed counts of words, and without contexts.
+_TEXT_PER_ROW, _COMPRESSED_COUNTS, _NO_CONTEXTS = 3, 4, 5
+_WORDS_OF_FORMAT_4, _WORDS_OF_FORMAT_6 = 2048, 4096
 
 _log = logging.getLogger(__name__)
 
@@ -73,8 +75,8 @@ def open_current(path: Path, *, read_only: bool) -> sqlite3.Connection:
 def upgrade(path: Path) -> None:
     """Bring a bank to the current format in one transaction, after copying the file to `NAME.formatN` beside it.
 
-    Codes, origins and texts stay as they are; before format 5, words are indexed anew from the texts. Raises BankError if the
-    bank is damaged or cannot be written; it is then unchanged.
+    Codes, origins and texts stay as they are; words are indexed anew from the texts. Raises BankError if the bank is
+    damaged or cannot be written; it is then unchanged.
     """
     name = str(path)
     with closing(database.connect(path)) as connection, database.wrap_sqlite_errors(name):
@@ -94,13 +96,12 @@ def upgrade(path: Path) -> None:
             database.require_tables(connection, _TABLES[version], name)
             copy = _keep_copy(path, version)
             try:
-                header = _upgrade_state(connection, version)
-                _upgrade_blocks(connection)
-                lm_texts = 0
+                if version <= _NO_CONTEXTS:
+                    _upgrade_state(connection, version)
+                    _upgrade_blocks(connection)
                 if version == _TEXT_PER_ROW:
                     _put_texts_into_rows(connection)
-                if version <= _FEWER_WORDS:
-                    lm_texts = _index_words(connection, header, name)
+                lm_texts = _index_words(connection, version, name)
             except database.INVALID_DATA_ERRORS as error:
                 raise BankError(
                     f"{name} cannot be upgraded from bank format {version}, because it is damaged: {error}.",
@@ -139,7 +140,7 @@ def _keep_copy(path: Path, version: int) -> Path:
     return copy
 
 
-def _upgrade_state(connection: sqlite3.Connection, version: int) -> BankHeader:
+def _upgrade_state(connection: sqlite3.Connection, version: int) -> None:
     """The row of `bank`: before format 6, it had no contexts and no totals of its blocks."""
     row: Any = connection.execute("SELECT * FROM bank").fetchone()
     *values, crc = row[:12]
@@ -163,7 +164,6 @@ def _upgrade_state(connection: sqlite3.Connection, version: int) -> BankHeader:
     connection.execute("DROP TABLE bank")
     connection.execute(TABLES["bank"])
     database.insert_bank(connection, header, counts, totals, TextState(*texts))
-    return header
 
 
 def _upgrade_blocks(connection: sqlite3.Connection) -> None:
@@ -219,40 +219,55 @@ def _texts_of_format_3(connection: sqlite3.Connection) -> Iterator[tuple[int, En
         yield number, EncodedText(start, codec, zlib.crc32(plain) & 0xFFFFFF, payload)
 
 
-def _index_words(connection: sqlite3.Connection, header: BankHeader, name: str) -> int:
+def _index_words(connection: sqlite3.Connection, version: int, name: str) -> int:
     """Index all words anew; returns the number of texts that only a language model can decode."""
+    header = database.read_header(connection, name)
     table = BlockTable(connection, header, name)
     for block in table.numbers() if header.keeps_text else ():
-        row = table.row(block)
-        lengths = read_lengths(row.lengths, row.documents, row.chunks)
-        firsts = read_first_texts(row, header, lengths)
-        texts = [text for at in zip(firsts, lengths.tolist(), strict=True) for text in table.texts.read(*at)]
+        content = table.get(block)
+        chunks = sum(content.lengths)
+        texts = [
+            text for at in zip(content.first_texts, content.lengths, strict=True) for text in table.texts.read(*at)
+        ]
         if any(text.codec == LM for text in texts):
-            words = _words_of_format_4(table.packed(block, "words"), row.chunks)
+            words = _earlier_words(table.packed(block, "words"), chunks, version)
         else:
-            words = words_of(decode_texts(texts))
-        index = write_words(words, row.chunks)
+            contexts = (content.document(row).contexts(header) for row in range(len(content)))
+            words = words_of(decode_texts(texts), chain.from_iterable(contexts))
+        index = write_words(words, chunks)
         connection.execute("REPLACE INTO words VALUES (?, ?, ?)", (block, row_checksum("words", block, index), index))
     return table.texts.state.lm_texts
 
 
-def _words_of_format_4(data: bytes, chunks: int) -> Words:
-    """The words of a block of format 4, which had half as many numbers: both that each may have now."""
-    stream = zlib.decompressobj()
-    counts = np.frombuffer(stream.decompress(data, 4 * _WORDS_OF_FORMAT_4), "<u4").tolist()
-    shifts = [max(0, (9 * chunks // (13 * max(1, count))).bit_length() - 1) for count in counts]
-    rest = stream.unused_data
-    low_bytes = -(-sum(count * shift for count, shift in zip(counts, shifts, strict=True)) // 8)
-    low, high = (
-        iter(np.unpackbits(np.frombuffer(part, np.uint8)).tolist()) for part in (rest[:low_bytes], rest[low_bytes:])
-    )
+def _earlier_words(data: bytes, chunks: int, version: int) -> Words:
+    """The words of a block as formats 4 to 6 wrote them, which had fewer numbers: all that each may have now."""
+
+    def value(shift: int) -> int:
+        rest = sum(1 for _ in iter(high.__next__, 1))
+        for _ in range(shift):
+            rest = rest << 1 | next(low)
+        return rest
+
+    def shift_of(count: int, among: int) -> int:
+        return max(0, (9 * among // (13 * max(1, count))).bit_length() - 1)
+
+    def bits(part: bytes) -> Iterator[int]:
+        return iter(np.unpackbits(np.frombuffer(part, np.uint8)).tolist())
+
+    if version == _COMPRESSED_COUNTS:
+        stream = zlib.decompressobj()
+        counts = np.frombuffer(stream.decompress(data, 4 * _WORDS_OF_FORMAT_4), "<u4").tolist()
+        low_bytes = -(-sum(count * shift_of(count, chunks) for count in counts) // 8)
+        low, high = bits(stream.unused_data[:low_bytes]), bits(stream.unused_data[low_bytes:])
+    else:
+        total, size = struct.unpack_from("<II", data)
+        high, low = bits(data[8 : 8 + size]), bits(data[8 + size :])
+        counts = [value(shift_of(_WORDS_OF_FORMAT_6, total)) for _ in range(_WORDS_OF_FORMAT_6)]
     words = []
-    for number, (count, shift) in enumerate(zip(counts, shifts, strict=True)):
+    for number, count in enumerate(counts):
         chunk = -1
         for _ in range(count):
-            gap = sum(1 for _ in iter(high.__next__, 1))
-            for _ in range(shift):
-                gap = gap << 1 | next(low)
-            chunk += 1 + gap
-            words += [WORDS * chunk + number, WORDS * chunk + number + _WORDS_OF_FORMAT_4]
+            chunk += 1 + value(shift_of(count, chunks))
+            now = range(number, _WORDS_OF_FORMAT_6, len(counts))
+            words += [WORDS * chunk + number_of_earlier(each) for each in now]
     return np.sort(np.array(words, np.int64))

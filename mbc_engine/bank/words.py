@@ -5,10 +5,10 @@ A word is represented by a hash of its stem, so words may collide (Witten, Moffa
 
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
-from itertools import chain, repeat
+from itertools import chain, pairwise, repeat
 from struct import Struct
 from typing import Final
 
@@ -18,27 +18,33 @@ from numpy.typing import NDArray
 
 from mbc_engine.bank.records import Indices
 from mbc_engine.text.characters import spellings
+from mbc_engine.text.language import ENGLISH
 
-# Hash buckets; `docs/mini.md` has the size and accuracy of other numbers.
-WORDS: Final = 4096
+# Hash buckets. Words of texts that were indexed by an earlier version, and that only a language model can decode, are
+# known by the lowest bits of their hash, and have numbers of their own.
+_BUCKETS: Final = 1 << 20
+_EARLIER_BUCKETS: Final = 1 << 12
+WORDS: Final = _BUCKETS + _EARLIER_BUCKETS
 # Chinese, Japanese and Thai have no spaces between words: any two adjacent characters count as a word.
 _SIGN: Final = "\u3041-\u30ff\u3400-\u9fff\u0e01-\u0e4e"
 _WORD: Final = re.compile(rf"[^\W{_SIGN}]+")
+_TOKEN: Final = re.compile(rf"[{_SIGN}]|[^\W_{_SIGN}]+|[\u2600-\u27bf\u2b50\u2b55\U0001f000-\U0001faff]")
 # Pictures, and names like C++ and C#.
 _SYMBOLS: Final = re.compile(r"[\u2600-\u27bf\u2b50\u2b55\U0001f000-\U0001faff]|\b[^\W\d_]\w?(?:\+\+|#)")
 # Numbers of several parts, as 3.5 and 10:30 and 2.10.3.
 _PARTED: Final = re.compile(r"\d+(?:[.,:]\d+)+")
+# Words within names like max_size and RBC113.
+_WITHIN: Final = re.compile(r"[^\W\d_]{3,}")
 _CAPITALISED: Final = re.compile(r"\b([A-Z]\w+) (?=([A-Z]\w+))")
 _SIGNS: Final = re.compile(rf"(?=([{_SIGN}]{{2}}|(?<![{_SIGN}])[{_SIGN}](?![{_SIGN}])))")
 _PLURALS: Final = (("ies", "y"), ("sses", "ss"), ("ss", "ss"), ("us", "us"), ("is", "is"), ("s", ""))
 _SUFFIXES: Final = ("ing", "ed", "ly", "er", "or", "ion", "ment", "al", "ive", "e")
 _SHORTEST_STEM: Final = 4
-_WORD_SIZES: Final = Struct("<II")
-_DECODED_AT_ONCE: Final = 1 << 20
-# Where the ones of each byte are, [256, 8].
-_ONES_OF_BYTES: Final = np.argsort(
-    np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1) == 0, axis=1, kind="stable"
-)
+_TOTAL: Final = Struct("<I")
+# On average; fewer take more bytes for where ranges start, more take longer to read.
+_WORDS_OF_A_RANGE: Final = 256
+_DECODED_AT_ONCE: Final = 1 << 17  # bytes
+_MOST_BITS: Final = 40  # of the chunks of a bank
 
 Words = NDArray[np.int64]  # ascending: WORDS · chunk index + word number
 
@@ -46,13 +52,37 @@ Words = NDArray[np.int64]  # ascending: WORDS · chunk index + word number
 def words_in(text: str) -> set[str]:
     """Runs of letters, digits and underscores, case and diacritics folded; character pairs in unspaced scripts.
 
-    A word that is also written in another way, as 1,240 or e-mail or Müller, is there in each; see `spellings`. A number of
-    several parts, as 3.5, is there as its parts and as a whole.
+    A word that is also written in another way, as 1,240 or e-mail or Müller, is there in each; see `spellings`. Numbers
+    and names of several parts, as 3.5 and max_size, are there as their parts and as a whole.
     """
     words = {*_SYMBOLS.findall(text.lower()), *(re.sub("[,:]", ".", number) for number in _PARTED.findall(text))}
     for spelling in spellings(text):
         words.update(_WORD.findall(spelling), _SIGNS.findall(spelling))
+    words.update(*(_WITHIN.findall(word) for word in words if not word.isalpha()))
     return words.union(_names_of_common_words(text))
+
+
+def tokens_of(text: str) -> list[str]:
+    """A text's words in order, without case and diacritics; names like max_size in parts, unspaced scripts in characters."""
+    return _TOKEN.findall(next(spellings(text)))
+
+
+def content_words(text: str) -> set[str]:
+    """The words of a text that tell what it is about; of one that has none, like "The Who", all words."""
+    return words_in(text.lower()) - _common_words() or words_in(text.title())
+
+
+def matcher(question: str) -> Callable[[str], set[object]]:
+    """Finds in texts the content words of a question as they are written, and any two words of it that are neighbours."""
+    tokens, content = tokens_of(question), content_words(question)
+    pairs = {pair for pair in pairwise(tokens) if not content.isdisjoint((*pair, "".join(pair)))}
+    sought = content & set(tokens)
+
+    def found(text: str) -> set[object]:
+        own = tokens_of(text)
+        return sought.intersection(own) | pairs.intersection(pairwise(own))
+
+    return found
 
 
 def _names_of_common_words(text: str) -> Iterator[str]:
@@ -80,51 +110,68 @@ def numbered_words(text: str) -> dict[int, str]:
 
 def words_of(texts: Iterable[str], contexts: Iterable[str] = ()) -> Words:
     """The words of chunks with these texts, and of their contexts."""
-    of_context = cache(word_numbers)  # most chunks share theirs with others
+    of_context = cache(_indexed)  # most chunks share theirs with others
     numbers = [
         WORDS * chunk + number
         for chunk, (text, context) in enumerate(zip(texts, chain(contexts, repeat("")), strict=False))
-        for number in (sorted({*word_numbers(text), *of_context(context)}) if context else word_numbers(text))
+        for number in sorted(_indexed(text) | of_context(context) if context else _indexed(text))
     ]
     return np.array(numbers, np.int64)
 
 
+def _indexed(text: str) -> set[int]:
+    return {number_of(word) for word in words_in(text) - (ENGLISH & _common_words())}
+
+
 def write_words(words: Words, chunks: int) -> bytes:
-    """The inverted index of this many chunks: how many contain each word, and the gaps between them; Rice-coded."""
+    """The inverted index of this many chunks: which numbers occur, in how many of them, and the gaps between these.
+
+    The numbers are divided into ranges, each of which can be read alone.
+    """
     numbers, chunks_of = words % WORDS, words // WORDS
     order = np.argsort(numbers, kind="stable")
     numbers, chunks_of = numbers[order], chunks_of[order]
-    counts = np.bincount(numbers, minlength=WORDS)
-    is_first = np.diff(numbers, prepend=-1) > 0
-    gaps = np.where(is_first, chunks_of, np.diff(chunks_of, prepend=0) - 1)
-    values = np.append(counts, gaps)
-    shifts = np.append(np.repeat(_shifts(WORDS, len(words)), WORDS), _shifts(counts, chunks)[numbers])
-    ends = np.cumsum(shifts)
-    low = np.zeros(int(ends[-1]), np.uint8)
-    for bit in range(int(shifts.max())):
-        has_bit = shifts > bit
-        low[ends[has_bit] - 1 - bit] = values[has_bit] >> bit & 1
-    stops = np.cumsum((values >> shifts) + 1) - 1
-    high = np.zeros(int(stops[-1]) + 1, np.uint8)
-    high[stops] = 1
-    packed = np.packbits(high).tobytes()
-    return _WORD_SIZES.pack(len(words), len(packed)) + packed + np.packbits(low).tobytes()
+    distinct, firsts, counts = np.unique(numbers, return_index=True, return_counts=True)
+    ranges = _ranges_of(len(words))
+    bounds = _bounds(np.arange(ranges + 1), ranges)
+    ends = np.searchsorted(distinct, bounds)  # of the numbers in each range, [ranges + 1]
+    sizes, of_range = np.diff(ends), np.repeat(np.arange(ranges), np.diff(ends))
+    gaps = np.diff(distinct, prepend=0) - 1
+    gaps[ends[:-1][sizes > 0]] = (distinct - bounds[of_range])[ends[:-1][sizes > 0]]
+    between = np.diff(chunks_of, prepend=0) - 1
+    between[firsts] = chunks_of[firsts]
+    number_shift, shifts = _shifts(len(distinct), WORDS), np.repeat(_shifts(counts, chunks), counts)
+    lengths = np.frexp(counts)[1].astype(np.int64)  # bits of the counts
+    places = np.append(0, np.cumsum(counts))[ends]
+    # Of each value the sizes of the fields in which it is written, and its bits; in the order of the fields in a range.
+    fields = [
+        ((gaps >> number_shift) + 1, np.ones_like(gaps), ends),
+        (lengths, np.ones_like(lengths), ends),
+        (np.full_like(gaps, number_shift), gaps, ends),
+        (lengths - 1, counts, ends),
+        ((between >> shifts) + 1, np.ones_like(between), places),
+        (shifts, between, places),
+    ]
+    totals = np.array([np.diff(np.append(0, np.cumsum(widths))[bounds_of]) for widths, _, bounds_of in fields])
+    stops = np.cumsum(-(-totals.sum(0) // 8))
+    starts = 8 * (stops - -(-totals.sum(0) // 8)) + np.cumsum(np.vstack([np.zeros(ranges, np.int64), totals]), 0)[:-1]
+    bits = np.zeros(8 * int(stops[-1]), np.uint8)
+    for (widths, values, bounds_of), start in zip(fields, starts, strict=True):
+        last = _runs(widths, bounds_of, start) - 1
+        for bit in range(int(np.frexp(values.max(initial=0))[1])):
+            is_set = (widths > bit) & (values >> bit & 1).astype(np.bool_)
+            bits[last[is_set] - bit] = 1
+    directory = np.stack([ends[1:], stops], 1).astype("<u4").tobytes()
+    return _TOTAL.pack(len(words)) + directory + np.packbits(bits).tobytes()
 
 
 def read_words(data: bytes, chunks: int) -> Words:
     """The inverse of `write_words`. Raises ValueError if `data` is not exactly what it writes."""
     index = WordIndex(data, chunks)
-    # A few at a time, as decoding takes many times the memory of the result.
-    starts = np.flatnonzero(np.diff(np.cumsum(index.counts) // _DECODED_AT_ONCE, prepend=0))
-    decoded = (
-        WORDS * index.places(some)[0] + np.repeat(some, index.counts[some])
-        for some in np.split(np.arange(WORDS), starts)
-    )
-    words = np.empty(int(index.counts.sum()), np.int64)
-    end = 0
-    for some in decoded:
-        words[end : end + len(some)] = some
-        end += len(some)
+    parts = [index.read(some) for some in index.pieces()]
+    words = np.concatenate([WORDS * places + np.repeat(numbers, counts) for numbers, counts, places in parts])
+    if len(words) != index.total:
+        raise ValueError("words do not add up")
     words.sort()
     return words
 
@@ -133,76 +180,121 @@ class WordIndex:
     """Looks up words in what `write_words` wrote. Raises ValueError if `data` is malformed."""
 
     def __init__(self, data: bytes, chunks: int) -> None:
-        if len(data) < _WORD_SIZES.size:
+        self.total = _TOTAL.unpack_from(data)[0] if len(data) >= _TOTAL.size else 0
+        self.chunks, self._ranges = chunks, _ranges_of(self.total)
+        start = _TOTAL.size + 8 * self._ranges
+        if len(data) < start:
             raise ValueError("the word index is missing")
-        words, size = _WORD_SIZES.unpack_from(data)
-        low_bytes = len(data) - _WORD_SIZES.size - size
-        # Low bits are read in windows of eight bytes.
-        streams = np.append(np.frombuffer(data, np.uint8)[_WORD_SIZES.size :], np.zeros(8, np.uint8))
-        self.chunks, self._high = chunks, streams[:size]
-        stops, shift = _Ones(self._high), int(_shifts(WORDS, words))
-        if stops.total != WORDS + words or 8 * low_bytes < WORDS * shift:
-            raise ValueError("words do not add up")
-        self._low = sliding_window_view(streams[size:], 8)
-        zeros = np.diff(stops.places(np.arange(WORDS)), prepend=-1) - 1
-        self.counts = self._values(zeros, np.arange(WORDS) * shift, shift)
-        if self.counts.sum() != words:
-            raise ValueError("words do not add up")
-        self._shifts = _shifts(self.counts, chunks)
-        starts = np.cumsum(self.counts) - self.counts
-        self._high_starts = stops.places(np.append(WORDS - 1 + starts, stops.total - 1)) + 1
-        low_ends = WORDS * shift + np.cumsum(self.counts * self._shifts)
-        self._low_starts = low_ends - self.counts * self._shifts
-        high_end, low_end = int(self._high_starts[-1]), int(low_ends[-1])
-        if (size, low_bytes) != (-(-high_end // 8), -(-low_end // 8)):
+        ends = np.frombuffer(data, "<u4", 2 * self._ranges, _TOTAL.size).astype(np.int64).reshape(-1, 2)
+        self._ends = np.vstack([np.zeros((1, 2), np.int64), ends])  # of numbers and bytes
+        self._bytes = np.frombuffer(data, np.uint8)[start:]
+        if (np.diff(self._ends, axis=0) < 0).any() or self._ends[-1, 1] != len(self._bytes):
             raise ValueError("words are too long or cut off")
-        if low_end % 8 and streams[size + low_bytes - 1] & (0xFF >> low_end % 8):
-            raise ValueError("the bits that fill the last byte of the words are not zero")
+        self._shift = int(_shifts(int(self._ends[-1, 0]), WORDS))
 
     def find(self, numbers: Sequence[int]) -> list[Indices]:
-        """The chunks that contain each word, ascending."""
-        chunks, sizes = self.places(np.array(numbers, np.int64))
-        return np.split(chunks, np.cumsum(sizes)[:-1])
+        """The chunks that contain each word, ascending; where an earlier version indexed them, those that may."""
+        sought = np.array([*numbers, *(_BUCKETS + number % _EARLIER_BUCKETS for number in numbers)], np.int64)
+        known, counts, places = self.read(np.unique(sought * self._ranges // WORDS))
+        stops = np.append(0, np.cumsum(counts))
+        rows = np.searchsorted(known, sought)
+        rows[np.append(known, -1)[rows] != sought] = len(known)
+        found = [places[start:end] for start, end in np.append(stops, stops[-1])[rows[:, None] + [0, 1]].tolist()]
+        pairs = zip(found[: len(numbers)], found[len(numbers) :], strict=True)
+        return [np.union1d(now, earlier) if len(earlier) else now for now, earlier in pairs]
 
-    def places(self, chosen: Indices) -> tuple[Indices, Indices]:
-        """As `find`, but concatenated, and the number of chunks per word."""
-        sizes, firsts = self.counts[chosen], self._high_starts[chosen]
-        lengths = self._high_starts[chosen + 1] - firsts
-        shift = np.repeat(self._shifts[chosen], sizes)
-        bits = _ranges(firsts, lengths)
-        stops = np.flatnonzero((self._high[bits >> 3] >> (7 - (bits & 7)) & 1).astype(np.bool_))
-        low_starts = np.repeat(self._low_starts[chosen], sizes) + _ranges(np.zeros_like(sizes), sizes) * shift
-        # One cumulative sum over all gaps, minus each word's offset.
-        sums = np.append(0, np.cumsum(self._values(np.diff(stops, prepend=-1) - 1, low_starts, shift) + 1))
-        ends = np.cumsum(sizes)
-        places = sums[1:] - 1 - np.repeat(sums[ends - sizes], sizes)
-        if places.max(initial=0) >= self.chunks:
+    def pieces(self) -> list[Indices]:
+        """All ranges, a few at a time, as decoding takes many times the memory of the result."""
+        starts = np.flatnonzero(np.diff(self._ends[:-1, 1] // _DECODED_AT_ONCE, prepend=0))
+        return np.split(np.arange(self._ranges), starts)
+
+    def read(self, ranges: Indices) -> tuple[Indices, Indices, Indices]:
+        """The numbers in some ranges, the number of chunks that contain each, and these chunks."""
+        (first_numbers, first_bytes), (end_numbers, end_bytes) = self._ends[ranges].T, self._ends[ranges + 1].T
+        sizes, lengths = end_numbers - first_numbers, end_bytes - first_bytes
+        # Fields are read in windows of eight bytes.
+        bits = _Bits(np.append(self._bytes[_within(first_bytes, lengths)], np.zeros(8, np.uint8)))
+        ends = np.append(0, np.cumsum(sizes))
+        starts = 8 * (np.cumsum(lengths) - lengths)
+        high, starts = bits.unary(starts, ends)
+        widths, starts = bits.unary(starts, ends)
+        low, starts = bits.numbers(starts, ends, np.full_like(high, self._shift))
+        if widths.max(initial=0) > _MOST_BITS:
+            raise ValueError("no word is in so many chunks")
+        counts, starts = bits.numbers(starts, ends, widths)
+        counts += 1 << widths
+        places = np.append(0, np.cumsum(counts))[ends]
+        shifts = np.repeat(_shifts(counts, self.chunks), counts)
+        zeros, starts = bits.unary(starts, places)
+        rest, starts = bits.numbers(starts, places, shifts)
+        bits.require_ends(starts, 8 * np.cumsum(lengths))
+        numbers = _runs((high << self._shift) + low + 1, ends, _bounds(ranges, self._ranges)) - 1
+        if (numbers >= np.repeat(_bounds(ranges + 1, self._ranges), sizes)).any():
+            raise ValueError("a word is where it is not looked for")
+        stops = np.append(0, np.cumsum(counts))
+        chunks = _runs((zeros << shifts) + rest + 1, stops, np.zeros(len(counts), np.int64)) - 1
+        if chunks.max(initial=0) >= self.chunks:
             raise ValueError("no chunk has such an index")
-        return places, sizes
-
-    def _values(self, zeros: Indices, low_starts: Indices, shift: Indices | int) -> Indices:
-        byte, offset = np.divmod(low_starts, 8)
-        windows = np.ascontiguousarray(self._low[byte]).view(">u8")[..., 0].astype(np.uint64)
-        low = windows << offset.astype(np.uint64) >> np.uint64(1) >> np.asarray(63 - shift, np.uint64)
-        return np.asarray((zeros << shift) + low.astype(np.int64))
+        return numbers, counts, chunks
 
 
-class _Ones:
-    """Finds the ones in a stream of bits by their order, without unpacking it."""
+class _Bits:
+    """Reads fields of bits, of which those of each range follow one another."""
 
     def __init__(self, data: NDArray[np.uint8]) -> None:
-        self._data, self._ends = data, np.cumsum(np.bitwise_count(data), dtype=np.int64)
-        self.total = int(self._ends[-1]) if len(data) else 0
+        self._windows = sliding_window_view(data, 8)
+        self._ones = np.flatnonzero(np.unpackbits(data))
 
-    def places(self, orders: Indices) -> Indices:
-        """The indices of bits that are ones, each given by how many ones are before it."""
-        byte = np.searchsorted(self._ends, orders, side="right")
-        values = self._data[byte]
-        before = orders - self._ends[byte] + np.bitwise_count(values)
-        return np.asarray(8 * byte + _ONES_OF_BYTES[values, before])
+    def unary(self, starts: Indices, ends: Indices) -> tuple[Indices, Indices]:
+        """How many zeros are before each one, for as many ones as there are values in each range; and where they end."""
+        sizes = np.diff(ends)
+        if sizes.sum() > len(self._ones):
+            raise ValueError("words do not add up")
+        orders = _within(np.searchsorted(self._ones, starts), sizes)
+        if orders.max(initial=-1) >= len(self._ones):
+            raise ValueError("words do not add up")
+        stops = self._ones[orders]
+        before = np.append(-1, stops[:-1])
+        before[ends[:-1][sizes > 0]] = starts[sizes > 0] - 1
+        after = starts.copy()
+        after[sizes > 0] = stops[ends[1:][sizes > 0] - 1] + 1
+        return stops - before - 1, after
+
+    def numbers(self, starts: Indices, ends: Indices, widths: Indices) -> tuple[Indices, Indices]:
+        """Numbers of these widths in bits, and where those of each range end."""
+        stops = _runs(widths, ends, starts)
+        after = starts + np.diff(np.append(0, np.cumsum(widths))[ends])
+        byte, offset = np.divmod(stops - widths, 8)
+        if byte.max(initial=0) >= len(self._windows):
+            raise ValueError("words do not add up")
+        windows = np.ascontiguousarray(self._windows[byte]).view(">u8")[..., 0].astype(np.uint64)
+        numbers = windows << offset.astype(np.uint64) >> np.uint64(1) >> (63 - widths).astype(np.uint64)
+        return numbers.astype(np.int64), after
+
+    def require_ends(self, ends: Indices, stops: Indices) -> None:
+        """Raise ValueError unless the fields of each range end in its last byte, and zeros fill that."""
+        filled = np.searchsorted(self._ones, ends) == np.searchsorted(self._ones, stops)
+        if not (filled & (ends <= stops) & (stops < ends + 8)).all():
+            raise ValueError("words are too long or cut off")
 
 
-def _ranges(starts: Indices, lengths: Indices) -> Indices:
+def _runs(values: Indices, ends: Indices, starts: Indices) -> Indices:
+    """Cumulative sums of values, which begin anew at each of the `ends` (the first is 0), from `starts` on."""
+    sums = np.cumsum(values)
+    before = np.append(0, sums)[ends[:-1]]
+    return np.asarray(sums + np.repeat(starts - before, np.diff(ends)))
+
+
+def _ranges_of(words: int) -> int:
+    return max(1, words // _WORDS_OF_A_RANGE)
+
+
+def _bounds(ranges: Indices, total: int) -> Indices:
+    """The first numbers of ranges."""
+    return np.asarray(-(-ranges * WORDS // total))
+
+
+def _within(starts: Indices, lengths: Indices) -> Indices:
     ends = np.cumsum(lengths)
     return np.asarray(np.arange(int(lengths.sum())) + np.repeat(starts - ends + lengths, lengths))
 
@@ -220,8 +312,13 @@ def _common_words() -> frozenset[str]:
 
 @lru_cache(1 << 16)
 def number_of(word: str) -> int:
-    """The CRC-32 of a word's stem, modulo `WORDS`."""
-    return zlib.crc32(_stem(word).encode()) % WORDS
+    """The CRC-32 of a word's stem, modulo the number of buckets."""
+    return zlib.crc32(_stem(word).encode()) % _BUCKETS
+
+
+def number_of_earlier(bucket: int) -> int:
+    """The number that stands for all words whose hash has these lowest bits, those of an earlier version's buckets."""
+    return _BUCKETS + bucket
 
 
 def _stem(word: str) -> str:

@@ -193,12 +193,10 @@ class RetrieverReader(Model):
     def search(
         self, questions: Sequence[str], scope: Scope, *, top: int = 0, read_mode: str | None = None
     ) -> FoundChunks:
-        forms = [canonical_question(search_text(question)) for question in questions]
-        tables = scope.tables(self.encoder.vectors(forms, self.settings.question_window))
-        words = scope.words(forms, self.settings.word_weight)
-        dated = [scope.dated(question, self.settings.word_weight) for question in questions]
-        words = [[*own, *added] for own, added in zip(words, dated, strict=True)]
-        return FoundChunks(scope, scope.best(tables, max(top, self.settings.candidates), words))
+        queries = list(map(search_text, questions))
+        vectors = self.encoder.vectors(list(map(canonical_question, queries)), self.settings.question_window)
+        top, weight = max(top, self.settings.candidates), self.settings.word_weight
+        return FoundChunks(scope, scope.search(queries, vectors, top, weight))
 
     def answer(
         self,

@@ -10,17 +10,20 @@ SQuAD paragraphs ranks first for 80% of the questions; with address codes alone,
 """
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mbc_engine.bank import Codes, ReadableBank, Selection
-from mbc_engine.bank.words import word_numbers
+from mbc_engine.bank.search import plain_texts
+from mbc_engine.bank.words import content_words, matcher, number_of
 from mbc_engine.errors import BankError
 from mbc_engine.ranking import Hit, Ranking, chunk_weights, log_of
 from mbc_engine.text.dates import Period, period_in
@@ -33,9 +36,13 @@ ORDINARY_CHUNKS: Final = 128
 # It is estimated from at most this many chunks; in a large bank, from `_RUNS` runs of neighbours.
 SAMPLED_CHUNKS: Final = 8192
 _RUNS: Final = 8
-# A date that a document has counts as this many of its words.
 # Words beyond which each counts as it is.
-_ENOUGH_WORDS: Final = 3
+_ENOUGH_WORDS: Final = 4
+# Chunks whose texts are compared with a query of few words.
+_CHECKED: Final = 256
+# What words as they are written, and next to each other, count beside the words of the index.
+EXACTNESS: Final = 0.5
+# A date that a document has counts as this many of its words.
 _DATE_WORDS: Final = 2.0
 # In larger banks, reading all dates takes longer than a question may.
 _MOST_DATED: Final = 1 << 18
@@ -154,7 +161,7 @@ class Scope:
         This is the word's inverse document frequency in the bank (Spärck Jones, 1972), times the weight; more in a query
         of one or two words, which says nothing else.
         """
-        words = [word_numbers(question) for question in questions]
+        words = [sorted(set(map(number_of, content_words(question)))) for question in questions]
         numbers = sorted(set().union(*words)) if weight else []
         total = self.bank.totals().chunks + 1
         scores = {
@@ -163,10 +170,10 @@ class Scope:
         }
         return [
             [
-                (chunks, score * max(1.0, _ENOUGH_WORDS / len(numbers_of)))
+                (chunks, score * _emphasis(question))
                 for chunks, score in (scores[number] for number in numbers_of if number in scores)
             ]
-            for numbers_of in words
+            for question, numbers_of in zip(questions, words, strict=True)
         ]
 
     def dated(self, question: str, weight: float) -> list[tuple[NDArray[np.int64], float]]:
@@ -182,6 +189,17 @@ class Scope:
             self._of_period[period] = np.flatnonzero(np.isfinite(np.concatenate(logs)))
         chunks = self._of_period[period]
         return [(chunks, _DATE_WORDS * weight * math.log((total + 1) / (len(chunks) + 0.5)))] if len(chunks) else []
+
+    def search(self, questions: Sequence[str], vectors: NDArray[np.float32], top: int, weight: float) -> list[list[Hit]]:
+        """The best chunks for each question, from unit sentence vectors [B, E] and the weight of words."""
+        words = self.words(questions, weight)
+        words = [[*own, *self.dated(question, weight)] for question, own in zip(questions, words, strict=True)]
+        few = max(map(_emphasis, questions), default=1.0) > 1
+        found = self.best(self.tables(vectors), max(top, _CHECKED) if few else top, words)
+        return [
+            checked(question, hits, plain_texts(self.bank, [hit.chunk for hit in hits]))[:top]
+            for question, hits in zip(questions, found, strict=True)
+        ]
 
     def best(
         self, tables: NDArray[np.float32], top: int, words: Sequence[Sequence[tuple[NDArray[np.int64], float]]] = ()
@@ -205,6 +223,27 @@ class Scope:
             [replace(hit, document=int(np.searchsorted(ends, hit.chunk, side="right"))) for hit in ranking.result()]
             for ranking in rankings
         ]
+
+
+def checked(question: str, hits: Sequence[Hit], texts: Sequence[str | None]) -> list[Hit]:
+    """The hits in the order of shares that also count what `matcher` finds in their texts, by its rarity among them.
+
+    As they are if the text of one is not known: what can be decoded fast should not have an advantage.
+    """
+    if None in texts:
+        return list(hits)
+    found, emphasis = matcher(question), EXACTNESS * _emphasis(question) ** 2
+    held = [found(text or "") for text in texts]
+    counts = Counter(chain.from_iterable(held))
+    rarity = {each: emphasis * math.log((len(hits) + 1) / (count + 0.5)) for each, count in counts.items()}
+    weights = [hit.share * math.exp(sum(map(rarity.__getitem__, own))) for hit, own in zip(hits, held, strict=True)]
+    total = sum(weights) + max(0.0, 1 - sum(hit.share for hit in hits))
+    changed = [replace(hit, share=weight / total) for hit, weight in zip(hits, weights, strict=True)]
+    return sorted(changed, key=lambda hit: -hit.share)
+
+
+def _emphasis(question: str) -> float:
+    return max(1.0, _ENOUGH_WORDS / max(1, len(content_words(question))))
 
 
 def by_document(hits: Sequence[Hit], top: int, first: Hit | None = None) -> list[Hit]:

@@ -8,8 +8,7 @@ Common words are the most frequent ones in Wikipedia paragraphs, and those that 
 than in other questions, by a log ratio of at least its inverse document frequency; for these words it is lower.
 
 The figures are of three banks of 400 paragraphs, one of neighbouring paragraphs and two of paragraphs from everywhere:
-with 1,024 to 16,384 hash buckets and several weights, how often the right paragraph is first or in the first five, and
-the bytes of a paragraph's words. Sentence vectors are computed once and saved in `--out`. Nothing of `squad_val` is
+with several weights, how often the right paragraph is first or in the first five, and the bytes of a paragraph's words. Sentence vectors are computed once and saved in `--out`. Nothing of `squad_val` is
 read.
 """
 
@@ -41,7 +40,6 @@ MOST_FREQUENT: Final = 200
 # Minimum questions with a word to judge it by them.
 QUESTIONS: Final = 30
 SHARE: Final = 0.9
-SIZES: Final = (1024, 2048, 4096, 8192, 16384)
 WEIGHTS: Final = (0.8, 1.0, 1.2, 1.4, 1.6)
 
 
@@ -126,11 +124,11 @@ def word_scores(asked: Asked) -> tuple[NDArray[np.float64], int]:
     """What each question's words add to each paragraph's score at a weight of 1, and the bytes of all words."""
     chunks = len(asked.paragraphs)
     data = word_index.write_words(word_index.words_of(asked.paragraphs), chunks)
-    holding = word_index.WordIndex(data, chunks).find(range(word_index.WORDS))
+    index = word_index.WordIndex(data, chunks)
     added = np.zeros((len(asked.questions), chunks))
     for scores, (question, _, _) in zip(added, asked.questions, strict=True):
-        for number in word_index.word_numbers(question):
-            scores[holding[number]] += math.log((chunks + 1) / (len(holding[number]) + 0.5))
+        for holding in index.find(word_index.word_numbers(question)):
+            scores[holding] += math.log((chunks + 1) / (len(holding) + 0.5))
     return added, len(data)
 
 
@@ -151,18 +149,12 @@ def main() -> None:
     assert isinstance(model, RetrieverReader)
     every = list(banks(args.data))
     codes = [code_scores(model, asked, args.out / f"{asked.name}.npy") for asked in every]
-    print("buckets  bytes  " + "  ".join(f"weight {weight:3}" for weight in WEIGHTS) + "   (first / in five)")
-    for word_index.WORDS in SIZES:  # type: ignore[misc]  # a constant everywhere else
-        word_index.number_of.cache_clear()
-        added = [word_scores(asked) for asked in every]
-        size = sum(own for _, own in added) / sum(len(asked.paragraphs) for asked in every)
-        cells = []
-        for weight in WEIGHTS:
-            each = [
-                found(own + weight * words, asked) for own, (words, _), asked in zip(codes, added, every, strict=True)
-            ]
-            cells.append("{:4.1f} / {:4.1f}".format(*map(statistics.mean, zip(*each, strict=True))))
-        print(f"{word_index.WORDS:7}  {size:5.1f}  " + "  ".join(cells), flush=True)
+    added = [word_scores(asked) for asked in every]
+    size = sum(own for _, own in added) / sum(len(asked.paragraphs) for asked in every)
+    print(f"{size:.1f} bytes a paragraph; right one first / in five:")
+    for weight in WEIGHTS:
+        each = [found(own + weight * words, asked) for own, (words, _), asked in zip(codes, added, every, strict=True)]
+        print("weight {:3}: {:4.1f} / {:4.1f}".format(weight, *map(statistics.mean, zip(*each, strict=True))))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from mbc_engine.bank import BankHeader, CodeShape, MemoryBank, StoredDocument, decode_chunk, export, text_codec
-from mbc_engine.bank.words import WORDS, word_numbers, write_words
+from mbc_engine.bank.words import WORDS, words_of, write_words
 from mbc_engine.text import Chunk, Document
 
 DICTIONARY = Path(text_codec.__file__).with_name("text.dict")
@@ -39,14 +39,10 @@ def test_documented_export(made: Any) -> None:
 
 def test_documented_words() -> None:
     data = write_words(np.array([3, 4 * WORDS + 3, 6 * WORDS + 5, 9 * WORDS + 3]), 10)
-    assert WORDS == 4096
-    total, size = struct.unpack_from("<II", data)
-    high, low = ("".join(format(byte, "08b") for byte in part) for part in (data[8 : 8 + size], data[8 + size :]))
-    expected_high, expected_low = (bits.replace(" ", "") for bits in re.findall(r"[01][01 …]*[01]", blocks("text")[0]))
-    begin, end = expected_high.split("1…1")
-    assert total == 4
-    assert high.rstrip("0") == begin + "1" * (WORDS - 6) + end
-    assert low == expected_low + "000"
+    assert WORDS == (1 << 20) + 4096
+    bits = blocks("text")[0].replace(" ", "").strip()
+    assert struct.unpack_from("<III", data) == (4, 2, -(-len(bits) // 8))
+    assert "".join(format(byte, "08b") for byte in data[12:]).rstrip("0") == bits.rstrip("0")
 
 
 @pytest.mark.parametrize("keeps_text", [True, False])
@@ -83,4 +79,6 @@ def test_documented_reader(
     rows = connection.execute("SELECT data, chunks FROM words JOIN blocks USING (id) ORDER BY id").fetchall()
     connection.close()
     found = [numbers for row in rows for numbers in reader["words"](*row)]
-    assert found == [word_numbers(text) for *_, texts in expected for _, text in texts]
+    assert [own for words in found for own in words] == [
+        own % WORDS for own in words_of(text for *_, texts in expected for _, text in texts)
+    ]

@@ -122,8 +122,8 @@ def test_foreign_schema_or_header_is_refused(bank_file: Path, script: str) -> No
 
 
 def test_newer_format_is_refused(bank_file: Path) -> None:
-    raw(bank_file, "PRAGMA user_version = 7")
-    refusal(bank_file, "newer mbc .bank format 7; this one reads 6.")
+    raw(bank_file, "PRAGMA user_version = 8")
+    refusal(bank_file, "newer mbc .bank format 8; this one reads 7.")
 
 
 def test_opening_finishes_interrupted_creation(made: Any, path: Path) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from mbc_engine.bank import MemoryBank, export, verify
+from mbc_engine.bank.database import FORMAT_VERSION
 from mbc_engine.bank.words import word_numbers
 from mbc_engine.errors import BankError
 from mbc_engine.events import DamageFound
@@ -29,6 +30,9 @@ OLD = [
     "format5-full",
     "format5-bare",
     "format5-lm",
+    "format6-full",
+    "format6-bare",
+    "format6-lm",
 ]
 TEXT_MODEL = StandIn(
     "Ada Lovelace wrote the first program. She corresponded. The old bridge was repaired. The tea house opens."
@@ -63,7 +67,7 @@ def test_old_bank_opens_with_the_same_content(name: str, tmp_path: Path, *, read
         assert exported(bank) == export_by_old_version(name)
         signature = bank.header.signature
     assert not [event for event in verify(path, TEXT_MODEL.open) if isinstance(event, DamageFound)]
-    assert version_of(path) == 6
+    assert version_of(path) == FORMAT_VERSION
     copy = tmp_path / f"bank.mbc.{name[:7]}"
     assert sorted(tmp_path.iterdir()) == [path, copy]
     assert (version_of(copy), len(copy.read_bytes())) == (int(name[6]), len(old))
@@ -72,15 +76,15 @@ def test_old_bank_opens_with_the_same_content(name: str, tmp_path: Path, *, read
         assert again.header.signature == signature
 
 
-@pytest.mark.parametrize("name", ["format3-full", "format4-full", "format4-lm", "format5-full"])
+@pytest.mark.parametrize("name", [name for name in OLD if "bare" not in name])
 def test_words_are_indexed_anew(name: str, tmp_path: Path) -> None:
-    """In format 4 their numbers had a bit less, so where only a language model has the words, each gets two numbers."""
+    """Their numbers had fewer bits, so where only a language model has the words, others may be found with them."""
     with MemoryBank.open(unpacked(name, tmp_path / "bank.mbc")) as bank:
         texts = [chunk.text for chunk in bank.texts_at(range(bank.totals().chunks), TEXT_MODEL.open) if chunk]
-        numbers = word_numbers(" ".join(text for text in texts if name != "format4-lm" or text.isascii()))
+        numbers = word_numbers(" ".join(text for text in texts if "lm" not in name or text.isascii()))
         for number, chunks in zip(numbers, bank.chunks_with(numbers), strict=True):
             expected = [at for at, text in enumerate(texts) if number in word_numbers(text)]
-            if name == "format4-lm":
+            if "lm" in name:
                 assert set(chunks.tolist()) >= {at for at in expected if texts[at].isascii()}
             else:
                 assert chunks.tolist() == expected
@@ -114,7 +118,9 @@ def test_upgraded_bank_is_written_as_any_other(tmp_path: Path) -> None:
 def test_upgrade_says_where_the_old_file_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     MemoryBank.open(unpacked("format4-lm", tmp_path / "b\x1b.mbc")).close()
     first, second = (record.getMessage() for record in caplog.records)
-    assert first.endswith(r"b\x1b.mbc' was upgraded to bank format 6; the old file is kept as 'b\x1b.mbc.format4'.")
+    assert first.endswith(
+        rf"b\x1b.mbc' was upgraded to bank format {FORMAT_VERSION}; the old file is kept as 'b\x1b.mbc.format4'."
+    )
     assert "3 of its texts are compressed with a language model" in second
 
 
@@ -137,7 +143,7 @@ def test_killed_upgrade_loses_nothing(patch: str, tmp_path: Path) -> None:
     path = unpacked("format3-full", tmp_path / "bank.mbc")
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(KILLED.format(patch=patch)), path], check=False)
     assert done.returncode == -9
-    assert version_of(path) == (6 if "_log" in patch else 3)
+    assert version_of(path) == (FORMAT_VERSION if "_log" in patch else 3)
     with MemoryBank.open(path, read_only=True) as bank:
         assert exported(bank) == export_by_old_version("format3-full")
     assert version_of(tmp_path / "bank.mbc.format3") == 3
@@ -161,7 +167,7 @@ def test_refused_banks_say_what_to_do(tmp_path: Path, monkeypatch: pytest.Monkey
     path = unpacked("format3-full", tmp_path / "bank.mbc")
     before = path.read_bytes()
     monkeypatch.setattr(os, "access", lambda *_: False)
-    with pytest.raises(BankError, match=r"older mbc \(bank format 3; this one reads 6\)") as caught:
+    with pytest.raises(BankError, match=rf"older mbc \(bank format 3; this one reads {FORMAT_VERSION}\)") as caught:
         MemoryBank.open(path, read_only=True)
     assert caught.value.hint == "Copy it to a folder that you can write to, and open the copy."
     assert path.read_bytes() == before

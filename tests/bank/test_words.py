@@ -16,13 +16,15 @@ def indexed(draw: st.DrawFn) -> tuple[np.ndarray, int]:
     """Words of some chunks, rare and frequent ones."""
     chunks = draw(st.integers(1, 300))
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    has_word = random.random((chunks, WORDS)) < random.choice([0, 0, 0.002, 0.05, 0.6], WORDS)
-    return np.flatnonzero(has_word), chunks
+    numbers = np.unique(random.integers(0, WORDS, draw(st.integers(0, 3000))))
+    has_word = random.random((chunks, len(numbers))) < random.choice([0.002, 0.05, 0.6], len(numbers))
+    chunks_of, columns = np.nonzero(has_word)
+    return WORDS * chunks_of + numbers[columns], chunks
 
 
 def test_words_are_folded_and_stemmed() -> None:
     (number,) = word_numbers("Résumé")
-    assert number == number_of("resume") == zlib.crc32(b"resum") % WORDS
+    assert number == number_of("resume") == zlib.crc32(b"resum") % (1 << 20)
     assert word_numbers("RESUME resumes, résumé") == [number]
     for one, other in (("stories", "story"), ("invaded", "invades"), ("classes", "class"), ("gas", "gas")):
         assert number_of(one) == number_of(other)
@@ -55,6 +57,7 @@ def test_words_are_folded_and_stemmed() -> None:
         ),
         *(("an e-mail", "email"), ("an email", "e\u2011mail"), ("O'Brien", "obrien"), ("the N.A.S.A. log", "NASA")),
         *(("in C# and", "C#"), ("in C++, and", "c++"), ("The Who will play", "The Who"), ("INV-2024-17", "inv202417")),
+        *(("set max_size", "size"), ("the RBC113", "RBC")),
         *(("a 3.5 mm plug", "3.5"), ("3,5 kg", "3.5 kilos"), ("v2.10.3", "2.10.3"), ("at 10:30", "10.30")),
     ],
 )
@@ -77,8 +80,13 @@ def test_read_words_inverts_write_words(case: tuple[np.ndarray, int]) -> None:
     words, chunks = case
     data = write_words(words, chunks)
     assert np.array_equal(read_words(data, chunks), words)
-    for number, found in zip(range(0, WORDS, 37), WordIndex(data, chunks).find(range(0, WORDS, 37)), strict=True):
-        assert found.tolist() == (words[words % WORDS == number] // WORDS).tolist()
+    sought = [*np.unique(words % WORDS)[::37].tolist(), 417]
+    for number, found in zip(sought, WordIndex(data, chunks).find(sought), strict=True):
+        same = {
+            number,
+            (1 << 20) + number % 4096,
+        }  # where an earlier version indexed the words, more may share a number
+        assert found.tolist() == np.unique(words[np.isin(words % WORDS, [*same])] // WORDS).tolist()
 
 
 @given(indexed(), st.data())
@@ -94,7 +102,8 @@ def test_damaged_words_are_detected(case: tuple[np.ndarray, int], data: st.DataO
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"x" * 99, struct.pack("<II", 9, 99), write_words(np.array([3]), 1)[:-2], struct.pack("<II", 0, 9)]
+    "data",
+    [b"", b"x" * 99, struct.pack("<II", 9, 99), write_words(np.array([3]), 1)[:-2], struct.pack("<III", 0, 0, 9)],
 )
 def test_invalid_index_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match="word"):

@@ -51,6 +51,27 @@ def test_without_a_command_help_is_shown(mbc, command):
     assert result.stderr == ""
 
 
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        ("remove x", "Error: There is no command 'remove'.\n  Use `mbc bank remove`.\n"),
+        ("list", "Error: There is no command 'list'.\n  Use `mbc bank list`.\n"),
+        ("chat", "Error: There is no command 'chat'.\n  Use `mbc ask`.\n"),
+        ("bank rm x", "Error: There is no command 'rm'.\n  Use `mbc bank remove`.\n"),
+        ("ask x --sources abc", "Error: Invalid value for '--sources': it has to be a whole number, such as 5.\n"),
+        ("ask x --min-confidence 90", "Error: --min-confidence 90 is not between 0 and 1.\n  0.9 means 90%.\n"),
+        (
+            "ask x --min-confidence 90%",
+            "Error: Invalid value for '--min-confidence': it has to be a number, such as 0.5.\n",
+        ),
+    ],
+)
+def test_what_people_type_gets_a_way_out(mbc, typed, message):
+    result = mbc(*typed.split())
+    assert result.exit_code == 2
+    assert result.stderr.startswith(message)
+
+
 def test_help_says_where_to_start(mbc):
     assert "Start here: mbc demo" in mbc().stdout
 

@@ -29,12 +29,12 @@ def run(mbc, memory, notes):
 
 
 def test_counts_and_sizes_are_shown(run):
-    result = run(text_bytes=60)
-    assert result.exit_code == 0
-    assert result.stdout.splitlines() == [
-        "Memorised 2 documents, 2 chunks in 0.50 s (4.0 chunks/s, 20% of the time in the encoder).",
-        "bank          b.mbc",
-        "holds         2 documents, 2 chunks",
+    line = "Memorised 2 documents, 2 chunks in 0.50 s. b.mbc holds 2 documents, 2 chunks, 8.19 kB."
+    assert run(text_bytes=60).stdout.splitlines() == [line]
+    assert run("--quiet").stdout == ""
+    assert run("--verbose", text_bytes=60).stdout.splitlines() == [
+        line,
+        "speed         4.0 chunks/s, 20% of the time in the encoder",
         "codes         54 B, 27 bytes a chunk",
         "text          60 B, 30 bytes a chunk",
         "index         8.08 kB",
@@ -48,17 +48,19 @@ def test_what_was_left_out_is_shown(run):
     odd += [FileSkipped(f"/{kind}\x1b", f"is a .{kind} file") for kind in "bcdefg"]
     finished = {"skipped": 8, "unchanged": 3, "removed": 1, "not_english": 1, "not_english_sources": ("/de.txt",)}
     lines = run(extra=odd, bank_origins=3, **finished).stdout.splitlines()
-    assert lines[1] == "1 document does not seem to be in English: /de.txt"
-    assert lines[2:4] == ["  skipped: /0.a is a .a file (and 1 more)", "  skipped: /b␛ is a .b file"]
-    assert lines[7] == "  skipped: 2 more; --verbose lists every file"
-    assert lines[8:11] == ["unchanged     3", "removed       1", "skipped       8"]
-    assert lines[12] == "holds         2 documents from 3 origins, 2 chunks"
+    assert lines[0] == "1 document does not seem to be in English: /de.txt"
+    assert lines[1:3] == ["  skipped: /0.a is a .a file (and 1 more)", "  skipped: /b␛ is a .b file"]
+    assert lines[6] == "  skipped: 2 more; --verbose lists every file"
+    assert lines[7] == (
+        "Memorised 2 documents, 2 chunks, 3 unchanged, 1 removed, 8 skipped in 0.50 s. "
+        "b.mbc holds 2 documents from 3 origins, 2 chunks, 8.19 kB."
+    )
     assert run("--verbose", extra=odd, **finished).stdout.count("  skipped: ") == 8
     some = [FilesLeftOut(".gitignore", 2, ("/a/", "/b.md")), FilesLeftOut(".mbcignore", 1, ("/c.md",))]
     lost = [ContentLost(f"/{number}.pdf", ("3 pictures", "1 macro")) for number in range(6)]
     lines = run(extra=[*some, *lost], gone=2, gone_sources=("/x.md", "/y.md")).stdout.splitlines()
-    assert lines[1] == "  not kept: 3 pictures, 1 macro of /0.pdf"
-    assert lines[6:10] == [
+    assert lines[0] == "  not kept: 3 pictures, 1 macro of /0.pdf"
+    assert lines[5:9] == [
         "  not kept: parts of 1 more document; --verbose lists them",
         "  left out: /a/, /b.md (.gitignore); --all-files takes them",
         "  left out: /c.md (.mbcignore)",
@@ -215,7 +217,7 @@ def test_a_pipe_gets_a_line_of_progress_now_and_then(run, monkeypatch):
 
 
 def test_recoding_is_announced_once_texts_can_be_recoded(run):
-    result = run("--codec", "lm", extra=[RECODED])
+    result = run("--codec", "lm", "--verbose", extra=[RECODED])
     assert "You can ask questions now. Recoding 2 texts" in result.stderr
     assert "`mbc bank compact --codec lm` continues" in result.stderr
     assert "recoded       2 texts in 1.00 s, 100 B to 60 B\n" in result.stdout

@@ -22,6 +22,9 @@ def test_passages_without_a_word_of_the_query_come_with_a_note(mbc, memory):
     result = mbc("search", "zebra")
     assert result.stderr == "None of these contains a word of the query; they are the closest in meaning.\n"
     assert mbc("search", "zebra", "--quiet").stderr == ""
+    assert mbc("search", "notes").stderr == ""  # the folder is called so
+    memory.passages = (source("/a.txt", "Ada moved \N{PARTY POPPER} with C++."),)
+    assert mbc("search", "\N{PARTY POPPER}").stderr == mbc("search", "C++").stderr == ""
 
 
 def test_a_query_in_another_language_gets_a_note(mbc, memory):

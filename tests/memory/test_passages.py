@@ -52,6 +52,7 @@ def test_best_sentence_is_the_closest_if_no_words_are_shared(tiny: Any, long_doc
         ("Who moved to Haifa?", "Hugo moved to Haifa."),
         ("Did bridges hold in the spring?", "The old bridge held."),
         ("wo liegt HAIFA", "Hugo moved to Haifa."),
+        ("Irenes moves", "Irene moved in spring."),
         ("Überschwemmung", "Eine U\u0308berschwemmung traf die Stadt."),
         ("наводнение в городе", "Наводнение было очень сильным."),
     ],
@@ -66,7 +67,11 @@ def test_best_sentence_shares_rare_words(question: str, sentence: str) -> None:
 
 @pytest.mark.parametrize(
     ("passage", "sentence"),
-    [("The bridge\n\nA storm took it in May.", "A storm took it in May."), ("The bridge", "The bridge")],
+    [
+        ("The bridge\n\nA storm took it in May.", "A storm took it in May."),
+        ("The bridge", "The bridge"),
+        ("  --bridge\n      A storm took it.\n  --river\n      The flood took it.", "--bridge A storm took it."),
+    ],
 )
 def test_heading_is_the_last_resort(passage: str, sentence: str) -> None:
     assert best_sentences([("The bridge", passage)]) == [sentence]

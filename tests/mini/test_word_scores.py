@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from mbc_engine import Selection
 from mbc_engine.bank import BankHeader, Banks, CodeShape, MemoryBank, ModelSignature, Origin, StoredDocument, merge
-from mbc_engine.bank.words import word_numbers
-from mbc_engine.mini.retrieval import Scope
+from mbc_engine.bank import words as index
+from mbc_engine.mini.retrieval import Scope, checked
+from mbc_engine.ranking import Hit
 from mbc_engine.text import Chunk
 
 WEIGHT = 0.7
@@ -71,15 +72,15 @@ def expected(
 ) -> dict[int, float]:
     everything = range(bank.totals().chunks)
     codes = bank.codes_at(everything)[..., 0]
-    held = [set(word_numbers(chunk.text)) for chunk in bank.texts_at(everything)]
+    held = [set((index.words_of([chunk.text]) % index.WORDS).tolist()) for chunk in bank.texts_at(everything)]
     names = [chunk.document.origins[0].source for chunk in bank.chunks_at(everything)]
     scores = {}
     for chunk, words in enumerate(held):
         if not any(Path(names[chunk]).match(pattern) for pattern in selection.exclude):
-            shared = words & set(asked := word_numbers(question))
+            shared = words & set(map(index.number_of, asked := index.content_words(question)))
             rarity = [math.log((len(held) + 1) / (sum(word in other for other in held) + 0.5)) for word in shared]
             scores[chunk] = math.exp(
-                table[range(3), codes[chunk]].sum() + WEIGHT * sum(rarity) * max(1, 3 / len(asked or "?"))
+                table[range(3), codes[chunk]].sum() + WEIGHT * sum(rarity) * max(1, 4 / len(asked or "?"))
             )
     return {chunk: score / sum(scores.values()) for chunk, score in scores.items()}
 
@@ -109,3 +110,34 @@ def test_word_scores_follow_changes(
                     each = shares(searched, questions, selection)
                     for chunk_shares, question, table in zip(each, questions, TABLES, strict=True):
                         assert chunk_shares == pytest.approx(expected(searched, question, table, selection), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("query", "right"),
+    [
+        ("parental", "Parental leave takes a year."),
+        ("storm glass", "A storm glass shows the weather."),
+        ("BV-3381", "Pump BV-3381 is out of order."),
+        ("--include-untracked", "git stash --include-untracked keeps new files."),
+        ("the who", "They heard the Who play."),
+        ("token losses", "See token_losses for that."),
+        ("\u6a4b\u306e", "\u6771\u4eac\u306e\u6a4b\u306e\u4e0b"),
+        ("\N{PARTY POPPER}", "It works \N{PARTY POPPER}"),
+    ],
+)
+def test_words_as_they_are_and_phrases_count_more(query: str, right: str) -> None:
+    texts = [
+        *(
+            "A parent leaves at three.",
+            "The glass broke in a storm.",
+            "Pump 3381 is a BV.",
+            "Include what is untracked.",
+        ),
+        *("Who has the key?", "Losses of a token.", "\u306e\u6a4b\u6771\u4eac", right),
+    ]
+    hits = [Hit(chunk, 0.1, document=chunk) for chunk in range(len(texts))]
+    found = checked(query, hits, texts)
+    assert texts[found[0].chunk] == right
+    assert sum(hit.share for hit in found) <= 1
+    for question, known in (("nothing of this", texts), (query, [None, *texts[1:]])):
+        assert [hit.chunk for hit in checked(question, hits, known)] == list(range(len(texts)))
