@@ -10,6 +10,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import FrameType
 from typing import Any, Final, TextIO
 
@@ -62,6 +63,10 @@ def _set_metavar(param: Any) -> None:
         param.metavar = "N" if param.type_descriptor.annotation is int else "X"
 
 
+def _at_home(value: Any) -> Any:
+    return Path(os.path.expanduser(value)) if isinstance(value, Path) else value  # noqa: PTH111 - "~nobody" stays
+
+
 class _CommandMixin:
     help: str | None
 
@@ -80,6 +85,13 @@ class _CommandMixin:
         shared = [] if root is self else [param for param in root.params if param.name in _SHARED]
         _set_metavar(own[-1])
         return [*own[:-1], *shared, *own[-1:]]  # --help stays last
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Also expand "~" in paths, which no shell does after "=" or in the settings of other programs."""
+        rest = super().parse_args(ctx, args)  # type: ignore[misc]
+        for name, value in ctx.params.items():
+            ctx.params[name] = [*map(_at_home, value)] if isinstance(value, list) else _at_home(value)
+        return rest
 
     def make_parser(self, ctx: Any) -> Any:
         """Also accept `--no-` before a flag, to turn off what the config file turns on."""

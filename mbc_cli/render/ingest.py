@@ -194,8 +194,8 @@ class IngestProgress(ProgressView):
             names = f": {_listed(end.gone_sources)}" if end.gone_sources else ""
             out.print(Text(f"{end.gone:,} ingested {are} gone{names}; --prune removes {them}", "yellow"))
         facts = [(end.unchanged, "unchanged"), (end.removed, "removed"), (end.skipped, "skipped")]
-        counts = [pluralise(end.documents, "document"), pluralise(end.chunks, "chunk")]
-        line = f"{self._done} {', '.join([*counts, *(f'{count:,} {what}' for count, what in facts if count)])}"
+        done = [pluralise(end.documents, "document"), pluralise(end.chunks, "chunk")]
+        line = f"{self._done} {', '.join([*done, *(f'{count:,} {what}' for count, what in facts if count)])}"
         line += f" in {format_duration(end.seconds)}."
         if end.bank_documents:
             totals, sizes = _holdings(end)

@@ -245,7 +245,7 @@ class RetrieverReader(Model):
                 Draft(
                     text,
                     confidence,
-                    by_document(hits, options.sources, first),
+                    by_document(hits, options.sources, None if text is None else first),
                     {
                         read.hit.chunk: sentence_around(read.text, read.span.start, read.span.end)
                         for read in answer.read_chunks

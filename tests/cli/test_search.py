@@ -49,6 +49,12 @@ def test_files_are_named_once_and_can_end_with_nul(mbc, memory, home):
     assert mbc("search", QUERY, "--files", "--null").stdout == f"{home}/a.txt\0{home}/b\n.txt\0"
 
 
+def test_a_tilde_is_the_home_folder(mbc, memory, monkeypatch):
+    monkeypatch.setenv("HOME", "/home/ada")
+    assert mbc("search", "who", "won", "--bank=~/a.mbc").exit_code == 0
+    assert [str(path) for path in memory.made_with["banks"]] == ["/home/ada/a.mbc"]
+
+
 def test_options_reach_the_memory(mbc, memory):
     options = ("--bank", "a.mbc", "--bank", "b.mbc", "--read", "routed:2", "--top", 7, "--half-life", "4w")
     assert mbc("search", "who", "won", *options).exit_code == 0
