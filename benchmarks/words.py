@@ -21,13 +21,12 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-import torch
 from measuring import seconds_of
 
 from mbc_engine import load_model
 from mbc_engine.bank import MemoryBank, Origin, StoredDocument
 from mbc_engine.mini.model import RetrieverReader
-from mbc_engine.model import open_bank
+from mbc_engine.model import signature
 from mbc_engine.text import Chunk
 
 _CHARACTERS: Final = 900
@@ -77,7 +76,6 @@ def standing_once(texts: list[str], count: int) -> dict[str, list[tuple[str, int
     }
 
 
-@torch.no_grad()
 def main() -> None:
     """Make the bank in memory, and search it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -85,11 +83,11 @@ def main() -> None:
     parser.add_argument("--chunks", type=int, default=100_000)
     parser.add_argument("--queries", type=int, default=200)
     args = parser.parse_args()
-    torch.set_num_threads(1)
     model = load_model("mini")
     assert isinstance(model, RetrieverReader)
     texts = list(islice(paragraphs(args.data), args.chunks))
-    with open_bank(model, None, keeps_text=True) as bank:
+    width = model.codebooks.shape[-1]
+    with MemoryBank.create(None, signature(model), model.code_shape, width, keeps_text=True) as bank:
         fill(bank, texts)
         print(f"{len(texts):,} chunks, {bank.sizes().words / len(texts):.1f} bytes of words each", flush=True)
         with bank.snapshot():

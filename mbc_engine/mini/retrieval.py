@@ -190,7 +190,9 @@ class Scope:
         chunks = self._of_period[period]
         return [(chunks, _DATE_WORDS * weight * math.log((total + 1) / (len(chunks) + 0.5)))] if len(chunks) else []
 
-    def search(self, questions: Sequence[str], vectors: NDArray[np.float32], top: int, weight: float) -> list[list[Hit]]:
+    def search(
+        self, questions: Sequence[str], vectors: NDArray[np.float32], top: int, weight: float
+    ) -> list[list[Hit]]:
         """The best chunks for each question, from unit sentence vectors [B, E] and the weight of words."""
         words = self.words(questions, weight)
         words = [[*own, *self.dated(question, weight)] for question, own in zip(questions, words, strict=True)]
