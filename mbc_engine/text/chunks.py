@@ -175,13 +175,13 @@ def _halves(start: int, end: int) -> list[tuple[int, int]]:
 # A line as `table_lines` writes a row.
 _ROW: Final = re.compile(r"[^\n:;]{1,80}: [^\n]*?; [^\n:;]{1,80}: ")
 _TABLE: Final = re.compile(
-    rf"^(?!{_ROW.pattern})(?P<caption>[^\n]{{1,100}})\n\n?(?P<rows>(?:{_ROW.pattern}[^\n]*(?:\n|\Z)){{2,}})",
+    rf"^(?!{_ROW.pattern})(?P<caption>[^\n]{{1,99}}[^\n.!?])\n\n?(?P<rows>(?:{_ROW.pattern}[^\n]*(?:\n|\Z)){{2,}})",
     re.MULTILINE,
 )
 
 
 def with_captions(text: str, sections: Sequence[Section]) -> Sequence[Section]:
-    """The sections, and one for each table below a short line, which all its rows must know."""
+    """The sections, and one for each table below a short line that is no sentence, which all its rows must know."""
     found = list(sections)
     for table in _TABLE.finditer(text):
         start, end = table.span("rows")

@@ -72,15 +72,15 @@ def words(texts: list[str]) -> list[int]:
 
 def test_all_rows_know_the_line_above_their_table() -> None:
     rows = "Town: Vik; Boats: 3\nTown: Moss; Boats: 5\n"
-    text = f"Report\n\nBoats:\n\n{rows}\nAs of May.\n{rows}"
+    text = f"Report\n\nBoats:\n\n{rows}\nAs of May\n{rows}"
     start = text.index("Town")
     captioned = [(0, "Report"), (start, "Report > Boats"), (start + len(rows), "Report")]
     assert with_captions(text, [Section(0, "Report")]) == [
         *captioned,
-        (text.rindex("Town: Vik"), "Report > As of May."),
+        (text.rindex("Town: Vik"), "Report > As of May"),
     ]
     assert with_captions(f"Boats\n{rows}", [Section(0, "Boats")]) == [(0, "Boats")]
-    assert with_captions(rows, []) == []
+    assert with_captions(f"It is so.\n{rows}", []) == with_captions(rows, []) == []
 
 
 def test_sections_begin_chunks_unless_the_last_one_is_tiny() -> None:
