@@ -109,9 +109,9 @@ class ChatRequest(BaseModel):
     stream_options: dict[str, Any] | None = Field(None, description="With `include_usage`, a last chunk has the usage.")
     max_tokens: int | None = Field(None, ge=1, description=f"Longest generated answer, {_MAX_TOKENS} at most.")
     max_completion_tokens: int | None = Field(None, ge=1, description="The same; takes precedence over max_tokens.")
-    n: int | None = None
-    tools: list[Any] | None = None
-    functions: list[Any] | None = None
+    n: int | None = Field(None, json_schema_extra={"enum": [1, None]})
+    tools: list[Any] | None = Field(None, json_schema_extra={"maxItems": 0})
+    functions: list[Any] | None = Field(None, json_schema_extra={"maxItems": 0})
     mbc: MemoryOptions = MemoryOptions()
 
     @field_validator("n", "tools", "functions")

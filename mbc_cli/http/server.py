@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from http import HTTPMethod
 from ipaddress import ip_address
 from pathlib import Path
 from types import FrameType
@@ -22,6 +23,7 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -92,8 +94,16 @@ def api_error(error: Exception) -> ApiError:
     return ApiError(500, "Unexpected error; see the server's terminal.", "unexpected")
 
 
-async def _respond(_: Request, error: Exception) -> Response:
-    return api_error(error).response
+async def _respond(request: Request, error: Exception) -> Response:
+    response = api_error(error).response
+    if response.status_code == 405:  # the error names the methods of one route of the path
+        response.headers["Allow"] = ", ".join(method for method in HTTPMethod if _is_route(request, method))
+    return response
+
+
+def _is_route(request: Request, method: str) -> bool:
+    scope = {**request.scope, "method": method}
+    return any(route.matches(scope)[0] is Match.FULL for route in request.app.routes)
 
 
 EXCEPTION_HANDLERS: Final[dict[Any, Any]] = dict.fromkeys(

@@ -144,6 +144,16 @@ async def test_unknown_routes_get_an_error_of_the_same_shape(
 
 
 @pytest.mark.parametrize(
+    ("path", "methods"), [("documents", "GET, POST"), ("documents/ab", "DELETE, GET"), ("search", "POST")]
+)
+async def test_another_method_is_told_all_that_the_path_has(
+    serving: Callable[..., Any], path: str, methods: str
+) -> None:
+    response = await serving().client.put(f"/v1/{path}")
+    assert (response.status_code, response.headers["Allow"]) == (405, methods)
+
+
+@pytest.mark.parametrize(
     ("error", "status", "code"),
     [
         (NothingToRead("It is empty.", hint="Widen --as-of or --only."), 400, "nothing_to_read"),

@@ -67,3 +67,5 @@ async def test_errors_the_token_and_the_stream_are_described(serving: Callable[.
     answer = operations["POST /v1/chat/completions"]["responses"]["200"]
     assert set(answer["content"]) == {"application/json", "text/event-stream"}
     assert "HTTPValidationError" not in response.text
+    fields = response.json()["components"]["schemas"]["ChatRequest"]["properties"]
+    assert (fields["n"]["enum"], fields["tools"]["maxItems"], fields["functions"]["maxItems"]) == ([1, None], 0, 0)
