@@ -81,9 +81,7 @@ def page(args: argparse.Namespace, before: Mapping[str, list[str]]) -> Iterator[
 def render_conditions(section: Section, steps: dict[str, dict[str, Any]], args: argparse.Namespace) -> Iterator[str]:
     """The conditions of a section, shown below its figures."""
     dates = sorted({own["date"] for own in steps.values()})
-    threads = (
-        "one thread" if all(step.one_thread for step in section.steps(args)) else "torch's default number of threads"
-    )
+    threads = "one thread" if all(step.one_thread for step in section.steps(args)) else "the default number of threads"
     loads = [own["load"] for own in steps.values() if own["load"] is not None]
     yield ""
     yield f"- Command: `{command_of(section, args)}`; {' to '.join(dict.fromkeys((dates[0], dates[-1])))}; {threads}."

@@ -2,7 +2,7 @@
 
     python benchmarks/ray_ingest.py --data ../shared/data [--model mini] [--chunks 480] [--json]
 
-The same files of newswire stories go into a new bank each time, with one torch thread per encoder: by `ingest` in this
+The same files of newswire stories go into a new bank each time, with one thread per encoder: by `ingest` in this
 process, and on a cluster on this machine with one actor and with two. The banks' exports must be identical, byte for
 byte. *Chunks/s* is measured from the first commit to the last, once everything has started; *total time* includes the
 start of the actors and their models, but not of Ray. *Efficiency* is that rate divided by the rate of one process and

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from measuring import in_a_new_process, newswire
@@ -80,7 +81,7 @@ def ask_in_stages(began: float, bank: str, questions: list[str]) -> tuple[dict[s
             from mbc_engine.mini import model as retriever_reader
 
             stages.end("our modules")
-            retriever_reader.Bert.open = stages.within("encoder", rest, retriever_reader.Bert.open)
+            retriever_reader.Bert = SimpleNamespace(open=stages.within("encoder", rest, retriever_reader.Bert.open))
             load_reader = stages.within("reader", "answer", retriever_reader.load_span_reader)
             retriever_reader.load_span_reader = load_reader
             model = load_model(MODEL)

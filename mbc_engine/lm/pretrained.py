@@ -315,6 +315,6 @@ def restore_optimiser(
 
 
 def is_fast_in_bf16() -> bool:
-    """Whether this CPU has native bfloat16, which is twice as fast: 1 of 120 answers changed, margins moved by 0.03."""
+    """Whether this CPU has native bfloat16, which is twice as fast."""
     # torch has no public name for either.
     return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()  # noqa: SLF001

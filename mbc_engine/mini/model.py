@@ -18,7 +18,7 @@ from typing import ClassVar, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import save_file
 
 from mbc_engine.answer import AskOptions, Confidence
 from mbc_engine.bank import CodeShape, ReadableBank, Selection, fingerprint, origin_name
@@ -26,7 +26,7 @@ from mbc_engine.bank.words import word_numbers
 from mbc_engine.codes import CodeMap, digest, spread
 from mbc_engine.config import ReaderSettings, RetrieverReaderConfig, RetrieverReaderSettings
 from mbc_engine.errors import ConfigError, ModelError, NothingToRead
-from mbc_engine.lm.bert import Bert, Floats, in_threads
+from mbc_engine.lm.bert import Bert, Floats, map_tensors
 from mbc_engine.lm.chat import OnToken
 from mbc_engine.lm.packaged import is_available_offline
 from mbc_engine.mini.confidence import ANOTHER_TIME, choose, features, label_of, probability, runner_up
@@ -48,7 +48,7 @@ _SINGLE_PASSAGE_SHARE: Final = 0.9
 # What the vector of a chunk's context counts beside that of its text; chosen on held-out articles.
 CONTEXT_WEIGHT: Final = 0.15
 _KNOWN_CONTEXTS: Final = 1024  # whose vectors are kept
-_TOGETHER: Final = 256  # texts that another device than the CPU encodes at once
+_BATCH: Final = 256  # texts that another device than the CPU encodes at once
 
 
 TextsOf = Callable[[Iterable[Hit]], Mapping[int, str | None]]  # by chunk; None if it is gone
@@ -137,32 +137,39 @@ class RetrieverReader(Model):
     def memorise_stepwise(
         self, texts: Sequence[str], contexts: Sequence[str] = ()
     ) -> Generator[tuple[Sequence[int], NDArray[np.uint16]], None, None]:
-        size = 1 if self.device == "cpu" else _TOGETHER
-        together = [range(start, min(start + size, len(texts))) for start in range(0, len(texts), size)]
+        size = 1 if self.device == "cpu" else _BATCH
+        batches = [range(start, min(start + size, len(texts))) for start in range(0, len(texts), size)]
 
-        def encode(chosen: Sequence[int]) -> NDArray[np.uint16]:
-            return self._encode([texts[row] for row in chosen], [contexts[row] for row in chosen] if contexts else ())
+        def encode(batch: Sequence[int]) -> NDArray[np.uint16]:
+            return self._encode([texts[row] for row in batch], [contexts[row] for row in batch] if contexts else ())
 
-        with closing(in_threads(encode, together)) as encoded:
-            yield from zip(together, encoded, strict=True)
+        with closing(self.encoder.in_threads(encode, batches)) as encoded:
+            yield from zip(batches, encoded, strict=True)
 
     def _encode(self, texts: Sequence[str], contexts: Sequence[str]) -> NDArray[np.uint16]:
         vectors = self.sentence_vectors(list(map(readable, texts)))
-        for row, context in enumerate(contexts):
-            # What the text says itself is not added.
-            if set(word_numbers(context)).difference(word_numbers(texts[row])):
-                vectors[row] += np.float32(CONTEXT_WEIGHT) * self._context_vector(context)
-                vectors[row] /= np.linalg.norm(vectors[row])
+        # What the text says itself is not added.
+        added = {
+            row: context
+            for row, context in enumerate(contexts)
+            if set(word_numbers(context)).difference(word_numbers(texts[row]))
+        }
+        if added:
+            known = self._context_vectors(set(added.values()))
+            rows = list(added)
+            vectors[rows] += np.float32(CONTEXT_WEIGHT) * np.stack([known[context] for context in added.values()])
+            vectors[rows] /= np.linalg.norm(vectors[rows], axis=1, keepdims=True)
         return self.address.encode(self.address.of_documents(vectors))[..., None].astype(np.uint16)
 
-    def _context_vector(self, context: str) -> Floats:
-        """How the sentence vector of a context differs from an ordinary text's: [E]."""
+    def _context_vectors(self, contexts: Iterable[str]) -> Mapping[str, Floats]:
+        """How the sentence vectors of contexts differ from an ordinary text's, [E] each, by context."""
         # Many chunks share one. Other threads may still read from a dictionary that is given up.
         known = self._known_contexts if len(self._known_contexts) < _KNOWN_CONTEXTS else {}
-        if context not in known:
-            known[context] = self.sentence_vectors([readable(context)])[0] - self.address.document_mean
+        if missing := [context for context in contexts if context not in known]:
+            vectors = self.sentence_vectors(list(map(readable, missing)))
+            known |= zip(missing, vectors - self.address.document_mean, strict=True)
         self._known_contexts = known
-        return known[context]
+        return known
 
     def fingerprints(self) -> tuple[str, str]:
         return self._coding_digest, fingerprint(self.codebooks)
@@ -424,11 +431,14 @@ def load(
     """
     settings = config.retriever_reader
     reader_settings = reader_of(settings, reader)
-    weights, on = folder / f"{reader_settings.name}.safetensors", device or "cpu"
+    weights, on = (
+        folder / f"{reader_settings.name}.safetensors",
+        device if device and not device.startswith("cpu") else "cpu",
+    )
     model = build(settings, reader_settings, lambda: load_span_reader(weights, reader_settings, device=on), on)
     try:
-        stored = load_file(folder / WEIGHTS)
-    except (OSError, SafetensorError) as error:
+        stored = map_tensors(folder / WEIGHTS)
+    except (OSError, SafetensorError, ValueError) as error:
         message = f"The weights in {folder} cannot be read: {error}"
         raise ModelError(message, hint="Get the model again.") from error
     arrays = {f"address.{name}": value for name, value in model.address.arrays().items()}

@@ -100,7 +100,7 @@ class Address:
 
         Summed over positions, these are log-probabilities up to a constant.
         """
-        flat = questions.reshape(len(questions), -1)
+        flat = questions.reshape(len(questions), self.tokens * self.dim)
         flat = flat if whitening is None else np.einsum("bv,vw->bw", flat, whitening)
         unit = flat / np.maximum(np.linalg.norm(flat, axis=1, keepdims=True), 1e-12)
         products = np.einsum("btd,tjd->btj", unit.reshape(questions.shape), self.books)

@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 
 from mbc_engine.config import ReaderSettings
 from mbc_engine.errors import ModelError
-from mbc_engine.lm.bert import Bert, Floats, batches, in_threads, map_tensors
+from mbc_engine.lm.bert import Bert, Floats, batches, map_tensors
 from mbc_engine.text.chunks import split_sentences
 from mbc_engine.text.language import canonical_question
 
@@ -54,7 +54,7 @@ class Row(NamedTuple):
     """A question and a window of a passage as the encoder reads them, [CLS] question [SEP] passage [SEP]."""
 
     ids: list[int]
-    second: int  # where the second part begins
+    type_start: int  # where tokens of the second type begin
     start: int  # where the passage begins, after its context
 
 
@@ -118,7 +118,7 @@ class SpanReader:
 
         def read(chosen: Sequence[int]) -> list[Span]:
             rows = [jobs[job][2] for job in chosen]
-            several = self.encoder.states([row.ids for row in rows], [row.second for row in rows])
+            several = self.encoder.states([row.ids for row in rows], [row.type_start for row in rows])
             return [
                 self._best_span(states, row, passages[question][passage], passage, offsets)
                 for states, row, (question, passage, _, offsets) in zip(
@@ -126,8 +126,8 @@ class SpanReader:
                 )
             ]
 
-        together = list(batches([len(row.ids) for _, _, row, _ in jobs], self.window))
-        for chosen, spans in zip(together, in_threads(read, together), strict=True):
+        cut = list(batches([len(row.ids) for _, _, row, _ in jobs], self.window))
+        for chosen, spans in zip(cut, self.encoder.in_threads(read, cut), strict=True):
             for (question, passage, *_), span in zip((jobs[job] for job in chosen), spans, strict=True):
                 known = best[question][passage]
                 if known is None or span.margin > known.margin:
@@ -147,9 +147,9 @@ class SpanReader:
         return self._ids(":")
 
     def row(self, question: Sequence[int], window: Sequence[int], context: Sequence[int] = ()) -> Row:
-        second = len(question) + 2
+        type_start = len(question) + 2
         ids = [self.encoder.cls, *question, self.encoder.sep, *context, *window, self.encoder.sep]
-        return Row(ids, second, second + len(context))
+        return Row(ids, type_start, type_start + len(context))
 
     def windows(self, passage: str, question_tokens: int) -> list[Window]:
         """What is read at once of a passage, `as_read`, with offsets in the passage itself."""
@@ -236,4 +236,4 @@ def load_span_reader(weights: Path, settings: ReaderSettings, *, device: str = "
         return {name.removeprefix(prefix): value for name, value in stored.items() if name.startswith(prefix)}
 
     head = SpanHead(part("head."), settings.longest)
-    return SpanReader(encoder.changed(part("encoder.")), head, window=settings.window)
+    return SpanReader(encoder.with_lora(part("encoder.")), head, window=settings.window)

@@ -25,7 +25,11 @@ def main() -> None:
     args = parser.parse_args()
 
     settings = mini_settings()
-    model = build(settings, settings.readers[0], lambda: load_span_reader(args.readers, settings.readers[0]))
+    model = build(
+        settings,
+        settings.readers[0],
+        lambda: load_span_reader(args.readers / settings.readers[0].name / "reader.safetensors", settings.readers[0]),
+    )
     for name, value in load_file(args.address).items():
         model.address.arrays()[name][...] = value
     save(model, args.out)

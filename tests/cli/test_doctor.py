@@ -135,8 +135,8 @@ def test_a_broken_torch_is_a_finding(home, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     report = doctor_command.check(home / "b.mbc", home / "runs", "mini", asks_hub=False)
     assert report["devices"]["error"]
-    assert (works(report)["ask"], works(report)["GPU"]) == (False, False)
-    assert "torch cannot be used" in report["abilities"][0]["detail"]
+    assert (works(report)["train"], works(report)["GPU"]) == (False, False)
+    assert "torch cannot be used" in next(own["detail"] for own in report["abilities"] if own["name"] == "train")
 
 
 def test_a_closed_folder_and_a_broken_config_stop_nothing(mbc, home, monkeypatch):

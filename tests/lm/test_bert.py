@@ -1,7 +1,6 @@
 """Encoders in numpy: the same states, vectors and fingerprints as transformers' in torch."""
 
 import json
-import math
 import shutil
 from itertools import islice
 from pathlib import Path
@@ -18,7 +17,7 @@ from tokenizers import Tokenizer
 from transformers import BertConfig, BertModel, MPNetConfig, MPNetModel
 
 from mbc_engine.errors import ModelError
-from mbc_engine.lm.bert import Bert, batches, in_threads, map_tensors
+from mbc_engine.lm.bert import Bert, batches, map_tensors
 from mbc_engine.lm.encoders import load_encoder
 from mbc_engine.lm.packaged import MINILM
 from tests.needs import embedded_encoder
@@ -60,7 +59,7 @@ def test_low_rank_changes_are_as_if_added_to_the_weights(tiny: Any, device: str)
     rows = [[2, 5, 9, 3]]
     before = plain.states(rows)[0]
     assert_allclose(
-        plain.changed(changes).states(rows)[0],
+        plain.with_lora(changes).states(rows)[0],
         Bert(plain.config, merged, plain.tokenizer, device=device).states(rows)[0],
         atol=1e-5,
     )
@@ -95,6 +94,11 @@ def test_encoders_that_cannot_be_opened(tiny: Any, tmp_path: Path) -> None:
         (folder / "model.safetensors").write_bytes(damaged)
         with pytest.raises(ModelError, match="could not be opened"):
             Bert.open(str(folder))
+    shutil.copy(tiny.encoders["bert"] / "model.safetensors", folder)
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "tokenizer.json").write_text("{")
+    with pytest.raises(ModelError, match=r"could not be opened: tokenizer\.json"):
+        Bert.open(str(folder))
     with pytest.raises(ModelError, match="nobody/nothing could not be opened"):
         Bert.open("nobody/nothing")
 
@@ -113,20 +117,13 @@ def test_mapped_tensors_are_those_of_the_file(tmp_path: Path) -> None:
     assert not mapped["a"].flags.writeable
 
 
-def test_gelu() -> None:
-    x = np.linspace(-9, 9, 40_001, dtype=np.float32)
-    from mbc_engine.lm.bert import _gelu
-
-    expected = [value * (1 + math.erf(value / math.sqrt(2))) / 2 for value in x.tolist()]
-    assert_allclose(_gelu(x.copy()), expected, atol=1e-6)
-
-
 def test_batches() -> None:
     assert list(batches([5, 1, 2, 9, 2], 6)) == [[1, 2, 4], [0], [3]]
     assert list(batches([], 6)) == []
 
 
-def test_threads_compute_at_once_on_one_blas_thread_each(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_compute_at_once_on_one_blas_thread_each(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = Bert.open(str(tiny.encoders["bert"]))
     monkeypatch.setattr("mbc_engine.lm.bert.usable_threads", lambda: 3)
     np.ones((2, 2)) @ np.ones((2, 2))
     before, together = blas_threads(), Barrier(3)
@@ -135,7 +132,7 @@ def test_threads_compute_at_once_on_one_blas_thread_each(monkeypatch: pytest.Mon
         together.wait(60)  # all three work at the same time
         return number, blas_threads()
 
-    assert list(in_threads(work, range(3))) == [(number, [1] * len(before)) for number in range(3)]
+    assert list(encoder.in_threads(work, range(3))) == [(number, [1] * len(before)) for number in range(3)]
     assert blas_threads() == before
 
 
