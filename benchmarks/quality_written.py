@@ -91,16 +91,19 @@ def by_answerable(parts: Parts) -> tuple[list[Row], list[Row]]:
 
 def answers_table(parts: Parts) -> Iterator[str]:
     """How questions are answered by default: typed ones, and some with and without the paragraph that answers them."""
-    (typed, others), removed = by_answerable(parts), parts["removed"]
+    (typed, others), own = by_answerable(parts), parts["wikinews"]
     kinds = {
-        f"{len(typed)} as typed, about {parts['wikinews']['documents']} articles": typed,
+        f"{len(typed)} as typed, about {own['documents']} articles": typed,
         f"{len(others)} as typed, without an answer there": others,
-        f"{len(removed['there'])} about {removed['documents']} paragraphs": removed["there"],
-        "the same, without the paragraph that answers it": removed["gone"],
     }
-    rows = [[title, *(share(own, way) for way in WAYS.values())] for title, own in kinds.items()]
+    if removed := parts.get("removed"):
+        kinds |= {
+            f"{len(removed['there'])} about {removed['documents']} paragraphs": removed["there"],
+            "the same, without the paragraph that answers it": removed["gone"],
+        }
+    rows = [[title, *(share(rows, way) for way in WAYS.values())] for title, rows in kinds.items()]
     yield from table(["% of questions", *WAYS], rows)
-    yield f"{removed['date']}, {removed['machine']}, {removed['threads']} threads, seed {removed['key']['seed']}."
+    yield f"{own['date']}, {own['machine']}, {own['threads']} threads, seed {own['key']['seed']}."
 
 
 def figures(parts: Parts) -> Iterator[str]:
