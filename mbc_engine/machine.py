@@ -6,8 +6,11 @@ import os
 import platform
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from mbc_engine.errors import ConfigError
+
+_LOW_PRIORITY: Final = 10  # of 19, as that of `nice`
 
 
 def processor() -> str:
@@ -43,6 +46,15 @@ def return_free_memory() -> None:
     """Return freed memory to the system, where the C library keeps it for later, as glibc does."""
     with suppress(OSError, AttributeError, TypeError):  # Windows, or another library
         ctypes.CDLL(None).malloc_trim(0)
+
+
+def yield_to_others() -> None:
+    """Let other programs go first from now on; not on Windows."""
+    tasks = Path("/proc/self/task")  # Linux has a priority for each thread
+    with suppress(OSError, AttributeError):
+        for thread in [int(task.name) for task in tasks.iterdir()] if tasks.is_dir() else [0]:
+            now = os.getpriority(os.PRIO_PROCESS, thread)
+            os.setpriority(os.PRIO_PROCESS, thread, max(now, _LOW_PRIORITY))
 
 
 def is_launched() -> bool:

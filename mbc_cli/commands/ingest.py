@@ -17,6 +17,8 @@ from mbc_cli.program import INTERRUPTED, interrupt_message, is_from_command_line
 from mbc_cli.render.ingest import READABLE, IngestProgress
 from mbc_cli.render.terminal import is_on
 from mbc_engine.errors import ConfigError, DataError
+from mbc_engine.events import TextsRecoded
+from mbc_engine.machine import yield_to_others
 from mbc_engine.text import is_empty, printable_path, require_paths
 
 if TYPE_CHECKING:
@@ -127,6 +129,8 @@ def _memorise(
         documents = sys.stdin.buffer if _STDIN in paths else paths
         for event in memory.add(documents, watch=watch, stop=stop, **how):
             view.show(event)
+            if isinstance(event, TextsRecoded) and event.done and not watch:  # a watch does other work afterwards
+                yield_to_others()
     if not watch:
         view.show_result()
     if not view.is_complete:

@@ -16,6 +16,15 @@ RECODED = TextsRecoded(2, 2, 100, 60, 1.0, "lm")
 PROBLEM = TextsRecoded(0, 2, 0, 0, 0.0, "lm", problem="The language model is not installed.")
 
 
+@pytest.fixture(autouse=True)
+def priorities(monkeypatch):
+    """The priorities that this process would have."""
+    given = []
+    monkeypatch.setattr("os.setpriority", lambda _kind, _thread, priority: given.append(priority), raising=False)
+    monkeypatch.setattr("os.getpriority", lambda *_: 0, raising=False)
+    return given
+
+
 @pytest.fixture
 def run(mbc, memory, notes):
     """Runs `mbc ingest` on the notes; the memory yields these events and ends with these changes."""
@@ -216,8 +225,11 @@ def test_a_pipe_gets_a_line_of_progress_now_and_then(run, monkeypatch):
     )
 
 
-def test_recoding_is_announced_once_texts_can_be_recoded(run):
+def test_recoding_is_announced_once_texts_can_be_recoded(run, priorities):
+    assert (run().exit_code, priorities) == (0, [])
     result = run("--codec", "lm", "--verbose", extra=[RECODED])
+    assert priorities
+    assert set(priorities) == {10}
     assert "You can ask questions now. Recoding 2 texts" in result.stderr
     assert "`mbc bank compact --codec lm` continues" in result.stderr
     assert "recoded       2 texts in 1.00 s, 100 B to 60 B\n" in result.stdout
