@@ -127,6 +127,15 @@ def test_stdout_is_the_protocols_and_its_end_lets_the_batch_end(notes: Path, hom
     assert (home / "stopped").exists()
 
 
+def test_a_message_with_half_a_character_gets_a_reply(notes: Path, home: Path) -> None:
+    (home / "none.mbc").touch()
+    with server(home, "-c", LOUD) as process:
+        for number, question in enumerate(("Who\ud800?", "Who \U0001f600?"), 2):
+            process.send(number, "tools/call", name="ask", arguments={"question": question})
+            reply = process.receive()
+            assert reply["id"] == number and reply["result"]["structuredContent"]["answer"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it(home: Path, number: int) -> None:
