@@ -42,7 +42,7 @@ def facts(mbc, bank):
 
 
 def test_ingest_recodes_texts(ingest, mbc, stories):
-    result = ingest(stories, "--bank", "b.mbc", "--text", "--codec", "lm")
+    result = ingest(stories, "--bank", "b.mbc", "--text", "--codec", "lm", "--verbose")
     assert result.exit_code == 0
     assert "You can ask questions now. Recoding " in result.stderr
     assert "`mbc bank compact --codec lm` continues" in result.stderr
