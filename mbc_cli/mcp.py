@@ -60,13 +60,14 @@ def allowed_folders(folders: Sequence[Path]) -> tuple[Path, ...]:
 def find_allowed(names: Sequence[str], folders: Sequence[Path], *, stop: threading.Event | None = None) -> WalkResult:
     """The readable files at and below names, which are absolute or relative to an allowed folder.
 
-    Hidden files are refused. Links that leave the folders are not followed, and are reported as one skip.
+    Hidden files are refused. Links that leave the folders are not followed, and are reported as one skip. The files'
+    paths are real, so that none leads elsewhere if a link takes its place later.
     """
     if not folders:
         raise ConfigError("No folder is allowed.", hint="Start the server with `mbc mcp --allow FOLDER`.")
     paths = [_resolve(name, folders) for name in names]
     walked = find_files(paths, stop=stop)
-    files = tuple(path for path in walked.files if _is_inside(path, folders))
+    files = tuple(dict.fromkeys(Path(os.path.realpath(path)) for path in walked.files if _is_inside(path, folders)))
 
     def is_reported(path: Path) -> bool:
         # A name that is not UTF-8 is reported with escapes, under which no file exists.
@@ -305,7 +306,7 @@ class MemoryServer:
         skipped: list[Skipped | FileSkipped] = list(walked.skipped)
         lost = list[Skipped]()
         total = done = 0
-        for event in self._service.memory.add(walked.files, stop=stop):
+        for event in self._service.memory.add(walked.files, stop=stop, follow_links=False):
             if isinstance(event, IngestStarted):
                 total = event.size
             elif isinstance(event, FileSkipped):

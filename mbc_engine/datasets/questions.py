@@ -37,7 +37,7 @@ def load_questions(path: Path) -> list[Question]:
         raise DataError(f"{path} is not a .jsonl or .txt file.", hint="Compressed files end in .gz or .xz.")
     parser, questions = _Parser(str(path), _IS_JSON[kind]), []
     try:
-        with open_bytes(path, compression) as stream:
+        with path.open("rb") as file, open_bytes(file, compression) as stream:
             for line in lines(stream, "\n"):
                 questions += parser.parse(line)
             stream.require_undamaged()

@@ -98,11 +98,16 @@ def chunked(
 
 
 def read_chunks(
-    path: Path, known: MemoryBank | KnownDocuments, chunker: Chunker, text_column: str | None = None
+    path: Path,
+    known: MemoryBank | KnownDocuments,
+    chunker: Chunker,
+    text_column: str | None = None,
+    *,
+    follow_links: bool = True,
 ) -> Iterator[Item]:
     """The documents of one file, read as by `read_file`; `FileRead` comes last."""
     source, parts, is_complete, position = printable_path(os.path.realpath(path)), set[str](), True, 0
-    for document in read_file(path, text_column):
+    for document in read_file(path, text_column, follow_links=follow_links):
         if isinstance(document, Skipped):
             is_complete = is_complete and (document.is_empty_file or document.source != source)
             yield document
@@ -132,12 +137,21 @@ def digests_by_source(bank: MemoryBank, sources: Collection[str] | None = None) 
 
 
 def read_all(
-    paths: Sequence[Path], bank: MemoryBank, chunker: Chunker, *, workers: int = 0, text_column: str | None = None
+    paths: Sequence[Path],
+    bank: MemoryBank,
+    chunker: Chunker,
+    *,
+    workers: int = 0,
+    text_column: str | None = None,
+    follow_links: bool = True,
 ) -> Generator[Item | None, None, None]:
-    """The documents of many files, read by `workers` if the bank is a file; None while waiting for the next."""
-    if not workers or bank.path is None:
+    """The documents of many files, read by `workers` if the bank is a file; None while waiting for the next.
+
+    If links are not to be followed, by this process.
+    """
+    if not workers or bank.path is None or not follow_links:
         for path in paths:
-            yield from read_chunks(path, bank, chunker, text_column)
+            yield from read_chunks(path, bank, chunker, text_column, follow_links=follow_links)
         return
     with Workers(paths, bank.path, chunker, min(workers, len(paths)), text_column) as items:
         yield from items

@@ -65,6 +65,7 @@ def ingest(
     *,
     ignore: Sequence[str] = (),
     is_choosy: bool = True,
+    follow_links: bool = True,
     prune: bool = False,
     find_deleted: Callable[[], Collection[tuple[str, str]]] | None = None,
     workers: int = 0,
@@ -82,6 +83,7 @@ def ingest(
         paths: files and folders, or the result of a walk.
         ignore: patterns as in .gitignore, relative to each named folder.
         is_choosy: leave out what `find_files` leaves out by itself.
+        follow_links: if false, only files whose real paths are given or found are read, by this process.
         prune: at the end, remove what the bank has from the named folders that the walk did not find. A named file or
             folder may be gone, if the bank has something from it.
         find_deleted: called at the end, returns more origins to remove, by source and part.
@@ -108,7 +110,7 @@ def ingest(
     run = Run(model, bank, batch_chunks, stop)
     if actors is None:
         chunker = model.chunker.leaving(bank.header.context_tokens)
-        items = read_all(walk.files, bank, chunker, workers=workers, text_column=text_column)
+        items = read_all(walk.files, bank, chunker, workers=workers, text_column=text_column, follow_links=follow_links)
     else:
         from mbc_engine.ingestion.ray import encode_files
 

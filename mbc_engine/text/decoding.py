@@ -6,6 +6,7 @@ import io
 import lzma
 import os
 import re
+import stat
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -20,6 +21,7 @@ PEEK_BYTES = 1 << 20
 # Small, as the block in which a decompressor finds damage is lost.
 _BLOCK_BYTES = 1 << 16
 
+_NEVER_WAIT = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 _DAMAGE = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
 
 # How to decompress an open file, by compression suffix.
@@ -106,9 +108,30 @@ class ByteStream(io.BufferedReader):
 
 
 @contextmanager
-def open_bytes(path: Path, compression: str) -> Iterator[ByteStream]:
-    """Open a file whose compression has the suffix `compression`. Raises OSError if it cannot be opened."""
-    with path.open("rb") as file, OPENERS[compression](file) as unpacked:
+def open_file(path: Path) -> Iterator[io.BufferedReader]:
+    """Open a file that has content. Raises UnreadableFile if there is none or it is no file, OSError if it cannot be.
+
+    Pipes, devices and files of the kernel, whose size is 0, are not read, which could block forever.
+    """
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _NEVER_WAIT)) as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise UnreadableFile("is not a regular file")
+        if not status.st_size:
+            raise EmptyFile
+        yield file
+
+
+def is_at(file: io.BufferedReader, path: Path) -> bool:
+    """Whether an open file is the one at this path, without a link on the way."""
+    own = f"/proc/self/fd/{file.fileno()}"  # else the path is looked at a moment later
+    return (os.readlink(own) if os.path.islink(own) else os.path.realpath(path)) == os.fspath(path)
+
+
+@contextmanager
+def open_bytes(file: io.BufferedReader, compression: str) -> Iterator[ByteStream]:
+    """The content of an open file at its start, whose compression has the suffix `compression`."""
+    with OPENERS[compression](file) as unpacked:
         yield ByteStream(unpacked.read1, file.tell)
 
 

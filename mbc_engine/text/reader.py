@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import stat
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -12,7 +11,16 @@ from itertools import tee
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from mbc_engine.text.decoding import ByteStream, open_bytes, piece_name, storable, text_pieces, without_piece_number
+from mbc_engine.text.decoding import (
+    ByteStream,
+    is_at,
+    open_bytes,
+    open_file,
+    piece_name,
+    storable,
+    text_pieces,
+    without_piece_number,
+)
 from mbc_engine.text.document import (
     Content,
     Document,
@@ -51,15 +59,16 @@ class Part:
         return next((document for document in again if document.part == part), None)
 
 
-def read_file(path: Path, text_column: str | None = None) -> Iterator[Document | Skipped]:
+def read_file(path: Path, text_column: str | None = None, *, follow_links: bool = True) -> Iterator[Document | Skipped]:
     """The documents of one file, in order, read lazily.
 
     A bad row yields a `Skipped` in its place. If the file cannot be read to its end, the last item is a `Skipped` with
     the source of the documents before it, which remain valid.
 
-    Rows that lack the field `text_column` are skipped. It is ignored in a file without rows.
+    Rows that lack the field `text_column` are skipped. It is ignored in a file without rows. If links are not to be
+    followed, a file is skipped unless `path` is its real one.
     """
-    return _read(path, partial(_documents, text_column=text_column))
+    return _read(path, partial(_documents, text_column=text_column), follow_links=follow_links)
 
 
 def reread_file(path: Path) -> Iterator[Part | Skipped]:
@@ -68,19 +77,23 @@ def reread_file(path: Path) -> Iterator[Part | Skipped]:
 
 
 def _read(
-    path: Path, read: Callable[[ByteStream, Format, str, str | None], Iterator[_Item | Skipped]]
+    path: Path,
+    read: Callable[[ByteStream, Format, str, str | None], Iterator[_Item | Skipped]],
+    *,
+    follow_links: bool = True,
 ) -> Iterator[_Item | Skipped]:
     source = os.path.realpath(path)
     try:
-        # Before it is opened, as opening a pipe would block forever.
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise UnreadableFile("is not a regular file")
-        format, compression = identify(path)
-        if source != printable_path(source):
-            raise UnreadableFile("has a name that is not UTF-8")
-        with open_bytes(path, compression) as stream:
-            yield from read(stream, format, source, day_in_name(path.name) or day_of_timestamp(status.st_mtime))
+        with open_file(path) as file:
+            if not (follow_links or is_at(file, path)):
+                raise UnreadableFile("is reached by a link")
+            format, compression = identify(file, path.name)
+            if source != printable_path(source):
+                raise UnreadableFile("has a name that is not UTF-8")
+            date = day_in_name(path.name) or day_of_timestamp(os.fstat(file.fileno()).st_mtime)
+            file.seek(0)
+            with open_bytes(file, compression) as stream:
+                yield from read(stream, format, source, date)
     except EmptyFile as error:
         yield Skipped(source, reason(error), is_empty_file=True)
     except (OSError, UnreadableFile) as error:
@@ -93,9 +106,11 @@ def is_changed(path: Path, digest: str) -> bool:
     It is known of PDFs, whose parser is native code: only what an ingest has parsed is parsed again by a process that
     answers.
     """
-    with suppress(OSError, UnreadableFile):
-        if path.is_file() and (format := identify(path)[0]).name == "pdf" and path.stat().st_size <= MOST_BYTES:
-            return not _digest(format.identity, path.read_bytes()).startswith(digest)
+    with suppress(OSError, UnreadableFile), open_file(path) as file:
+        format, _ = identify(file, path.name)
+        if format.name == "pdf" and os.fstat(file.fileno()).st_size <= MOST_BYTES:
+            file.seek(0)
+            return not _digest(format.identity, file.read()).startswith(digest)
     return False
 
 

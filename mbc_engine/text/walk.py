@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from mbc_engine.atomic_write import atomic_write
 from mbc_engine.errors import DataError
-from mbc_engine.text.document import Skipped, UnreadableFile, printable_path, reason
+from mbc_engine.text.decoding import open_file
+from mbc_engine.text.document import EmptyFile, Skipped, UnreadableFile, printable_path, reason
 from mbc_engine.text.formats.sniff import identify, is_known
 
 if TYPE_CHECKING:
@@ -247,7 +248,8 @@ def _walk(
                 raise UnreadableFile("is not a regular file")
             path = Path(current.path)
             if not is_known(path.name):  # only then, as opening every file would take most of a walk's time
-                identify(path)
+                with suppress(EmptyFile), open_file(path) as file:
+                    identify(file, path.name)
             yield path
         except (OSError, UnreadableFile) as error:
             yield Skipped(printable_path(current.path), reason(error))

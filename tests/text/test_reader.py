@@ -191,6 +191,26 @@ def test_pipes_and_missing_files(tmp_path: Path) -> None:
         assert list(read_file(tmp_path / name)) == [Skipped(str(tmp_path.resolve() / name), reason)]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="of Linux")
+def test_files_of_the_kernel_are_empty(tmp_path: Path) -> None:
+    (tmp_path / "version").symlink_to("/proc/version")
+    assert list(read_file(tmp_path / "version")) == [Skipped("/proc/version", "is empty", is_empty_file=True)]
+
+
+@pytest.mark.parametrize("swapped", ["a/b/ada.txt", "a/b", "a"])
+def test_a_link_that_takes_a_files_place_is_not_followed(tmp_path: Path, swapped: str) -> None:
+    path, outside = tmp_path.resolve() / "a/b/ada.txt", tmp_path / "outside"
+    for folder in (path.parent, outside / "b", outside / "b/b"):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "ada.txt").write_text("Ada moved.")
+    (found,) = read_file(path, follow_links=False)
+    assert isinstance(found, Document) and found.text == "Ada moved."
+    (tmp_path / swapped).rename(tmp_path / "away")
+    (tmp_path / swapped).symlink_to(outside / Path(swapped).relative_to("a"))
+    (skipped,) = read_file(path, follow_links=False)
+    assert isinstance(skipped, Skipped) and skipped.reason == "is reached by a link"
+
+
 @pytest.mark.parametrize("suffix", [".gz", ".xz"])
 def test_damaged_compression(read: Read, suffix: str) -> None:
     rows = "\n".join(

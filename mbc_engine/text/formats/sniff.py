@@ -1,7 +1,7 @@
 """What a file is: its first bytes decide, then its name."""
 
+import io
 import re
-from pathlib import Path
 from typing import BinaryIO, Final
 
 from mbc_engine.text.decoding import OPENERS, ByteStream, decode, detect, split_suffixes
@@ -90,27 +90,26 @@ def is_known(name: str) -> bool:
     return suffix in SUFFIXES
 
 
-def identify(path: Path) -> tuple[Format, str]:
-    """The format of a file, and its compression: a key of `OPENERS`.
+def identify(file: io.BufferedReader, name: str) -> tuple[Format, str]:
+    """The format of an open file with this name, and its compression: a key of `OPENERS`.
 
     Raises UnreadableFile with the reason if it is nothing that can be read, and OSError.
     """
-    with path.open("rb") as file:
-        head = file.read(_HEAD_BYTES)
-        suffix, _ = split_suffixes(path.name)
-        compression = next((own for mark, own in _COMPRESSIONS if head.startswith(mark)), "")
-        if not compression:
-            return _format(suffix, head, file), ""
-        file.seek(0)
-        with OPENERS[compression](file) as unpacked:
-            stream = ByteStream(unpacked.read1)
-            inner = stream.peek()[:_HEAD_BYTES]
-        if not inner:
-            stream.require_undamaged()
-        format = _format(suffix, inner, None)
-        if not format.may_be_compressed:
-            raise UnreadableFile(f"is a compressed {format.suffixes[0]} file; unpack it")
-        return format, compression
+    head = file.read(_HEAD_BYTES)
+    suffix, _ = split_suffixes(name)
+    compression = next((own for mark, own in _COMPRESSIONS if head.startswith(mark)), "")
+    if not compression:
+        return _format(suffix, head, file), ""
+    file.seek(0)
+    with OPENERS[compression](file) as unpacked:
+        stream = ByteStream(unpacked.read1)
+        inner = stream.peek()[:_HEAD_BYTES]
+    if not inner:
+        stream.require_undamaged()
+    format = _format(suffix, inner, None)
+    if not format.may_be_compressed:
+        raise UnreadableFile(f"is a compressed {format.suffixes[0]} file; unpack it")
+    return format, compression
 
 
 def identify_data(name: str, file: BinaryIO) -> Format:

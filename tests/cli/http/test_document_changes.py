@@ -148,16 +148,16 @@ def test_documents_follow_a_bank_that_is_replaced(
 def test_an_unreadable_document_is_read_with_the_next_change(
     documents: ClientDocuments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    open_bytes = reader.open_bytes
+    open_file = reader.open_file
 
-    def refuse(path: Path, *arguments: Any) -> Any:
+    def refuse(path: Path) -> Any:
         if path == documents.folder.file(ADA.id):
             raise OSError(24, "Too many open files")
-        return open_bytes(path, *arguments)
+        return open_file(path)
 
     documents.change([[NewDocument(text="Ada lives in Cadiz.", name="ada")]])
     with monkeypatch.context() as patch:
-        patch.setattr(reader, "open_bytes", refuse)
+        patch.setattr(reader, "open_file", refuse)
         error, (added,) = documents.change([[ADA], [BRUNO]])
     assert isinstance(error, BankError)
     assert "too many open files" in error.message

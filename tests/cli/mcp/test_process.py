@@ -88,7 +88,7 @@ from mbc_cli.mcp import MemoryServer, allowed_folders
 from tests.cli.stub_memory import StubMemory, ingested
 
 class Loud(StubMemory):
-    def add(self, paths, stop):
+    def add(self, paths, stop, follow_links):
         started, step, finished = ingested(2)
         yield started
         print("stray")

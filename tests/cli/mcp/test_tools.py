@@ -121,6 +121,7 @@ async def test_an_ingest_counts_and_names_what_was_skipped(serving: Serving, stu
     async with serving(notes) as client:
         done = await client.call_tool("ingest", {"paths": ["."]}, progress_callback=note)
     assert [file.name for file in stub.added[0][0]] == ["ada.txt", "bruno.md"]
+    assert not stub.added[0][1]["follow_links"]
     assert steps == [(20, 20, "2 documents, 2 chunks")]
     content = done.structured_content
     assert [Path(reason["source"]).name for reason in content["reasons"]] == ["picture.png", "bad.pdf"]
@@ -186,7 +187,7 @@ async def test_a_cancelled_ingest_stops_after_its_batch(
 ) -> None:
     steps, has_stopped = list[float](), threading.Event()
 
-    def add(paths: Any, *, stop: threading.Event) -> Any:
+    def add(paths: Any, *, stop: threading.Event, follow_links: bool) -> Any:
         yield from ingested()[:-1]
         assert stop.wait(PATIENCE)
         has_stopped.set()
