@@ -19,6 +19,7 @@ from mbc_cli.text import display_path, format_duration, pluralise, sanitise
 from mbc_engine.answer import Answer, AnswerItem, Confidence, Source
 from mbc_engine.errors import DataError
 from mbc_engine.sources import matches
+from mbc_engine.text.dates import is_of_another_time, period_in
 from mbc_engine.text.formats import SUFFIXES
 from mbc_engine.text.language import seems_english
 
@@ -28,6 +29,7 @@ PERHAPS: Final = "Perhaps: "
 _NOT_ENGLISH: Final = (
     "The question does not seem to be in English. mini reads English only; passages were found by their words."
 )
+_ANOTHER_TIME: Final = "The passage of this answer is about another time than the question."
 FILE_STATES: Final = {
     "changed": "the file has changed since",
     "gone": "the file no longer exists",
@@ -127,7 +129,17 @@ def language_note(question: str) -> str | None:
 
 
 def answer_note(answer: Answer) -> str | None:
-    return language_note(answer.asked or answer.question) if answer.is_extracted else None
+    """A warning if a question to a model that reads passages is in another language, or the answer of another time."""
+    question = answer.asked or answer.question
+    return language_note(question) or _time_note(question, answer) if answer.is_extracted else None
+
+
+def _time_note(question: str, answer: Answer) -> str | None:
+    period, source = period_in(question), next(iter(answer.sources), None)
+    if answer.text is None or period is None or source is None:
+        return None
+    text = f"{source.path} {source.part} {source.passage or source.sentence or ''}"
+    return _ANOTHER_TIME if is_of_another_time(period, text, source.date) else None
 
 
 def asked_line(asked: str) -> Text:

@@ -160,6 +160,23 @@ def test_a_question_in_another_language_gets_a_note(capsys):
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.parametrize(
+    ("question", "passage", "day", "is_noted"),
+    [
+        ("What was the rent in 2023?", "In 2024 the rent was 900 euros.", None, True),
+        ("What was the rent in 2024?", "In 2024 the rent was 900 euros.", None, False),
+        ("What was the rent in 2023?", "In 2024 the rent was 900 euros.", "2023-05-01", False),  # the document's day
+        ("What was the rent in 2023?", "The rent was 900 euros.", None, False),
+        ("What was the rent?", "In 2024 the rent was 900 euros.", None, False),
+    ],
+)
+def test_an_answer_of_another_time_gets_a_note(question, passage, day, is_noted):
+    made = answer("900 euros", source("/rent.txt", passage, date=day), question=question)
+    note = answer_json(made, [], 0.0)["note"]
+    assert (note == "The passage of this answer is about another time than the question.") is is_noted
+    assert is_noted or note is None
+
+
 def test_json_of_an_answer():
     ada = source("/notes/ada.txt", date="2024-05-31", state="gone", text_from="bank")
     made = answer("Aalen", ada, confidence=Confidence(0.82345678, "high"))
