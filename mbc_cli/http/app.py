@@ -80,7 +80,7 @@ async def complete(body: chat.ChatRequest, request: Request, served: FromState) 
             loop.call_soon_threadsafe(tokens.put_nowait, token)
 
     question = (body.question, body.completed_question, on_token if body.stream else None)
-    work = served.service.submit_item(chat.answer, served.service.memory, body.options, item=question)
+    work = served.service.submit_item(chat.answer, served.documents.current_memory, body.options, item=question)
     if not body.stream:
         return JSONResponse(chat.completion(served.name, await _result(request, work)))
     answer = asyncio.wrap_future(work)
@@ -129,8 +129,8 @@ async def _disconnected(request: Request) -> None:
 @router.post("/v1/search", tags=["Ask"])
 async def search(body: chat.SearchRequest, request: Request, served: FromState) -> ListReply[dict[str, Any]]:
     """The passages of the memory that fit a query best, whole, without an answer."""
-    service = served.service
-    work = service.submit_item(chat.search, service.memory, body.options(), body.top, item=body.query)
+    current = served.documents.current_memory
+    work = served.service.submit_item(chat.search, current, body.options(), body.top, item=body.query)
     return ListReply(data=await _result(request, work))
 
 

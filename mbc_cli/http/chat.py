@@ -170,8 +170,11 @@ class Completion(BaseModel):
 Question = tuple[str, str, Callable[[str], None] | None]
 
 
-def answer(memory: "Memory", options: AskOptions, questions: Sequence[Question]) -> list[dict[str, Any]]:
+def answer(
+    open_memory: "Callable[[], Memory]", options: AskOptions, questions: Sequence[Question]
+) -> list[dict[str, Any]]:
     """The content, usage, sources and `mbc` of a completion for each question."""
+    memory = open_memory()
     originals, completed, on_tokens = map(list, zip(*questions, strict=True))
     on_token = on_tokens[0] if len(questions) == 1 and memory.can_stream(options) else None
     answers = memory.ask(completed, options, on_token=on_token)
@@ -189,9 +192,11 @@ def answer(memory: "Memory", options: AskOptions, questions: Sequence[Question])
     return fields
 
 
-def search(memory: "Memory", options: AskOptions, top: int, queries: Sequence[str]) -> list[list[dict[str, Any]]]:
+def search(
+    open_memory: "Callable[[], Memory]", options: AskOptions, top: int, queries: Sequence[str]
+) -> list[list[dict[str, Any]]]:
     """The passages for each query."""
-    results = memory.search(queries, options, top=top)
+    results = open_memory().search(queries, options, top=top)
     return [
         [passage_json(query, passage) for passage in passages] for query, passages in zip(queries, results, strict=True)
     ]

@@ -206,7 +206,7 @@ def _digest(text: str) -> str:
 class ClientDocuments:
     """The documents of a memory, of which clients change those in a folder: first the file, then the first bank.
 
-    `sync` and `change` run in the memory's thread, `find` and `page` in any.
+    `sync`, `current_memory` and `change` run in the memory's thread, `find` and `page` in any.
     """
 
     def __init__(self, memory: "Memory", folder: DocumentFolder) -> None:
@@ -222,6 +222,13 @@ class ClientDocuments:
             keeps_origins = bank.header.keeps_origins
         if keeps_origins:
             self._update_bank()
+        self._bank_file = identity(self.bank)
+
+    def current_memory(self) -> "Memory":
+        """The memory, whose bank is synced first if another file has taken its place."""
+        if self._bank_file is not None and identity(self.bank) not in (None, self._bank_file):
+            self.sync()
+        return self.memory
 
     def change(self, changes: Sequence[list[NewDocument] | str]) -> list[Any]:
         """Add documents, or remove one by id, with each change.

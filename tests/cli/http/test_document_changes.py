@@ -134,6 +134,8 @@ def test_documents_follow_a_bank_that_is_replaced(
 ) -> None:
     documents.change([[ADA]])
     replace_bank()
+    assert documents.current_memory() is documents.memory and names() == ["ada"]
+    replace_bank()
     documents.change([[BRUNO]])
     assert names() == ["ada", "bruno"]
     with MemoryBank.open(home / "b.mbc") as bank:
