@@ -28,8 +28,12 @@ EncoderWeights = Literal["float32", "nf4", "int8"]
 Feature = Literal["margin", "votes", "overlooked", "misplaced", "attribute", "opposite"]
 
 
+# Of address codebooks, and of a matrix over their vectors: 128 MiB.
+_MOST_NUMBERS = 1 << 25
+
+
 class _Settings(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     def to_toml(self) -> str:
         """The settings as TOML, including defaults; None values are left out, as TOML has no null."""
@@ -172,9 +176,15 @@ class ModelSettings(_Settings):
 class AddressSettings(_Settings):
     """Address codes: product quantisation of a chunk's sentence vector."""
 
-    tokens: PositiveInt = Field(24, description="codes of a chunk")
+    tokens: int = Field(24, ge=1, le=1024, description="codes of a chunk")
     codes: int = Field(512, ge=2, le=65536, description="codes in each codebook")
-    dim: PositiveInt = Field(8, description="width of a code's vector")
+    dim: int = Field(8, ge=1, le=1024, description="width of a code's vector")
+
+    @model_validator(mode="after")
+    def _books_are_small(self) -> Self:
+        if max(self.codes, self.dim * self.tokens) * self.tokens * self.dim > _MOST_NUMBERS:
+            raise ValueError("the codebooks would be too large")
+        return self
 
 
 class AnswerConfidence(_Settings):
@@ -386,7 +396,7 @@ def _read(path: Path) -> str:
 def _parse(text: str, origin: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # an integer of 5,000 digits is a ValueError
         raise ConfigError(f"{origin} is not TOML: {error}") from error
 
 

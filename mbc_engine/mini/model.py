@@ -446,6 +446,8 @@ def load(
         raise ModelError(
             f"The weights in {folder / WEIGHTS} do not fit the model's settings.", hint="Get the model again."
         )
+    if not all(np.isfinite(value).all() for value in stored.values()):
+        raise ModelError(f"The weights in {folder / WEIGHTS} are not all numbers.", hint="Get the model again.")
     for name, value in arrays.items():
         value[...] = stored[name]
     return model

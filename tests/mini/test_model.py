@@ -70,8 +70,36 @@ def test_weights_that_do_not_fit(model: RetrieverReader, tmp_path: Path) -> None
     save_file(state | {"address.spread": np.ones(3, np.float32)}, tmp_path / "model.safetensors")
     with pytest.raises(ModelError, match="do not fit the model's settings"):
         load_model(tmp_path)
+    save_file(state | {"address.books": state["address.books"] * np.float16("nan")}, tmp_path / "model.safetensors")
+    with pytest.raises(ModelError, match="not all numbers"):
+        load_model(tmp_path)
     (tmp_path / "model.safetensors").write_bytes(b"short")
     with pytest.raises(ModelError, match="cannot be read"):
+        load_model(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ("codes = ", "codes = 65536\ntokens = 1024\ndim = 8\n#", "address: the codebooks would be too large"),
+        ("dim = ", "dim = 1000000000000 #", "address.dim: input should be less than"),
+        ("intercept = ", "intercept = nan #", "intercept: input should be a finite number"),
+        ("[retriever_reader]", "x = " + "[" * 100_000, "is not TOML"),
+        ("[retriever_reader]", "x = " + "1" * 5_000, "is not TOML"),
+    ],
+    ids=["books", "dim", "nan", "deep", "digits"],
+)
+def test_settings_that_would_take_all_memory_or_time(
+    model: RetrieverReader, tmp_path: Path, old: str, new: str, fault: str
+) -> None:
+    save(model, tmp_path)
+    config = tmp_path / "config.toml"
+    text = config.read_text()
+    assert old in text
+    if "too large" in fault:
+        text = "\n".join(line for line in text.split("\n") if not line.startswith(("tokens = ", "dim = ")))
+    config.write_text(text.replace(old, new, 1))
+    with pytest.raises(ConfigError, match=fault):
         load_model(tmp_path)
 
 
