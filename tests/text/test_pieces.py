@@ -201,7 +201,7 @@ def test_inaccessible_file_is_not_gone(tmp_path: Path, monkeypatch: pytest.Monke
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(Path, "exists", exists)
-    monkeypatch.setattr(Path, "open", opened)
+    monkeypatch.setattr("os.open", opened)
     assert Files().look(Origin(str(tmp_path / "a.txt"), "", None), "0") == ("unreadable", None)
 
 
