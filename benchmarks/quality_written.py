@@ -134,7 +134,6 @@ def figures(parts: Parts) -> Iterator[str]:
             "right source first, questions as typed",
             *(share(typed, lambda row, own=own: row[own] == 0) for own in ("bm25", "rank")),
         ],
-        ["time per question", "", milliseconds(parts["speed"]["squad"])],
         [f"time to scan {newswire['scanned']:,} chunks", "", milliseconds(newswire["scan"])],
     ]
     yield from table(["percent unless stated otherwise", "BM25", "`mini`"], rows)
