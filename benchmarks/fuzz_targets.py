@@ -27,6 +27,8 @@ _SPECIAL_BYTES: Final = tuple(bytes((byte,)) for byte in b"\0\xff\x1b<>/()[]{}\"
 _NUMBER: Final = re.compile(rb"-?\d+")
 # One file in this many is hostile; those are slow to read.
 _ONE_HOSTILE_IN: Final = 400
+# Bytes of a file that are damaged in place.
+_DAMAGED: Final = 64
 _MAIN_MEMBERS: Final = {
     "docx": "word/document.xml",
     "pptx": "ppt/s.xml",
@@ -106,6 +108,10 @@ def document(name: str, compression: str, hostile_files: list[Callable[[], bytes
             member = rng.choice([*members, *[_MAIN_MEMBERS[name]] * len(members)])
             members[member] = mutate(members[member], rng, TOKENS[name], lambda: rng.choice([*members.values()]))
             return zipped(members)
+        if name == "msg" and rng.random() < 0.7:  # its parts stand at fixed places
+            start = rng.randrange(len(valid) - _DAMAGED)
+            part = mutate(valid[start : start + _DAMAGED], rng, TOKENS[name], lambda: valid)
+            return valid[:start] + part[:_DAMAGED].ljust(_DAMAGED, b"\0") + valid[start + _DAMAGED :]
         return mutate(valid, rng, TOKENS[name], lambda: sample(rng))
 
     def make(rng: Random) -> bytes:
