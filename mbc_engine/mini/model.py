@@ -431,11 +431,14 @@ def load(
     """
     settings = config.retriever_reader
     reader_settings = reader_of(settings, reader)
-    weights, on = (
-        folder / f"{reader_settings.name}.safetensors",
-        device if device and not device.startswith("cpu") else "cpu",
-    )
-    model = build(settings, reader_settings, lambda: load_span_reader(weights, reader_settings, device=on), on)
+    weights = folder / f"{reader_settings.name}.safetensors"
+    on = device if device and not device.startswith("cpu") else "cpu"
+
+    def open_reader() -> SpanReader:
+        shared = model.encoder if reader_settings.encoder == settings.encoder else None
+        return load_span_reader(weights, reader_settings, device=on, encoder=shared)
+
+    model = build(settings, reader_settings, open_reader, on)
     try:
         stored = map_tensors(folder / WEIGHTS)
     except (OSError, SafetensorError, ValueError) as error:

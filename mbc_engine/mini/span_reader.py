@@ -215,9 +215,14 @@ def as_read(passage: str) -> tuple[str, Sequence[int]]:
     return "".join((*parts, passage[done:])), [*origins, *range(done, len(passage) + 1)]
 
 
-def load_span_reader(weights: Path, settings: ReaderSettings, *, device: str = "cpu") -> SpanReader:
-    """Open a reader. Raises ModelError if it is missing or damaged, or its encoder cannot be opened."""
-    encoder = Bert.open(settings.encoder, device=device)
+def load_span_reader(
+    weights: Path, settings: ReaderSettings, *, device: str = "cpu", encoder: Bert | None = None
+) -> SpanReader:
+    """Open a reader, around its `encoder` if that is open already.
+
+    Raises ModelError if it is missing or damaged, or its encoder cannot be opened.
+    """
+    encoder = encoder or Bert.open(settings.encoder, device=device)
     try:
         stored = {name: value.astype(np.float32) for name, value in map_tensors(weights).items()}
     except (OSError, SafetensorError, ValueError) as error:
