@@ -49,6 +49,7 @@ _SINGLE_PASSAGE_SHARE: Final = 0.9
 CONTEXT_WEIGHT: Final = 0.15
 _KNOWN_CONTEXTS: Final = 1024  # whose vectors are kept
 _BATCH: Final = 256  # texts that another device than the CPU encodes at once
+_TORCH_PAYS: Final = 128  # texts whose encoding is shortened by torch by as much as its import takes
 
 
 TextsOf = Callable[[Iterable[Hit]], Mapping[int, str | None]]  # by chunk; None if it is gone
@@ -110,6 +111,7 @@ class RetrieverReader(Model):
         self.encoder, self.address = encoder, address
         self._open_reader = open_reader
         self._known_contexts: dict[str, Floats] = {}
+        self._memorised = 0
 
     @property
     def device(self) -> str:
@@ -137,6 +139,9 @@ class RetrieverReader(Model):
     def memorise_stepwise(
         self, texts: Sequence[str], contexts: Sequence[str] = ()
     ) -> Generator[tuple[Sequence[int], NDArray[np.uint16]], None, None]:
+        self._memorised += len(texts)
+        if self._memorised > _TORCH_PAYS:
+            self.encoder.use_torch()
         size = 1 if self.device == "cpu" else _BATCH
         batches = [range(start, min(start + size, len(texts))) for start in range(0, len(texts), size)]
 

@@ -27,16 +27,18 @@ TEXTS = ["Ada moved to Aalen.", "", "Who moved? [SEP] Hugo.", "The river rose, t
 SIZES = {"vocab_size": 50, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 40}
 
 
-@pytest.mark.parametrize("device", ["cpu", "cpu:0"])  # in numpy and in torch
+@pytest.mark.parametrize("library", ["numpy", "torch", "torch from now on"])
 @pytest.mark.parametrize("kind", ["bert", "mpnet"])
-def test_states(tiny: Any, kind: str, device: str) -> None:
+def test_states(tiny: Any, kind: str, library: str) -> None:
     torch.manual_seed(3)
     theirs: Any = BertModel(BertConfig(**SIZES)) if kind == "bert" else MPNetModel(MPNetConfig(**SIZES))
     if kind == "mpnet":
         torch.nn.init.normal_(theirs.encoder.relative_attention_bias.weight)
     weights = {name: value.numpy() for name, value in theirs.eval().state_dict().items()}
     tokenizer = Tokenizer.from_file(str(tiny.encoders["bert"] / "tokenizer.json"))
-    ours = Bert(theirs.config.to_dict(), weights, tokenizer, device=device)
+    ours = Bert(theirs.config.to_dict(), weights, tokenizer, device="cpu:0" if library == "torch" else "cpu")
+    if library == "torch from now on":
+        ours.use_torch()
     rows = [torch.randint(3, 50, (length,)) for length in (300, 1, 40)]
     states = ours.states([row.tolist() for row in rows], [7, 1, 13])
     for row, second, own in zip(rows, (7, 1, 13), states, strict=True):
@@ -64,6 +66,10 @@ def test_low_rank_changes_are_as_if_added_to_the_weights(tiny: Any, device: str)
         atol=1e-5,
     )
     assert np.array_equal(plain.states(rows)[0], before)
+    changed = plain.with_lora(changes)
+    expected = changed.states(rows)[0]
+    changed.use_torch()
+    assert_allclose(changed.states(rows)[0], expected, atol=1e-5)
 
 
 def test_open(tiny: Any) -> None:

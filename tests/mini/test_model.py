@@ -30,6 +30,7 @@ def test_codes_depend_on_the_text_alone(model: RetrieverReader) -> None:
         assert np.array_equal(model.memorise([text])[0], codes)
     steps = {places[0]: codes[0] for places, codes in model.memorise_stepwise(TEXTS)}
     assert np.array_equal(np.stack([steps[place] for place in range(3)]), together)
+    assert np.array_equal(model.memorise(TEXTS * 50), np.concatenate([together] * 50))  # from some text on with torch
 
 
 @pytest.mark.parametrize(
