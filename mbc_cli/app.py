@@ -12,6 +12,7 @@ from mbc_cli.commands import (
     bank,
     bank_transfer,
     calibrate,
+    chat,
     config,
     demo,
     doctor,
@@ -91,11 +92,11 @@ def _add(group: typer.Typer, panel: str | None, **commands: Callable[..., None])
         group.command(name, cls=Command, rich_help_panel=panel)(command)
 
 
-_add(app, MEMORY, demo=demo.demo, ingest=ingest.ingest, ask=ask.ask, search=search.search)
+_add(app, MEMORY, demo=demo.demo, ingest=ingest.ingest, ask=ask.ask, chat=chat.chat, search=search.search)
 _add(app, MEMORY, tui=tui.tui, serve=serve.serve, mcp=mcp.mcp)
 app.add_typer(banks, name="bank", rich_help_panel=MEMORY)
 _add(banks, "Inspect", info=bank.info, list=bank.list_documents, show=bank.show, verify=bank.verify)
-_add(banks, "Change", remove=bank.remove, merge=bank_transfer.merge, compact=bank_transfer.compact)
+_add(banks, "Change", remove=bank.remove, undo=bank.undo, merge=bank_transfer.merge, compact=bank_transfer.compact)
 _add(banks, "Move", export=bank_transfer.export, **{"import": bank_transfer.import_}, reencode=bank_transfer.reencode)
 _add(app, MODELS, train=train.train)
 app.add_typer(trainings, name="runs", rich_help_panel=MODELS)

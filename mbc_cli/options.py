@@ -9,6 +9,8 @@ from typing import Annotated, Any, Final, get_args
 import typer
 
 from mbc_cli.config import DEFAULT_MODEL, default_bank, evaluation_names, options_by_key, runs_folder
+from mbc_cli.program import is_from_command_line
+from mbc_cli.render.terminal import notes
 from mbc_cli.text import sanitise
 from mbc_engine.errors import ConfigError
 from mbc_engine.evaluation.methods import METHODS, Protocol
@@ -111,6 +113,23 @@ def _require_one_bank(ctx: typer.Context, bank: Path) -> Path:
     return bank
 
 
+def _explain_half_life(ctx: typer.Context, typed: str | None) -> str | None:
+    if typed is not None and typed.strip().isdecimal() and is_from_command_line(ctx, "half_life"):
+        notes.print(
+            f"--half-life {typed} means {typed} days; {typed}w, {typed}m and {typed}y are weeks, months and years."
+        )
+    return typed
+
+
+def _parse_confidence(typed: str) -> float:
+    number = typed.strip().removesuffix("%")
+    try:
+        value = float(number)
+    except ValueError as error:
+        raise typer.BadParameter("it has to be a probability, such as 0.9 or 90%.") from error
+    return value / 100 if number != typed.strip() or 1 < value <= 100 else value
+
+
 BankOption = Annotated[
     Path, option("The bank file.", "--bank", default_factory=default_bank, callback=_require_one_bank, **_BANK)
 ]
@@ -171,7 +190,7 @@ _ONLY = (
 _EXCLUDE = "Leave out documents whose path matches this pattern; can be repeated."
 SinceOption = Annotated[str | None, _select(_SINCE, "--since", metavar="DATE")]
 AsOfOption = Annotated[str | None, _select(_AS_OF, "--as-of", metavar="DATE")]
-HalfLifeOption = Annotated[str | None, _select(_HALF_LIFE, "--half-life", metavar="TIME")]
+HalfLifeOption = Annotated[str | None, _select(_HALF_LIFE, "--half-life", metavar="TIME", callback=_explain_half_life)]
 OnlyOption = Annotated[list[str] | None, _select(_ONLY, "--only", metavar="PATTERN")]
 ExcludeOption = Annotated[list[str] | None, _select(_EXCLUDE, "--exclude", metavar="PATTERN")]
 _LLM = (
@@ -180,6 +199,28 @@ _LLM = (
 )
 LanguageModelOption = Annotated[
     str | None, option(_LLM, "--llm", envvar="MBC_LLM", metavar="NAME", show_default="none: answers are quoted")
+]
+_TRAINED: Final = "Models you train"
+_CONFIDENCE = (
+    "Give no answer below this confidence, such as 0.9 or 90%; 0 always answers. For mini, confidence is the probability "
+    "that the answer is right; for a calibrated model that you train, that the bank holds an answer."
+)
+_BEAMS = "Beam search width; 1 always takes the likeliest token. No effect with mini."
+_WRITE = (
+    "Have a language model write the answer; without --llm, the embedded one puts the quotation into a sentence (it is "
+    "small, and makes mistakes)."
+)
+_MAX_TOKENS = "Maximum length of a written answer, in tokens."
+SourcesOption = Annotated[int, option("How many source documents to list.", "--sources", min=0)]
+ConfidenceOption = Annotated[
+    float | None,
+    option(_CONFIDENCE, "--min-confidence", parser=_parse_confidence, metavar="P", show_default="the model's default"),
+]
+WriteOption = Annotated[bool, option(_WRITE, "--write")]
+BeamsOption = Annotated[int, option(_BEAMS, "--beams", panel=_TRAINED, min=1)]
+MaxTokensOption = Annotated[
+    int | None,
+    option(_MAX_TOKENS, "--max-tokens", min=1, show_default="16; 48 with --write, 256 with --llm"),
 ]
 JsonOption = Annotated[bool, option("Print JSON on stdout.", "--json", panel=COMMON_PANEL)]
 WorkersOption = Annotated[

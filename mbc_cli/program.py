@@ -115,7 +115,6 @@ _OTHER_NAMES: Final = {
     "mbc": {
         "add": "ingest",
         "index": "ingest",
-        "chat": "ask",
         "find": "search",
         "help": "--help",
         "version": "--version",
@@ -125,6 +124,7 @@ _OTHER_NAMES: Final = {
         "info": "bank info",
         "show": "bank show",
         "export": "bank export",
+        "undo": "bank undo",
     },
     "mbc bank": {
         **dict.fromkeys(("rm", "delete", "forget"), "bank remove"),
@@ -133,7 +133,6 @@ _OTHER_NAMES: Final = {
         "search": "search",
         "ask": "ask",
         "help": "bank --help",
-        "undo": "ingest FILE",
     },
 }
 

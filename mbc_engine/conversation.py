@@ -36,6 +36,7 @@ _OTHERS: Final = word_set(
     "a an the i me my we us our you your there then not no any some much many more most less few also else ever exactly "
     "precisely one ones other another all both each today now ago s t"
 )
+_DETERMINERS: Final = word_set("a an the my our your his her its their this that these those")
 _FUNCTION: Final = _AUXILIARIES | _ASKING | _PREPOSITIONS | _CLAUSES | _POINTING | _OTHERS | frozenset(_PRONOUNS)
 # Common verbs; others are recognised only by their -ed.
 _VERBS: Final = word_set(
@@ -374,5 +375,8 @@ def _swapped(words: Sequence[str], previous: _PreviousTurn) -> str:
         return " ".join([*previous.words, *words])
     swapped = list(previous.words)
     for (first, last), (start, end) in reversed(list(zip(old, new, strict=True))):
-        swapped[first:last] = words[start:end]
+        # "the SSH port" takes the place of "the port".
+        pair = [*swapped[max(first - 1, 0) : first], *words[start : start + 1]]
+        is_repeated = len(pair) > 1 and _DETERMINERS.issuperset(map(_normalised, pair))
+        swapped[first - is_repeated : last] = words[start:end]
     return " ".join(swapped)

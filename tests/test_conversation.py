@@ -64,6 +64,10 @@ def test_standalone_questions_are_left_alone(question: str) -> None:
         ("What about her?", "When did Ada Lovelace win?", "1931", "Ada Lovelace, Ada Lovelace win?"),
         ("Why is that?", BEFORE, ANSWER, "Why is that, wrote Angel Catbird, Margaret Atwood?"),
         ("Who was mayor then?", "When did the bridge fall?", "1931", "Who was mayor in 1931?"),
+        ("and the SSH port?", "What is the default port?", "80", "What is the SSH port?"),
+        ("and my PIN?", "What is my password?", "abc", "What is my PIN?"),
+        ("and in the 1980s?", "In the 1990s, who ruled?", None, "In the 1980s who ruled?"),
+        ("and the car?", "Ships sink?", None, "the car sink?"),
         ("Who lived there then?", "Where did Ada live?", "Bergen", "Who lived in Bergen then?"),
     ],
 )

@@ -10,21 +10,26 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from rich.text import Text
 
-from mbc_cli.commands.chat import ask_and_show, chat
+from mbc_cli.commands.chat import ask_and_show, converse
 from mbc_cli.engine import open_memory
 from mbc_cli.options import (
     AsOfOption,
     BanksOption,
+    BeamsOption,
+    ConfidenceOption,
     DeviceOption,
     ExcludeOption,
     HalfLifeOption,
     JsonOption,
     LanguageModelOption,
+    MaxTokensOption,
     ModelOption,
     OnlyOption,
     ReadOption,
     SinceOption,
+    SourcesOption,
     WeightsOption,
+    WriteOption,
     option,
 )
 from mbc_cli.render.answer import answer_json, open_file, show_answer, timing_summary
@@ -39,24 +44,13 @@ from mbc_engine.text.decoding import storable
 if TYPE_CHECKING:
     from mbc_engine.memory import Memory
 
-_PAPER: Final = "Models you train"
 _STDIN: Final = Path("-")
 _BATCH: Final = 16
 
 _QUESTIONS = (
     'Answer the questions in a file: a .jsonl with {"question": ..., "id": ...} per line, or a .txt; - is stdin.'
 )
-_CONFIDENCE = (
-    "Give no answer below this confidence, from 0 to 1; 0 always answers. For mini, confidence is the probability that "
-    "the answer is right; for a calibrated model that you train, that the bank holds an answer."
-)
-_BEAMS = "Beam search width; 1 always takes the likeliest token. No effect with mini."
-_WRITE = (
-    "Have a language model write the answer; without --llm, the embedded one puts the quotation into a sentence (it is "
-    "small, and makes mistakes)."
-)
 _OPEN = "Afterwards, open the first source at its line, in $VISUAL, $EDITOR or $PAGER."
-_MAX_TOKENS = "Maximum length of a written answer, in tokens."
 
 
 def ask(
@@ -74,17 +68,13 @@ def ask(
     only: OnlyOption = None,
     exclude: ExcludeOption = None,
     read: ReadOption = None,
-    sources: Annotated[int, option("How many source documents to list.", min=0)] = AskOptions.sources,
+    sources: SourcesOption = AskOptions.sources,
     opens: Annotated[bool, option(_OPEN, "--open")] = False,
-    min_confidence: Annotated[
-        float | None, option(_CONFIDENCE, metavar="P", show_default="the model's default")
-    ] = None,
-    write: Annotated[bool, option(_WRITE, "--write")] = False,
+    min_confidence: ConfidenceOption = None,
+    write: WriteOption = False,
     llm: LanguageModelOption = None,
-    beams: Annotated[int, option(_BEAMS, panel=_PAPER, min=1)] = AskOptions.beams,
-    max_tokens: Annotated[
-        int | None, option(_MAX_TOKENS, min=1, show_default="16; 48 with --write, 256 with --llm")
-    ] = None,
+    beams: BeamsOption = AskOptions.beams,
+    max_tokens: MaxTokensOption = None,
     device: DeviceOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -92,8 +82,8 @@ def ask(
 
     The first line of stdout is the answer, "Perhaps: " and the answer if the model is not sure of it, or "Not in this
     memory."; with --json, "tentative" is then true, or "answer" null. A question for several things (who are, what
-    happened, how do I) gets all of them, a line each. Without a question, this starts a conversation; questions can
-    also be piped in, one per line. With --json, each of several questions gets one line of JSON, in order.
+    happened, how do I) gets all of them, a line each. Without a question, this is `mbc chat`; questions can also
+    be piped in, one per line. With --json, each of several questions gets one line of JSON, in order.
 
     Examples:
       mbc ask "Who repaired the bridge?"
@@ -129,7 +119,7 @@ def ask(
     batches, total = ([], 0) if question is not None or is_chat else _read_batches(questions)
     with open_memory(bank, model, device, weights=weight, llm=llm).open(options) as memory:
         if is_chat:
-            chat(memory, options)
+            converse(memory, options)
         elif question is None:
             _answer_all(memory, options, batches, total, as_json=json)
         elif json:

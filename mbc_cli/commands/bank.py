@@ -1,10 +1,10 @@
-"""`mbc bank info`, `list`, `show`, `verify` and `remove`: inspect a bank, check it, and remove documents."""
+"""`mbc bank info`, `list`, `show`, `verify`, `remove` and `undo`: inspect a bank, check it, and remove documents."""
 
 import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -104,6 +104,7 @@ def verify(
       mbc bank verify --bank work.mbc --json
     """
     from mbc_engine.bank import verify as check
+    from mbc_engine.bank.database import damaged
 
     found, done = list[DamageFound](), None
     with ProgressView() as view:
@@ -126,10 +127,7 @@ def verify(
         holds = f"{pluralise(done.documents, 'document')}, {pluralise(done.chunks, 'chunk')}"
         out.print(sanitise(f"{bank} is intact: {holds}."))
     if done.damages:
-        raise BankError(
-            f"{bank} is damaged in {pluralise(done.damages, 'place')}.",
-            hint="Restore it from a backup, or build it again from the documents with `mbc ingest`, in another file.",
-        )
+        raise damaged(str(bank), done.damages)
 
 
 def remove(
@@ -145,7 +143,8 @@ def remove(
     A path selects all documents of its file or folder, which may be gone; a document that is also in other files is
     kept for those. A digest, or at least its first six hexadecimal digits, removes a document from all its files. The
     next ingest of a folder brings its files back, unless --ignore keeps them out. --prove compares the bank with one
-    built from everything else, and searches the file for traces of what was removed.
+    built from everything else, and searches the file for traces of what was removed. Without --prove, what was removed
+    is kept beside the bank for `mbc bank undo`, until the next removal or `mbc bank compact`.
 
     Examples:
       mbc bank remove notes/old.txt
@@ -153,7 +152,7 @@ def remove(
       mbc bank remove articles.jsonl#17 --prove
       mbc bank remove 3f9a02c1d5e8 --bank small.mbc
     """
-    from mbc_engine.bank import BankTotals, remove_with_proof
+    from mbc_engine.bank import remove_undoably, remove_with_proof
     from mbc_engine.runs.ingests import forget_names
     from mbc_engine.text import ignore_path
 
@@ -167,13 +166,12 @@ def remove(
         if prove:
             proof = remove_with_proof(memory, names, digests)
         else:
-            memory.remove(names, digests)
+            remove_undoably(memory, names, digests)
             memory.checkpoint()
         after = memory.totals()
     forget_names(activity_log(bank))
     rules = [(path, *ignore_path(path)) for path in files] if ignore else []
-    counts = asdict(before)
-    gone = BankTotals(**{name: counts[name] - count for name, count in asdict(after).items()})
+    gone = _difference(before, after)
     if json:
         result = {
             "removed": gone,
@@ -184,6 +182,8 @@ def remove(
         print_json(result)
     else:
         _show_removal(gone, after, rules, proof)
+        if (gone.documents or gone.origins) and not prove:
+            notes.print("`mbc bank undo` restores it; `mbc bank compact` or --prove deletes what is kept for that.")
     if files and not ignore:
         one, them = f"{display_path(files[0])} still exists", "it"
         if len(files) > 1:
@@ -196,6 +196,33 @@ def remove(
         if beside:
             hint = f"Delete {', '.join(map(sanitise, beside))} in the bank's folder if it is not needed."
         raise BankError(f"Could not prove that no trace is left in {memory.name}.", hint=hint)
+
+
+def undo(*, bank: BankOption, json: JsonOption = False) -> None:
+    """Restore what the last `mbc bank remove` removed, except for what has been ingested again since.
+
+    What `mbc bank remove --prove` removed cannot be restored. A pattern added by --ignore stays in .mbcignore.
+
+    Examples:
+      mbc bank undo
+      mbc bank undo --bank work.mbc
+    """
+    from mbc_engine.bank import undo_removal
+
+    with mbc_engine.MemoryBank.open(bank) as memory:
+        before = memory.totals()
+        undo_removal(memory)
+        after = memory.totals()
+    restored = _difference(after, before)
+    if json:
+        print_json({"restored": restored, "bank": {"path": memory.name, **asdict(after)}})
+    else:
+        out.print(f"Restored {_described(restored)}; the bank holds {content_summary(after)}.")
+
+
+def _difference(more: "BankTotals", fewer: "BankTotals") -> "BankTotals":
+    counts = asdict(fewer)
+    return replace(more, **{name: count - counts[name] for name, count in asdict(more).items()})
 
 
 def _files(proof: "Proof") -> str:
@@ -297,13 +324,17 @@ def _digests(bank: "MemoryBank", typed: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
+def _described(changed: "BankTotals") -> str:
+    if changed.origins and not changed.documents:
+        return f"{pluralise(changed.origins, 'origin')} of documents that are found elsewhere too"
+    what = pluralise(changed.documents, "document")
+    if changed.origins not in (0, changed.documents):
+        return f"{pluralise(changed.origins, 'origin')} and the {what} found nowhere else"
+    return what
+
+
 def _show_removal(gone: "BankTotals", after: "BankTotals", rules: Sequence[_Rule], proof: "Proof | None") -> None:
-    what = pluralise(gone.documents, "document")
-    if gone.origins and not gone.documents:
-        what = f"{pluralise(gone.origins, 'origin')} of documents that are found elsewhere too"
-    elif gone.origins not in (0, gone.documents):
-        what = f"{pluralise(gone.origins, 'origin')} and the {what} found nowhere else"
-    out.print(f"Removed {what}; the bank holds {content_summary(after)}.")
+    out.print(f"Removed {_described(gone)}; the bank holds {content_summary(after)}.")
     for path, file, added in rules:
         if added is None:
             out.print(Text(f"{display_path(file)} already leaves out {sanitise(path.name)}."))

@@ -1,14 +1,33 @@
-"""`mbc ask` on a terminal: a conversation in which follow-up questions are completed."""
+"""`mbc chat`: a conversation in which follow-up questions are completed."""
 
 import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.text import Text
 
 from mbc_cli.config import add_question, question_history, read_questions
+from mbc_cli.engine import open_memory
+from mbc_cli.options import (
+    AsOfOption,
+    BanksOption,
+    BeamsOption,
+    ConfidenceOption,
+    DeviceOption,
+    ExcludeOption,
+    HalfLifeOption,
+    LanguageModelOption,
+    MaxTokensOption,
+    ModelOption,
+    OnlyOption,
+    ReadOption,
+    SinceOption,
+    SourcesOption,
+    WeightsOption,
+    WriteOption,
+)
 from mbc_cli.render.answer import asked_line, open_file, show_answer, show_source, timing_summary
 from mbc_cli.render.bank import content_summary
 from mbc_cli.render.terminal import errors, notes, out
@@ -42,7 +61,42 @@ _ABOUT: Final = (
 _COMMAND: Final = re.compile(r"/\w*")  # a question may begin with a path
 
 
-def chat(memory: "Memory", options: AskOptions) -> None:
+def chat(
+    *,
+    bank: BanksOption,
+    weight: WeightsOption = None,
+    model: ModelOption,
+    since: SinceOption = None,
+    as_of: AsOfOption = None,
+    half_life: HalfLifeOption = None,
+    only: OnlyOption = None,
+    exclude: ExcludeOption = None,
+    read: ReadOption = None,
+    sources: SourcesOption = AskOptions.sources,
+    min_confidence: ConfidenceOption = None,
+    write: WriteOption = False,
+    llm: LanguageModelOption = None,
+    beams: BeamsOption = AskOptions.beams,
+    max_tokens: MaxTokensOption = None,
+    device: DeviceOption = None,
+) -> None:
+    """Ask one question after the other. Follow-ups are completed from the question before; /help lists what else to type.
+
+    Examples:
+      mbc chat
+      mbc chat --bank work.mbc --since 2024
+      mbc chat --llm ollama/qwen3
+    """
+    from mbc_cli.question_options import ask_options
+
+    chosen: dict[str, Any] = {"since": since, "as_of": as_of, "half_life": half_life, "only": only, "exclude": exclude}
+    chosen |= {"read_mode": read, "sources": sources, "min_confidence": min_confidence, "write": write or None}
+    options = ask_options(**chosen, beams=beams, max_new_tokens=max_tokens)
+    with open_memory(bank, model, device, weights=weight, llm=llm).open(options) as memory:
+        converse(memory, options)
+
+
+def converse(memory: "Memory", options: AskOptions) -> None:
     _, totals, _ = memory.info()
     notes.print(f"{' + '.join(map(display_path, memory.paths))}: {content_summary(totals)}.")
     notes.print("Type a question; /help shows the commands, Ctrl-D quits.")

@@ -8,9 +8,11 @@ from mbc_engine.bank.exchange import (
     import_lines,
     merge,
     remove_restorable,
+    remove_undoably,
     remove_with_proof,
     replace_content,
     restore,
+    undo_removal,
 )
 from mbc_engine.bank.memory_bank import MemoryBank, delete_if_unused
 from mbc_engine.bank.multi_bank import Banks

@@ -146,11 +146,11 @@ def wrap_invalid_data(name: str) -> Iterator[None]:
         raise damaged(name) from error
 
 
-def damaged(name: str) -> BankError:
-    """The error for a bank with invalid content."""
+def damaged(name: str, places: int | None = None) -> BankError:
+    """The error for a bank with invalid content, perhaps counted."""
+    found = "" if places is None else f" in {places:,} {'place' if places == 1 else 'places'}"
     return BankError(
-        f"{name} is damaged.",
-        hint="`mbc bank verify` lists the damage. Ingest the documents again into another bank.",
+        f"{name} is damaged{found}.", hint="Restore it from a backup, or ingest the documents again into another bank."
     )
 
 
@@ -178,8 +178,13 @@ def reencoding_of(path: Path) -> Path:
     return path.with_name(f"{path.name}.reencoding")
 
 
+def removed_of(path: Path) -> Path:
+    """The bank beside a bank that keeps what was removed last, for an undo."""
+    return path.with_name(f"{path.name}.removed")
+
+
 def files_of(path: Path) -> list[Path]:
-    """The files that may hold a bank's content: itself, its log, an unfinished re-encoding and copies of old formats."""
+    """The files that may hold a bank's content: itself, its log, and the banks beside it, such as a copy for an undo."""
     return [
         file
         for bank in {Path(os.path.realpath(path)), path.absolute()}

@@ -371,6 +371,39 @@ def restore(bank: MemoryBank, removed: RemovedDocuments) -> int:
     return sum(max(1, len(document.origins)) for document in documents)
 
 
+def remove_undoably(bank: MemoryBank, names: Collection[tuple[str, str]], digests: Collection[str]) -> None:
+    """Remove origins and documents from a bank with a file, and keep them beside it, in place of those removed before."""
+    assert bank.path is not None, "a bank in memory has nothing beside it"
+    path = database.removed_of(bank.path)
+    with bank.changing():
+        removed = remove_restorable(bank, names, digests)
+        if not removed.documents:
+            return
+        database.delete(path)
+        with MemoryBank.open(path, create=bank.header) as kept:
+            kept.put(removed.documents)
+
+
+def undo_removal(bank: MemoryBank) -> int:
+    """Restore what `remove_undoably` removed last; returns the same, and raises the same errors, as `restore`.
+
+    Raises BankError if nothing is kept.
+    """
+    path = bank.path and database.removed_of(bank.path)
+    if path is None or not database.bytes_at(path):
+        raise BankError(
+            f"No removal from {bank.name} can be undone.",
+            hint="Only what `mbc bank remove` removed last can be restored, once; ingest files again with `mbc ingest`.",
+        )
+    with MemoryBank.open(path, read_only=True) as kept:
+        documents = tuple(kept.documents(whole=True))
+        removed = RemovedDocuments(kept.header.signature, documents, kept.header.context_tokens)
+    count = restore(bank, removed)
+    bank.checkpoint()
+    database.delete(path)
+    return count
+
+
 # A text may continue on another SQLite page, so each half is searched for; shorter ones would match by chance.
 _SHORTEST_TRACE: Final = 12
 _SEARCH: Final = """
@@ -412,7 +445,7 @@ class Proof:
 
 
 def remove_with_proof(bank: MemoryBank, names: Collection[tuple[str, str]], digests: Collection[str]) -> Proof:
-    """Remove origins, given as source and part, and documents, given by digest."""
+    """Remove origins, given as source and part, and documents, given by digest, and what is kept of earlier ones."""
     remaining: list[StoredDocument] = []
     gone: list[list[bytes]] = []
     shared_texts: set[bytes] = set()
@@ -433,6 +466,8 @@ def remove_with_proof(bank: MemoryBank, names: Collection[tuple[str, str]], dige
         never_seen = _digest(anew)
     bank.remove(names, digests)
     bank.checkpoint()
+    if bank.path:
+        database.delete(database.removed_of(bank.path))
     # A text that a remaining document shares stays.
     sought = [[trace for trace in traces if trace not in shared_texts] for traces in gone]
     traces, files = _traces(bank.path, sought) if bank.path else (0, ())

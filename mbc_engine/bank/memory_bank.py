@@ -124,13 +124,14 @@ class MemoryBank(ReadableBank):
         return self.header.keeps_origins
 
     def is_file(self, path: Path) -> bool:
-        """Whether this is the bank's file, or one that SQLite keeps beside it."""
+        """Whether this is the bank's file, or one that is kept beside it."""
         if self.path is None or self._real_path is None:
             return False
         # By name first: resolving the path of every file of a folder would take most of a walk's time.
         if not path.name.startswith((self.path.name, self._real_path.name)):
             return False
-        return os.path.realpath(path) in {f"{self._real_path}{end}" for end in ("", "-wal", "-shm", "-journal")}
+        banks = self._real_path, *(of(self._real_path) for of in (database.reencoding_of, database.removed_of))
+        return os.path.realpath(path) in {f"{bank}{end}" for bank in banks for end in ("", "-wal", "-shm", "-journal")}
 
     @cached_property
     def _real_path(self) -> Path | None:
@@ -173,12 +174,14 @@ class MemoryBank(ReadableBank):
         return removed
 
     def compact(self) -> None:
-        """Refill blocks that removals left partly empty, and return unused pages to the disk."""
+        """Refill blocks that removals left partly empty, return unused pages to the disk, and end the last undo."""
         with self.changing():
             self._blocks.compact()
         with database.wrap_sqlite_errors(self.name):
             self._connection.execute("VACUUM")
         self.checkpoint()
+        if self.path:
+            database.delete(database.removed_of(self.path))
 
     def recode_texts(
         self, open_model: OpenTextModel, *, to_lm: bool, stop: threading.Event | None = None

@@ -22,7 +22,7 @@ def words(group, *before):
 
 
 COMMANDS = list(words(typer.main.get_command(app)))
-SILENT = (["tui"], ["serve"], ["mcp"])  # they print no data of their own
+SILENT = (["chat"], ["tui"], ["serve"], ["mcp"])  # they print no data of their own
 
 
 def test_version_is_the_engines(mbc):
@@ -56,13 +56,13 @@ def test_without_a_command_help_is_shown(mbc, command):
     [
         ("remove x", "Error: There is no command 'remove'.\n  Use `mbc bank remove`.\n"),
         ("list", "Error: There is no command 'list'.\n  Use `mbc bank list`.\n"),
-        ("chat", "Error: There is no command 'chat'.\n  Use `mbc ask`.\n"),
+        ("undo", "Error: There is no command 'undo'.\n  Use `mbc bank undo`.\n"),
         ("bank rm x", "Error: There is no command 'rm'.\n  Use `mbc bank remove`.\n"),
         ("ask x --sources abc", "Error: Invalid value for '--sources': it has to be a whole number, such as 5.\n"),
-        ("ask x --min-confidence 90", "Error: --min-confidence 90 is not between 0 and 1.\n  0.9 means 90%.\n"),
+        ("ask x --min-confidence 150%", "Error: --min-confidence 1.5 is not between 0 and 1.\n  0.9 means 90%.\n"),
         (
-            "ask x --min-confidence 90%",
-            "Error: Invalid value for '--min-confidence': it has to be a number, such as 0.5.\n",
+            "ask x --min-confidence high",
+            "Error: Invalid value for '--min-confidence': it has to be a probability, such as 0.9 or 90%.\n",
         ),
     ],
 )

@@ -64,6 +64,21 @@ def test_options_reach_the_memory(mbc, memory, home):
     assert memory.made_with == {"model": "m", "device": "cpu", "weights": [1.0, 2.0], "llm": "lm"}
 
 
+@pytest.mark.parametrize(
+    ("typed", "share"), [("0.9", 0.9), ("90%", 0.9), ("90", 0.9), ("1", 1.0), ("1%", 0.01), ("0", 0.0)]
+)
+def test_confidence_may_be_in_percent(mbc, memory, typed, share):
+    assert mbc("ask", QUESTION, "--min-confidence", typed).exit_code == 0
+    ((_, options),) = memory.batches
+    assert options.min_confidence == share
+
+
+def test_a_half_life_without_a_unit_is_explained(mbc, memory):
+    meaning = "--half-life 3 means 3 days; 3w, 3m and 3y are weeks, months and years.\n"
+    assert mbc("ask", QUESTION, "--half-life", 3).stderr.startswith(meaning)
+    assert meaning not in mbc("ask", QUESTION, "--half-life", "3w").stderr
+
+
 def test_environment_may_name_several_banks(mbc, memory, monkeypatch):
     monkeypatch.setenv("MBC_BANK", "a.mbc:b.mbc")
     memory.reply = lambda question: answer("Aalen", source(), source("/b.txt"))

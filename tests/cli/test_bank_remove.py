@@ -1,4 +1,5 @@
 import json
+import stat
 
 import pytest
 
@@ -74,12 +75,14 @@ def test_a_proof_that_fails_is_an_error(mbc, rows, record, monkeypatch):
 
 def test_remaining_file_is_noted(mbc, bank, notes, ingest):
     removed = mbc("bank", "remove", "notes/ada.txt", "--bank", bank)
-    assert removed.stderr == (
-        "notes/ada.txt still exists: the next ingest of the folder will bring it back. Use --ignore to keep it out.\n"
+    assert removed.stderr.splitlines()[1] == (
+        "notes/ada.txt still exists: the next ingest of the folder will bring it back. Use --ignore to keep it out."
     )
     assert ingest(notes, "--bank", bank).exit_code == 0
     both = mbc("bank", "remove", "notes/ada.txt", "notes/bruno.md", "--bank", bank)
-    assert both.stderr.startswith("2 files still exist: the next ingest of the folder will bring them back.")
+    assert both.stderr.splitlines()[1].startswith(
+        "2 files still exist: the next ingest of the folder will bring them back."
+    )
     assert not (notes / ".mbcignore").exists()
 
 
@@ -101,6 +104,28 @@ def test_a_removed_file_can_be_kept_out(mbc, ingest, bank, notes):
     result = mbc("bank", "remove", "notes/ada.txt", "--bank", bank, "--ignore")
     assert result.exit_code == 3
     assert ".mbcignore cannot be changed: " in result.stderr
+
+
+def test_the_last_removal_can_be_undone_once(mbc, rows):
+    assert mbc("bank", "remove", "/ada.txt", "--bank", rows).exit_code == 0
+    before = mbc("bank", "export", "--bank", rows).stdout
+    removed = mbc("bank", "remove", "/rows.jsonl", "--bank", rows)
+    assert removed.stderr.startswith("`mbc bank undo` restores it;")
+    undone = mbc("bank", "undo", "--bank", rows)
+    assert undone.stdout.startswith("Restored 3 documents; the bank holds 3 documents, ")
+    assert mbc("bank", "export", "--bank", rows).stdout == before
+    again = mbc("bank", "undo", "--bank", rows)
+    assert (again.exit_code, again.stdout) == (5, "")
+    assert f"No removal from {rows} can be undone." in again.stderr
+
+
+@pytest.mark.parametrize("how", [("compact",), ("remove", "/ada.txt", "--prove")], ids=" ".join)
+def test_what_is_kept_for_an_undo_can_be_deleted(mbc, rows, how):
+    assert mbc("bank", "remove", "/rows.jsonl", "--bank", rows).exit_code == 0
+    kept = rows.with_name("rows.mbc.removed")
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert mbc("bank", *how, "--bank", rows).exit_code == 0
+    assert not kept.exists()
 
 
 def test_a_row_alone_cannot_be_ignored(mbc, ingest, home):

@@ -1,4 +1,4 @@
-"""`mbc ask` as a conversation: its commands, interruptions, and the line editor."""
+"""`mbc chat`: a conversation: its commands, interruptions, and the line editor."""
 
 import fcntl
 import os
@@ -43,11 +43,19 @@ def talk(memory, monkeypatch, capsys):
 
         monkeypatch.setattr(chat, "read_line", read)
         monkeypatch.setattr(chat, "start_line_editor", lambda *_: None)
-        chat.chat(memory, AskOptions())
+        chat.converse(memory, AskOptions())
         captured = capsys.readouterr()
         return captured.out, captured.err, list(remaining)
 
     return talk
+
+
+def test_options_reach_the_memory(mbc, memory, monkeypatch):
+    monkeypatch.setattr(chat, "converse", lambda memory, options: memory.ask([QUESTION], options))
+    assert mbc("chat", "--sources", 5, "--since", 2024, "--llm", "lm", "--min-confidence", "80%").exit_code == 0
+    ((_, options),) = memory.batches
+    assert (options.sources, options.min_confidence, memory.made_with["llm"]) == (5, 0.8, "lm")
+    assert str(options.selection.since) == "2024-01-01"
 
 
 def says(memory, *answers):

@@ -127,7 +127,7 @@ async def test_damaged_text(options, record, until, screen, monkeypatch):
             bank.put([StoredDocument.of(record(name, name), codes, texts=[Chunk(text, 0)])])
     app = dashboard(options)
     async with app.run_test(size=SMALL) as pilot:
-        await until(lambda: "`mbc bank verify` lists the damage" in screen(app))
+        await until(lambda: "Restore it from a backup" in screen(app))
         assert "/a.txt" in screen(app) and "/b.txt" in screen(app)
         await pilot.press("j")
         await until(lambda: "Bruno" in screen(app) and "damage" not in screen(app))
