@@ -143,7 +143,8 @@ class ContentLost(Event):
 class DocumentsIngested(Event):
     """Progress of this ingest: documents committed, chunks encoded, and bytes on disk of the files processed.
 
-    `sources` are the latest documents and files processed since the last report; none for a bank that keeps no names.
+    `sources` are the latest documents and files processed since the last report, `current` is the file being read or
+    encoded; none for a bank that keeps no names. `files` have been read.
     """
 
     documents: int
@@ -152,6 +153,8 @@ class DocumentsIngested(Event):
     size: int
     seconds: float
     sources: tuple[str, ...]
+    files: int = 0
+    current: str = ""
 
 
 class IngestFinished(Event):

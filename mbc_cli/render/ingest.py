@@ -4,6 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rich.text import Text
@@ -54,7 +55,7 @@ class IngestProgress(ProgressView):
         super().__init__(in_bytes=True)
         self._bank, self._as_json, self._watches = bank, as_json, watches
         self._doing, self._done, self._saved = doing, done, saved
-        self._size = 0
+        self._size = self._files = 0
         self._skipped: list[FileSkipped] = []  # all for JSON or with --verbose, else the first of each reason
         self._reasons: Counter[str] = Counter()
         self._left_out: list[FilesLeftOut] = []
@@ -85,7 +86,8 @@ class IngestProgress(ProgressView):
                     self._show_round(event, is_first=is_first)
 
     def _begin(self, event: IngestStarted) -> None:
-        self._size, self._skipped, self._reasons, self._recoded = event.size, [], Counter(), None
+        self._size, self._files = event.size, event.files
+        self._skipped, self._reasons, self._recoded = [], Counter(), None
         self._left_out, self._lost = [], []
         if self._end is None and not self.is_live:  # no bar shows it
             sizes = f", {format_size(event.size)}" if event.size else ""  # unknown for a stream
@@ -93,12 +95,14 @@ class IngestProgress(ProgressView):
         self.bar(self._doing, self._size or None)
 
     def _show_progress(self, event: DocumentsIngested) -> None:
-        note = ""
+        notes = [f"{event.files:,}/{self._files:,} files"] if self._files > 1 else []
+        if event.current:
+            notes.append(sanitise(Path(event.current).name))
         if event.chunks:
-            note = _rate(event.chunks, "chunk", event.seconds)
+            notes.append(_rate(event.chunks, "chunk", event.seconds))
         elif done := event.documents + event.unchanged:
-            note = _rate(done, "document", event.seconds)
-        self.bar(self._doing, self._size or None, completed=event.size, note=note)
+            notes.append(_rate(done, "document", event.seconds))
+        self.bar(self._doing, self._size or None, completed=event.size, note=" · ".join(notes))
 
     def _show_recoding(self, event: TextsRecoded) -> None:
         if event.problem:

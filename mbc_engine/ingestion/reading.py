@@ -72,11 +72,13 @@ class ChunkedDocument:
 class FileRead:
     """The end of a file."""
 
+    path: Path
     size: int  # bytes of it that were not counted for its documents
     lost: frozenset[tuple[str, str]] = frozenset()  # sources and parts that the bank has but the file no longer does
 
 
-Item = ChunkedDocument | FileRead | Skipped
+# A path is the beginning of a file, in processes of this machine.
+Item = Path | ChunkedDocument | FileRead | Skipped
 
 
 def chunked(
@@ -116,7 +118,7 @@ def read_chunks(
             yield chunked(document, known, chunker, document.position - position)
             position = document.position
     lost = known.parts_of(source) - parts if is_complete else set()
-    yield FileRead(max(0, file_size(path) - position), frozenset((source, part) for part in lost))
+    yield FileRead(path, max(0, file_size(path) - position), frozenset((source, part) for part in lost))
 
 
 def file_size(path: Path) -> int:
@@ -151,6 +153,7 @@ def read_all(
     """
     if not workers or bank.path is None or not follow_links:
         for path in paths:
+            yield path
             yield from read_chunks(path, bank, chunker, text_column, follow_links=follow_links)
         return
     with Workers(paths, bank.path, chunker, min(workers, len(paths)), text_column) as items:
@@ -210,6 +213,7 @@ class Workers:
         try:
             connection = self._start()
             while not self._is_closed.is_set() and (path := self._next()) is not None:
+                self._put(path)
                 try:
                     connection.send(path)
                     while (item := _received(connection)) is not None:
@@ -217,7 +221,7 @@ class Workers:
                 except (EOFError, ConnectionError):
                     if not self._is_closed.is_set():
                         self._put(Skipped(printable_path(path), "crashed the process that read it"))
-                        self._put(FileRead(file_size(path)))
+                        self._put(FileRead(path, file_size(path)))
                         connection = self._start()
             connection.close()
         except BaseException as error:  # noqa: BLE001 - of a thread: `_received_items` raises it

@@ -33,6 +33,7 @@ from mbc_engine.text import (
     Skipped,
     WalkResult,
     find_files,
+    printable_path,
     read_stream,
     require_paths,
     without_piece_number,
@@ -171,6 +172,7 @@ class Run:
         self._encoding_seconds = self._size = 0.0
         self._documents = self._chunks = self._unchanged = self._removed = self._skipped = self._chunks_encoded = 0
         self._sources: deque[str] = deque(maxlen=_REPORTED_SOURCES)  # since the last report
+        self._files_read, self._being_read, self._current = 0, dict[Path, None](), ""
         self._not_english = 0
         self._named: dict[str, dict[str, None]] = {"not_english": {}, "memorised": {}, "removed": {}}
         self._waiting: list[ChunkedDocument] = []
@@ -266,8 +268,15 @@ class Run:
     def _is_commit_overdue(self) -> bool:
         return time.monotonic() - self._committed >= _COMMIT_SECONDS
 
-    def _add_item(self, item: ChunkedDocument | FileRead) -> None:
+    def _add_item(self, item: Path | ChunkedDocument | FileRead) -> None:
+        if isinstance(item, Path):
+            self._being_read[item] = None
+            self._current = printable_path(item)
+            return
         if isinstance(item, FileRead):
+            self._being_read.pop(item.path, None)
+            self._current = printable_path(next(iter(self._being_read), ""))
+            self._files_read += 1
             self._lost |= item.lost
             self._size += item.size
             return
@@ -316,6 +325,7 @@ class Run:
                         self._under_way -= 1
                         self._sources.append(batch[number].document.source)
                 self._chunks_encoded += len(numbers)
+                self._current = batch[numbers[-1]].document.source
                 if self.is_stopped and self._under_way:
                     return
                 yield from self._keep_up()
@@ -348,10 +358,10 @@ class Run:
 
     def _progress(self) -> DocumentsIngested:
         self._reported = time.monotonic()
-        sources = tuple(self._sources) if self._bank.header.keeps_origins else ()
+        sources, current = (tuple(self._sources), self._current) if self._bank.header.keeps_origins else ((), "")
         self._sources.clear()
         done = self._documents, self._chunks_encoded, self._unchanged
-        return DocumentsIngested(*done, round(self._size), self._seconds(), sources)
+        return DocumentsIngested(*done, round(self._size), self._seconds(), sources, self._files_read, current)
 
     def _name(self, kind: str, source: str) -> None:
         names = self._named[kind]

@@ -183,6 +183,8 @@ def ingested(documents: int = 2, **changes: Any) -> tuple[Event, ...]:
     finished = IngestFinished(documents, documents, 0, 0, 0, 0.5, 0.1, True, **bank, **sizes)
     return (
         IngestStarted(documents, 10 * documents),
-        DocumentsIngested(documents, documents, 0, 10 * documents, 0.1, ("/notes/ada.txt", "/notes/bruno.md")),
+        DocumentsIngested(
+            documents, documents, 0, 10 * documents, 0.1, ("/notes/ada.txt", "/notes/bruno.md"), 1, "/notes/bruno.md"
+        ),
         replace(finished, **changes),
     )

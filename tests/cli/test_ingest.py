@@ -221,7 +221,7 @@ def test_a_pipe_gets_a_line_of_progress_now_and_then(run, monkeypatch):
     lines = run().stderr.splitlines()
     assert (lines[0], lines[-1]) == (
         "Memorising 2 files, 20 B.",
-        "Memorising: 20 B of 20 B, 0.00 s left · 20 chunks/s",
+        "Memorising: 20 B of 20 B, 0.00 s left · 1/2 files · bruno.md · 20 chunks/s",
     )
 
 

@@ -29,7 +29,7 @@ from tests.needs import embedded_encoder
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("docs/*.md")), ROOT / "README.md", *ROOT.glob("recipes/*/README.md")]
 # Console commands that are only parsed: they run until stopped, install or train.
-NOT_RUN = r"pip |mbc (tui|train|runs|ask *(#|$))|mbc ingest .*--watch|mbc .*--model (own|NAME)"
+NOT_RUN = r"pip |mbc (tui|train|runs|chat)|mbc ingest .*--watch|mbc .*--model (own|NAME)"
 FILES = {
     "news/robots.txt": "The robotics competition in Delft honored Irene Berg for a robot that folds shirts.",
     "notes/ada.txt": "Ada Krummholz repaired the bridge of Aalen in 1954. The river had risen in the spring.",
