@@ -21,7 +21,7 @@ from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.terminal import is_on, notes, print_verbose, status_spinner
 from mbc_cli.text import format_duration, pluralise
 from mbc_engine.errors import ConfigError, ModelError
-from mbc_engine.machine import usable_cores
+from mbc_engine.machine import idle_threads, usable_cores, usable_threads
 from mbc_engine.names import find_model
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def load_model(name: str, device: str | None = None) -> "Model":
         from mbc_engine.model import load_model as load
 
         # Only models that need torch import it, and another device than the CPU.
-        on = device if device in (None, "cpu") else prepare_torch(device)
+        on = device if device in (None, "cpu") else prepare_torch(device, is_brief=True)
         model = load(name, device=on, reader=os.environ.get(READER_VARIABLE))
     print_verbose(
         f"model: {find_model(name)} on {model.device}, loaded in {format_duration(time.perf_counter() - began)}"
@@ -151,7 +151,7 @@ def _load_writer(name: str | None, device: str | None) -> "Writer":
         from mbc_engine.mini.writer import load_writer
 
         if name is None or (server := server_of(name)) is None:
-            return load_writer(name, device=prepare_torch(device))
+            return load_writer(name, device=prepare_torch(device, is_brief=True))
         if not server.is_on_this_machine:
             notes.print(
                 Text(
@@ -162,12 +162,14 @@ def _load_writer(name: str | None, device: str | None) -> "Writer":
         return load_writer(name)
 
 
-def prepare_torch(device: str | None, threads: int | None = None) -> str:
+def prepare_torch(device: str | None, threads: int | None = None, *, is_brief: bool = False) -> str:
+    """The device to use, checked. torch gets these threads or, for brief work, none that would wait for a busy core."""
     import torch
 
     if threads is not None:
         os.environ["OMP_NUM_THREADS"] = str(threads)  # of mini
-        torch.set_num_threads(threads)
+    allowed = idle_threads() if is_brief else usable_threads()
+    torch.set_num_threads(threads or min(torch.get_num_threads(), allowed))
     if device is None:
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:

@@ -10,7 +10,7 @@ from typing import Final
 
 from mbc_engine.errors import ConfigError
 
-_LOW_PRIORITY: Final = 10  # of 19, as that of `nice`
+_LOWEST_PRIORITY: Final = 19
 
 
 def processor() -> str:
@@ -24,14 +24,27 @@ def processor() -> str:
 
 
 def usable_cores() -> int:
-    """How many cores this process may use, which can be fewer than the machine has."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """How many cores this process may use: fewer than the machine has if it, or its container, is limited to some."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with suppress(OSError, ValueError):  # not Linux, or no limit
+        group = Path("/proc/self/cgroup").read_text().rpartition("::")[2].strip()
+        microseconds, period = map(int, Path(f"/sys/fs/cgroup{group}/cpu.max").read_text().split())
+        return max(1, min(cores, microseconds // period))
+    return cores
 
 
 def usable_threads() -> int:
     """How many threads to compute with: one for each core, or as many as `OMP_NUM_THREADS` allows."""
     limit = os.environ.get("OMP_NUM_THREADS", "")
     return min(usable_cores(), max(1, int(limit))) if limit.isdecimal() else usable_cores()
+
+
+def idle_threads() -> int:
+    """How many threads to compute with that wait for each other, as torch's do: of those usable, as many as cores idle."""
+    with suppress(OSError, ValueError):
+        running = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[0])  # this thread too
+        return max(1, min(usable_threads(), (os.cpu_count() or 1) - running + 1))
+    return usable_threads()
 
 
 def memory() -> int | None:
@@ -49,12 +62,14 @@ def return_free_memory() -> None:
 
 
 def yield_to_others() -> None:
-    """Let other programs go first from now on; not on Windows."""
+    """Let other programs go first from now on, at the processor and, on Linux, at the disk; not on Windows."""
     tasks = Path("/proc/self/task")  # Linux has a priority for each thread
     with suppress(OSError, AttributeError):
         for thread in [int(task.name) for task in tasks.iterdir()] if tasks.is_dir() else [0]:
-            now = os.getpriority(os.PRIO_PROCESS, thread)
-            os.setpriority(os.PRIO_PROCESS, thread, max(now, _LOW_PRIORITY))
+            if hasattr(os, "SCHED_IDLE"):  # which the disk's scheduler follows
+                os.sched_setscheduler(thread, os.SCHED_IDLE, os.sched_param(0))
+            else:
+                os.setpriority(os.PRIO_PROCESS, thread, _LOWEST_PRIORITY)
 
 
 def is_launched() -> bool:

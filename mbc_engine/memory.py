@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 # More passages that are looked at if some have the same text.
 _SPARE: Final = 8
+# Texts that two slow cores recode in five minutes, 7 a second.
+_RECODED_SOON: Final = 2_000
 
 
 class Memory:
@@ -245,14 +247,15 @@ class Memory:
         watch: bool = False,
         keeps_origins: bool = True,
         keeps_text: bool | None = None,
-        codec: Literal["lm", "zstd"] = "zstd",
+        codec: Literal["auto", "lm", "zstd"] = "zstd",
         **options: Any,
     ) -> "Iterator[Event]":
         """Memorise files and folders, or a text from a stream; events and options are those of `mbc_engine.ingest`.
 
         With `watch`, changes to the files are memorised too, until `stop` is set, as in `mbc_engine.watch`.
         `keeps_origins` and `keeps_text` are for a new bank; None keeps text if the model reads it. With the codec `lm`,
-        texts are recoded with the language model once all documents are stored, if it is installed.
+        texts are recoded with the language model once all documents are stored, if it is installed; with `auto` unless
+        that would take over five minutes.
 
         Raises DataError if a path does not exist, BankError if the bank cannot be written, ModelMismatch if another
         model wrote it.
@@ -260,7 +263,8 @@ class Memory:
         with self._writing(keeps_origins=keeps_origins, keeps_text=keeps_text) as bank:
             from mbc_engine.ingestion import run
 
-            options["open_model"] = text_model if codec == "lm" else None
+            options["open_model"] = None if codec == "zstd" else text_model
+            options["most_recoded"] = _RECODED_SOON if codec == "auto" else None
             if isinstance(documents, Sequence):
                 events = (run.watch if watch else run.ingest)(self.model, bank, documents, **options)
             else:

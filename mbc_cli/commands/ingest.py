@@ -41,7 +41,7 @@ _TEXT = (
 )
 _CODEC = (
     "How the bank's texts are compressed. zstd is fast. lm recodes them with the language model, if installed, once "
-    "everything is memorised: less than half the size, a few texts a second."
+    "everything is memorised: less than half the size, a few texts a second. auto does so if it takes minutes at most."
 )
 _CPUS = "CPUs, and threads, per encoder process."
 
@@ -61,7 +61,7 @@ def ingest(
     text_column: Annotated[str | None, option(_COLUMN, metavar="NAME")] = None,
     no_sources: Annotated[bool, option(_NO_SOURCES, "--no-sources")] = False,
     text: Annotated[bool | None, option(_TEXT, "--text/--no-text", show_default="depends on the model")] = None,
-    codec: Annotated[Literal["lm", "zstd"], option(_CODEC, envvar="MBC_CODEC")] = "lm",
+    codec: Annotated[Literal["auto", "lm", "zstd"], option(_CODEC, envvar="MBC_CODEC")] = "auto",
     workers: WorkersOption = None,
     device: DeviceOption = None,
     engine: Annotated[

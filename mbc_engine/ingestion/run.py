@@ -55,6 +55,10 @@ _REPORT_SECONDS = 0.5
 _RECENT = 1 << 16
 # Chunks used to detect a document's language; most sources named at the end, and in a report.
 _LANGUAGE_CHUNKS, _NAMED_SOURCES, _REPORTED_SOURCES = 4, 20, 50
+_TOO_MANY = (
+    "recoding all {:,} with the language model, which saves more than half the space, would take over five minutes. Run "
+    "`mbc bank compact --codec lm` for it."
+)
 # How long a stop may go unnoticed while nothing changes.
 _STOP_MILLISECONDS = 300
 
@@ -74,6 +78,7 @@ def ingest(
     batch_chunks: int = BATCH_CHUNKS,
     actors: "Actors | None" = None,
     open_model: OpenTextModel | None = None,
+    most_recoded: int | None = None,
     stop: threading.Event | None = None,
 ) -> Iterator[Event]:
     """Memorise files and folders. Unchanged files are skipped, changed ones replace their codes.
@@ -93,6 +98,7 @@ def ingest(
         batch_chunks: encoded chunks between two commits, which are a few seconds apart at most.
         actors: processes on Ray that read and encode instead, see `mbc_engine.ingestion.ray`; the bank is the same.
         open_model: opens the language model that texts are recoded with at the end; None leaves them in zstd.
+        most_recoded: leave them in zstd if there are more of them; None recodes any number.
         stop: set it to stop within one step of the model. Whole documents are committed; another ingest continues.
 
     Raises:
@@ -128,7 +134,7 @@ def ingest(
     elif run.is_complete and not isinstance(paths, WalkResult):
         deleted = {source for source, _ in deleted_origins(bank, paths, walk)}
         run.gone = sorted(source for source in deleted if not os.path.lexists(source))
-    yield from run.finish(open_model)
+    yield from run.finish(open_model, most_recoded)
 
 
 def ingest_stream(
@@ -137,6 +143,7 @@ def ingest_stream(
     stream: BinaryIO,
     *,
     open_model: OpenTextModel | None = None,
+    most_recoded: int | None = None,
     stop: threading.Event | None = None,
 ) -> Iterator[Event]:
     """As `ingest`, for plain text from a stream; its source is `stdin:` and the first digits of its digest."""
@@ -146,16 +153,22 @@ def ingest_stream(
     yield from run.memorise(
         item if isinstance(item, Skipped) else chunked(item, bank, chunker) for item in read_stream(stream)
     )
-    yield from run.finish(open_model)
+    yield from run.finish(open_model, most_recoded)
 
 
-def recode(bank: MemoryBank, open_model: OpenTextModel | None, stop: threading.Event | None) -> Iterator[TextsRecoded]:
-    """Recode the texts that a bank keeps with a language model; if that fails, the last event has a `problem`."""
+def recode(
+    bank: MemoryBank, open_model: OpenTextModel | None, most: int | None, stop: threading.Event | None
+) -> Iterator[TextsRecoded]:
+    """Recode the texts that a bank keeps with a language model, unless there are more than `most`; the last event has a
+    `problem` if there are, or if it fails."""
     event = TextsRecoded(0, 0, 0, 0, 0.0, "lm")
     if open_model is None or not bank.header.keeps_text:
         return
     try:
         for event in bank.recode_texts(open_model, to_lm=True, stop=stop):
+            if most is not None and event.chunks > most:
+                yield replace(event, problem=_TOO_MANY.format(event.chunks))
+                return
             yield event
     except (ModelError, BankError) as error:
         yield replace(event, problem=" ".join(filter(None, [error.message, error.hint])))
@@ -226,12 +239,14 @@ class Run:
             for source, part in sorted(origins):
                 self._name("removed", origin_name(source, part))
 
-    def finish(self, open_model: OpenTextModel | None) -> Iterator[Event]:
+    def finish(self, open_model: OpenTextModel | None, most_recoded: int | None) -> Iterator[Event]:
         """Recode the texts if everything is memorised, and yield `IngestFinished`."""
         seconds, is_recoded = self._seconds(), True
-        for event in recode(self._bank, open_model, self._stop) if self.is_complete else ():
-            yield event
+        for event in recode(self._bank, open_model, most_recoded, self._stop) if self.is_complete else ():
             is_recoded = bool(event.problem) or event.done == event.chunks
+            # That there are too many is news once.
+            if most_recoded is None or event.chunks - self._chunks <= most_recoded:
+                yield event
         self.is_complete = self.is_complete and (is_recoded or not self.is_stopped)
         yield replace(self.summary(), seconds=seconds)
 
@@ -429,6 +444,7 @@ def watch(
     workers: int = 0,
     text_column: str | None = None,
     open_model: OpenTextModel | None = None,
+    most_recoded: int | None = None,
     stop: threading.Event,
 ) -> Iterator[Event]:
     """As `ingest`, then again for whatever changes in the files and folders, until `stop` is set.
@@ -455,7 +471,7 @@ def watch(
             stop=stop,
         )
         waiting: set[tuple[Change, str]] = set()
-        recoding: Iterator[Event] = recode(bank, open_model, stop)
+        recoding: Iterator[Event] = recode(bank, open_model, most_recoded, stop)
         for changed in changes:
             waiting |= changed
             if not waiting:
@@ -473,7 +489,7 @@ def watch(
                     yield from ingest(
                         model, bank, touched, find_deleted=find_deleted, text_column=text_column, stop=stop
                     )
-                    recoding = chain(recoding, recode(bank, open_model, stop))
+                    recoding = chain(recoding, recode(bank, open_model, most_recoded, stop))
             except BankBusy:
                 continue
             waiting = set()

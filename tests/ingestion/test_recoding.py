@@ -71,6 +71,21 @@ def test_missing_language_model(bank: MemoryBank, model: Any, folder: Path) -> N
     assert bank.text_state().lm_texts == 0
 
 
+def test_too_many_texts_are_left_and_said_once(bank: MemoryBank, model: Any, folder: Path) -> None:
+    def problems(most: int) -> list[str]:
+        events = list(ingest(model, bank, [folder], open_model=MODEL.open, most_recoded=most))
+        assert last_of(events).is_complete
+        return [event.problem for event in events if isinstance(event, TextsRecoded) and event.problem]
+
+    (problem,) = problems(1)
+    chunks = bank.totals().chunks
+    assert problem.startswith(f"recoding all {chunks} with the language model")
+    assert problems(1) == []
+    assert bank.text_state().lm_texts == 0
+    assert problems(chunks) == []
+    assert bank.text_state().lm_texts == chunks
+
+
 def test_recoding_continues_after_a_stop(bank: MemoryBank, model: Any, folder: Path) -> None:
     stop = threading.Event()
     events = []
