@@ -19,7 +19,7 @@ from rich.text import Text
 from mbc_cli.config import activity_log
 from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.terminal import is_on, notes, print_verbose, status_spinner
-from mbc_cli.text import format_duration, pluralise
+from mbc_cli.text import format_duration, pluralise, sanitise
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.machine import idle_threads, usable_cores, usable_threads
 from mbc_engine.names import find_model
@@ -108,6 +108,7 @@ def load_model(name: str, device: str | None = None) -> "Model":
         # Only models that need torch import it, and another device than the CPU.
         on = device if device in (None, "cpu") else prepare_torch(device, is_brief=True)
         model = load(name, device=on, reader=os.environ.get(READER_VARIABLE))
+    model.on_problem = lambda problem: notes.print(Text(sanitise(problem), "yellow"))
     print_verbose(
         f"model: {find_model(name)} on {model.device}, loaded in {format_duration(time.perf_counter() - began)}"
     )

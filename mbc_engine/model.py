@@ -1,7 +1,7 @@
 """Model, the interface of every kind of model; loading one by its name, and opening its banks."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Sequence, Sized
+from collections.abc import Callable, Generator, Sequence, Sized
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -67,12 +67,14 @@ class Model(ABC):
         folder: where its files are; None if it was not opened from files.
         keeps_text: whether its banks keep the text of chunks by default.
         is_english_only: whether questions in other languages deserve a note.
+        on_problem: called with what does not work as it should, though answers are given.
     """
 
     name = "unnamed"
     folder: Path | None = None
     keeps_text: ClassVar[bool]
     is_english_only: ClassVar[bool] = False
+    on_problem: Callable[[str], object] = staticmethod(lambda _problem: None)
 
     @property
     @abstractmethod

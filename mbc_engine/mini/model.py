@@ -92,7 +92,7 @@ class SpanAnswer:
 class RetrieverReader(Model):
     """Finds passages and reads answers in them; see the module.
 
-    `reader_settings` holds the settings of the reader, which `open_reader` opens for the first question.
+    `reader_settings` holds the settings of the reader, which `open_reader` opens, or another, for the first question.
     """
 
     keeps_text: ClassVar[bool] = True
@@ -320,6 +320,7 @@ class RetrieverReader(Model):
         The best chunk is read alone at first if it has nearly all of the probability. If "not here" is likelier than
         any span, the next chunks are read too.
         """
+        _ = self.reader  # opened first, since another may take its place, with other settings
         first, last = self.reader_settings.passages, self.reader_settings.passages + self.reader_settings.further
         priors = list(map(_priors, hits))
         counts = [1 if best and best[0].share >= _SINGLE_PASSAGE_SHARE else first for best in hits]
@@ -436,12 +437,24 @@ def load(
     """
     settings = config.retriever_reader
     reader_settings = reader_of(settings, reader)
-    weights = folder / f"{reader_settings.name}.safetensors"
     on = device if device and not device.startswith("cpu") else "cpu"
 
+    def opened(chosen: ReaderSettings) -> SpanReader:
+        shared = model.encoder if chosen.encoder == settings.encoder else None
+        return load_span_reader(folder / f"{chosen.name}.safetensors", chosen, device=on, encoder=shared)
+
     def open_reader() -> SpanReader:
-        shared = model.encoder if reader_settings.encoder == settings.encoder else None
-        return load_span_reader(weights, reader_settings, device=on, encoder=shared)
+        last = settings.readers[-1]
+        try:
+            return opened(reader_settings)
+        except ModelError as error:
+            if reader or last == reader_settings:
+                raise
+            model.on_problem(
+                f"The {last.name} reader answers, as the {reader_settings.name} one fails: {error.message}"
+            )
+        model.reader_settings = last
+        return opened(last)
 
     model = build(settings, reader_settings, open_reader, on)
     try:

@@ -134,6 +134,34 @@ def test_best_available_reader(model: RetrieverReader, monkeypatch: pytest.Monke
     assert caught.value.hint == "Choose from large, own."
 
 
+def test_the_last_reader_takes_over_where_the_best_cannot_be_opened(
+    model: RetrieverReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def open_own(_weights: Path, settings: Any, **_: Any) -> Any:
+        if settings.name == "large":
+            raise ModelError("The disk is full.")
+        return model.reader
+
+    (own,) = model.settings.readers
+    model.settings = model.settings.model_copy(
+        update={"readers": (own.model_copy(update={"name": "large", "passages": 9}), own)}
+    )
+    save(model, tmp_path)
+    monkeypatch.setattr("mbc_engine.mini.model.load_span_reader", open_own)
+    chosen: Any = load_model(tmp_path)
+    problems: list[str] = []
+    chosen.on_problem = problems.append
+    assert chosen.reader_settings.name == "large"
+    chosen.read(["Who?"], [[Hit(0, 1.0)]], lambda _: {0: None})
+    assert (chosen.reader_settings, problems) == (
+        own,
+        ["The own reader answers, as the large one fails: The disk is full."],
+    )
+    named: Any = load_model(tmp_path, reader="large")
+    with pytest.raises(ModelError, match="disk is full"):
+        _ = named.reader
+
+
 @pytest.mark.parametrize(
     ("shares", "margin", "read"),
     [
