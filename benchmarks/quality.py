@@ -6,8 +6,8 @@
 
 Needs the extra `dev`. Each part is a file in `--out`, measured again if `--only` names it or if the model's files,
 `--questions` or `--seed` changed; after an interruption only the part in progress starts over. `--questions 40` asks at
-most 40 of each kind and prints the tables; `--written` still writes them. README's table of how surely `mini` answers
-needs only the parts wikinews and removed, and is written without the latter if it is missing.
+most 40 of each kind and prints the tables; `--written` still writes them. How surely `mini` answers needs only the
+parts wikinews and removed, and is written without the latter if it is missing.
 
 - squad: all questions of `squad_val`, with its 402 paragraphs in a bank, compared with codes alone and BM25.
 - given: the same questions, with only the right paragraph selected.

@@ -28,13 +28,13 @@ SCORES: Final = tuple(f"{measure}, {golds}" for golds in ("any", "shortest") for
 def write(parts: Parts) -> None:
     """Write the tables to their pages, and draw the plot."""
     _write_section(DOCS / "mini.md", "details", details(parts))
-    _write_section(DOCS.parent / "README.md", "figures", figures(parts))
     draw(parts["squad"]["rows"])
 
 
 def write_answers(parts: Parts) -> None:
-    """Write the table of how surely questions are answered, which is measured by itself."""
-    _write_section(DOCS.parent / "README.md", "answers", answers_table(parts))
+    """Write how surely questions are answered, which is measured by itself."""
+    _write_section(DOCS / "mini.md", "answers", answers_table(parts))
+    _write_section(DOCS.parent / "README.md", "answers", answers_in_words(parts))
 
 
 def write_writing(found: Parts) -> None:
@@ -106,37 +106,18 @@ def answers_table(parts: Parts) -> Iterator[str]:
     yield f"{own['date']}, {own['machine']}, {own['threads']} threads, seed {own['key']['seed']}."
 
 
-def figures(parts: Parts) -> Iterator[str]:
-    """The main figures, next to BM25's."""
-    squad, many, newswire = parts["squad"], parts["many"], parts["newswire"]
-    typed, _ = by_answerable(parts)
-    given = parts["given"]["rows"]
-
-    def scores(rows: Sequence[Row]) -> str:
-        return f"{share(rows, 'EM, any')} / {share(rows, 'F1, any')}"
-
-    rows = [
-        [
-            f"{own['documents']:,} paragraphs: right one first / in the first five",
-            found(own["rows"], "bm25", share),
-            found(read, "rank", share),
-        ]
-        for own, read in ((squad, squad["rows"]), (many, many["read"]))
-    ]
-    rows += [
-        ["EM / F1 with the right paragraph given", "", scores(given)],
-        [
-            f"EM / F1 with {squad['documents']:,} paragraphs in the bank, every question answered",
-            "",
-            scores(squad["rows"]),
-        ],
-        [
-            "right source first, questions as typed",
-            *(share(typed, lambda row, own=own: row[own] == 0) for own in ("bm25", "rank")),
-        ],
-        [f"time to scan {newswire['scanned']:,} chunks", "", milliseconds(newswire["scan"])],
-    ]
-    yield from table(["percent unless stated otherwise", "BM25", "`mini`"], rows)
+def answers_in_words(parts: Parts) -> Iterator[str]:
+    (typed, others), own = by_answerable(parts), parts["wikinews"]
+    right, wrong, perhaps, mistaken, _ = (sum(map(way, typed)) for way in WAYS.values())
+    absent = WAYS["not in this memory"]
+    yield (
+        f"Of {len(typed)} questions typed by hand about {own['documents']} news articles, `mini`, the embedded model, "
+        f'answered {right} rightly and {wrong} wrongly. Before {perhaps + mistaken} more answers it said "Perhaps", and '
+        f'{perhaps} of these were right; {sum(map(absent, typed))} times it said "Not in this memory." Of {len(others)} '
+        f"questions that the articles do not answer, it said so to {sum(map(absent, others))}, answered "
+        f'{sum(bool(row["is_tentative"]) for row in others)} with "Perhaps" and '
+        f"{sum(bool(row['is_given']) for row in others)} as if sure. {own['date']}."
+    )
 
 
 def details(parts: Parts) -> Iterator[str]:
