@@ -97,7 +97,7 @@ class _CommandMixin:
         """Also accept `--no-` before a flag, to turn off what the config file turns on."""
         parser = super().make_parser(ctx)  # type: ignore[misc]
         for option in self.params:  # type: ignore[attr-defined]
-            if isinstance(option, TyperOption) and option.is_flag and option.expose_value:
+            if isinstance(option, TyperOption) and option.is_flag and option.expose_value and not option.is_eager:
                 name = long_name(option)
                 off = name.removeprefix("no-") if name.startswith("no-") else f"no-{name}"
                 parser.add_option(obj=option, opts=[f"--{off}"], dest=option.name, action="store_const", const=False)

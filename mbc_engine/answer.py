@@ -173,7 +173,8 @@ class Source:
     others: tuple[str, ...] = ()
 
     def span(self) -> tuple[int, int] | None:
-        """Start and end of the sentence in the passage, where it may be on several lines."""
-        words = (self.sentence or "").split()
-        match = re.search(r"\s+".join(map(re.escape, words)), self.passage or "") if words else None
+        """Start and end of the sentence in the passage, where it, and its words, may be on several lines."""
+        words, passage = (self.sentence or "").split(), self.passage or ""
+        parted = r"(?:[-\u2010]?\n[ \t]*)?" if re.search("[-\u2010]\n", passage) else ""
+        match = re.search(r"\s+".join(parted.join(map(re.escape, word)) for word in words), passage) if words else None
         return match and match.span()

@@ -22,7 +22,7 @@ from mbc_engine.text import (
     split_sentences,
     without_piece_number,
 )
-from mbc_engine.text.characters import readable
+from mbc_engine.text.characters import on_one_line, readable
 from mbc_engine.text.chunks import Chunker
 from mbc_engine.text.document import Place
 from mbc_engine.text.language import ENGLISH, canonical_question, word_set
@@ -351,7 +351,7 @@ def content_stems(question: str) -> set[str]:
 def sentence_around(passage: str, start: int, end: int) -> str:
     """The sentence or sentences around some characters of a passage, on one line."""
     around = (passage[first:last] for first, last in split_sentences(passage) if first < end and last > start)
-    return " ".join(" ".join(around).split())
+    return on_one_line(" ".join(around))
 
 
 def _sentences(passage: str) -> list[str]:
@@ -362,7 +362,7 @@ def _sentences(passage: str) -> list[str]:
     sentences: list[str] = []
     last = 0
     for start, end in split_sentences(passage):
-        sentence = " ".join(passage[start:end].split())
+        sentence = on_one_line(passage[start:end])
         if sentences and len(sentences[-1].split()) < _FEWEST_WORDS and passage[last:start].count("\n") == 1:
             sentence = f"{sentences.pop()} {sentence}"
         sentences.append(sentence)

@@ -18,6 +18,7 @@ from mbc_cli.options import (
     ModelOption,
     RunsOption,
     complete_runs,
+    complete_views,
     option,
 )
 from mbc_cli.program import is_default
@@ -41,7 +42,7 @@ def tui(
     run: Annotated[str | None, option(_RUN, metavar="NAME|PATH", completion=complete_runs)] = None,
     device: DeviceOption = None,
     llm: LanguageModelOption = None,
-    view: Annotated[str | None, option(_VIEW, metavar="NAME")] = None,
+    view: Annotated[str | None, option(_VIEW, metavar="NAME", completion=complete_views)] = None,
     web: Annotated[
         bool, option("Serve it to a browser on this machine instead, and print the address.", "--web")
     ] = False,

@@ -19,6 +19,7 @@ from mbc_cli.text import display_path, format_duration, pluralise, sanitise
 from mbc_engine.answer import Answer, AnswerItem, Confidence, Source
 from mbc_engine.errors import DataError
 from mbc_engine.sources import matches
+from mbc_engine.text.characters import on_one_line
 from mbc_engine.text.dates import is_of_another_time, period_in
 from mbc_engine.text.formats import SUFFIXES
 from mbc_engine.text.language import seems_english
@@ -334,7 +335,7 @@ def passage_json(query: str, source: Source) -> dict[str, Any]:
 
 def shared_words(query: str, source: Source) -> list[str]:
     """The words of a passage that also occur in a query, in any inflection, as spelled in the passage."""
-    passage = source.passage or ""
+    passage = on_one_line(source.passage or "")
     return list(dict.fromkeys(passage[start:end] for start, end in matches(query, passage)))
 
 

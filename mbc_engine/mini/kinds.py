@@ -13,6 +13,7 @@ from typing import Final, Literal, NamedTuple
 from mbc_engine.bank.words import stems_of
 from mbc_engine.sources import content_stems, sentence_around
 from mbc_engine.text import split_sentences
+from mbc_engine.text.characters import on_one_line
 from mbc_engine.text.dates import period_in
 from mbc_engine.text.language import canonical_question, word_set
 
@@ -228,9 +229,9 @@ def _whole_list(kind: Kind, question: str, passages: Sequence[Passage], best: in
     if len(parts) < 2:
         return None
     sentence = sentence_around(text, *span)
-    items = tuple(Item(" ".join(part.split()), best, sentence) for part in parts)
+    items = tuple(Item(on_one_line(part), best, sentence) for part in parts)
     is_certain = len(items) > 2 and not _missing(wanted, f"{passages[best].context} {sentence}")
-    return Reply(" ".join(text[start:end].split()), items, is_certain)
+    return Reply(on_one_line(text[start:end]), items, is_certain)
 
 
 def _listed(kind: Kind, question: str, at: int, entries: Sequence[_Entry], *, is_certain: bool) -> Reply:
@@ -338,7 +339,7 @@ def _cause(passage: Passage) -> Reply | None:
         return None
     begin = min(start, before[-1].end())
     stop = _CLAUSE_END.search(text, end, last)
-    return Reply(" ".join(text[begin : stop.start() if stop else max(last, end)].split()))
+    return Reply(on_one_line(text[begin : stop.start() if stop else max(last, end)]))
 
 
 _WORDS_OF_NUMBERS: Final = {
@@ -406,7 +407,7 @@ def _sentences(passages: Sequence[Passage]) -> list[_Sentence]:
         _Sentence(number, at, text)
         for number, passage in enumerate(passages)
         for at, (first, last) in enumerate(split_sentences(passage.text))
-        if len((text := " ".join(passage.text[first:last].split())).split()) >= _FEWEST_WORDS and not text.endswith("?")
+        if len((text := on_one_line(passage.text[first:last])).split()) >= _FEWEST_WORDS and not text.endswith("?")
     ]
 
 
@@ -471,7 +472,7 @@ def _with_all(stems: set[str], passages: Sequence[Passage]) -> Iterator[tuple[in
         if not stems or passage.name in seen or _missing(stems, f"{passage.context} {passage.text}"):
             continue
         seen.add(passage.name)
-        own = [one.text for one in _sentences([passage])] or [" ".join(passage.text.split())]
+        own = [one.text for one in _sentences([passage])] or [on_one_line(passage.text)]
         yield at, min(own, key=lambda text: len(_missing(stems, text)))
 
 
@@ -494,7 +495,7 @@ def _several(question: str, passages: Sequence[Passage]) -> Reply | None:
             continue
         sentence, text = (
             sentence_around(passage.text, *passage.span),
-            " ".join(passage.text[slice(*passage.span)].split()),
+            on_one_line(passage.text[slice(*passage.span)]),
         )
         if not _missing(wanted, sentence):
             found.setdefault(text.lower().removeprefix("the "), Item(text, at, sentence))

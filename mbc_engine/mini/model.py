@@ -37,7 +37,7 @@ from mbc_engine.model import Draft, DraftItem, Model
 from mbc_engine.names import CONFIG, WEIGHTS
 from mbc_engine.ranking import Hit
 from mbc_engine.sources import Known, Passages, matches, sentence_around
-from mbc_engine.text.characters import readable
+from mbc_engine.text.characters import on_one_line, readable
 from mbc_engine.text.chunks import Chunker
 from mbc_engine.text.dates import is_of_another_time, period_in
 from mbc_engine.text.language import canonical_question
@@ -243,7 +243,7 @@ class RetrieverReader(Model):
             if answer.best:
                 first = answer.read_chunks[answer.best.passage].hit
                 if answer.probability >= least:
-                    text = " ".join(answer.best.text.split())
+                    text = on_one_line(answer.best.text)
                     items = _two_likeliest(answer) if tentative else ()
             if reply := self._reply(question, hits, answer, passages, is_answered=text is not None):
                 is_certain = reply.is_certain and options.min_confidence is None
@@ -387,7 +387,7 @@ def _two_likeliest(answer: SpanAnswer) -> tuple[DraftItem, ...]:
     if answer.best is None or other is None:
         return ()
     return tuple(
-        DraftItem(" ".join(span.text.split()), hit, sentence_around(text, span.start, span.end))
+        DraftItem(on_one_line(span.text), hit, sentence_around(text, span.start, span.end))
         for hit, text, _, _, span in (read[answer.best.passage], read[other])
         if span is not None
     )

@@ -101,3 +101,8 @@ def test_a_broken_config_does_not_stop_completion(complete, home, monkeypatch):
     (home / "c.toml").write_text("a = [")
     monkeypatch.setenv("MBC_CONFIG", str(home / "c.toml"))
     assert complete("ask", "--model", "mi") == ["mini"]
+
+
+def test_views_of_the_dashboard(complete):
+    assert {"ask", "documents", "overview"} <= set(complete("tui", "--view", ""))
+    assert complete("tui", "--view", "doc") == ["documents"]

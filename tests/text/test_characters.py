@@ -4,8 +4,9 @@ import io
 
 import pytest
 
+from mbc_engine.answer import Source
 from mbc_engine.text import Document, read_stream
-from mbc_engine.text.characters import readable
+from mbc_engine.text.characters import on_one_line, readable, spellings
 
 
 @pytest.mark.parametrize(
@@ -27,6 +28,23 @@ def test_what_is_not_seen_is_left_out(text: str, seen: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("the light-\nhouse  of\n  Dag-\n finn", "the lighthouse of Dagfinn"),
+        ("a well-\nknown state-of-the-\nart Rolls-\nRoyce", "a well-known state-of-the-art Rolls-Royce"),
+        ("1939-\n1945 - \n x -\ny", "1939- 1945 - x - y"),
+        ("-\na", "- a"),
+    ],
+)
+def test_words_parted_by_the_end_of_a_line_are_joined(text: str, line: str) -> None:
+    assert on_one_line(text) == line
+
+
+def test_a_parted_word_is_also_spelled_whole() -> None:
+    assert list(spellings("re-\n  sponsible")) == ["re-\n  sponsible", "responsible"]
+
+
+@pytest.mark.parametrize(
     "data", [b"Crew\n\0\0The log of\0Zo\xc3\xab.\n", b"Crew\n\0The log of Zo\xc3\xab." + b"\0" * 5000]
 )
 def test_nuls_in_a_text_are_spaces(data: bytes) -> None:
@@ -34,3 +52,10 @@ def test_nuls_in_a_text_are_spaces(data: bytes) -> None:
     assert isinstance(document, Document)
     assert document.text.split()[:3] == ["Crew", "The", "log"]
     assert "\0" not in document.text
+
+
+@pytest.mark.parametrize(("sentence", "found"), [("The lighthouse of well-known Dagfinn.", True), ("No house.", False)])
+def test_a_sentence_is_found_where_its_words_are_parted(sentence: str, found: bool) -> None:
+    passage = "Stad. The light-\n house of well-\nknown\nDag-\nfinn. End"
+    span = Source("/a", "", 1.0, 0, "unchanged", sentence, passage, "file", 0, None, "b").span()
+    assert span == ((6, len(passage) - 4) if found else None)

@@ -17,7 +17,7 @@ from math import hypot
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from mbc_engine.text.characters import readable
+from mbc_engine.text.characters import is_compound, readable
 from mbc_engine.text.decoding import ByteStream, storable
 from mbc_engine.text.document import (
     Content,
@@ -655,68 +655,6 @@ def _table(rows: list[list[str]], headers: list[list[str]]) -> Iterator[str]:
     yield from table_lines(rows, 1)
 
 
-# Before a hyphen at the end of a line, these make compounds more often than they begin a word.
-_COMPOUNDS: Final = frozenset(
-    [
-        "all",
-        "anti",
-        "best",
-        "co",
-        "cross",
-        "double",
-        "ex",
-        "four",
-        "full",
-        "half",
-        "hard",
-        "high",
-        "ill",
-        "in",
-        "long",
-        "low",
-        "mid",
-        "much",
-        "multi",
-        "near",
-        "never",
-        "new",
-        "non",
-        "off",
-        "old",
-        "one",
-        "open",
-        "part",
-        "post",
-        "pre",
-        "pro",
-        "quarter",
-        "quasi",
-        "real",
-        "right",
-        "second",
-        "self",
-        "semi",
-        "short",
-        "single",
-        "six",
-        "so",
-        "soft",
-        "third",
-        "three",
-        "top",
-        "two",
-        "un",
-        "under",
-        "up",
-        "vice",
-        "well",
-        "wide",
-        "world",
-    ]
-)
-_JOINS_ONLY: Final = frozenset(["co", "in", "pre", "pro", "un", "under", "up", "non", "multi", "post", "part"])
-
-
 _CUT_NUMBER: Final = re.compile(r"\d-$")  # of "12-inch"
 
 
@@ -750,9 +688,7 @@ def _continued(written: str, text: str) -> str:
     start = written.rstrip(_BROKEN)
     if is_broken or (start.endswith(("-", "\u2010")) and start[-2:-1].isalnum()):
         start = start.rstrip("-\u2010")
-        word = re.split(r"[^\w-]", start)[-1].lower()
-        is_compound = word.isdecimal() or not text[:1].islower() or "-" in word or word in _COMPOUNDS - _JOINS_ONLY
-        return f"{start}{'-' * is_compound}{text}"
+        return f"{start}{'-' * is_compound(start, text)}{text}"
     has_spaces = not ("\u3000" <= written[-1:] <= "\u9fff" and "\u3000" <= text[:1] <= "\u9fff")
     return f"{written}{' ' * has_spaces}{text}"
 
