@@ -1,10 +1,13 @@
 """`mbc serve`: a memory for other programs, over HTTP."""
 
 import os
+import re
 import traceback
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+
+from rich.text import Text
 
 from mbc_cli.engine import open_memory
 from mbc_cli.options import BanksOption, DeviceOption, LanguageModelOption, ModelOption, WeightsOption, option
@@ -12,15 +15,24 @@ from mbc_cli.program import interrupt_message
 from mbc_cli.render.terminal import errors, is_on, notes, status_spinner
 from mbc_cli.service import Service
 from mbc_cli.text import sanitise
+from mbc_engine.errors import ConfigError
 from mbc_engine.machine import require_extra
 
 if TYPE_CHECKING:
     from mbc_cli.http.documents import ClientDocuments
+    from mbc_cli.http.upstream import Upstream
 
 _access, _limits = partial(option, panel="Access"), partial(option, panel="Limits")
 _DOCUMENTS = "Where to keep the text of documents that clients add; the folder must not be used for anything else."
 _HOST = "The address to listen on; one that other machines can reach requires a token."
 _CLIENTS = "Only answer clients that send the token in this file."
+_ORIGIN = "A web page's origin that may ask too, such as http://localhost:3000; may be repeated."
+_UPSTREAM = (
+    "Another server of OpenAI's protocol, up to and with /v1: conversations with its models pass through, with passages of the "
+    "memory put in."
+)
+_REMEMBER = "Memorise what was said in conversations with --upstream."
+_LISTING = "End replies of --upstream with their sources, for programs that show nothing else."
 
 
 def serve(
@@ -33,11 +45,15 @@ def serve(
     ] = None,
     llm: LanguageModelOption = None,
     device: DeviceOption = None,
+    upstream: Annotated[str | None, option(_UPSTREAM, metavar="URL")] = None,
+    remember: Annotated[bool, option(_REMEMBER)] = False,
+    list_sources: Annotated[bool, option(_LISTING)] = False,
     host: Annotated[str, _access(_HOST, metavar="ADDRESS")] = "127.0.0.1",
     port: Annotated[int, _access("The port to listen on; 0 picks a free one.", min=0, max=65535)] = 8377,
     token_file: Annotated[
         Path | None, _access(_CLIENTS, metavar="FILE", show_default="the value of MBC_TOKEN, if set")
     ] = None,
+    allow_origin: Annotated[list[str] | None, _access(_ORIGIN, metavar="URL")] = None,
     batch: Annotated[int, _limits("Questions or documents processed as one batch.", min=1)] = 16,
     queue: Annotated[int, _limits("Maximum number of requests waiting for the model.", min=1)] = 64,
     max_body: Annotated[
@@ -53,13 +69,17 @@ def serve(
       mbc serve
       mbc serve --bank team.mbc --bank mine.mbc --port 9000
       mbc serve --host 0.0.0.0 --token-file token.txt
+      mbc serve --upstream http://localhost:11434/v1 --remember
     """
-    require_extra("serve", "fastapi", "uvicorn", asked_by="`mbc serve`")
+    require_extra("serve", "fastapi", "httpx", "uvicorn", asked_by="`mbc serve`")
     from mbc_cli.http.app import Served, application
     from mbc_cli.http.documents import ClientDocuments, DocumentFolder
     from mbc_cli.http.server import Server, base_url, listen, read_token, with_access_control
 
     token = read_token(token_file, host)
+    if wrong := [origin for origin in allow_origin or () if not re.fullmatch(r"https?://[^/*\s]+", origin)]:
+        raise ConfigError(f"{wrong[0]} is not an origin.", hint="Give it as http://localhost:3000, without a path.")
+    other = _upstream(upstream, remembers=remember, lists_sources=list_sources)
     unopened = DocumentFolder(documents or bank[0].parent / f"{bank[0].stem}.documents")
     with listen(host, port) as listener, unopened.opened() as folder:
         with interrupt_message("Nothing was served yet."):
@@ -67,13 +87,31 @@ def serve(
             client_documents = ClientDocuments(memory, folder)
             _prepare(client_documents, weight)
         service = Service(memory, capacity=queue, batch=batch)
-        app = application(Served(service, client_documents, Path(model).resolve().name), has_token=token is not None)
-        guarded = with_access_control(app, token, max_body, on_crash=_report)
+        served = Served(service, client_documents, Path(model).resolve().name, other)
+        app = application(served, has_token=token is not None)
+        guarded = with_access_control(app, token, max_body, on_crash=_report, origins=allow_origin or ())
         Server(guarded, base_url(listener)).run([listener])
     if not app.state.is_finished:
         errors.print("Stopped while the model was still busy. Everything that was acknowledged is saved.")
         os._exit(1)
     notes.print("Stopped. Everything that was acknowledged is saved.")
+
+
+def _upstream(typed: str | None, *, remembers: bool, lists_sources: bool) -> "Upstream | None":
+    if typed is None:
+        if remembers or lists_sources:
+            raise ConfigError(
+                "--remember and --list-sources are about conversations with another server.",
+                hint="Name it with --upstream URL.",
+            )
+        return None
+    from mbc_cli.http.upstream import Upstream
+    from mbc_engine.lm.chat import Server, server_url
+
+    url = server_url(typed)
+    if not Server(url, "").is_on_this_machine:
+        notes.print(Text(f"Conversations, and the passages found for them, are sent to {url}.", "yellow"))
+    return Upstream(url, remembers=remembers, lists_sources=lists_sources)
 
 
 def _prepare(documents: "ClientDocuments", weights: list[float] | None) -> None:

@@ -2,13 +2,14 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import fastapi
 from fastapi import APIRouter, Depends, FastAPI, Query, Request
+from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from starlette.background import BackgroundTask
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -21,29 +22,33 @@ from mbc_cli.http.documents import (
     ClientDocuments,
     DocumentReply,
     ListReply,
+    NewDocument,
     NewDocuments,
 )
 from mbc_cli.http.server import CLIENT_LEFT, EXCEPTION_HANDLERS, ApiError, ErrorReply
+from mbc_cli.http.upstream import Upstream, for_upstream
+from mbc_cli.render.terminal import errors
 from mbc_cli.service import SHUTTING_DOWN, Service, ServiceClosed
+from mbc_cli.text import sanitise
 from mbc_engine import __version__
-from mbc_engine.errors import MBCError
+from mbc_engine.errors import MBCError, NothingToRead
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
 # For the model's thread to finish, once the server no longer waits for requests.
 _LAST_SECONDS: Final = 10
-_EVENTS: Final = "text/event-stream"
 _NO_TEXT: Final[Any] = {"text"}
 
 
 @dataclass(frozen=True)
 class Served:
-    """What the routes serve: a memory in its thread, by its model's name, and clients' documents."""
+    """What the routes serve: a memory in its thread, by its model's name, clients' documents, and another server."""
 
     service: Service
     documents: ClientDocuments
     name: str
+    upstream: Upstream | None = None
     started: int = field(default_factory=lambda: int(time.time()))
 
     def require_model(self, name: str) -> None:
@@ -59,13 +64,49 @@ def _served(request: Request) -> Served:
 FromState = Annotated[Served, Depends(_served)]
 DocumentId = Annotated[str, fastapi.Path(max_length=MAX_NAME_LENGTH)]
 
-router = APIRouter(responses={"default": {"model": ErrorReply, "description": "An error"}})
+
+class _Chat(APIRoute):
+    """Passes conversations with other models than the memory's on to the upstream server."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        answer = super().get_route_handler()
+
+        async def handle(request: Request) -> Response:
+            served = _served(request)
+            body = await for_upstream(request, served.name) if served.upstream is not None else None
+            if served.upstream is None or body is None:
+                return await answer(request)
+
+            async def search(question: str, options: chat.MemoryOptions, top: int) -> list[dict[str, Any]]:
+                current = served.documents.current_memory
+                work = served.service.submit_item(chat.search, current, options.options(), top, item=question)
+                try:
+                    found: list[dict[str, Any]] = await _result(request, work)
+                except NothingToRead:
+                    return []
+                return found
+
+            async def remember(document: NewDocument) -> None:
+                try:
+                    await asyncio.wrap_future(served.service.submit_item(served.documents.change, item=[document]))
+                except MBCError as error:
+                    errors.print(sanitise(f"A conversation was not memorised: {error.message}"), style="red")
+
+            return await served.upstream.complete(body, search, remember)
+
+        return handle
 
 
-@router.post(
+_ERRORS: Final[dict[int | str, dict[str, Any]]] = {"default": {"model": ErrorReply, "description": "An error"}}
+conversations, router = APIRouter(route_class=_Chat, responses=_ERRORS), APIRouter(responses=_ERRORS)
+
+
+@conversations.post(
     "/v1/chat/completions",
     response_model=chat.Completion,
-    responses={200: {"content": {_EVENTS: {"schema": {"type": "string"}}}, "description": "The answer, or its stream"}},
+    responses={
+        200: {"content": {chat.EVENTS: {"schema": {"type": "string"}}}, "description": "The answer, or its stream"}
+    },
     tags=["Ask"],
 )
 async def complete(body: chat.ChatRequest, request: Request, served: FromState) -> Response:
@@ -79,7 +120,7 @@ async def complete(body: chat.ChatRequest, request: Request, served: FromState) 
         with suppress(RuntimeError):  # the event loop is closed: nobody is listening
             loop.call_soon_threadsafe(tokens.put_nowait, token)
 
-    question = (body.question, body.completed_question, on_token if body.stream else None)
+    question = (body.question, chat.completed_question(body.messages), on_token if body.stream else None)
     work = served.service.submit_item(chat.answer, served.documents.current_memory, body.options, item=question)
     if not body.stream:
         return JSONResponse(chat.completion(served.name, await _result(request, work)))
@@ -91,7 +132,7 @@ async def complete(body: chat.ChatRequest, request: Request, served: FromState) 
     with_usage = bool((body.stream_options or {}).get("include_usage"))
     events = chat.stream_events(served.name, first, tokens, answer, with_usage=with_usage)
     report = BackgroundTask(_raise_unexpected, answer)
-    return StreamingResponse(events, media_type=_EVENTS, headers={"Cache-Control": "no-cache"}, background=report)
+    return StreamingResponse(events, media_type=chat.EVENTS, headers={"Cache-Control": "no-cache"}, background=report)
 
 
 async def _raise_unexpected(answer: "asyncio.Future[Any]") -> None:
@@ -136,8 +177,9 @@ async def search(body: chat.SearchRequest, request: Request, served: FromState) 
 
 @router.get("/v1/models", tags=["Inspect"])
 async def list_models(served: FromState) -> ListReply[dict[str, str | int]]:
-    """The model that is served."""
-    return ListReply(data=[await show_model(served.name, served)])
+    """The model that is served, and those of the upstream server."""
+    others = await served.upstream.models() if served.upstream is not None else []
+    return ListReply(data=[await show_model(served.name, served), *others])
 
 
 @router.get("/v1/models/{id}", tags=["Inspect"])
@@ -215,6 +257,8 @@ def application(served: Served, *, has_token: bool) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         served.service.start()
         yield
+        if served.upstream is not None:
+            await served.upstream.close()
         closed = asyncio.wrap_future(served.service.close())
         done, _ = await asyncio.wait([closed], timeout=_LAST_SECONDS)
         for future in done:
@@ -233,5 +277,6 @@ def application(served: Served, *, has_token: bool) -> FastAPI:
     app.state.served, app.state.is_finished = served, False
     app.add_api_route("/health", health, tags=["Inspect"])
     # The token itself is checked before a request is read, see `with_access_control`.
-    app.include_router(router, dependencies=[Depends(HTTPBearer(auto_error=False))] if has_token else [])
+    for routes in (conversations, router):
+        app.include_router(routes, dependencies=[Depends(HTTPBearer(auto_error=False))] if has_token else [])
     return app

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from mbc_engine.memory import Memory
 
+EVENTS: Final = "text/event-stream"
 _MAX_MESSAGES: Final = 1000
 _MAX_TURNS: Final = 40  # how many messages back a question may refer
 _MAX_TOKENS: Final = 512
@@ -107,18 +108,18 @@ class ChatRequest(BaseModel):
     messages: list[Message] = Field(min_length=1, max_length=_MAX_MESSAGES)
     stream: bool | None = None
     stream_options: dict[str, Any] | None = Field(None, description="With `include_usage`, a last chunk has the usage.")
-    max_tokens: int | None = Field(None, ge=1, description=f"Longest generated answer, {_MAX_TOKENS} at most.")
-    max_completion_tokens: int | None = Field(None, ge=1, description="The same; takes precedence over max_tokens.")
+    max_tokens: int | None = Field(
+        None, ge=-1, description=f"Longest generated answer, {_MAX_TOKENS} at most; -1 as if left out."
+    )
+    max_completion_tokens: int | None = Field(None, ge=-1, description="The same; takes precedence over max_tokens.")
     n: int | None = Field(None, json_schema_extra={"enum": [1, None]})
-    tools: list[Any] | None = Field(None, json_schema_extra={"maxItems": 0})
-    functions: list[Any] | None = Field(None, json_schema_extra={"maxItems": 0})
     mbc: MemoryOptions = MemoryOptions()
 
-    @field_validator("n", "tools", "functions")
+    @field_validator("n")
     @classmethod
     def _is_supported(cls, value: Any) -> Any:
-        if value not in (None, 1, []):
-            raise ValueError("not supported; each question gets one answer, without tools")
+        if value not in (None, 1):
+            raise ValueError("not supported; each question gets one answer")
         return value
 
     @property
@@ -135,20 +136,33 @@ class ChatRequest(BaseModel):
         return question
 
     @property
-    def completed_question(self) -> str:
-        """The question, completed from the messages it refers to."""
-        question, answer = "", None
-        for message in self.messages[-_MAX_TURNS:]:
-            if message.role == "user":
-                question, answer = rewritten(message.text, question, answer), None
-            elif message.role == "assistant" and message.text != NOT_IN_MEMORY:
-                answer = message.text.removeprefix(PERHAPS)
-        return question
-
-    @property
     def options(self) -> AskOptions:
-        max_tokens = self.max_completion_tokens or self.max_tokens
-        return self.mbc.options(max_new_tokens=max_tokens and min(max_tokens, _MAX_TOKENS))
+        max_tokens = self.max_completion_tokens or self.max_tokens or -1
+        return self.mbc.options(
+            max_new_tokens=min(max_tokens, _MAX_TOKENS) if max_tokens > 0 else None, earlier=_last_turn(self.messages)
+        )
+
+
+def completed_question(messages: Sequence[Message]) -> str:
+    """The last question of a conversation, completed from the messages it refers to; empty if there is none."""
+    question, answer = "", None
+    for message in messages[-_MAX_TURNS:]:
+        if message.role == "user":
+            question, answer = rewritten(message.text, question, answer), None
+        elif message.role == "assistant" and message.text != NOT_IN_MEMORY:
+            answer = message.text.removeprefix(PERHAPS)
+    return question
+
+
+def _last_turn(messages: Sequence[Message]) -> tuple[tuple[str, str], ...]:
+    """The question and answer before the last question, as `AskOptions.earlier` has them."""
+    said = [message for message in messages if message.role in ("user", "assistant") and message.text]
+    while said and said[-1].role == "assistant":
+        said.pop()
+    match said[-3:]:
+        case [Message(role="user") as question, Message(role="assistant") as answer, _] if answer.text != NOT_IN_MEMORY:
+            return ((question.text, answer.text.removeprefix(PERHAPS)),)
+    return ()
 
 
 class Completion(BaseModel):
@@ -222,7 +236,7 @@ async def stream_events(
 
     def chunk(delta: dict[str, str], finish_reason: str | None = None, **more: Any) -> str:
         choice = {"index": 0, "delta": delta, "finish_reason": finish_reason, "logprobs": None}
-        return _event({**head, "choices": [choice], **more})
+        return event({**head, "choices": [choice], **more})
 
     try:
         yield chunk({"role": "assistant", "content": ""})
@@ -238,17 +252,18 @@ async def stream_events(
         try:
             fields = await answer
         except Exception as error:  # noqa: BLE001  # a stream's outermost handler: its status is already sent
-            yield _event(api_error(error).body)
+            yield event(api_error(error).body)
             return
         if not is_begun:
             yield chunk({"content": fields["content"]})
         yield chunk({}, "stop", sources=fields["sources"], mbc=fields["mbc"])
         if with_usage:
-            yield _event({**head, "choices": [], "usage": fields["usage"]})
+            yield event({**head, "choices": [], "usage": fields["usage"]})
         yield "data: [DONE]\n\n"
     finally:
         answer.cancel()  # if the client has left
 
 
-def _event(value: dict[str, Any]) -> str:
+def event(value: dict[str, Any]) -> str:
+    """A server-sent event."""
     return f"data: {json.dumps(value)}\n\n"

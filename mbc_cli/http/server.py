@@ -7,7 +7,7 @@ import secrets
 import signal
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from http import HTTPMethod
 from ipaddress import ip_address
@@ -21,6 +21,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Match
@@ -151,8 +152,8 @@ def is_loopback(host: str) -> bool:
     return False
 
 
-def _require_access(scope: Scope, token: str | None) -> None:
-    """Require the token; if there is none, refuse other machines and web pages, DNS rebinding included."""
+def _require_access(scope: Scope, token: str | None, origins: Collection[str]) -> None:
+    """Require the token; if there is none, refuse other machines and web pages but those of these origins."""
     headers = Headers(scope=scope)
     if token is not None:
         scheme, _, sent = headers.get("authorization", "").partition(" ")
@@ -164,7 +165,7 @@ def _require_access(scope: Scope, token: str | None) -> None:
     host, origin, name = headers.get("host", ""), headers.get("origin"), ""
     with suppress(ValueError):
         name = urlsplit(f"//{host}").hostname or ""
-    if not is_loopback(name) or origin not in (None, f"{scope['scheme']}://{host}"):
+    if not is_loopback(name) or origin not in (None, f"{scope['scheme']}://{host}", *origins):
         message = "Without a token, only programs on the server's own machine have access, at its loopback address."
         raise ApiError(403, message, "not_local")
 
@@ -197,10 +198,11 @@ def with_access_control(
     *,
     on_crash: Callable[[BaseException], object],
     body_seconds: float = BODY_SECONDS,
+    origins: Collection[str] = (),
 ) -> ASGIApp:
     """An app behind access control (except /health), body limits and an access log; `on_crash` gets unexpected errors.
 
-    Without a token, only programs on this machine have access.
+    Without a token, only programs on this machine have access. Web pages of `origins` may use the app too.
     """
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
@@ -217,7 +219,7 @@ def with_access_control(
 
         try:
             if scope["path"] != "/health":
-                _require_access(scope, token)
+                _require_access(scope, token, origins)
             body = await _read_body(receive, max_body, body_seconds)
             unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -235,7 +237,7 @@ def with_access_control(
             client, milliseconds = (scope.get("client") or ("?",))[0], 1000 * (time.perf_counter() - began)
             print_verbose(f"{client} {scope['method']} {scope['path']} {status or '-'} {milliseconds:.0f} ms")
 
-    return serve
+    return CORSMiddleware(serve, origins, allow_methods=["*"], allow_headers=["*"]) if origins else serve
 
 
 def listen(host: str, port: int) -> socket.socket:

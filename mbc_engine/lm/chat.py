@@ -5,7 +5,7 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from http.client import HTTPException
 from itertools import cycle
@@ -39,7 +39,7 @@ _SERVED_CHARACTERS: Final = 10_000
 _THINKING_TOKENS: Final = 2048
 _SECONDS: Final = 300.0
 _LONGEST_LISTING: Final = 1 << 20
-_THOUGHTS: Final = re.compile(r"\s*<think>.*?</think>\s*", re.DOTALL)
+THOUGHTS: Final = re.compile(r"\s*<think>.*?</think>\s*", re.DOTALL)
 _THINKING: Final = "<think>"
 
 
@@ -106,7 +106,7 @@ class LocalChat(ChatLM):
         (reply,) = self.base.complete(
             prefix, [row], max_new_tokens=max_new_tokens, on_token=on_token, has_lines=self._has_lines
         )
-        return _THOUGHTS.sub("", reply, count=1)
+        return THOUGHTS.sub("", reply, count=1)
 
     def _tokens(self, text: str) -> list[int]:
         (ids,) = self.base.prompt_tokenizer.tokens([text])
@@ -147,13 +147,22 @@ def server_of(name: str) -> Server | None:
     if not name.startswith(("http://", "https://")):
         return None
     url, _, model = name.partition("#")
-    address = urlsplit(url)
-    if not model or not address.hostname or address.username is not None or address.query:
-        raise ConfigError(
-            "A server's language model is given as its address and name, without a key.",
-            hint=f"For example http://localhost:8080/v1#qwen3; a key belongs into {KEY_VARIABLE} or {KEY_FILE_VARIABLE}.",
-        )
-    return Server(url.rstrip("/"), model)
+    if not model:
+        raise ConfigError(f"{name} names no language model.", hint="For example http://localhost:8080/v1#qwen3.")
+    return Server(server_url(url), model)
+
+
+def server_url(typed: str) -> str:
+    """The address of a server's API, up to and with /v1. Raises ConfigError if it is none, or has a key in it."""
+    with suppress(ValueError):
+        address = urlsplit(typed)
+        is_plain = not (address.username is not None or address.query or address.fragment)
+        if address.scheme in ("http", "https") and address.hostname and is_plain:
+            return typed.rstrip("/")
+    raise ConfigError(
+        "A server's address is given without a key or query.",
+        hint=f"For example http://localhost:8080/v1; a key belongs into {KEY_VARIABLE} or {KEY_FILE_VARIABLE}.",
+    )
 
 
 class ServedChat(ChatLM):
@@ -166,7 +175,12 @@ class ServedChat(ChatLM):
         self.name, self._server = name, server
         # The package's own variables, OPENAI_API_KEY above all, are for another server.
         self._client = OpenAI(
-            base_url=server.url, api_key=_key() or "none", organization="", project="", timeout=_SECONDS, max_retries=1
+            base_url=server.url,
+            api_key=server_key() or "none",
+            organization="",
+            project="",
+            timeout=_SECONDS,
+            max_retries=1,
         )
 
     def reply(self, text: str, question: str, *, max_new_tokens: int, on_token: OnToken = None) -> str:
@@ -223,10 +237,17 @@ def models_at(url: str, seconds: float = 2.0) -> list[str]:
     """
     try:
         with urlopen(f"{url}/models", timeout=seconds) as reply:  # noqa: S310  # the user's own address, http or https
-            listed = json.loads(reply.read(_LONGEST_LISTING))["data"]
-            return sorted(str(model["id"]) for model in listed)
-    except (OSError, HTTPException, ValueError, KeyError, TypeError):
+            return models_in(reply.read(_LONGEST_LISTING))
+    except (OSError, HTTPException, ValueError):
         return []
+
+
+def models_in(listing: bytes) -> list[str]:
+    """The names of the LMs in a server's listing. Raises ValueError if it is not one."""
+    try:
+        return sorted(str(model["id"]) for model in json.loads(listing)["data"])
+    except (LookupError, TypeError) as error:
+        raise ValueError("not a listing of models") from error
 
 
 def local_models() -> list[str]:
@@ -238,7 +259,7 @@ def _listing(names: Sequence[str]) -> str:
     return f"It has {', '.join(names)}." if names else "Check the name after the #."
 
 
-def _key() -> str | None:
+def server_key() -> str | None:
     """The key for a server: a secret, so neither an argument nor a setting."""
     if key := os.environ.get(KEY_VARIABLE, "").strip():
         return key
@@ -265,7 +286,7 @@ def _without_thoughts(pieces: Iterable[str]) -> Iterator[str]:
         if start.startswith(_THINKING):
             if "</think>" not in start:
                 continue
-            begun = _THOUGHTS.sub("", begun, count=1)
+            begun = THOUGHTS.sub("", begun, count=1)
         elif _THINKING.startswith(start[: len(_THINKING)]):
             continue
         is_decided = bool(begun)

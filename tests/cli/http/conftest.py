@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ import pytest
 from mbc_cli.http.app import Served, application
 from mbc_cli.http.documents import ClientDocuments, DocumentFolder
 from mbc_cli.http.server import with_access_control
+from mbc_cli.http.upstream import Upstream
 from mbc_cli.service import Service
 from mbc_engine.bank import MemoryBank
 from mbc_engine.memory import Memory
@@ -77,15 +78,19 @@ async def serving(home: Path) -> AsyncIterator[Callable[..., Running]]:
             token: str | None = None,
             max_body: int = 1 << 20,
             body_seconds: float = 30.0,
+            upstream: Upstream | None = None,
+            origins: Sequence[str] = (),
         ) -> Running:
             memory = memory or StubMemory([home / "b.mbc"], NAME)
             documents = ClientDocuments(memory, folder)
             if isinstance(memory, Memory):
                 documents.sync()
             services.append(service := Service(memory, capacity=capacity, batch=16))
-            app = application(Served(service, documents, NAME), has_token=token is not None)
+            app = application(Served(service, documents, NAME, upstream), has_token=token is not None)
             crashes: list[BaseException] = []
-            guarded = with_access_control(app, token, max_body, on_crash=crashes.append, body_seconds=body_seconds)
+            guarded = with_access_control(
+                app, token, max_body, on_crash=crashes.append, body_seconds=body_seconds, origins=origins
+            )
             client = httpx.AsyncClient(transport=httpx.ASGITransport(guarded), base_url="http://127.0.0.1:8377")
             return Running(app, client, service, documents, memory, crashes)
 

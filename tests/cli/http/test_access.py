@@ -73,6 +73,17 @@ async def test_without_a_token_only_this_machine_has_access(
     assert (await running.client.get("/health", headers=headers)).status_code == 200
 
 
+async def test_pages_of_an_allowed_origin_have_access(serving: Callable[..., Any]) -> None:
+    running, page = serving(origins=["http://localhost:3000"]), {"Origin": "http://localhost:3000"}
+    asked = {**page, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
+    for response in (
+        await running.client.options("/v1/chat/completions", headers=asked),
+        await running.client.get("/v1/models", headers=page),
+    ):
+        assert (response.status_code, response.headers["access-control-allow-origin"]) == (200, page["Origin"])
+    assert (await running.client.get("/v1/models", headers={"Origin": "http://localhost:3001"})).status_code == 403
+
+
 def test_loopback_addresses_are_recognised() -> None:
     assert all(map(is_loopback, ("127.0.0.1", "127.9.9.9", "::1", "localhost")))
     assert not any(map(is_loopback, ("0.0.0.0", "10.0.0.1", "::", "example.org", "")))

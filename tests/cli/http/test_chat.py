@@ -66,6 +66,23 @@ async def test_options_of_a_request_are_those_of_the_question(serving: Callable[
     assert second.selection == Selection()
 
 
+async def test_what_other_servers_accept_is_accepted(serving: Callable[..., Any]) -> None:
+    running = serving()
+    tool = {"type": "function", "function": {"name": "f"}}
+    assert (await running.ask(max_tokens=-1, temperature=None, tools=[tool], tool_choice="auto")).status_code == 200
+    assert running.memory.batches[0][1].max_new_tokens is None
+
+
+async def test_a_written_answer_knows_the_turn_before(serving: Callable[..., Any]) -> None:
+    running = serving()
+    said = ["Where is Ada?", "Perhaps: Aalen", "Where is Hugo?", "Not in this memory.", "Who knows?"]
+    for count in (1, 3, 5):
+        turns = [{"role": ("user", "assistant")[at % 2], "content": text} for at, text in enumerate(said[:count])]
+        await running.client.post("/v1/chat/completions", json={"model": "tiny", "messages": turns})
+    earlier = [options.earlier for _, options in running.memory.batches]
+    assert earlier == [(), (("Where is Ada?", "Aalen"),), ()]
+
+
 QUESTION, SEARCH = "/v1/chat/completions", "/v1/search"
 
 
@@ -79,9 +96,7 @@ QUESTION, SEARCH = "/v1/chat/completions", "/v1/search"
         (QUESTION, {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages", "type text"),
         (QUESTION, {"messages": [{"content": "Who?"}]}, "messages.0.role", "required"),
         (QUESTION, {"n": 2}, "n", "not supported"),
-        (QUESTION, {"tools": [{"type": "function"}]}, "tools", "not supported"),
-        (QUESTION, {"functions": [{}]}, "functions", "not supported"),
-        (QUESTION, {"max_tokens": 0}, "max_tokens", "greater than"),
+        (QUESTION, {"max_tokens": -2}, "max_tokens", "greater than"),
         (QUESTION, {"stream": "yes"}, "stream", "boolean"),
         (QUESTION, {"mbc": {"sources": 21}}, "mbc.sources", "less than"),
         (QUESTION, {"mbc": {"min_confidence": 1.5}}, "mbc.min_confidence", "less than"),
