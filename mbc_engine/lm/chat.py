@@ -148,7 +148,10 @@ def server_of(name: str) -> Server | None:
         return None
     url, _, model = name.partition("#")
     if not model:
-        raise ConfigError(f"{name} names no language model.", hint="For example http://localhost:8080/v1#qwen3.")
+        raise ConfigError(
+            "A server's address is given without the name of a language model.",
+            hint="For example http://localhost:8080/v1#qwen3.",
+        )
     return Server(server_url(url), model)
 
 

@@ -147,8 +147,9 @@ def test_names_of_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert remote == Server("http://10.0.0.7:11434/v1", "qwen3")
     assert not remote.is_on_this_machine
     assert server_of("https://api.example.org/v1/#gpt") == Server("https://api.example.org/v1", "gpt")
+    with pytest.raises(ConfigError, match="without the name"):
+        server_of("http://localhost:8080/v1")
     for bad in (
-        "http://localhost:8080/v1",
         "http://user:key@localhost/v1#m",
         "http://localhost/v1?key=1#m",
         "http://#m",
