@@ -217,7 +217,7 @@ class ReaderSettings(_Settings):
     name: str = Field(max_length=64)
     encoder: str = Field(description="hub id or path of the encoder that is changed, a BERT or MPNet")
     rank: PositiveInt = Field(32, description="of the changes to its linear layers")
-    window: int = Field(384, ge=8, description="tokens that are read at once, the question's included")
+    window: int = Field(384, ge=32, description="tokens that are read at once, the question's included")
     longest: PositiveInt = Field(24, description="most tokens of an answer")
     passages: PositiveInt = Field(2, description="chunks that are read first")
     further: NonNegativeInt = Field(2, description="chunks that are read if the answer is not in the first")
@@ -240,7 +240,7 @@ class RetrieverReaderSettings(_Settings):
     question_window: PositiveInt = Field(128, description="longest question in tokens")
     address: AddressSettings = AddressSettings()
     candidates: PositiveInt = Field(64, description="chunks found, of which the best are read and the rest are sources")
-    word_weight: NonNegativeFloat = Field(1.2, description="what a shared word's inverse document frequency counts")
+    word_weight: float = Field(1.2, ge=0, le=1e6, description="what a shared word's inverse document frequency counts")
     base: ClassVar[None] = None  # it has no base LM
     quantised: ClassVar[bool] = True
     readers: tuple[ReaderSettings, ...] = Field(

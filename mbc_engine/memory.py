@@ -355,7 +355,7 @@ class Memory:
             if not self._is_checked:
                 from mbc_engine.model import signature
 
-                bank.require(signature(model))
+                bank.require(signature(model), model.code_shape)
                 self._is_checked = True
             with bank.snapshot():
                 yield bank

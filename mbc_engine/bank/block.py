@@ -133,8 +133,8 @@ class Block:
         rows: list[Any] = [list(compress(column, keep)) for column in columns]
         chunks = np.repeat(keep, self.lengths)
         words = self.words[chunks[self.words // WORDS]]
-        renumbered = WORDS * (np.cumsum(chunks) - 1)[words // WORDS] + words % WORDS
-        return Block(*(*rows, self.known_codes[chunks], renumbered))
+        words -= (WORDS * np.cumsum(~chunks))[words // WORDS]
+        return Block(*(*rows, self.known_codes[chunks], words))
 
     def document(self, row: int) -> StoredDocument:
         return StoredDocument(

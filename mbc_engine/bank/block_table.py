@@ -48,7 +48,7 @@ from mbc_engine.bank.records import (
     pack,
     unpack,
 )
-from mbc_engine.bank.text_codec import TextTable
+from mbc_engine.bank.text_codec import CHECK_BYTES, TextTable
 from mbc_engine.bank.words import WORDS, WordIndex, read_words, write_words
 
 # Decoded blocks in memory. Files come in folder order, so one block serves thousands of them.
@@ -114,8 +114,11 @@ class BlockTable:
         return BlockTotals(len(sizes), *sizes[:, 1:].sum(0).tolist())
 
     def require_totals(self) -> None:
-        """Raises BankError unless all blocks are there."""
-        if self.totals() != read_totals(self._connection, self.name):
+        """Raises BankError unless all blocks are there, and the file is large enough for the texts of their chunks."""
+        pages = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
+        room = self._connection.execute(pages).fetchone()[0] // CHECK_BYTES
+        totals = self.totals()
+        if totals != read_totals(self._connection, self.name) or (self.header.keeps_text and totals.chunks > room):
             raise damaged(self.name)
 
     def numbers(self) -> list[int]:

@@ -353,7 +353,7 @@ def restore(bank: MemoryBank, removed: RemovedDocuments) -> int:
     another model, BankError if it now keeps text, which the removed documents lack.
     """
     with bank.changing():
-        bank.require(removed.signature)
+        bank.require(removed.signature, bank.header.shape)
         has_texts = all(document.texts is not None for document in removed.documents)
         header = replace(bank.header, keeps_text=has_texts, context_tokens=removed.context_tokens)
         _require_kept(bank, "What was removed", header)

@@ -112,7 +112,7 @@ class MemoryBank(ReadableBank):
             return cls._create(path, create)
         if create:
             with database.closed_on_error(bank._connection):
-                bank.require(create.signature)
+                bank.require(create.signature, bank.header.shape)
         return bank
 
     @property
@@ -137,8 +137,8 @@ class MemoryBank(ReadableBank):
     def _real_path(self) -> Path | None:
         return self.path and Path(os.path.realpath(self.path))
 
-    def require(self, signature: ModelSignature) -> None:
-        """Raises ModelMismatch if another model wrote the bank."""
+    def require(self, signature: ModelSignature, shape: CodeShape) -> None:
+        """Raises ModelMismatch if another model wrote the bank, BankError if it says so but has codes of another shape."""
         writer = self.header.signature
         if writer != signature:
             raise ModelMismatch(
@@ -146,6 +146,8 @@ class MemoryBank(ReadableBank):
                 f"not {signature.name} ({signature.fingerprint}).",
                 hint="Name its model with --model, another bank with --bank, or rebuild it with `mbc bank reencode`.",
             )
+        if shape != self.header.shape:
+            raise database.damaged(self.name)
 
     def put(self, documents: Sequence[StoredDocument]) -> list[int]:
         """Store documents in one transaction; all or, on any error, none.
@@ -403,6 +405,7 @@ def require_one_model(one: MemoryBank, other: MemoryBank) -> None:
             f"{other.name} by model {other_signature.name} ({other_signature.fingerprint}).",
             hint="`mbc bank reencode` rebuilds a bank with another model.",
         )
+    other.require(signature, one.header.shape)
 
 
 def delete_if_unused(path: Path) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from mbc_engine.bank.database import identity
 from mbc_engine.bank.memory_bank import MemoryBank, require_one_model
 from mbc_engine.bank.reader import ReadableBank
-from mbc_engine.bank.records import BankSizes, ModelSignature
+from mbc_engine.bank.records import BankSizes, CodeShape, ModelSignature
 from mbc_engine.errors import ConfigError
 
 
@@ -49,9 +49,9 @@ class Banks(ReadableBank):
     def name(self) -> str:
         return " + ".join(bank.name for bank in self.banks)
 
-    def require(self, signature: ModelSignature) -> None:
+    def require(self, signature: ModelSignature, shape: CodeShape) -> None:
         for bank in self.banks:
-            bank.require(signature)
+            bank.require(signature, shape)
 
     def sizes(self) -> BankSizes:
         total = BankSizes(*np.sum([astuple(bank.sizes()) for bank in self.banks], 0).tolist())

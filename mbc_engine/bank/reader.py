@@ -16,6 +16,7 @@ from mbc_engine.bank.records import (
     BankSizes,
     BankTotals,
     Codes,
+    CodeShape,
     EncodedText,
     Indices,
     ModelSignature,
@@ -59,8 +60,8 @@ class ReadableBank(ABC):
         """Sizes in bytes, without write-ahead logs; the model's codebook is counted once."""
 
     @abstractmethod
-    def require(self, signature: ModelSignature) -> None:
-        """Raises ModelMismatch if another model wrote it."""
+    def require(self, signature: ModelSignature, shape: CodeShape) -> None:
+        """Raises ModelMismatch if another model wrote it, BankError if it says so but has codes of another shape."""
 
     @abstractmethod
     def version(self) -> tuple[Any, ...]:

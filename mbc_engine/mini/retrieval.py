@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from mbc_engine.bank import Codes, ReadableBank, Selection
 from mbc_engine.bank.search import plain_texts
 from mbc_engine.bank.words import content_words, matcher, number_of
-from mbc_engine.errors import BankError
+from mbc_engine.errors import BankError, ModelError
 from mbc_engine.ranking import Hit, Ranking, chunk_weights, log_of
 from mbc_engine.text.dates import Period, period_in
 
@@ -93,20 +93,25 @@ class Address:
         vectors: NDArray[np.float32] = self.books[np.arange(self.tokens), codes]
         return vectors
 
+    @np.errstate(over="ignore", invalid="ignore")
     def tables(
         self, questions: NDArray[np.float32], whitening: NDArray[np.float32] | None = None
     ) -> NDArray[np.float32]:
         """The score of each code for questions [B, tokens, dim]: [B, tokens, num_codes].
 
-        Summed over positions, these are log-probabilities up to a constant.
+        Summed over positions, these are log-probabilities up to a constant. Raises ModelError if they are no numbers.
         """
         flat = questions.reshape(len(questions), self.tokens * self.dim)
         flat = flat if whitening is None else np.einsum("bv,vw->bw", flat, whitening)
         unit = flat / np.maximum(np.linalg.norm(flat, axis=1, keepdims=True), 1e-12)
         products = np.einsum("btd,tjd->btj", unit.reshape(questions.shape), self.books)
         tables: NDArray[np.float32] = products - np.float32(LENGTH_SHARE) * (self.books**2).sum(-1)
-        return tables * np.exp(self.log_scale)
+        tables *= np.exp(self.log_scale)
+        if not np.isfinite(tables).all():
+            raise ModelError("The weights of the model's addresses are out of range.", hint="Get the model again.")
+        return tables
 
+    @np.errstate(divide="ignore", over="ignore", invalid="ignore")
     def whitening(self, codes: NDArray[np.integer]) -> NDArray[np.float32]:
         """The matrix that whitens questions for a bank with these codes, [N, tokens] -> [tokens * dim, tokens * dim].
 

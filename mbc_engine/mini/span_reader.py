@@ -162,10 +162,13 @@ class SpanReader:
         starts = range(0, max(len(ids) - room, 0) + step, step) if len(ids) > room else range(min(len(ids), 1))
         return [(ids[start : start + room], offsets[start : start + room]) for start in starts]
 
+    @np.errstate(over="ignore", invalid="ignore")
     def _best_span(self, states: Floats, row: Row, text: str, passage: int, offsets: Sequence[tuple[int, int]]) -> Span:
         none = self.head.none(states)
         flat = self.head.scores(states[row.start : -1]).reshape(-1)
         total = float(np.logaddexp(_log_sum_exp(flat), none))
+        if not math.isfinite(total):
+            raise ModelError("The reader's weights are not all numbers.", hint=_AGAIN)
 
         def edges(index: int) -> tuple[int, int]:
             first, last = divmod(index, len(offsets))
@@ -236,6 +239,9 @@ def load_span_reader(
         expected |= {f"encoder.{name}.{part}": size for part, size in sizes.items()}
     if {name: value.shape for name, value in stored.items()} != expected:
         raise ModelError(f"{weights} does not hold the weights that its settings describe.", hint=_AGAIN)
+
+    if not all(np.isfinite(value).all() for value in stored.values()):
+        raise ModelError(f"The weights in {weights} are not all numbers.", hint=_AGAIN)
 
     def part(prefix: str) -> dict[str, Floats]:
         return {name.removeprefix(prefix): value for name, value in stored.items() if name.startswith(prefix)}

@@ -17,7 +17,7 @@ import pytest
 import zstandard
 
 from mbc_engine.bank import BankHeader, MemoryBank, Selection, merge, remove_with_proof, verify
-from mbc_engine.bank.words import WORDS, WordIndex, write_words
+from mbc_engine.bank.words import WORDS, WordIndex, read_words, write_words
 from mbc_engine.errors import MBCError
 from mbc_engine.events import BankVerified
 
@@ -275,6 +275,8 @@ BOMBS = {
     "UPDATE blocks SET chunks = 16 << 20, lengths = :data": zlib.compress(bytes([0, 0, 0, 1])),
     "UPDATE bank SET tokens = 65536, levels = 256, num_codes = 65536, counts = :data": zeros(64 << 20),
     "UPDATE texts SET columns = :data": zeros(13 << 20),
+    # A bit a chunk, in a file that cannot have their texts.
+    "UPDATE blocks SET chunks = 800000, lengths = :data": zlib.compress(bytes([0, 53, 12, 0])),
     "UPDATE texts SET columns = deflate(x'0100000000000000000e000000'), data = CAST(x'000000' || :data AS BLOB)": (
         zstandard.ZstdCompressor().compress(bytes(64 << 20))[4:18]
     ),
@@ -299,6 +301,29 @@ def test_repetitive_columns_are_written_so_that_they_can_be_read(made: Any, bank
     bank.put([made.item("/copies", 1, f"{'b' * 5000}{number}") for number in range(300)])
     assert made.damages(path) == []
     assert bank.totals().origins == 600
+
+
+def test_words_of_one_range_take_little_memory() -> None:
+    """Sixty adjacent numbers, each in a third of 50,000 chunks."""
+    random = np.random.default_rng(0)
+    chunks_of, numbers = np.nonzero(random.random((50_000, 60)) < 1 / 3)
+    words = WORDS * chunks_of + numbers
+    with less_memory_than(64 << 20):
+        data = write_words(words, 50_000)
+        index = WordIndex(data, 50_000)
+        assert len(index.find([7])[0]) == (numbers == 7).sum()
+        assert np.array_equal(read_words(data, 50_000), words)
+
+
+def test_words_that_would_expand_too_much_are_refused_and_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Number 5 is in all chunks, and 3 and 900,000 in few of them."""
+    words = np.sort(np.append(WORDS * np.arange(4000) + 5, [3, WORDS + 3, WORDS + 900_000]))
+    data = write_words(words, 4000)
+    monkeypatch.setattr("mbc_engine.bank.words._FEW_WORDS", 10)
+    with pytest.raises(ValueError, match="too many words"):
+        WordIndex(data, 4000)
+    written = write_words(words, 4000)
+    assert read_words(written, 4000).tolist() == [3, WORDS + 3, WORDS + 900_000]
 
 
 def test_the_words_of_many_chunks_take_little_memory_to_find() -> None:

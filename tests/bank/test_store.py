@@ -145,13 +145,15 @@ def test_removal_while_listing(made: Any, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_model_name_is_not_compared(made: Any, bank: MemoryBank, path: Path) -> None:
-    bank.require(ModelSignature("renamed", made.signature.amortizer, made.signature.codebook))
+    bank.require(ModelSignature("renamed", made.signature.amortizer, made.signature.codebook), made.shape)
     other = ModelSignature("mini", made.signature.amortizer, "cc" * 8)
     with pytest.raises(ModelMismatch, match=r"mini .aaaaaaaa-bbbbbbbb., not mini .aaaaaaaa-cccccccc.") as caught:
-        bank.require(other)
+        bank.require(other, made.shape)
     assert caught.value.hint
     with pytest.raises(ModelMismatch):
         MemoryBank.open(path, create=BankHeader(other, made.shape, made.dim))
+    with pytest.raises(BankError, match="is damaged"):
+        bank.require(made.signature, CodeShape(3, 1, 5, per_position=True))
 
 
 def test_every_write_changes_the_version(made: Any, bank: MemoryBank, path: Path) -> None:

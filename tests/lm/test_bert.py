@@ -1,6 +1,7 @@
 """Encoders in numpy: the same states, vectors and fingerprints as transformers' in torch."""
 
 import json
+import os
 import shutil
 from itertools import islice
 from pathlib import Path
@@ -85,6 +86,35 @@ def same(ours: Bert, theirs: Any, *, window: int) -> None:
     assert_allclose(alone, ours.vectors(TEXTS, window), atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("part", "step"),
+    [
+        ("normalizer", {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 1_000_000}),
+        ("pre_tokenizer", {"type": "Split", "pattern": {"Regex": "(a+)+$"}, "behavior": "Isolated", "invert": False}),
+    ],
+)
+def test_tokenizers_that_are_no_ordinary_ones(tiny: Any, tmp_path: Path, part: str, step: dict[str, Any]) -> None:
+    folder = tmp_path / "own"
+    shutil.copytree(tiny.encoders["bert"], folder)
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    steps = "normalizers" if part == "normalizer" else "pretokenizers"
+    for changed in (step, {"type": "Sequence", steps: [{"type": "Sequence", steps: [step]}]}):
+        (folder / "tokenizer.json").write_text(json.dumps(tokenizer | {part: changed}))
+        with pytest.raises(ModelError, match="more than divide texts"):
+            Bert.open(str(folder))
+
+
+def test_states_that_cannot_be_computed(tiny: Any) -> None:
+    bert = Bert.open(str(tiny.encoders["bert"]))
+    for row, message in (([10**6], "its own tokenizer's tokens"), ([2] * 10**4, "as long as the model's settings say")):
+        with pytest.raises(ModelError, match=message):
+            bert.states([row])
+    name = "embeddings.LayerNorm.weight"
+    damaged = Bert(bert.config, {**bert.weights, name: bert.weights[name] * np.float32("inf")}, bert.tokenizer)
+    with pytest.raises(ModelError, match="not all numbers"):
+        damaged.states([[2, 5, 3]])
+
+
 def test_encoders_that_cannot_be_opened(tiny: Any, tmp_path: Path) -> None:
     folder = tmp_path / "own"
     shutil.copytree(tiny.encoders["bert"], folder)
@@ -92,6 +122,11 @@ def test_encoders_that_cannot_be_opened(tiny: Any, tmp_path: Path) -> None:
     for change, reason in (
         ({"hidden_act": "relu"}, "neither a BERT nor an MPNet"),
         ({"vocab_size": 7}, "do not match its config: see embeddings.word_embeddings.weight"),
+        ({"num_hidden_layers": 10**12}, r"do not match its config: see encoder\.layer"),  # and is not listed first
+        ({"num_attention_heads": 0}, "sizes that are not numbers above 0"),
+        ({"num_attention_heads": 7}, "sizes that do not fit each other"),
+        ({"type_vocab_size": 2.5}, "sizes that are not numbers above 0"),
+        ({"layer_norm_eps": float("nan")}, "layer_norm_eps is not between"),
     ):
         (folder / "config.json").write_text(json.dumps(config | change))
         with pytest.raises(ModelError, match=reason):
@@ -104,6 +139,10 @@ def test_encoders_that_cannot_be_opened(tiny: Any, tmp_path: Path) -> None:
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "tokenizer.json").write_text("{")
     with pytest.raises(ModelError, match=r"could not be opened: tokenizer\.json"):
+        Bert.open(str(folder))
+    (folder / "config.json").unlink()
+    os.mkfifo(folder / "config.json")
+    with pytest.raises(ModelError, match=r"config\.json is not a file"):
         Bert.open(str(folder))
     with pytest.raises(ModelError, match="nobody/nothing could not be opened"):
         Bert.open("nobody/nothing")

@@ -10,6 +10,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 
+from mbc_engine.errors import ModelError
 from mbc_engine.mini.retrieval import LENGTH_SHARE, ORDINARY_CHUNKS, WHITENING, Address
 
 # Two positions of one dimension, three codes each.
@@ -37,6 +38,13 @@ def test_vectors_are_centred_and_rotated() -> None:
 def test_nearest_code_of_every_position() -> None:
     vectors = np.array([[[0.6], [1.0]], [[-1.2], [9.0]], [[0.5], [1.75]]])
     assert address_of().encode(vectors).tolist() == [[1, 0], [2, 1], [0, 0]]
+
+
+def test_tables_that_are_no_numbers() -> None:
+    address, question = address_of(), np.array([[[3.0], [4.0]]], np.float32)
+    address.log_scale[...] = 1000
+    with pytest.raises(ModelError, match="out of range"):
+        address.tables(question)
 
 
 def test_tables() -> None:

@@ -84,11 +84,12 @@ def test_weights_that_do_not_fit(model: RetrieverReader, tmp_path: Path) -> None
     [
         ("codes = ", "codes = 65536\ntokens = 1024\ndim = 8\n#", "address: the codebooks would be too large"),
         ("dim = ", "dim = 1000000000000 #", "address.dim: input should be less than"),
+        ("word_weight = ", "word_weight = 1e300 #", "word_weight: input should be less than"),
         ("intercept = ", "intercept = nan #", "intercept: input should be a finite number"),
         ("[retriever_reader]", "x = " + "[" * 100_000, "is not TOML"),
         ("[retriever_reader]", "x = " + "1" * 5_000, "is not TOML"),
     ],
-    ids=["books", "dim", "nan", "deep", "digits"],
+    ids=["books", "dim", "words", "nan", "deep", "digits"],
 )
 def test_settings_that_would_take_all_memory_or_time(
     model: RetrieverReader, tmp_path: Path, old: str, new: str, fault: str

@@ -246,3 +246,12 @@ def test_missing_or_damaged_weights(saved: Path, settings: ReaderSettings, tmp_p
         with pytest.raises(ModelError, match="cannot be read") as caught:
             load_span_reader(path, settings)
         assert caught.value.hint == "Get the model again."
+
+
+@pytest.mark.parametrize("value", ["nan", "inf"])
+def test_weights_that_are_no_numbers(saved: Path, settings: ReaderSettings, value: str) -> None:
+    state = load_file(saved)
+    state["head.none.bias"][0] = np.float16(value)
+    save_file(state, saved)
+    with pytest.raises(ModelError, match="not all numbers"):
+        load_span_reader(saved, settings)
