@@ -29,7 +29,7 @@ from mbc_engine import __version__
 from mbc_engine.answer import AskOptions, Label, State, TextFrom
 from mbc_engine.errors import BankError, ConfigError, DataError, MBCError
 from mbc_engine.events import ContentLost, DocumentsIngested, FileSkipped, IngestFinished, IngestStarted
-from mbc_engine.text import IGNORE_FILES, Skipped, WalkResult, find_files, printable_path
+from mbc_engine.text import Skipped, WalkResult, find_files, printable_path
 from mbc_engine.text.decoding import storable
 
 if TYPE_CHECKING:
@@ -60,25 +60,11 @@ def allowed_folders(folders: Sequence[Path]) -> tuple[Path, ...]:
 def find_allowed(names: Sequence[str], folders: Sequence[Path], *, stop: threading.Event | None = None) -> WalkResult:
     """The readable files at and below names, which are absolute or relative to an allowed folder.
 
-    Hidden files are refused. Links that leave the folders are not followed, and are reported as one skip. The files'
-    paths are real, so that none leads elsewhere if a link takes its place later.
+    Hidden files are refused, and links below the names are not followed.
     """
     if not folders:
         raise ConfigError("No folder is allowed.", hint="Start the server with `mbc mcp --allow FOLDER`.")
-    paths = [_resolve(name, folders) for name in names]
-    walked = find_files(paths, stop=stop)
-    files = tuple(dict.fromkeys(Path(os.path.realpath(path)) for path in walked.files if _is_inside(path, folders)))
-
-    def is_reported(path: Path) -> bool:
-        # A name that is not UTF-8 is reported with escapes, under which no file exists.
-        return _is_inside(path.parent if path.name in IGNORE_FILES else path, folders) or not os.path.lexists(path)
-
-    skipped = tuple(item for item in walked.skipped if is_reported(Path(item.source)))
-    if len(files) + len(skipped) < len(walked.files) + len(walked.skipped):
-        named = ", ".join(map(printable_path, paths))
-        skipped += (Skipped(named, "has links to places outside the allowed folders, which are not followed"),)
-    left_out = tuple(item for item in walked.left_out if _is_inside(Path(item.path), folders))
-    return WalkResult(files, skipped, left_out)
+    return find_files([_resolve(name, folders) for name in names], follow_links=False, stop=stop)
 
 
 def _resolve(name: str, folders: Sequence[Path]) -> Path:

@@ -108,7 +108,8 @@ def read_chunks(
     follow_links: bool = True,
 ) -> Iterator[Item]:
     """The documents of one file, read as by `read_file`; `FileRead` comes last."""
-    source, parts, is_complete, position = printable_path(os.path.realpath(path)), set[str](), True, 0
+    source = printable_path(os.path.realpath(path) if follow_links else path)
+    parts, is_complete, position = set[str](), True, 0
     for document in read_file(path, text_column, follow_links=follow_links):
         if isinstance(document, Skipped):
             is_complete = is_complete and (document.is_empty_file or document.source != source)

@@ -122,9 +122,9 @@ def open_file(path: Path) -> Iterator[io.BufferedReader]:
         yield file
 
 
-def is_at(file: io.BufferedReader, path: Path) -> bool:
-    """Whether an open file is the one at this path, without a link on the way."""
-    own = f"/proc/self/fd/{file.fileno()}"  # else the path is looked at a moment later
+def is_at(descriptor: int, path: str | Path) -> bool:
+    """Whether an open file or folder is the one at this path, without a link on the way."""
+    own = f"/proc/self/fd/{descriptor}"  # else the path is looked at a moment later
     return (os.readlink(own) if os.path.islink(own) else os.path.realpath(path)) == os.fspath(path)
 
 

@@ -82,10 +82,11 @@ def _read(
     *,
     follow_links: bool = True,
 ) -> Iterator[_Item | Skipped]:
-    source = os.path.realpath(path)
+    # What is a link now was none when the path was found; where it leads is not told.
+    source = os.path.realpath(path) if follow_links else os.fspath(path)
     try:
         with open_file(path) as file:
-            if not (follow_links or is_at(file, path)):
+            if not (follow_links or is_at(file.fileno(), path)):
                 raise UnreadableFile("is reached by a link")
             format, compression = identify(file, path.name)
             if source != printable_path(source):

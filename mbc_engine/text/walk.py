@@ -5,14 +5,14 @@ import re
 import stat
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from mbc_engine.atomic_write import atomic_write
 from mbc_engine.errors import DataError
-from mbc_engine.text.decoding import open_file
+from mbc_engine.text.decoding import is_at, open_file
 from mbc_engine.text.document import EmptyFile, Skipped, UnreadableFile, printable_path, reason
 from mbc_engine.text.formats.sniff import identify, is_known
 
@@ -61,8 +61,8 @@ def _parse_ignore(folder: str, patterns: Iterable[str], origin: str = "") -> Ign
         raise UnreadableFile(f"cannot be used: {error}") from error
 
 
-def _read_ignore(folder: str, name: str = IGNORE_FILE) -> Ignore | None:
-    path = Path(folder, name)
+def _read_ignore(folder: str, name: str = IGNORE_FILE, opened: str = "") -> Ignore | None:
+    path = Path(opened or folder, name)
     if not path.is_file():
         return None
     with path.open("rb") as file:
@@ -165,13 +165,15 @@ def find_files(
     ignore: Sequence[str] = (),
     *,
     is_choosy: bool = True,
+    follow_links: bool = True,
     stop: threading.Event | None = None,
 ) -> WalkResult:
     """The readable files among `paths` and, for folders, below them, in sorted order.
 
     Hidden and ignored files and folders are left out unless named themselves. Symbolic links are followed; whatever is
     reached twice counts once. What cannot be entered or read is skipped with a reason. Setting `stop` ends the walk
-    with what has been found.
+    with what has been found. If links are not to be followed, `paths` have to be real ones, and nothing that is reached
+    by a link is opened or named, even one that takes the place of a folder during the walk; links are skipped.
 
     Patterns are in the syntax of .gitignore, relative to each named folder; those in a folder's `.mbcignore` apply to
     what `ignore` does not match, and those of outer folders to what the inner ones do not match. If the walk
@@ -180,7 +182,7 @@ def find_files(
     one of `paths` does not exist or cannot be accessed, or a pattern is invalid.
     """
     require_paths(paths)
-    met = list(_walk(paths, ignore, is_choosy=is_choosy, stop=stop))
+    met = list(_walk(paths, ignore, is_choosy=is_choosy, follow_links=follow_links, stop=stop))
     return WalkResult(
         tuple(item for item in met if isinstance(item, Path)),
         tuple(item for item in met if isinstance(item, Skipped)),
@@ -207,18 +209,24 @@ def require_paths(paths: Sequence[Path], ignore: Sequence[str] = ()) -> None:
         _named(path, ignore)
 
 
-def _named(path: Path, ignore: Sequence[str]) -> _Unvisited:
+def _named(path: Path, ignore: Sequence[str], *, follow_links: bool = True) -> _Unvisited:
     try:
         given = (_parse_ignore(os.fspath(path), ignore),) if ignore else ()
     except UnreadableFile as error:
         raise DataError(f"The patterns to ignore {error}.", hint="Write patterns as in .gitignore.") from error
-    return _Unvisited(os.fspath(path), os.path.realpath(path), given, is_named=True)
+    real = os.path.realpath(path) if follow_links else os.fspath(path)
+    return _Unvisited(os.fspath(path), real, given, is_named=True)
 
 
 def _walk(
-    paths: Sequence[Path], ignore: Sequence[str], *, is_choosy: bool, stop: threading.Event | None = None
+    paths: Sequence[Path],
+    ignore: Sequence[str],
+    *,
+    is_choosy: bool,
+    follow_links: bool = True,
+    stop: threading.Event | None = None,
 ) -> Iterator[Path | Skipped | LeftOut]:
-    waiting = [_named(path, ignore) for path in reversed(paths)]
+    waiting = [_named(path, ignore, follow_links=follow_links) for path in reversed(paths)]
     seen: set[str] = set()
     while waiting and not (stop is not None and stop.is_set()):
         current = waiting.pop()
@@ -226,50 +234,82 @@ def _walk(
             continue
         seen.add(current.real)
         try:
-            mode = os.stat(current.path).st_mode
+            mode = os.stat(current.path, follow_symlinks=follow_links).st_mode
+            if stat.S_ISLNK(mode):
+                raise UnreadableFile("is a link, which is not followed")
             if stat.S_ISDIR(mode):
-                found: dict[str, tuple[Ignore, ...]] = {}
-                for name in IGNORE_FILES[: 1 + is_choosy]:
-                    found[name] = ()
-                    try:
-                        found[name] = tuple(filter(None, [_read_ignore(current.path, name)]))
-                    except (OSError, UnreadableFile) as error:
-                        yield Skipped(printable_path(os.path.join(current.path, name)), reason(error))
-                of_git = current.of_git
-                if is_choosy:
-                    outer = _outer_git_ignores(current.path, current.real) if current.is_named else of_git
-                    of_git = (*found[GIT_IGNORE_FILE], *outer)
-                here = replace(current, written=(*found[IGNORE_FILE], *current.written), of_git=of_git)
-                children = list(_children(here, is_choosy=is_choosy))
-                yield from (item for item in children if isinstance(item, LeftOut))
-                waiting += (item for item in reversed(children) if isinstance(item, _Unvisited))
+                with _opened(current, follow_links=follow_links) as opened:
+                    met = list(_within(current, opened, is_choosy=is_choosy, follow_links=follow_links))
+                yield from (item for item in met if not isinstance(item, _Unvisited))
+                waiting += (item for item in reversed(met) if isinstance(item, _Unvisited))
                 continue
             if not stat.S_ISREG(mode):
                 raise UnreadableFile("is not a regular file")
             path = Path(current.path)
             if not is_known(path.name):  # only then, as opening every file would take most of a walk's time
                 with suppress(EmptyFile), open_file(path) as file:
+                    _require_at(file.fileno(), path, follow_links=follow_links)
                     identify(file, path.name)
             yield path
         except (OSError, UnreadableFile) as error:
             yield Skipped(printable_path(current.path), reason(error))
 
 
-def _children(folder: _Unvisited, *, is_choosy: bool) -> Iterator[_Unvisited | LeftOut]:
-    with os.scandir(folder.path) as scanned:
+@contextmanager
+def _opened(folder: _Unvisited, *, follow_links: bool) -> Iterator[str]:
+    """The path by which to read a folder: without links the folder that is open, whatever takes its place."""
+    if follow_links:
+        yield folder.path
+        return
+    descriptor = os.open(folder.path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
+    try:
+        _require_at(descriptor, folder.real, follow_links=False)
+        own = f"/proc/self/fd/{descriptor}"
+        yield own if os.path.isdir(own) else folder.path
+    finally:
+        os.close(descriptor)
+
+
+def _require_at(descriptor: int, path: str | Path, *, follow_links: bool) -> None:
+    if not (follow_links or is_at(descriptor, path)):
+        raise UnreadableFile("is reached by a link")
+
+
+def _within(
+    folder: _Unvisited, opened: str, *, is_choosy: bool, follow_links: bool
+) -> Iterator[_Unvisited | LeftOut | Skipped]:
+    found: dict[str, tuple[Ignore, ...]] = {}
+    for name in IGNORE_FILES[: 1 + is_choosy]:
+        found[name] = ()
+        try:
+            found[name] = tuple(filter(None, [_read_ignore(folder.path, name, opened)]))
+        except (OSError, UnreadableFile) as error:
+            yield Skipped(printable_path(os.path.join(folder.path, name)), reason(error))
+    of_git = folder.of_git
+    if is_choosy:
+        outer = _outer_git_ignores(folder.path, folder.real) if folder.is_named else of_git
+        of_git = (*found[GIT_IGNORE_FILE], *outer)
+    here = replace(folder, written=(*found[IGNORE_FILE], *folder.written), of_git=of_git)
+    yield from _children(here, opened, is_choosy=is_choosy, follow_links=follow_links)
+
+
+def _children(
+    folder: _Unvisited, opened: str, *, is_choosy: bool, follow_links: bool
+) -> Iterator[_Unvisited | LeftOut]:
+    with os.scandir(opened) as scanned:
         entries = sorted((entry for entry in scanned if not entry.name.startswith(".")), key=lambda it: it.name)
     if is_choosy and not folder.is_named:
         for mark in _MARKS.keys() & {entry.name for entry in entries}:
             yield LeftOut(os.path.join(printable_path(folder.path), ""), _MARKS[mark])
             return
     for entry in entries:
-        is_link = entry.is_symlink()
+        path, is_link = os.path.join(folder.path, entry.name), entry.is_symlink()
         is_folder = os.path.isdir(entry) if is_link else entry.is_dir()
-        verdict = _verdict(entry.path, (*folder.given, *folder.written, *folder.of_git), is_folder=is_folder)
+        verdict = _verdict(path, (*folder.given, *folder.written, *folder.of_git), is_folder=is_folder)
         by_name = _reason_by_name(entry.name, is_folder=is_folder) if is_choosy and verdict is None else ""
         if verdict or by_name:
             if why := by_name or (verdict and verdict.origin):
-                yield LeftOut(printable_path(os.path.join(entry.path, "") if is_folder else entry.path), why)
+                yield LeftOut(printable_path(os.path.join(path, "") if is_folder else path), why)
             continue
-        real = os.path.realpath(entry.path) if is_link else os.path.join(folder.real, entry.name)
-        yield replace(folder, path=entry.path, real=real, is_named=False)
+        real = os.path.realpath(path) if is_link and follow_links else os.path.join(folder.real, entry.name)
+        yield replace(folder, path=path, real=real, is_named=False)

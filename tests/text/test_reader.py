@@ -208,7 +208,7 @@ def test_a_link_that_takes_a_files_place_is_not_followed(tmp_path: Path, swapped
     (tmp_path / swapped).rename(tmp_path / "away")
     (tmp_path / swapped).symlink_to(outside / Path(swapped).relative_to("a"))
     (skipped,) = read_file(path, follow_links=False)
-    assert isinstance(skipped, Skipped) and skipped.reason == "is reached by a link"
+    assert isinstance(skipped, Skipped) and (skipped.source, skipped.reason) == (str(path), "is reached by a link")
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".xz"])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pathspec import GitIgnoreSpec
 
 from mbc_engine.errors import DataError
-from mbc_engine.text import find_files, ignore_path
+from mbc_engine.text import Skipped, find_files, ignore_path
 
 
 @pytest.fixture
@@ -274,3 +274,26 @@ def test_git_ignore_files_above_a_folder_of_a_repository(tmp_path: Path, monkeyp
     assert find_files([Path("docs")]).files == (Path("docs/a.txt"),)
     assert find_files([Path("build")]).files == (Path("build/c.txt"),)  # named although ignored
     assert find_files([Path()]).files == (Path("docs/a.txt"),)
+
+
+def test_without_links_nothing_that_one_reaches_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own, outside = tmp_path.resolve() / "own", tmp_path / "outside"
+    for file in (own / "a.txt", own / "in/b.txt", outside / "secret.txt"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("text")
+    (own / "c").symlink_to(outside)
+    linked = Skipped(str(own / "c"), "is a link, which is not followed")
+    walked = find_files([own], follow_links=False)
+    assert (walked.files, walked.skipped) == ((own / "a.txt", own / "in/b.txt"), (linked,))
+    opening = os.open
+
+    def swapping(path: str, flags: int) -> int:
+        if path == str(own / "in"):  # a link takes its place at the last moment
+            (own / "in").rename(tmp_path / "away")
+            (own / "in").symlink_to(outside)
+        return opening(path, flags)
+
+    monkeypatch.setattr(os, "open", swapping)
+    walked = find_files([own], follow_links=False)
+    assert walked.files == (own / "a.txt",)
+    assert walked.skipped == (linked, Skipped(str(own / "in"), "is reached by a link"))
