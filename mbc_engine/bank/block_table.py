@@ -5,7 +5,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import accumulate, chain
+from itertools import accumulate, chain, islice
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -49,12 +49,14 @@ from mbc_engine.bank.records import (
     unpack,
 )
 from mbc_engine.bank.text_codec import CHECK_BYTES, TextTable
-from mbc_engine.bank.words import WORDS, WordIndex, read_words, write_words
+from mbc_engine.bank.words import WORDS, WordIndex, find_words, read_words, write_words
 
 # Decoded blocks in memory. Files come in folder order, so one block serves thousands of them.
 _CACHED_BLOCKS: Final = 4
 # Chunks whose words stay in memory, at about 75 bytes each.
 _INDEXED_CHUNKS: Final = 1 << 20
+# Blocks whose words are looked up together.
+_SEARCHED_BLOCKS: Final = 64
 _COLUMNS: Final = "documents, origins, chunks, blocks.crc, keys, digests, lengths, described, texts, outlines"
 
 _T = TypeVar("_T")
@@ -155,13 +157,13 @@ class BlockTable:
     def chunks_with(self, numbers: Sequence[int]) -> list[Indices]:
         """For each word number, the chunks that contain it, by their indices in stored order; none without text."""
         chunks_of: list[list[Indices]] = [[np.empty(0, np.int64)] for _ in numbers]
-        start = 0
-        for block, chunks in self.chunks_per_block().tolist() if numbers and self.header.keeps_text else ():
+        start, blocks = 0, iter(self.chunks_per_block().tolist() if numbers and self.header.keeps_text else ())
+        while some := list(islice(blocks, _SEARCHED_BLOCKS)):
             with wrap_invalid_data(self.name):
-                in_block = self._word_index(block, chunks).find(numbers)
-            for of_word, of_block in zip(chunks_of, in_block, strict=True):
-                of_word.append(of_block + start)
-            start += chunks
+                found = find_words([self._word_index(*block) for block in some], numbers)
+            for of_word, of_blocks in zip(chunks_of, found, strict=True):
+                of_word.append(of_blocks + start)
+            start += sum(chunks for _, chunks in some)
         return list(map(np.concatenate, chunks_of))
 
     def _word_index(self, block: int, chunks: int) -> WordIndex:

@@ -13,7 +13,6 @@ from struct import Struct
 from typing import Final
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from mbc_engine.bank.records import Indices
@@ -195,7 +194,7 @@ def read_words(data: bytes, chunks: int) -> Words:
     index = WordIndex(data, chunks)
     words, start = np.empty(index.total, np.int64), 0
     for some in index.pieces():
-        numbers, counts, places = index.read(some)
+        _, numbers, counts, places = _read([(index, some)])
         end = start + len(places)
         if end > index.total:
             raise ValueError("words do not add up")
@@ -208,86 +207,108 @@ def read_words(data: bytes, chunks: int) -> Words:
 
 
 class WordIndex:
-    """Looks up words in what `write_words` wrote. Raises ValueError if `data` is malformed."""
+    """What `write_words` wrote, for `find_words`. Raises ValueError if `data` is malformed."""
 
     def __init__(self, data: bytes, chunks: int) -> None:
         self.total = _TOTAL.unpack_from(data)[0] if len(data) >= _TOTAL.size else 0
-        self.chunks, self._ranges = chunks, _ranges_of(self.total)
-        start = _TOTAL.size + 8 * self._ranges
+        self.chunks, self.ranges = chunks, _ranges_of(self.total)
+        start = _TOTAL.size + 8 * self.ranges
         if len(data) < start:
             raise ValueError("the word index is missing")
-        ends = np.frombuffer(data, "<u4", 2 * self._ranges, _TOTAL.size).astype(np.int64).reshape(-1, 2)
-        self._ends = np.vstack([np.zeros((1, 2), np.int64), ends])  # of numbers and bytes
-        self._bytes = np.frombuffer(data, np.uint8)[start:]
-        if self.total > _most_words(data) or self._ends[-1, 0] > min(self.total, WORDS):
+        ends = np.frombuffer(data, "<u4", 2 * self.ranges, _TOTAL.size).astype(np.int64).reshape(-1, 2)
+        self.ends = np.vstack([np.zeros((1, 2), np.int64), ends])  # of numbers and bytes
+        self.data = memoryview(data)[start:]
+        if self.total > _most_words(data) or self.ends[-1, 0] > min(self.total, WORDS):
             raise ValueError("there are too many words")
-        if (np.diff(self._ends, axis=0) < 0).any() or self._ends[-1, 1] != len(self._bytes):
+        if (np.diff(self.ends, axis=0) < 0).any() or self.ends[-1, 1] != len(self.data):
             raise ValueError("words are too long or cut off")
-        self._shift = int(_shifts(int(self._ends[-1, 0]), WORDS))
-
-    def find(self, numbers: Sequence[int]) -> list[Indices]:
-        """The chunks that contain each word, ascending; where an earlier version indexed them, those that may."""
-        sought = np.array([*numbers, *(_BUCKETS + number % _EARLIER_BUCKETS for number in numbers)], np.int64)
-        known, counts, places = self.read(np.unique(sought * self._ranges // WORDS))
-        stops = np.append(0, np.cumsum(counts))
-        rows = np.searchsorted(known, sought)
-        rows[np.append(known, -1)[rows] != sought] = len(known)
-        found = [places[start:end] for start, end in np.append(stops, stops[-1])[rows[:, None] + [0, 1]].tolist()]
-        pairs = zip(found[: len(numbers)], found[len(numbers) :], strict=True)
-        return [np.union1d(now, earlier) if len(earlier) else now for now, earlier in pairs]
+        self.shift = int(_shifts(int(self.ends[-1, 0]), WORDS))
 
     def pieces(self) -> list[Indices]:
         """All ranges, a few at a time."""
-        return _pieces(self._ends[:-1, 1])
+        return _pieces(self.ends[:-1, 1])
 
-    def read(self, ranges: Indices) -> tuple[Indices, Indices, Indices]:
-        """The numbers in some ranges, the number of chunks that contain each, and these chunks."""
-        (first_numbers, first_bytes), (end_numbers, end_bytes) = self._ends[ranges].T, self._ends[ranges + 1].T
-        sizes, lengths = end_numbers - first_numbers, end_bytes - first_bytes
-        # Fields are read in windows of eight bytes.
-        bits = _Bits(np.append(self._bytes[_within(first_bytes, lengths)], np.zeros(8, np.uint8)))
-        ends = np.append(0, np.cumsum(sizes))
-        starts = 8 * (np.cumsum(lengths) - lengths)
-        high, starts = bits.unary(starts, ends)
-        widths, starts = bits.unary(starts, ends)
-        low, starts = bits.numbers(starts, ends, np.full_like(high, self._shift))
-        if widths.max(initial=0) > _MOST_BITS:
-            raise ValueError("no word is in so many chunks")
-        counts, starts = bits.numbers(starts, ends, widths)
-        counts += 1 << widths
-        if counts.max(initial=0) > self.total or counts.sum() > self.total:
-            raise ValueError("words do not add up")
-        numbers = _runs((high << self._shift) + low + 1, ends, _bounds(ranges, self._ranges)) - 1
-        if (numbers >= np.repeat(_bounds(ranges + 1, self._ranges), sizes)).any():
-            raise ValueError("a word is where it is not looked for")
-        # The chunks of some numbers at a time: those from each of the `bounds` on, which are in one range.
-        stops, shifts = np.append(0, np.cumsum(counts)), _shifts(counts, self.chunks)
-        low_bits = np.append(0, np.cumsum(counts * shifts))
-        bounds = np.unique(np.concatenate([ends, *(some[:1] for some in _pieces(stops[:-1]))]))
-        of_range = np.searchsorted(ends, bounds[:-1], side="right") - 1
-        high_starts = bits.after(starts[of_range], stops[bounds[:-1]] - stops[ends][of_range])
-        after = bits.after(starts, np.diff(stops[ends]))
-        low_starts = after[of_range] + low_bits[bounds[:-1]] - low_bits[ends][of_range]
-        bits.require_ends(after + np.diff(low_bits[ends]), 8 * np.cumsum(lengths))
-        chunks = np.empty(stops[-1], np.int64)
-        for some in _pieces(stops[bounds[:-1]]):
-            first, last = bounds[some[[0, -1]] + [0, 1]]
-            widths = np.repeat(shifts[first:last], counts[first:last])
-            places = stops[bounds[some[0] : some[-1] + 2]] - stops[first]
-            zeros, rest = bits.unary(high_starts[some], places)[0], bits.numbers(low_starts[some], places, widths)[0]
-            gaps, none = (zeros << widths) + rest + 1, np.zeros(last - first, np.int64)
-            chunks[stops[first] : stops[last]] = _runs(gaps, stops[first : last + 1] - stops[first], none) - 1
-        if chunks.max(initial=0) >= self.chunks:
-            raise ValueError("no chunk has such an index")
-        return numbers, counts, chunks
+
+def find_words(indexes: Sequence[WordIndex], numbers: Sequence[int]) -> list[Indices]:
+    """The chunks that contain each word, ascending, numbered on from one index to the next.
+
+    Where an earlier version indexed them, those that may.
+    """
+    sought = np.array([*numbers, *(_BUCKETS + number % _EARLIER_BUCKETS for number in numbers)], np.int64)
+    parts = [(index, np.unique(sought * index.ranges // WORDS)) for index in indexes]
+    lengths = np.array([(index.ends[ranges + 1] - index.ends[ranges])[:, 1].sum() for index, ranges in parts], np.int64)
+    chunks = np.array([index.chunks for index in indexes], np.int64)
+    first_chunks, found = np.cumsum(chunks) - chunks, [[np.empty(0, np.int64)] for _ in sought]
+    for some in _pieces(np.cumsum(lengths) - lengths):  # together, as most of the time goes into numpy's many calls
+        owners, known, counts, places = _read(parts[some[0] : some[-1] + 1])
+        wanted = WORDS * np.arange(len(some))[:, None] + sought
+        known = np.append(WORDS * owners + known, -1)
+        rows = np.searchsorted(known[:-1], wanted)
+        places += np.repeat(first_chunks[some][owners], counts)
+        starts = np.cumsum(counts) - counts
+        for own, of_word, are_known in zip(found, rows.T, (known[rows] == wanted).T, strict=True):
+            own.append(places[_within(starts[of_word[are_known]], counts[of_word[are_known]])])
+    now, earlier = (list(map(np.concatenate, half)) for half in (found[: len(numbers)], found[len(numbers) :]))
+    return [np.union1d(one, other) if len(other) else one for one, other in zip(now, earlier, strict=True)]
+
+
+def _read(parts: Sequence[tuple[WordIndex, Indices]]) -> tuple[Indices, Indices, Indices, Indices]:
+    """The numbers in some ranges of indexes: the index that each is in, the number, in how many chunks, and in which."""
+    firsts, lasts = [index.ends[own] for index, own in parts], [index.ends[own + 1] for index, own in parts]
+    sizes, lengths = (np.concatenate(lasts) - np.concatenate(firsts)).T
+    ranges, owners = np.concatenate([own for _, own in parts]), np.repeat(np.arange(len(parts)), list(map(len, firsts)))
+    of_index = np.array([(index.ranges, index.shift, index.chunks, index.total) for index, _ in parts], np.int64)
+    ranges_of_all, shift, chunks_of, totals = of_index[owners].T
+    shift, chunks_of, totals = (np.repeat(each, sizes) for each in (shift, chunks_of, totals))
+    data = [
+        index.data[start:end]
+        for (index, _), first, last in zip(parts, firsts, lasts, strict=True)
+        for start, end in zip(first[:, 1].tolist(), last[:, 1].tolist(), strict=True)
+    ]
+    # Fields are read in windows of eight bytes.
+    bits = _Bits(np.frombuffer(b"".join([*data, bytes(8)]), np.uint8))
+    ends = np.append(0, np.cumsum(sizes))
+    starts = 8 * (np.cumsum(lengths) - lengths)
+    high, starts = bits.unary(starts, ends)
+    widths, starts = bits.unary(starts, ends)
+    low, starts = bits.numbers(starts, ends, shift)
+    if widths.max(initial=0) > _MOST_BITS:
+        raise ValueError("no word is in so many chunks")
+    counts, starts = bits.numbers(starts, ends, widths)
+    counts += 1 << widths
+    if (counts > totals).any() or counts.sum() > of_index[:, 3].sum():
+        raise ValueError("words do not add up")
+    numbers = _runs((high << shift) + low + 1, ends, _bounds(ranges, ranges_of_all)) - 1
+    if (numbers >= np.repeat(_bounds(ranges + 1, ranges_of_all), sizes)).any():
+        raise ValueError("a word is where it is not looked for")
+    # The chunks of some numbers at a time: those from each of the `bounds` on, which are in one range.
+    stops, shifts = np.append(0, np.cumsum(counts)), _shifts(counts, chunks_of)
+    low_bits = np.append(0, np.cumsum(counts * shifts))
+    bounds = np.unique(np.concatenate([ends, *(some[:1] for some in _pieces(stops[:-1]))]))
+    of_range = np.searchsorted(ends, bounds[:-1], side="right") - 1
+    high_starts = bits.after(starts[of_range], stops[bounds[:-1]] - stops[ends][of_range])
+    after = bits.after(starts, np.diff(stops[ends]))
+    low_starts = after[of_range] + low_bits[bounds[:-1]] - low_bits[ends][of_range]
+    bits.require_ends(after + np.diff(low_bits[ends]), 8 * np.cumsum(lengths))
+    chunks = np.empty(stops[-1], np.int64)
+    for some in _pieces(stops[bounds[:-1]]):
+        first, last = bounds[some[[0, -1]] + [0, 1]]
+        widths = np.repeat(shifts[first:last], counts[first:last])
+        places = stops[bounds[some[0] : some[-1] + 2]] - stops[first]
+        zeros, rest = bits.unary(high_starts[some], places)[0], bits.numbers(low_starts[some], places, widths)[0]
+        gaps, none = (zeros << widths) + rest + 1, np.zeros(last - first, np.int64)
+        chunks[stops[first] : stops[last]] = _runs(gaps, stops[first : last + 1] - stops[first], none) - 1
+    if (chunks[stops[1:] - 1] >= chunks_of).any():
+        raise ValueError("no chunk has such an index")
+    return np.repeat(owners, sizes), numbers, counts, chunks
 
 
 class _Bits:
     """Reads fields of bits, of which those of each range follow one another."""
 
     def __init__(self, data: NDArray[np.uint8]) -> None:
-        self._windows = sliding_window_view(data, 8)
-        self._ones = np.flatnonzero(np.unpackbits(data))
+        self._windows = np.ndarray((len(data) - 7,), ">u8", data, strides=(1,))
+        self._ones = np.flatnonzero(np.unpackbits(data).view(np.bool_))  # faster than of numbers
 
     def unary(self, starts: Indices, ends: Indices) -> tuple[Indices, Indices]:
         """How many zeros are before each one, for as many ones as there are values in each range; and where they end."""
@@ -315,7 +336,7 @@ class _Bits:
         byte, offset = np.divmod(stops - widths, 8)
         if byte.max(initial=0) >= len(self._windows):
             raise ValueError("words do not add up")
-        windows = np.ascontiguousarray(self._windows[byte]).view(">u8")[..., 0].astype(np.uint64)
+        windows = self._windows[byte].astype(np.uint64)
         numbers = windows << offset.astype(np.uint64) >> np.uint64(1) >> (63 - widths).astype(np.uint64)
         return numbers.astype(np.int64), after
 
@@ -347,7 +368,7 @@ def _ranges_of(words: int) -> int:
     return max(1, words // _WORDS_OF_A_RANGE)
 
 
-def _bounds(ranges: Indices, total: int) -> Indices:
+def _bounds(ranges: Indices, total: Indices | int) -> Indices:
     """The first numbers of ranges."""
     return np.asarray(-(-ranges * WORDS // total))
 
@@ -357,7 +378,7 @@ def _within(starts: Indices, lengths: Indices) -> Indices:
     return np.asarray(np.arange(int(lengths.sum())) + np.repeat(starts - ends + lengths, lengths))
 
 
-def _shifts(counts: Indices | int, chunks: int) -> Indices:
+def _shifts(counts: Indices | int, chunks: Indices | int) -> Indices:
     """The Rice parameter for the gaps between `counts` of the chunks: how many low bits are stored verbatim."""
     ratios = 9 * chunks // (13 * np.maximum(counts, 1))
     return np.asarray(np.frexp(np.maximum(ratios, 1))[1].astype(np.int64) - 1)

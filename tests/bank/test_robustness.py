@@ -17,7 +17,7 @@ import pytest
 import zstandard
 
 from mbc_engine.bank import BankHeader, MemoryBank, Selection, merge, remove_with_proof, verify
-from mbc_engine.bank.words import WORDS, WordIndex, read_words, write_words
+from mbc_engine.bank.words import WORDS, WordIndex, find_words, read_words, write_words
 from mbc_engine.errors import MBCError
 from mbc_engine.events import BankVerified
 
@@ -311,7 +311,7 @@ def test_words_of_one_range_take_little_memory() -> None:
     with less_memory_than(64 << 20):
         data = write_words(words, 50_000)
         index = WordIndex(data, 50_000)
-        assert len(index.find([7])[0]) == (numbers == 7).sum()
+        assert len(find_words([index], [7])[0]) == (numbers == 7).sum()
         assert np.array_equal(read_words(data, 50_000), words)
 
 
@@ -331,4 +331,4 @@ def test_the_words_of_many_chunks_take_little_memory_to_find() -> None:
     data = write_words(np.add.outer(WORDS * np.arange(1 << 20), [3, 5]).ravel(), 1 << 20)
     with less_memory_than(8 << 20):
         index = WordIndex(data, 1 << 20)
-    assert [len(chunks) for chunks in index.find([3, 4, 5])] == [1 << 20, 0, 1 << 20]
+    assert [len(chunks) for chunks in find_words([index], [3, 4, 5])] == [1 << 20, 0, 1 << 20]

@@ -8,7 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine.bank.words import WORDS, WordIndex, number_of, read_words, word_numbers, words_in, words_of, write_words
+from mbc_engine.bank.words import (
+    WORDS,
+    WordIndex,
+    find_words,
+    number_of,
+    read_words,
+    word_numbers,
+    words_in,
+    words_of,
+    write_words,
+)
 
 
 @st.composite
@@ -81,12 +91,14 @@ def test_read_words_inverts_write_words(case: tuple[np.ndarray, int]) -> None:
     data = write_words(words, chunks)
     assert np.array_equal(read_words(data, chunks), words)
     sought = [*np.unique(words % WORDS)[::37].tolist(), 417]
-    for number, found in zip(sought, WordIndex(data, chunks).find(sought), strict=True):
+    index = WordIndex(data, chunks)
+    for number, found in zip(sought, find_words([index, index], sought), strict=True):
         same = {
             number,
             (1 << 20) + number % 4096,
         }  # where an earlier version indexed the words, more may share a number
-        assert found.tolist() == np.unique(words[np.isin(words % WORDS, [*same])] // WORDS).tolist()
+        own = np.unique(words[np.isin(words % WORDS, [*same])] // WORDS)
+        assert found.tolist() == [*own, *own + chunks]
 
 
 @given(indexed(), st.data())
