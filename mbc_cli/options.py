@@ -50,13 +50,6 @@ def _completer(names: Callable[[], Iterable[str] | dict[str, str]]) -> Callable[
     return complete
 
 
-def _views() -> list[str]:
-    from mbc_cli.tui.app import VIEWS
-
-    return [view.NAME for view in VIEWS]
-
-
-complete_views = _completer(_views)
 complete_presets = _completer(preset_names)
 complete_reads = _completer(lambda: READ_MODES)
 complete_evaluations = _completer(evaluation_names)

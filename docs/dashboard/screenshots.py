@@ -78,7 +78,7 @@ def prepare(home: Path) -> None:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(f"{story.title}\n\n{story.text}\n", encoding="utf-8")
             (home / "news" / "scan.pdf").write_bytes(b"%PDF-1.7 cut off")
-            mbc("ingest", "news", "--bank", "news.mbc")
+            mbc("ingest", "news", "--bank", "news.mbc", "--codec", "zstd")
             time.sleep(20)  # spreads the ingests out on the time axis
     for name, rate in (("careful", "1e-4"), ("bold", "3e-4")):
         if not (home / "runs" / name / "model").exists():

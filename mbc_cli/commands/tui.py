@@ -6,7 +6,7 @@ import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -18,7 +18,6 @@ from mbc_cli.options import (
     ModelOption,
     RunsOption,
     complete_runs,
-    complete_views,
     option,
 )
 from mbc_cli.program import is_default
@@ -29,8 +28,9 @@ from mbc_engine.machine import require_extra
 if TYPE_CHECKING:
     from mbc_cli.tui.state import DashboardOptions
 
+View = Literal["ask", "documents", "ingest", "overview", "codes", "train"]
 _RUN = "Open with this training run: its name in --runs, or its folder."
-_VIEW = "Open with this view: overview, codes, train, ingest, ask or documents."
+_VIEW = "Open with this view."
 
 
 def tui(
@@ -42,7 +42,7 @@ def tui(
     run: Annotated[str | None, option(_RUN, metavar="NAME|PATH", completion=complete_runs)] = None,
     device: DeviceOption = None,
     llm: LanguageModelOption = None,
-    view: Annotated[str | None, option(_VIEW, metavar="NAME", completion=complete_views)] = None,
+    view: Annotated[View | None, option(_VIEW, show_default="ask, or train with --run")] = None,
     web: Annotated[
         bool, option("Serve it to a browser on this machine instead, and print the address.", "--web")
     ] = False,
@@ -52,29 +52,25 @@ def tui(
 ) -> None:
     """Open the dashboard: browse documents and codes, follow training and ingests, ask questions.
 
-    It updates as other processes change the bank and the training runs. It reopens with the last bank, view and theme,
+    It updates as other processes change the bank and the training runs. It reopens with the last bank and theme,
     unless options say otherwise.
 
     Examples:
       mbc tui
-      mbc tui --bank work.mbc --view ask
+      mbc tui --bank work.mbc --view documents
       mbc tui --run smollm2-135m-3
       mbc tui --web
     """
-    from mbc_cli.tui.app import VIEWS
     from mbc_cli.tui.jobs import read_settings
     from mbc_cli.tui.state import DashboardOptions
 
-    names, settings = [tab.NAME for tab in VIEWS], read_settings()
-    if view is not None and view not in names:
-        raise ConfigError(f"There is no view {view!r}.", hint=f"Views: {', '.join(names)}.")
-    last, last_view = str(settings.get("bank")), settings.get("view")
-    if is_default(ctx, "bank") and os.path.isfile(last):
+    settings = read_settings()
+    if is_default(ctx, "bank") and os.path.isfile(last := str(settings.get("bank"))):
         bank = Path(last)
     options = DashboardOptions(
         bank.absolute(), model, runs.absolute(), None if run is None else resolve_name(run, runs), device, llm
     )
-    view = view or (last_view if last_view in names else names[0])
+    view = view or ("ask" if run is None else "train")
     if web:
         require_extra("web", "textual_serve", asked_by="`mbc tui --web`")
         from mbc_cli.render.terminal import out
@@ -94,7 +90,7 @@ def tui(
     _show(options, view, settings)
 
 
-def _show(options: "DashboardOptions", view: str, settings: dict[str, Any]) -> None:
+def _show(options: "DashboardOptions", view: View, settings: dict[str, Any]) -> None:
     from mbc_cli.tui.app import Dashboard
     from mbc_cli.tui.jobs import save_settings
 
@@ -110,7 +106,7 @@ def _show(options: "DashboardOptions", view: str, settings: dict[str, Any]) -> N
         save_settings(settings)
         if other is None:
             break
-        options, view = replace(options, bank=other), dashboard.state.view
+        options, view = replace(options, bank=other), "ask"
     notes.quiet = was_quiet
     if dashboard.error is not None:
         raise dashboard.error

@@ -16,7 +16,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widgets import Footer, TabbedContent, Tabs
 
-from mbc_cli.config import activity_log, demo_folder
+from mbc_cli.config import DEFAULT_MODEL, activity_log, demo_folder
 from mbc_cli.render.answer import open_file
 from mbc_cli.text import sanitise
 from mbc_cli.tui.jobs import (
@@ -38,7 +38,7 @@ from mbc_cli.tui.views.documents import DocumentsView
 from mbc_cli.tui.views.ingest import IngestTab
 from mbc_cli.tui.views.overview import OverviewView
 from mbc_cli.tui.views.train import TrainView
-from mbc_cli.tui.widgets.inputs import Form, existing_path
+from mbc_cli.tui.widgets.inputs import Form, Keys, existing_path
 from mbc_engine.bank import CodeShape, StoredDocument
 from mbc_engine.errors import MBCError
 from mbc_engine.runs.event_log import LogUpdate
@@ -46,7 +46,8 @@ from mbc_engine.runs.ingests import is_recorded
 from mbc_engine.runs.training_runs import FollowedRun
 
 # In the order of their tabs and of the keys 1, 2, 3, ...
-VIEWS: Final[tuple[type[View], ...]] = (OverviewView, CodesView, TrainView, IngestTab, AskView, DocumentsView)
+VIEWS: Final[tuple[type[View], ...]] = (AskView, DocumentsView, IngestTab, OverviewView, CodesView, TrainView)
+_OF_OWN_MODELS: Final = (CodesView.NAME, TrainView.NAME)  # with the embedded model, they get tabs once opened
 _AT_WORK: Final = ("running", "training")
 _ENDS: Final = ("finished", "stopped", "interrupted")
 _DRAW_INTERVAL: Final = 0.5  # seconds; drawing is most of what the dashboard does
@@ -70,14 +71,14 @@ class Dashboard(App[Path]):
         Binding("D", "demo", "Demo"),
         Binding("ctrl+p", "command_palette", "palette", show=False, priority=True),
         Binding("colon", "command_palette", "Commands", show=False),
-        Binding("question_mark", "show_keys", "Keys"),
+        Binding("question_mark", "show_help_panel", "Keys"),
         Binding("q", "quit", "Quit"),
     ]
 
     def __init__(
         self,
         options: DashboardOptions,
-        view: str = OverviewView.NAME,
+        view: str = AskView.NAME,
         stdin: int | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
@@ -103,6 +104,9 @@ class Dashboard(App[Path]):
         # Not through the event loop's signal handlers, which wait until the loop is idle.
         self._event_loop = asyncio.get_running_loop()
         self._previous = signal.signal(signal.SIGTERM, lambda number, _: self._end(128 + number))
+        if self.options.model == DEFAULT_MODEL:
+            for name in {view.NAME for view in VIEWS}.intersection(_OF_OWN_MODELS) - {self._first}:
+                self.query_one(TabbedContent).hide_tab(name)
         log = activity_log(self.options.bank)
         self._poll("bank", poll_bank(self.options.bank, self._updating(self.state.update_bank)))
         self._poll("ingest", poll_log(log, lambda: is_recorded(log), self._updating(self._update_ingest)))
@@ -215,8 +219,7 @@ class Dashboard(App[Path]):
     @property
     def settings(self) -> dict[str, Any]:
         """What the next start restores."""
-        bank, turns = str(self.options.bank), list(self.state.transcript)
-        return {"theme": self.theme, "view": self.state.view, "bank": bank, "transcript": turns}
+        return {"theme": self.theme, "bank": str(self.options.bank), "transcript": list(self.state.transcript)}
 
     def action_help_quit(self) -> None:
         """Respond to Ctrl+C, which copies; Textual would name the other of the two keys."""
@@ -229,20 +232,19 @@ class Dashboard(App[Path]):
         return super().deliver_screenshot(filename, path or os.getcwd(), time_format)  # noqa: PTH109
 
     def action_view(self, name: str) -> None:
-        self.query_one(TabbedContent).active = name
+        tabs = self.query_one(TabbedContent)
+        tabs.show_tab(name)
+        tabs.active = name
 
     def action_turn(self, by: int) -> None:
-        names = [view.NAME for view in VIEWS]
+        tabs = self.query_one(TabbedContent)
+        names = [view.NAME for view in VIEWS if tabs.get_tab(view.NAME).display]
         self.action_view(names[(names.index(self.view.NAME) + by) % len(names)])
 
-    def action_show_keys(self) -> None:
-        if self.screen.query("HelpPanel"):
-            self.action_hide_help_panel()
-        else:
-            self.action_show_help_panel()
+    def action_show_help_panel(self) -> None:
+        self.push_screen(Keys(self.view.HELP, self.screen.active_bindings.values()))
 
     def on_tabbed_content_tab_activated(self, event: TabbedContent.TabActivated) -> None:
-        self.state.view = self.view.NAME
         self.draw()
         if isinstance(self.focused, Tabs) or self.focused is None or self.view not in self.focused.ancestors:
             self.view.take_focus()

@@ -83,7 +83,6 @@ class DashboardState:
     other: FollowedRun | None = None
     codes_read: NDArray[np.float32] | None = None
     growth: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=_MAX_CHANGES))
-    view: str = ""
     transcript: deque[tuple[str, str]] = field(default_factory=lambda: deque(maxlen=_MAX_TURNS))
 
     @property

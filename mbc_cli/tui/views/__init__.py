@@ -118,6 +118,6 @@ def error_text(error: MBCError) -> Text:
 
 def no_bank_text(error: MBCError) -> Text:
     """Why there is no bank, and the keys for what to do next."""
-    keys = (("4", "ingest your files"), ("D", "demo with ten made-up stories"), (":", "all commands"))
-    line = Text("   ").join([Text.assemble((key, "bold"), f" {words}") for key, words in keys])
-    return Text("\n\n").join([error_text(error), line])
+    keys = (("3", "ingest your files"), ("D", "demo with ten made-up stories"), (":", "all commands"))
+    lines = [Text.assemble((f"{key}  ", "bold"), words) for key, words in keys]
+    return Text("\n").join([error_text(error), Text(), *lines])

@@ -5,13 +5,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from rich.text import Text
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
-from textual.widgets import Input, Select, Static
+from textual.widgets import Collapsible, Select
 
 from mbc_cli.config import add_question, question_history, read_questions
 from mbc_cli.render.answer import answer_text, source_location
@@ -19,19 +18,22 @@ from mbc_cli.render.bank import content_summary
 from mbc_cli.text import display_path, pluralise, sanitise
 from mbc_cli.tui.jobs import AnswerWorker, ModelState, start_thread
 from mbc_cli.tui.state import DashboardOptions
-from mbc_cli.tui.views import View, error_text, no_bank_text
+from mbc_cli.tui.views import Facts, View, error_text, no_bank_text
 from mbc_cli.tui.widgets.answer import ChatTurn, Citation, PassagePane
 from mbc_cli.tui.widgets.heat_map import HeatMap
+from mbc_cli.tui.widgets.inputs import QuestionLine
 from mbc_engine.answer import AskOptions
 from mbc_engine.bank import origin_name
 from mbc_engine.errors import MBCError
 from mbc_engine.text.decoding import storable
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from mbc_engine.answer import Answer, Source
 
 _SOURCE_COUNTS: Final = (1, 2, 3, 5, 10)
-_MAX_TURNS: Final = 100
+_MAX_TURNS, _MAX_RECENT = 100, 6
 _DEFAULT_MODE: Final = ("default read mode", "")
 
 
@@ -41,16 +43,16 @@ class AskView(View):
     NAME, TITLE, ABOUT = "ask", "Ask", "Ask questions; see each answer, its sources and the codes that were read"
     HELP = """
     Up and Down recall earlier questions. Below the input line, choose how many sources are listed and, for a model
-    you trained, how it reads the bank.
+    you trained, how it reads the bank. Escape leaves the input line, so that letters and digits are keys; `/` returns.
 
     Enter on a source shows its passage, with the sentence the answer was taken from underlined. If the file has changed
-    or is gone, the bank's copy is shown. `o` opens the file in your editor, `d` shows the document, `y` copies the
-    path; elsewhere `y` copies the answer. Escape leaves the input line, so that the digits switch views.
+    or is gone, the bank's copy is shown. `y` copies a source's path, elsewhere the answer.
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "stop", "Stop"),
+        Binding("escape", "close", "Close passage"),
         Binding("escape", "leave", "Leave"),
-        Binding("escape", "take_focus", "Ask"),
+        Binding("slash", "take_focus", "Ask"),
         Binding("ctrl+o", "sources", "Sources"),
         Binding("enter", "open", "Passage"),
         Binding("o", "open_file", "Open file"),
@@ -66,19 +68,19 @@ class AskView(View):
         self._asked = 0
         self._model_state: ModelState = "unloaded"
         self._model_error: MBCError | None = None
-        self._about = Text()
         self._earlier: list[str] = []
         self._recalled, self._typed = 0, ""  # which of these is shown, and what was typed before
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="talk"):
             with VerticalScroll(id="turns", can_focus=True):
-                yield Static(id="about")
+                yield Facts(id="about")
             with Vertical(id="aside"):
                 yield PassagePane(id="passage", classes="panel")
-                yield HeatMap("Codes read", id="read", can_focus=False)
+                with Collapsible(title="Codes read", id="codes"):
+                    yield HeatMap(id="read", can_focus=False)
         placeholder = "Ask a question, or follow up on the last one."
-        yield Input(placeholder=placeholder, id="question", select_on_focus=False)
+        yield QuestionLine(placeholder=placeholder, id="question", highlight_cursor_line=False)
         with Horizontal(id="options"):
             counts = [(pluralise(number, "source"), number) for number in _SOURCE_COUNTS]
             yield Select(counts, value=AskOptions.sources, allow_blank=False, compact=True, id="number")
@@ -87,7 +89,6 @@ class AskView(View):
     def on_mount(self) -> None:
         self._line.cursor_blink = False  # half of an idle dashboard's work
         turns = self.query_one("#turns", VerticalScroll)
-        turns.anchor()
         for question, answer in self.state.transcript:
             turns.mount(ChatTurn(question, answer))
         self.run_job("history", lambda: [read_questions(question_history())], self._remember)
@@ -100,8 +101,8 @@ class AskView(View):
         self.answer_worker.close()
 
     @property
-    def _line(self) -> Input:
-        return self.query_one("#question", Input)
+    def _line(self) -> QuestionLine:
+        return self.query_one(QuestionLine)
 
     def _remember(self, questions: list[str]) -> None:
         for question in map(sanitise, questions):  # Input draws text as it is
@@ -110,35 +111,37 @@ class AskView(View):
         self._recalled = len(self._earlier)
 
     def take_focus(self) -> None:
-        self._line.focus()
+        (self.query_one("#turns") if self.has_class("-no-bank") else self._line).focus()
 
     def draw(self) -> None:
         if self.state.bank is not None and self._model_state == "unloaded":
             self._model_state = "requested"
             self.answer_worker.load()
-        about = self._about_text()
-        if about != self._about:
-            self._about = about
-            self.query_one("#about", Static).update(about)
+        has_bank = self.state.bank_error is None
+        if has_bank == self.has_class("-no-bank"):  # keys are keys when there is nothing to ask
+            self.set_class(not has_bank, "-no-bank")
+            if self.dashboard.view is self and not self.app.screen.is_modal:
+                self.call_after_refresh(self.take_focus)
+        self._show_about()
         name = sanitise(self.options.model)
         states = {"loading": f"Loading model {name}…", "ready": f"model {name}", "decoding": "Decoding passages…"}
         model = states.get(self._model_state, "")
         self.query_one("#question").border_subtitle = Content(model)
         read = self.state.codes_read
-        heat = self.query_one("#read", HeatMap)
-        heat.display = read is not None and self.screen.has_class("-wide")
-        if read is not None and heat.display:
-            books = read.shape[0] * read.shape[1]
-            heat.border_title = Content("Codes read" if books == 1 else f"Codes read, sum over {books} codebooks")
-            heat.show(read.sum((0, 1)))
+        self.query_one("#codes").display = read is not None and self.screen.has_class("-wide")
+        if read is not None:
+            self.query_one("#read", HeatMap).show(read.sum((0, 1)))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         can = {
             "recall": self._line.has_focus,
-            "leave": self._covers_turns or self._line.has_focus,
             "stop": bool(self._waiting),
-            **dict.fromkeys(("open", "open_file", "document"), self._focused_source is not None),
-            "sources": self._focused_source is None,
+            "close": self._covers_turns,
+            "leave": not self.query_one("#turns").has_focus,
+            "take_focus": not (self._line.has_focus or self.has_class("-no-bank")),
+            "open": self._focused_source is not None and self.screen.has_class("-narrow"),
+            **dict.fromkeys(("open_file", "document"), self._focused_source is not None),
+            "sources": self._focused_source is None and bool(self.query(Citation)),
             "copy": bool(self.state.transcript) and not self._line.has_focus,
         }
         return can.get(action, True)
@@ -150,22 +153,23 @@ class AskView(View):
         self._waiting.pop(number).stop()
         self.dashboard.request_redraw()
 
-    def action_leave(self) -> None:
-        if self._covers_turns:
-            self.query_one("#aside").remove_class("-open")
-            self.take_focus()
-        else:
+    def action_close(self) -> None:
+        self.query_one("#aside").remove_class("-open")
+        if self.query_one("#aside").has_focus_within:
             self.query_one("#turns").focus()
+
+    def action_leave(self) -> None:
+        self.query_one("#turns").focus()
 
     def action_recall(self, by: int) -> None:
         index, line = self._recalled + by, self._line
         if not 0 <= index <= len(self._earlier):
             return
         if self._recalled == len(self._earlier):
-            self._typed = line.value
+            self._typed = line.text
         self._recalled = index
-        line.value = self._typed if index == len(self._earlier) else self._earlier[index]
-        line.cursor_position = len(line.value)
+        line.text = self._typed if index == len(self._earlier) else self._earlier[index]
+        line.move_cursor(line.document.end)
 
     def action_sources(self) -> None:
         for turn in reversed(self.query(ChatTurn)):
@@ -197,20 +201,20 @@ class AskView(View):
 
     @on(events.Click)
     def _open_clicked(self, event: events.Click) -> None:
-        if isinstance(event.widget, Citation):
-            self._show_passage(event.widget.source)
+        if event.widget is not None and isinstance(event.widget.parent, Citation):
+            self._show_passage(event.widget.parent.source)
 
     @on(events.DescendantFocus)
     def _follow_focus(self, event: events.DescendantFocus) -> None:
         if isinstance(event.widget, Citation) and self.screen.has_class("-wide"):
             self._show_passage(event.widget.source)
 
-    @on(Input.Submitted, "#question")
-    async def _ask(self, event: Input.Submitted) -> None:
-        question = storable(event.value).strip()
+    @on(QuestionLine.Submitted)
+    async def _ask(self, event: QuestionLine.Submitted) -> None:
+        question = storable(event.text).strip()
         if not question:
             return
-        event.input.clear()
+        self._line.clear()
         start_thread(partial(add_question, question_history(), question), self.app.call_later)
         self._remember([question])
         if self._covers_turns:
@@ -220,7 +224,7 @@ class AskView(View):
             turn.fold(True)
         turn = ChatTurn(question)
         await turns.mount(turn)  # before anything is shown in it
-        turns.anchor()
+        turns.scroll_end(animate=False)
         self._asked += 1
         self._waiting[self._asked] = turn
         for old in list(self.query(ChatTurn))[:-_MAX_TURNS]:
@@ -257,7 +261,7 @@ class AskView(View):
             if turn is not None:
                 turn.show(answer)
                 self.state.transcript.append((answer.question, answer_text(answer)))
-                self.call_after_refresh(self._scroll_to_top_of, turn)
+                self.call_after_refresh(self._reveal, turn)
                 if answer.sources and self.screen.has_class("-wide"):
                     self._show_passage(answer.sources[0])
                 if answer.codes is not None:
@@ -272,11 +276,8 @@ class AskView(View):
             else:
                 turn.wait("waiting for the previous answer…" if number else "searching the bank…")
 
-    def _scroll_to_top_of(self, turn: ChatTurn) -> None:
-        turns = self.query_one("#turns", VerticalScroll)
-        if turn.outer_size.height > turns.size.height:
-            turns.release_anchor()
-            turns.scroll_to_widget(turn, top=True, animate=False)
+    def _reveal(self, turn: ChatTurn) -> None:
+        self.query_one("#turns", VerticalScroll).scroll_to_widget(turn, animate=False)
 
     @property
     def _covers_turns(self) -> bool:
@@ -289,10 +290,20 @@ class AskView(View):
             self.call_after_refresh(self.screen.focused.scroll_visible, animate=False)
         self.dashboard.request_redraw()
 
-    def _about_text(self) -> Text:
-        state = self.state
+    def _show_about(self) -> None:
+        """Show what can be asked about and, before the first question, what was read and asked last."""
+        about, state = self.query_one("#about", Facts), self.state
         if state.bank_error is not None:
-            return no_bank_text(state.bank_error)
-        if self._model_error is not None:
-            return error_text(self._model_error)
-        return Text(f"{display_path(self.options.bank)}: {content_summary(state.bank.totals)}." if state.bank else "")
+            about.update(no_bank_text(state.bank_error))
+        elif self._model_error is not None:
+            about.update(error_text(self._model_error))
+        elif state.bank is not None:
+            facts: list[tuple[str, str | Text]] = [
+                ("memory", f"{display_path(self.options.bank)}: {content_summary(state.bank.totals)}")
+            ]
+            if not self.query(ChatTurn):
+                recent = ("read last", [*map(display_path, state.ingest.sources)]), ("asked last ↑", self._earlier)
+                for label, lines in recent:
+                    newest = dict.fromkeys(lines[::-1])
+                    facts += [("", ""), *zip([label, *[""] * _MAX_RECENT], [*newest][:_MAX_RECENT], strict=False)]
+            about.show(facts)

@@ -28,7 +28,7 @@ from mbc_engine.errors import MBCError
 from mbc_engine.text.chunks import split_sentences
 
 # What brightness can stand for.
-_LAYERS: Final = {"bank": "Bank", "training": "Training", "question": "Last question"}
+_LAYERS: Final = {"bank": "Bank", "training": "Training", "question": "Last answer"}
 # The codes that make up most of what the last question read are marked; the flat read takes a little of every code.
 _READ_SHARE, _MAX_READ_MARKS = 0.9, 24
 _DEAD: Final = 1e-4  # the paper's epsilon; a run with another one reports its own count of dead codes
@@ -54,12 +54,12 @@ class CodesView(View):
     a code of the document that `m` in Documents chose. With several codebooks, choose one in the small map above.
 
     Below are the words that the chunks with the selected code have in common, and the most typical of them. Enter moves
-    on to these, `d` shows their document; `n` jumps to the next `◆`.
+    on to these, `d` shows their document; `m` jumps to the next `◆`.
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("b", "layer('bank')", "Bank", group=_LAYER),
         Binding("t", "layer('training')", "Training", group=_LAYER),
-        Binding("l", "layer('question')", "Last question", group=_LAYER),
+        Binding("a", "layer('question')", "Last answer", group=_LAYER),
         Binding("left_square_bracket", "book(-1)", "Previous codebook", group=_BOOK, key_display="["),
         Binding("right_square_bracket", "book(1)", "Next codebook", group=_BOOK, key_display="]"),
         Binding("d", "document", "Document"),
@@ -175,7 +175,7 @@ class CodesView(View):
         heat.border_title = Content(_book_title(usage, level, position, layer))
         line = _code_line(heat.cursor, values, layer, own_read if own_marked is None else None)
         if own_marked is not None:
-            line.append(f"  ◆ in {marked}" if own_marked[heat.cursor] else f"  n: next of {marked}")
+            line.append(f"  ◆ in {marked}" if own_marked[heat.cursor] else f"  m: next of {marked}")
         self.query_one("#code", Static).update(line, layout=False)
         by_rank = PlotCurve(np.arange(1, len(values) + 1), np.sort(values)[::-1])
         self.query_one("#ranks", Chart).show([by_rank], "most used first", lowest=0)
@@ -297,15 +297,15 @@ def _usage(state: DashboardState, layer: str) -> NDArray[Any] | None:
 
 def _empty_message(state: DashboardState, layer: str) -> Text:
     if layer == "question":
-        return message_text("No question yet.", "Ask one in Ask (5); the codes it reads light up here.")
+        return message_text("No question yet.", "Ask one in Ask (1); the codes it reads light up here.")
     if layer == "training" and state.run is None:
-        return message_text("No training run is selected.", "Start or choose one in Train (3).")
+        return message_text("No training run is selected.", "Start or choose one in Train (6).")
     if layer == "training" and state.run is not None:
         name = state.run.folder.name
         return message_text(f"The run {name} has no codes yet.", "Codes appear once its documents are quantised.")
     if state.bank_error is not None:
         return no_bank_text(state.bank_error)
-    return message_text("The bank is empty.", "Add documents in Ingest (4).") if state.bank else Text("…")
+    return message_text("The bank is empty.", "Add documents in Ingest (3).") if state.bank else Text("…")
 
 
 def _book_title(usage: NDArray[Any], level: int, position: int, layer: str) -> str:

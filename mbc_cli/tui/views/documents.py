@@ -38,7 +38,6 @@ _FIRST_ROWS, _MAX_ROWS, _MAX_ORIGINS = 1000, 200_000, 3
 _SEARCH_DELAY, _READ_DELAY = 0.2, 0.1
 _MIN_INTERVAL, _MAX_SHARE = 0.5, 0.1  # seconds between two searches of a changing bank, and their share of the time
 _CLOSING_SECONDS: Final = 0.5  # that closing waits for a change to the bank
-_CONFIRM_FROM: Final = 21  # removing this many documents needs confirmation
 
 
 class DocumentsView(View):
@@ -46,7 +45,7 @@ class DocumentsView(View):
 
     NAME, TITLE, ABOUT = "documents", "Documents", "Find documents, inspect their codes, remove and restore them"
     HELP = """
-    Space marks a document. `d` removes the marked ones, or the one at the cursor; `u` restores them. The files are not
+    Space marks a document. `x` removes the marked ones, or the one at the cursor; `u` restores them. The files are not
     deleted, so the next ingest of their folder adds them again; `mbc bank remove --ignore` keeps them out.
 
     Enter searches the contents: the best documents come first, with the matching sentence underlined. `o` opens a
@@ -56,13 +55,13 @@ class DocumentsView(View):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "search", "Search"),
-        Binding("d,delete", "remove", "Remove"),
+        Binding("x,delete", "remove", "Remove"),
         Binding("u,ctrl+z", "undo", "Undo"),
-        Binding("s", "sort", "Sort"),
+        Binding("greater_than_sign", "sort", "Sort"),
         Binding("m", "map", "Codes"),
         Binding("o", "open_file", "Open file", show=False),
         Binding("y", "copy", "Copy path", show=False),
-        Binding("escape", "leave", "Back", show=False),
+        Binding("escape", "leave", "Back"),
         Binding("down", "take_focus", "Down", show=False),
     ]
 
@@ -147,15 +146,12 @@ class DocumentsView(View):
         documents = marked or (() if self._current is None else (self._current,))
 
         def remove(is_sure: bool | None) -> None:
-            if is_sure and documents:
+            if is_sure:
                 job = partial(remove_documents, self.options.bank, documents)
                 self._change(job, partial(self._end_removal, documents))
 
-        if len(documents) < _CONFIRM_FROM:
-            remove(True)
-            return
-        count = pluralise(len(documents), "document")
-        question = f"Remove {count} from the bank? The files stay; u restores the documents."
+        what = _name(documents[0]) if len(documents) == 1 else pluralise(len(documents), "document")
+        question = f"Remove {what} from the bank? No file is deleted, and u restores what was removed."
         self.app.push_screen(Confirm(question, "Remove", "Keep"), remove)
 
     def action_undo(self) -> None:
@@ -193,8 +189,11 @@ class DocumentsView(View):
         has_rows = bool(self._table.rows) and not is_typing and not self.has_class("-trouble")
         can = {
             "take_focus": is_typing,
+            "leave": not self._table.has_focus or bool(self._table.marked or self.query_one("#text", Input).value),
             "undo": bool(self._undo_stack) and not is_typing,
-            **dict.fromkeys(("remove", "sort", "map", "open_file", "copy"), has_rows),
+            **dict.fromkeys(("remove", "sort", "copy"), has_rows),
+            "map": has_rows and self._read is not None,
+            "open_file": has_rows and self._current is not None and bool(self._current.origin.source),
             "search": not is_typing,
         }
         return can.get(action, True)
@@ -233,9 +232,15 @@ class DocumentsView(View):
             return  # the old rows stay until all new ones are there
         self._shown = text
         self._has_more = is_done and len(rows) < matches
-        no_match = "Nothing matches. Escape shows all." if text else "The bank is empty. Add documents in Ingest (4)."
+        hint = "Enter searches the contents"
+        no_match = (
+            f"No path or date matches. {hint}, Escape shows all."
+            if text
+            else "The bank is empty. Add documents in Ingest (3)."
+        )
         self._table.empty = no_match if is_done else ""
         listed = f"{len(rows):,} of {matches:,} shown" if len(rows) < matches else f"{matches:,} found"
+        listed += f" · {hint}" if text else ""
         self._list(rows, listed if is_done else f"{matches:,} so far")
         if is_done:
             self._is_searching = False

@@ -46,10 +46,10 @@ class IngestTab(View):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("i", "ingest", "Ingest"),
         Binding("escape", "take_focus", "Leave", show=False),
-        Binding("c,escape", "cancel", "Cancel"),
-        Binding("g", "go_to", "Go to"),
+        Binding("s", "cancel", "Stop"),
+        Binding("slash", "go_to", "Go to"),
         Binding("backspace", "go_up", "Parent folder", show=False),
-        Binding("r", "read_again", "Refresh"),
+        Binding("f5", "read_again", "Refresh", show=False),
     ]
 
     def __init__(self, key: int, options: DashboardOptions) -> None:
@@ -122,9 +122,9 @@ class IngestTab(View):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         can = {
-            "take_focus": self.query_one("#ignore").has_focus,
+            "take_focus": not self.query_one(FolderTree).has_focus,
             "ingest": self._can_start,
-            "cancel": not self._can_start,
+            "cancel": self._is_running,
         }
         return can.get(action, True)
 
@@ -146,10 +146,7 @@ class IngestTab(View):
         self.draw()
 
     def action_cancel(self) -> None:
-        if not self._is_running:
-            words = "Another process is ingesting. Stop it where it was started, with Ctrl-C."
-            self.notify(words, markup=False)
-        elif self._stops == 0:
+        if self._stops == 0:
             question = "Stop? Everything ingested so far is kept; ingest the same folder to continue."
             self.app.push_screen(Confirm(question, "Stop", "Continue"), self._stop)
         else:
@@ -226,7 +223,7 @@ class IngestTab(View):
         if self._is_running and is_logged and began in (None, self._last_began):
             return Text("Loading the model…", "bold")
         if self._is_running and self._is_watch and state != "running":
-            return Text.assemble(("Watching ", "bold"), f"{path} for changes; press c to stop")
+            return Text.assemble(("Watching ", "bold"), f"{path} for changes; press s to stop")
         if state == "running" or (self._is_running and not is_logged):
             is_recoding = self.state.ingest.recoded is not None
             where = path if self._is_running else "in another process"
@@ -244,6 +241,7 @@ class IngestTab(View):
     def _draw_skipped(self, ingest: IngestHistory) -> None:
         panel = self.query_one("#skipped")
         panel.display = ingest.skips > 0
+        self.set_class(ingest.skips > 0 and not self.state.is_ingesting, "-skipped")
         if not ingest.skips:
             return
         first = ingest.skips - len(ingest.skipped)

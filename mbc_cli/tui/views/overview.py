@@ -2,10 +2,11 @@
 
 import time
 from datetime import UTC, datetime
-from typing import Final
+from typing import ClassVar, Final
 
 from rich.text import Text
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 
 from mbc_cli.render.bank import code_layout, content_summary, document_facts
@@ -31,6 +32,10 @@ class OverviewView(View):
 
     NAME, TITLE, ABOUT = "overview", "Overview", "The bank at a glance: contents, size and growth"
     HELP = "What the bank holds, its size and growth, and what is running, here or in other processes."
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("5", "app.view('codes')", "Codes"),
+        Binding("6", "app.view('train')", "Train"),
+    ]
 
     def compose(self) -> ComposeResult:
         with Horizontal():
@@ -66,7 +71,7 @@ class OverviewView(View):
         times, chunks = zip(*points, strict=True)
         span = times[-1] - times[0]
         unit, name = (_DAY, "days") if span >= 2 * _DAY else (3600.0, "hours") if span >= 7200 else (60.0, "minutes")
-        curve = PlotCurve([(at - times[-1]) / unit for at in times], chunks, "text-success")
+        curve = PlotCurve([(at - times[-1]) / unit for at in times], chunks, "text-primary")
         chart.show([curve], f"{name} until now, from {_local_time(times[0])}", lowest=0)
 
 

@@ -117,6 +117,7 @@ class TrainView(View):
             "resume": run is not None and self._state_of(run) in ("stopped", "interrupted"),
             "compare": other is None and any(listed.folder != self.state.run_folder for listed in runs),
             "compare_no_more": other is not None,
+            "turn": self.query_one(RunPlots).max_scroll_y > 0,
             "choose": bool(runs) and not self.query_one("#side").display,
         }
         return can.get(action, True)

@@ -4,8 +4,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
-from rich.console import Group
-from rich.padding import Padding
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -29,7 +27,7 @@ from mbc_cli.text import pluralise, sanitise
 if TYPE_CHECKING:
     from mbc_engine.answer import Answer, Source
 
-_BAR_WIDTH, _INDENT = 8, 3
+_BAR_WIDTH: Final = 8
 _MAX_FIRST_SENTENCE, _MAX_SENTENCE = 300, 150  # characters of the first source's sentence, and of the others'
 _CERTAIN: Final = ("high", "memory")
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
@@ -102,29 +100,34 @@ class ChatTurn(Vertical):
         return self.query_one(".answer", Static)
 
 
+def _place(source: "Source") -> Content:
+    """Where a source is, its path in the theme's colour."""
+    line = source_line("", source)
+    return Content.from_rich_text(line).stylize("$text-primary", 0, line.spans[0].end)
+
+
 def clipped(text: str, longest: int) -> str:
     """A text on one line, cut to `longest` characters."""
     line = " ".join(text.split())
     return line if len(line) <= longest else f"{line[: longest - 2].rstrip()} …"
 
 
-class Citation(Static, can_focus=True):
+class Citation(Vertical, can_focus=True):
     """A source: its rank, share of the answer, file and key sentence."""
 
-    ALLOW_SELECT = False
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "app.focus_previous", "Up", show=False),
         Binding("down,j", "app.focus_next", "Down", show=False),
     ]
 
     def __init__(self, number: int, source: "Source") -> None:
-        lines = [Text(f"{number}. {bar(source.share, _BAR_WIDTH):<{_BAR_WIDTH}} ") + source_line("", source)]
-        if source.sentence:
-            longest = _MAX_FIRST_SENTENCE if number == 1 else _MAX_SENTENCE
-            lines.append(Text(sanitise(clipped(source.sentence, longest))))
-        if state := file_state_note(source):
-            lines.append(Text(f"! {sanitise(state)}", "italic"))
-        super().__init__(Group(lines[0], *(Padding(line, (0, 0, 0, _INDENT)) for line in lines[1:])))
+        longest, state = _MAX_FIRST_SENTENCE if number == 1 else _MAX_SENTENCE, file_state_note(source)
+        share = (f"{bar(source.share, _BAR_WIDTH):<{_BAR_WIDTH}}", "$primary")
+        super().__init__(
+            Static(Content.assemble(f"{number}. ", share, " ", _place(source))),
+            *([Static(Text(sanitise(clipped(source.sentence, longest))), classes="quote")] if source.sentence else ()),
+            *([Static(Text(f"! {sanitise(state)}", "italic"), classes="quote")] if state else ()),
+        )
         self.source = source
 
 
@@ -132,24 +135,29 @@ class PassagePane(VerticalScroll, can_focus=True):
     """The text of a source, with the sentence that the answer was found in underlined."""
 
     def compose(self) -> ComposeResult:
-        yield Static()
+        yield Static(classes="heading")
+        yield Static(classes="passage")
 
     def show(self, source: "Source", *, is_document: bool = False) -> None:
         """Show a passage, or a whole document, which needs no heading."""
         state, passage = file_state_note(source), passage_text(source)
         self.border_title = Content(sanitise(Path(source.path).name))
-        text = Text.assemble(
-            source_line("", source), "\n", (f"{'! ' if state else ''}{_text_from(source, state)}", "italic")
+        heading = self.query_one(".heading", Static)
+        heading.display = not is_document
+        heading.update(
+            Content.assemble(_place(source), "\n", (f"{'! ' if state else ''}{_text_from(source, state)}", "i"))
         )
-        text = passage if is_document else text + Text("\n\n") + passage
-        self.query_one(Static).update(text)
+        self.query_one(".passage", Static).update(passage)
         self.scroll_home(animate=False)
-        if passage.spans:
-            self.call_after_refresh(self._show_end, text[: len(text) - len(passage) + passage.spans[-1].end])
+        for span in passage.spans:
+            self.call_after_refresh(self._centre, passage[: span.start], passage[: span.end])
 
-    def _show_end(self, text: Text) -> None:
+    def _centre(self, before: Text, text: Text) -> None:
+        """Centre what `text` has after `before`."""
         width, height = self.scrollable_content_region.size
-        self.scroll_to(y=len(text.wrap(self.app.console, max(1, width))) - height, animate=False)
+        first, last = (len(shown.wrap(self.app.console, max(1, width))) for shown in (before, text))
+        top = self.query_one(".passage").virtual_region.y
+        self.scroll_to(y=top + min(first - 1, (first + last - height) // 2), animate=False)
 
 
 def passage_text(source: "Source") -> Text:

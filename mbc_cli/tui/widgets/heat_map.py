@@ -57,7 +57,7 @@ class HeatMap(CellView):
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         f"heat-map--{name}" for name in ("warm", "hot", "empty", "mark", "cursor", "label")
     }
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("n", "next_mark", "Next marked", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("m", "next_mark", "Next marked", show=False)]
 
     def __init__(self, title: str = "", *, id: str | None = None, can_focus: bool = True) -> None:
         super().__init__(id=id, classes="panel")

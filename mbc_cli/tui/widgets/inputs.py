@@ -2,17 +2,21 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from inspect import cleandoc
 from pathlib import Path
 from typing import ClassVar, Final
 
+from rich.table import Table
 from rich.text import Text, TextType
 from textual import events, on
-from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.app import App, ComposeResult
+from textual.binding import ActiveBinding, Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.message import Message
 from textual.screen import ModalScreen
 from textual.suggester import SuggestFromList
-from textual.widgets import Button, Checkbox, DirectoryTree, Input, Label, Static
+from textual.widgets import Button, Checkbox, DirectoryTree, Input, Label, Markdown, Static, TabPane, TextArea
 from textual.widgets.directory_tree import DirEntry
 from textual.widgets.tree import TreeNode
 
@@ -59,6 +63,52 @@ class Confirm(ModalScreen[bool]):
     def on_click(self, event: events.Click) -> None:
         if event.widget is self:
             self.dismiss(False)
+
+
+class Keys(ModalScreen[None]):
+    """The keys of a view and of the dashboard, those in the footer first, and what the view is for."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,question_mark", "dismiss", "Close"),
+    ]
+
+    def __init__(self, about: str, bindings: Iterable[ActiveBinding]) -> None:
+        super().__init__()
+        self._about = about
+        own = [one for one in bindings if one.binding.show or isinstance(one.node, App | TabPane)]
+        self._active = sorted(own, key=lambda one: not one.binding.show)
+
+    def compose(self) -> ComposeResult:
+        keys: dict[tuple[str, str], list[str]] = {}
+        for _, binding, _, _ in self._active:
+            keys.setdefault((binding.action, binding.description), []).append(self.app.get_key_display(binding))
+        table = Table.grid(padding=(0, 2))
+        for (_, description), shown in keys.items():
+            table.add_row(Text(" ".join(shown), "bold"), description)
+        with VerticalScroll(classes="dialog") as box:
+            box.border_title, box.border_subtitle = "Keys", "Escape: close"
+            yield Static(table)
+            yield Markdown(cleandoc(self._about))
+
+
+class QuestionLine(TextArea):
+    """A field that grows with its text, which Enter submits."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "submit", show=False, priority=True)]
+
+    @dataclass
+    class Submitted(Message):
+        """Enter was pressed."""
+
+        text: str
+
+    def action_submit(self) -> None:
+        self.post_message(self.Submitted(self.text))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Up in the first line and Down in the last are left to the view."""
+        can = {"cursor_up": not self.cursor_at_first_line, "cursor_down": not self.cursor_at_last_line}
+        return can.get(action, True)
 
 
 def existing_path(typed: str) -> Path:

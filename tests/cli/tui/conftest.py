@@ -42,7 +42,7 @@ def options(home, model):
 @pytest.fixture
 def few_views(monkeypatch):
     """Leaves out the views of most widgets, which take most of a dashboard's time to start."""
-    monkeypatch.setattr("mbc_cli.tui.app.VIEWS", (OverviewView, AskView, DocumentsView))
+    monkeypatch.setattr("mbc_cli.tui.app.VIEWS", (AskView, DocumentsView, OverviewView))
 
 
 @pytest.fixture

@@ -1,10 +1,11 @@
 """The dashboard around its views: tabs, keys, and changes by other processes."""
 
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from textual.widgets import Input, Static
+from textual.widgets import Static, TextArea
 
 from mbc_cli.tui.app import VIEWS, Dashboard
 from mbc_cli.tui.state import DashboardOptions
@@ -12,7 +13,6 @@ from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.views.codes import CodesView
 from mbc_cli.tui.views.documents import DocumentsView
 from mbc_cli.tui.views.ingest import IngestTab
-from mbc_cli.tui.views.overview import OverviewView
 from mbc_cli.tui.widgets.heat_map import HeatMap
 from mbc_cli.tui.widgets.table import RowTable
 from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, StoredDocument
@@ -34,30 +34,53 @@ async def test_view_keys(options):
         assert app.view.NAME == VIEWS[-1].NAME
 
 
+@pytest.mark.slow
+async def test_views_of_own_models_are_one_level_down(options, bank, until, screen):
+    def tabs():
+        return [name for name in screen(app).splitlines()[0].split() if name.isalpha()]
+
+    app = Dashboard(replace(options, model="mini"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(lambda: tabs() == ["Ask", "Documents", "Ingest", "Overview"])
+        await until(lambda: app.query_one("#question").has_focus)
+        await pilot.pause()
+        app.action_view("overview")
+        await until(lambda: shown_keys(app) >= {"Codes", "Train"})
+        await pilot.press("5")
+        await until(lambda: tabs() == ["Ask", "Documents", "Ingest", "Overview", "Codes"])
+        await pilot.press("ctrl+pagedown")
+        assert app.view.NAME == "ask"
+    app = Dashboard(options)
+    async with app.run_test(size=(80, 24)):
+        await until(lambda: tabs()[-1] == "Train")
+
+
 @pytest.mark.usefixtures("few_views")
 async def test_question_field_is_idle(options):
     app = Dashboard(options, AskView.NAME)
     async with app.run_test(size=(80, 24)):
-        assert not app.query_one("#question", Input).cursor_blink
+        assert not app.query_one("#question", TextArea).cursor_blink
 
 
 @pytest.mark.slow
-async def test_key_panel(options, until, screen):
+async def test_keys_in_an_overlay(options, until, screen):
     app = Dashboard(options, IngestTab.NAME)
     async with app.run_test(size=(160, 45)) as pilot:
+        await pilot.pause()
         await pilot.press("question_mark")
-        await until(lambda: "documents whose files are gone" in " ".join(screen(app).split()))
-        await pilot.press("question_mark")
-        await until(lambda: not app.screen.query("HelpPanel"))
+        await until(lambda: "Parent folder" in screen(app) and "documents whose" in screen(app))
+        assert screen(app).index("Go to") < screen(app).index("Quit") < screen(app).index("Refresh")
+        await pilot.press("escape")
+        await until(lambda: not app.screen.is_modal)
 
 
 @pytest.mark.usefixtures("few_views")
 async def test_no_bank_shows_ways_to_get_one(options, until, screen):
     app = Dashboard(options)
     async with app.run_test(size=(80, 24)) as pilot:
-        await until(lambda: app.state.bank_error)
-        await until(lambda: "ten made-up stories" in screen(app))
-        await pilot.pause()
+        await until(lambda: "ten made-up stories" in screen(app) and app.query_one("#turns").has_focus)
+        await pilot.press("2")
+        assert app.view.NAME == "documents"
 
 
 @pytest.mark.usefixtures("few_views")
@@ -103,7 +126,7 @@ def test_unexpected_error_ends_the_command(mbc, home, monkeypatch):
     def crash(view):
         raise KeyError("what")
 
-    monkeypatch.setattr(OverviewView, "draw", crash)
+    monkeypatch.setattr(AskView, "draw", crash)
     monkeypatch.setenv("TEXTUAL_DRIVER", "textual.drivers.headless_driver:HeadlessDriver")
     monkeypatch.setattr("textual.constants.DRIVER", "textual.drivers.headless_driver:HeadlessDriver")
     result = mbc("tui")
@@ -156,7 +179,7 @@ async def test_from_documents_to_codes_and_back(options, record, until):
         await until(lambda: str(line.render()).startswith("code 1:") and "◆ in 1.txt" in str(line.render()))
         await pilot.press("left")
         await until(lambda: str(line.render()).startswith("code 0:"))
-        await pilot.press("n")
+        await pilot.press("m")
         await until(lambda: len(codes.query_one(RowTable).rows) == 2)
         await pilot.press("enter", "j")
         await until(lambda: "Document" in shown_keys(app))

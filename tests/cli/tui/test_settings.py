@@ -24,16 +24,14 @@ pytestmark = pytest.mark.usefixtures("few_views")
 
 async def test_settings_are_restored(options, until, screen):
     app = Dashboard(options)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(120, 40)):
         app.theme = "textual-light"
         app.state.transcript.append(("Where did Ada move?", "Aalen"))
-        await pilot.press("5")
-        await until(lambda: app.state.view == "ask")
     save_settings(app.settings)
     assert dashboard_settings().stat().st_mode & 0o777 == 0o600
     kept = read_settings()
-    assert (kept["view"], kept["bank"]) == ("ask", str(options.bank))
-    again = Dashboard(options, kept["view"], settings=kept)
+    assert kept["bank"] == str(options.bank)
+    again = Dashboard(options, settings=kept)
     async with again.run_test(size=(120, 40)):
         await until(lambda: "? Where did Ada move?" in screen(again) and "Aalen" in screen(again))
         assert again.theme == "textual-light"
@@ -45,7 +43,7 @@ async def test_damaged_settings_are_ignored(options):
     for damage in (b"", b"{", b"[1]", b"\xff"):
         dashboard_settings().write_bytes(damage)
         assert read_settings() == {}
-    dashboard_settings().write_text('{"theme": [], "view": [], "bank": {}, "transcript": [1, [2]]}')
+    dashboard_settings().write_text('{"theme": [], "bank": {}, "transcript": [1, [2]]}')
     app = Dashboard(options, settings=read_settings())
     async with app.run_test(size=(80, 24)):
         assert not app.state.transcript

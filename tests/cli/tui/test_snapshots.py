@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
-from textual.widgets import Input
+from textual.widgets import Input, TextArea
 
 from mbc_cli.config import activity_log
 from mbc_cli.tui.app import Dashboard
@@ -142,7 +142,7 @@ async def test_view(scene, view, size, until, snapshot, screen):
         await until(lambda: app.state.bank and app.state.run and app.state.run.history.finished)
         await until(lambda: app.state.ingest.finished)
         if view == AskView.NAME:
-            app.query_one("#question", Input).value = "Where did Ada move?"
+            app.query_one("#question", TextArea).text = "Where did Ada move?"
             await pilot.press("enter")
             await until(lambda: 1 in app.query_one(AskView)._waiting)
             app.query_one(AskView).show_answer(1, _answer(scene))

@@ -4,8 +4,9 @@ import threading
 from pathlib import Path
 
 import pytest
+from textual import events
 from textual.content import Content
-from textual.widgets import Input, Select, Static
+from textual.widgets import Select, Static, TextArea
 
 from mbc_cli.config import add_question, question_history, read_questions
 from mbc_cli.tui.app import Dashboard
@@ -14,8 +15,11 @@ from mbc_cli.tui.state import DashboardOptions
 from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.widgets.answer import ChatTurn, Citation, PassagePane
 from mbc_engine.answer import Confidence
+from mbc_engine.events import DocumentsIngested
 from mbc_engine.lm.base import BaseLM
+from mbc_engine.runs.event_log import LogUpdate
 from tests.cli.stub_memory import answer, source
+from tests.cli.tui.conftest import shown_keys
 from tests.needs import embedded_encoder
 
 QUESTION = "Where did Ada move?"
@@ -45,7 +49,7 @@ def says(monkeypatch):
 
 
 @pytest.fixture
-def app(options):
+def app(options, bank):
     return Dashboard(options, AskView.NAME)
 
 
@@ -54,7 +58,7 @@ def _answers(app):
 
 
 async def _type(pilot, text):
-    pilot.app.query_one("#question", Input).value = text
+    pilot.app.query_one("#question", TextArea).text = text
     await pilot.press("enter")
 
 
@@ -80,12 +84,12 @@ async def test_answer_with_sources_and_codes(app, bank, says, until, size, scree
         assert app.query_one("#aside").has_class("-open") == is_wide
         await pilot.press("ctrl+o", "down", "enter")
         await until(lambda: app.query_one("#aside").has_class("-open"))
+        assert ("Passage" in shown_keys(app)) != is_wide  # where it is shown already
         text = "The bridge held." if cited[1].path.endswith("bruno.md") else "The river rose."
-        await until(lambda: text in str(app.query_one(PassagePane).query_one(Static).render()))
-        await until(lambda: app.query_one("#read").display == is_wide)
+        await until(lambda: text in str(app.query_one(PassagePane).query_one(".passage", Static).render()))
+        await until(lambda: ("▶ Codes read" in screen(app)) == is_wide)
         await pilot.press("escape")
         assert app.query_one("#aside").has_class("-open") == is_wide
-        assert app.query_one("#question", Input).has_focus
 
 
 async def test_questions_are_answered_in_order(app, bank, says, until, screen):
@@ -146,11 +150,11 @@ async def test_sentence_is_underlined(app, until, screen):
         first = lines.index("Aalen")
         assert lines[first + 1] == "93% confident (high), found in /notes/ada.txt"
         assert _answers(app) == ["Aalen"]
-        passage = app.query_one(PassagePane).query_one(Static).visual
+        passage = app.query_one(PassagePane).query_one(".passage", Static).visual
         assert isinstance(passage, Content)
         underlined = [passage.plain[span.start : span.end] for span in passage.spans if "underline" in str(span.style)]
         assert underlined == ["Ada moved to Aalen\nin the spring."]
-        assert "from the file" in passage.plain
+        assert "from the file" in screen(app)
 
 
 @pytest.mark.slow
@@ -205,20 +209,20 @@ async def test_escape_stops_an_answer(app, bank, says, until, screen):
         assert _answers(app) == ["Aa", "Bergen"]
 
 
-async def test_error_then_next_question(app, bank, home, says, until, screen):
+async def test_question_once_there_is_a_bank(app, bank, home, says, until, screen):
     says(("Aalen",))
     bank.rename(home / "away.mbc")
     async with app.run_test(size=(80, 24)) as pilot:
-        await until(lambda: "ten made-up stories" in screen(app))
-        await _type(pilot, QUESTION)
-        await until(lambda: screen(app).count("No bank at") == 2)
+        await until(lambda: "ten made-up stories" in screen(app) and app.query_one("#turns").has_focus)
         (home / "away.mbc").rename(bank)
+        await until(lambda: app.query_one("#question").has_focus)
         await _type(pilot, QUESTION)
         await until(lambda: "2 sources" in screen(app))
 
 
-async def test_bank_of_another_model(app, make_bank, record, until, screen):
+async def test_bank_of_another_model(options, make_bank, record, until, screen):
     make_bank("memory.mbc", record("/a.txt", "a"))
+    app = Dashboard(options)
     async with app.run_test(size=(100, 30)):
         await until(lambda: "mbc bank reencode" in screen(app))
         app.query_one(AskView).show_model("ready", None, ["flat"])  # as when the right bank has appeared
@@ -230,7 +234,7 @@ async def test_history_is_sanitised(app, until):
     async with app.run_test(size=(80, 24)) as pilot:
         await until(lambda: app.query_one(AskView)._earlier)
         await pilot.press("up")
-        await until(lambda: app.query_one("#question", Input).value == "Who ␛[2Jis?")
+        await until(lambda: app.query_one("#question", TextArea).text == "Who ␛[2Jis?")
 
 
 @pytest.mark.slow
@@ -238,17 +242,17 @@ async def test_arrows_recall_questions(app, until):
     add_question(question_history(), "Who?")
     add_question(question_history(), "Why?")
     async with app.run_test(size=(80, 24)) as pilot:
-        line = app.query_one("#question", Input)
+        line = app.query_one("#question", TextArea)
         await until(lambda: app.query_one(AskView)._earlier)
-        line.value = "half"
+        line.text = "half"
         seen = []
         for key in ("up", "up", "up", "down", "down", "down"):
             await pilot.press(key)
-            seen.append(line.value)
+            seen.append(line.text)
         assert seen == ["Why?", "Who?", "Who?", "Why?", "half", "half"]
         await _type(pilot, " When? ")
         await pilot.press("up")
-        assert line.value == "When?"
+        assert line.text == "When?"
         await until(lambda: read_questions(question_history()) == ["Who?", "Why?", "When?"])
 
 
@@ -261,9 +265,29 @@ async def test_escape_leaves_the_field(app):
         assert app.query_one("#question").has_focus and escape() == "Leave"
         await pilot.press("escape")
         await pilot.pause()
-        assert app.query_one("#turns").has_focus and escape() == "Ask"
+        assert app.query_one("#turns").has_focus and "Sources" not in shown_keys(app)
         await pilot.press("escape")
-        assert app.focused is app.query_one("#question")
+        assert app.query_one("#turns").has_focus
+        await pilot.press("slash")
+        assert app.query_one("#question").has_focus
+
+
+async def test_pasted_lines_are_kept(app, until, monkeypatch):
+    asked = []
+    monkeypatch.setattr(AnswerWorker, "ask", lambda self, number, question, options: asked.append(question))
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.post_message(events.Paste("Where did Ada move?\nAnd Bruno?"))
+        await until(lambda: app.query_one("#question").size.height == 2)
+        await pilot.press("enter")
+        await until(lambda: asked == ["Where did Ada move?\nAnd Bruno?"])
+
+
+@pytest.mark.usefixtures("idle")
+async def test_start_shows_what_was_read_and_asked_last(app, bank, until, screen):
+    add_question(question_history(), "Who is Ada?")
+    async with app.run_test(size=(80, 24)):
+        app._update_ingest(LogUpdate([(1.0, DocumentsIngested(1, 1, 0, 8, 1.0, ("/notes/ada.txt",)))]), False)
+        await until(lambda: "Who is Ada?" in screen(app).split("read last")[-1] and "/notes/ada.txt" in screen(app))
 
 
 @pytest.mark.slow

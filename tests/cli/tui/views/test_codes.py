@@ -74,7 +74,7 @@ async def test_mark_codes_of_a_document(app, home, record, until):
         await until(lambda: _line(app).startswith("code 6") and _line(app).endswith("◆ in b.txt"))
         await pilot.press("right")
         await until(lambda: _line(app).startswith("code 7"))
-        await pilot.press("n")
+        await pilot.press("m")
         await until(lambda: _line(app).startswith("code 6"))
         await pilot.press("escape")
         await until(lambda: "b.txt" not in _line(app))
@@ -151,7 +151,7 @@ async def test_training_and_question_layers(app, make_bank, record, until):
         read = app.state.codes_read = np.zeros((1, 1, 8), np.float32)
         read[0, 0, [1, 5]] = 0.25, 0.75
         app.view.draw()
-        await pilot.press("n", "n")
+        await pilot.press("m", "m")
         await pilot.pause()
         assert _line(app) == "code 5: 0 times in the bank, dead  ◆ 75% of the codes read for the last answer"
         await pilot.press("t", "left", "left", "left", "left")
@@ -161,7 +161,7 @@ async def test_training_and_question_layers(app, make_bank, record, until):
             == "code 1: 0.25 per batch recently, 25.0% of this codebook  ◆ 25% of the codes read for the last answer"
         )
         assert "5 dead" in str(_codes(app).border_title)
-        await pilot.press("l")
+        await pilot.press("a")
         await pilot.pause()
         assert _line(app) == "code 1: 25% of the codes read for the last answer"
         assert str(_codes(app).border_title) == "Codes: 2 of 8 read"
@@ -172,7 +172,7 @@ async def test_question_layer_goes_to_codes_read(app, until):
     async with app.run_test(size=(80, 24)) as pilot:
         read = app.state.codes_read = np.zeros((1, 3, 8), np.float32)
         read[0, 1, 2], read[0, 2, [4, 6]] = 0.25, (0.25, 0.5)
-        await pilot.press("l")
+        await pilot.press("a")
         await until(lambda: _line(app) == "code 6: 67% of the codes read for the last answer")
         assert str(_codes(app).border_title) == "Position 3: 2 of 8 read"
         await pilot.press("left_square_bracket")

@@ -9,7 +9,6 @@ from textual.widgets import Input, Static
 from mbc_cli.tui.app import Dashboard
 from mbc_cli.tui.jobs import AnswerWorker
 from mbc_cli.tui.views.documents import DocumentsView
-from mbc_cli.tui.widgets.inputs import Confirm
 from mbc_cli.tui.widgets.table import RowTable
 from mbc_engine.answer import Source
 from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, StoredDocument, database
@@ -61,7 +60,7 @@ async def test_all_documents_are_read_at_the_end(options, make_bank, record, unt
     async with app.run_test(size=SMALL) as pilot:
         await until(lambda: "1,000 of 1,003 shown" in screen(app))
         for _ in range(3):  # by source, by date, by chunks
-            await pilot.press("s")
+            await pilot.press("greater_than_sign")
         await until(lambda: "1,003 found" in screen(app))
         assert found(app)[:2] == ["/1002.txt", "/1001.txt"]
 
@@ -93,8 +92,8 @@ async def test_filter_by_name(options, make_bank, record, until, screen):
         await pilot.press("escape")
         await until(lambda: len(found(app)) == 3)
         await find(pilot, "no such")
-        await until(lambda: str(app.query_one("#count", Static).content) == "0 found")
-        await until(lambda: "Nothing matches. Escape shows all." in screen(app))
+        await until(lambda: str(app.query_one("#count", Static).content) == "0 found · Enter searches the contents")
+        await until(lambda: "No path or date matches. Enter searches the contents, Escape shows all." in screen(app))
         await until(lambda: not shown_keys(app) & {"Mark", "Remove", "Sort"})
         await pilot.press("escape")
         await until(lambda: shown_keys(app) >= {"Mark", "Remove", "Sort"})
@@ -138,11 +137,11 @@ async def test_sort(options, make_bank, record, until):
     app = dashboard(options)
     async with app.run_test(size=SMALL) as pilot:
         await until(lambda: found(app) == ["/b", "/c", "/a"])
-        await pilot.press("s")
+        await pilot.press("greater_than_sign")
         assert found(app) == ["/a", "/b", "/c"]
-        await pilot.press("s", "s")  # by date, then by chunks
+        await pilot.press("greater_than_sign", "greater_than_sign")  # by date, then by chunks
         assert found(app) == ["/b", "/a", "/c"]
-        await pilot.press("s", "s")
+        await pilot.press("greater_than_sign", "greater_than_sign")
         assert found(app) == ["/b", "/c", "/a"]
 
 
@@ -152,10 +151,10 @@ async def test_undo_twice(options, make_bank, record, until, screen):
     app = dashboard(options)
     async with app.run_test(size=SMALL) as pilot:
         await until(lambda: len(found(app)) == 4)
-        await pilot.press("down", "d")
+        await pilot.press("down", "x", "y")
         await until(lambda: found(app) == ["/a", "/c", "/d"])
         assert app.query_one("#found RowTable", RowTable).key == ("/c", "")
-        await pilot.press("space", "space", "delete")
+        await pilot.press("space", "space", "delete", "y")
         await until(lambda: found(app) == ["/a"])
         assert stored(path) == {"/a"}
         await until(lambda: notifications(app)[-1] == "Removed 2 documents. Press u to undo.")
@@ -169,19 +168,19 @@ async def test_undo_twice(options, make_bank, record, until, screen):
 
 
 @pytest.mark.slow
-async def test_removing_many_needs_confirmation(options, make_bank, record, until):
-    path = make_bank("memory.mbc", *(record(f"/{number:02}", "x") for number in range(25)))
+async def test_removing_asks_first(options, make_bank, record, until, screen):
+    path = make_bank("memory.mbc", *(record(f"/{name}", "x") for name in "abc"))
     app = dashboard(options)
     async with app.run_test(size=SMALL) as pilot:
-        await until(lambda: len(found(app)) == 25)
-        rows = app.query_one("#found RowTable", RowTable)
-        rows.marked = frozenset(key for key, _ in rows.rows[:21])
-        await pilot.press("d")
-        assert isinstance(app.screen, Confirm)
-        await pilot.press("n")
-        assert len(stored(path)) == 25
-        await pilot.press("d", "y")
-        await until(lambda: len(stored(path)) == 4)
+        await until(lambda: len(found(app)) == 3)
+        for no, question in (("d", ""), ("x", "Remove /a"), ("enter", ""), ("delete", "Remove /a"), ("escape", "")):
+            await pilot.press(no)
+            await until(lambda question=question: (question or "3 found") in screen(app))
+        await pilot.press("space", "space", "x")
+        await until(lambda: "Remove 2 documents" in screen(app))
+        assert len(stored(path)) == 3
+        await pilot.press("y")
+        await until(lambda: stored(path) == {"/c"})
 
 
 async def test_remove_by_digest_without_origins(options, make_bank, record, until):
@@ -190,7 +189,7 @@ async def test_remove_by_digest_without_origins(options, make_bank, record, unti
     app = dashboard(options)
     async with app.run_test(size=SMALL) as pilot:
         await until(lambda: found(app) == [document.digest[:12] for document in records])
-        await pilot.press("d")
+        await pilot.press("x", "y")
         await until(lambda: found(app) == [records[1].digest[:12]])
         await pilot.press("u")
         await until(lambda: len(found(app)) == 2)
@@ -204,12 +203,12 @@ async def test_busy_bank(options, make_bank, record, until, monkeypatch):
         await until(lambda: found(app) == ["/a"])
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
-        await pilot.press("d")
+        await pilot.press("x", "y")
         await until(lambda: notifications(app))
         assert "another process" in notifications(app)[0].lower()
         other.execute("ROLLBACK")
         other.close()
-        await pilot.press("d")
+        await pilot.press("x", "y")
         await until(lambda: found(app) == [])
 
 
@@ -249,7 +248,7 @@ async def test_remove_and_restore_search_hit(options, make_bank, record, until, 
         await until(lambda: len(found(app)) == 3)
         await pilot.press("slash", *"weather", "enter")
         await until(lambda: found(app) == names)
-        await pilot.press("j", "d")
+        await pilot.press("j", "x", "y")
         await until(lambda: found(app) == ["/clara", "/bruno"] and "2 documents, best first" in screen(app))
         await until(lambda: app._notifications)
         await pilot.press("u")
@@ -265,7 +264,7 @@ async def test_remove_hit_with_several_origins(options, make_bank, record, until
         await until(lambda: len(found(app)) == 3)
         await pilot.press("slash", *"weather", "enter")
         await until(lambda: found(app) == ["/ada"])
-        await pilot.press("d")
+        await pilot.press("x", "y")
         await until(lambda: app.state.bank.totals.origins == 1)
         await until(lambda: found(app) == [] and app._notifications)
         await pilot.press("u")

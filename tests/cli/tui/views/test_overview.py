@@ -41,7 +41,7 @@ def test_growth_steps():
 
 async def test_unrecorded_ingests(options, make_bank, record, until, screen):
     make_bank("memory.mbc", record("/a.txt", "Ada"))
-    app = Dashboard(options)
+    app = Dashboard(options, "overview")
     async with app.run_test(size=(120, 40)):
         await until(lambda: "no ingests recorded on this machine" in screen(app))
 
@@ -66,7 +66,7 @@ def test_sizes(documents, file, read, expected):
 async def test_no_chunks_no_curve(options, make_bank, until, screen):
     make_bank("memory.mbc")
     list(recorded(iter([STARTED, finished(0)]), activity_log(options.bank)))
-    app = Dashboard(options)
+    app = Dashboard(options, "overview")
     async with app.run_test(size=(120, 40)):
         await until(lambda: app.state.bank and app.state.ingest.finished)
         await until(lambda: "finished" in screen(app))

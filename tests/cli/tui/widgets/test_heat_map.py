@@ -51,7 +51,7 @@ async def test_keys_and_clicks_move_the_cursor():
         app.map.show(np.arange(40), marks=[3, 30])
         await pilot.pause()
         assert app.lines()[1].startswith("16 ")
-        await pilot.press("down", "right", "up", "left", "up", "end", "pageup", "n", "n", "n")
+        await pilot.press("down", "right", "up", "left", "up", "end", "pageup", "m", "m", "m")
         moved = [16, 17, 1, 0, 39, 7, 30, 3, 30]
         assert app.received == moved
         await pilot.click(HeatMap, offset=(2 + 3 + 2 * 5, 3))
