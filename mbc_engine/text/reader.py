@@ -35,7 +35,6 @@ from mbc_engine.text.document import (
     reason,
 )
 from mbc_engine.text.formats import TEXT, Format
-from mbc_engine.text.formats.pdf import MOST_BYTES
 from mbc_engine.text.formats.rows import read_rows
 from mbc_engine.text.formats.sniff import identify
 
@@ -109,9 +108,12 @@ def is_changed(path: Path, digest: str) -> bool:
     """
     with suppress(OSError, UnreadableFile), open_file(path) as file:
         format, _ = identify(file, path.name)
-        if format.name == "pdf" and os.fstat(file.fileno()).st_size <= MOST_BYTES:
-            file.seek(0)
-            return not _digest(format.identity, file.read()).startswith(digest)
+        if format.name == "pdf":
+            from mbc_engine.text.formats.pdf import MOST_BYTES
+
+            if os.fstat(file.fileno()).st_size <= MOST_BYTES:
+                file.seek(0)
+                return not _digest(format.identity, file.read()).startswith(digest)
     return False
 
 
