@@ -29,6 +29,10 @@ MODEL_FILES: Final = (CONFIG, WEIGHTS, ADAPTER_CONFIG, ADAPTER_WEIGHTS)
 _PART: Final = r"(?!.*(?:--|\.\.))[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?"
 _HUB_ID: Final = re.compile(f"{_PART}(?:/{_PART})?")
 
+_COMMIT: Final = re.compile("[0-9a-f]{40}")
+# Of a config, which is read whole; real ones take a few kilobytes.
+_MOST_BYTES: Final = 1 << 20
+
 _LOG_IN: Final = "Log in with `hf auth login`, or set HF_TOKEN."
 _COPY: Final = "copy the model's folder."
 _NAMES: Final = "Names consist of letters, digits, dots, dashes and underscores, for example ada/notes-gpt2."
@@ -63,15 +67,14 @@ def pull(
     incoming = models / f".{(name or repository).replace('/', '--')}"
     download, replaced = incoming / "model", incoming / "replaced"
     with _hub_errors(repository, revision):
-        info = HfApi().model_info(repository, revision=revision)
-        present = {sibling.rfilename for sibling in info.siblings or ()}
+        commit, present = _contents(repository, revision)
         if missing := [file for file in MODEL_FILES if file not in present]:
             raise ModelError(
                 f"{repository} is not an mbc model: it has no {missing[0]}.",
                 hint="Check the name with its owner; retriever-readers such as mini cannot be shared yet.",
             )
         files = [*MODEL_FILES, *({CARD} & present)]
-        snapshot_download(repository, revision=info.sha, local_dir=download, allow_patterns=files, library_name="mbc")
+        snapshot_download(repository, revision=commit, local_dir=download, allow_patterns=files, library_name="mbc")
         try:
             config = check(download, repository, "Report it to its owner. Nothing was saved.")
             shutil.rmtree(download / ".cache", ignore_errors=True)
@@ -83,7 +86,7 @@ def pull(
             if os.path.lexists(replaced) and not os.path.lexists(folder):  # interrupted in between
                 replaced.rename(folder)
             shutil.rmtree(incoming, ignore_errors=True)
-        return Transfer(config, info.sha, sum((folder / file).stat().st_size for file in files), "kept")
+        return Transfer(config, commit, sum((folder / file).stat().st_size for file in files), "kept")
 
 
 def push(
@@ -130,6 +133,19 @@ def push(
         files = [CommitOperationAdd(name, source) for name, source in content.items()]
         commit = api.create_commit(repository, files, commit_message="Share a model of mbc")
     return Transfer(config, commit.oid, sum(file.upload_info.size for file in files), card)
+
+
+def _contents(repository: str, revision: str | None) -> tuple[str, set[str]]:
+    """The commit of a revision, and its files."""
+    try:
+        info = HfApi().model_info(repository, revision=revision)
+        if not _COMMIT.fullmatch(info.sha or ""):  # the client makes a path of it
+            raise ValueError(info.sha)
+        return info.sha, {sibling.rfilename for sibling in info.siblings or ()}
+    except _HTTP_ERROR:
+        raise
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise ModelError(f"The hub's answer about {repository} makes no sense.", hint="Check HF_ENDPOINT.") from error
 
 
 def _require_repository(text: str) -> None:
@@ -236,6 +252,8 @@ def check(folder: Path, what: str, hint: str) -> Config:
     """
     try:
         try:
+            if (folder / CONFIG).stat().st_size > _MOST_BYTES:
+                raise ValueError("it is too large")
             config = parse_model_config((folder / CONFIG).read_text(encoding="utf-8"), CONFIG)
         except (ValueError, RecursionError, ConfigError) as error:
             raise ValueError(f"{CONFIG} cannot be parsed: {str(error).rstrip('.')}") from error
@@ -248,6 +266,8 @@ def check(folder: Path, what: str, hint: str) -> Config:
         for name in MODEL_FILES:
             if not (folder / name).is_file():
                 raise ValueError(f"it has no {name}")
+            if name == ADAPTER_CONFIG and (folder / name).stat().st_size > _MOST_BYTES:
+                raise ValueError(f"{name} is too large")
             if name.endswith(".safetensors"):
                 _check_weights(folder / name)
     except ValueError as error:

@@ -1,6 +1,8 @@
 """Pull and push: a whole model that was checked, or nothing."""
 
+import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from huggingface_hub.errors import (
@@ -16,7 +18,7 @@ from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.names import find_model
 from mbc_engine.paper.checkpoint import load_model
 from mbc_engine.paper.memories import CodeMemory
-from mbc_engine.sharing import MARK, pull, push
+from mbc_engine.sharing import MARK, check, pull, push
 from tests.sharing.fake_hub import SHA, http_error, http_library
 
 TEXTS = ["Ada moved to Bergen in the spring.", "The river rose."]
@@ -114,6 +116,22 @@ def test_repository_names_are_checked(saved, hub, models, files, repository):
     with pytest.raises(ConfigError, match="OWNER/NAME"):
         push(saved, repository)
     assert files(hub.folder) == {}
+
+
+@pytest.mark.parametrize("answer", [{"sha": "../../evil"}, {"sha": None}, {"siblings": 5}])
+def test_a_hub_cannot_name_places(shared, models, working_folder, monkeypatch, answer):
+    info = SimpleNamespace(**{"sha": SHA, "siblings": []} | answer)
+    monkeypatch.setattr(shared, "model_info", lambda *_, **__: info)
+    with pytest.raises(ModelError, match="makes no sense"):
+        pull("ada/tiny", models)
+    assert not models.exists()
+
+
+def test_a_config_that_would_take_all_memory_is_not_read(shared, models):
+    for name in ("adapter/adapter_config.json", "config.toml"):
+        os.truncate(shared.folder / "ada/tiny" / name, 1 << 40)
+        with pytest.raises(ModelError, match="too large"):
+            check(shared.folder / "ada/tiny", "It", "")
 
 
 @pytest.mark.parametrize("is_link", [True, False])
