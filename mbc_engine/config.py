@@ -5,7 +5,7 @@ import re
 import tomllib
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -32,6 +32,9 @@ Feature = Literal["margin", "votes", "overlooked", "misplaced", "attribute", "op
 _MOST_NUMBERS = 1 << 25
 
 
+_Size = Annotated[int, Field(ge=1, le=1 << 16)]
+
+
 class _Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -55,7 +58,7 @@ class CodebookSettings(_Settings):
     """The codebook (paper, sections 3.2 and 3.3)."""
 
     codes: int = Field(512, ge=2, le=65536, description="N_c")
-    levels: PositiveInt = Field(1, description="residual levels")
+    levels: int = Field(1, ge=1, le=256, description="residual levels")
     per_position: bool = Field(False, description="a book for each of the T positions")
     commitment: NonNegativeFloat = Field(0.25, description="beta")
     decay: float = Field(0.99, gt=0, lt=1, description="gamma")
@@ -65,18 +68,18 @@ class CodebookSettings(_Settings):
 class AggregatorSettings(_Settings):
     """The aggregation network (paper, section 3.1)."""
 
-    blocks: PositiveInt = 4
-    heads: PositiveInt = 8
-    head_dim: PositiveInt = 96
-    hidden: PositiveInt = 768
+    blocks: int = Field(4, ge=1, le=256)
+    heads: _Size = 8
+    head_dim: _Size = 96
+    hidden: _Size = 768
     pass_through: bool = Field(False, description="the modulation is without the question's vectors")
 
 
 class PrefixSettings(_Settings):
     """From modulation to key/value prefixes."""
 
-    columns: PositiveInt = Field(2, description="P, prefix tokens of a layer")
-    hidden: PositiveInt = 768
+    columns: _Size = Field(2, description="P, prefix tokens of a layer")
+    hidden: _Size = 768
     slot_embedding: bool = False
     value_scale: bool = Field(False, description="each layer's values start as large as the base LM's own")
 
@@ -84,7 +87,7 @@ class PrefixSettings(_Settings):
 class LoraSettings(_Settings):
     """KV-LoRA (paper, section 3.4)."""
 
-    rank: PositiveInt = 16
+    rank: int = Field(16, ge=1, le=1024)
     alpha: PositiveInt = 32
     dropout: float = Field(0.05, ge=0, le=1)
     layers: NonNegativeInt = Field(6, description="n_lora, the last layers; 0 is no KV-LoRA")
@@ -112,7 +115,7 @@ class ModelSettings(_Settings):
     base_weights: BaseWeights = Field("float32", description="how the base LM's weights are held")
     documents: EncoderSettings
     questions: EncoderSettings
-    tokens: PositiveInt = Field(12, description="T, vectors of a document")
+    tokens: _Size = Field(12, description="T, vectors of a document")
     quantised: bool = Field(True, description="documents become codes; false keeps them as vectors, as MAC does")
     centring: bool = Field(False, description="centre vectors over documents; each position gets a learned vector")
     routing: bool = Field(False, description="a router, needed by the routed read")

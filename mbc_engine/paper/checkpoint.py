@@ -4,16 +4,19 @@ Frozen pretrained parts are referred to by name, not stored. No pickle is read o
 """
 
 from pathlib import Path
+from typing import Final
 
 import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from mbc_engine.config import Config, read_paper_config
-from mbc_engine.lm.pretrained import gathered_state, read_tensors, restore, unpacked_state
+from mbc_engine.config import Config, LoraSettings, read_paper_config
+from mbc_engine.lm.pretrained import gathered_state, read_tensors, require_fit, restore, unpacked_state
 from mbc_engine.names import ADAPTER, CONFIG, WEIGHTS, find_model
 from mbc_engine.paper.builder import build, load_pretrained
 from mbc_engine.paper.mbc import MBC
+
+_SMALL: Final = 1 << 26  # bytes
 
 
 def trained_state(model: MBC) -> dict[str, Tensor]:
@@ -70,6 +73,12 @@ def load(
 ) -> MBC:
     """Open the model in a folder, as `load_model`; without a device on a GPU, if there is one."""
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    model = build(config.model, load_pretrained(config.model, device=device)).to(device)
+    pretrained = load_pretrained(config.model, device=device)
+    with torch.device("meta"):
+        described = trained_state(build(config.model.model_copy(update={"lora": LoraSettings(layers=0)}), pretrained))
+    stored = (folder / WEIGHTS).stat().st_size if (folder / WEIGHTS).is_file() else 0
+    if sum(value.nbytes for value in described.values()) > max(_SMALL, 2 * stored):
+        require_fit(described, read_tensors(folder / WEIGHTS), folder / WEIGHTS)  # before they take memory
+    model = build(config.model, pretrained).to(device)
     load_into(model, folder)
     return model.eval()

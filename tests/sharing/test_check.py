@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import re
 from pathlib import Path
 
 import numpy as np
@@ -102,8 +103,24 @@ def test_local_paths_are_refused(saved, name):
 
 
 def test_unstorable_codes_are_refused(saved):
-    reworded(saved, "tokens = 4", "tokens = 70000")
-    assert "1 to 65,536 tokens" in refused(saved)
+    reworded(saved, "tokens = 4", "tokens = 60000")
+    reworded(saved, "per_position = false", "per_position = true")
+    reworded(saved, "codes = ", "codes = 100 #")
+    assert "more than 4,194,304 vectors" in refused(saved)
+
+
+def test_settings_that_describe_more_than_is_there_take_no_memory(saved, monkeypatch):
+    reworded(saved, "columns = 2", "columns = 60000")
+    monkeypatch.setattr("mbc_engine.paper.checkpoint.load_into", None)  # it would be called with a model in memory
+    with pytest.raises(ModelError, match="do not fit the model's settings"):
+        load_model(saved)
+
+
+@pytest.mark.parametrize("name", ["blocks", "head_dim", "columns", "rank"])
+def test_sizes_are_bounded(saved, name):
+    config = saved / "config.toml"
+    config.write_text(re.sub(rf"^{name} = .*", f"{name} = 1000000", config.read_text(), flags=re.MULTILINE))
+    assert f"{name}: input should be less than" in refused(saved)
 
 
 def test_settings_of_peft_are_never_read(saved):
