@@ -25,7 +25,7 @@ from mbc_engine.names import parse_read_mode, preset_names
 BaseWeights = Literal["float32", "bf16", "nf4", "int8"]
 EncoderWeights = Literal["float32", "nf4", "int8"]
 # What `mini/confidence.py` knows of an answer.
-Feature = Literal["margin", "votes", "overlooked", "misplaced", "attribute", "opposite"]
+Feature = Literal["margin", "votes", "found", "overlooked", "misplaced", "attribute", "opposite"]
 
 
 # Of address codebooks, and of a matrix over their vectors: 128 MiB.

@@ -82,11 +82,15 @@ class FoundChunks:
 
 @dataclass(frozen=True)
 class SpanAnswer:
-    """The likeliest span of `read_chunks`, of which `best.passage` is an index, and how likely it is right."""
+    """The likeliest span of `read_chunks`, of which `best.passage` is an index, and how likely it is right.
+
+    `again` is the likeliest one of its sentence alone.
+    """
 
     best: Span | None
     probability: float
     read_chunks: tuple[ReadChunk, ...]
+    again: Span | None = None
 
 
 class RetrieverReader(Model):
@@ -326,14 +330,15 @@ class RetrieverReader(Model):
         counts = [1 if best and best[0].share >= _SINGLE_PASSAGE_SHARE else first for best in hits]
         firsts = [best[:count] for best, count in zip(hits, counts, strict=True)]
         read = self._read(questions, firsts, priors, texts_of, known_of)
-        answers = list(map(self._likeliest, questions, read))
+        answers = list(map(self._likeliest, read))
         unsure = [row for row, answer in enumerate(answers) if answer.best is None or answer.best.margin < 0]
         further = [hits[row][counts[row] : last] for row in unsure]
         if any(further):
             asked = [questions[row] for row in unsure]
             more = self._read(asked, further, [priors[row] for row in unsure], texts_of, known_of)
-            for row, question, chunks in zip(unsure, asked, more, strict=True):
-                answers[row] = self._likeliest(question, read[row] + chunks)
+            for row, chunks in zip(unsure, more, strict=True):
+                answers[row] = self._likeliest(read[row] + chunks)
+        self._judge(questions, answers)
         return answers
 
     def _read(
@@ -355,29 +360,46 @@ class RetrieverReader(Model):
             for question, each in zip(questions, known, strict=True)
         ]
         spans = self.reader.spans(questions, [[text for _, text in pairs] for pairs in chunks], contexts)
-        for question, pairs, each, best in zip(questions, chunks, known, spans, strict=True):
-            period = period_in(question)
-            for at, span in enumerate(best) if period else ():
-                text = f"{each[at].context} {pairs[at][1]}"
-                if span and period and is_of_another_time(period, text, each[at].date):
-                    best[at] = replace(span, margin=span.margin - ANOTHER_TIME)
         return [
             tuple(
-                ReadChunk(hit, text, about, shares[hit.chunk], span)
+                ReadChunk(hit, text, about, shares[hit.chunk], _in_time(question, text, about, span))
                 for (hit, text), about, span in zip(pairs, each, best, strict=True)
             )
-            for pairs, each, best, shares in zip(chunks, known, spans, priors, strict=True)
+            for question, pairs, each, best, shares in zip(questions, chunks, known, spans, priors, strict=True)
         ]
 
-    def _likeliest(self, question: str, read: tuple[ReadChunk, ...]) -> SpanAnswer:
-        spans, shares = [each.span for each in read], [each.share for each in read]
-        best = choose(spans, shares)
-        if best is None or (span := spans[best]) is None:
-            return SpanAnswer(None, 0.0, read)
-        known, date = read[best].known
-        values = features(question, read[best].text, f"{known} {date or ''}", spans, shares, best)
-        right = probability(values, self.reader_settings.confidence)
-        return SpanAnswer(replace(span, passage=best), right, read)
+    def _likeliest(self, read: tuple[ReadChunk, ...]) -> SpanAnswer:
+        best = choose([each.span for each in read], [each.share for each in read])
+        span = None if best is None else read[best].span
+        return SpanAnswer(None if best is None or span is None else replace(span, passage=best), 0.0, read)
+
+    def _judge(self, questions: Sequence[str], answers: list[SpanAnswer]) -> None:
+        """Read the sentence of each answer again, alone, and say how likely the answer is right."""
+        found = [(row, best, answer.read_chunks) for row, answer in enumerate(answers) if (best := answer.best)]
+        chunks = [read[best.passage] for _, best, read in found]
+        alone = self.reader.spans(
+            [questions[row] for row, *_ in found],
+            [
+                [sentence_around(chunk.text, best.start, best.end)]
+                for (_, best, _), chunk in zip(found, chunks, strict=True)
+            ],
+            [[chunk.known.context] for chunk in chunks],
+        )
+        for (row, best, read), (_, text, known, *_), (span,) in zip(found, chunks, alone, strict=True):
+            spans, shares = [each.span for each in read], [each.share for each in read]
+            again = _in_time(questions[row], text, known, span)
+            about = f"{known.context} {known.date or ''}"
+            values = features(questions[row], text, about, spans, shares, best.passage, again)
+            likely = probability(values, self.reader_settings.confidence)
+            answers[row] = replace(answers[row], probability=likely, again=again)
+
+
+def _in_time(question: str, text: str, known: Known, span: Span | None) -> Span | None:
+    """A span whose margin is lower if its passage is of another time than the question names."""
+    period = period_in(question)
+    if span and period and is_of_another_time(period, f"{known.context} {text}", known.date):
+        return replace(span, margin=span.margin - ANOTHER_TIME)
+    return span
 
 
 def _two_likeliest(answer: SpanAnswer) -> tuple[DraftItem, ...]:

@@ -13,9 +13,11 @@ from typing import Final
 
 from mbc_engine.bank import words
 from mbc_engine.text import split_sentences
+from mbc_engine.text.document import MONTH_NAMES
 
 stems_of: Final = cache(words.stems_of)
-_NAME: Final = re.compile(r"(?<=[a-z,;] )[A-Z][\w'-]*[a-z](?: [A-Z][\w'-]*[a-z])*")
+_MONTHS: Final = "|".join(rf"{month[:3]}(?:{month[3:]}|t)?" for month in MONTH_NAMES)
+_NAME: Final = re.compile(rf"(?<=[a-z,;] )(?!(?:{_MONTHS})\b)[A-Z][\w'-]*[a-z](?: [A-Z][\w'-]*[a-z])*")
 _YEAR: Final = re.compile(r"\b(?:1[5-9]|20)\d\d\b")
 _NUMBER: Final = re.compile(r"\b\d{1,3}\b")
 # What is asked for in place of each other, in either direction.
