@@ -1,7 +1,8 @@
-"""Draws the screenshots of docs/dashboard.md: the dashboard on real ingests and two real training runs.
+"""Draws the screenshots of docs/dashboard.md: the dashboard on real ingests and training runs.
 
-    python docs/dashboard/screenshots.py            about twenty minutes on two cores, mostly for the training
-    python docs/dashboard/screenshots.py --keep DIR keeps the banks and runs shown, and reuses them next time
+    python docs/dashboard/screenshots.py --runs DIR             the runs `reset` and `no-reset` of an evaluation by
+                                                                `mbc eval --suite smollm2`: its folder `prepared`
+    python docs/dashboard/screenshots.py --runs DIR --keep DIR  keeps the bank shown, and reuses it next time
 
 Needs the embedded encoder (the extra `embedded`).
 """
@@ -11,6 +12,7 @@ import asyncio
 import os
 import re
 import runpy
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,7 +23,11 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 RECIPE = HERE.parents[1] / "recipes/newswire/generate.py"
-QUESTION = "Where did the Newell Collection open?"
+QUESTIONS = (
+    "Who opened the festival in Silverton?",
+    "What did tickets cost there?",
+    "Why is the Acosta Bridge closed?",
+)
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,7 @@ class Picture:
     view: str
     size: tuple[int, int]
     keys: Sequence[str] = ()
-    question: str | None = None
+    questions: Sequence[str] = ()
 
 
 SMALL, LARGE = (80, 24), (160, 45)
@@ -44,20 +50,23 @@ PICTURES = (
     Picture("train", "train", LARGE, keys=("c", "enter")),
     Picture("train-80x24", "train", SMALL),
     Picture("ingest", "ingest", LARGE),
-    Picture("ask", "ask", LARGE, question=QUESTION),
-    Picture("ask-80x24", "ask", SMALL, question=QUESTION),
+    Picture("ask", "ask", LARGE, questions=QUESTIONS),
+    Picture("ask-80x24", "ask", SMALL, questions=QUESTIONS[:2]),
     Picture("documents", "documents", LARGE),
 )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="where to keep the banks and runs shown")
+    parser.add_argument("--runs", type=Path, metavar="DIR", required=True, help="the training runs shown")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="where to keep the bank shown")
     parser.add_argument("--only", metavar="NAME", action="append", help="draw only this picture; can be repeated")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         home = (options.keep or Path(folder)).absolute()
         home.mkdir(parents=True, exist_ok=True)
+        if not (home / "runs").exists():
+            shutil.copytree(options.runs, home / "runs")
         for name in ("DATA", "STATE", "CONFIG", "CACHE"):
             os.environ[f"XDG_{name}_HOME"] = str(home / name.lower())
         os.environ["HOME"] = str(home)  # keeps real paths out of the pictures
@@ -69,7 +78,7 @@ def main() -> None:
 
 
 def prepare(home: Path) -> None:
-    """Ingest stories in four goes, and train twice, with different learning rates."""
+    """Ingest stories in four goes."""
     if not (home / "news.mbc").exists():
         told = list(runpy.run_path(str(RECIPE))["stories"]("test", 400, seed=5))
         for end in (60, 150, 320, 400):
@@ -80,13 +89,6 @@ def prepare(home: Path) -> None:
             (home / "news" / "scan.pdf").write_bytes(b"%PDF-1.7 cut off")
             mbc("ingest", "news", "--bank", "news.mbc", "--codec", "zstd")
             time.sleep(20)  # spreads the ingests out on the time axis
-    for name, rate in (("careful", "1e-4"), ("bold", "3e-4")):
-        if not (home / "runs" / name / "model").exists():
-            settings = ("epochs=3", "batch_size=8", "accumulate=1", f"learning_rate={rate}")
-            options = ["--set=model.codebook.codes=128", *(f"--set=training.{setting}" for setting in settings)]
-            rows = subprocess.run([sys.executable, RECIPE, "train", "150"], check=True, capture_output=True).stdout
-            (home / "train.jsonl").write_bytes(rows)
-            mbc("train", "--preset=smollm2-135m", "--data=train.jsonl", f"--run=runs/{name}", *options)
 
 
 def mbc(*arguments: str) -> None:
@@ -99,14 +101,14 @@ async def draw(home: Path, picture: Picture) -> None:
     from mbc_cli.tui.app import Dashboard
     from mbc_cli.tui.state import DashboardOptions
 
-    app = Dashboard(DashboardOptions(home / "news.mbc", "mini", home / "runs", home / "runs" / "bold"), picture.view)
+    app = Dashboard(DashboardOptions(home / "news.mbc", "mini", home / "runs", home / "runs" / "reset"), picture.view)
     async with app.run_test(size=picture.size) as pilot:
         app.theme = "textual-dark"
         await until(lambda: app.state.bank and app.state.run and app.state.run.history.finished)
         await asyncio.sleep(2)
-        if picture.question:
-            await pilot.press(*(("space" if letter == " " else letter) for letter in picture.question), "enter")
-            await until(lambda: app.state.codes_read is not None)
+        for number, question in enumerate(picture.questions, 1):
+            await pilot.press(*(("space" if letter == " " else letter) for letter in question), "enter")
+            await until(lambda number=number: len(app.state.transcript) == number)
         await pilot.press(*picture.keys)
         await asyncio.sleep(2)
         svg = app.export_screenshot(title="mbc tui")

@@ -50,7 +50,7 @@ class AskView(View):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "stop", "Stop"),
-        Binding("escape", "close", "Close passage"),
+        Binding("escape", "close", "Close"),
         Binding("escape", "leave", "Leave"),
         Binding("slash", "take_focus", "Ask"),
         Binding("ctrl+o", "sources", "Sources"),
@@ -224,7 +224,6 @@ class AskView(View):
             turn.fold(True)
         turn = ChatTurn(question)
         await turns.mount(turn)  # before anything is shown in it
-        turns.scroll_end(animate=False)
         self._asked += 1
         self._waiting[self._asked] = turn
         for old in list(self.query(ChatTurn))[:-_MAX_TURNS]:
@@ -261,7 +260,6 @@ class AskView(View):
             if turn is not None:
                 turn.show(answer)
                 self.state.transcript.append((answer.question, answer_text(answer)))
-                self.call_after_refresh(self._reveal, turn)
                 if answer.sources and self.screen.has_class("-wide"):
                     self._show_passage(answer.sources[0])
                 if answer.codes is not None:
@@ -275,9 +273,6 @@ class AskView(View):
                 turn.wait(f"waiting for model {sanitise(self.options.model)}…")
             else:
                 turn.wait("waiting for the previous answer…" if number else "searching the bank…")
-
-    def _reveal(self, turn: ChatTurn) -> None:
-        self.query_one("#turns", VerticalScroll).scroll_to_widget(turn, animate=False)
 
     @property
     def _covers_turns(self) -> bool:

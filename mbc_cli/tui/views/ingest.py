@@ -123,7 +123,7 @@ class IngestTab(View):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         can = {
             "take_focus": not self.query_one(FolderTree).has_focus,
-            "ingest": self._can_start,
+            "ingest": self._can_start and self.query_one(FolderTree).chosen is not None,
             "cancel": self._is_running,
         }
         return can.get(action, True)

@@ -44,6 +44,10 @@ class ChatTurn(Vertical):
         yield Static(Text(f"? {sanitise(self._question)}"), classes="question")
         yield Static(Text(sanitise(self._text)), classes="answer" if self._text else "answer waiting")
 
+    def on_resize(self) -> None:
+        if self.parent is not None and self.parent.children[-1] is self:
+            self.scroll_visible(animate=False)  # the last answer grows
+
     def wait(self, reason: str) -> None:
         if not self._text:
             self._answer.update(Text(reason))

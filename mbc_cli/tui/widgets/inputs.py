@@ -105,6 +105,9 @@ class QuestionLine(TextArea):
     def action_submit(self) -> None:
         self.post_message(self.Submitted(self.text))
 
+    async def _on_paste(self, event: events.Paste) -> None:
+        event.text = "\n".join(map(sanitise, event.text.splitlines()))  # TextArea draws text as it is
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Up in the first line and Down in the last are left to the view."""
         can = {"cursor_up": not self.cursor_at_first_line, "cursor_down": not self.cursor_at_last_line}

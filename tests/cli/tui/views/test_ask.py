@@ -276,10 +276,10 @@ async def test_pasted_lines_are_kept(app, until, monkeypatch):
     asked = []
     monkeypatch.setattr(AnswerWorker, "ask", lambda self, number, question, options: asked.append(question))
     async with app.run_test(size=(80, 24)) as pilot:
-        app.post_message(events.Paste("Where did Ada move?\nAnd Bruno?"))
+        app.post_message(events.Paste("Where did Ada move?\r\nAnd\x1b Bruno?"))
         await until(lambda: app.query_one("#question").size.height == 2)
         await pilot.press("enter")
-        await until(lambda: asked == ["Where did Ada move?\nAnd Bruno?"])
+        await until(lambda: asked == ["Where did Ada move?\nAnd␛ Bruno?"])
 
 
 @pytest.mark.usefixtures("idle")
