@@ -4,13 +4,15 @@ import ctypes
 import importlib.util
 import os
 import platform
+import shutil
+import subprocess
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from mbc_engine.errors import ConfigError
 
-_LOWEST_PRIORITY: Final = 19
+_LOW_PRIORITY: Final = 10  # of 19, as that of `nice`
 
 
 def processor() -> str:
@@ -63,13 +65,15 @@ def return_free_memory() -> None:
 
 def yield_to_others() -> None:
     """Let other programs go first from now on, at the processor and, on Linux, at the disk; not on Windows."""
-    tasks = Path("/proc/self/task")  # Linux has a priority for each thread
+    tasks = Path("/proc/self/task")  # Linux has priorities for each thread
     with suppress(OSError, AttributeError):
-        for thread in [int(task.name) for task in tasks.iterdir()] if tasks.is_dir() else [0]:
-            if hasattr(os, "SCHED_IDLE"):  # which the disk's scheduler follows
-                os.sched_setscheduler(thread, os.SCHED_IDLE, os.sched_param(0))
-            else:
-                os.setpriority(os.PRIO_PROCESS, thread, _LOWEST_PRIORITY)
+        threads = [int(task.name) for task in tasks.iterdir()] if tasks.is_dir() else [0]
+        before = [os.getpriority(os.PRIO_PROCESS, thread) for thread in threads]
+        changed = [thread for thread, now in zip(threads, before, strict=True) if now < _LOW_PRIORITY]
+        for thread in changed:
+            os.setpriority(os.PRIO_PROCESS, thread, _LOW_PRIORITY)
+        if changed and tasks.is_dir() and (ionice := shutil.which("ionice")):
+            subprocess.run([ionice, "-c", "idle", "-p", *map(str, changed)], capture_output=True, check=False)  # noqa: S603
 
 
 def is_launched() -> bool:

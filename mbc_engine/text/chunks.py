@@ -36,12 +36,15 @@ _STARTERS = word_set(
     "What Who Where Why How Some Many Most Several Both Another Other One Later Today"
 )
 
+# A line as `table_lines` writes a row.
+_ROW: Final = re.compile(r"[^\n:;]{1,80}: [^\n]*?; [^\n:;]{1,80}: ")
+
 
 def split_sentences(text: str) -> list[tuple[int, int]]:
     """Spans (start, end) of the sentences, in order, covering every character that is not white space.
 
     A blank line always ends a sentence; a single line break does unless the text plainly runs on (a lower-case word
-    follows, or a comma precedes it).
+    follows, or a comma precedes it, and no row of a table follows).
     """
     spans: list[tuple[int, int]] = []
     start = end = 0
@@ -49,7 +52,9 @@ def split_sentences(text: str) -> list[tuple[int, int]]:
     for match in _WORD.finditer(text):
         if not previous:
             start = match.start()
-        elif _is_end(previous, text[end : match.start()], match[0], is_first=start == end - len(previous)):
+        elif _is_end(previous, gap := text[end : match.start()], match[0], is_first=start == end - len(previous)) or (
+            "\n" in gap and _ROW.match(text, match.start())
+        ):
             spans.append((start, end))
             start = match.start()
         previous, end = match[0], match.end()
@@ -172,8 +177,6 @@ def _halves(start: int, end: int) -> list[tuple[int, int]]:
     return [(start, middle), (middle, end)] if start < middle else [(start, end)]
 
 
-# A line as `table_lines` writes a row.
-_ROW: Final = re.compile(r"[^\n:;]{1,80}: [^\n]*?; [^\n:;]{1,80}: ")
 _TABLE: Final = re.compile(
     rf"^(?!{_ROW.pattern})(?P<caption>[^\n]{{1,99}}[^\n.!?])\n\n?(?P<rows>(?:{_ROW.pattern}[^\n]*(?:\n|\Z)){{2,}})",
     re.MULTILINE,

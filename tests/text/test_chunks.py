@@ -45,6 +45,8 @@ def test_rows_of_a_table_are_apart() -> None:
     assert chunk(text, words, 50) == [f"Boats by town\n{rows[0]}", rows[1], f"{rows[2]}\nAs of May."]
     last = Section(text.index("As of"), "Source")
     assert [own.text for own in documents.chunk(text, words, 50, [last])][2:] == [rows[2], "As of May."]
+    small = [row.lower() for row in rows]
+    assert chunk("\n".join(["Boats", *small]), words, 50) == [f"Boats\n{small[0]}", *small[1:]]
 
 
 def test_long_sentence_is_cut_between_words() -> None:
