@@ -105,7 +105,7 @@ def test_local_paths_are_refused(saved, name):
 def test_unstorable_codes_are_refused(saved):
     reworded(saved, "tokens = 4", "tokens = 60000")
     reworded(saved, "per_position = false", "per_position = true")
-    reworded(saved, "codes = ", "codes = 100 #")
+    reworded(saved, "\ncodes = ", "\ncodes = 100 #")
     assert "more than 4,194,304 vectors" in refused(saved)
 
 
