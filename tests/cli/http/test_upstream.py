@@ -117,6 +117,37 @@ async def test_errors_pass_through(serving: Callable[..., Any]) -> None:
     assert len((await running.client.get("/v1/models")).json()["data"]) == 1
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(b"", b"{", b"[1]", b"[" * 100_000, b'{"choices":[{"message":7}]}', b'{"choices":{}}', b'"\\ud800"'),
+        b'{"choices":[{"message":{"content":"Hi"}}],"x":NaN}',
+    ],
+)
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+async def test_replies_that_make_no_sense_pass_through(serving: Callable[..., Any], content: bytes, kind: str) -> None:
+    sent = b"data: " + content if kind == "text/event-stream" else content
+    reply = httpx.Response(200, headers={"content-type": kind}, content=sent)
+    running = serving(upstream=Upstream(URL, remembers=True, transport=httpx.MockTransport(lambda _: reply)))
+    response = await converse(running, "Who?", stream=kind == "text/event-stream")
+    assert response.status_code == 200 and response.content.startswith(sent)
+
+
+async def test_a_reply_without_end_is_refused(serving: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mbc_cli.http.upstream._MOST_BYTES", 10)
+    response = await converse(serving(upstream=Other("Hello").upstream()), "Who?")
+    assert (response.status_code, "too long" in response.text) == (502, True)
+
+
+@pytest.mark.parametrize(("text", "status"), [("NaN", 404), ("[" * 100_000, 400), ('"\\ud800"', 200)])
+async def test_requests_that_are_no_json(serving: Callable[..., Any], text: str, status: int) -> None:
+    running = serving(upstream=Other("Yes.").upstream())
+    content = f'{{"model":"big","messages":[{{"role":"user","content":"Who?"}}],"seed":{text}}}'
+    headers = {"content-type": "application/json"}
+    response = await running.client.post("/v1/chat/completions", content=content, headers=headers)
+    assert response.status_code == status
+
+
 async def test_a_conversation_becomes_one_document(serving: Callable[..., Any], real_memory: Memory) -> None:
     other = Other("<think>Well.</think>Hello.", "In Aalen.")
     running = serving(real_memory, upstream=other.upstream(remembers=True))
