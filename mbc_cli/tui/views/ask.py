@@ -55,7 +55,7 @@ class AskView(View):
         Binding("slash", "take_focus", "Ask"),
         Binding("ctrl+o", "sources", "Sources"),
         Binding("enter", "open", "Passage"),
-        Binding("o", "open_file", "Open file"),
+        Binding("o", "open_file", "Open"),
         Binding("d", "document", "Document"),
         Binding("y", "copy", "Copy"),
         Binding("up", "recall(-1)", "Previous question", show=False),

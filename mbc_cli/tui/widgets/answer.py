@@ -41,7 +41,7 @@ class ChatTurn(Vertical):
         self._question, self._text = question, text
 
     def compose(self) -> ComposeResult:
-        yield Static(Text(f"? {sanitise(self._question)}"), classes="question")
+        yield Static(Text("? " + "\n  ".join(map(sanitise, self._question.splitlines()))), classes="question")
         yield Static(Text(sanitise(self._text)), classes="answer" if self._text else "answer waiting")
 
     def on_resize(self) -> None:

@@ -272,7 +272,7 @@ async def test_escape_leaves_the_field(app):
         assert app.query_one("#question").has_focus
 
 
-async def test_pasted_lines_are_kept(app, until, monkeypatch):
+async def test_pasted_lines_are_kept(app, until, screen, monkeypatch):
     asked = []
     monkeypatch.setattr(AnswerWorker, "ask", lambda self, number, question, options: asked.append(question))
     async with app.run_test(size=(80, 24)) as pilot:
@@ -280,6 +280,7 @@ async def test_pasted_lines_are_kept(app, until, monkeypatch):
         await until(lambda: app.query_one("#question").size.height == 2)
         await pilot.press("enter")
         await until(lambda: asked == ["Where did Ada move?\nAnd␛ Bruno?"])
+        await until(lambda: "  And␛ Bruno?" in screen(app))
 
 
 @pytest.mark.usefixtures("idle")
