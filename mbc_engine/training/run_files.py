@@ -6,14 +6,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import torch
-from safetensors import safe_open
+from pydantic import TypeAdapter
+from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from mbc_engine.config import Config
-from mbc_engine.errors import ConfigError
+from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.lm.pretrained import (
     gathered_state,
     optimiser_tensors,
@@ -24,6 +25,8 @@ from mbc_engine.lm.pretrained import (
 from mbc_engine.paper.checkpoint import save_model, trained_state
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.runs.training_runs import EVENTS, MODEL, SNAPSHOT, hold_folder, withdraw_stop
+
+_LONGEST_NOTE: Final = 1 << 16  # in characters
 
 
 @contextmanager
@@ -85,8 +88,13 @@ def save_snapshot(
 
 
 def load_snapshot(path: Path, model: MBC, optimizer: torch.optim.Optimizer) -> TrainingState:
-    """Restore model and optimiser, and return the training's progress. Raises ModelError if it is of another model."""
-    state = TrainingState(**read_snapshot(path, _changing(model), dict(model.named_parameters()), optimizer))
+    """Restore model and optimiser, and return the training's progress.
+
+    Raises ModelError if it is of another model, or damaged.
+    """
+    notes = read_snapshot(path, _changing(model), dict(model.named_parameters()), optimizer)
+    with _damage_refused(path):
+        state = TypeAdapter(TrainingState).validate_python(notes)
     model.is_quantising = state.is_quantising
     return state
 
@@ -121,12 +129,22 @@ def read_snapshot(
     optimizer: torch.optim.Optimizer,
 ) -> dict[str, Any]:
     """Restore tensors and optimiser from a snapshot, and return its notes. Raises ModelError if it does not fit."""
-    with safe_open(path, framework="pt") as file:
-        stored = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        notes = file.metadata()
-    restore(tensors, {name: value for name, value in stored.items() if not name.startswith("optimiser.")}, path)
-    restore_optimiser(stored, parameters, optimizer)
-    return {name: literal_eval(value) for name, value in notes.items()}
+    with _damage_refused(path):
+        with safe_open(path, framework="pt") as file:
+            stored = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            notes = file.metadata() or {}
+        restore(tensors, {name: value for name, value in stored.items() if not name.startswith("optimiser.")}, path)
+        restore_optimiser(stored, parameters, optimizer)
+        return {name: literal_eval(value[:_LONGEST_NOTE]) for name, value in notes.items()}
+
+
+@contextmanager
+def _damage_refused(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (SafetensorError, ValueError, LookupError, TypeError, SyntaxError, RecursionError, MemoryError) as error:
+        hint = "Train again, into another folder; with --from, from the run's model."
+        raise ModelError(f"The snapshot {path} is damaged.", hint=hint) from error
 
 
 def require_no_run(folder: Path) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 from mbc_engine.errors import ModelError
 from mbc_engine.paper.checkpoint import trained_state
@@ -82,3 +83,19 @@ def test_no_frozen_weights(tiny: Any, tmp_path: Path) -> None:
         names = list(file.keys())
     assert not [name for name in names if ".encoder." in name or ("base" in name and "lora" not in name)]
     assert [name for name in names if name.startswith("lora.")]
+
+
+@pytest.mark.parametrize("change", [{"step": "(" * 100_000}, {"step": "'x'"}, {"step": "print()"}, None])
+def test_damaged_snapshots(tiny: Any, tmp_path: Path, change: dict[str, str] | None) -> None:
+    model, optimizer = trained(tiny, "gpt2", "bert")
+    path = tmp_path / "s.safetensors"
+    save_snapshot(path, model, optimizer, STATE)
+    with safe_open(path, "pt") as file:
+        notes = file.metadata()
+    tensors = load_file(path)
+    if change is None:
+        path.write_bytes(path.read_bytes()[:-1])
+    else:
+        save_file(tensors, path, notes | change)
+    with pytest.raises(ModelError, match="is damaged"):
+        load_snapshot(path, model, optimizer)
