@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import tee
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO, Final, TypeVar
 
 from mbc_engine.text.decoding import (
     ByteStream,
@@ -37,6 +37,9 @@ from mbc_engine.text.document import (
 from mbc_engine.text.formats import TEXT, Format
 from mbc_engine.text.formats.rows import read_rows
 from mbc_engine.text.formats.sniff import identify
+
+# Of a file that is no text itself, in characters.
+_MOST_TEXT: Final = 1 << 28
 
 _Item = TypeVar("_Item")
 _Span = TypeVar("_Span", Section, Place)
@@ -147,7 +150,7 @@ def _documents(
     stream: ByteStream, format: Format, source: str, date: str | None, text_column: str | None = None
 ) -> Iterator[Document | Skipped]:
     is_empty, position = True, 0
-    for content in read_rows(format.read(stream), text_column):
+    for content in _contents(stream, format, text_column):
         if isinstance(content, Skipped):
             is_empty = False
             yield Skipped(f"{source}#{content.source}", content.reason)
@@ -163,7 +166,7 @@ def _documents(
 
 def _parts(stream: ByteStream, format: Format, source: str, date: str | None) -> Iterator[Part | Skipped]:
     is_empty = True
-    for content in read_rows(format.read(stream)):
+    for content in _contents(stream, format):
         if isinstance(content, Skipped):
             is_empty = False
             yield Skipped(f"{source}#{content.source}", content.reason)
@@ -173,6 +176,16 @@ def _parts(stream: ByteStream, format: Format, source: str, date: str | None) ->
     stream.require_undamaged()
     if is_empty:
         raise EmptyFile
+
+
+def _contents(stream: ByteStream, format: Format, text_column: str | None = None) -> Iterator[Content | Skipped]:
+    left = _MOST_TEXT
+    for content in read_rows(format.read(stream), text_column):
+        # A small file may name the same text, or page, as often as it likes.
+        left -= len(content.text) if isinstance(content, Content) and not format.may_be_compressed else 0
+        if left < 0:
+            raise UnreadableFile("expands to too much text")
+        yield content
 
 
 def _pieces(

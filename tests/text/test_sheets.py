@@ -146,3 +146,10 @@ def test_damaged_sheets(reason: Callable[[str, bytes], str]) -> None:
     )
     assert reason("a.xlsx", entities) == reason("a.xlsx", xlsx("")) == "is empty"
     assert reason("a.xlsx", xlsx(row(1, "x" * (65 << 20)))) == "is too large when unpacked"
+
+
+def test_a_sheet_that_repeats_one_text_without_end(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mbc_engine.text.reader._MOST_TEXT", 50)
+    *rows, last = read("x.xlsx", xlsx("".join(row(number, "Ada moved to Aalen.") for number in range(1, 9))))
+    assert (len(rows), last) == (2, Skipped(last.source, "expands to too much text"))
+    assert len(read("x.csv", "name\n" + "Ada moved to Aalen.\n" * 8)) == 8

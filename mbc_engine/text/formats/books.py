@@ -38,7 +38,7 @@ def read_epub(stream: ByteStream) -> Iterator[Content]:
         builder.add(f"{title} by {authors}" if title and authors else "")
         protected = archive.read("META-INF/encryption.xml") if "META-INF/encryption.xml" in archive.names else b""
         for reference in (item for item in package.iter() if _name(item) == "itemref"):
-            name, item = files.get(reference.get("idref"), ("", None))
+            name, item = files.pop(reference.get("idref"), ("", None))  # each is read once
             if item is None or item.get("media-type") not in _PAGES or name not in archive.names:
                 continue
             if name.encode() in protected:
