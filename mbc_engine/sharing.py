@@ -139,7 +139,7 @@ def _contents(repository: str, revision: str | None) -> tuple[str, set[str]]:
     """The commit of a revision, and its files."""
     try:
         info = HfApi().model_info(repository, revision=revision)
-        if not _COMMIT.fullmatch(info.sha or ""):  # the client makes a path of it
+        if info.sha is None or not _COMMIT.fullmatch(info.sha):  # the client makes a path of it
             raise ValueError(info.sha)
         return info.sha, {sibling.rfilename for sibling in info.siblings or ()}
     except _HTTP_ERROR:
