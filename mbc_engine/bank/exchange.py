@@ -396,6 +396,7 @@ def undo_removal(bank: MemoryBank) -> int:
             hint="Only what `mbc bank remove` removed last can be restored, once; ingest files again with `mbc ingest`.",
         )
     with MemoryBank.open(path, read_only=True) as kept:
+        kept.require(kept.header.signature, bank.header.shape)
         documents = tuple(kept.documents(whole=True))
         removed = RemovedDocuments(kept.header.signature, documents, kept.header.context_tokens)
     count = restore(bank, removed)

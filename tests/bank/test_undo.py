@@ -1,5 +1,6 @@
 """Documents removed from a bank come back as they were, whatever happened in between."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -7,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mbc_engine.bank import BankHeader, MemoryBank, ModelSignature, remove_restorable, restore
-from mbc_engine.errors import ModelMismatch
+from mbc_engine.bank import BankHeader, CodeShape, MemoryBank, ModelSignature, remove_restorable, restore, undo_removal
+from mbc_engine.errors import BankError, ModelMismatch
 
 NAMES = st.tuples(st.sampled_from([f"/{letter}" for letter in "abcdef"]), st.sampled_from(["", "1"]))
 CONTENTS = st.integers(0, 9)
@@ -77,3 +78,11 @@ def test_restore_into_other_model_is_refused(made: Any) -> None:
         with pytest.raises(ModelMismatch):
             restore(bank, removed)
         assert bank.totals().documents == 0
+
+
+def test_what_is_kept_for_an_undo_may_be_of_another_shape(made: Any, bank: MemoryBank, path: Path) -> None:
+    bank.put([made.item("/a", 1)])
+    shape = CodeShape(1, 1, 2, per_position=True)
+    MemoryBank.create(path.with_name(f"{path.name}.removed"), made.signature, shape, made.dim).close()
+    with pytest.raises(BankError, match=r"\.removed is damaged"):
+        undo_removal(bank)
