@@ -35,7 +35,7 @@ PACKAGES: Final = {
     "leann": ("leann==0.3.7", "sentence-transformers==6.2.0"),
 }
 _FIVE: Final = 5
-_SECONDS: Final = 600.0  # for one step, at most
+_SECONDS: Final = 1800.0  # for one step, at most
 Search = Callable[[str], list[str]]  # the ids of the best texts for a question
 
 
