@@ -28,7 +28,7 @@ PRIOR_WEIGHT: Final = 0.35
 ANOTHER_TIME: Final = 8.0
 # How much less a runner-up's score may be.
 _CLOSE: Final = 1.0
-_HIGH, _MEDIUM = 0.8, 0.46  # what is given without a doubt is medium
+_HIGH, _MEDIUM = 0.8, 0.48  # what is given without a doubt is medium
 _LARGEST_MARGIN: Final = 16.0
 _SAME: Final = 0.5
 _LEAST_FOUND: Final = -2.0
