@@ -197,15 +197,15 @@ def _text_and_losses(
 
     looked = (files.look(origin, document.digest)[1] for origin in document.origins)
     in_file = next((found for found in looked if found), None)
-    losses = in_file.losses if in_file else None
+    if in_file:  # the same text, without decoding it
+        return in_file.text, in_file.losses
     if not document.texts:
-        return in_file.text if in_file else None, losses
+        return None, None
     whole = ""
     for chunk in filter(None, decode_found(cast("list[EncodedText | None]", document.texts), bank.name, text_model)):
         gap = chunk.start - len(whole)  # of white space, which is not stored
-        between = in_file.text[len(whole) : chunk.start] if in_file else "\n" * min(gap, 2)
-        whole += (between if gap > 0 and not between.strip() else "\n" * (gap > 0)) + chunk.text[max(0, -gap) :]
-    return whole, losses
+        whole += "\n" * min(max(gap, 0), 2) + chunk.text[max(0, -gap) :]
+    return whole, None
 
 
 def code_lines(document: "StoredDocument") -> list[str]:

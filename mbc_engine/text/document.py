@@ -185,6 +185,8 @@ class TextBuilder:
         """A paragraph, or with the gap "\\n" a line; nothing if it is blank."""
         if text := text.strip():
             self._write(gap if self._written else "")
+            if self._sections and self._sections[-1].start > self._length:  # begun as if a paragraph would follow
+                self._sections[-1] = self._sections[-1]._replace(start=self._length)
             self._write(text)
 
     def heading(self, level: int, text: str, *, is_shown: bool = True) -> None:

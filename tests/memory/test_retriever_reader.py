@@ -88,7 +88,8 @@ def test_capitals_spaces_and_question_marks_do_not_matter(
 ) -> None:
     typed = case(TYPED.rstrip("?")).replace(" ", space).replace("'", quote) + end
     first, again = memory_of_sentences.ask([TYPED, typed], min_confidence=0)
-    assert replace(again, question=TYPED) == first
+    assert again.confidence.probability == pytest.approx(first.confidence.probability, rel=1e-5)
+    assert replace(again, question=TYPED, confidence=first.confidence) == first
     assert memory_of_sentences.search([typed]) == memory_of_sentences.search([TYPED])
 
 
@@ -148,10 +149,10 @@ def test_further_chunks_are_read_if_the_first_have_no_answer(
         model.reader.asked.clear()
         return memory.ask(["Who won the race?"])[0].text, [texts for _, texts in model.reader.asked]
 
-    assert read(6, 3) == ("Hugo", [ranked])
-    assert read(5, 3) == ("Hugo", [ranked[:5]])
-    assert read(1, 3) == (None, [ranked[:1], ranked[1:4]])
-    assert read(1, 9) == ("Hugo", [ranked[:1], ranked[1:]])
+    assert read(6, 3) == ("Hugo", [ranked, ["Hugo won."]])
+    assert read(5, 3) == ("Hugo", [ranked[:5], ["Hugo won."]])
+    assert read(1, 3) == (None, [ranked[:1], ranked[1:4], ["Story 0."]])
+    assert read(1, 9) == ("Hugo", [ranked[:1], ranked[1:], ["Hugo won."]])
 
 
 @pytest.mark.parametrize("sources", [0, 2, 7])
@@ -160,7 +161,7 @@ def test_four_chunks_are_read_however_many_are_shown(
 ) -> None:
     memory = remember(tiny.retriever_reader("Nobody"), rows(STORIES))
     (answer,) = memory.ask(["Who won the race?"], sources=sources)
-    ((_, read),) = memory.model.reader.asked
+    (_, read), (_, [_]) = memory.model.reader.asked  # the chunks, then the sentence alone
     assert read == [source.passage for source in memory.search(["Who won the race?"], top=8)[0][:4]]
     assert len(answer.sources) == sources
     assert [source.sentence for source in answer.sources[:4]] == ["Nobody won."] * min(sources, 4)
@@ -174,7 +175,7 @@ def test_only_texts_that_are_read_or_shown_are_looked_up(
         MemoryBank, "encoded_texts_at", lambda bank, wanted: chunks.extend(wanted) or texts_at(bank, wanted)
     )
     (answer,) = memory.ask(["Who won story 5?"], sources=5)
-    ((_, read),) = memory.model.reader.asked
+    (_, read), (_, [_]) = memory.model.reader.asked  # the chunks, then the sentence alone
     chunks = chunks[memory.info()[1].chunks :]  # all were compared with the question
     assert len(chunks) == len(set(chunks)) == len({*read} | {source.passage for source in answer.sources}) == 5
 
@@ -185,7 +186,7 @@ def test_a_document_is_named_once(tiny: Any, remember: Any, tmp_path: Path) -> N
     memory = remember(tiny.retriever_reader("place 7"), path)
     assert memory.info()[1].chunks > 5
     (answer,) = memory.ask(["Where did he move?"], min_confidence=0)
-    ((_, read),) = memory.model.reader.asked
+    (_, read), (_, [_]) = memory.model.reader.asked  # the chunks, then the sentence alone
     (source,) = answer.sources
     assert (len(read), source.path) == (4, str(path))
     assert path.read_text()[source.start : source.start + len(source.passage)] == source.passage

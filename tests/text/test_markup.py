@@ -17,7 +17,7 @@ def sections(document: Document) -> list[tuple[str, str]]:
 def test_latex(read_one: ReadOne) -> None:
     document = read_one(
         "a.tex",
-        r"""\documentclass{article}\title{The \emph{mill}}\date{1 May 2024}
+        r"""\documentclass{article}\title{The \emph{mill}}\author{Renate Olufsen \and Hiro Tanabe}\date{1 May 2024}
 \begin{document}\maketitle
 \section{Wheel}\label{a}
 It costs \$5 \cite{x}, $E=mc^2$ caf\'e. % comment
@@ -30,7 +30,7 @@ It costs \$5 \cite{x}, $E=mc^2$ caf\'e. % comment
 \end{document} after""",
     )
     assert document.text == (
-        "Wheel\n\nIt costs $5 [x], E=mc^2 café. 100% bold.\n- One\n- Two: three\n\nName: Boat & oar; Cost: 5\n\nDeep\n\na_i"
+        "Renate Olufsen, Hiro Tanabe\n\nWheel\n\nIt costs $5 [x], E=mc^2 café. 100% bold.\n- One\n- Two: three\n\nName: Boat & oar; Cost: 5\n\nDeep\n\na_i"
     )
     assert (document.title, document.date, document.losses) == ("The mill", "2024-05-01", ("1 picture",))
     assert sections(document) == [("Wheel", "Wheel"), ("Deep", "Wheel > Deep")]

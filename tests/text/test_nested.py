@@ -58,6 +58,7 @@ def test_chats(read_one: ReadOne, value: object, text: str, date: str) -> None:
     document = read_one("a.json", json.dumps(value))
     assert document.text == text
     assert not date or document.date == date
+    assert all(document.text[section.start - 1] == "\n" for section in document.sections if section.start)
 
 
 def test_mails_are_no_chat(read: Read) -> None:

@@ -53,6 +53,10 @@ class Link(NamedTuple):
     target: str  # the name of a member, or a URL
 
 
+# When the templates of python-docx and python-pptx were made, which their documents keep.
+_TEMPLATES: Final = ("2013-12-23T23:15:00Z", "2013-01-27T09:14:16Z")
+
+
 class Archive:
     """A zip file that declares at most `MOST_BYTES`, and its members. No member holds more than it declares.
 
@@ -115,7 +119,10 @@ class Archive:
                 str(element.tag).rpartition("}")[2]: " ".join((element.text or "").split())
                 for element in self.xml(name)
             }
-        return written.get("title", ""), day_of(written.get("modified")) or day_of(written.get("created"))
+        days = (written.get(name) for name in ("modified", "created"))
+        return written.get("title", ""), next(
+            (day for own in days if own not in _TEMPLATES and (day := day_of(own))), None
+        )
 
 
 def open_archive(data: bytes) -> Archive:

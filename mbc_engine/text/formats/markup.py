@@ -332,6 +332,7 @@ def read_tex(stream: ByteStream) -> Iterator[Content]:
     pictures = source.count("\\includegraphics")
     _, begins, body = source.partition("\\begin{document}")
     builder = TextBuilder()
+    builder.add(printed(re.sub(r"\s*\\and\b\s*", ", ", _argument(source, r"\author"))))
     body = (body if begins else source).partition("\\end{document}")[0]
     end = 0
     for match in _TEX_HEADING.finditer(body):
