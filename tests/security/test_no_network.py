@@ -89,7 +89,7 @@ def test_ingest_ask_bank_demo_and_tui_use_no_network(tmp_path: Path, environment
     assert b"<demo ended>" in written, written[-2000:] + seen(tmp_path).encode()
     drawn = until(terminal, b"notes.mbc")
     assert b"notes.mbc" in drawn, drawn[-2000:] + seen(tmp_path).encode()
-    os.write(terminal, b"q")
+    os.write(terminal, b"\x11")  # Ctrl-Q: "q" would be part of a question
     until(terminal, b"<tui ended>")
     assert child.wait() == 0
     os.close(terminal)
