@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.text import Text
@@ -98,15 +98,19 @@ def ask(
     """
     from mbc_cli.question_options import ask_options
 
-    chosen: dict[str, Any] = {"since": since, "as_of": as_of, "half_life": half_life, "only": only, "exclude": exclude}
-    chosen |= {
-        "read_mode": read,
-        "max_new_tokens": max_tokens,
-        "beams": beams,
-        "sources": sources,
-        "write": write or None,
-    }
-    options = ask_options(**chosen, min_confidence=min_confidence)
+    options = ask_options(
+        since=since,
+        as_of=as_of,
+        half_life=half_life,
+        only=only,
+        exclude=exclude,
+        read_mode=read,
+        sources=sources,
+        min_confidence=min_confidence,
+        write=write or None,
+        beams=beams,
+        max_new_tokens=max_tokens,
+    )
     question = None if not words else " ".join(words)
     if opens and (question is None or json or sources == 0):
         raise ConfigError("--open needs a question, and sources shown as text.", hint='mbc ask "Who won?" --open')

@@ -4,7 +4,7 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from rich.text import Text
 
@@ -89,9 +89,19 @@ def chat(
     """
     from mbc_cli.question_options import ask_options
 
-    chosen: dict[str, Any] = {"since": since, "as_of": as_of, "half_life": half_life, "only": only, "exclude": exclude}
-    chosen |= {"read_mode": read, "sources": sources, "min_confidence": min_confidence, "write": write or None}
-    options = ask_options(**chosen, beams=beams, max_new_tokens=max_tokens)
+    options = ask_options(
+        since=since,
+        as_of=as_of,
+        half_life=half_life,
+        only=only,
+        exclude=exclude,
+        read_mode=read,
+        sources=sources,
+        min_confidence=min_confidence,
+        write=write or None,
+        beams=beams,
+        max_new_tokens=max_tokens,
+    )
     with open_memory(bank, model, device, weights=weight, llm=llm).open(options) as memory:
         converse(memory, options)
 

@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -80,8 +80,7 @@ def search(
         raise ConfigError("--null is only for lists of files.", hint="Add --files.")
     if files and json:
         raise ConfigError("--files and --json cannot be combined.", hint="With --json, each passage has its path.")
-    chosen: dict[str, Any] = {"since": since, "as_of": as_of, "half_life": half_life, "only": only, "exclude": exclude}
-    options = ask_options(**chosen, read_mode=read)
+    options = ask_options(since=since, as_of=as_of, half_life=half_life, only=only, exclude=exclude, read_mode=read)
     with open_memory(bank, model, device, weights=weight).open(options) as memory:
         (found,) = memory.search([query], options, top=top, with_text=not files)
         note = language_note(query) if memory.model.is_english_only else None

@@ -199,6 +199,11 @@ def _is_document(name: str) -> bool:
     return name.endswith(_SUFFIX) and _ID.fullmatch(name.removesuffix(_SUFFIX)) is not None
 
 
+def document_file(name: str) -> str:
+    """The file, in the folder, of the client's document with this name."""
+    return f"{_digest(name)}{_SUFFIX}"
+
+
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:ID_LENGTH]
 

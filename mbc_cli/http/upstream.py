@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from mbc_cli.http.chat import EVENTS, MemoryOptions, Message, completed_question, event
-from mbc_cli.http.documents import NewDocument
+from mbc_cli.http.documents import NewDocument, document_file
 from mbc_cli.http.server import ApiError
 from mbc_cli.question_options import MAX_QUESTION_LENGTH
 from mbc_engine.lm.chat import THOUGHTS, models_in, server_key
@@ -78,8 +78,8 @@ class Upstream:
         sources: list[dict[str, Any]] = []
         if conversation.question:
             given = options.sources if "sources" in options.model_fields_set else PASSAGES
-            if conversation.name is not None:
-                options = options.model_copy(update={"exclude": [*options.exclude, f"{conversation.document}.jsonl"]})
+            if (name := conversation.name) is not None:
+                options = options.model_copy(update={"exclude": [*options.exclude, document_file(name)]})
             found = await search(conversation.question, options, given) if given else []
             sources = [source for source in found if source["passage"]]
             body["messages"] = conversation.with_passages(sources)
@@ -189,10 +189,6 @@ class _Conversation:
     def name(self) -> str | None:
         """Its name in the memory, by what was said up to the first reply; None before it."""
         return _name(self._said)
-
-    @property
-    def document(self) -> str:
-        return NewDocument(text=".", name=self.name).id
 
     def with_passages(self, sources: Sequence[dict[str, Any]]) -> list[Any]:
         """The messages as sent, with passages before the text of the last one of the user."""

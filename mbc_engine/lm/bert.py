@@ -315,7 +315,31 @@ class _Numpy:
         return read
 
     def gelu(self, x: Floats) -> Floats:
-        return _gelu(x)
+        """GELU, x * (1 + erf(x / sqrt(2))) / 2, in place; erf to 1.5e-7 (Abramowitz and Stegun, 1964, 7.1.26).
+
+        For x of either sign, this is max(x, 0) - |x| / 2 * (1 - erf(|x| / sqrt(2))).
+        """
+        flat = x.reshape(-1)
+        buffers = np.empty((3, min(_BLOCK, len(flat))), np.float32)
+        for start in range(0, len(flat), _BLOCK):
+            part = flat[start : start + _BLOCK]
+            size, t, less = buffers[:, : len(part)]
+            np.abs(part, out=size)
+            np.multiply(size, np.float32(0.3275911 * math.sqrt(0.5)), out=t)
+            t += np.float32(1)
+            np.reciprocal(t, out=t)
+            np.multiply(size, size, out=less)
+            less *= np.float32(-0.5)
+            np.exp(less, out=less)
+            less *= size
+            np.multiply(t, np.float32(1.061405429 / 2), out=size)
+            for coefficient in (-1.453152027, 1.421413741, -0.284496736, 0.254829592):
+                size += np.float32(coefficient / 2)
+                size *= t
+            less *= size
+            np.maximum(part, 0, out=part)
+            part -= less
+        return x
 
 
 class _Torch:
@@ -346,34 +370,6 @@ class _Torch:
     def attention(self, query: Any, key: Any, value: Any, bias: Any) -> Any:
         attention = self._torch.nn.functional.scaled_dot_product_attention
         return attention(query[None], key[None], value[None], attn_mask=bias)[0]
-
-
-def _gelu(x: Floats) -> Floats:
-    """GELU, x * (1 + erf(x / sqrt(2))) / 2, in place; erf to 1.5e-7 (Abramowitz and Stegun, 1964, 7.1.26).
-
-    For x of either sign, this is max(x, 0) - |x| / 2 * (1 - erf(|x| / sqrt(2))).
-    """
-    flat = x.reshape(-1)
-    buffers = np.empty((3, min(_BLOCK, len(flat))), np.float32)
-    for start in range(0, len(flat), _BLOCK):
-        part = flat[start : start + _BLOCK]
-        size, t, less = buffers[:, : len(part)]
-        np.abs(part, out=size)
-        np.multiply(size, np.float32(0.3275911 * math.sqrt(0.5)), out=t)
-        t += np.float32(1)
-        np.reciprocal(t, out=t)
-        np.multiply(size, size, out=less)
-        less *= np.float32(-0.5)
-        np.exp(less, out=less)
-        less *= size
-        np.multiply(t, np.float32(1.061405429 / 2), out=size)
-        for coefficient in (-1.453152027, 1.421413741, -0.284496736, 0.254829592):
-            size += np.float32(coefficient / 2)
-            size *= t
-        less *= size
-        np.maximum(part, 0, out=part)
-        part -= less
-    return x
 
 
 def _position_bias(table: Floats, length: int) -> Floats:

@@ -122,10 +122,11 @@ def open_file(path: Path) -> Iterator[io.BufferedReader]:
         yield file
 
 
-def is_at(descriptor: int, path: str | Path) -> bool:
-    """Whether an open file or folder is the one at this path, without a link on the way."""
+def require_at(descriptor: int, path: str | Path) -> None:
+    """Raises UnreadableFile unless an open file or folder is the one at this path, without a link on the way."""
     own = f"/proc/self/fd/{descriptor}"  # else the path is looked at a moment later
-    return (os.readlink(own) if os.path.islink(own) else os.path.realpath(path)) == os.fspath(path)
+    if (os.readlink(own) if os.path.islink(own) else os.path.realpath(path)) != os.fspath(path):
+        raise UnreadableFile("is reached by a link")
 
 
 @contextmanager

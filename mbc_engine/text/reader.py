@@ -13,10 +13,10 @@ from typing import BinaryIO, Final, TypeVar
 
 from mbc_engine.text.decoding import (
     ByteStream,
-    is_at,
     open_bytes,
     open_file,
     piece_name,
+    require_at,
     storable,
     text_pieces,
     without_piece_number,
@@ -88,8 +88,8 @@ def _read(
     source = os.path.realpath(path) if follow_links else os.fspath(path)
     try:
         with open_file(path) as file:
-            if not (follow_links or is_at(file.fileno(), path)):
-                raise UnreadableFile("is reached by a link")
+            if not follow_links:
+                require_at(file.fileno(), path)
             format, compression = identify(file, path.name)
             if source != printable_path(source):
                 raise UnreadableFile("has a name that is not UTF-8")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from mbc_engine.atomic_write import atomic_write
 from mbc_engine.errors import DataError
-from mbc_engine.text.decoding import is_at, open_file
+from mbc_engine.text.decoding import open_file, require_at
 from mbc_engine.text.document import EmptyFile, Skipped, UnreadableFile, printable_path, reason
 from mbc_engine.text.formats.sniff import identify, is_known
 
@@ -248,7 +248,8 @@ def _walk(
             path = Path(current.path)
             if not is_known(path.name):  # only then, as opening every file would take most of a walk's time
                 with suppress(EmptyFile), open_file(path) as file:
-                    _require_at(file.fileno(), path, follow_links=follow_links)
+                    if not follow_links:
+                        require_at(file.fileno(), path)
                     identify(file, path.name)
             yield path
         except (OSError, UnreadableFile) as error:
@@ -263,16 +264,11 @@ def _opened(folder: _Unvisited, *, follow_links: bool) -> Iterator[str]:
         return
     descriptor = os.open(folder.path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
     try:
-        _require_at(descriptor, folder.real, follow_links=False)
+        require_at(descriptor, folder.real)
         own = f"/proc/self/fd/{descriptor}"
         yield own if os.path.isdir(own) else folder.path
     finally:
         os.close(descriptor)
-
-
-def _require_at(descriptor: int, path: str | Path, *, follow_links: bool) -> None:
-    if not (follow_links or is_at(descriptor, path)):
-        raise UnreadableFile("is reached by a link")
 
 
 def _within(
