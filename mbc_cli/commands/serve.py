@@ -28,11 +28,11 @@ _HOST = "The address to listen on; one that other machines can reach requires a 
 _CLIENTS = "Only answer clients that send the token in this file."
 _ORIGIN = "A web page's origin that may ask too, such as http://localhost:3000; may be repeated."
 _UPSTREAM = (
-    "Another server of OpenAI's protocol, up to and with /v1: conversations with its models pass through, with passages of the "
-    "memory put in."
+    "The address of another server with OpenAI's API: conversations with its models are passed on to it, with passages "
+    "of the memory added."
 )
-_REMEMBER = "Memorise what was said in conversations with --upstream."
-_LISTING = "End replies of --upstream with their sources, for programs that show nothing else."
+_REMEMBER = "Also memorise conversations that are passed on."
+_LISTING = "End replies of the other server with their sources, for programs that show only the text."
 
 
 def serve(
