@@ -12,7 +12,6 @@ from mbc_cli.commands import (
     bank,
     bank_transfer,
     calibrate,
-    chat,
     config,
     demo,
     doctor,
@@ -92,7 +91,7 @@ def _add(group: typer.Typer, panel: str | None, **commands: Callable[..., None])
         group.command(name, cls=Command, rich_help_panel=panel)(command)
 
 
-_add(app, MEMORY, demo=demo.demo, ingest=ingest.ingest, ask=ask.ask, chat=chat.chat, search=search.search)
+_add(app, MEMORY, demo=demo.demo, ingest=ingest.ingest, ask=ask.ask, chat=ask.chat, search=search.search)
 _add(app, MEMORY, tui=tui.tui, serve=serve.serve, mcp=mcp.mcp)
 app.add_typer(banks, name="bank", rich_help_panel=MEMORY)
 _add(banks, "Inspect", info=bank.info, list=bank.list_documents, show=bank.show, verify=bank.verify)

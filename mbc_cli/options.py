@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterable
 from functools import partial
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Annotated, Any, Final, get_args
 
@@ -12,6 +13,7 @@ from mbc_cli.config import DEFAULT_MODEL, default_bank, evaluation_names, option
 from mbc_cli.program import is_from_command_line
 from mbc_cli.render.terminal import notes
 from mbc_cli.text import sanitise
+from mbc_engine.answer import AskOptions
 from mbc_engine.errors import ConfigError
 from mbc_engine.evaluation.methods import METHODS, Protocol
 from mbc_engine.names import MINIMUM_NUMBERS, READ_MODES, own_runs, parse_read_mode, preset_names, suite_names
@@ -176,6 +178,25 @@ ReadOption = Annotated[
         callback=_validate_read_mode,
     ),
 ]
+_LLM = (
+    "The language model that writes answers from the passages found, and cites them: ollama/MODEL, URL#MODEL of a server "
+    "that speaks OpenAI's protocol, or a hub id or folder."
+)
+LanguageModelOption = Annotated[
+    str | None, option(_LLM, "--llm", envvar="MBC_LLM", metavar="NAME", show_default="none: answers are quoted")
+]
+JsonOption = Annotated[bool, option("Print JSON on stdout.", "--json", panel=COMMON_PANEL)]
+WorkersOption = Annotated[
+    int | None,
+    option(
+        "Number of processes that read files; 0 reads them in the main process.",
+        "--workers",
+        min=0,
+        show_default="cores - 1, at least 1",
+    ),
+]
+
+
 _select = partial(option, panel="Select and weight documents")
 _SINCE = "Only documents from this date on: 2024-05-31, 2024-05 or 2024."
 _AS_OF = "Only documents up to this date; ages are counted back from it."
@@ -188,18 +209,6 @@ _ONLY = (
     "root), ./ or ~; can be repeated."
 )
 _EXCLUDE = "Leave out documents whose path matches this pattern; can be repeated."
-SinceOption = Annotated[str | None, _select(_SINCE, "--since", metavar="DATE")]
-AsOfOption = Annotated[str | None, _select(_AS_OF, "--as-of", metavar="DATE")]
-HalfLifeOption = Annotated[str | None, _select(_HALF_LIFE, "--half-life", metavar="TIME", callback=_explain_half_life)]
-OnlyOption = Annotated[list[str] | None, _select(_ONLY, "--only", metavar="PATTERN")]
-ExcludeOption = Annotated[list[str] | None, _select(_EXCLUDE, "--exclude", metavar="PATTERN")]
-_LLM = (
-    "The language model that writes answers from the passages found, and cites them: ollama/MODEL, URL#MODEL of a server "
-    "that speaks OpenAI's protocol, or a hub id or folder."
-)
-LanguageModelOption = Annotated[
-    str | None, option(_LLM, "--llm", envvar="MBC_LLM", metavar="NAME", show_default="none: answers are quoted")
-]
 _TRAINED: Final = "Models you train"
 _CONFIDENCE = (
     "Give no answer below this confidence, such as 0.9 or 90%; 0 always answers. For mini, confidence is the probability "
@@ -211,24 +220,65 @@ _WRITE = (
     "small, and makes mistakes)."
 )
 _MAX_TOKENS = "Maximum length of a written answer, in tokens."
-SourcesOption = Annotated[int, option("How many source documents to list.", "--sources", min=0)]
-ConfidenceOption = Annotated[
-    float | None,
-    option(_CONFIDENCE, "--min-confidence", parser=_parse_confidence, metavar="P", show_default="the model's default"),
-]
-WriteOption = Annotated[bool, option(_WRITE, "--write")]
-BeamsOption = Annotated[int, option(_BEAMS, "--beams", panel=_TRAINED, min=1)]
-MaxTokensOption = Annotated[
-    int | None,
-    option(_MAX_TOKENS, "--max-tokens", min=1, show_default="16; 48 with --write, 256 with --llm"),
-]
-JsonOption = Annotated[bool, option("Print JSON on stdout.", "--json", panel=COMMON_PANEL)]
-WorkersOption = Annotated[
-    int | None,
-    option(
-        "Number of processes that read files; 0 reads them in the main process.",
-        "--workers",
-        min=0,
-        show_default="cores - 1, at least 1",
-    ),
-]
+_MEMORY_OPTIONS: Final[dict[str, Any]] = {"bank": BanksOption, "weight": WeightsOption, "model": ModelOption}
+_SEARCH_OPTIONS: Final[dict[str, Any]] = {
+    "since": Annotated[str | None, _select(_SINCE, metavar="DATE")],
+    "as_of": Annotated[str | None, _select(_AS_OF, metavar="DATE")],
+    "half_life": Annotated[str | None, _select(_HALF_LIFE, metavar="TIME", callback=_explain_half_life)],
+    "only": Annotated[list[str] | None, _select(_ONLY, metavar="PATTERN")],
+    "exclude": Annotated[list[str] | None, _select(_EXCLUDE, metavar="PATTERN")],
+    "read": ReadOption,
+    "device": DeviceOption,
+}
+_ANSWER_OPTIONS: Final[dict[str, Any]] = {
+    "sources": Annotated[int, option("How many source documents to list.", min=0)],
+    "min_confidence": Annotated[
+        float | None,
+        option(_CONFIDENCE, parser=_parse_confidence, metavar="P", show_default="the model's default"),
+    ],
+    "write": Annotated[bool, option(_WRITE, "--write")],
+    "llm": LanguageModelOption,
+    "beams": Annotated[int, option(_BEAMS, panel=_TRAINED, min=1)],
+    "max_tokens": Annotated[int | None, option(_MAX_TOKENS, min=1, show_default="16; 48 with --write, 256 with --llm")],
+}
+_DEFAULTS: Final = {
+    **dict.fromkeys(("bank", "model"), Parameter.empty),  # these have factories
+    "sources": AskOptions.sources,
+    "write": False,
+    "beams": AskOptions.beams,
+}
+
+
+def memory_command(*, answers: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A decorator for commands that ask or search a memory, which get it, not open yet, as `memory`, and `options`.
+
+    Users give what these are made of: --bank, --since and so on, and with `answers` also what is about answers.
+    """
+    expanded = {"memory": _MEMORY_OPTIONS, "options": _SEARCH_OPTIONS | (_ANSWER_OPTIONS if answers else {})}
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        def run(**given: Any) -> None:
+            from mbc_cli.engine import open_memory
+            from mbc_cli.question_options import ask_options
+
+            typed = {name: given.pop(name) for names in expanded.values() for name in names}
+            typed["read_mode"] = typed.pop("read")
+            if answers:
+                typed |= {"write": typed["write"] or None, "max_new_tokens": typed.pop("max_tokens")}
+            banks, model, device = (typed.pop(name) for name in ("bank", "model", "device"))
+            memory = open_memory(banks, model, device, weights=typed.pop("weight"), llm=typed.pop("llm", None))
+            command(memory=memory, options=ask_options(**typed), **given)
+
+        parameters: list[Parameter] = []
+        for parameter in signature(command).parameters.values():
+            kinds = expanded.get(parameter.name, {})
+            parameters += [
+                Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind, default=_DEFAULTS.get(name))
+                for name, kind in kinds.items()
+            ] or [parameter]
+        run.__name__, run.__doc__, run.__module__ = command.__name__, command.__doc__, command.__module__
+        run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {}
+        return run
+
+    return decorate

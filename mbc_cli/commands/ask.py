@@ -1,5 +1,6 @@
-"""`mbc ask`: put a question, a file of questions or a conversation to one or several banks."""
+"""`mbc ask` and `mbc chat`: a question, a file of questions or a conversation put to one or several banks."""
 
+import re
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -10,72 +11,59 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from rich.text import Text
 
-from mbc_cli.commands.chat import ask_and_show, converse
-from mbc_cli.engine import open_memory
-from mbc_cli.options import (
-    AsOfOption,
-    BanksOption,
-    BeamsOption,
-    ConfidenceOption,
-    DeviceOption,
-    ExcludeOption,
-    HalfLifeOption,
-    JsonOption,
-    LanguageModelOption,
-    MaxTokensOption,
-    ModelOption,
-    OnlyOption,
-    ReadOption,
-    SinceOption,
-    SourcesOption,
-    WeightsOption,
-    WriteOption,
-    option,
-)
-from mbc_cli.render.answer import answer_json, open_file, show_answer, timing_summary
+from mbc_cli.config import add_question, question_history, read_questions
+from mbc_cli.options import JsonOption, memory_command, option
+from mbc_cli.render.answer import answer_json, asked_line, open_file, show_answer, show_source, timing_summary
+from mbc_cli.render.bank import content_summary
 from mbc_cli.render.progress import ProgressView
-from mbc_cli.render.terminal import notes, out, print_json, print_json_lines
-from mbc_cli.text import format_duration, pluralise, sanitise
-from mbc_engine.answer import AskOptions
+from mbc_cli.render.terminal import errors, notes, out, print_json, print_json_lines
+from mbc_cli.text import display_path, format_duration, pluralise, sanitise
+from mbc_engine.answer import Answer, AskOptions
+from mbc_engine.conversation import completed, turn_of
 from mbc_engine.datasets.questions import Question, load_questions, no_questions, stream_questions
-from mbc_engine.errors import ConfigError
+from mbc_engine.errors import ConfigError, MBCError
 from mbc_engine.text.decoding import storable
 
 if TYPE_CHECKING:
     from mbc_engine.memory import Memory
 
+try:
+    import readline
+except ImportError:  # not every system has it
+    readline = None  # type: ignore[assignment]
+
 _STDIN: Final = Path("-")
 _BATCH: Final = 16
-
 _QUESTIONS = (
     'Answer the questions in a file: a .jsonl with {"question": ..., "id": ...} per line, or a .txt; - is stdin.'
 )
 _OPEN = "Afterwards, open the first source at its line, in $VISUAL, $EDITOR or $PAGER."
+_PROMPT: Final = "? "
+_COMMANDS: Final = {
+    "/sources": "show the passages behind the last answer in full",
+    "/open": "open the first source of the last answer at its line",
+    "/help": "show this list",
+    "/quit": "quit; so does Ctrl-D",
+}
+_ABOUT: Final = (
+    "Anything else is a question. A follow-up (“and when?”, “where does she live?”) is completed from the question before "
+    "it and its answer, and the completed question is shown; a question that stands on its own is asked as it is. Below an "
+    "answer you see how likely it is to be right and which file it was found in. Ctrl-C stops an answer. Documents that "
+    "other programs ingest in the meantime are found."
+)
+_COMMAND: Final = re.compile(r"/\w*")  # a question may begin with a path
 
 
+@memory_command(answers=True)
 def ask(
     words: Annotated[
         list[str] | None, typer.Argument(metavar="QUESTION", help="What you want to know; quotes are optional.")
     ] = None,
     *,
-    bank: BanksOption,
-    weight: WeightsOption = None,
-    model: ModelOption,
+    memory: "Memory",
     questions: Annotated[Path | None, option(_QUESTIONS, metavar="FILE")] = None,
-    since: SinceOption = None,
-    as_of: AsOfOption = None,
-    half_life: HalfLifeOption = None,
-    only: OnlyOption = None,
-    exclude: ExcludeOption = None,
-    read: ReadOption = None,
-    sources: SourcesOption = AskOptions.sources,
     opens: Annotated[bool, option(_OPEN, "--open")] = False,
-    min_confidence: ConfidenceOption = None,
-    write: WriteOption = False,
-    llm: LanguageModelOption = None,
-    beams: BeamsOption = AskOptions.beams,
-    max_tokens: MaxTokensOption = None,
-    device: DeviceOption = None,
+    options: AskOptions,
     json: JsonOption = False,
 ) -> None:
     """Answer questions from your banks, citing the files that each answer comes from.
@@ -96,23 +84,8 @@ def ask(
       mbc ask --questions questions.jsonl --json > answers.jsonl
       mbc ask
     """
-    from mbc_cli.question_options import ask_options
-
-    options = ask_options(
-        since=since,
-        as_of=as_of,
-        half_life=half_life,
-        only=only,
-        exclude=exclude,
-        read_mode=read,
-        sources=sources,
-        min_confidence=min_confidence,
-        write=write or None,
-        beams=beams,
-        max_new_tokens=max_tokens,
-    )
     question = None if not words else " ".join(words)
-    if opens and (question is None or json or sources == 0):
+    if opens and (question is None or json or options.sources == 0):
         raise ConfigError("--open needs a question, and sources shown as text.", hint='mbc ask "Who won?" --open')
     if question is not None and questions is not None:
         raise ConfigError("A question and --questions cannot be combined.", hint="Ask one or the other.")
@@ -121,7 +94,7 @@ def ask(
     is_chat = question is None and questions is None and sys.stdin.isatty() and not json
     # Problems with the questions are reported before a model is loaded.
     batches, total = ([], 0) if question is not None or is_chat else _read_batches(questions)
-    with open_memory(bank, model, device, weights=weight, llm=llm).open(options) as memory:
+    with memory.open(options):
         if is_chat:
             converse(memory, options)
         elif question is None:
@@ -168,3 +141,143 @@ def _answer_all(
             view.bar("Answering", total, completed=answered)
     spent, loading = format_duration(time.perf_counter() - began), format_duration(memory.loading)
     view.line(f"{pluralise(answered, 'question')} in {spent} · model {loading}", "dim")
+
+
+@memory_command(answers=True)
+def chat(*, memory: "Memory", options: AskOptions) -> None:
+    """Ask one question after the other. Follow-ups are completed from the question before; /help lists what else to type.
+
+    Examples:
+      mbc chat
+      mbc chat --bank work.mbc --since 2024
+      mbc chat --llm ollama/qwen3
+    """
+    with memory.open(options):
+        converse(memory, options)
+
+
+def converse(memory: "Memory", options: AskOptions) -> None:
+    _, totals, _ = memory.info()
+    notes.print(f"{' + '.join(map(display_path, memory.paths))}: {content_summary(totals)}.")
+    notes.print("Type a question; /help shows the commands, Ctrl-D quits.")
+    start_line_editor(question_history(), tuple(_COMMANDS))
+    last: Answer | None = None
+    previous: Answer | None = None
+    was_interrupted = False
+    while True:
+        try:
+            line = storable(read_line(question_history()).strip())
+        except EOFError:
+            notes.print()
+            return
+        except KeyboardInterrupt:
+            notes.print()
+            if was_interrupted:
+                return
+            was_interrupted = True
+            notes.print("Press Ctrl-C again, or Ctrl-D, to quit.", style="dim")
+            continue
+        was_interrupted = False
+        word = line.partition(" ")[0]
+        try:
+            if word == "/quit":
+                return
+            if _COMMAND.fullmatch(word):
+                _run_command(word, memory, last)
+            elif word:
+                last = None  # an interrupted question has no sources
+                last = previous = ask_and_show(memory, options, line, previous)
+                notes.print(timing_summary(last), style="dim")
+                out.print()
+        except MBCError as error:
+            errors.print(Text(sanitise(f"{error.message} {error.hint or ''}".rstrip()), "red"))
+        except KeyboardInterrupt:
+            notes.print("Stopped.", style="dim")
+
+
+def ask_and_show(memory: "Memory", options: AskOptions, question: str, previous: Answer | None = None) -> Answer:
+    """Answer one question, perhaps a follow-up to the previous one, and print the answer, on a terminal as it comes."""
+    is_begun = False
+    standalone = completed(question, previous)
+    if standalone != question:
+        out.print(asked_line(standalone))
+
+    def show(piece: str) -> None:
+        nonlocal is_begun
+        is_begun = True
+        out.print(Text(sanitise(piece), "bold"), end="")
+
+    try:
+        is_streamed = out.is_terminal and memory.can_stream(options)
+        (answer,) = memory.ask([standalone], options, on_token=show if is_streamed else None, earlier=turn_of(previous))
+    except KeyboardInterrupt:
+        if not is_begun and out.is_terminal:  # the terminal has echoed ^C
+            out.print()
+        raise
+    finally:
+        if is_begun:
+            out.print()
+    answer = answer.with_question(question)
+    show_answer(answer, with_bank=len(memory.paths) > 1, is_streamed=is_begun)
+    return answer
+
+
+def _run_command(command: str, memory: "Memory", last: Answer | None) -> None:
+    sources = last.sources if last is not None else ()
+    match command:
+        case "/sources" if last is None:
+            notes.print("There is no answer yet.")
+        case "/sources" if not sources:
+            notes.print("The last answer has no sources.")
+        case "/sources":
+            for number, source in enumerate(sources, 1):
+                lines = (source.passage or "(the text is not available)").splitlines()
+                show_source(number, source, lines, with_bank=len(memory.paths) > 1)
+        case "/open" if sources:
+            open_file(Path(sources[0].path), sources[0].line)
+        case "/open":
+            notes.print("There is no source to open.")
+        case "/help":
+            for name, about in _COMMANDS.items():
+                out.print(Text.assemble((f"{name:<10}", "cyan"), about))
+            out.print(_ABOUT, soft_wrap=False)
+        case _:
+            notes.print(f"There is no command {sanitise(command)}; /help lists them.", style="yellow")
+
+
+def start_line_editor(history: Path, words: Sequence[str] = ()) -> None:
+    """Enable line editing, history, and completion of `words`, if `readline` is available."""
+
+    def complete(typed: str, number: int) -> str | None:
+        fitting = [word for word in words if word.startswith(typed)]
+        return fitting[number] if typed and number < len(fitting) else None
+
+    if readline is None:
+        return
+    readline.set_auto_history(True)
+    readline.set_completer_delims("")
+    readline.set_completer(complete)
+    is_libedit = "libedit" in (readline.__doc__ or "")
+    readline.parse_and_bind("bind ^I rl_complete" if is_libedit else "tab: complete")
+    for line in read_questions(history):
+        readline.add_history(line)
+
+
+def read_line(history: Path) -> str:
+    """The next line; "" for one abandoned with Ctrl-C. Raises EOFError, or KeyboardInterrupt on an empty line."""
+    if not sys.stdout.isatty():  # keep the prompt out of the piped answers
+        notes.print(_PROMPT, end="")
+        return input()
+    if readline is None:
+        return input(_PROMPT)
+    before = readline.get_current_history_length()
+    try:
+        line = input(_PROMPT)
+    except KeyboardInterrupt:
+        if not readline.get_line_buffer():
+            raise
+        notes.print()
+        return ""
+    if readline.get_current_history_length() > before:  # not for an empty or repeated line
+        add_question(history, line)
+    return line

@@ -3,25 +3,11 @@
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mbc_cli.engine import open_memory
-from mbc_cli.options import (
-    AsOfOption,
-    BanksOption,
-    DeviceOption,
-    ExcludeOption,
-    HalfLifeOption,
-    JsonOption,
-    ModelOption,
-    OnlyOption,
-    ReadOption,
-    SinceOption,
-    WeightsOption,
-    option,
-)
+from mbc_cli.options import JsonOption, memory_command, option
 from mbc_cli.render.answer import (
     highlight_matches,
     language_note,
@@ -32,31 +18,27 @@ from mbc_cli.render.answer import (
 )
 from mbc_cli.render.terminal import notes, out, print_json
 from mbc_cli.text import display_path, sanitise
-from mbc_engine.answer import Source
+from mbc_engine.answer import AskOptions, Source
 from mbc_engine.errors import ConfigError
 from mbc_engine.sources import matches
+
+if TYPE_CHECKING:
+    from mbc_engine.memory import Memory
 
 _TOP = "How many passages to show, at most."
 _FILES = "Print only the files, each once, best first."
 _NULL = "End each file with a NUL byte, as xargs -0 expects; with --files."
 
 
+@memory_command(answers=False)
 def search(
     words: Annotated[list[str], typer.Argument(metavar="QUERY", help="Words or a question; quotes are optional.")],
     *,
-    bank: BanksOption,
-    weight: WeightsOption = None,
-    model: ModelOption,
+    memory: "Memory",
     top: Annotated[int, option(_TOP, min=1)] = 5,
-    since: SinceOption = None,
-    as_of: AsOfOption = None,
-    half_life: HalfLifeOption = None,
-    only: OnlyOption = None,
-    exclude: ExcludeOption = None,
-    read: ReadOption = None,
     files: Annotated[bool, option(_FILES, "--files")] = False,
     null: Annotated[bool, option(_NULL, "--null", "-0")] = False,
-    device: DeviceOption = None,
+    options: AskOptions,
     json: JsonOption = False,
 ) -> None:
     """Find the passages that best match a query, by meaning and by words, without answering it.
@@ -71,8 +53,6 @@ def search(
       mbc search bridge --since 2024 --json
       mbc search bridge --files --null | xargs -0 grep -c bridge
     """
-    from mbc_cli.question_options import ask_options
-
     query = " ".join(words).encode(errors="replace").decode()
     if not query.strip():
         raise ConfigError("The query is empty.", hint="Search like this: mbc search robotics competition")
@@ -80,8 +60,7 @@ def search(
         raise ConfigError("--null is only for lists of files.", hint="Add --files.")
     if files and json:
         raise ConfigError("--files and --json cannot be combined.", hint="With --json, each passage has its path.")
-    options = ask_options(since=since, as_of=as_of, half_life=half_life, only=only, exclude=exclude, read_mode=read)
-    with open_memory(bank, model, device, weights=weight).open(options) as memory:
+    with memory.open(options):
         (found,) = memory.search([query], options, top=top, with_text=not files)
         note = language_note(query) if memory.model.is_english_only else None
     if files:
@@ -90,7 +69,7 @@ def search(
         passages = [passage_json(query, source) for source in found]
         print_json({"query": query, "note": note, "passages": passages})
     else:
-        _print_passages(query, found, note, with_bank=len(bank) > 1)
+        _print_passages(query, found, note, with_bank=len(memory.paths) > 1)
 
 
 def _print_files(found: Sequence[Source], *, ends_with_nul: bool) -> None:

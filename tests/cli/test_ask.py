@@ -20,7 +20,7 @@ QUESTIONS = (QUESTION, "Where did Bruno move?", "What held?")
 @pytest.fixture
 def terminal(monkeypatch):
     """Shows answers as on a terminal."""
-    for module in ("mbc_cli.render.answer", "mbc_cli.commands.ask", "mbc_cli.commands.chat"):
+    for module in ("mbc_cli.render.answer", "mbc_cli.commands.ask"):
         monkeypatch.setattr(f"{module}.out", Console(force_terminal=True, width=80, color_system=None))
 
 
@@ -138,7 +138,7 @@ def test_open_shows_the_first_source_in_an_editor(mbc, memory, monkeypatch):
 )
 def test_wrong_options_are_refused(mbc, memory, arguments, message):
     result = mbc("ask", *arguments)
-    assert (result.exit_code, result.stdout, memory.made_with["model"]) == (2, "", "none")
+    assert (result.exit_code, result.stdout, memory.is_open) == (2, "", False)
     assert message in result.stderr
     assert len(result.stderr.splitlines()) == 2
 

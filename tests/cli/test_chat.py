@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from mbc_cli.commands import chat
-from mbc_cli.commands.chat import read_line, start_line_editor
+from mbc_cli.commands import ask as chat
+from mbc_cli.commands.ask import read_line, start_line_editor
 from mbc_engine.answer import AskOptions
 from mbc_engine.errors import DataError
 from tests.cli.stub_memory import answer, source
