@@ -16,6 +16,8 @@ from pathlib import Path
 
 from mbc_engine.text.document import Content, EmptyFile, UnreadableFile, described, reason
 
+# Of a file that is read as a whole: parsed, it takes many times as much memory.
+MOST_BYTES = 64 << 20
 # At its start, `ByteStream.peek` returns as many, if available.
 PEEK_BYTES = 1 << 20
 # Small, as the block in which a decompressor finds damage is lost.
@@ -95,8 +97,12 @@ class ByteStream(io.BufferedReader):
         if self._source.failure:
             raise UnreadableFile(self._source.failure)
 
-    def read_all(self, most: int) -> bytes:
-        """All bytes up to the end or the damage. Raises UnreadableFile if there are none, or more than `most`."""
+    def read_all(self, most: int | None = None) -> bytes:
+        """All bytes up to the end or the damage.
+
+        Raises UnreadableFile if there are none, or more than `most`, which is `MOST_BYTES` by default.
+        """
+        most = MOST_BYTES if most is None else most
         blocks = iter(partial(self.read, PEEK_BYTES), b"")
         data = b"".join(islice(blocks, most // PEEK_BYTES + 1))
         if len(data) > most:

@@ -172,6 +172,11 @@ def counted(losses: Mapping[str, int]) -> tuple[str, ...]:
     return tuple(f"{count} {name}{'s' * (count > 1)}" for name, count in losses.items() if count)
 
 
+def tidy(text: str) -> str:
+    """The text with single spaces for white space within its lines."""
+    return "\n".join(" ".join(line.split()) for line in text.split("\n")).strip()
+
+
 class TextBuilder:
     """Puts a text together from paragraphs, and keeps the headings that each stands below."""
 
@@ -188,6 +193,17 @@ class TextBuilder:
             if self._sections and self._sections[-1].start > self._length:  # begun as if a paragraph would follow
                 self._sections[-1] = self._sections[-1]._replace(start=self._length)
             self._write(text)
+
+    def add_lines(self, lines: Iterable[str], gap: str = "\n\n") -> None:
+        """Lines that belong together, as those of a table."""
+        for line in lines:
+            self.add(line, gap)
+            gap = "\n"
+
+    def add_note(self, kind: str, author: str, text: str, gap: str = "\n") -> None:
+        """What is said of the text before it, such as a comment; nothing if it is blank."""
+        if text := text.strip():
+            self.add(f"{kind} by {author}: {text}" if author else f"{kind}: {text}", gap)
 
     def heading(self, level: int, text: str, *, is_shown: bool = True) -> None:
         """A heading, 1 being the highest, which is also the context of what follows; "" ends those of its level."""
@@ -225,27 +241,6 @@ class TextBuilder:
     def _write(self, text: str) -> None:
         self._written.append(text)
         self._length += len(text)
-
-
-# Breaks between two texts, the weakest first, and how they are written.
-_SPACE, CELL, LINE, PARAGRAPH = 1, 2, 3, 4
-_WRITTEN = ("", " ", "\t", "\n", "\n\n")
-
-
-def lay_out(pieces: Iterable[str | int]) -> str:
-    """Join texts with the strongest of the breaks between them; white space in texts becomes single spaces."""
-    written: list[str] = []
-    pending = 0
-    for piece in pieces:
-        if isinstance(piece, int):
-            pending = max(piece, pending)
-            continue
-        if piece[:1].isspace():
-            pending = max(_SPACE, pending)
-        if words := piece.split():
-            written += (_WRITTEN[pending] if written else "", " ".join(words))
-            pending = _SPACE if piece[-1].isspace() else 0
-    return "".join(written)
 
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")

@@ -111,7 +111,7 @@ def test_iso_2022_jp(read_one: ReadOne) -> None:
 def test_unreadable_pages(reason: Callable[[str, bytes | str], str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert reason("a.html", "<script>x</script><p>") == reason("a.html", "<!--") == reason("a.html", " ") == "is empty"
     assert reason("a.html", b"<p>\0\1\2") == "looks binary"
-    monkeypatch.setattr("mbc_engine.text.formats.html.MOST_HTML_BYTES", 1 << 20)
+    monkeypatch.setattr("mbc_engine.text.decoding.MOST_BYTES", 1 << 20)
     assert reason("a.html", "x" * (1 << 20) + "y") == "is larger than 1 MB"
 
 

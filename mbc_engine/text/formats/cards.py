@@ -12,7 +12,6 @@ from mbc_engine.text.document import MONTH_NAMES, Content
 from mbc_engine.text.formats.rows import Cell, Row
 from mbc_engine.text.language import word_set
 
-MOST_BYTES: Final = 64 << 20
 _FOLDED: Final = re.compile(r"\r?\n[ \t]")
 _QUOTED: Final = re.compile(r"^[^\n:]*QUOTED-PRINTABLE[^\n]*=\r?\n(?:[^\n]*=\r?\n)*", re.MULTILINE | re.IGNORECASE)
 _PROPERTY: Final = re.compile(r"(?:[\w-]+\.)?([\w-]+)((?:;(?:[^\";:]|\"[^\"]*\")*)*):(.*)", re.DOTALL)
@@ -39,7 +38,7 @@ class _Property(NamedTuple):
 
 def read_cards(stream: ByteStream) -> Iterator[Content | Row]:
     """The cards, events and tasks; a file without any is read as it is written."""
-    data = stream.read_all(MOST_BYTES)
+    data = stream.read_all()
     text = decode_file(data)
     number = 0
     for kind, properties in _components(text):

@@ -10,8 +10,6 @@ from typing import Final
 from mbc_engine.text.decoding import ByteStream, decode, detect
 from mbc_engine.text.document import Content, Section, damage_is_unreadable, day_of, table_lines
 
-MOST_HTML_BYTES = 64 << 20
-
 # Breaks between two texts, the weakest first, and how they are written.
 _SPACE, _LINE, _PARAGRAPH = 1, 2, 3
 _WRITTEN: Final = ("", " ", "\n", "\n\n")
@@ -72,7 +70,7 @@ _TRUSTED = re.compile(
 
 def read_html(stream: ByteStream) -> Iterator[Content]:
     """The page as one document, dated by its meta or time elements."""
-    data = stream.read_all(MOST_HTML_BYTES)
+    data = stream.read_all()
     yield page_of(_decoded(data).strip()).content(data)
 
 

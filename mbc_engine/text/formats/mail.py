@@ -13,7 +13,7 @@ from email.message import EmailMessage
 from email.utils import format_datetime, formataddr, parsedate
 from typing import TYPE_CHECKING, Final
 
-from mbc_engine.text.decoding import ByteStream, decode, detect, storable
+from mbc_engine.text.decoding import MOST_BYTES, ByteStream, decode, detect, storable
 from mbc_engine.text.document import Content, Skipped, UnreadableFile, counted, damage_is_unreadable, day_of
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from mbc_engine.text.formats import Format
 
-MOST_BYTES: Final = 64 << 20
 _SHOWN: Final = ("From", "To", "Cc", "Date", "Subject")
 _MOST_READ: Final = 50  # attachments of a message
 _DEEPEST: Final = 20
@@ -36,7 +35,7 @@ _LINE_BYTES: Final = 1 << 20
 
 def read_eml(stream: ByteStream) -> Iterator[Content]:
     """The message and its attachments."""
-    data = stream.read_all(MOST_BYTES)
+    data = stream.read_all()
     with damage_is_unreadable():
         contents = list(_contents(data))
     yield from contents
@@ -44,7 +43,7 @@ def read_eml(stream: ByteStream) -> Iterator[Content]:
 
 def read_msg(stream: ByteStream) -> Iterator[Content]:
     """A message as Outlook saves it, and its attachments."""
-    data = stream.read_all(MOST_BYTES)
+    data = stream.read_all()
     try:
         from oxmsg import Message
     except ImportError as error:

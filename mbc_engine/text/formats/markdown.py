@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from markdown_it.rules_inline import StateInline
     from markdown_it.token import Token
 
-MOST_BYTES = 64 << 20
 # Parsing takes time and memory in proportion to a stretch of this many characters, cut between paragraphs.
 _STRETCH: Final = 1 << 18
 # A longer paragraph, as of data, is kept as it is written.
@@ -42,7 +41,7 @@ _FENCE: Final = re.compile(r"[ >]*(`{3,}|~{3,})")
 
 def read_markdown(stream: ByteStream) -> Iterator[Content]:
     """The text, with the title and the date of its front matter."""
-    data = stream.read_all(MOST_BYTES)
+    data = stream.read_all()
     text = decode_file(data)
     properties, start = dict[str, str](), 0
     page = _Page()

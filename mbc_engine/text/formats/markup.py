@@ -21,7 +21,6 @@ from mbc_engine.text.document import (
 )
 from mbc_engine.text.language import word_set
 
-MOST_BYTES: Final = 64 << 20
 _LONGEST_LINE: Final = 300
 _LONGEST_HEADING: Final = 200
 
@@ -92,7 +91,7 @@ _DATE: Final = re.compile(r"^(?::date:|\.\. date:|#\+date:)[ \t]*[\[<]?([^\]>\n]
 
 def read_rst(stream: ByteStream) -> Iterator[Content]:
     """The text as it is, dated by its field `date`."""
-    data = stream.read_all(MOST_BYTES)
+    data = stream.read_all()
     text = decode_file(data)
     yield Content(text, data, _date(text), sections=_sections(_rst_headings(text)))
 
@@ -127,7 +126,7 @@ _ORG_TITLE: Final = re.compile(r"^#\+title:[ \t]*(\S.*)", re.MULTILINE | re.IGNO
 
 def read_org(stream: ByteStream) -> Iterator[Content]:
     """The text with a line per row of a table, titled and dated by its `#+title` and `#+date`."""
-    data = stream.read_all(MOST_BYTES)
+    data = stream.read_all()
     text = _with_rows(decode_file(data))
     headings = (
         _Heading(start, len(match[1]), match[2])
@@ -168,7 +167,7 @@ _MDOC: Final = word_set("Fl Ar Op Nm Pa Ev Cm Dv Li Xr Sy Em Ns Oo Oc Ql Sq Dq P
 
 def read_roff(stream: ByteStream) -> Iterator[Content]:
     """A manual page as it is shown, with its sections, titled by its `.TH` or `.Dt`."""
-    data = stream.read_all(MOST_BYTES)
+    data = stream.read_all()
     text, title, gap, is_tag = TextBuilder(), "", "\n\n", False
     for line in decode_file(data).split("\n"):
         command, printed = _printed_roff(line)
@@ -244,7 +243,7 @@ _ABOVE: Final = re.compile(r"[ \t]*(?:@|#(?!include|define|if|endif)|//|/\*|\*|-
 
 def read_code(stream: ByteStream) -> Iterator[Content]:
     """The text as it is, with the names of the definitions around."""
-    data = stream.read_all(MOST_BYTES)
+    data = stream.read_all()
     text = decode_file(data)
     yield Content(text, data, sections=_sections(_definitions(text)))
 
@@ -357,8 +356,7 @@ def _add_tex(source: str, builder: TextBuilder, printed: Callable[[str], str]) -
             _add_tex_paragraphs(source[end : table.start()], builder, printed)
             inner = _TEX_RULE.sub("", source[table.end() : close])
             rows = [[printed(cell) for cell in re.split(r"(?<!\\)&", row)] for row in inner.split("\\\\")]
-            for number, line in enumerate(table_lines(rows)):
-                builder.add(line, "\n" if number else "\n\n")
+            builder.add_lines(table_lines(rows))
             end = close
     _add_tex_paragraphs(source[end:], builder, printed)
 

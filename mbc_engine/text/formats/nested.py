@@ -12,8 +12,6 @@ from mbc_engine.text.decoding import LINE_CHARACTERS, ByteStream, decode_file, l
 from mbc_engine.text.document import Content, Skipped, TextBuilder, UnreadableFile, day_of
 from mbc_engine.text.formats.rows import LONGEST_NAME, Cell, Row, written
 
-# Parsed, it takes up to some twenty times as much memory.
-MOST_BYTES: Final = 64 << 20
 DEEPEST: Final = 50
 
 
@@ -87,7 +85,7 @@ def read_json(stream: ByteStream) -> Iterator[Content | Row | Skipped]:
 
     What is not JSON, as settings with comments or a file that was cut off, is read as it is written.
     """
-    data = stream.read_all(MOST_BYTES)
+    data = stream.read_all()
     text = decode_file(data)
     try:
         value = json.loads(text) if text.strip() else ""
@@ -260,7 +258,7 @@ def read_notebook(stream: ByteStream) -> Iterator[Content | Row | Skipped]:
 
     Anything else is read as JSON.
     """
-    data = stream.read_all(MOST_BYTES)
+    data = stream.read_all()
     notebook: Any = None
     with suppress(RecursionError, ValueError):
         notebook = json.loads(decode_file(data))

@@ -13,6 +13,7 @@ from mbc_engine.text.document import (
     damage_is_unreadable,
     day_of,
     table_lines,
+    tidy,
 )
 from mbc_engine.text.formats.archives import Archive, read_archive
 
@@ -124,8 +125,7 @@ class _Document:
         self, element: "Element", builder: TextBuilder, gap: str, *, is_body: bool = False, label: str = ""
     ) -> None:
         before, self._after = self._after, []
-        lines = "".join(self._texts(element)).split("\n")
-        text = "\n".join(" ".join(line.split()) for line in lines).strip()
+        text = tidy("".join(self._texts(element)))
         text = f"{label}{text}" if text else ""
         if element.tag == f"{_TEXT}h" and is_body and text:
             builder.heading(int(element.get(f"{_TEXT}outline-level", "1")), text)
@@ -139,21 +139,17 @@ class _Document:
                 builder.add(self._within(part), gap)
 
     def _add_note(self, kind: str, part: "Element", builder: TextBuilder) -> None:
-        author = part.findtext(f"{_DC}creator") or ""
         inner = TextBuilder()
         for child in part:
             if not str(child.tag).startswith(_DC):
                 self._blocks([child] if child.tag == f"{_TEXT}p" else child, inner, "\n")
-        if text := inner.finish()[0]:
-            builder.add(f"{kind}{f' by {author}' if author else ''}: {text}", "\n")
+        builder.add_note(kind, part.findtext(f"{_DC}creator") or "", inner.finish()[0])
 
     def _texts(self, element: "Element") -> Iterator[str]:
         yield element.text or ""
         for child in element:
             name = child.tag
-            if name == f"{_TEXT}s":
-                yield " "
-            elif name in _SIGNS:
+            if name in _SIGNS:
                 yield _SIGNS[name]
             elif name == f"{_TEXT}note":
                 self._after.append((child.get(f"{_TEXT}note-class", "footnote").capitalize(), child))
@@ -193,8 +189,7 @@ class _Document:
                     text = self._within(cell)
                 written += [text] * times
             rows.append(written)
-        for number, line in enumerate(table_lines(rows, headers or None)):
-            builder.add(line, "\n" if number else gap)
+        builder.add_lines(table_lines(rows, headers or None), gap)
 
     def _slide(self, page: "Element", number: int) -> None:
         presentation = f"{{{_SPACES}presentation:1.0}}"
@@ -203,8 +198,7 @@ class _Document:
         self.builder.heading(1, title or f"Slide {number}", is_shown=bool(title))
         for shape in page:
             if shape.tag == f"{presentation}notes":
-                notes = self._within(shape)
-                self.builder.add(f"Notes: {notes}" if notes else "")
+                self.builder.add_note("Notes", "", self._within(shape), "\n\n")
             elif shape not in titles and shape.tag not in _LEFT_OUT:
                 self._count(shape)
                 self.builder.add(self._within(shape))

@@ -2,14 +2,23 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from mbc_engine.text.decoding import ByteStream, storable
-from mbc_engine.text.document import Content, Section, TextBuilder, counted, damage_is_unreadable, day_of, table_lines
+from mbc_engine.text.document import (
+    Content,
+    Section,
+    TextBuilder,
+    counted,
+    damage_is_unreadable,
+    day_of,
+    table_lines,
+    tidy,
+)
+from mbc_engine.text.language import word_set
 
-MOST_BYTES: Final = 64 << 20
 _TOKEN: Final = re.compile(
     rb"\\([a-zA-Z]{1,32})(-?\d{1,10})?[ ]?|\\'([0-9a-fA-F]{2})|\\(.)|([{}])|([^\\{}\r\n]+)|[\r\n]+|\\", re.DOTALL
 )
@@ -25,51 +34,11 @@ _SIGNS: Final = {
     "rquote": "\u2019",
 }
 # Destinations that hold no text of the document.
-_LEFT_OUT: Final = frozenset(
-    [
-        "colortbl",
-        "listtable",
-        "listoverridetable",
-        "revtbl",
-        "rsidtbl",
-        "generator",
-        "themedata",
-        "datastore",
-        "latentstyles",
-        "xmlnstbl",
-        "filetbl",
-        "fldinst",
-        "nonshppict",
-        "objdata",
-        "objclass",
-        "bkmkstart",
-        "bkmkend",
-        "pntxta",
-        "pntxtb",
-        "pnseclvl",
-        "private",
-        "template",
-        "ftnsep",
-        "ftnsepc",
-        "aftnsep",
-        "aftnsepc",
-        "tc",
-        "xe",
-        "sp",
-        "pgdsctbl",
-        "formfield",
-        "datafield",
-        "blipuid",
-        "mmathPr",
-        "userprops",
-        "xmlopen",
-        "atnid",
-        "atndate",
-        "atnref",
-        "atrfstart",
-        "atrfend",
-        "annotationref",
-    ]
+_LEFT_OUT: Final = word_set(
+    "colortbl listtable listoverridetable revtbl rsidtbl generator themedata datastore latentstyles xmlnstbl filetbl "
+    "fldinst nonshppict objdata objclass bkmkstart bkmkend pntxta pntxtb pnseclvl private template ftnsep ftnsepc "
+    "aftnsep aftnsepc tc xe sp pgdsctbl formfield datafield blipuid mmathPr userprops xmlopen atnid atndate atnref "
+    "atrfstart atrfend annotationref"
 )
 _DESTINATIONS: Final = {
     **dict.fromkeys((*_LEFT_OUT, "pict", "object"), "skip"),
@@ -84,22 +53,9 @@ _DESTINATIONS: Final = {
 _HEADING: Final = re.compile(r"heading (\d)")
 # Code pages by the character sets of fonts.
 _CHARSETS: Final = {
-    0: "cp1252",
-    77: "mac_roman",
-    128: "cp932",
-    129: "cp949",
-    134: "gbk",
-    136: "big5",
-    161: "cp1253",
-    162: "cp1254",
-    163: "cp1258",
-    177: "cp1255",
-    178: "cp1256",
-    186: "cp1257",
-    204: "cp1251",
-    222: "cp874",
-    238: "cp1250",
-}
+    0: "cp1252", 77: "mac_roman", 128: "cp932", 129: "cp949", 134: "gbk", 136: "big5", 161: "cp1253", 162: "cp1254",
+    163: "cp1258", 177: "cp1255", 178: "cp1256", 186: "cp1257", 204: "cp1251", 222: "cp874", 238: "cp1250",
+}  # fmt: skip
 _DEEPEST: Final = 1000
 
 
@@ -125,7 +81,7 @@ class _Group:
 
 def read_rtf(stream: ByteStream) -> Iterator[Content]:
     """The document, dated by its properties: last revised, else created."""
-    data = stream.read_all(MOST_BYTES)
+    data = stream.read_all()
     with damage_is_unreadable():
         document = _Rtf(data)
         text, sections = document.finish()
@@ -151,28 +107,6 @@ class _Rtf:
         self._to_skip = 0
         self._author = ""
         self._parts: dict[str, int] = {}  # of a date
-        self._handlers: dict[str, Callable[[int | None], None]] = {
-            "u": self._unicode,
-            "uc": self._fallbacks,
-            **dict.fromkeys(("v", "deleted"), self._hide),
-            "plain": lambda _: self._hide(0),
-            "ansicpg": self._code_page,
-            "mac": lambda _: self._code_page(10000),
-            "pc": lambda _: self._code_page(437),
-            "pca": lambda _: self._code_page(850),
-            "f": self._set_font,
-            "fcharset": self._charset,
-            "yr": lambda number: self._part("yr", number),
-            "mo": lambda number: self._part("mo", number),
-            "dy": lambda number: self._part("dy", number),
-            "pard": self._new_paragraph,
-            "s": self._set_style,
-            "outlinelevel": self._outline,
-            **dict.fromkeys(("intbl", "trowd"), self._begin_row),
-            **dict.fromkeys(("par", "sect"), self._break),
-            **dict.fromkeys(("cell", "nestcell"), self._end_cell),
-            **dict.fromkeys(("row", "nestrow"), self._end_row),
-        }
         position = 0
         while match := _TOKEN.match(data, position):
             position = match.end()
@@ -234,9 +168,7 @@ class _Rtf:
     def _sign(self, sign: str) -> None:
         self._decode()
         if sign == "*":
-            self._group = replace(
-                self._group, destination="skip" if not self._group.destination else self._group.destination
-            )
+            self._group = replace(self._group, destination=self._group.destination or "skip")
         elif sign == "~":
             self._add(" ")
         elif sign == "_":
@@ -244,7 +176,7 @@ class _Rtf:
         elif sign in "\\{}":
             self._add(sign)
         elif sign in "\r\n":
-            self._break(None)
+            self._break()
 
     def _control(self, word: str, number: int | None) -> None:
         self._decode()
@@ -252,8 +184,50 @@ class _Rtf:
             self._add(_SIGNS[word])
         elif word in _DESTINATIONS:
             self._begin(word, _DESTINATIONS[word])
-        elif handler := self._handlers.get(word):
-            handler(number)
+        elif word in ("v", "deleted", "plain"):
+            self._group = replace(self._group, is_hidden=word != "plain" and number != 0)
+        else:
+            self._command(word, number or 0)
+
+    def _command(self, word: str, number: int) -> None:  # noqa: C901, PLR0912 - a case per command
+        match word:
+            case "u":
+                self._add(chr(number % 65536))
+                self._to_skip = self._group.fallbacks
+            case "uc":
+                self._group = replace(self._group, fallbacks=min(max(number, 0), 8))
+            case "ansicpg":
+                self._encoding = {65001: "utf-8", 10000: "mac_roman", 0: "cp1252"}.get(number, f"cp{number}")
+            case "mac" | "pc" | "pca":
+                self._encoding = {"mac": "mac_roman", "pc": "cp437", "pca": "cp850"}[word]
+            case "f":
+                self._font = number
+                self._group = replace(self._group, encoding=self._fonts.get(number, ""))
+            case "fcharset" if self._group.destination == "fonttbl":
+                self._fonts[self._font] = _CHARSETS.get(number, "")
+            case "yr" | "mo" | "dy":
+                self._parts[word] = min(max(number, 0), 9999)
+            case "pard":
+                self._level, self._in_table = 0, False
+            case "s":
+                self._style = number
+                if self._group.destination != "stylesheet":
+                    heading = _HEADING.match("".join(self._styles.get(number, [])).strip().lower())
+                    self._level = int(heading[1]) if heading else self._level
+            case "outlinelevel":
+                self._level = min(max(number, 0) + 1, 9)
+            case "intbl" | "trowd":
+                self._in_table = True
+            case "par" | "sect":
+                self._break()
+            case "cell" | "nestcell":
+                flow = self._group.flow
+                flow.cells.append(tidy(storable("".join(flow.written))))
+                flow.written = []
+            case "row" | "nestrow":
+                flow = self._group.flow
+                flow.rows.append(flow.cells)
+                flow.cells, self._in_table = [], False
 
     def _begin(self, word: str, destination: str) -> None:
         group = self._group
@@ -268,63 +242,14 @@ class _Rtf:
         self._parts = {}
         self._group = replace(group, destination=destination)
 
-    def _unicode(self, number: int | None) -> None:
-        self._add(chr((number or 0) % 65536))
-        self._to_skip = self._group.fallbacks
-
-    def _fallbacks(self, number: int | None) -> None:
-        self._group = replace(self._group, fallbacks=min(max(number or 0, 0), 8))
-
-    def _hide(self, number: int | None) -> None:
-        self._group = replace(self._group, is_hidden=number != 0)
-
-    def _code_page(self, number: int | None) -> None:
-        self._encoding = {65001: "utf-8", 10000: "mac_roman", 0: "cp1252"}.get(number or 0, f"cp{number}")
-
-    def _set_font(self, number: int | None) -> None:
-        self._font = number or 0
-        self._group = replace(self._group, encoding=self._fonts.get(self._font, ""))
-
-    def _charset(self, number: int | None) -> None:
-        if self._group.destination == "fonttbl":
-            self._fonts[self._font] = _CHARSETS.get(number or 0, "")
-
-    def _part(self, name: str, number: int | None) -> None:
-        self._parts[name] = min(max(number or 0, 0), 9999)
-
-    def _new_paragraph(self, _: int | None) -> None:
-        self._level, self._in_table = 0, False
-
-    def _set_style(self, number: int | None) -> None:
-        self._style = number or 0
-        if self._group.destination != "stylesheet":
-            heading = _HEADING.match("".join(self._styles.get(self._style, [])).strip().lower())
-            self._level = int(heading[1]) if heading else self._level
-
-    def _outline(self, number: int | None) -> None:
-        self._level = min(max(number or 0, 0) + 1, 9)
-
-    def _begin_row(self, _: int | None) -> None:
-        self._in_table = True
-
-    def _break(self, _: int | None) -> None:
+    def _break(self) -> None:
         if self._in_table and self._group.flow is self._main:
             self._main.written.append("\n")
         else:
             self._end_paragraph(self._group.flow)
 
-    def _end_cell(self, _: int | None) -> None:
-        flow = self._group.flow
-        flow.cells.append(_tidy("".join(flow.written)))
-        flow.written = []
-
-    def _end_row(self, _: int | None) -> None:
-        flow = self._group.flow
-        flow.rows.append(flow.cells)
-        flow.cells, self._in_table = [], False
-
     def _end_paragraph(self, flow: _Flow) -> None:
-        text = _tidy("".join(flow.written))
+        text = tidy(storable("".join(flow.written)))
         flow.written = []
         notes, flow.notes = flow.notes, []
         if text:
@@ -333,12 +258,10 @@ class _Rtf:
             flow.builder.heading(self._level, text)
         else:
             flow.builder.add(text)
-        for note in notes:
-            flow.builder.add(note, "\n")
+        flow.builder.add_lines(notes, "\n")
 
     def _end_table(self, flow: _Flow) -> None:
-        for number, line in enumerate(table_lines(flow.rows)):
-            flow.builder.add(line, "\n" if number else "\n\n")
+        flow.builder.add_lines(table_lines(flow.rows))
         flow.rows = []
 
     def _add_bytes(self, data: bytes) -> None:
@@ -369,12 +292,6 @@ class _Rtf:
 
 def _text_of(flow: _Flow) -> str:
     """The text of a note or a page's header, to its end."""
-    for line in (*table_lines(flow.rows), _tidy("".join(flow.written)), *flow.notes):
-        flow.builder.add(line, "\n")
+    flow.builder.add_lines((*table_lines(flow.rows), tidy(storable("".join(flow.written))), *flow.notes), "\n")
     flow.rows, flow.written, flow.notes = [], [], []
     return flow.builder.finish()[0]
-
-
-def _tidy(text: str) -> str:
-    lines = storable(text).split("\n")
-    return "\n".join(" ".join(line.split()) for line in lines).strip()

@@ -16,7 +16,6 @@ from mbc_engine.text.formats.rows import Row
 if TYPE_CHECKING:
     from lxml import etree
 
-_MOST_XML_BYTES: Final = 64 << 20
 _LONGEST_KEY: Final = 100
 _BRACKETS: Final = re.compile(r"\s*\[{1,2}\s*([^\[\]]+?)\s*\]{1,2}\s*(?:[#;].*)?")
 # A key without a value, or with a text in the lines below it.
@@ -74,7 +73,7 @@ def read_xml(stream: ByteStream) -> Iterator[Content | Row]:
 
     What is not well-formed, such as a feed with a bare "&", is read as it is written.
     """
-    data = stream.read_all(_MOST_XML_BYTES)
+    data = stream.read_all()
     from lxml import etree
 
     parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)

@@ -3,10 +3,11 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from mbc_engine.text.decoding import ByteStream
-from mbc_engine.text.document import Content, TextBuilder, counted, damage_is_unreadable, table_lines
+from mbc_engine.text.document import Content, TextBuilder, counted, damage_is_unreadable, table_lines, tidy
 from mbc_engine.text.formats.archives import Archive, read_archive
 from mbc_engine.text.formats.equations import MATH, equation
 
@@ -61,14 +62,8 @@ class _Presentation:
                 self._shape(shape)
         self._linked(slide)
         for notes in self._archive.linked(slide, "notesSlide"):
-            written = [
-                text
-                for shape in _shapes(self._archive.xml(notes))
-                if _placeholder(shape) not in _LEFT_OUT
-                for text in _paragraphs(shape)
-            ]
-            if written:
-                self.builder.add("Notes: " + "\n".join(written))
+            shown = (shape for shape in _shapes(self._archive.xml(notes)) if _placeholder(shape) not in _LEFT_OUT)
+            self.builder.add_note("Notes", "", "\n".join(chain.from_iterable(map(_paragraphs, shown))), "\n\n")
 
     def _linked(self, slide: str) -> None:
         """What a slide shows from other parts."""
@@ -86,33 +81,25 @@ class _Presentation:
 
     def _shape(self, shape: "Element") -> None:
         for table in shape.iter(f"{_A}tbl"):
-            for number, line in enumerate(table_lines(_rows(table))):
-                self.builder.add(line, "\n" if number else "\n\n")
-        is_footer = _placeholder(shape) == "ftr"
-        for number, text in enumerate(_paragraphs(shape)):
-            if is_footer and text in self._footers:
-                continue
-            self._footers |= {text} if is_footer else set()
-            self.builder.add(text, "\n" if number else "\n\n")
+            self.builder.add_lines(table_lines(_rows(table)))
+        texts = _paragraphs(shape)
+        if _placeholder(shape) == "ftr":  # stands on every slide
+            texts = [text for text in texts if text not in self._footers]
+            self._footers.update(texts)
+        self.builder.add_lines(texts)
         for described in shape.iter(f"{_P}cNvPr"):
             if shape.tag == f"{_P}pic" and (text := described.get("descr", "").strip()):
                 self.builder.add(f"[{' '.join(text.split())}]")
 
     def _figure(self, kind: str, name: str) -> None:
         root = self._archive.xml(name)
-        if kind == "chart":
-            for number, line in enumerate(chart_lines(root)):
-                self.builder.add(line, "\n" if number else "\n\n")
-        else:
-            for number, text in enumerate(_paragraphs(root)):
-                self.builder.add(text, "\n" if number else "\n\n")
+        self.builder.add_lines(chart_lines(root) if kind == "chart" else _paragraphs(root))
 
     def _comments(self, name: str) -> None:
         for comment in self._archive.xml(name):
             author = self._authors.get(comment.get("authorId", ""), "")
             texts = [" ".join((element.text or "").split()) for element in comment.iter(f"{_P}text", f"{_A}t")]
-            if any(texts):
-                self.builder.add(f"Comment{f' by {author}' if author else ''}: {' '.join(texts)}", "\n")
+            self.builder.add_note("Comment", author, " ".join(texts))
 
 
 def chart_lines(root: "Element") -> list[str]:
@@ -170,8 +157,7 @@ def _text(paragraph: "Element") -> str:
             pieces.append(equation(element))
         elif not any(above.tag == f"{MATH}oMath" for above in element.iterancestors()):
             pieces.append({"t": element.text or "", "br": "\n"}.get(element.tag[len(_A) :], " "))
-    lines = "".join(pieces).replace("\v", "\n").split("\n")
-    return "\n".join(" ".join(line.split()) for line in lines).strip()
+    return tidy("".join(pieces).replace("\v", "\n"))
 
 
 def _rows(table: "Element") -> list[list[str]]:

@@ -8,7 +8,6 @@ from typing import Final
 from mbc_engine.text.decoding import ByteStream, decode_file
 from mbc_engine.text.document import Content
 
-MOST_BYTES: Final = 64 << 20
 _TIME: Final = re.compile(r"((?:\d+:)?\d{1,2}:\d{2})[.,]\d{1,3}[ \t]*-->")
 _SPEAKER: Final = re.compile(r"<v(?:\.[^ >]*)?[ \t]+([^>]{1,100})>")
 _TAG: Final = re.compile(r"</?[a-zA-Z\d.:][^<>]{0,200}>|\{\\[^{}]{0,100}\}")
@@ -19,7 +18,7 @@ _MOST_CUES: Final = 12
 
 def read_subtitles(stream: ByteStream) -> Iterator[Content]:
     """The text as lines `00:12:05 ANNA: What she says.`, each of whole sentences if there are any."""
-    data = stream.read_all(MOST_BYTES)
+    data = stream.read_all()
     lines: list[str] = []
     said, cues = "", 0
     for time, speaker, text in _cues(decode_file(data)):

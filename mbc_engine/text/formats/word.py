@@ -11,7 +11,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mbc_engine.text.decoding import ByteStream
-from mbc_engine.text.document import Content, TextBuilder, UnreadableFile, counted, damage_is_unreadable, table_lines
+from mbc_engine.text.document import (
+    Content,
+    TextBuilder,
+    UnreadableFile,
+    counted,
+    damage_is_unreadable,
+    table_lines,
+    tidy,
+)
 from mbc_engine.text.formats.archives import Archive, read_archive
 from mbc_engine.text.formats.equations import MATH, equation
 
@@ -58,7 +66,8 @@ class _Style:
 class _Paragraph:
     """What is met while the text of a paragraph is read."""
 
-    after: list[tuple[str, "Element"]] = field(default_factory=list)  # notes, comments and boxes, with what they are
+    # Notes, comments and boxes: what each is, "" for a box, and its author.
+    after: list[tuple[str, str, "Element"]] = field(default_factory=list)
     fields: list[str] = field(default_factory=list)  # the codes of the fields around, the innermost last
 
 
@@ -118,9 +127,8 @@ class _Word:
         if _CONTENTS.fullmatch(style.name):  # repeats the headings
             return
         met = _Paragraph()
-        text = self._carried + "".join(self._texts(element, met)).replace("~~~~", "")
+        text = tidy(self._carried + "".join(self._texts(element, met)).replace("~~~~", ""))
         self._carried = ""
-        text = "\n".join(" ".join(line.split()) for line in text.split("\n")).strip()
         if properties is not None and properties.find(f"{_W}rPr/{_W}del") is not None:
             self._carried = f"{text} " if text else ""
             text = ""
@@ -136,9 +144,11 @@ class _Word:
         if style.name == "title":
             self.title = self.title or text
         self._caption = text if style.name == "caption" else ""
-        for kind, part in met.after:
-            inner = self._within(part)
-            builder.add(f"{kind}: {inner}" if kind and inner else inner, "\n" if kind else gap)
+        for kind, author, part in met.after:
+            if kind:
+                builder.add_note(kind, author, self._within(part))
+            else:
+                builder.add(self._within(part), gap)
 
     def _texts(self, element: "Element", met: _Paragraph) -> Iterator[str]:
         """The text inside a paragraph or a part of it."""
@@ -165,8 +175,7 @@ class _Word:
     def _note(self, kind: str, reference: "Element", met: _Paragraph) -> None:
         note = self._notes.get((kind, reference.get(f"{_W}id")))
         if note is not None:
-            author = note.get(f"{_W}author")
-            met.after.append((f"{kind.capitalize()} by {author}" if author else kind.capitalize(), note))
+            met.after.append((kind.capitalize(), note.get(f"{_W}author", ""), note))
 
     def _drawing(self, drawing: "Element") -> str:
         """Count what a drawing shows; its description, if somebody wrote one."""
@@ -198,8 +207,7 @@ class _Word:
         num_headers = next((number for number, mark in enumerate(marks) if mark is None or not _is_on(mark)), 0)
         if is_body and caption:
             builder.begin(caption)
-        for number, line in enumerate(table_lines(written, num_headers or None)):
-            builder.add(line, "\n" if number else gap)
+        builder.add_lines(table_lines(written, num_headers or None), gap)
         if is_body and caption:
             builder.begin()
 
@@ -234,7 +242,7 @@ def _code(element: "Element", met: _Paragraph) -> str:
 
 
 def _box(element: "Element", met: _Paragraph) -> str:
-    met.after.append(("", element))
+    met.after.append(("", "", element))
     return ""
 
 
