@@ -174,7 +174,10 @@ class Source:
 
     def span(self) -> tuple[int, int] | None:
         """Start and end of the sentence in the passage, where it, and its words, may be on several lines."""
-        words, passage = (self.sentence or "").split(), self.passage or ""
+        sentence, passage = self.sentence or "", self.passage or ""
+        if sentence and (start := passage.find(sentence)) >= 0:  # compiling the expression takes milliseconds
+            return start, start + len(sentence)
+        words = sentence.split()
         parted = r"(?:[-\u2010]?\n[ \t]*)?" if re.search("[-\u2010]\n", passage) else ""
         match = re.search(r"\s+".join(parted.join(map(re.escape, word)) for word in words), passage) if words else None
         return match and match.span()

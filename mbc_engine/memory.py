@@ -233,11 +233,11 @@ class Memory:
                 passages.of((), beside=[replace(hit, share=0.0) for hit in chain(*best)])
                 return [tuple(passages.source(hit, None) for hit in hits) for hits in best]
             passages.of(hit.chunk for hit in chain(*best))
-            listed = [merged(each) for each in passages.sources(queries, best, encode=model.sentence_vectors)]
+            listed = [merged(each) for each in passages.sources(queries, best)]
             if any(len(each) < len(hits) for each, hits in zip(listed, best, strict=True)):  # copies took their places
                 best = [hits[: top + _SPARE] for hits in found.chunks]
                 passages.of(hit.chunk for hit in chain(*best))
-                listed = [merged(each) for each in passages.sources(queries, best, encode=model.sentence_vectors)]
+                listed = [merged(each) for each in passages.sources(queries, best)]
             return [each[:top] for each in listed]
 
     def add(

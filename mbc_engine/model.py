@@ -97,10 +97,6 @@ class Model(ABC):
         """Cuts documents into chunks that fit the window."""
 
     @abstractmethod
-    def sentence_vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Unit vectors of sentences, the mean of the encoder's token states: [B, E]."""
-
-    @abstractmethod
     def memorise_stepwise(
         self, texts: Sequence[str], contexts: Sequence[str] = ()
     ) -> Generator[tuple[Sequence[int], NDArray[np.uint16]], None, None]:

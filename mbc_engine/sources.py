@@ -25,20 +25,15 @@ from mbc_engine.text import (
 from mbc_engine.text.characters import on_one_line, readable
 from mbc_engine.text.chunks import Chunker
 from mbc_engine.text.document import Place
-from mbc_engine.text.language import ENGLISH, canonical_question, word_set
+from mbc_engine.text.language import ENGLISH, word_set
 from mbc_engine.text.reader import is_changed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from mbc_engine.bank import EncodedText, Origin, ReadableBank, StoredChunk
     from mbc_engine.bank.text_codec import TextCoder
     from mbc_engine.ranking import Hit
-
-    Encode = Callable[[Sequence[str]], NDArray[np.float32]]  # unit vectors of sentences
 
 _FEWEST_WORDS: Final = 4
 # What a word of a question as it is, or two that follow each other, count beside words in any form.
@@ -188,18 +183,16 @@ class Passages:
         questions: "Sequence[str]",
         hits: "Sequence[Sequence[Hit]]",
         sentences: "Sequence[Mapping[int, str]] | None" = None,
-        encode: "Encode | None" = None,
     ) -> list[tuple[Source, ...]]:
         """The sources of each question's hits, with the passages that `of` gives `beside` others.
 
         `sentences` are those that were read for each question, by chunk; other sources get the best match, see
-        `best_sentences`.
+        `best_sentence`.
         """
         self.of((), beside=chain(*hits))
         read = sentences or [{}] * len(questions)
         unread = [(row, hit.chunk) for row, each in enumerate(hits) for hit in each if hit.chunk not in read[row]]
-        best = best_sentences([(questions[row], self._sources[chunk].passage) for row, chunk in unread], encode)
-        matches = dict(zip(unread, best, strict=True))
+        matches = {(row, chunk): best_sentence(questions[row], self._sources[chunk].passage) for row, chunk in unread}
         return [
             tuple(self.source(hit, read[row].get(hit.chunk, matches.get((row, hit.chunk)))) for hit in each)
             for row, each in enumerate(hits)
@@ -287,43 +280,23 @@ def _name(source: Source) -> str:
     return f"{source.path}#{source.part}" if source.part else source.path
 
 
-def best_sentences(pairs: "Sequence[tuple[str, str | None]]", encode: "Encode | None" = None) -> list[str | None]:
-    """The sentence of each passage that best matches its question, or None.
+def best_sentence(question: str, passage: str | None) -> str | None:
+    """The first sentence of a passage with the most words and neighbours in common with a question, or None.
 
-    It is the one with the most words in common, weighted by inverse document frequency over the passage's sentences.
-    Ties go to the one closest in meaning by `encode`, which encodes all tied sentences in one batch, or without it
-    to the first.
+    What they share is weighted by inverse document frequency over the passage's sentences.
     """
-    best = [_closest(question, _sentences(passage)) if passage else [] for question, passage in pairs]
-    if encode is None:
-        return [next(iter(sentences), None) for sentences in best]
-    forms = {question: canonical_question(question) for question, _ in pairs}
-    tied = [[forms[question], *ties] for (question, _), ties in zip(pairs, best, strict=True) if len(ties) > 1]
-    texts = list(dict.fromkeys(chain.from_iterable(tied)))
-    vectors = dict(zip(texts, encode(texts), strict=True)) if texts else {}
-    return [
-        max(ties, key=lambda sentence: float(vectors[sentence] @ vectors[forms[question]]))
-        if len(ties) > 1
-        else next(iter(ties), None)
-        for (question, _), ties in zip(pairs, best, strict=True)
-    ]
-
-
-def _closest(question: str, sentences: "Sequence[str]") -> list[str]:
-    """The sentences with the most words and neighbours in common with a question, by inverse document frequency."""
     from mbc_engine.bank.words import matcher, stems_of
 
+    sentences = _sentences(passage or "")
     stems, found = content_stems(question), matcher(question)
     shared = [(stems & stems_of(sentence)) | {("as it is", what) for what in found(sentence)} for sentence in sentences]
     counts = Counter(chain.from_iterable(shared))
-    weights = [
-        math.fsum(
-            (1 if what in stems else _EXACTNESS) * math.log((len(shared) + 1) / (counts[what] + 0.5)) for what in each
-        )
-        for each in shared
-    ]
-    highest = max(weights, default=0.0)
-    return [sentence for sentence, weight in zip(sentences, weights, strict=True) if weight == highest]
+    weights = {what: math.log((len(shared) + 1) / (count + 0.5)) for what, count in counts.items()}
+
+    def weight(number: int) -> float:
+        return math.fsum((1 if what in stems else _EXACTNESS) * weights[what] for what in shared[number])
+
+    return sentences[max(range(len(sentences)), key=weight)] if sentences else None
 
 
 _FUNCTION_WORDS: Final = ENGLISH | word_set("him may me might must should then these those us")

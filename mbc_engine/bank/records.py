@@ -396,10 +396,11 @@ def read_across(chunks: Numbers, sizes: Indices, read: Callable[[int, Indices], 
     ends, total = np.cumsum(sizes), int(sizes.sum())
     if wanted.size and (wanted.min() < 0 or wanted.max() >= total):
         raise IndexError(f"chunk indices must be in [0, {total}), not in [{wanted.min()}, {wanted.max()}]")
-    holders = np.searchsorted(ends, wanted, side="right")
+    order = np.argsort(wanted, kind="stable")  # neighbours are read together
+    holders = np.searchsorted(ends, wanted[order], side="right")
     values: dict[int, _T] = {}
     for holder in np.unique(holders).tolist():
-        positions = np.flatnonzero(holders == holder)
+        positions = order[holders == holder]
         values |= zip(positions.tolist(), read(holder, wanted[positions] - (ends[holder] - sizes[holder])), strict=True)
     return [values[position] for position in range(len(values))]
 

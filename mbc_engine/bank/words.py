@@ -59,7 +59,7 @@ def words_in(text: str) -> set[str]:
     """
     words = {*_SYMBOLS.findall(text.lower()), *(re.sub("[,:]", ".", number) for number in _PARTED.findall(text))}
     for spelling in spellings(text):
-        words.update(_WORD.findall(spelling), _SIGNS.findall(spelling))
+        words.update(_WORD.findall(spelling), () if spelling.isascii() else _SIGNS.findall(spelling))
     words.update(*(_WITHIN.findall(word) for word in words if not word.isalpha()))
     return words.union(_names_of_common_words(text))
 

@@ -55,19 +55,6 @@ class Encoder:
         longest = _CPU_CHARACTERS if self.model.device.type == "cpu" else math.inf
         return padded_batches(list(map(len, texts)), size=_BATCH, longest=longest)
 
-    @torch.no_grad()
-    def pooled(self, texts: Sequence[str], window: int) -> Tensor:
-        """Unit sentence vectors of one padded batch, [B, E]."""
-        ids, mask = self.tokenize(texts, window)
-        return mean_pooled(token_states(self.model, ids, mask), mask)
-
-    def sentence_vectors(self, texts: Sequence[str], window: int) -> Tensor:
-        """Unit sentence vectors of any number of texts, [B, E]."""
-        vectors = torch.empty(len(texts), self.model.config.hidden_size, device=self.model.device)
-        for chosen in self.batches(texts):
-            vectors[chosen] = self.pooled([texts[index] for index in chosen], window).float()
-        return vectors
-
 
 def token_states(model: "PreTrainedModel", ids: Tensor, mask: Tensor) -> Tensor:
     """The last hidden states of an encoder, or of an encoder-decoder's encoder: ids and mask [B, S] -> [B, S, E]."""

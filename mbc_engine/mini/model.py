@@ -138,6 +138,7 @@ class RetrieverReader(Model):
         return self.encoder.chunker(self.settings.window)
 
     def sentence_vectors(self, texts: Sequence[str]) -> Floats:
+        """Unit vectors of texts, the mean of the encoder's token states: [B, E]."""
         return self.encoder.vectors(texts, self.settings.window)
 
     def memorise_stepwise(

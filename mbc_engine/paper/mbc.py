@@ -90,9 +90,6 @@ class MBC(nn.Module, Model):
     def chunker(self) -> Chunker:
         return self.documents.encoder.chunker(self.documents.window)
 
-    def sentence_vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return self.documents.encoder.sentence_vectors(texts, self.documents.window).cpu().numpy()
-
     def encode(self, texts: Sequence[str]) -> Tensor:
         """Codes of a batch of texts that fit the window, [B, T, levels] int64. Raises ModelError if it makes none."""
         return self.require_codebook().encode(self.documents(texts))

@@ -120,13 +120,3 @@ def test_window(tiny: Any) -> None:
         assert mask.sum(1).tolist() == [min(6, 3 + special), 6]
         assert documents.chunker.token_counts([SHORT, LONG]) == [3, 20]
         assert documents.chunker.capacity == 6 - special
-
-
-def test_sentence_vectors_are_the_encoders_mean_and_unit_long(tiny: Any) -> None:
-    documents = tiny.model().documents
-    ids, mask = documents.tokenize([SHORT, LONG])
-    states = documents.amortizer.pretrained(input_ids=ids, attention_mask=mask).last_hidden_state
-    expected = torch.stack([states[0, : mask[0].sum()].mean(0), states[1].mean(0)])
-    vectors = documents.encoder.sentence_vectors([SHORT, LONG], documents.window)
-    torch.testing.assert_close(vectors, expected / expected.norm(dim=1, keepdim=True))
-    assert not vectors.requires_grad

@@ -71,17 +71,6 @@ def test_batches_on_a_cpu(tiny: Any, encoder: str, monkeypatch: pytest.MonkeyPat
     assert found == [[0, 3, 7, 5], [4, 2, 6], [8], [1]]
 
 
-@pytest.mark.parametrize("encoder", ["bert", "t5"])
-def test_sentence_vectors_in_order(tiny: Any, encoder: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    documents = tiny.model("gpt2", encoder).documents.encoder
-    alone = torch.cat([documents.sentence_vectors([text], 32) for text in TEXTS])
-    assert torch.pdist(alone).min() > 1e-3
-    for size in (1, 2, 32):
-        monkeypatch.setattr(encoders, "_BATCH", size)
-        torch.testing.assert_close(documents.sentence_vectors(TEXTS, 32), alone, rtol=1e-4, atol=1e-5)
-    assert documents.sentence_vectors([], 32).shape == (0, alone.shape[1])
-
-
 @pytest.mark.parametrize("base", ["gpt2", "llama"])
 @pytest.mark.parametrize("mode", ["flat", "routed"])
 def test_answers_equal_the_parts_by_hand(tiny: Any, base: str, mode: str) -> None:
