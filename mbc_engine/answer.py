@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from mbc_engine.errors import ConfigError
 
 if TYPE_CHECKING:
-    from mbc_engine.bank import BankSizes, BankTotals, Selection
-    from mbc_engine.codes import CodeMap
+    from mbc_engine.bank import BankSizes, BankTotals, CodeMap, Selection
 
 
 GENERATED_TOKENS = 16

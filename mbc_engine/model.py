@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mbc_engine.answer import AskOptions, Confidence
-from mbc_engine.bank import BankHeader, CodeShape, MemoryBank, ModelSignature, ReadableBank, Selection
-from mbc_engine.codes import CodeMap
+from mbc_engine.bank import BankHeader, CodeMap, CodeShape, MemoryBank, ModelSignature, ReadableBank, Selection
 from mbc_engine.config import Config, RetrieverReaderConfig, read_model_config
 from mbc_engine.lm.chat import OnToken
 from mbc_engine.names import CONFIG, find_model

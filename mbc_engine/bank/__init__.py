@@ -21,6 +21,7 @@ from mbc_engine.bank.records import (
     BankHeader,
     BankSizes,
     BankTotals,
+    CodeMap,
     Codes,
     CodeShape,
     EncodedText,
@@ -31,10 +32,12 @@ from mbc_engine.bank.records import (
     StoredDocument,
     TextState,
     count,
+    digest_arrays,
     fingerprint,
     origin_name,
     pack,
     perplexity,
+    spread,
     unpack,
 )
 from mbc_engine.bank.search import CodeUse, code_uses, find_documents

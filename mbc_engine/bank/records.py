@@ -1,4 +1,4 @@
-"""A bank's header, its document records, and the packing of codes into bits.
+"""A bank's header, its document records, and codes: packed into bits, counted, and what they depend on.
 
 A code takes ⌈log2 num_codes⌉ bits, most significant first. Codes are in chunk, token, level order; zero bits pad the
 last byte.
@@ -29,6 +29,7 @@ RawCodes = NDArray[np.integer[Any]]
 Counts = NDArray[np.int64]
 Indices = NDArray[np.int64]
 Numbers = Sequence[int] | NDArray[np.integer[Any]]
+CodeMap = NDArray[np.float32]  # shares of codes, [levels, positions, num_codes]
 # A value per code, [questions, tokens, levels, num_codes], or sums of them, [questions, chunks].
 Scores = NDArray[np.float32]
 
@@ -120,11 +121,18 @@ class ModelSignature:
         return f"{self.amortizer[:8]}-{self.codebook[:8]}"
 
 
+def digest_arrays(arrays: Iterable[tuple[str, NDArray[np.float32]]], *details: str) -> str:
+    """SHA-256 of named arrays and of further details, hexadecimal."""
+    hashed = hashlib.sha256(" ".join(details).encode())
+    for name, array in arrays:
+        hashed.update(name.encode())
+        hashed.update(np.ascontiguousarray(array).data)
+    return hashed.hexdigest()
+
+
 def fingerprint(codebook: NDArray[np.floating[Any]]) -> str:
     """The first 16 hexadecimal digits of the SHA-256 of `books` and a codebook's values as float32."""
-    digest = hashlib.sha256(b"books")
-    digest.update(np.ascontiguousarray(codebook, "<f4").data)
-    return digest.hexdigest()[:16]
+    return digest_arrays([("", np.asarray(codebook, "<f4"))], "books")[:16]
 
 
 @dataclass(frozen=True)
@@ -375,6 +383,15 @@ def count(codes: RawCodes, shape: CodeShape, weights: NDArray[np.floating[Any]] 
     size = (shape.levels, shape.positions, shape.num_codes)
     flat_weights = None if weights is None else np.broadcast_to(weights, codes.shape).ravel()
     return np.bincount(flat, flat_weights, int(np.prod(size))).reshape(size)
+
+
+def spread(shares: NDArray[np.floating], codes: Codes, shape: CodeShape) -> CodeMap:
+    """Shares of vectors [B, k, T] as shares of their codes [B, k, T, levels]: [B, levels, positions, num_codes].
+
+    They sum to 1 over each level. No question's shares may all be zero.
+    """
+    whole = (shares / shares.sum((1, 2), keepdims=True))[..., None]
+    return np.stack([count(row, shape, share) for row, share in zip(codes, whole, strict=True)]).astype(np.float32)
 
 
 def perplexity(counts: NDArray[np.integer[Any]] | NDArray[np.floating[Any]]) -> NDArray[np.float64]:

@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from mbc_engine.codes import digest
+from mbc_engine.bank import digest_arrays
 from mbc_engine.config import BaseWeights
 from mbc_engine.errors import ModelError
 from mbc_engine.lm.packaged import install_hint, locate
@@ -267,7 +267,7 @@ def require_fit(state: Mapping[str, Tensor], stored: Mapping[str, Tensor], origi
 def state_digest(state: Mapping[str, Tensor], *details: str) -> str:
     """SHA-256 of named tensors as float32, in any order, and of further details, hexadecimal."""
     arrays = ((name, state[name].detach().float().cpu().contiguous().numpy()) for name in sorted(state))
-    return digest(arrays, *details)
+    return digest_arrays(arrays, *details)
 
 
 def gathered_state(state: Mapping[str, Tensor], *, keep: bool = True) -> dict[str, Tensor]:

@@ -21,9 +21,17 @@ from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from mbc_engine.answer import AskOptions, Confidence
-from mbc_engine.bank import CodeShape, ReadableBank, Selection, fingerprint, origin_name
+from mbc_engine.bank import (
+    CodeMap,
+    CodeShape,
+    ReadableBank,
+    Selection,
+    digest_arrays,
+    fingerprint,
+    origin_name,
+    spread,
+)
 from mbc_engine.bank.words import word_numbers
-from mbc_engine.codes import CodeMap, digest, spread
 from mbc_engine.config import ReaderSettings, RetrieverReaderConfig, RetrieverReaderSettings
 from mbc_engine.errors import ConfigError, ModelError, NothingToRead
 from mbc_engine.lm.bert import Bert, Floats, map_tensors
@@ -188,7 +196,7 @@ class RetrieverReader(Model):
     def _coding_digest(self) -> str:
         arrays = {f"encoder.{name}": value for name, value in self.encoder.weights.items()}
         arrays |= {"address.basis": self.address.basis, "address.mean": self.address.document_mean}
-        return digest(sorted(arrays.items()), str(self.settings.window))[:16]
+        return digest_arrays(sorted(arrays.items()), str(self.settings.window))[:16]
 
     @cached_property
     def reader(self) -> SpanReader:

@@ -10,8 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mbc_engine.bank import CodeShape
-from mbc_engine.codes import CodeMap, spread
+from mbc_engine.bank import CodeMap, CodeShape, spread
 from mbc_engine.errors import ModelError
 from mbc_engine.names import parse_read_mode
 from mbc_engine.paper.aggregator import Aggregated, Aggregator, KeyValue
