@@ -401,16 +401,15 @@ def _left_out(walk: WalkResult) -> Iterator[FilesLeftOut]:
 
 def holds_below(bank: MemoryBank, paths: Sequence[Path]) -> bool:
     """Whether the bank has something from these files or folders, which may be gone."""
-    return any(_is_below(origin.source, *_roots(paths)) for origin in bank.origins())
+    is_below = _below(paths)
+    return any(is_below(origin.source) for origin in bank.origins())
 
 
-def _roots(paths: Iterable[Path]) -> tuple[set[str], tuple[str, ...]]:
-    real = {os.path.realpath(path) for path in paths}
-    return real, tuple(map(_with_separator, real))
-
-
-def _is_below(source: str, real: Collection[str], folders: tuple[str, ...]) -> bool:
-    return source in real or source.startswith(folders)
+def _below(paths: Iterable[Path]) -> Callable[[str], bool]:
+    """Whether a real path is one of these files, or in one of these folders."""
+    roots = {os.path.realpath(path) for path in paths}
+    folders = tuple(root.rstrip(os.sep) + os.sep for root in roots)
+    return lambda real: real in roots or real.startswith(folders)
 
 
 def deleted_origins(bank: MemoryBank, paths: Sequence[Path], walk: WalkResult) -> set[tuple[str, str]]:
@@ -418,19 +417,15 @@ def deleted_origins(bank: MemoryBank, paths: Sequence[Path], walk: WalkResult) -
 
     Of a path that is gone, it is unknown whether it was a folder.
     """
-    roots = _roots(path for path in paths if path.is_dir() or not os.path.lexists(path))
+    is_below = _below(path for path in paths if path.is_dir() or not os.path.lexists(path))
     files = {os.path.realpath(path) for path in walk.files}
     unknown = {os.path.realpath(skipped.source) for skipped in walk.skipped}
 
     def is_deleted(source: str) -> bool:
-        is_missing = source not in files and _is_below(source, *roots)
+        is_missing = source not in files and is_below(source)
         return is_missing and unknown.isdisjoint([source, *map(str, Path(source).parents)])
 
     return {origin[:2] for origin in bank.origins() if is_deleted(origin.source)}
-
-
-def _with_separator(folder: str) -> str:
-    return folder.rstrip(os.sep) + os.sep
 
 
 def watch(
@@ -519,14 +514,8 @@ def _changes(paths: Sequence[Path], stop: threading.Event) -> Iterator[set[tuple
 
 def _touched(walk: WalkResult, changed: Iterable[Path]) -> WalkResult:
     """What was found at changed paths or below them, or in the folder of a changed ignore file."""
-    roots = {os.path.realpath(path.parent if path.name in IGNORE_FILES else path) for path in changed}
-    folders = tuple(map(_with_separator, roots))
-
-    def is_touched(path: Path | str) -> bool:
-        real = os.path.realpath(path)
-        return real in roots or real.startswith(folders)
-
+    is_touched = _below(path.parent if path.name in IGNORE_FILES else path for path in changed)
     return WalkResult(
-        tuple(path for path in walk.files if is_touched(path)),
-        tuple(skipped for skipped in walk.skipped if is_touched(skipped.source)),
+        tuple(path for path in walk.files if is_touched(os.path.realpath(path))),
+        tuple(skipped for skipped in walk.skipped if is_touched(os.path.realpath(skipped.source))),
     )
