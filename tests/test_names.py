@@ -1,11 +1,8 @@
 """Read modes and their errors; how events are written; how long repeated work waits."""
 
-import dataclasses
-
 import pytest
 
 from mbc_engine.errors import ConfigError
-from mbc_engine.events import QuantisationStarted
 from mbc_engine.machine import Throttle
 from mbc_engine.names import MINIMUM_NUMBERS, READ_MODES, ReadMode, parse_read_mode
 
@@ -30,13 +27,6 @@ def test_unknown_read_mode(text: str) -> None:
     with pytest.raises(ConfigError, match="no read") as refused:
         parse_read_mode(text)
     assert refused.value.hint == "Read modes: flat, hierarchical, routed; a number may follow, as in routed:2."
-
-
-def test_events_are_frozen_and_named() -> None:
-    event = QuantisationStarted(3, 7)
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        event.step = 4  # type: ignore[misc]
-    assert event.to_json() == {"event": "QuantisationStarted", "step": 3, "vectors": 7}
 
 
 def test_throttle_waits_an_interval_or_a_share_of_the_work() -> None:

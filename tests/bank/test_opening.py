@@ -1,12 +1,10 @@
 """Opening and creating banks, whatever is at the path."""
 
 import os
-import re
 import shutil
 import sqlite3
 import subprocess
 import sys
-import textwrap
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -149,34 +147,6 @@ def test_concurrent_open_or_create(made: Any, path: Path) -> None:
         list(pool.map(ingest, range(8)))
     with MemoryBank.open(path) as bank:
         assert bank.totals().documents == 8
-
-
-def test_folder_without_permission(tmp_path: Path) -> None:
-    """As a user to whom permissions apply."""
-    program = """
-        import os, sys
-        from pathlib import Path
-        from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature
-        from mbc_engine.errors import BankError
-        os.setgid(65534), os.setuid(65534)
-        for name in ("sub/new.mbc", "new.mbc"):
-            for call in (MemoryBank.create, lambda path, *_: MemoryBank.open(path)):
-                try:
-                    call(Path(sys.argv[1], name), ModelSignature("", "", ""), CodeShape(1, 1, 2, False), 1)
-                except BankError as error:
-                    print(error)
-    """
-    if os.geteuid() != 0:
-        pytest.skip("only root may become somebody else")
-    for parent in tmp_path.parents[:2]:
-        parent.chmod(0o755)
-    for mode in (0o700, 0o755):
-        tmp_path.chmod(mode)
-        done = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(program), tmp_path], capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stderr
-        assert len(re.findall("cannot be|No bank", done.stdout)) == 4
 
 
 def test_read_only_folder(made: Any, bank_file: Path, read_only_folder: Path) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import lzma
-from argparse import Namespace
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -99,35 +98,6 @@ def test_all_parts_fill_their_tables(data: Path, tmp_path: Path, tiny: Any, monk
     assert page.count(mark) == written_by_hand.count(mark)
     assert page.endswith(written_by_hand[-2000:])
     assert (tmp_path / "docs" / "plots" / "confidence.png").exists()
-
-
-def test_parts_are_cached(tmp_path: Path, tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    import quality
-
-    model, measured = tiny.retriever_reader(), []
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "config.toml").write_text("1")
-    model.folder = tmp_path / "model"
-    parts = {name: lambda _, name=name: measured.append(name) or {} for name in ("squad", "given", "writing")}
-    monkeypatch.setattr(quality, "PARTS", parts)
-    monkeypatch.setattr(quality, "load_model", lambda _: model)
-    args = Namespace(model="tiny", data=tmp_path, out=tmp_path / "out", llm=None)
-    vars(args).update(questions=5, seed=0, chunks=10, threads=1)
-
-    def again(*names: str) -> list[str]:
-        measured.clear()
-        quality.measure(args, names)
-        return list(measured)
-
-    assert again() == ["squad", "given"]
-    assert again() == []
-    assert again("given", "writing") == ["given", "writing"]
-    (tmp_path / "out" / "squad.json").unlink()
-    assert again() == ["squad"]
-    (tmp_path / "model" / "config.toml").write_text("2")
-    assert again() == ["squad", "given"]
-    args.questions = 6
-    assert again() == ["squad", "given"]
 
 
 def test_bm25_stems_words() -> None:

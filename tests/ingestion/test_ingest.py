@@ -203,11 +203,6 @@ def test_bank_in_the_folder_is_not_reported(model: MBC, folder: Path) -> None:
         assert [name for name, _ in skipped(ingest(model, bank, [folder]))] == ["picture.png"]
 
 
-def test_ignored_files_are_not_reported(model: MBC, bank: MemoryBank, folder: Path) -> None:
-    last = last_of(ingest(model, bank, [folder], ignore=["*.png", "[12].txt"]))
-    assert (last.documents, last.skipped) == (2, 0)
-
-
 def test_bank_without_origins_knows_contents(model: MBC, folder: Path, tmp_path: Path) -> None:
     with open_bank(model, tmp_path / "b.mbc", keeps_origins=False) as bank:
         assert last_of(ingest(model, bank, [folder])).bank_documents == 4
@@ -449,11 +444,6 @@ def test_bank_of_another_model_is_refused(tiny: Any, bank: MemoryBank, folder: P
             list(refused)
     with pytest.raises(ModelMismatch):
         open_bank(other, tmp_path / "b.mbc")
-
-
-def test_missing_path_is_refused(model: MBC, bank: MemoryBank, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="does not exist"):
-        next(iter(ingest(model, bank, [tmp_path / "nowhere"])))
 
 
 @any_workers

@@ -66,12 +66,16 @@ def ids_of(base: BaseLM, text: str) -> list[int]:
 def plain_logits(base: BaseLM, prefix: KVPrefix, ids: list[int]) -> Tensor:
     """One unpadded text after one prefix, the whole forward pass: [S, V]."""
     length = prefix.length
-    return base.model(
-        input_ids=torch.tensor([ids]),
-        position_ids=torch.arange(length, length + len(ids)).unsqueeze(0),
-        attention_mask=torch.ones(1, length + len(ids), dtype=torch.int64),
-        past_key_values=prefix.cache(torch.float32),
-    ).logits[0]
+    return (
+        base.model(
+            input_ids=torch.tensor([ids]),
+            position_ids=torch.arange(length, length + len(ids)).unsqueeze(0),
+            attention_mask=torch.ones(1, length + len(ids), dtype=torch.int64),
+            past_key_values=prefix.cache(base.model.dtype),
+        )
+        .logits[0]
+        .float()
+    )
 
 
 @pytest.fixture

@@ -105,27 +105,6 @@ def test_stop_after_first_line(base: BaseLM, monkeypatch: pytest.MonkeyPatch, te
     assert scripted_answer(base, monkeypatch, tokens + ids_of(base, "Hugo"), beams=2)[0] == answer
 
 
-def test_rows_stop_independently(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One row ends its line at once, one generates EOS, one continues to the maximum length."""
-    line, end, letter = *ids_of(base, "\n"), base.tokenizer.eos_token_id, *ids_of(base, "a")
-    script = torch.tensor([[letter, line, letter, letter], [letter, end, letter, letter], [letter] * 4])
-
-    class Rows(Scripted):
-        def forward(self, states: Tensor) -> Tensor:
-            self.step += 1
-            return torch.nn.functional.one_hot(script[:, self.step - 1 : self.step], self.vocabulary).float()
-
-    monkeypatch.setitem(base.model._modules, "lm_head", Rows([], base.model.config.vocab_size))
-    assert base.generate(prefix_for(base, 3), QUESTIONS[:3], max_new_tokens=4) == ["a", "a", "aaaa"]
-
-
-def test_streaming(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
-    pieces: list[str] = []
-    tokens = ids_of(base, "\n Zoë met 東京 § Hugo.\nAda")
-    assert scripted_answer(base, monkeypatch, tokens, on_token=pieces.append)[0] == "Zoë met 東京 § Hugo."
-    assert pieces == ["Zoë ", "met ", "東", "京", " ", "§ ", "Hugo."]
-
-
 def test_all_lines(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
     pieces: list[str] = []
     tokens = [*ids_of(base, "\n Ada [1]\n\nHugo [2]\n"), base.tokenizer.eos_token_id, *ids_of(base, "Bo")]
@@ -159,10 +138,6 @@ def test_full_context(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
         "a" * room,
         room,
     )
-
-
-def test_base_is_frozen(base: BaseLM) -> None:
-    assert not any(parameter.requires_grad for parameter in base.parameters())
 
 
 def test_no_prefix(every_base: BaseLM) -> None:

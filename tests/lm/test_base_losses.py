@@ -32,14 +32,6 @@ def test_log_likelihood_by_hand(every_base: BaseLM, monkeypatch: pytest.MonkeyPa
     assert not likelihood.requires_grad
 
 
-def test_log_likelihood_takes_one_pass(base: BaseLM) -> None:
-    passes: list[int] = []
-    handle = base.model.get_decoder().register_forward_pre_hook(lambda *_: passes.append(1))
-    base.log_likelihood(prefix_for(base, 4), QUESTIONS, ["Ada", "Hugo", "x", "Bergen"])
-    handle.remove()
-    assert passes == [1]
-
-
 def test_text_loss_by_hand(base: BaseLM) -> None:
     end, prefix = base.tokenizer.eos_token_id, prefix_for(base, 2)
     texts = base.prompt_tokenizer.text_targets(["Ada moved to Bergen.", "Hugo"], window=4)

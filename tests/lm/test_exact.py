@@ -80,9 +80,7 @@ def test_sums_and_threads_do_not_matter(
 
 @settings(max_examples=8)
 @given(batch=st.integers(1, 64), length=st.integers(1, 30), padding=st.integers(0, 9), seed=st.integers(0, 99))
-def test_batch_and_padding_do_not_matter(batch: int, length: int, padding: int, seed: int) -> None:
-    torch.manual_seed(0)
-    lm = ExactLM(SHAPE, quantise(SHAPE, LlamaForCausalLM(CONFIG).state_dict()))
+def test_batch_and_padding_do_not_matter(lm: ExactLM, batch: int, length: int, padding: int, seed: int) -> None:
     own = text(length, seed)
     several = torch.cat([text(length + padding, seed + place) for place in range(batch)])
     several[batch // 2, :length] = own
@@ -91,9 +89,7 @@ def test_batch_and_padding_do_not_matter(batch: int, length: int, padding: int, 
 
 @settings(max_examples=8)
 @given(cuts=st.lists(st.integers(1, 9), min_size=1, max_size=12), batch=st.integers(1, 5))
-def test_steps_equal_one_pass(cuts: list[int], batch: int) -> None:
-    torch.manual_seed(1)
-    lm = ExactLM(SHAPE, quantise(SHAPE, LlamaForCausalLM(CONFIG).state_dict()))
+def test_steps_equal_one_pass(lm: ExactLM, cuts: list[int], batch: int) -> None:
     tokens = torch.cat([text(sum(cuts), seed) for seed in range(batch)])
     cache, start, found = lm.empty_cache(batch, sum(cuts) + 3), 0, []
     for length in cuts:

@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from safetensors.torch import load_file
 from tokenizers import pre_tokenizers
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -22,7 +20,6 @@ from mbc_engine.errors import ModelError
 from mbc_engine.lm import gguf, packaged
 from mbc_engine.lm.base import load_base
 from mbc_engine.lm.packaged import find_language_model
-from tests.needs import language_model
 
 F32, Q4_1, Q8_0 = 0, 3, 8
 WIDTH, HEADS, INNER = 32, 2, 64
@@ -237,41 +234,3 @@ def test_missing_file_and_unusable_cache(package: Path, tmp_path: Path) -> None:
     (tmp_path / "cache").touch()
     with pytest.raises(ModelError, match="could not be unpacked"):
         find_language_model()
-
-
-@pytest.fixture(scope="module")
-def real() -> Path:
-    return find_language_model()
-
-
-@pytest.fixture(scope="module")
-def real_tokenizer(real: Path) -> Any:
-    return AutoTokenizer.from_pretrained(real)
-
-
-@language_model
-def test_official_weights(real: Path) -> None:
-    with (real / "model.safetensors").open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    assert digest == "d8d8571b3af99053c8ad455ce009d8479eec5da515f80a417c075d0a7f317904"
-
-
-@pytest.mark.slow
-@language_model
-def test_official_model_answers(real: Path, real_tokenizer: Any) -> None:
-    model = AutoModelForCausalLM.from_pretrained(real)
-    asked = real_tokenizer.apply_chat_template(
-        [{"role": "user", "content": "What is the capital of France?"}], add_generation_prompt=True, return_tensors="pt"
-    )
-    written = model.float().generate(**asked, max_new_tokens=12, do_sample=False)
-    assert real_tokenizer.decode(written[0, asked["input_ids"].shape[1] :]).startswith(
-        "The capital of France is Paris."
-    )
-
-
-@language_model
-@given(st.text(st.characters(min_codepoint=32, max_codepoint=0xFFFF, codec="utf-8")))
-def test_official_tokenizer_round_trip(real_tokenizer: Any, text: str) -> None:
-    """Except a few control characters, and planes 4 to 11 of Unicode, in which nothing is assigned."""
-    ids = real_tokenizer(text, split_special_tokens=True)["input_ids"]
-    assert real_tokenizer.decode(ids) == text

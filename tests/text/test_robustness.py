@@ -1,44 +1,19 @@
 """Whatever state a file is in, reading it gives documents or says why not; `benchmarks/fuzz.py` tries it for longer."""
 
 import gzip
-import io
 import lzma
 import random
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from docx import Document as WordDocument
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pypdf import PdfWriter
-from pypdf.generic import DecodedStreamObject, NameObject
 
 from mbc_engine.text import Document, Skipped, read_file
 from mbc_engine.text.formats import SUFFIXES
-
-
-def docx() -> bytes:
-    document = WordDocument()
-    document.add_paragraph("A paragraph.")
-    document.add_table(2, 2).cell(0, 0).text = "cell"
-    file = io.BytesIO()
-    document.save(file)
-    return file.getvalue()
-
-
-def pdf() -> bytes:
-    writer = PdfWriter()
-    for line in ("First", "Second"):
-        stream = DecodedStreamObject()
-        stream.set_data(f"BT /F1 12 Tf 72 720 Td ({line}) Tj ET".encode())
-        page = writer.add_blank_page(600, 800)
-        page[NameObject("/Contents")] = writer._add_object(stream.flate_encode())
-    writer.add_metadata({"/CreationDate": "D:20240501"})
-    file = io.BytesIO()
-    writer.write(file)
-    return file.getvalue()
-
+from tests.text.test_docx import docx
+from tests.text.test_pdf import pdf
 
 HTML = (
     '<?xml version="1.0"?><!DOCTYPE html><html><head><meta charset="utf-8"><title>T</title><meta name="date" '
@@ -61,8 +36,8 @@ def mutated(data: bytes, rng: random.Random) -> bytes:
 
 
 FILES = {
-    "a.pdf": pdf(),
-    "a.docx": docx(),
+    "a.pdf": pdf(["First"], ["Second"], metadata={"/CreationDate": "D:20240501"}),
+    "a.docx": docx("A paragraph.", [["cell", ""], ["", ""]]),
     "a.html": HTML,
     "a.jsonl.xz": lzma.compress(ROWS),
     "a.txt.gz": gzip.compress(HTML, mtime=0),
