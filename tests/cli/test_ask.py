@@ -2,15 +2,11 @@
 
 import io
 import json
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
-from mbc_engine.answer import Confidence
-from mbc_engine.errors import BankError
 from tests.cli.stub_memory import answer, source
 
 QUESTION = "Where did Ada move?"
@@ -105,13 +101,6 @@ def test_json(mbc, memory):
     assert (row["sources"][0]["path"], row["sources"][0]["date"]) == ("/notes/ada.txt", "2024-05-31")
 
 
-def test_a_withheld_answer_is_null(mbc, memory):
-    memory.reply = lambda question: answer(None, source(), confidence=Confidence(0.31, "low"))
-    assert mbc("ask", QUESTION).stdout.splitlines()[:3] == ["Not in this memory.", "", "Closest passages:"]
-    row = json.loads(mbc("ask", QUESTION, "--json").stdout)
-    assert (row["answer"], row["confidence"]) == (None, 0.31)
-
-
 def test_open_shows_the_first_source_in_an_editor(mbc, memory, monkeypatch):
     opened = []
     monkeypatch.setattr("mbc_cli.commands.ask.open_file", lambda path, line: opened.append((str(path), line)))
@@ -141,30 +130,6 @@ def test_wrong_options_are_refused(mbc, memory, arguments, message):
     assert (result.exit_code, result.stdout, memory.is_open) == (2, "", False)
     assert message in result.stderr
     assert len(result.stderr.splitlines()) == 2
-
-
-@pytest.mark.parametrize(
-    ("options", "code", "message"),
-    [
-        (("--bank", "none.mbc"), 5, "No bank at none.mbc"),
-        (("--bank", "a.mbc", "--bank", "a.mbc"), 2, "a.mbc is named twice."),
-        (("--bank", "a.mbc", "--bank", "b.mbc"), 4, "a.mbc was written by model tiny"),
-        (("--bank", "a.mbc", "--weight", 1, "--weight", 2), 2, "--weight"),
-        (("--bank", "a.mbc"), 4, "There is no model 'no-such-model'"),
-    ],
-)
-def test_problems_with_banks_come_before_the_model(mbc, make_bank, record, options, code, message):
-    make_bank("a.mbc", record("/a", "Ada"))
-    make_bank("b.mbc", record("/a", "Ada"), scale=0.25)
-    result = mbc("ask", QUESTION, "--model", "no-such-model", *options)
-    assert (result.exit_code, result.stdout) == (code, "")
-    assert message in result.stderr
-
-
-def test_an_error_of_the_memory_sets_the_exit_code(mbc, memory):
-    memory.problem = BankError("The bank is empty.", hint="Fill it.")
-    result = mbc("ask", QUESTION)
-    assert (result.exit_code, result.stdout, result.stderr) == (5, "", "Error: The bank is empty.\n  Fill it.\n")
 
 
 def test_questions_of_a_file_give_json_lines_with_ids(mbc, memory, home):
@@ -218,11 +183,6 @@ def test_bad_questions_are_found_before_the_model_is_loaded(mbc, home, options, 
     assert (result.exit_code, result.stdout, message in result.stderr) == (3, "", True)
 
 
-def test_closed_stdin_is_empty(home):
-    closed = ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-m", "mbc_cli", "ask", "--model", "none"]
-    assert subprocess.run(closed, capture_output=True).returncode == 3
-
-
 def test_an_interruption_keeps_earlier_answers(mbc, memory, home):
     def reply(question):
         if question == "Who is 16?":
@@ -249,11 +209,6 @@ def test_an_answer_is_streamed_on_a_terminal(mbc, memory, terminal):
     assert mbc("ask", QUESTION).stdout.splitlines()[0] == "She␛ moved to Aalen."
     memory.reply = lambda question: ""
     assert mbc("ask", QUESTION).stdout.startswith("(no answer)\n")
-
-
-def test_an_empty_answer_is_an_empty_line_in_a_pipe(mbc, memory):
-    memory.reply = lambda question: ""
-    assert mbc("ask", QUESTION).stdout.startswith("\n")
 
 
 @pytest.mark.parametrize(("streams", "printed"), [(True, "Aal\n"), (False, "\n")])

@@ -54,16 +54,6 @@ def test_unwritable_target_is_an_error(mbc, small_bank, home, name, message):
     assert message in result.stderr
 
 
-def test_a_failed_export_leaves_nothing(mbc, small_bank, home, monkeypatch):
-    def broken(*_):
-        yield b"first\n"
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("mbc_engine.bank.export", broken)
-    assert mbc("bank", "export", "e.jsonl", "--bank", small_bank).exit_code == 2
-    assert list(home.iterdir()) == [small_bank]
-
-
 def test_a_missing_export_is_an_error(mbc):
     result = mbc("bank", "import", "none.jsonl", "--bank", "new.mbc")
     assert result.exit_code == 3

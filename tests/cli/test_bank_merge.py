@@ -25,16 +25,6 @@ def test_a_bank_is_made_or_grows(mbc, shards):
     assert shards[1].read_bytes() == before
 
 
-def test_merge_of_other_model_is_refused(mbc, shards, make_bank, record, home):
-    other = make_bank("other.mbc", record("/e", "Edi"), scale=2)
-    result = mbc("bank", "merge", shards[1], other, "--bank", "new.mbc")
-    assert (result.exit_code, result.stdout) == (4, "")
-    for path in (shards[1], other):
-        model = json.loads(mbc("bank", "info", "--bank", path, "--json").stdout)["model"]
-        assert f"{model['amortizer'][:8]}-{model['codebook'][:8]}" in result.stderr
-    assert not (home / "new.mbc").exists()
-
-
 def test_failed_merge_leaves_no_bank(mbc, shards, home, monkeypatch):
     def broken(bank, other):
         raise BankError("The disk is full.")

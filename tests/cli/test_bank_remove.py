@@ -43,16 +43,6 @@ def test_remove_by_digest(mbc, rows, record):
     assert (summary["bank"]["documents"], summary["bank"]["origins"], summary["proof"]) == (2, 2, None)
 
 
-def test_ambiguous_digest_is_an_error(mbc, make_bank, record):
-    start = "95d436"
-    path = make_bank("b.mbc", record("/a", "4163"), record("/b", "8864"))
-    assert record("", "4163").digest[:6] == record("", "8864").digest[:6] == start
-    result = mbc("bank", "remove", start, "--bank", path)
-    assert result.exit_code == 5
-    assert f"2 documents of {path} begin with {start}" in result.stderr
-    assert len(_names(mbc, path)) == 2
-
-
 def test_all_is_refused_when_one_is_unknown(mbc, rows):
     for unknown in ("nobody.txt", "abcdef012345"):
         result = mbc("bank", "remove", "/ada.txt", unknown, "--bank", rows)

@@ -37,15 +37,6 @@ def test_documents_are_memorised_anew(reencode, bank):
     assert _shape(bank) == (16, 2)
 
 
-def test_a_missing_file_keeps_the_old_bank(reencode, bank, notes):
-    (notes / "ada.txt").unlink()
-    result = reencode()
-    assert result.exit_code == 5
-    assert "notes/ada.txt is gone" in result.output
-    assert "--drop-missing" in result.stderr
-    assert _shape(bank) == (8, 2)
-
-
 def test_stop_keeps_the_old_bank(reencode, bank, monkeypatch):
     work = engine.reencode
 

@@ -1,5 +1,4 @@
 import json
-import os
 import shutil
 import tomllib
 
@@ -64,13 +63,6 @@ def test_a_dry_run_changes_nothing(mbc, own, model, questions, found):
     assert (own / "config.toml").read_bytes() == (model / "config.toml").read_bytes()
 
 
-def test_useless_memory_is_reported(mbc, own, questions, found):
-    found(Calibrated(100, 50, 16, 0.0, 0.0, 1.0, 0.0, 0.5, 0.0, 100.0, 0.0, 0.0, 100.0, 0.0))
-    result = mbc("calibrate", "--model", own, "--data", questions, "--bank-size", 20)
-    assert "answers will carry no confidence" in result.stderr
-    assert config(own)["model"]["confidence"]["slope"] == 0
-
-
 def test_interrupt_leaves_the_model(mbc, own, model, questions, monkeypatch):
     def interrupted(*_, **__):
         yield Progressed("answer questions", 1, 2)
@@ -81,39 +73,6 @@ def test_interrupt_leaves_the_model(mbc, own, model, questions, monkeypatch):
     assert (result.exit_code, result.stdout) == (130, "")
     assert result.stderr == "Interrupted. The model was not changed; --questions asks fewer.\n"
     assert (own / "config.toml").read_bytes() == (model / "config.toml").read_bytes()
-
-
-def test_unwritable_model_is_reported_first(mbc, own, questions, found, monkeypatch):
-    monkeypatch.setattr(os, "access", lambda *_: False)
-    result = mbc("calibrate", "--model", own, "--data", questions, "--bank-size", 20)
-    assert (result.exit_code, result.stdout) == (4, "")
-    assert "cannot be written" in result.stderr
-    assert "Copy the folder" in result.stderr
-    assert mbc("calibrate", "--model", own, "--data", questions, "--bank-size", 20, "--dry-run").exit_code == 0
-
-
-@pytest.fixture
-def unloadable(monkeypatch):
-    """No model can be loaded."""
-
-    def load(*_):
-        raise AssertionError
-
-    monkeypatch.setattr("mbc_cli.commands.calibrate.load_model", load)
-
-
-@pytest.mark.parametrize(
-    ("options", "said", "hint"),
-    [
-        ((), "44 documents do not fill the two banks of 64", "--bank-size"),
-        (("--bank-size", 20, "--questions", 5), "5 questions are too few", "--questions"),
-    ],
-)
-def test_too_little_data_is_reported_first(mbc, model, unloadable, questions, options, said, hint):
-    result = mbc("calibrate", "--model", model, "--data", questions, *options)
-    assert result.exit_code == 3
-    assert said in result.stderr
-    assert hint in result.stderr
 
 
 def test_mini_is_already_calibrated(mbc):

@@ -116,18 +116,8 @@ def test_the_first_source_is_opened(memory, talk, monkeypatch):
     assert "There is no source to open.\nThe last answer has no sources.\n" in err
 
 
-def test_help_fits_80_columns(talk):
-    out, _, _ = talk("/help")
-    assert "completed from the question before" in " ".join(out.split())
-    assert max(map(len, out.splitlines())) <= 80
-
-
 def test_an_unknown_command_is_reported(talk):
     assert "There is no command /bogus; /help lists them." in talk("/bogus")[1]
-
-
-def test_quit_ends(talk):
-    assert len(talk("/quit", "more")[2]) == 2
 
 
 def test_an_interruption_stops_only_the_answer(memory, talk):
@@ -175,12 +165,6 @@ def test_history_is_private_and_kept(typed, home):
     readline.clear_history()
     start_line_editor(path)
     assert readline.get_history_item(4) == "d"
-
-
-def test_a_damaged_history_is_read(typed, home):
-    (home / "history").write_bytes(b"Who?\n\0\0\0\nWhere?\n")
-    start_line_editor(home / "history")
-    assert [readline.get_history_item(number) for number in (1, 2)] == ["Who?", "Where?"]
 
 
 @pytest.mark.parametrize("typed_so_far", ["", "half"])

@@ -1,3 +1,5 @@
+"""What bash is offered for the last word of a command line."""
+
 import pytest
 from typer.testing import CliRunner
 
@@ -6,13 +8,14 @@ from mbc_cli.app import app
 
 @pytest.fixture
 def complete(home):
-    """The completions that bash is offered for the last word of a command line."""
+    """The completions of the last word."""
 
-    def offered(*words):
+    def offered(line):
+        words = ("mbc", *line.split(" "))
         environment = {
             "_MBC_COMPLETE": "complete_bash",
-            "COMP_WORDS": " ".join(("mbc", *words)),
-            "COMP_CWORD": str(len(words)),
+            "COMP_WORDS": " ".join(words),
+            "COMP_CWORD": str(len(words) - 1),
         }
         return CliRunner(env=environment).invoke(app, [], prog_name="mbc").stdout.split()
 
@@ -20,89 +23,57 @@ def complete(home):
 
 
 @pytest.fixture
-def runs(home):
-    """Two training runs, one of which has a model already."""
-    folder = home / "XDG_DATA_HOME" / "mbc" / "runs"
-    for name in ("first/model", "second"):
-        (folder / name).mkdir(parents=True)
-        (folder / name / "config.toml").touch()
-    (folder / "first" / "config.toml").touch()
-    (folder / "first" / "events.jsonl").touch()
-    (folder / "first" / "model" / "model.safetensors").touch()
-    (folder / "stray").mkdir()
-    return folder
-
-
-def test_models_and_runs(complete, runs):
-    assert complete("ask", "--model", "") == [str(runs / "first"), "mini"]
-    assert complete("ask", "--model", "mi") == ["mini"]
-    assert complete("ask", "--model", "./") == []
-
-
-def test_pulled_models(complete, home):
-    for name in ("notes", "half"):
-        folder = home / "XDG_DATA_HOME" / "mbc" / "models" / "ada" / name
-        folder.mkdir(parents=True)
-        (folder / "config.toml").touch()
-    (folder.with_name("notes") / "model.safetensors").touch()
-    assert complete("ask", "--model", "") == ["ada/notes", "mini"]
-    assert complete("ask", "--model", "ada/") == ["ada/notes"]
-
-
-def test_models_and_presets(complete, runs):
-    assert {"mini", "llama2-7b", str(runs / "first")} <= set(complete("models", "show", ""))
-    assert complete("models", "show", "m") == ["mini"]
-
-
-def test_runs_by_name(complete, runs, home):
-    assert complete("train", "--resume", "--run", "") == ["first", "second"]
-    assert complete("train", "--resume", "--run", "s") == ["second"]
+def files(home):
+    """A pulled model, two runs, one of which has a model, and two evaluations, beside what is none of these."""
+    data = home / "XDG_DATA_HOME" / "mbc"
+    for name in (
+        *("models/ada/notes/config.toml", "models/ada/notes/model.safetensors", "models/ada/half/config.toml"),
+        *("runs/first/config.toml", "runs/first/events.jsonl", "runs/second/config.toml", "runs/stray/other.toml"),
+        *("runs/first/model/config.toml", "runs/first/model/model.safetensors"),
+        *("evaluations/one/experiment.toml", "evaluations/two/experiment.toml", "evaluations/begun/log"),
+    ):
+        (data / name).parent.mkdir(parents=True, exist_ok=True)
+        (data / name).touch()
     (home / "mine" / "third").mkdir(parents=True)
     (home / "mine" / "third" / "config.toml").touch()
-    assert complete("train", "--runs", "mine", "--run", "") == ["third"]
+    return data
 
 
-def test_presets(complete):
-    assert {"smollm2-135m", "distilgpt2"} <= set(complete("train", "--preset", ""))
-    assert complete("train", "--preset", "smo") == ["smollm2-135m"]
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("ask --model mi", ["mini"]),
+        ("ask --model ./", []),
+        ("ask --model ada/", ["ada/notes"]),
+        ("models show m", ["mini"]),
+        ("train --resume --run ", ["first", "second"]),
+        ("train --runs mine --run ", ["third"]),
+        ("train --preset smo", ["smollm2-135m"]),
+        ("ask --read r", ["routed"]),
+        ("eval --suite ", ["paper", "small", "smollm2"]),
+        ("eval --method mbc-s", ["mbc-shuffled-codes", "mbc-shuffled-documents"]),
+        ("eval --protocol ", ["code-usage", "online", "retention", "scaling"]),
+        ("eval --golds s", ["shortest"]),
+        ("eval --run ", ["one", "two"]),
+        ("eval show o", ["one"]),
+        ("eval sh", ["show"]),
+        ("config get ask.so", ["ask.sources"]),
+        ("bank info --ver", ["--verbose"]),
+        ("tui --view doc", ["documents"]),
+    ],
+)
+def test_last_word(complete, line, offered):
+    assert complete(line) == offered
 
 
-def test_reads(complete):
-    assert complete("ask", "--read", "r") == ["routed"]
-    assert complete("eval", "--read", "") == ["flat", "hierarchical", "routed"]
+def test_models_presets_and_settings(complete, files):
+    assert complete("ask --model ") == [str(files / "runs" / "first"), "ada/notes", "mini"]
+    assert {"mini", "llama2-7b", str(files / "runs" / "first")} <= set(complete("models show "))
+    assert {"bank", "model", "ask.", "bank-list."} <= set(complete("config set "))
 
 
-def test_evaluations(complete, home):
-    folder = home / "XDG_DATA_HOME" / "mbc" / "evaluations"
-    for name in ("first", "second", "begun"):
-        (folder / name).mkdir(parents=True)
-    for name in ("first", "second"):
-        (folder / name / "experiment.toml").touch()
-    assert complete("eval", "--suite", "") == ["paper", "small", "smollm2"]
-    assert complete("eval", "--method", "mbc-s") == ["mbc-shuffled-codes", "mbc-shuffled-documents"]
-    assert complete("eval", "--protocol", "") == ["code-usage", "online", "retention", "scaling"]
-    assert complete("eval", "--golds", "s") == ["shortest"]
-    assert complete("eval", "--run", "") == ["first", "second"]
-    assert complete("eval", "show", "f") == ["first"]
-    assert complete("eval", "sh") == ["show"]
-
-
-def test_config_keys(complete):
-    assert {"bank", "model", "ask.", "bank-list."} <= set(complete("config", "set", ""))
-    assert complete("config", "get", "ask.so") == ["ask.sources"]
-
-
-def test_shared_options(complete):
-    assert complete("bank", "info", "--ver") == ["--verbose"]
-    assert complete("bank", "--q") == ["--quiet"]
-
-
-def test_a_broken_config_does_not_stop_completion(complete, home, monkeypatch):
+def test_broken_config(complete, home, monkeypatch):
     (home / "c.toml").write_text("a = [")
     monkeypatch.setenv("MBC_CONFIG", str(home / "c.toml"))
-    assert complete("ask", "--model", "mi") == ["mini"]
-
-
-def test_views_of_the_dashboard(complete):
-    assert {"ask", "documents", "overview"} <= set(complete("tui", "--view", ""))
-    assert complete("tui", "--view", "doc") == ["documents"]
+    assert complete("ask --model mi") == ["mini"]

@@ -3,13 +3,8 @@
 import json
 
 import pytest
-from rich.console import Console
 
 from mbc_cli.commands import demo
-from mbc_cli.commands.demo import pick_questions
-from mbc_cli.render import answer as rendering
-from mbc_cli.render import terminal as consoles
-from mbc_engine.datasets.layout import made_up_stories
 from tests.cli.stub_memory import answer, ingested, source
 from tests.needs import embedded_encoder
 
@@ -23,12 +18,6 @@ def says(memory):
         memory.reply = lambda question: answer(text, source("/tmp/01-a.txt"))
 
     return say
-
-
-def test_questions_are_about_different_stories():
-    chosen = pick_questions(made_up_stories())
-    assert len({question.text for question in chosen}) == 9
-    assert chosen[2].answers == ("88", "88 miles")
 
 
 def test_answers_are_compared_and_nothing_is_left(mbc, memory, home, says, monkeypatch):
@@ -55,16 +44,6 @@ def test_a_withheld_answer_is_neither_right_nor_wrong(mbc, says):
     assert output.count("\n  answer      Not in this memory.  not answered\n") == 10
     counts = {"right": 0, "wrong": 0, "not_answered": 10, "right_sources": 0, "same_without_files": 10}
     assert json.loads(mbc("demo", "--json").stdout)["counts"] == counts
-
-
-def test_output_fits_80_columns(mbc, says, monkeypatch):
-    says("an answer of many words " * 8)
-    for module in (consoles, demo, rendering):
-        console = Console(force_terminal=True, width=80, color_system=None, markup=False)
-        monkeypatch.setattr(module, "out", console)
-    result = mbc("demo")
-    assert result.exit_code == 0
-    assert [line for line in result.output.splitlines() if len(line.rstrip()) > 80] == []
 
 
 def test_json(mbc, says):

@@ -1,12 +1,9 @@
 """Where models run: set by an option, by the environment, or detected."""
 
-import json
-
 import pytest
 import torch
 
 from mbc_cli.engine import prepare_torch, require_device
-from mbc_cli.tui.state import DashboardOptions
 from mbc_engine.errors import ConfigError, ModelError
 
 
@@ -54,13 +51,6 @@ def test_gpu_is_the_default_if_available(monkeypatch):
         assert prepare_torch("cpu") == "cpu"
 
 
-@pytest.mark.parametrize("device", ["meta", "cuda:99", "mps:7"])
-def test_an_unavailable_device_is_refused(device):
-    with pytest.raises(ConfigError, match="cannot be used here") as caught:
-        prepare_torch(device)
-    assert "cpu" in (caught.value.hint or "")
-
-
 def test_available_devices_are_listed(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     with pytest.raises(ConfigError) as caught:
@@ -76,17 +66,3 @@ def test_available_devices_are_listed(monkeypatch):
 def test_an_invalid_device_is_refused(device):
     with pytest.raises(ConfigError, match="is not a device"):
         require_device(device)
-
-
-def test_a_resumed_run_keeps_its_device(mbc, preset, questions, home, monkeypatch):
-    assert mbc("train", "--preset", preset, "--data", questions, "--run", "./run").exit_code == 0
-    assert json.loads((home / "run" / "command.json").read_text())["device"] == "cpu"
-    monkeypatch.setenv("MBC_DEVICE", "abacus")  # for new runs
-    assert mbc("train", "--resume", "--run", "./run").exit_code == 0
-    assert mbc("train", "--resume", "--run", "./run", "--device", "abacus").exit_code == 2
-
-
-def test_dashboard_in_a_browser_keeps_the_device(home):
-    options = DashboardOptions(home / "b", "mini", home / "runs", device="cuda:1").to_arguments()
-    assert options[-2:] == ["--device", "cuda:1"]
-    assert "--device" not in DashboardOptions(home / "b", "mini", home / "runs").to_arguments()

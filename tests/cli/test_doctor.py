@@ -2,7 +2,6 @@
 
 import io
 import json
-import shutil
 import sys
 import threading
 from email.message import Message
@@ -13,10 +12,8 @@ import pytest
 from mbc_cli import engine
 from mbc_cli.commands import doctor as doctor_command
 from mbc_engine.lm import packaged
-from mbc_engine.lm.packaged import INSTALL_MPNET, LANGUAGE_MODEL, MPNET, cache_folder, minilm_folder, unpack_once
+from mbc_engine.lm.packaged import LANGUAGE_MODEL
 from tests.needs import PATIENCE
-
-DAMAGED_CACHES = packaged.damaged_caches
 
 
 @pytest.fixture
@@ -77,50 +74,6 @@ def test_without_pretrained_models_it_says_how_to_get_them(mbc, bare):
     assert f"language model  not installed: {model['install']}" in text
 
 
-@pytest.mark.parametrize("is_installed", [True, False])
-def test_the_large_reader_is_shown(mbc, monkeypatch, is_installed):
-    monkeypatch.setattr("mbc_engine.lm.packaged.is_mpnet_installed", lambda: is_installed)
-    reader = doctor(mbc)[1]["reader_encoder"]
-    assert (reader["name"], reader["is_installed"], reader["install"]) == (MPNET, is_installed, INSTALL_MPNET)
-
-
-def test_training_needs_its_packages(mbc, monkeypatch):
-    version = doctor_command.version
-
-    def without_peft(package):
-        if package == "peft":
-            raise doctor_command.PackageNotFoundError
-        return version(package)
-
-    monkeypatch.setattr(doctor_command, "version", without_peft)
-    code, report = doctor(mbc)
-    (training,) = [ability for ability in report["abilities"] if ability["name"] == "train"]
-    assert (code, training["works"], training["detail"]) == (0, False, "pip install peft")
-
-
-def test_a_damaged_bundle_is_found(mbc, home, monkeypatch):
-    broken, folder = home / "bundle", minilm_folder()
-    shutil.copytree(folder.parent, broken)
-    with (broken / folder.name / "model.safetensors").open("r+b") as file:
-        file.write(b"x")
-    spec = type("Spec", (), {"submodule_search_locations": [str(broken)]})
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: spec)
-    code, report = doctor(mbc)
-    assert (code, report["encoder"]["is_official"]) == (4, False)
-    assert "is not the official file" in report["abilities"][0]["detail"]
-
-
-def test_a_flipped_bit_in_the_cache_is_found(mbc, home, monkeypatch):
-    monkeypatch.setattr(packaged, "damaged_caches", DAMAGED_CACHES)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
-    folder = cache_folder("reader-1")
-    unpack_once(folder, lambda: False, lambda into: (into / "model.safetensors").write_bytes(b"weights"), "The reader")
-    assert doctor(mbc)[1]["damaged_caches"] == []
-    (folder / "model.safetensors").write_bytes(b"weighty")
-    assert doctor(mbc)[1]["damaged_caches"] == [str(folder)]
-    assert "DAMAGED, delete it" in mbc("doctor", "--offline").stdout
-
-
 def test_a_model_that_cannot_be_used_is_a_finding(mbc, home):
     code, report = doctor(mbc, "--model", "no-such-model")
     assert (code, "There is no model 'no-such-model'." in report["abilities"][0]["detail"]) == (4, True)
@@ -149,16 +102,6 @@ def test_a_closed_folder_and_a_broken_config_stop_nothing(mbc, home, monkeypatch
     result = mbc("doctor", "--offline", "--bank", "locked/there.mbc")
     assert result.exit_code == 0
     assert "No command has an option for the key bogus." in result.stdout
-
-
-@pytest.mark.parametrize(
-    ("asks", "is_offline", "reachable"), [(True, False, False), (True, True, None), (False, False, None)]
-)
-def test_the_hub_is_contacted_unless_forbidden(home, monkeypatch, asks, is_offline, reachable):
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", is_offline)
-    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:1")
-    hub = doctor_command.check(home / "b.mbc", home / "runs", "mini", asks_hub=asks)["hub"]
-    assert (hub["offline"], hub["reachable"]) == (is_offline, reachable)
 
 
 @pytest.mark.parametrize(

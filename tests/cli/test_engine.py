@@ -1,7 +1,6 @@
 """Loading in the command line: what it changes in the process, and what it leaves alone."""
 
 import gc
-import os
 import weakref
 from pathlib import Path
 
@@ -40,15 +39,6 @@ def test_garbage_is_collected_only_after_the_outermost_loading() -> None:
     assert gc.get_freeze_count()
 
 
-def test_torchs_threads_wait_passively(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
-    with loading("a model"):
-        assert os.environ["OMP_WAIT_POLICY"] == "PASSIVE"
-    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
-    with loading("a model"):
-        assert os.environ["OMP_WAIT_POLICY"] == "ACTIVE"
-
-
 def test_the_language_model_is_unpacked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, shown = tmp_path / "model.gguf", []
     monkeypatch.setattr("mbc_engine.lm.packaged.locate_language_model", lambda: file)
@@ -61,10 +51,3 @@ def test_the_language_model_is_unpacked_once(tmp_path: Path, monkeypatch: pytest
     file.mkdir()
     engine.unpack_language_model()
     assert shown == [(135, 270)]
-
-
-def test_a_failed_unpacking_is_no_error_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mbc_engine.lm.packaged.locate_language_model", lambda: tmp_path / "nowhere.gguf")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    engine.unpack_language_model()
-    assert not list((tmp_path / "mbc" / "models").glob("Smol*[!k]"))

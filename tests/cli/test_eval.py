@@ -1,12 +1,10 @@
 import json
 import re
-from pathlib import Path
 
 import pytest
 
 from mbc_cli.commands.evaluate import find_evaluation
 from tests.conftest import qa_examples, write_questions
-from tests.needs import embedded_encoder
 from tests.newswire import OTHERS, TWO
 
 
@@ -62,11 +60,6 @@ def test_a_run_is_continued_by_its_command_or_its_name(mbc, evaluate):
     other = evaluate("--run", "mine", "--limit", 2)
     assert (other.exit_code, other.stdout) == (2, "")
     assert "with other settings: questions." in other.stderr
-
-
-def test_a_path_is_a_folder_of_its_own(evaluate, home):
-    assert evaluate("--run", "./here").exit_code == 0
-    assert (home / "here" / "report.md").is_file()
 
 
 @pytest.mark.parametrize(
@@ -137,86 +130,9 @@ def test_interrupting_keeps_what_is_done_and_says_how_to_continue(evaluate, monk
     assert "1 stage was already done." in result.stderr
 
 
-@pytest.mark.slow
-def test_training_on_tested_documents_can_be_corrected_in_the_same_folder(mbc, preset, questions):
-    arguments = ("--preset", preset, "--data", f"{questions}[2:]", "--method", "mbc", "--set", "training.epochs=1")
-    result = mbc("eval", *arguments, "--train", questions, "--run", "mine")
-    assert (result.exit_code, result.stdout) == (3, "")
-    assert "also trained on" in result.stderr
-    result = mbc("eval", *arguments, "--train", f"{questions}[:2]", "--run", "mine", "--json")
-    assert rows_of(json.loads(result.stdout))["mbc"]["scores"]["questions"] == 2
-    assert "prepare mbc" in result.stderr
-
-
-def test_a_learning_rate_needs_validation_questions(mbc, model, questions):
-    arguments = ("--model", model, "--data", f"{questions}[1:]", "--train", f"{questions}[:1]", "--method", "uniform")
-    result = mbc("eval", *arguments)
-    assert (result.exit_code, result.stdout) == (3, "")
-    assert "no questions for choosing a learning rate" in result.stderr
-
-
-@pytest.mark.slow
-@embedded_encoder
-def test_a_retriever_reader_is_evaluated_alone(mbc):
-    report = json.loads(mbc("eval", "--data", TWO, "--limit", 2, "--json").stdout)
-    online = rows_of(report)["retriever-reader"]
-    assert list(rows_of(report)) == ["retriever-reader"]
-    assert (online["scores"]["questions"], online["cost"]["documents"], online["cost"]["paper_bytes"]) == (2, 2, None)
-    assert report["verdicts"] == []
-
-
-@pytest.fixture
-def grid(mbc, home, preset, monkeypatch):
-    """Runs `mbc eval` on a suite of two cells with a tiny preset; the files of one of them are missing."""
-    datasets = "".join(
-        f"""
-        [[datasets]]
-        name = "{name}"
-        title = "{name}"
-        train = ["{file}.jsonl[:2]"]
-        test = "{file}.jsonl[2:]"
-        """
-        for name, file in (("moves", "questions"), ("lost", "lost"))
-    )
-    suite = home / "grid.toml"
-    suite.write_text(
-        f"""
-        title = "A grid"
-        methods = ["mbc", "mbc-empty"]
-        [[bases]]
-        name = "tiny"
-        title = "tiny"
-        preset = "{preset}"
-        changes = ["training.epochs=1"]
-        {datasets}
-        """
-    )
-    (home / "elsewhere").mkdir()
-    monkeypatch.chdir(home / "elsewhere")
-    monkeypatch.setenv("MBC_DATA", str(home))
-    return lambda *arguments: mbc("eval", "--suite", suite, *arguments)
-
-
-def test_a_plan_lists_the_stages_and_starts_nothing(grid, home):
-    lines = grid("--plan").stdout.splitlines()
-    assert lines[:3] == ["tiny-moves: prepare mbc", "tiny-moves: mbc online", "tiny-moves: mbc-empty online"]
-    assert len(lines) == 6
-    plan = json.loads(grid("--plan", "--json").stdout)
-    assert plan["cells"][1] == {"cell": "tiny-lost", "stages": ["prepare mbc", "mbc online", "mbc-empty online"]}
+def test_plan_lists_stages_and_starts_nothing(mbc, home):
+    lines = mbc("eval", "--suite", "small", "--plan").stdout.splitlines()
+    plan = json.loads(mbc("eval", "--suite", "small", "--plan", "--json").stdout)
+    assert lines == [f"{cell['cell']}: {stage}" for cell in plan["cells"] for stage in cell["stages"]]
+    assert "prepare mbc" in plan["cells"][0]["stages"]
     assert not (home / "XDG_DATA_HOME" / "mbc" / "evaluations").exists()
-
-
-@pytest.mark.slow
-def test_a_suite_skips_what_is_missing_and_does_it_later(grid, questions, home):
-    result = grid("--run", "grid", "--json")
-    assert result.exit_code == 0, result.stderr
-    report = json.loads(result.stdout)
-    assert [cell["name"] for cell in report["cells"]] == ["tiny-moves"]
-    assert {missing["cell"] for missing in report["missing"]} == {"tiny-lost"}
-    assert "tiny-lost: prepare mbc: skipped: " in result.stderr
-    (home / "lost.jsonl").write_bytes(Path(questions).read_bytes())
-    result = grid("--run", "grid", "--json")
-    report = json.loads(result.stdout)
-    assert [cell["name"] for cell in report["cells"]] == ["tiny-moves", "tiny-lost"]
-    assert report["missing"] == []
-    assert "3 stages were already done." in result.stderr

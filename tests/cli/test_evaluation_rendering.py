@@ -2,7 +2,6 @@
 
 import io
 import re
-from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -78,23 +77,6 @@ def test_the_verdict_comes_first_and_everything_fits(report, screen, width):
     assert "lenient match*" in text.getvalue() or width < 132
     assert "Retention of the first documents, in percent" in lines
     assert any(re.match(r"MBC +200 .* 25.0 +50.0", line) for line in lines)
-
-
-def test_report_without_verdicts(report, capsys):
-    evaluation.print_report(replace(report, verdicts=()))
-    assert capsys.readouterr().out.startswith("No method here has a control to beat")
-
-
-def test_the_papers_retention_stands_beside_ours(report, capsys):
-    (cell,) = report.cells
-    steps = [
-        {"documents": 100, "bank_bytes": 1_500_000, "retention": 100.0},
-        {"documents": 200, "bank_bytes": 1_600_000, "retention": 98.0},
-    ]
-    paper = {"exact_match": 1.0, "f1": 2.0, "retention": steps}
-    rows = (replace(cell.rows[0], published=paper), *cell.rows[1:])
-    evaluation.print_report(replace(report, cells=(replace(cell, rows=rows),)))
-    assert "MBC\t200\t33.3\t25.0\t50.0\t98.0\t2 kB\t1.6 MB\t9 B\n" in capsys.readouterr().out
 
 
 def test_report_is_sanitised(report, screen):

@@ -7,8 +7,7 @@ import pytest
 
 from mbc_cli.config import activity_log
 from mbc_cli.render import progress
-from mbc_engine.errors import BankError
-from mbc_engine.events import ContentLost, FileSkipped, FilesLeftOut, IngestFinished, TextsRecoded
+from mbc_engine.events import ContentLost, FileSkipped, FilesLeftOut, TextsRecoded
 from mbc_engine.runs.event_log import read_events
 from tests.cli.stub_memory import ingested
 
@@ -160,11 +159,6 @@ def test_nothing_readable_is_an_error(run):
     assert run("--prune", documents=0, extra=[skipped], skipped=1).exit_code == 3
 
 
-def test_errors_of_the_memory_set_the_exit_code(run, memory):
-    memory.problem = BankError("The disk is full.")
-    assert run().exit_code == 5
-
-
 def test_a_stop_keeps_what_was_committed(mbc, memory, notes, monkeypatch):
     add = memory.add
 
@@ -244,12 +238,6 @@ def test_a_missing_language_model_is_one_line(run):
     assert "ecod" not in result.stdout
 
 
-def test_the_environment_sets_the_codec(run, memory, monkeypatch):
-    monkeypatch.setenv("MBC_CODEC", "lm")
-    run()
-    assert memory.added[0][1]["codec"] == "lm"
-
-
 def test_a_real_ingest_is_logged_and_repeated(ingest, notes, home):
     """From the command line to a bank on disk, in this process and in another."""
     bank = home / "memory.mbc"
@@ -263,14 +251,3 @@ def test_a_real_ingest_is_logged_and_repeated(ingest, notes, home):
     (home / "photo.png").write_bytes(b"\x89PNG")
     assert ingest("photo.png", "--bank", "new.mbc").exit_code == 3
     assert not list(home.glob("new.mbc*"))
-
-
-def test_a_log_that_cannot_be_written_stops_no_ingest(ingest, notes, home):
-    (home / "XDG_STATE_HOME").touch()
-    assert ingest(notes, "--bank", "b.mbc").exit_code == 0
-
-
-def test_unfinished_work_is_an_interruption(run):
-    assert isinstance(ingested()[-1], IngestFinished)
-    result = run(is_complete=False)
-    assert (result.exit_code, "Everything counted above is saved" in result.stderr) == (130, True)

@@ -3,7 +3,6 @@
 import importlib.util
 import json
 import os
-import socket
 import subprocess
 import sys
 
@@ -36,22 +35,6 @@ def test_without_ray_it_says_how_to_install_it(mbc, notes, monkeypatch):
     assert result.exit_code == 2
     assert "`--engine ray` needs packages that are not installed: ray" in result.stderr
     assert "-e '.[ray]'" in result.stderr
-
-
-@pytest.mark.ray
-@pytest.mark.slow
-@pytest.mark.xdist_group("ray")
-@pytest.mark.parametrize("address", ["127.0.0.1:{port}", "here", "auto"])
-def test_a_cluster_that_is_not_there_is_an_error_at_once(mbc, notes, model, home, address, monkeypatch):
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = address.format(port=free.getsockname()[1])
-    result = mbc("ingest", notes, "--engine", "ray", "--address", address, "--bank", "b.mbc", "--model", model)
-    assert result.exit_code in (1, 2)
-    assert address in result.stderr
-    assert len(result.stderr.splitlines()) <= 3
-    assert not (home / "b.mbc").exists()
 
 
 @pytest.mark.ray

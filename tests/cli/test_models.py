@@ -5,7 +5,6 @@ import shutil
 from dataclasses import asdict
 
 import pytest
-from rich.console import Console
 
 from mbc_engine.events import TrainStarted, Validated
 from mbc_engine.runs.training_runs import EVENTS
@@ -34,14 +33,6 @@ def run(home, model):
     return folder
 
 
-@pytest.fixture
-def on_terminal(monkeypatch):
-    """A terminal of 80 columns."""
-    console = Console(force_terminal=True, width=80, color_system=None, markup=False, soft_wrap=True)
-    for module in ("commands.models", "render.terminal"):
-        monkeypatch.setattr(f"mbc_cli.{module}.out", console)
-
-
 def test_all_models_are_listed(mbc, own, run, tiny):
     mine, pulled = own("mine"), own("ada/notes")
     rows = [line.split("\t") for line in mbc("models", "list").stdout.splitlines()]
@@ -50,13 +41,6 @@ def test_all_models_are_listed(mbc, own, run, tiny):
     assert [row[1:4] for row in rows[1:]] == [[str(tiny.bases["gpt2"]), "4 x 8", "1.5 B"]] * 3
     assert [row[5:7] for row in rows] == [["", ""]] * 3 + [["51.2", "62.0"]]
     assert [row[7] for row in rows[1:]] == [str(mine), str(pulled), str(run / "model")]
-
-
-def test_the_list_fits_a_terminal(mbc, run, on_terminal):
-    lines = [line.rstrip() for line in mbc("models", "list").stdout.splitlines()]
-    assert " ".join(lines[0].split()) == "model base LM codes per chunk on disk EM % F1 % where"
-    assert [line.split()[-1] for line in lines[1:]] == ["package", "run"]
-    assert all(len(line) <= 80 for line in lines)
 
 
 def test_the_list_as_json(mbc, run, tiny):
@@ -75,10 +59,6 @@ def test_the_list_as_json(mbc, run, tiny):
         "size": sum(path.stat().st_size for path in (run / "model").rglob("*") if path.is_file()),
         "best": asdict(BEST),
     }
-
-
-def test_other_runs_have_other_models(mbc, run, home):
-    assert len(mbc("models", "list", "--runs", home / "elsewhere").stdout.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
@@ -139,15 +119,6 @@ def test_a_model_is_found_by_name_folder_or_run(mbc, own, run, model, typed):
     assert details["settings"]["model"]["tokens"] == 4
 
 
-def test_a_trained_model_is_shown(mbc, run):
-    lines = mbc("models", "show", "first").stdout.splitlines()
-    assert lines[0].split() == ["model", "first"]
-    assert lines[1].split() == ["folder", str(run / "model")]
-    assert "best       F1 62.0 %, exact match 51.2 % (500 questions)" in lines
-    assert f"ask        mbc ask --model {run / 'model'}" in lines
-    assert any(line.startswith("router") for line in lines)
-
-
 def test_mini_is_shown(mbc):
     lines = mbc("models", "show", "mini").stdout.splitlines()
     assert "finds      passages by 24 codes of 512 and by shared words" in lines
@@ -162,12 +133,6 @@ def test_mini_is_shown(mbc):
         details["encoders"]["documents"] == details["encoders"]["questions"] == "sentence-transformers/all-MiniLM-L6-v2"
     )
     assert details["settings"]["retriever_reader"]["window"] == 256
-
-
-def test_a_model_takes_precedence_over_a_preset_of_its_name(mbc, own):
-    own("distilgpt2")
-    result = mbc("models", "show", "distilgpt2")
-    assert result.stdout.splitlines()[0].split() == ["model", "distilgpt2"]
 
 
 @pytest.mark.parametrize("name", ["nonesuch", "", "no/such", ".", "n" * 300])
@@ -197,43 +162,3 @@ def test_unknown_sizes_do_not_stop_the_rest(mbc, home, preset):
     assert "hf download some/model config.json" in result.stderr
     details = json.loads(mbc("models", "show", path, "--json").stdout)
     assert details["parameters"] is None
-
-
-@pytest.fixture
-def vectors(home, tiny):
-    """A model that makes no codes and has no KV-LoRA."""
-    from mbc_engine.paper.checkpoint import save_model
-
-    settings = ("gpt2", "bert", "model.quantised=false", "model.lora.layers=0")
-    folder = home / "XDG_DATA_HOME" / "mbc" / "models" / "mac"
-    save_model(tiny.model(*settings), tiny.config(*settings), folder)
-    return folder
-
-
-def test_a_model_without_codes_is_shown(mbc, vectors):
-    rows = {line.split("\t")[0]: line.split("\t") for line in mbc("models", "list").stdout.splitlines()}
-    assert rows["mac"][2:4] == ["none", "4 vectors"]
-    output = mbc("models", "show", "mac").stdout
-    assert "per chunk  4 vectors\n" in output
-    assert "KV-LoRA    none\n" in output
-    assert "codebook" not in output
-    details = json.loads(mbc("models", "show", "mac", "--json").stdout)
-    assert details["codes"] is None
-    assert not {part["part"] for part in details["parameters"]["parts"]} & {"codebook", "KV-LoRA"}
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("ingest", "{notes}", "--bank", "new.mbc", "--workers", "0"),
-        ("ask", "Where did Ada move?", "--bank", "{bank}"),
-        ("models", "push", "mac", "ada/mac"),
-    ],
-)
-def test_a_model_without_codes_is_refused(mbc, vectors, bank, notes, home, command):
-    words = [word.format(bank=bank, notes=notes, home=home) for word in command]
-    result = mbc(*words, *(() if command[0] == "models" else ("--model", "mac")))
-    assert result.exit_code == 4
-    assert "makes no codes" in result.stderr
-    assert "Traceback" not in result.stderr
-    assert not (home / "new.mbc").exists()

@@ -4,9 +4,7 @@ import json
 import shutil
 
 import pytest
-from typer.testing import CliRunner
 
-from mbc_cli.app import app
 from mbc_engine import sharing
 from mbc_engine.events import TrainStarted, Validated
 from mbc_engine.paper.checkpoint import save_model
@@ -80,27 +78,6 @@ def test_card_names_data_without_folders(mbc, hub, run, home):
     card = (hub / "ada" / "tiny" / "README.md").read_text()
     files = "--data q.jsonl --data r.jsonl --data squad:train:squad --data newswire:train:5 --from base"
     assert f"mbc train --preset config.toml {files}\n" in card
-
-
-def test_a_pulled_model_is_listed_and_completed(mbc, hub, run):
-    mbc("models", "push", "first", "ada/tiny")
-    mbc("models", "pull", "ada/tiny")
-    assert "ada/tiny" in mbc("models", "list").stdout
-    environment = {"_MBC_COMPLETE": "complete_bash", "COMP_WORDS": "mbc ask --model ad", "COMP_CWORD": "3"}
-    assert CliRunner(env=environment).invoke(app, [], prog_name="mbc").stdout.split() == ["ada/tiny"]
-
-
-def test_replacing_needs_force(mbc, hub, run):
-    for words in (("push", "first", "ada/tiny"), ("pull", "ada/tiny")):
-        assert mbc("models", *words).exit_code == 0
-        again = mbc("models", *words)
-        assert (again.exit_code, "--force" in again.stderr) == (2, True)
-        assert mbc("models", *words, "--force").exit_code == 0
-
-
-def test_a_missing_model_is_an_error(mbc, hub, run):
-    assert mbc("models", "pull", "ada/none").exit_code == 4
-    assert mbc("models", "push", "nonesuch", "ada/tiny").exit_code == 4
 
 
 def test_an_interruption_says_what_happened(mbc, hub, run, monkeypatch):

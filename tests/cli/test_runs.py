@@ -1,7 +1,5 @@
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 
@@ -17,8 +15,7 @@ from mbc_engine.events import (
 )
 from mbc_engine.runs.event_log import work_lock
 from mbc_engine.runs.training_runs import EVENTS, LOCK, is_stop_requested, request_stop
-from tests.conftest import qa_examples, write_log, write_questions
-from tests.needs import PATIENCE
+from tests.conftest import write_log
 
 STARTED = TrainStarted(0, 4000, 100, 50, 999)
 STEP = TrainStep(1200, 3, 1.23456, 1.0, 0.25, 0.0, 0.25, 0.931, 17.54, 2, 0.9, 1e-05, 84.2, reset_codes=7)
@@ -75,13 +72,6 @@ def test_runs_as_json_are_lines(mbc, make_run):
         "step": 1200,
         "total_steps": 4000,
     }
-
-
-def test_list_without_runs_says_how_to_start_one(mbc):
-    result = mbc("runs", "list")
-    assert (result.exit_code, result.stdout) == (0, "")
-    assert "mbc train" in result.stderr
-    assert mbc("runs", "list", "--json").output == ""
 
 
 def test_show(mbc, make_run):
@@ -148,26 +138,3 @@ def test_a_missing_run_is_an_error(mbc, verb):
     result = mbc("runs", verb, "nothing")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "mbc runs list" in result.stderr
-
-
-@pytest.mark.slow
-def test_a_run_in_another_process_is_stopped_and_resumed(mbc, preset, home):
-    write_questions(home / "questions.jsonl", qa_examples(20))
-    command = [sys.executable, "-m", "mbc_cli"]
-    train = [*command, "train", "--preset", preset, "--data", "questions.jsonl", "--run", "long"]
-    train += ["--set", "training.epochs=4000", "--threads", "1", "--json"]
-    for arguments in (train, [*command, "runs", "resume", "long", "--threads", "1", "--json"]):
-        with subprocess.Popen(
-            arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=home
-        ) as process:
-            for line in process.stdout:
-                event = json.loads(line)
-                if event["event"] == "TrainStep" and not is_stop_requested(home / "XDG_DATA_HOME/mbc/runs/long"):
-                    assert "runs resume long" in mbc("runs", "stop", "long").stdout
-            _, messages = process.communicate(timeout=PATIENCE)
-            assert event["state"] == "stopped", messages
-        assert process.returncode == 130
-    details = json.loads(mbc("runs", "show", "long", "--json").stdout)
-    assert details["state"] == "stopped"
-    assert details["command"]["data"] == [str(home / "questions.jsonl")]
-    assert details["base"]

@@ -5,7 +5,7 @@ import json
 import pytest
 from rich.console import Console
 
-from mbc_cli.render.answer import highlight_matches, passage_json, show_source
+from mbc_cli.render.answer import highlight_matches, show_source
 from tests.cli.stub_memory import source
 
 QUERY = "Where did Ada move?"
@@ -102,11 +102,6 @@ def test_a_long_sentence_is_cut_around_its_first_marked_word():
     assert len(excerpt.plain) == 404
     assert highlight_matches("aalen", "It rained.").plain == "It rained."
     assert highlight_matches("snow", "rain " * 90 + "snow").plain.endswith("rain snow")
-
-
-def test_words_are_those_of_the_passage_in_its_forms():
-    passage = source("/a", "The bridge. A river, the River.")
-    assert passage_json("bridges and RIVERS", passage)["words"] == ["bridge", "river", "River"]
 
 
 def test_a_real_model_searches(mbc, bank, model):

@@ -8,9 +8,6 @@ from typing import Any
 
 import pytest
 
-from mbc_cli.http.server import base_url, listen
-from mbc_engine.errors import ConfigError
-
 
 @pytest.mark.parametrize(
     ("arguments", "message", "hint", "code"),
@@ -73,17 +70,3 @@ def test_without_the_extra_it_says_how_to_install_it(mbc: Callable[..., Any], mo
     result = mbc("serve")
     assert result.exit_code == 2
     assert "-e '.[serve]'" in result.stderr
-
-
-@pytest.mark.parametrize(
-    ("host", "prefix"), [("127.0.0.1", "http://127.0.0.1:"), ("::1", "http://[::1]:"), ("localhost", "http://")]
-)
-def test_the_address_is_one_that_clients_take(host: str, prefix: str) -> None:
-    try:
-        listener = listen(host, 0)
-    except ConfigError:
-        pytest.skip(f"no {host} here")
-    with listener:
-        url = base_url(listener)
-    assert url.startswith(prefix)
-    assert url.endswith("/v1")

@@ -1,11 +1,9 @@
 """Texts compressed by the language model, from the command line: ingest, compact, verify, info and export."""
 
 import json
-import signal
 
 import pytest
 
-from mbc_engine.bank import memory_bank
 from tests.text_models import StandIn
 
 STORY = "The river rose in the night. The bridge held. Ada moved to Bergen, and nobody asked why. "
@@ -55,19 +53,6 @@ def test_ingest_recodes_texts(ingest, mbc, stories):
     assert "You can ask questions now" not in again.stderr
 
 
-def test_an_unknown_codec_is_refused(mbc):
-    result = mbc("bank", "compact", "--codec", "gzip")
-    assert result.exit_code == 2
-    assert "Error: Invalid value for '--codec': 'gzip' is not one of 'lm', 'zstd'." in result.stderr
-
-
-def test_a_bank_without_text_is_not_recoded(ingest, mbc, stories):
-    assert "You can ask questions now" not in ingest(stories, "--bank", "b.mbc", "--codec", "lm").stderr
-    result = mbc("bank", "compact", "--bank", "b.mbc", "--codec", "lm")
-    assert result.exit_code == 2
-    assert "b.mbc keeps no text" in result.stderr
-
-
 def test_compacting_recodes_there_and_back(mbc, bank):
     before = mbc("bank", "export", "--bank", bank).stdout_bytes
     assert json.loads(mbc("bank", "compact", "--bank", bank, "--codec", "lm", "--json").stdout)["path"] == str(bank)
@@ -77,39 +62,3 @@ def test_compacting_recodes_there_and_back(mbc, bank):
     assert mbc("bank", "compact", "--bank", bank, "--codec", "zstd").exit_code == 0
     assert facts(mbc, bank) == (None, 0, lm_texts)
     assert mbc("bank", "export", "--bank", bank).stdout_bytes == before
-
-
-def test_a_stop_keeps_recoded_texts(mbc, bank, language_model, monkeypatch):
-    encode = StandIn.encode
-
-    def interrupted(self, texts):
-        signal.raise_signal(signal.SIGINT)
-        return encode(self, texts)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(StandIn, "encode", interrupted)
-        result = mbc("bank", "compact", "--bank", bank, "--codec", "lm")
-    assert result.exit_code == 130
-    assert "Texts recoded so far are saved" in result.stderr
-    assert facts(mbc, bank)[1] == memory_bank.LM_BATCH
-    assert mbc("bank", "compact", "--bank", bank, "--codec", "lm").exit_code == 0
-    assert facts(mbc, bank)[2] == 0
-
-
-def test_deep_verification_decodes_texts(mbc, bank, language_model, monkeypatch):
-    mbc("bank", "compact", "--bank", bank, "--codec", "lm")
-    assert mbc("bank", "verify", "--deep", "--bank", bank).exit_code == 0
-    monkeypatch.setattr(language_model, "known", STORY.replace("river", "water") * 2)
-    assert mbc("bank", "verify", "--bank", bank).exit_code == 0
-    result = mbc("bank", "verify", "--deep", "--bank", bank)
-    assert result.exit_code == 5
-    assert "text 1: a text's checksum does not match" in result.stdout
-    assert mbc("bank", "export", "--bank", bank).exit_code == 5
-
-
-def test_removal_needs_no_language_model(mbc, bank, stories, monkeypatch):
-    mbc("bank", "compact", "--bank", bank, "--codec", "lm")
-    for module in MODULES:
-        monkeypatch.delattr(f"{module}.text_model")
-    assert mbc("bank", "remove", "--prove", stories / "3.txt", "--bank", bank).exit_code == 0
-    assert mbc("bank", "list", "--bank", bank).exit_code == 0

@@ -44,13 +44,6 @@ def test_json(mbc, preset, data, home):
     assert [event["event"] for event in logged] == [event["event"] for event in events]
 
 
-def test_settings_and_validation(mbc, preset, data):
-    arguments = ("--preset", preset, "--data", data, "--validation", data, "--set", "training.epochs=1", "--json")
-    events = [json.loads(line) for line in mbc("train", *arguments).stdout.splitlines()]
-    assert events[0]["documents"] == 8
-    assert [event["documents"] for event in events if event["event"] == "Validated"] == [8]
-
-
 def test_runs_are_numbered(mbc, preset, data, home, monkeypatch):
     monkeypatch.setenv("MBC_RUNS", str(home / "mine"))
     for _ in range(2):
@@ -65,26 +58,6 @@ def test_base(mbc, preset, data, home, tiny):
     assert f'base = "{home / "other"}"' in (home / "run" / "config.toml").read_text()
     adapter = json.loads((home / "run" / "model" / "adapter" / "adapter_config.json").read_text())
     assert sorted(adapter["target_modules"]) == ["k_proj", "v_proj"]
-
-
-def test_from_needs_a_model_of_the_paper(mbc, preset, data, home):
-    before = sorted(home.rglob("*"))
-    result = mbc("train", "--preset", preset, "--data", data, "--run", "./run", "--from", "mini")
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "a retriever-reader such as mini" in result.stderr
-    assert "Train one with `mbc train`" in result.stderr
-    assert sorted(home.rglob("*")) == before
-
-
-def test_run_is_not_overwritten(mbc, preset, data, home):
-    arguments = ("train", "--preset", preset, "--data", data, "--run", "./run", "--set", "training.epochs=1")
-    assert mbc(*arguments).exit_code == 0
-    before = (home / "run" / "command.json").read_text()
-    result = mbc(*arguments, "--device", "cpu", "--validation", data)
-    assert result.exit_code == 2
-    assert "already holds a run." in result.stderr
-    assert "--resume" in result.stderr
-    assert (home / "run" / "command.json").read_text() == before
 
 
 @pytest.mark.parametrize(

@@ -25,16 +25,6 @@ def question(text: str) -> dict[str, Any]:
     return {"model": "tiny", "messages": [{"role": "user", "content": text}], "max_tokens": 16}
 
 
-def test_too_many_requests_are_told_to_retry(start: Callable[..., Any]) -> None:
-    server = start("--queue", 1, "--batch", 1)
-    httpx.post(f"{server.url}/documents", json={"text": "Ada moved to Aalen."})
-    with httpx.Client(timeout=PATIENCE) as http, ThreadPoolExecutor(12) as pool:
-        replies = list(
-            pool.map(lambda _: http.post(f"{server.url}/chat/completions", json=question("Where?")), range(24))
-        )
-    assert {reply.status_code for reply in replies} == {200, 429}
-
-
 def test_a_folder_of_documents_has_one_server(shared_server: Any) -> None:
     command = [sys.executable, "-m", "mbc_cli", "serve", "--bank", "b.mbc", "--port", "0"]
     refused = subprocess.run(command, capture_output=True, text=True, cwd=shared_server.folder, timeout=PATIENCE)

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from textual.widgets import Static, TextArea
+from textual.widgets import Static
 
-from mbc_cli.tui.app import VIEWS, Dashboard
+from mbc_cli.tui.app import Dashboard
 from mbc_cli.tui.state import DashboardOptions
 from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.views.codes import CodesView
@@ -18,20 +18,6 @@ from mbc_cli.tui.widgets.table import RowTable
 from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, StoredDocument
 from mbc_engine.text import Chunk
 from tests.cli.tui.conftest import shown_keys
-
-
-@pytest.mark.slow
-async def test_view_keys(options):
-    app = Dashboard(options)
-    async with app.run_test(size=(80, 24)) as pilot:
-        for key, view in enumerate(VIEWS, 1):
-            await pilot.press(str(key))
-            assert app.view.NAME == view.NAME
-            await pilot.press("escape")
-        await pilot.press("ctrl+pagedown")
-        assert app.view.NAME == VIEWS[0].NAME
-        await pilot.press("ctrl+pageup")
-        assert app.view.NAME == VIEWS[-1].NAME
 
 
 @pytest.mark.slow
@@ -53,13 +39,6 @@ async def test_views_of_own_models_are_one_level_down(options, bank, until, scre
     app = Dashboard(options)
     async with app.run_test(size=(80, 24)):
         await until(lambda: tabs()[-1] == "Train")
-
-
-@pytest.mark.usefixtures("few_views")
-async def test_question_field_is_idle(options):
-    app = Dashboard(options, AskView.NAME)
-    async with app.run_test(size=(80, 24)):
-        assert not app.query_one("#question", TextArea).cursor_blink
 
 
 @pytest.mark.slow

@@ -1,10 +1,6 @@
 """Jobs: what is reported about the model and its bank, and a dashboard that ends with its terminal."""
 
-import os
-import pty
 import queue
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -86,19 +82,3 @@ def test_a_document_is_found_by_its_whole_name_however_many_others_contain_it(ma
     bank = make_bank("memory.mbc", *(record(name, name) for name in ("/a.txt", "/a.txt.1", "/b/a.txt", "a.txt")))
     *_, (documents, matches, is_all) = search_documents(bank, "a.txt", 2, is_exact=True)
     assert ([own.origin.name for own in documents], matches, is_all) == (["a.txt"], 1, True)
-
-
-@pytest.mark.slow
-def test_a_dashboard_ends_with_its_terminal_when_no_signal_tells_of_it(home: Path) -> None:
-    ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "mbc_cli", "tui", "--bank", str(home / "none.mbc")]
-    environment = {**os.environ, "TERM": "xterm-256color"}
-    with subprocess.Popen(
-        command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True
-    ) as process:
-        os.close(theirs)
-        drawn = b""
-        while b"Overview" not in drawn:
-            drawn += os.read(ours, 65536)
-        os.close(ours)
-        assert process.wait(PATIENCE) == 129

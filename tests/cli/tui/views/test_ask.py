@@ -11,7 +11,6 @@ from textual.widgets import Select, Static, TextArea
 from mbc_cli.config import add_question, question_history, read_questions
 from mbc_cli.tui.app import Dashboard
 from mbc_cli.tui.jobs import AnswerWorker
-from mbc_cli.tui.state import DashboardOptions
 from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.widgets.answer import ChatTurn, Citation, PassagePane
 from mbc_engine.answer import Confidence
@@ -20,7 +19,6 @@ from mbc_engine.lm.base import BaseLM
 from mbc_engine.runs.event_log import LogUpdate
 from tests.cli.stub_memory import answer, source
 from tests.cli.tui.conftest import shown_keys
-from tests.needs import embedded_encoder
 
 QUESTION = "Where did Ada move?"
 
@@ -135,13 +133,6 @@ def idle(monkeypatch):
 
 
 @pytest.mark.usefixtures("idle")
-async def test_follow_up_shows_full_question(app, until, screen):
-    async with app.run_test(size=(120, 30)) as pilot:
-        await _answer(app, pilot, _reply("Aalen", asked="Where did Ada move?"))
-        await until(lambda: "Asked: Where did Ada move?" in screen(app))
-
-
-@pytest.mark.usefixtures("idle")
 async def test_sentence_is_underlined(app, until, screen):
     async with app.run_test(size=(160, 45)) as pilot:
         await _answer(app, pilot, _reply("Aalen", _source("ada.txt"), _source("b.txt", sentence=None)))
@@ -155,44 +146,6 @@ async def test_sentence_is_underlined(app, until, screen):
         underlined = [passage.plain[span.start : span.end] for span in passage.spans if "underline" in str(span.style)]
         assert underlined == ["Ada moved to Aalen\nin the spring."]
         assert "from the file" in screen(app)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("idle")
-async def test_missing_file_shows_banks_copy(app, until, screen):
-    gone = _source("ada.txt", state="gone", text_from="bank")
-    lost = _source("b.txt", state="changed", text_from=None, sentence=None, passage=None)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await _answer(app, pilot, _reply("Aalen", gone, lost))
-        await until(lambda: "2 sources" in screen(app))
-        assert "! the file no longer exists; this is the bank's copy" in screen(app)
-        await pilot.press("ctrl+o", "enter")
-        await until(lambda: app.query_one("#aside").has_class("-open"))
-        await until(lambda: "Ada moved a piano." in screen(app))
-        await pilot.press("down", "enter")
-        await until(lambda: "The text is no longer available." in screen(app))
-        assert "! the file has changed since; the bank keeps no copy" in screen(app)
-
-
-@pytest.mark.usefixtures("idle")
-async def test_no_answer_shows_closest_passages(app, until, screen):
-    async with app.run_test(size=(80, 24)) as pilot:
-        await _answer(app, pilot, _reply(None, _source("ada.txt"), label="low"))
-        await until(lambda: "1 closest passage" in screen(app))
-        assert _answers(app) == ["Not in this memory."]
-        assert "confident" not in screen(app)
-
-
-@pytest.mark.usefixtures("idle")
-async def test_read_mode_choice(app, until):
-    async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.pause()
-        for reads in ([], ["flat", "hierarchical"], []):
-            app.query_one(AskView).show_model("ready", None, reads)
-            await until(lambda expected=bool(reads): app.query_one("#how").display == expected)
-            if reads:
-                offered = [value for _, value in app.query_one("#how", Select)._options]
-                assert offered == ["", "flat", "hierarchical"]
 
 
 async def test_escape_stops_an_answer(app, bank, says, until, screen):
@@ -227,14 +180,6 @@ async def test_bank_of_another_model(options, make_bank, record, until, screen):
         await until(lambda: "mbc bank reencode" in screen(app))
         app.query_one(AskView).show_model("ready", None, ["flat"])  # as when the right bank has appeared
         await until(lambda: "mbc bank reencode" not in screen(app))
-
-
-async def test_history_is_sanitised(app, until):
-    add_question(question_history(), "Who \x1b[2Jis?")
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(lambda: app.query_one(AskView)._earlier)
-        await pilot.press("up")
-        await until(lambda: app.query_one("#question", TextArea).text == "Who ␛[2Jis?")
 
 
 @pytest.mark.slow
@@ -289,18 +234,3 @@ async def test_start_shows_what_was_read_and_asked_last(app, bank, until, screen
     async with app.run_test(size=(80, 24)):
         app._update_ingest(LogUpdate([(1.0, DocumentsIngested(1, 1, 0, 8, 1.0, ("/notes/ada.txt",)))]), False)
         await until(lambda: "Who is Ada?" in screen(app).split("read last")[-1] and "/notes/ada.txt" in screen(app))
-
-
-@pytest.mark.slow
-@embedded_encoder
-async def test_mini_answers(home, notes, mbc, until, screen):
-    assert mbc("ingest", notes, "--bank", "mini.mbc", "--model", "mini", "--workers", 0).exit_code == 0
-    app = Dashboard(DashboardOptions(home / "mini.mbc", "mini", home / "runs"), AskView.NAME)
-    async with app.run_test(size=(160, 45)) as pilot:
-        await _type(pilot, QUESTION)
-        await until(lambda: "2 sources" in screen(app))
-        assert _answers(app) == ["Aalen"]
-        assert app.query(Citation).first().source.sentence == "Ada moved to Aalen in the spring."
-        assert app.state.codes_read is not None
-        assert app.state.bank is not None
-        assert app.state.codes_read.shape == app.state.bank.counts.shape

@@ -81,24 +81,12 @@ async def test_mark_codes_of_a_document(app, home, record, until):
         assert "Unmark" not in shown_keys(app)
 
 
-@pytest.mark.slow
-async def test_added_documents_update_map_and_list(app, make_bank, record, until):
-    path = make_bank("memory.mbc", record("/a.txt", "a"))
-    async with app.run_test(size=(80, 24)):
-        await until(lambda: "a.txt" in _users(app))
-        with MemoryBank.open(path) as bank:
-            bank.put([StoredDocument.of(record("/b.txt", "bb"), np.zeros((2, 2, 1), np.uint16))])
-        await until(lambda: "6 times" in _line(app))
-        await until(lambda: "b.txt" in _users(app))
-
-
-@pytest.mark.parametrize("size", [(80, 24), pytest.param((160, 45), marks=pytest.mark.slow)])
-async def test_choose_codebook(app, home, record, until, size):
+async def test_choose_codebook(app, home, record, until):
     shape = CodeShape(tokens=3, levels=2, num_codes=512, per_position=True)
     with MemoryBank.create(home / "memory.mbc", ModelSignature("tiny", "a" * 16, "b" * 16), shape, 2) as bank:
         codes = np.arange(6).reshape(1, 3, 2)  # position by position, both levels
         bank.put([StoredDocument.of(record("/a.txt", "a"), codes)])
-    async with app.run_test(size=size) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await until(lambda: "1 time" in _line(app))
         assert _codes(app).cursor == 0
         await until(lambda: _codes(app).size.height >= 8 and not _codes(app).show_vertical_scrollbar)
@@ -166,17 +154,6 @@ async def test_training_and_question_layers(app, make_bank, record, until):
         assert _line(app) == "code 1: 25% of the codes read for the last answer"
         assert str(_codes(app).border_title) == "Codes: 2 of 8 read"
         assert app.query_one("#layer", Tabs).active == "question"
-
-
-async def test_question_layer_goes_to_codes_read(app, until):
-    async with app.run_test(size=(80, 24)) as pilot:
-        read = app.state.codes_read = np.zeros((1, 3, 8), np.float32)
-        read[0, 1, 2], read[0, 2, [4, 6]] = 0.25, (0.25, 0.5)
-        await pilot.press("a")
-        await until(lambda: _line(app) == "code 6: 67% of the codes read for the last answer")
-        assert str(_codes(app).border_title) == "Position 3: 2 of 8 read"
-        await pilot.press("left_square_bracket")
-        await until(lambda: str(_codes(app).border_title) == "Position 2: 1 of 8 read")
 
 
 def test_most_read():

@@ -19,7 +19,7 @@ from mbc_engine.text import Chunk
 from tests.cli.tui.conftest import shown_keys
 
 HOSTILE, HARMLESS = "/[red]\x1b[31m\u202eb.txt", "/[red]␛[31m<U+202E>b.txt"
-SMALL, LARGE = (80, 24), (200, 50)
+SMALL = (80, 24)
 
 
 def dashboard(options):
@@ -65,13 +65,12 @@ async def test_all_documents_are_read_at_the_end(options, make_bank, record, unt
         assert found(app)[:2] == ["/1002.txt", "/1001.txt"]
 
 
-@pytest.mark.parametrize("size", [SMALL, pytest.param(LARGE, marks=pytest.mark.slow)])
-async def test_list_and_read_documents(options, make_bank, record, until, size, screen):
+async def test_list_and_read_documents(options, make_bank, record, until, screen):
     make_bank(
         "memory.mbc", record("/b.txt", "xy", date="2024-05-06"), record(HOSTILE, "xyz"), record("/c.csv", "v", "7")
     )
     app = dashboard(options)
-    async with app.run_test(size=size) as pilot:
+    async with app.run_test(size=SMALL) as pilot:
         await until(lambda: found(app) == ["/b.txt", HARMLESS, "/c.csv#7"])
         await until(lambda: "2 chunks: " in screen(app))
         assert "2024-05-06" in screen(app)
@@ -97,20 +96,6 @@ async def test_filter_by_name(options, make_bank, record, until, screen):
         await until(lambda: not shown_keys(app) & {"Mark", "Remove", "Sort"})
         await pilot.press("escape")
         await until(lambda: shown_keys(app) >= {"Mark", "Remove", "Sort"})
-
-
-@pytest.mark.slow
-async def test_show_only(options, make_bank, record, until):
-    names = ("/a ", "/a b", "/a\nb", HOSTILE)
-    make_bank("memory.mbc", *(record(name, name) for name in names))
-    app = dashboard(options)
-    async with app.run_test(size=SMALL):
-        rows = app.query_one("#found RowTable", RowTable)
-        await until(lambda: len(rows.rows) == 4)
-        for name in names:
-            app.show_document(name)
-            await until(lambda name=name: [key for key, _ in rows.rows] == [(name, "")])
-        assert app.query_one("#text", Input).value == HARMLESS
 
 
 async def test_damaged_text(options, record, until, screen, monkeypatch):
@@ -256,22 +241,6 @@ async def test_remove_and_restore_search_hit(options, make_bank, record, until, 
 
 
 @pytest.mark.slow
-async def test_remove_hit_with_several_origins(options, make_bank, record, until, finds):
-    make_bank("memory.mbc", record("/ada", "same"), record("/copy", "same"), record("/bruno", "x"))
-    finds("/ada")
-    app = dashboard(options)
-    async with app.run_test(size=SMALL) as pilot:
-        await until(lambda: len(found(app)) == 3)
-        await pilot.press("slash", *"weather", "enter")
-        await until(lambda: found(app) == ["/ada"])
-        await pilot.press("x", "y")
-        await until(lambda: app.state.bank.totals.origins == 1)
-        await until(lambda: found(app) == [] and app._notifications)
-        await pilot.press("u")
-        await until(lambda: app.state.bank.totals.origins == 3)
-
-
-@pytest.mark.slow
 async def test_failed_search_can_be_left(options, make_bank, record, until, screen, monkeypatch):
     def fail(worker, query):
         raise ModelError("no such model")
@@ -287,22 +256,3 @@ async def test_failed_search_can_be_left(options, make_bank, record, until, scre
         await pilot.press("slash", "x", "escape", "escape")
         await until(lambda: "no such model" not in screen(app) and app.query_one("#rows").has_focus)
         await until(lambda: found(app) == ["/a"])
-
-
-@pytest.mark.slow
-async def test_bank_reappears_after_search(options, make_bank, record, until, home, finds):
-    make_bank("memory.mbc", record("/ada", "x"), record("/bruno", "xy"))
-    finds("/bruno", "/ada")
-    app = dashboard(options)
-    async with app.run_test(size=SMALL) as pilot:
-        await until(lambda: len(found(app)) == 2)
-        await pilot.press("slash", *"ada", "enter")
-        await until(lambda: found(app) == ["/bruno", "/ada"])
-        (home / "away").mkdir()
-        for file in home.glob("memory.mbc*"):
-            file.rename(home / "away" / file.name)
-        await until(lambda: app.state.bank_error)
-        await until(lambda: app.query_one("#trouble").has_focus)
-        for file in (home / "away").iterdir():
-            file.rename(home / file.name)
-        await until(lambda: found(app) == ["/ada"] and app.query_one("#rows").has_focus)

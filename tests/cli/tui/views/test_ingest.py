@@ -71,11 +71,10 @@ async def go_to(pilot, path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [SMALL, pytest.param(LARGE, marks=pytest.mark.slow)])
-async def test_ingest_by_another_process(options, until, size, screen):
+async def test_ingest_by_another_process(options, until, screen):
     app = dashboard(options)
     ingest = recorded(iter([*EVENTS, END]), activity_log(options.bank))
-    async with app.run_test(size=size):
+    async with app.run_test(size=SMALL):
         await until(lambda: "Nothing ingested yet" in state(app))
         for _ in EVENTS:
             next(ingest)
@@ -98,14 +97,6 @@ async def test_ingest_by_another_process(options, until, size, screen):
         await until(lambda: "30 documents, 300 chunks" in screen(app))
 
 
-async def test_interrupted_ingest(options, until):
-    ingest = recorded(iter(EVENTS), activity_log(options.bank))
-    list(ingest)
-    app = dashboard(options)
-    async with app.run_test(size=SMALL):
-        await until(lambda: "Interrupted" in state(app))
-
-
 @pytest.mark.slow
 async def test_tree_names(options, home, until, screen):
     folder = home / "files"
@@ -121,18 +112,6 @@ async def test_tree_names(options, home, until, screen):
         assert "\x1b" not in screen(app)
         await pilot.press("backspace")
         await until(lambda: "files" in names(app))
-
-
-@pytest.mark.slow
-async def test_go_to_path(options, notes, until, screen):
-    app = dashboard(options)
-    async with app.run_test(size=SMALL) as pilot:
-        await go_to(pilot, "notes/nothing")
-        await until(lambda: "no such file" in screen(app))
-        await pilot.press("escape")
-        await go_to(pilot, "notes/bruno.md")
-        await until(lambda: app.query_one(FolderTree).chosen == notes / "bruno.md")
-        await until(lambda: "Ingest bruno.md" in screen(app))
 
 
 @pytest.fixture
@@ -196,17 +175,6 @@ async def test_unlogged_ingest_does_not_show_loading(options, make_bank, until, 
         await until(lambda: app.state.bank and app.query_one(FolderTree).chosen)
         await pilot.press("i")
         await until(lambda: "Ingesting" in state(app))
-
-
-async def test_deleted_working_folder(options, home, until, monkeypatch):
-    gone = home / "gone"
-    gone.mkdir()
-    monkeypatch.chdir(gone)
-    gone.rmdir()
-    monkeypatch.setenv("HOME", str(home))
-    app = dashboard(options)
-    async with app.run_test(size=SMALL):
-        await until(lambda: Path(app.query_one(FolderTree).path) == home)
 
 
 @pytest.mark.slow

@@ -39,13 +39,6 @@ def test_growth_steps():
     assert growth_steps(dashboard_state(11, *events), now=80.0) == levels
 
 
-async def test_unrecorded_ingests(options, make_bank, record, until, screen):
-    make_bank("memory.mbc", record("/a.txt", "Ada"))
-    app = Dashboard(options, "overview")
-    async with app.run_test(size=(120, 40)):
-        await until(lambda: "no ingests recorded on this machine" in screen(app))
-
-
 @pytest.mark.parametrize(
     ("documents", "file", "read", "expected"),
     [

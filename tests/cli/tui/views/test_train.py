@@ -1,6 +1,5 @@
 """The Train view: plots of a run, the list of runs, a comparison, and starting, stopping and resuming."""
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -68,11 +67,10 @@ async def open_form(app, pilot, until, **fields):
     await pilot.press("enter")
 
 
-@pytest.mark.parametrize(("size", "place"), [(SMALL, "#brief"), (LARGE, "#facts")])
-async def test_no_runs(options, until, size, place):
+async def test_no_runs(options, until):
     app = dashboard(options)
-    async with app.run_test(size=size):
-        await until(lambda: "Press n to start one" in text_of(app, place))
+    async with app.run_test(size=SMALL):
+        await until(lambda: "Press n to start one" in text_of(app, "#brief"))
         await until(lambda: "nothing yet" in text_of(app, "#loss"))
 
 
@@ -150,27 +148,6 @@ async def test_diverging_run(options, until):
         assert title(app, "perplexity") == "Code perplexity  inf"
 
 
-@pytest.mark.slow
-async def test_choose_run_from_list(options, until):
-    write(options.runs / "other", [STARTED, *steps(1, 90, loss=1.0)])
-    app = dashboard(options, write(options.runs / "one", [STARTED, *steps(1, 30)]))
-    async with app.run_test(size=LARGE) as pilot:
-        runs = app.query_one("#runs", OptionList)
-        await until(lambda: runs.option_count == 2 and title(app, "loss") == "Loss  4")
-        assert app.focused is runs
-        await pilot.press("down" if runs.highlighted == 0 else "up", "enter")
-        await until(lambda: title(app, "loss") == "Loss  1")
-
-
-@pytest.mark.slow
-async def test_focus_survives_resize(options, until):
-    app = dashboard(options, write(options.runs / "one", [STARTED, *steps(1, 30)]))
-    async with app.run_test(size=LARGE) as pilot:
-        await until(lambda: isinstance(app.focused, OptionList) and "New" in shown_keys(app))
-        await pilot.resize_terminal(*SMALL)
-        await until(lambda: isinstance(app.focused, RunPlots) and shown_keys(app) >= {"New", "Runs", "Plots"})
-
-
 async def test_names_are_plain_text(options, until):
     run = write(options.runs / "[bold]x\x1b[31m", [STARTED, *steps(1, 3)])
     other = write(options.runs / "[link=y]", [STARTED, *steps(1, 3)])
@@ -197,20 +174,6 @@ async def test_stop_is_requested(options, until, monkeypatch):
             write(run, [TrainStateChanged("stopped", 10, 100)])
         await until(lambda: "■ stopped" in text_of(app, "#brief"))
         assert "Resume" in shown_keys(app)
-
-
-async def test_failed_request_is_reported(options, until, monkeypatch):
-    def refuse(*_):
-        raise PermissionError("[red]not yours")
-
-    monkeypatch.setattr("mbc_cli.tui.views.train.request_stop", refuse)
-    run = write(options.runs / "one", [STARTED, *steps(1, 10)])
-    app = dashboard(options, run)
-    async with app.run_test(size=SMALL) as pilot:
-        with work_lock(run / LOCK):
-            await until(lambda: "Stop" in shown_keys(app))
-            await pilot.press("s", "y")
-            await until(lambda: any("[red]not yours" in note.message for note in app._notifications))
 
 
 async def test_child_stderr_is_sanitised(options, until):
@@ -274,17 +237,3 @@ async def test_start_stop_and_resume(options, until, preset, home):
         assert app.state.run.folder == options.runs / "mine" and not isinstance(app.screen, Form)
         await pilot.press("r")
         assert await train_and_stop(step) > step
-
-
-@pytest.mark.slow
-async def test_hundred_thousand_steps(options, until):
-    step = json.dumps({"time": 1.0, **STEP.to_json()})
-    lines = [json.dumps({"time": 0.0, **STARTED.to_json(), "total_steps": 100_000})]
-    lines += [step.replace('"step": 1,', f'"step": {number},') for number in range(1, 100_000)]
-    lines.append(json.dumps({"time": 2.0, **replace(STEP, step=100_000, loss=0.765).to_json()}))
-    run = write(options.runs / "long", [])
-    (run / EVENTS).write_text("".join(f"{line}\n" for line in lines))
-    app = dashboard(options, run)
-    async with app.run_test(size=LARGE):
-        await until(lambda: title(app, "loss") == "Loss  0.765")
-        assert "100,000 of 100,000" in text_of(app, "#facts")

@@ -92,16 +92,16 @@ async def test_nothing_to_draw(chart):
     assert [line.strip() for line in text_of(chart) if line.strip()] == ["nothing yet"]
 
 
-@pytest.mark.parametrize("size", [(3, 3), (8, 4), (20, 5), (200, 60)])
-@pytest.mark.parametrize("values", [[1e190, -3.0, 5e-190], [0.0, 0.0], [4.0], [-1e-180, 1e150]])
-async def test_any_numbers_in_any_box(size, values):
+@pytest.mark.parametrize("size", [(3, 3), (20, 5), (200, 60)])
+async def test_any_numbers_in_any_box(size):
     app = WidgetApp(Chart("Loss"))
     async with app.run_test(size=size) as pilot:
         chart = app.query_one(Chart)
-        curves = [PlotCurve(range(len(values)), values), PlotCurve(range(len(values)), values, marker="+")]
-        chart.show(curves, "[b]note[/b]", lines=[0.0], pointers=[1.0])
-        await pilot.pause()
-        assert {len(line) for line in text_of(chart)} <= {chart.content_size.width}
+        for values in ([1e190, -3.0, 5e-190], [0.0, 0.0], [4.0], [-1e-180, 1e150]):
+            curves = [PlotCurve(range(len(values)), values), PlotCurve(range(len(values)), values, marker="+")]
+            chart.show(curves, "[b]note[/b]", lines=[0.0], pointers=[1.0])
+            await pilot.pause()
+            assert {len(line) for line in text_of(chart)} <= {chart.content_size.width}
 
 
 @pytest.mark.parametrize(("value", "lowest", "label"), [(0, None, "1.0"), (4, 0, "4")])
