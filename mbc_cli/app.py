@@ -17,7 +17,6 @@ from mbc_cli.commands import (
     doctor,
     evaluate,
     ingest,
-    mcp,
     models,
     runs,
     search,
@@ -92,7 +91,7 @@ def _add(group: typer.Typer, panel: str | None, **commands: Callable[..., None])
 
 
 _add(app, MEMORY, demo=demo.demo, ingest=ingest.ingest, ask=ask.ask, chat=ask.chat, search=search.search)
-_add(app, MEMORY, tui=tui.tui, serve=serve.serve, mcp=mcp.mcp)
+_add(app, MEMORY, tui=tui.tui, serve=serve.serve, mcp=serve.mcp)
 app.add_typer(banks, name="bank", rich_help_panel=MEMORY)
 _add(banks, "Inspect", info=bank.info, list=bank.list_documents, show=bank.show, verify=bank.verify)
 _add(banks, "Change", remove=bank.remove, undo=bank.undo, merge=bank_transfer.merge, compact=bank_transfer.compact)

@@ -200,10 +200,10 @@ def evaluations_folder() -> Path:
 
 def evaluation_names() -> list[str]:
     try:
-        found = [path for path in evaluations_folder().iterdir() if (path / "experiment.toml").is_file()]
+        folders = [path for path in evaluations_folder().iterdir() if (path / "experiment.toml").is_file()]
     except OSError:
         return []
-    return [path.name for path in sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)]
+    return [path.name for path in sorted(folders, key=lambda path: path.stat().st_mtime, reverse=True)]
 
 
 def question_history() -> Path:

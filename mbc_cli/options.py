@@ -27,9 +27,9 @@ def complete_models(ctx: typer.Context, incomplete: str) -> Completions:
     from mbc_cli.models import model_folders
 
     labels = {"package": "the embedded model", "yours": "", "run": "a training run"}
-    found = model_folders(_runs_folder(ctx))
+    models = model_folders(_runs_folder(ctx))
     return _matching_prefix(
-        {str(f.parent) if place == "run" else n: labels[place] for n, f, place in found}, incomplete
+        {str(folder.parent) if place == "run" else name: labels[place] for name, folder, place in models}, incomplete
     )
 
 
@@ -46,8 +46,8 @@ def complete_runs(ctx: typer.Context, incomplete: str) -> Completions:
 
 def _completer(names: Callable[[], Iterable[str] | dict[str, str]]) -> Callable[[str], Completions]:
     def complete(incomplete: str) -> Completions:
-        found = names()
-        return _matching_prefix(found if isinstance(found, dict) else dict.fromkeys(found, ""), incomplete)
+        offered = names()
+        return _matching_prefix(offered if isinstance(offered, dict) else dict.fromkeys(offered, ""), incomplete)
 
     return complete
 
@@ -62,18 +62,18 @@ complete_suites = _completer(suite_names)
 
 def complete_config_keys(ctx: typer.Context, incomplete: str) -> Completions:
     """Keys of the config file: shared ones and, once a command and a dot are typed, its own."""
-    found = {}
+    offered = {}
     for name, options in options_by_key(ctx.find_root().command).items():
         table, dot, _ = name.rpartition(".")
         if dot and "." not in incomplete:
-            found[f"{table}."] = ""
+            offered[f"{table}."] = ""
         else:
-            found[name] = options[0][1].help or ""
-    return _matching_prefix(found, incomplete)
+            offered[name] = options[0][1].help or ""
+    return _matching_prefix(offered, incomplete)
 
 
-def _matching_prefix(found: dict[str, str], incomplete: str) -> Completions:
-    fitting = ((name, label) for name, label in sorted(found.items()) if name.startswith(incomplete))
+def _matching_prefix(offered: dict[str, str], incomplete: str) -> Completions:
+    fitting = ((name, label) for name, label in sorted(offered.items()) if name.startswith(incomplete))
     return [(name, label) for name, label in fitting if name[:1] != "." and sanitise(name) == name]
 
 

@@ -73,18 +73,18 @@ class _CommandMixin:
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         paragraphs = (self.help or "").split("\n\n")  # unwrapped below; examples keep their lines
-        self.help = "\n\n".join(own if own.startswith("Examples:") else " ".join(own.split()) for own in paragraphs)
+        self.help = "\n\n".join(text if text.startswith("Examples:") else " ".join(text.split()) for text in paragraphs)
         for param in self.params:  # type: ignore[attr-defined]
             # Typer would report an unreadable file as a usage error; the code that opens it knows the right exit code.
             param.type_descriptor.parameter_info.readable = False
             _set_metavar(param)
 
     def get_params(self, ctx: Any) -> list[Any]:
-        own = super().get_params(ctx)  # type: ignore[misc]
+        params = super().get_params(ctx)  # type: ignore[misc]
         root = ctx.find_root().command
         shared = [] if root is self else [param for param in root.params if param.name in _SHARED]
-        _set_metavar(own[-1])
-        return [*own[:-1], *shared, *own[-1:]]  # --help stays last
+        _set_metavar(params[-1])
+        return [*params[:-1], *shared, *params[-1:]]  # --help stays last
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
         """Also expand "~" in paths, which no shell does after "=" or in the settings of other programs."""
@@ -264,7 +264,7 @@ _NUMBERS: Final = {
 def _report_usage_error(error: typer.TyperException) -> int:
     """Report a usage error; returns the exit code. Typer has already shown the help of a bare group."""
     message = error.format_message().replace(": Value error, ", ": ")  # Typer adds this for a Literal
-    message = _NO_NUMBER.sub(lambda found: _NUMBERS[found[1]], message)
+    message = _NO_NUMBER.sub(lambda match: _NUMBERS[match[1]], message)
     if not message:
         return 0
     ctx, param = getattr(error, "ctx", None), getattr(error, "param", None)
@@ -301,7 +301,7 @@ def _options_from(ctx: typer.Context, origin: str) -> Iterator[tuple[str, Any]]:
         value = ctx.params.get(param.name)
         if value is not None and _origin(ctx, param.name) == origin:
             name = max(param.opts, key=len)
-            yield from ((name, own) for own in (value if isinstance(value, list) else [value]))
+            yield from ((name, each) for each in (value if isinstance(value, list) else [value]))
 
 
 def _report(message: str, *hints: str) -> None:

@@ -34,7 +34,7 @@ _OPTION: Final = re.compile(r"--(since|as-of|half-life|only|exclude|read|min-con
 
 def as_fields(message: str) -> str:
     """An error message with options of `mbc ask` spelled as the fields of a request."""
-    return _OPTION.sub(lambda found: found[1].replace("-", "_"), message)
+    return _OPTION.sub(lambda match: match[1].replace("-", "_"), message)
 
 
 def _limit_stars(pattern: str) -> str:
@@ -88,24 +88,24 @@ def ask_options(
 
 
 def _day(option: str, typed: str, *, is_last: bool) -> date:
-    found = _DATE.fullmatch(typed.strip())
+    match = _DATE.fullmatch(typed.strip())
     with suppress(ValueError):
-        if found:
-            year, month = int(found[1]), int(found[2] or (12 if is_last else 1))
-            return date(year, month, int(found[3] or (monthrange(year, month)[1] if is_last else 1)))
+        if match:
+            year, month = int(match[1]), int(match[2] or (12 if is_last else 1))
+            return date(year, month, int(match[3] or (monthrange(year, month)[1] if is_last else 1)))
     raise ConfigError(
         f"{option} {typed!r} is not a date.", hint="Write dates as 2024-05-31; 2024-05 is a month, 2024 a year."
     )
 
 
 def _days(typed: str) -> float:
-    found = _TIME.fullmatch(typed.strip())
-    if found is None:
+    match = _TIME.fullmatch(typed.strip())
+    if match is None:
         raise ConfigError(
             f"--half-life {typed!r} is not a period.",
             hint="Write periods as 30d, 4w, 6m or 1y; a number alone means days.",
         )
-    return float(found[1]) * _DAYS[found[2]]
+    return float(match[1]) * _DAYS[match[2]]
 
 
 def _absolute_pattern(pattern: str) -> str:

@@ -21,7 +21,7 @@ def sanitise(text: object) -> str:
 
     Tabs and line ends become spaces, other control characters their pictures (␛ for ESC) or `<U+202E>`.
     """
-    return _UNSAFE.sub(lambda found: _picture(found[0]), str(text))
+    return _UNSAFE.sub(lambda match: _picture(match[0]), str(text))
 
 
 def _picture(character: str) -> str:

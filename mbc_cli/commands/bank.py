@@ -81,11 +81,11 @@ def show(
       mbc bank show 3f9a02c1
     """
     with mbc_engine.MemoryBank.open(bank, read_only=True) as memory:
-        found = _documents(memory, source)
+        documents = _documents(memory, source)
         if json:
-            documents_json(found, memory)
+            documents_json(documents, memory)
         else:
-            show_documents(found, memory, with_codes=codes)
+            show_documents(documents, memory, with_codes=codes)
 
 
 def verify(
@@ -106,7 +106,7 @@ def verify(
     from mbc_engine.bank import verify as check
     from mbc_engine.bank.database import damaged
 
-    found, done = list[DamageFound](), None
+    damages, done = list[DamageFound](), None
     with ProgressView() as view:
         for event in check(bank, text_model if deep else None):
             match event:
@@ -114,7 +114,7 @@ def verify(
                     name = "Decoding texts" if event.work == "decode texts" else "Verifying blocks"
                     view.bar(name, event.total, completed=event.done)
                 case DamageFound():
-                    found.append(event)
+                    damages.append(event)
                     if not json:
                         out.print(Text(sanitise(f"{event.where}: {event.what}"), "red"))
                 case BankVerified():
@@ -122,7 +122,7 @@ def verify(
     assert done is not None, "it is the last event"
     if json:
         counts = {"documents": done.documents, "chunks": done.chunks}
-        print_json({"path": str(bank), "ok": not done.damages, **counts, "findings": found})
+        print_json({"path": str(bank), "ok": not done.damages, **counts, "findings": damages})
     elif not done.damages:
         holds = f"{pluralise(done.documents, 'document')}, {pluralise(done.chunks, 'chunk')}"
         out.print(sanitise(f"{bank} is intact: {holds}."))
@@ -234,8 +234,8 @@ def _resolve_sources(bank: "MemoryBank", sources: list[str], *, ignore: bool) ->
     absent = [typed for typed in sources if ignore and os.path.isfile(typed) and not _names_of(bank, typed)]
     names, typed_digests = _Names(), list[str]()
     for typed in sources:
-        if found := _names_of(bank, typed):
-            names.update(found)
+        if matches := _names_of(bank, typed):
+            names.update(matches)
         elif typed not in absent:
             typed_digests.append(typed)
     digests = set[str]()
@@ -258,8 +258,8 @@ def _resolve_sources(bank: "MemoryBank", sources: list[str], *, ignore: bool) ->
 def _files_of(bank: "MemoryBank", names: _Names, digests: set[str]) -> dict[Path, bool]:
     """The documents' files that still exist, each with whether these documents are all the bank holds of it."""
     parts: dict[str, set[str]] = {}
-    found = (origin for document in bank.lookup((), digests) for origin in document.origins)
-    for source, part in (*names, *((origin.source, origin.part) for origin in found)):
+    origins = (origin for document in bank.lookup((), digests) for origin in document.origins)
+    for source, part in (*names, *((origin.source, origin.part) for origin in origins)):
         parts.setdefault(source, set()).add(part)
     there = (path for path in map(Path, sorted(parts)) if path.is_absolute() and os.path.isfile(path))
     return {path: parts[str(path)] >= bank.parts_of(str(path)) for path in there}
@@ -311,17 +311,17 @@ def _names_ending(bank: "MemoryBank", typed: str) -> list[tuple[str, str]]:
 
 def _digests(bank: "MemoryBank", typed: Sequence[str]) -> dict[str, list[str]]:
     """The digests that start with each typed prefix, found in one pass. Raises BankError if a prefix matches none."""
-    found: dict[str, list[str]] = {text: [] for text in typed if _DIGEST.fullmatch(text)}
-    for document in bank.documents() if found else ():
-        for text, like in found.items():
+    digests: dict[str, list[str]] = {text: [] for text in typed if _DIGEST.fullmatch(text)}
+    for document in bank.documents() if digests else ():
+        for text, like in digests.items():
             if document.digest.startswith(text.lower()[: 2 * bank.header.digest_bytes]):
                 like.append(document.digest)
-    if missing := [text for text in typed if not found.get(text)]:
+    if missing := [text for text in typed if not digests.get(text)]:
         hint = "It keeps no sources: name documents by their digests, which `mbc bank list` shows."
         if bank.header.keeps_origins:
             hint = "`mbc bank list` shows what it holds."
         raise BankError(f"{bank.name} does not hold {missing[0]}.", hint=hint)
-    return found
+    return digests
 
 
 def _described(changed: "BankTotals") -> str:

@@ -76,15 +76,15 @@ def _require_generating(name: str, folder: Path) -> None:
         )
 
 
-def _print_rates(found: Calibrated, view: ProgressView, folder: Path | None) -> None:
-    if not found.slope:
+def _print_rates(result: Calibrated, view: ProgressView, folder: Path | None) -> None:
+    if not result.slope:
         view.line("The memory does not make right answers more likely, so answers will carry no confidence.", "yellow")
-    held_out = f"{found.held_out:,} held-out questions, {found.bank_documents:,} documents in the bank"
+    held_out = f"{result.held_out:,} held-out questions, {result.bank_documents:,} documents in the bank"
     print_facts(
         [
-            ("with its document", _rates(found.informed_memory, found.informed_unsure, found.informed_model)),
-            ("without", _rates(found.uninformed_memory, found.uninformed_unsure, found.uninformed_model)),
-            ("AUC", f"{found.auc:.3f} (0.5 is chance), {held_out}"),
+            ("with its document", _rates(result.informed_memory, result.informed_unsure, result.informed_model)),
+            ("without", _rates(result.uninformed_memory, result.uninformed_unsure, result.uninformed_model)),
+            ("AUC", f"{result.auc:.3f} (0.5 is chance), {held_out}"),
             ("saved in", display_path(folder / "config.toml") if folder else "nothing (--dry-run)"),
         ]
     )

@@ -25,12 +25,12 @@ def list_settings(*, json: JsonOption = False) -> None:
       mbc config list --json
     """
     path = config.config_path()
-    found = config.flatten_settings(config.read_config(path))
+    settings = config.flatten_settings(config.read_config(path))
     if json:
-        print_json({"path": str(path), "exists": os.path.exists(path), "settings": found})
-    elif found:
-        width = max(len(sanitise(key)) for key in found)
-        print_rows((("key", f"<{width}"), ("value", "")), ((key, _as_text(value)) for key, value in found.items()))
+        print_json({"path": str(path), "exists": os.path.exists(path), "settings": settings})
+    elif settings:
+        width = max(len(sanitise(key)) for key in settings)
+        print_rows((("key", f"<{width}"), ("value", "")), ((key, _as_text(value)) for key, value in settings.items()))
     else:
         notes.print(f"Nothing is set in {display_path(path)}. Set something: mbc config set KEY VALUE")
 
@@ -42,10 +42,10 @@ def get(key: KeyArgument, *, json: JsonOption = False) -> None:
       mbc config get model
       mbc config get ask.sources --json
     """
-    found = config.flatten_settings(config.read_config(config.config_path()))
-    if key not in found:
+    settings = config.flatten_settings(config.read_config(config.config_path()))
+    if key not in settings:
         raise config.not_set_error(config.config_path(), key)
-    value = found[key]
+    value = settings[key]
     if json:
         print_json(value)
     else:

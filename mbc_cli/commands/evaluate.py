@@ -286,10 +286,10 @@ def _print_stages(suite: "Suite", *, as_json: bool) -> None:
 
     stages = {cell.name: [stage.name for stage in cell.stages()] for cell in cells(suite)}
     if as_json:
-        print_json({"title": suite.title, "cells": [{"cell": name, "stages": own} for name, own in stages.items()]})
+        print_json({"title": suite.title, "cells": [{"cell": name, "stages": names} for name, names in stages.items()]})
         return
-    for name, own in stages.items():
-        for stage in own:
+    for name, names in stages.items():
+        for stage in names:
             out.print(f"{sanitise(name)}: {sanitise(stage)}")
 
 

@@ -56,11 +56,11 @@ def list_models(*, runs: RunsOption, json: JsonOption = False) -> None:
       mbc models list
       mbc models list --json | jq -r .path
     """
-    found = (read_model(*model) for model in model_folders(runs.absolute()))
+    models = (read_model(*model) for model in model_folders(runs.absolute()))
     if json:
-        print_json_lines(model.to_json() for model in found)
+        print_json_lines(model.to_json() for model in models)
     else:
-        print_table(_COLUMNS, list(map(_row, found)), right=_RIGHT)
+        print_table(_COLUMNS, list(map(_row, models)), right=_RIGHT)
 
 
 def show(
@@ -184,16 +184,16 @@ def push(
     """
     from mbc_engine.sharing import push as push_model
 
-    found = find_local_model(model, runs)
-    if found is None:
+    local = find_local_model(model, runs)
+    if local is None:
         raise model_not_found(model, runs)
-    run = run_of(found.folder)
+    run = run_of(local.folder)
     if run and is_running(run):
         raise ModelError(f"{model} is being trained.", hint="Share it when its training has ended.")
     _set_up_client()
     with interrupt_message("Nothing was shared."):
         pushed = push_model(
-            found.folder,
+            local.folder,
             repository,
             licence=licence,
             history=read_run(run, has_curves=False).history if run else None,
@@ -202,7 +202,7 @@ def push(
             is_private=private,
         )
     if json:
-        shared = {"model": found.name, "repository": repository, "revision": pushed.revision}
+        shared = {"model": local.name, "repository": repository, "revision": pushed.revision}
         print_json({**shared, "size": pushed.size, "card": pushed.card})
         return
     for name in sorted({pushed.config.model.base, *pushed.config.model.encoders.values()}):
@@ -210,7 +210,7 @@ def push(
             notes.print(sanitise(f"{name} is also a folder here; others will get {name} from the hub."), style="yellow")
     print_facts(
         [
-            ("model", found.name),
+            ("model", local.name),
             ("shared as", f"{repository} at {str(pushed.revision)[:12]}"),
             ("size", format_size(pushed.size)),
             ("card", _CARDS[pushed.card]),

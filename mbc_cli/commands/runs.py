@@ -75,14 +75,14 @@ def list_runs(*, runs: RunsOption, json: JsonOption = False) -> None:
       mbc runs list
       mbc runs list --json | jq -r 'select(.state == "training").run'
     """
-    found = [read_run(folder, has_curves=False) for folder in training_runs.runs_in(runs.absolute())]
+    trainings = [read_run(folder, has_curves=False) for folder in training_runs.runs_in(runs.absolute())]
     if json:
-        print_json_lines(map(_summary, found))
-    elif not found:
+        print_json_lines(map(_summary, trainings))
+    elif not trainings:
         notes.print("There are no runs yet. Start one with: mbc train --preset NAME --data SPEC")
     else:
         rows = []
-        for run in found:
+        for run in trainings:
             history = run.history
             best = f"{history.best.f1:.1f}" if history.best else ""
             rows.append((run.folder.name, _state(run), _steps(history), best, _moment(history.last_time)))

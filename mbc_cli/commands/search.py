@@ -61,26 +61,26 @@ def search(
     if files and json:
         raise ConfigError("--files and --json cannot be combined.", hint="With --json, each passage has its path.")
     with memory.open(options):
-        (found,) = memory.search([query], options, top=top, with_text=not files)
+        (sources,) = memory.search([query], options, top=top, with_text=not files)
         note = language_note(query) if memory.model.is_english_only else None
     if files:
-        _print_files(found, ends_with_nul=null)
+        _print_files(sources, ends_with_nul=null)
     elif json:
-        passages = [passage_json(query, source) for source in found]
+        passages = [passage_json(query, source) for source in sources]
         print_json({"query": query, "note": note, "passages": passages})
     else:
-        _print_passages(query, found, note, with_bank=len(memory.paths) > 1)
+        _print_passages(query, sources, note, with_bank=len(memory.paths) > 1)
 
 
-def _print_files(found: Sequence[Source], *, ends_with_nul: bool) -> None:
+def _print_files(sources: Sequence[Source], *, ends_with_nul: bool) -> None:
     """Print paths: verbatim if NUL-separated and not on a terminal, otherwise sanitised."""
-    for path in dict.fromkeys(source.path for source in found if os.path.isabs(source.path)):  # noqa: PTH117
+    for path in dict.fromkeys(source.path for source in sources if os.path.isabs(source.path)):  # noqa: PTH117
         shown = path if ends_with_nul and not sys.stdout.isatty() else display_path(path)
         print(shown, end="\0" if ends_with_nul else "\n")
 
 
-def _print_passages(query: str, found: Sequence[Source], note: str | None, *, with_bank: bool) -> None:
-    for number, source in enumerate(found, 1):
+def _print_passages(query: str, sources: Sequence[Source], note: str | None, *, with_bank: bool) -> None:
+    for number, source in enumerate(sources, 1):
         if out.is_terminal:
             lines = [highlight_matches(query, source.sentence)] if source.sentence else []
             show_source(number, source, lines, with_bank=with_bank)
@@ -89,7 +89,7 @@ def _print_passages(query: str, found: Sequence[Source], note: str | None, *, wi
     sys.stdout.flush()
     if note:
         notes.print(note, style="yellow")
-    elif any(source.passage for source in found) and not any(
-        shared_words(query, source) or matches(query, source.path) for source in found
+    elif any(source.passage for source in sources) and not any(
+        shared_words(query, source) or matches(query, source.path) for source in sources
     ):
         notes.print("None of these contains a word of the query; they are the closest in meaning.", style="dim")

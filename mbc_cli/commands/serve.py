@@ -1,7 +1,8 @@
-"""`mbc serve`: a memory for other programs, over HTTP."""
+"""`mbc serve` and `mbc mcp`: a memory for other programs, over HTTP, and for assistants, as their tool."""
 
 import os
 import re
+import sys
 import traceback
 from functools import partial
 from pathlib import Path
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from rich.text import Text
 
-from mbc_cli.engine import open_memory
+import mbc_engine
+from mbc_cli.engine import open_memory, require_model
 from mbc_cli.options import BanksOption, DeviceOption, LanguageModelOption, ModelOption, WeightsOption, option
 from mbc_cli.program import interrupt_message
 from mbc_cli.render.terminal import errors, is_on, notes, status_spinner
@@ -32,6 +34,7 @@ _UPSTREAM = (
     "of the memory added."
 )
 _REMEMBER = "Also memorise conversations that are passed on."
+_ALLOW = "Let the assistant memorise files in this folder, into the first bank; can be repeated."
 _LISTING = "End replies of the other server with their sources, for programs that show only the text."
 
 
@@ -95,6 +98,39 @@ def serve(
         errors.print("Stopped while the model was still busy. Everything that was acknowledged is saved.")
         os._exit(1)
     notes.print("Stopped. Everything that was acknowledged is saved.")
+
+
+def mcp(
+    *,
+    bank: BanksOption,
+    model: ModelOption,
+    weight: WeightsOption = None,
+    allow: Annotated[list[Path] | None, option(_ALLOW, metavar="FOLDER")] = None,
+    device: DeviceOption = None,
+) -> None:
+    """Let an assistant ask, search and add to a memory: a Model Context Protocol (MCP) server on stdin and stdout.
+
+    You don't run this yourself: add it to the assistant's settings, and the assistant starts and stops it.
+
+    Examples:
+      mbc mcp
+      mbc mcp --bank ~/work.mbc --allow ~/notes
+    """
+    require_extra("mcp", "mcp", asked_by="`mbc mcp`")
+    import anyio
+
+    from mbc_cli.mcp import MemoryServer, allowed_folders
+    from mbc_engine.bank.database import bytes_at
+
+    require_model(model, device)
+    for path in filter(bytes_at, bank):  # the others may be created while serving
+        mbc_engine.MemoryBank.open(path, read_only=True).close()
+    banks = [path.absolute() for path in bank]
+    folders = allowed_folders(allow or [])
+    memory = open_memory(banks, model, device, weights=weight)
+    if sys.stdin.isatty():
+        notes.print("Assistants talk to this server on stdin and stdout; see docs/mcp.md. Ctrl-D stops it.")
+    anyio.run(MemoryServer(memory, folders).run)
 
 
 def _upstream(typed: str | None, *, remembers: bool, lists_sources: bool) -> "Upstream | None":

@@ -81,10 +81,10 @@ class _Chat(APIRoute):
                 current = served.documents.current_memory
                 work = served.service.submit_item(chat.search, current, options.options(), top, item=question)
                 try:
-                    found: list[dict[str, Any]] = await _result(request, work)
+                    passages: list[dict[str, Any]] = await _result(request, work)
                 except NothingToRead:
                     return []
-                return found
+                return passages
 
             async def remember(document: NewDocument) -> None:
                 try:

@@ -80,8 +80,8 @@ class Upstream:
             given = options.sources if "sources" in options.model_fields_set else PASSAGES
             if (name := conversation.name) is not None:
                 options = options.model_copy(update={"exclude": [*options.exclude, document_file(name)]})
-            found = await search(conversation.question, options, given) if given else []
-            sources = [source for source in found if source["passage"]]
+            passages = await search(conversation.question, options, given) if given else []
+            sources = [source for source in passages if source["passage"]]
             body["messages"] = conversation.with_passages(sources)
         extra = {"sources": sources, "mbc": {"asked": conversation.question or None}}
 

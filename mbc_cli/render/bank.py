@@ -105,9 +105,9 @@ def size_facts(sizes: "BankSizes", chunks: int) -> list[tuple[str, str]]:
     return [
         ("codes", f"{format_size(sizes.codes)}{each(sizes.codes)}"),
         *(
-            (name, f"{format_size(own)}{each(own)}")
-            for name, own in (("words", sizes.words), ("text", sizes.texts))
-            if own
+            (name, f"{format_size(size)}{each(size)}")
+            for name, size in (("words", sizes.words), ("text", sizes.texts))
+            if size
         ),
         ("index", format_size(sizes.file - sizes.codes - sizes.words - sizes.texts)),
         ("file on disk", f"{format_size(sizes.file)}{each(sizes.file)}"),
@@ -169,16 +169,16 @@ def show_documents(documents: "Iterable[StoredDocument]", bank: "MemoryBank", *,
                 *(
                     (
                         "" if at else "read from",
-                        sanitise(", ".join(filter(None, (display_path(own.name), own.date, state)))),
+                        sanitise(", ".join(filter(None, (display_path(origin.name), origin.date, state)))),
                     )
-                    for at, own in enumerate(document.origins)
-                    for state in files.look(own, document.digest)[:1]
+                    for at, origin in enumerate(document.origins)
+                    for state in files.look(origin, document.digest)[:1]
                 ),
                 *((("title", sanitise(document.outline.title)),) if document.outline.title else ()),
                 ("digest", document.digest),
                 *sizes,
                 *((("not kept", sanitise(", ".join(losses))),) if losses else ()),
-                ("chunks", f"{document.chunks:,}, {pluralise(_code_bytes(document, shape), 'byte')} of codes"),
+                ("chunks", f"{document.chunks:,}, {pluralise(shape.bytes_of(document.chunks), 'byte')} of codes"),
             ]
         )
         if with_codes:
@@ -193,19 +193,14 @@ def _text_and_losses(
     document: "StoredDocument", bank: "MemoryBank", files: Files
 ) -> tuple[str | None, tuple[str, ...] | None]:
     """The stored text of a looked-up document, and what could not be kept of its file; None if that is not known."""
-    from mbc_engine.bank.text_codec import decode_found
+    from mbc_engine.bank.text_codec import joined_text
 
     looked = (files.look(origin, document.digest)[1] for origin in document.origins)
     in_file = next((found for found in looked if found), None)
     if in_file:  # the same text, without decoding it
         return in_file.text, in_file.losses
-    if not document.texts:
-        return None, None
-    whole = ""
-    for chunk in filter(None, decode_found(cast("list[EncodedText | None]", document.texts), bank.name, text_model)):
-        gap = chunk.start - len(whole)  # of white space, which is not stored
-        whole += "\n" * min(max(gap, 0), 2) + chunk.text[max(0, -gap) :]
-    return whole, None
+    texts = cast("list[EncodedText]", document.texts)
+    return joined_text(texts, bank.name, text_model) if texts else None, None
 
 
 def code_lines(document: "StoredDocument") -> list[str]:
@@ -223,7 +218,7 @@ def documents_json(documents: "Iterable[StoredDocument]", bank: "MemoryBank") ->
     print_json_lines(
         {
             **_object(document),
-            "code_bytes": _code_bytes(document, shape),
+            "code_bytes": shape.bytes_of(document.chunks),
             "origins": [
                 {**origin._asdict(), "state": files.look(origin, document.digest)[0]} for origin in document.origins
             ],
@@ -249,7 +244,3 @@ def _object(document: "StoredDocument") -> dict[str, Any]:
         "size": document.size,
         "origins": [origin._asdict() for origin in document.origins],
     }
-
-
-def _code_bytes(document: "StoredDocument", shape: "CodeShape") -> int:
-    return -(-document.chunks * shape.bits_per_chunk // 8)

@@ -150,7 +150,7 @@ class IngestProgress(ProgressView):
         """Print every skipped file with --verbose, else the first for each reason."""
         for number, skipped in enumerate(self._skipped):
             if not is_on("verbose") and number == _REASONS:
-                rest = self._reasons.total() - sum(self._reasons[own.reason] for own in self._skipped[:_REASONS])
+                rest = self._reasons.total() - sum(self._reasons[item.reason] for item in self._skipped[:_REASONS])
                 out.print(Text(f"  skipped: {rest:,} more; --verbose lists every file", "yellow"))
                 return
             alike = 0 if is_on("verbose") else self._reasons[skipped.reason] - 1

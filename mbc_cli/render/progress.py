@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass
 from typing import Final, Self
 
-from rich.progress import BarColumn, Progress, Task, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Column
 from rich.text import Text
 
@@ -14,13 +14,6 @@ from mbc_engine.events import TextsRecoded
 
 _SECONDS_A_LINE: Final = 30.0
 _NARROW: Final = 100
-
-
-class _Note(TextColumn):
-    def render(self, task: Task) -> Text:
-        note = super().render(task)
-        note.no_wrap, note.overflow = True, "ellipsis"
-        return note
 
 
 @dataclass
@@ -44,7 +37,12 @@ class ProgressView:
             # On a narrow terminal, the bar takes the remaining width, then the note is cut.
             BarColumn(bar_width=None, table_column=Column(ratio=1)) if is_narrow else BarColumn(),
             TextColumn("{task.fields[amount]}", markup=False),
-            _Note("{task.fields[note]}", style="dim", markup=False, table_column=Column()),
+            TextColumn(
+                "{task.fields[note]}",
+                style="dim",
+                markup=False,
+                table_column=Column(no_wrap=True, overflow="ellipsis"),
+            ),
             TimeRemainingColumn(),
             expand=is_narrow,
             console=notes,

@@ -12,12 +12,12 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import numpy as np
 
@@ -39,7 +39,7 @@ from mbc_engine.bank import (
     remove_restorable,
     restore,
 )
-from mbc_engine.bank.text_codec import decode_found
+from mbc_engine.bank.text_codec import joined_text
 from mbc_engine.conversation import completed, turn_of
 from mbc_engine.errors import MBCError, ModelError
 from mbc_engine.machine import Throttle
@@ -47,7 +47,6 @@ from mbc_engine.runs.event_log import EventFollower, LogUpdate
 from mbc_engine.runs.ingests import forget_names
 from mbc_engine.runs.training_runs import EVENTS, FollowedRun, is_running, read_usage, runs_in
 from mbc_engine.sources import Files, text_model
-from mbc_engine.text import Chunk
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -331,7 +330,7 @@ def search_documents(
     rows: list[StoredDocument] = []
     with MemoryBank.open(path, read_only=True) as bank:
         for documents, total in find_documents(bank, text, sys.maxsize if is_exact else limit):
-            rows += [document for document in documents if not is_exact or _name(document) == text]
+            rows += [document for document in documents if not is_exact or document.name == text]
             matches = len(rows) if is_exact else total
             if not text and len(rows) == limit:
                 totals = bank.totals()
@@ -343,14 +342,10 @@ def search_documents(
     yield tuple(rows), matches, True
 
 
-def _name(document: StoredDocument) -> str:
-    return document.origin.name or document.digest
-
-
 def read_document(path: Path, row: StoredDocument) -> tuple[StoredDocument, CodeShape, Source] | None:
     """A document with its codes, their shape, and its text; None if the bank no longer has it.
 
-    Text that a language model has to decode is read from the file if unchanged; else only its beginning is decoded.
+    The text is that of the file if unchanged, otherwise the bank's, of which a language model decodes only the beginning.
     """
     with MemoryBank.open(path, read_only=True) as bank:
         names, digests = [origin[:2] for origin in row.origins], () if row.origins else [row.digest]
@@ -361,25 +356,15 @@ def read_document(path: Path, row: StoredDocument) -> tuple[StoredDocument, Code
     texts: Any = document.texts or ()
     origin = document.origin
     state, file = Files().look(origin, document.digest)
-    is_slow = any(text.lm for text in texts)
-    text = None if file is None else file.text
-    text_from: TextFrom | None = None if file is None else "file"
-    if texts and not (is_slow and file):
-        first = texts[:_MAX_DECODED] if is_slow else texts
+    text, text_from = None if file is None else file.text, cast("TextFrom | None", file and "file")
+    if texts and file is None:
+        first = texts[:_MAX_DECODED] if any(text.lm for text in texts) else texts
         with suppress(ModelError):
-            text = _joined(filter(None, decode_found(first, str(path), text_model)))
-            text, text_from = text if len(first) == len(texts) else f"{text}\n…", "bank"
+            text, text_from = joined_text(first, str(path), text_model), "bank"
+            text += "" if len(first) == len(texts) else "\n…"
     name = origin.source or document.digest
     passage = Source(name, origin.part, 1.0, 0, state, None, text, text_from, 0, origin.date, str(path))
     return document, shape, passage
-
-
-def _joined(chunks: Iterable[Chunk]) -> str:
-    """The text of a document from its chunks, which only whitespace separates."""
-    text = ""
-    for chunk in chunks:
-        text += "\n" * (chunk.start - len(text)) + chunk.text
-    return text
 
 
 def remove_documents(path: Path, documents: Sequence[StoredDocument]) -> RemovedDocuments:

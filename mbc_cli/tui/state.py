@@ -32,10 +32,7 @@ class DashboardOptions:
 
     def to_arguments(self) -> list[str]:
         """The options of `mbc tui` that reproduce this."""
-        run = [] if self.run is None else ["--run", str(self.run)]
-        device = [] if self.device is None else ["--device", self.device]
-        llm = [] if self.llm is None else ["--llm", self.llm]
-        return ["--bank", str(self.bank), "--model", self.model, "--runs", str(self.runs), *run, *device, *llm]
+        return [f"--{name}={value}" for name, value in vars(self).items() if value is not None]
 
 
 @dataclass(frozen=True)

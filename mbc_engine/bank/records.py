@@ -101,6 +101,10 @@ class CodeShape:
     def bits_per_chunk(self) -> int:
         return self.tokens * self.levels * self.bits_per_code
 
+    def bytes_of(self, chunks: int) -> int:
+        """How many bytes the codes of some chunks take."""
+        return -(-chunks * self.bits_per_chunk // 8)
+
     @property
     def positions(self) -> int:
         """Codebooks per level: `tokens` if each position has its own, else 1."""
@@ -250,6 +254,11 @@ class StoredDocument:
     def origin(self) -> Origin:
         """The first origin; an empty one if there are none."""
         return self.origins[0] if self.origins else Origin("", "", None)
+
+    @property
+    def name(self) -> str:
+        """Its first origin as `PATH` or `PATH#PART`, or its digest if it has none."""
+        return self.origin.name or self.digest
 
     def contexts(self, header: "BankHeader") -> list[str]:
         """What each chunk is found by in a bank beside its text."""
@@ -424,5 +433,5 @@ def read_across(chunks: Numbers, sizes: Indices, read: Callable[[int, Indices], 
 
 def require_size(size: int, shape: CodeShape, chunks: int) -> None:
     """Raises ValueError unless packed codes of this many chunks have `size` bytes."""
-    if chunks < 0 or size != -(-chunks * shape.bits_per_chunk // 8):
+    if chunks < 0 or size != shape.bytes_of(chunks):
         raise ValueError(f"{size} bytes do not hold the codes of {chunks} chunks")

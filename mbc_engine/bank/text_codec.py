@@ -123,6 +123,15 @@ def decode_found(
     return [None if text is None else Chunk(next(decoded), text.start) for text in texts]
 
 
+def joined_text(texts: Sequence[EncodedText], name: str, open_model: OpenTextModel | None) -> str:
+    """A document's text from that of its chunks in order; white space between them is not exact. Raises as above."""
+    whole = ""
+    for chunk in filter(None, decode_found(texts, name, open_model)):
+        gap = chunk.start - len(whole)  # of white space, which is not stored
+        whole += "\n" * min(max(gap, 0), 2) + chunk.text[max(0, -gap) :]
+    return whole
+
+
 def _utf8(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 

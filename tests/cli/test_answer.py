@@ -14,7 +14,7 @@ from mbc_engine.answer import AnswerItem, Confidence
 from tests.cli.stub_memory import answer, source
 
 
-def test_a_terminal_links_to_the_file_and_obeys_nothing_in_its_name(monkeypatch):
+def test_link_to_a_file_with_a_hostile_name(monkeypatch):
     console = Console(force_terminal=True, width=200, file=io.StringIO(), color_system="standard", highlight=False)
     monkeypatch.setattr(render, "out", console)
     hostile = source("/a\x1b]8;;http:evil\x07.txt", "Ada moved.", line=3, date="2024-05-06")
@@ -103,7 +103,7 @@ def test_an_answer_of_several_parts(capsys):
     ]
 
 
-def test_without_an_answer_the_closest_passages_follow(capsys):
+def test_closest_passages(capsys):
     ada = source("ada.txt", "Ada moved.", share=0.001, state="gone", text_from="bank", ties=2, date="2022-02-28")
     bruno = source("bruno.md", None, state="changed", passage=None, text_from=None, start=None)
     show_answer(answer(None, ada, bruno))
@@ -119,7 +119,7 @@ def test_without_an_answer_the_closest_passages_follow(capsys):
     ]
 
 
-def test_a_written_answer_shows_what_it_cites_and_what_is_not_there(capsys):
+def test_written_answer_lists_cited_sources(capsys):
     sources = (source("/a.txt"), source("/b.txt", sentence="It rained."), source("/c.txt"))
     said = "It rained [2]. Ada won\x1b [3]."
     show_answer(answer(said, *sources, extracted=None, written_by="lm", unsupported=("Ada won\x1b [3].",)))
@@ -131,13 +131,13 @@ def test_a_written_answer_shows_what_it_cites_and_what_is_not_there(capsys):
     assert "   It rained." in lines
 
 
-def test_a_written_answer_shows_what_it_was_written_from(capsys):
+def test_written_answer_shows_the_extracted_one(capsys):
     show_answer(answer("She moved to Aalen.", source(), extracted="Aalen\x1b", written_by="lm"))
     line = capsys.readouterr().out.splitlines()[1]
     assert line == "“Aalen␛”: 82% confident (high), found in /notes/ada.txt; written by lm"
 
 
-def test_an_answer_of_the_papers_method_lists_all_sources(capsys):
+def test_generated_answer_lists_all_sources(capsys):
     show_answer(answer("Aalen", source(), gain=2.0, confidence=Confidence(0.88, "memory")))
     assert capsys.readouterr().out.splitlines() == [
         "Aalen",

@@ -51,7 +51,7 @@ def test_without_a_command_help_is_shown(mbc, command):
         ),
     ],
 )
-def test_what_people_type_gets_a_way_out(mbc, typed, message):
+def test_hints_for_typed_commands(mbc, typed, message):
     result = mbc(*typed.split())
     assert result.exit_code == 2
     assert result.stderr.startswith(message)

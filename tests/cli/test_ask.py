@@ -132,7 +132,7 @@ def test_wrong_options_are_refused(mbc, memory, arguments, message):
     assert len(result.stderr.splitlines()) == 2
 
 
-def test_questions_of_a_file_give_json_lines_with_ids(mbc, memory, home):
+def test_questions_of_a_file_as_json(mbc, memory, home):
     rows = [{"question": question, "id": id_} for question, id_ in zip(QUESTIONS, ("x", 7, None), strict=True)]
     (home / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     result = mbc("ask", "--questions", "q.jsonl", "--json")
@@ -162,7 +162,7 @@ def test_questions_come_from_stdin(mbc, memory, options):
     assert shown == [f"? {question}" for question in QUESTIONS]
 
 
-def test_questions_before_a_bad_line_of_stdin_are_answered(mbc, memory):
+def test_bad_line_of_stdin(mbc, memory):
     stdin = b'{"question": "What held?"}\n' * 17 + b"oops\n" + b'{"question": "Who?"}\n'
     result = mbc("ask", "--json", stdin=stdin)
     assert (result.exit_code, len(result.stdout.splitlines())) == (3, 17)
@@ -177,7 +177,7 @@ def test_questions_before_a_bad_line_of_stdin_are_answered(mbc, memory):
         ((), b"\n \n", "stdin holds no questions"),
     ],
 )
-def test_bad_questions_are_found_before_the_model_is_loaded(mbc, home, options, stdin, message):
+def test_bad_questions(mbc, home, options, stdin, message):
     (home / "q.jsonl").write_text('{"question": "What held?"}\noops\n')
     result = mbc("ask", "--model", "no-such-model", *options, stdin=stdin)
     assert (result.exit_code, result.stdout, message in result.stderr) == (3, "", True)
@@ -196,7 +196,7 @@ def test_an_interruption_keeps_earlier_answers(mbc, memory, home):
     assert result.stderr.splitlines()[-1] == "Interrupted."
 
 
-def test_questions_typed_on_a_terminal_can_give_json(mbc, memory, monkeypatch):
+def test_json_for_typed_questions(mbc, memory, monkeypatch):
     stdin = SimpleNamespace(isatty=lambda: True, buffer=io.BytesIO(b"What held?\n"))
     monkeypatch.setattr("mbc_cli.commands.ask.sys", SimpleNamespace(stdin=stdin))
     result = mbc("ask", "--json")

@@ -110,7 +110,7 @@ def test_the_last_removal_can_be_undone_once(mbc, rows):
 
 
 @pytest.mark.parametrize("how", [("compact",), ("remove", "/ada.txt", "--prove")], ids=" ".join)
-def test_what_is_kept_for_an_undo_can_be_deleted(mbc, rows, how):
+def test_deleting_the_undo_file(mbc, rows, how):
     assert mbc("bank", "remove", "/rows.jsonl", "--bank", rows).exit_code == 0
     kept = rows.with_name("rows.mbc.removed")
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600

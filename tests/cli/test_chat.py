@@ -100,7 +100,7 @@ def test_sources_are_shown_in_full(memory, talk):
 
 
 @pytest.mark.parametrize("end", [KeyboardInterrupt(), DataError("Something is wrong.")])
-def test_a_question_without_an_answer_leaves_no_sources(memory, talk, end):
+def test_failed_question_has_no_sources(memory, talk, end):
     says(memory, answer("Aalen", source()), end)
     out, err, _ = talk(QUESTION, QUESTION, "/sources")
     assert out.count("/notes/ada.txt") == 1

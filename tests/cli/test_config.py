@@ -25,7 +25,7 @@ def bank_path(mbc, *command):
     return json.loads(mbc("bank", "info", "--json", *command).stdout)["path"]
 
 
-def test_options_override_the_environment_and_that_the_config(mbc, config, make_bank, monkeypatch):
+def test_order_of_precedence(mbc, config, make_bank, monkeypatch):
     typed, environment, written = (str(make_bank(f"{name}.mbc")) for name in ("typed", "environment", "written"))
     config.write_text(f'bank = "{written}"')
     assert bank_path(mbc) == written
@@ -34,7 +34,7 @@ def test_options_override_the_environment_and_that_the_config(mbc, config, make_
     assert bank_path(mbc, "--bank", typed) == typed
 
 
-def test_a_table_is_for_one_command_and_overrides_shared_keys(mbc, config, make_bank):
+def test_table_of_a_command(mbc, config, make_bank):
     own, others = make_bank("own.mbc"), make_bank("others.mbc")
     config.write_text(f'bank = "{others}"\n[bank-info]\nbank = "{own}"\njson = true')
     assert json.loads(mbc("bank", "info").stdout)["path"] == str(own)
@@ -64,7 +64,7 @@ def test_tilde_is_expanded(mbc, config, small_bank, monkeypatch, home):
     assert bank_path(mbc) == str(small_bank)
 
 
-def test_runs_folder_comes_from_config_or_environment(config, home, monkeypatch):
+def test_runs_folder(config, home, monkeypatch):
     config.write_text('runs = "~/mine"')
     monkeypatch.setenv("HOME", str(home))
     assert runs_folder() == home / "mine"
@@ -92,7 +92,7 @@ def test_set_get_and_unset_keep_comments(mbc, config):
         ("ask.model", "ask = {sources = 3}\n", 'ask = {sources = 3,model = "mini"}\n'),
     ],
 )
-def test_a_new_key_joins_its_table_and_comments_stay(mbc, config, key, before, after):
+def test_new_key(mbc, config, key, before, after):
     config.write_text(before)
     assert mbc("config", "set", key, "mini").exit_code == 0
     assert config.read_text() == after
@@ -211,7 +211,7 @@ def test_json(mbc, config):
     assert json.loads(mbc("config", "path", "--json").stdout) == {"path": str(config), "exists": True}
 
 
-def test_keys_are_options_and_shared_ones_mean_one_thing():
+def test_known_keys():
     found = options_by_key(typer.main.get_command(app))
     assert {"bank", "model", "runs", "read", "workers", "ask.sources", "bank-export.force"} <= set(found)
     assert not {"quiet", "verbose", "debug", "help", "questions", "ask.help"} & set(found)

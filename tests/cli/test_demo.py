@@ -20,7 +20,7 @@ def says(memory):
     return say
 
 
-def test_answers_are_compared_and_nothing_is_left(mbc, memory, home, says, monkeypatch):
+def test_demo(mbc, memory, home, says, monkeypatch):
     says("Lynn Jorgensen")
     monkeypatch.setenv("TMPDIR", str(home / "tmp"))
     (home / "tmp").mkdir()
@@ -38,7 +38,7 @@ def test_answers_are_compared_and_nothing_is_left(mbc, memory, home, says, monke
     assert len(memory.batches) == 20
 
 
-def test_a_withheld_answer_is_neither_right_nor_wrong(mbc, says):
+def test_withheld_answers(mbc, says):
     says(None)
     output = mbc("demo").stdout
     assert output.count("\n  answer      Not in this memory.  not answered\n") == 10
@@ -58,7 +58,7 @@ def test_json(mbc, says):
 
 @pytest.mark.slow
 @embedded_encoder
-def test_the_embedded_model_answers_from_the_bank_alone(mbc):
+def test_mini_answers_from_the_bank_alone(mbc):
     counts = json.loads(mbc("demo", "--json").stdout)["counts"]
     assert counts["same_without_files"] == 10
     assert counts["right_sources"] >= 9

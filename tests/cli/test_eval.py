@@ -29,7 +29,7 @@ def rows_of(report):
     return {row["method"]: row["online"] for row in cell["rows"]}
 
 
-def test_mbc_is_compared_with_its_controls_by_default(mbc, model, questions, home):
+def test_default_methods(mbc, model, questions, home):
     result = mbc("eval", "--model", model, "--data", questions, "--read", "routed:1", "--run", "first")
     assert result.exit_code == 0, result.stderr
     folder = home / "XDG_DATA_HOME" / "mbc" / "evaluations" / "first"
@@ -51,7 +51,7 @@ def test_json_is_the_report_alone(mbc, evaluate):
     assert again["folder"] == f"{report['folder']}-2"
 
 
-def test_a_run_is_continued_by_its_command_or_its_name(mbc, evaluate):
+def test_run_is_continued(mbc, evaluate):
     first = evaluate("--run", "mine", "--json")
     assert "mbc online" in first.stderr
     for again in (evaluate("--run", "mine", "--json"), mbc("eval", "--run", "mine", "--json")):
@@ -71,7 +71,7 @@ def test_a_run_is_continued_by_its_command_or_its_name(mbc, evaluate):
         (["--data", "questions.jsonl"], 4),
     ],
 )
-def test_bad_input_is_an_error_before_a_model_is_loaded(mbc, questions, home, options, code):
+def test_bad_input(mbc, questions, home, options, code):
     (home / "empty.jsonl").touch()
     assert mbc("eval", "--model", "no-such-model", *options).exit_code == code
 
@@ -100,7 +100,7 @@ def test_bad_input_is_an_error_before_a_model_is_loaded(mbc, questions, home, op
         ("--data TWO --preset smollm2-135m --model mini", "--model and --preset contradict"),
     ],
 )
-def test_options_that_do_not_fit_together_are_refused_in_two_lines(mbc, options, message):
+def test_conflicting_options(mbc, options, message):
     data = {"TWO": TWO, "OTHERS": OTHERS}
     result = mbc("eval", *(data.get(word, word) for word in options.split()))
     assert (result.exit_code, result.stdout) == (2, "")
@@ -108,7 +108,7 @@ def test_options_that_do_not_fit_together_are_refused_in_two_lines(mbc, options,
     assert len(result.stderr.splitlines()) == 2
 
 
-def test_interrupting_keeps_what_is_done_and_says_how_to_continue(evaluate, monkeypatch):
+def test_interrupted_evaluation_continues(evaluate, monkeypatch):
     """Stops after the first stage, as Ctrl-C would."""
     from mbc_engine.evaluation import running
 

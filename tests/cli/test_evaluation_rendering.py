@@ -65,7 +65,7 @@ def screen(monkeypatch):
 
 
 @pytest.mark.parametrize("width", [80, 160])
-def test_the_verdict_comes_first_and_everything_fits(report, screen, width):
+def test_report_fits_the_terminal(report, screen, width):
     text = screen(width)
     evaluation.print_report(report)
     lines = text.getvalue().splitlines()

@@ -64,7 +64,7 @@ WRONG = (
 )
 
 
-def test_heavy_libraries_are_imported_only_when_needed(home, make_bank, record, monkeypatch):
+def test_no_heavy_imports(home, make_bank, record, monkeypatch):
     monkeypatch.setenv("MBC_BANK", str(make_bank("b.mbc", record("/a.txt", "Ada"))))
     (home / "empty").mkdir()
     (home / "notes").mkdir()

@@ -52,7 +52,7 @@ def test_counts_and_sizes_are_shown(run):
     ]
 
 
-def test_what_was_left_out_is_shown(run):
+def test_skipped_and_left_out_files(run):
     odd = [FileSkipped(f"/{number}.a", "is a .a file") for number in range(2)]
     odd += [FileSkipped(f"/{kind}\x1b", f"is a .{kind} file") for kind in "bcdefg"]
     finished = {"skipped": 8, "unchanged": 3, "removed": 1, "not_english": 1, "not_english_sources": ("/de.txt",)}
@@ -142,7 +142,7 @@ def test_stdin_is_a_document(mbc, memory):
         (["notes"], 4, "no-such-model"),
     ],
 )
-def test_wrong_options_are_refused_before_the_model_is_loaded(mbc, make_bank, notes, options, code, message):
+def test_wrong_options(mbc, make_bank, notes, options, code, message):
     make_bank("memory.mbc")
     make_bank("bare.mbc", keeps_origins=False)
     result = mbc("ingest", *options, "--model", "no-such-model")
@@ -189,7 +189,7 @@ def watched(memory):
     )
 
 
-def test_watching_prints_a_line_for_each_change(mbc, notes, watched):
+def test_watching(mbc, notes, watched):
     result = mbc("ingest", notes, "--watch", "--prune")
     assert result.exit_code == 0
     assert "Watching for changes" in result.stderr
@@ -201,7 +201,7 @@ def test_watching_prints_a_line_for_each_change(mbc, notes, watched):
     ]
 
 
-def test_watching_prints_a_line_of_json_for_each_change(mbc, notes, watched):
+def test_watching_as_json(mbc, notes, watched):
     changes = [json.loads(line) for line in mbc("ingest", notes, "--watch", "--json").stdout.splitlines()]
     assert [(change["documents"], change["removed"]) for change in changes] == [(2, 0), (1, 0), (0, 1), (1, 0)]
     assert [change["memorised"] + change["pruned"] for change in changes[:3]] == [
@@ -211,7 +211,7 @@ def test_watching_prints_a_line_of_json_for_each_change(mbc, notes, watched):
     ]
 
 
-def test_a_pipe_gets_a_line_of_progress_now_and_then(run, monkeypatch):
+def test_progress_in_a_pipe(run, monkeypatch):
     monkeypatch.setattr(progress, "_SECONDS_A_LINE", 0.0)
     lines = run().stderr.splitlines()
     assert (lines[0], lines[-1]) == (
@@ -220,7 +220,7 @@ def test_a_pipe_gets_a_line_of_progress_now_and_then(run, monkeypatch):
     )
 
 
-def test_recoding_is_announced_once_texts_can_be_recoded(run, priorities):
+def test_recoding_is_announced(run, priorities):
     assert (run().exit_code, priorities) == (0, [])
     result = run("--codec", "lm", "--verbose", extra=[RECODED])
     assert priorities

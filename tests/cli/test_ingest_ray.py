@@ -22,13 +22,13 @@ import pytest
     ],
     ids=lambda options: " ".join(options) if isinstance(options, list) else "",
 )
-def test_what_makes_no_sense_is_an_error_before_any_model_is_loaded(mbc, notes, options, said):
+def test_wrong_options(mbc, notes, options, said):
     result = mbc("ingest", *options, "--model", "no-such-model")
     assert (result.exit_code, result.stdout) == (2, "")
     assert said in result.stderr
 
 
-def test_without_ray_it_says_how_to_install_it(mbc, notes, monkeypatch):
+def test_missing_extra(mbc, notes, monkeypatch):
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name == "ray" else found(name, *rest))
     result = mbc("ingest", notes, "--engine", "ray", "--model", "no-such-model")
@@ -40,7 +40,7 @@ def test_without_ray_it_says_how_to_install_it(mbc, notes, monkeypatch):
 @pytest.mark.ray
 @pytest.mark.slow
 @pytest.mark.xdist_group("ray")
-def test_an_ingest_tells_what_a_serial_one_tells_and_leaves_nothing_behind(ingest, model, notes, home):
+def test_same_summary_as_a_local_ingest(ingest, model, notes, home):
     """In a process of its own, as in real use: Ray reads parts of the environment when first imported."""
     before = {path.name for path in home.parent.iterdir()}
     arguments = ["--engine", "ray", "--actors", "1", "--bank", "ray.mbc", "--model", model, "--json"]

@@ -98,7 +98,7 @@ def test_second_interrupt_ends():
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_launched_processes_ignore_the_second_interrupt(monkeypatch, tmp_path, capsys):
+def test_second_interrupt_under_a_launcher(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("LOCAL_RANK", "0")
     with stop_on_interrupt(TrainProgress(tmp_path, "run").announce_stopping) as stop:
         signal.raise_signal(signal.SIGINT)  # by the terminal

@@ -124,7 +124,7 @@ def test_stop_is_requested_in_the_folder(mbc, make_run):
     ],
     ids=["stopped", "killed", "finished"],
 )
-def test_a_run_that_is_not_running_cannot_be_stopped(mbc, make_run, last, message, hint):
+def test_stop_needs_a_running_run(mbc, make_run, last, message, hint):
     folder = make_run("first", STARTED, last)
     result = mbc("runs", "stop", "first")
     assert (result.exit_code, result.stdout) == (2, "")

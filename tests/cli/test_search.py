@@ -11,14 +11,14 @@ from tests.cli.stub_memory import source
 QUERY = "Where did Ada move?"
 
 
-def test_a_pipe_gets_a_line_for_each_passage_as_from_grep(mbc, memory):
+def test_one_line_per_passage_in_a_pipe(mbc, memory):
     memory.passages = (source("ada.txt", line=3), source("b.txt", "A\x1b river.", part="7"))
     result = mbc("search", "ada", "moved")
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.splitlines() == ["ada.txt:3:Ada moved to Aalen.", "b.txt#7:A␛ river."]
 
 
-def test_passages_without_a_word_of_the_query_come_with_a_note(mbc, memory):
+def test_note_without_shared_words(mbc, memory):
     result = mbc("search", "zebra")
     assert result.stderr == "None of these contains a word of the query; they are the closest in meaning.\n"
     assert mbc("search", "zebra", "--quiet").stderr == ""
@@ -43,7 +43,7 @@ def test_json_has_whole_passages(mbc, memory):
     assert (first["words"], second["words"]) == (["Ada"], [])
 
 
-def test_files_are_named_once_and_can_end_with_nul(mbc, memory, home):
+def test_files(mbc, memory, home):
     memory.passages = (source(home / "a.txt"), source(home / "b\n.txt"), source(home / "a.txt"), source("0123abcd"))
     assert mbc("search", QUERY, "--files").stdout == "a.txt\nb .txt\n"
     assert mbc("search", QUERY, "--files", "--null").stdout == f"{home}/a.txt\0{home}/b\n.txt\0"
@@ -75,14 +75,14 @@ def test_options_reach_the_memory(mbc, memory):
         ((QUERY, "--bank", "none.mbc"), 5, "none.mbc"),
     ],
 )
-def test_wrong_options_are_refused_before_the_model_is_loaded(mbc, arguments, code, message):
+def test_wrong_options(mbc, arguments, code, message):
     result = mbc("search", "--model", "no-such-model", *arguments)
     assert (result.exit_code, result.stdout) == (code, "")
     assert message in result.stderr
     assert len(result.stderr.splitlines()) == 2
 
 
-def test_on_a_terminal_words_are_marked_and_nothing_is_obeyed(monkeypatch, capsys):
+def test_marked_words_on_a_terminal(monkeypatch, capsys):
     for module in ("answer", "terminal"):
         console = Console(force_terminal=True, width=40, color_system="standard", markup=False, highlight=False)
         monkeypatch.setattr(f"mbc_cli.render.{module}.out", console)
@@ -94,7 +94,7 @@ def test_on_a_terminal_words_are_marked_and_nothing_is_obeyed(monkeypatch, capsy
     assert all(part in lines for part in ("ada.txt:12", "ada.txt#7", "97%", "the file no longer exists"))
 
 
-def test_a_long_sentence_is_cut_around_its_first_marked_word():
+def test_long_sentence_is_cut():
     text = f"{'rain ' * 100}Aalen {'snow ' * 100}"
     excerpt = highlight_matches("aalen", text)
     assert excerpt.plain.startswith("… ") and excerpt.plain.endswith(" …")

@@ -58,14 +58,14 @@ def test_a_token_in_the_environment_is_never_shown(mbc: Callable[..., Any], monk
     assert "a secret" not in result.output
 
 
-def test_a_port_in_use_is_an_error_before_a_model_is_loaded(mbc: Callable[..., Any]) -> None:
+def test_port_in_use(mbc: Callable[..., Any]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         result = mbc("serve", "--model", "no-such-model", "--port", other.getsockname()[1])
     assert result.exit_code == 2
     assert "cannot be used: Address already in use" in result.stderr
 
 
-def test_without_the_extra_it_says_how_to_install_it(mbc: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extra(mbc: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fastapi", None)
     result = mbc("serve")
     assert result.exit_code == 2

@@ -52,7 +52,7 @@ def worker() -> Iterator[Worker]:
     worker.finish()
 
 
-def test_oldest_first_with_items_of_the_same_settings(worker: Worker) -> None:
+def test_batches_share_settings(worker: Worker) -> None:
     worker.occupy()
     futures = [worker.submit(key, item) for item, key in ("pa", "qb", "ra", "sb", "ta", "ua")]
     assert worker.finish() == ["0", "prt", "qs", "u"]
@@ -66,7 +66,7 @@ def test_sizes_limit_a_batch_and_order_is_kept(worker: Worker) -> None:
     assert worker.finish() == ["0", "p", "qr", "s", "t"]
 
 
-def test_cancelled_work_is_dropped_and_leaves_its_place(worker: Worker) -> None:
+def test_cancelled_work_is_dropped(worker: Worker) -> None:
     worker.occupy()
     futures = [worker.submit("a", item) for item in "pqrstuvw"]
     with pytest.raises(QueueFull):
@@ -91,7 +91,7 @@ def test_an_error_is_that_of_its_work_alone(worker: Worker) -> None:
     assert worker.service.submit(lambda: 1 // 1).result() == 1
 
 
-def test_closing_finishes_waiting_work_and_closes_the_memory(worker: Worker) -> None:
+def test_closing_finishes_waiting_work(worker: Worker) -> None:
     worker.occupy()
     waiting, opened = worker.submit("a", "p"), worker.service.submit(worker.memory.open)
     closed = worker.service.close()
@@ -109,7 +109,7 @@ def test_an_error_of_closing_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
         Service(memory).close().result(PATIENCE)
 
 
-def test_an_idle_model_is_unloaded_and_again_after_more_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_model_is_unloaded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mbc_cli.service.IDLE_SECONDS", 0.01)
     memory, unloaded, threads = StubMemory(Path("b.mbc")), threading.Event(), set[str]()
 

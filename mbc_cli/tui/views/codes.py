@@ -126,7 +126,7 @@ class CodesView(View):
 
     def action_document(self) -> None:
         document = self._documents[self.query_one(RowTable).key]
-        self.dashboard.show_document(document.origin.name or document.digest)
+        self.dashboard.show_document(document.name)
 
     def action_unmark(self) -> None:
         self._marked = None
@@ -137,8 +137,7 @@ class CodesView(View):
         assert document.codes is not None
         counts = count(document.codes, shape)
         number = int(counts[0, 0].argmax())
-        name = Path(document.origin.name).name or document.digest
-        self._marked = shorten(sanitise(name), _NAME_WIDTH), counts
+        self._marked = shorten(sanitise(Path(document.name).name), _NAME_WIDTH), counts
         self._selected_code = 0, 0, number
         self.action_layer("bank")
         self.draw()
@@ -263,8 +262,7 @@ class CodesView(View):
 
 
 def _chunk_name(chunk: StoredChunk) -> str:
-    document = chunk.document
-    name = Path(document.origin.name).name or document.digest
+    document, name = chunk.document, Path(chunk.document.name).name
     return name if document.chunks == 1 else f"{name} {chunk.ordinal + 1}/{document.chunks}"
 
 

@@ -150,7 +150,7 @@ class DocumentsView(View):
                 job = partial(remove_documents, self.options.bank, documents)
                 self._change(job, partial(self._end_removal, documents))
 
-        what = _name(documents[0]) if len(documents) == 1 else pluralise(len(documents), "document")
+        what = display_path(documents[0].name) if len(documents) == 1 else pluralise(len(documents), "document")
         question = f"Remove {what} from the bank? No file is deleted, and u restores what was removed."
         self.app.push_screen(Confirm(question, "Remove", "Keep"), remove)
 
@@ -169,7 +169,7 @@ class DocumentsView(View):
 
     def action_copy(self) -> None:
         if (document := self._current) is not None:
-            self.dashboard.copy(document.origin.name or document.digest)
+            self.dashboard.copy(document.name)
 
     def show_only(self, name: str) -> None:
         """Show only the document with this path and part, or this digest."""
@@ -348,7 +348,7 @@ class DocumentsView(View):
             return
         self._undo_stack.append(removed)
         self._table.marked = frozenset()
-        what = _name(documents[0]) if len(documents) == 1 else pluralise(len(documents), "document")
+        what = display_path(documents[0].name) if len(documents) == 1 else pluralise(len(documents), "document")
         self.notify(f"Removed {what}. Press u to undo.", markup=False)
 
     def _end_undo(self, removed: RemovedDocuments, restored: int | MBCError) -> None:
@@ -385,13 +385,9 @@ def _key(document: StoredDocument) -> Hashable:
     return (document.origin.source, document.origin.part) if document.origin.source else document.digest
 
 
-def _name(document: StoredDocument) -> str:
-    return display_path(document.origin.name) if document.origin.name else document.digest
-
-
 def _cells(document: StoredDocument) -> tuple[str, ...]:
     size = "" if document.size is None else format_size(document.size)
-    return _name(document), document.origin.date or "", f"{document.chunks:,}", size
+    return display_path(document.name), document.origin.date or "", f"{document.chunks:,}", size
 
 
 def _sort_key(document: StoredDocument, column: int) -> tuple[object, ...]:
@@ -408,10 +404,14 @@ def _facts(document: StoredDocument, shape: CodeShape) -> list[tuple[str, str | 
         facts.append(("" if number else "read from", f"{display_path(origin.name)}{date}"))
     if (more := len(document.origins) - _MAX_ORIGINS) > 0:
         facts.append(("", f"and {pluralise(more, 'other place')}"))
-    codes = -(-document.chunks * shape.bits_per_chunk // 8)
     texts: Any = document.texts or ()
     text_bytes = sum(len(text.payload) for text in texts)
     text = f", text {format_size(text_bytes)}" if text_bytes else ""
     original = "" if document.size is None else f"; original {format_size(document.size)}"
-    facts.append(("stored", f"{pluralise(document.chunks, 'chunk')}: codes {format_size(codes)}{text}{original}"))
+    facts.append(
+        (
+            "stored",
+            f"{pluralise(document.chunks, 'chunk')}: codes {format_size(shape.bytes_of(document.chunks))}{text}{original}",
+        )
+    )
     return facts

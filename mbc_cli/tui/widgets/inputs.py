@@ -75,8 +75,8 @@ class Keys(ModalScreen[None]):
     def __init__(self, about: str, bindings: Iterable[ActiveBinding]) -> None:
         super().__init__()
         self._about = about
-        own = [one for one in bindings if one.binding.show or isinstance(one.node, App | TabPane)]
-        self._active = sorted(own, key=lambda one: not one.binding.show)
+        shown = [one for one in bindings if one.binding.show or isinstance(one.node, App | TabPane)]
+        self._active = sorted(shown, key=lambda one: not one.binding.show)
 
     def compose(self) -> ComposeResult:
         keys: dict[tuple[str, str], list[str]] = {}

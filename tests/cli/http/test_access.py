@@ -62,7 +62,7 @@ async def test_the_token_gives_access_under_any_host(serving: Callable[..., Any]
         ("[", None, False),
     ],
 )
-async def test_without_a_token_only_this_machine_has_access(
+async def test_local_access_without_a_token(
     serving: Callable[..., Any], host: str, origin: str | None, is_allowed: bool
 ) -> None:
     running = serving()

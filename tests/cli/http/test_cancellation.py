@@ -34,7 +34,7 @@ async def until_waiting(running: Running, number: int) -> None:
         await asyncio.sleep(0)
 
 
-async def test_what_waits_is_batched_and_too_much_is_refused(serving: Callable[..., Any]) -> None:
+async def test_waiting_requests_are_batched_and_limited(serving: Callable[..., Any]) -> None:
     running = serving(capacity=5)
     async with busy(running):
         asked = [asyncio.create_task(running.ask(f"Who {number}?")) for number in range(3)]

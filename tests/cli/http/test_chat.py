@@ -32,7 +32,7 @@ def contents(chunks: list[Any]) -> list[str]:
     return [chunk["choices"][0]["delta"]["content"] for chunk in chunks]
 
 
-async def test_the_last_question_is_completed_and_answered(serving: Callable[..., Any]) -> None:
+async def test_last_question_is_completed(serving: Callable[..., Any]) -> None:
     running = serving()
     running.memory.reply = lambda question: answer("Aalen", SOURCE)
     image = [{"type": "image_url", "image_url": {"url": "data:"}}, {"type": "text", "text": "Where did Ada move?"}]
@@ -54,7 +54,7 @@ async def test_the_last_question_is_completed_and_answered(serving: Callable[...
     assert "passage" not in first
 
 
-async def test_options_of_a_request_are_those_of_the_question(serving: Callable[..., Any]) -> None:
+async def test_options_of_a_request(serving: Callable[..., Any]) -> None:
     running = serving()
     options = {"sources": 20, "read": "routed:3", "half_life": "4w", "exclude": ["*.csv"], "write": True}
     assert (await running.ask(max_tokens=40, mbc=options)).status_code == 200
@@ -150,9 +150,7 @@ async def test_invalid_json_is_refused(serving: Callable[..., Any], body: bytes)
 @pytest.mark.parametrize(
     ("method", "path", "status"), [("GET", "/v1/nothing", 404), ("PUT", "/v1/models", 405), ("GET", "/docs", 404)]
 )
-async def test_unknown_routes_get_an_error_of_the_same_shape(
-    serving: Callable[..., Any], method: str, path: str, status: int
-) -> None:
+async def test_unknown_routes(serving: Callable[..., Any], method: str, path: str, status: int) -> None:
     response = await serving().client.request(method, path)
     assert response.status_code == status
     assert set(response.json()["error"]) == {"message", "type", "param", "code"}
@@ -161,9 +159,7 @@ async def test_unknown_routes_get_an_error_of_the_same_shape(
 @pytest.mark.parametrize(
     ("path", "methods"), [("documents", "GET, POST"), ("documents/ab", "DELETE, GET"), ("search", "POST")]
 )
-async def test_another_method_is_told_all_that_the_path_has(
-    serving: Callable[..., Any], path: str, methods: str
-) -> None:
+async def test_allowed_methods(serving: Callable[..., Any], path: str, methods: str) -> None:
     response = await serving().client.put(f"/v1/{path}")
     assert (response.status_code, response.headers["Allow"]) == (405, methods)
 
@@ -179,7 +175,7 @@ async def test_another_method_is_told_all_that_the_path_has(
     ],
 )
 @pytest.mark.parametrize("stream", [False, True])
-async def test_errors_of_the_memory_have_a_status_and_no_traceback(
+async def test_errors_of_the_memory(
     serving: Callable[..., Any], error: Exception, status: int, code: str, stream: bool
 ) -> None:
     running = serving()
@@ -194,7 +190,7 @@ async def test_errors_of_the_memory_have_a_status_and_no_traceback(
     assert (await running.ask()).status_code == 200
 
 
-async def test_a_stream_has_the_pieces_and_then_the_rest(serving: Callable[..., Any]) -> None:
+async def test_stream(serving: Callable[..., Any]) -> None:
     running = serving()
     running.memory.reply = lambda question: answer("Ada moved. ", SOURCE, extracted="Ada", written_by="tiny-chat")
     response = await running.ask(stream=True, stream_options={"include_usage": True})
@@ -210,7 +206,7 @@ async def test_a_stream_has_the_pieces_and_then_the_rest(serving: Callable[..., 
 
 @pytest.mark.parametrize(("text", "content"), [("Aalen", "Aalen"), ("", "(no answer)"), (None, "Not in this memory.")])
 @pytest.mark.parametrize("stream", [False, True])
-async def test_an_answer_that_is_not_generated_comes_in_one_piece(
+async def test_extracted_answer_is_one_chunk(
     serving: Callable[..., Any], text: str | None, content: str, stream: bool
 ) -> None:
     running = serving()
@@ -229,9 +225,7 @@ async def test_an_answer_that_is_not_generated_comes_in_one_piece(
 @pytest.mark.parametrize(
     ("failure", "code"), [(BankBusy("Another writes."), "bank_busy"), (ZeroDivisionError("secret"), "unexpected")]
 )
-async def test_an_error_in_the_middle_of_a_stream_ends_it(
-    serving: Callable[..., Any], failure: Exception, code: str
-) -> None:
+async def test_error_within_a_stream(serving: Callable[..., Any], failure: Exception, code: str) -> None:
     def ask(questions: list[str], options: Any, *, on_token: Callable[[str], None]) -> Any:
         on_token(" Ada ")
         asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result(PATIENCE)
@@ -245,7 +239,7 @@ async def test_an_error_in_the_middle_of_a_stream_ends_it(
     assert running.crashes == ([failure] if code == "unexpected" else [])
 
 
-async def test_a_server_that_is_shutting_down_is_not_healthy(serving: Callable[..., Any]) -> None:
+async def test_health_while_shutting_down(serving: Callable[..., Any]) -> None:
     running = serving()
     await asyncio.wrap_future(running.service.close())
     health = await running.client.get("/health")
@@ -267,9 +261,7 @@ async def test_a_search_replies_whole_passages(serving: Callable[..., Any]) -> N
     assert (ada["passage"], ada["words"], ada["line"]) == (SOURCE.passage, ["Ada"], SOURCE.line)
 
 
-async def test_openais_client_asks_streams_and_understands_errors(
-    serving: Callable[..., Any], real_memory: Memory
-) -> None:
+async def test_openai_client(serving: Callable[..., Any], real_memory: Memory) -> None:
     running = serving(real_memory, token=TOKEN)
     client = openai.AsyncOpenAI(
         base_url="http://127.0.0.1:8377/v1", api_key=TOKEN, max_retries=0, http_client=running.client

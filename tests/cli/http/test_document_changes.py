@@ -61,7 +61,7 @@ def kill(*_: Any) -> Any:
     raise Killed
 
 
-def test_changes_made_together_have_the_effect_of_the_last(documents: ClientDocuments) -> None:
+def test_last_change_of_a_batch_wins(documents: ClientDocuments) -> None:
     later = NewDocument(text="Ada moved to Cadiz.", name="ada")
     added, first_removal, second_removal, replaced, unknown = documents.change(
         [[ADA, BRUNO], BRUNO.id, BRUNO.id, [later], "../x"]
@@ -74,9 +74,7 @@ def test_changes_made_together_have_the_effect_of_the_last(documents: ClientDocu
 
 
 @pytest.mark.parametrize("step", ["sync", "bank"])
-def test_a_kill_between_two_steps_is_repaired_at_the_next_start(
-    documents: ClientDocuments, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
+def test_kill_between_steps_is_repaired(documents: ClientDocuments, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     documents.change([[ADA]])
     target, name = (module, "_sync") if step == "sync" else (documents, "_update_bank")
     with monkeypatch.context() as patch:
@@ -90,7 +88,7 @@ def test_a_kill_between_two_steps_is_repaired_at_the_next_start(
 
 
 @pytest.mark.parametrize("is_replaced", [False, True])
-def test_what_the_bank_could_not_take_is_taken_with_the_next_change(
+def test_failed_change_is_repeated_with_the_next(
     documents: ClientDocuments,
     replace_bank: Callable[..., None],
     monkeypatch: pytest.MonkeyPatch,
@@ -108,7 +106,7 @@ def test_what_the_bank_could_not_take_is_taken_with_the_next_change(
 
 
 @pytest.mark.parametrize("method", ["write", "remove"])
-def test_a_file_that_cannot_be_changed_blocks_no_other(
+def test_unwritable_file_blocks_no_other(
     documents: ClientDocuments, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     change: Any = [ADA] if method == "write" else ADA.id
@@ -147,9 +145,7 @@ def test_documents_follow_a_bank_that_is_replaced(
     assert names() == []
 
 
-def test_an_unreadable_document_is_read_with_the_next_change(
-    documents: ClientDocuments, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreadable_document_is_retried(documents: ClientDocuments, monkeypatch: pytest.MonkeyPatch) -> None:
     open_file = reader.open_file
 
     def refuse(path: Path) -> Any:

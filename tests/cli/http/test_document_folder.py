@@ -46,7 +46,7 @@ def test_the_engine_reads_what_was_written(folder: DocumentFolder, text: str, na
     assert folder.ids() == []
 
 
-def test_a_name_or_else_the_text_identifies_a_document() -> None:
+def test_document_ids() -> None:
     assert NewDocument(text=" Ada moved. ") == NewDocument(text="Ada moved.")
     assert NewDocument(text="Ada moved.", date="2024-05-01").id == NewDocument(text="Ada moved.").id
     assert NewDocument(text="Ada moved.").id != NewDocument(text="Bruno moved.").id
@@ -92,7 +92,7 @@ def test_a_damaged_file_is_no_document(folder: DocumentFolder, content: str) -> 
     assert folder.read("a" * 32) is None
 
 
-def test_files_are_synced_renamed_and_the_folder_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writes_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[str] = []
     fsync, rename = os.fsync, Path.replace
 

@@ -41,7 +41,7 @@ async def test_a_document_is_in_the_bank_and_in_a_file(running: Running, home: P
     assert fetched == {**document, "text": "Ada moved to Aalen."}
 
 
-async def test_a_list_is_added_at_once_and_listed_in_pages(running: Running) -> None:
+async def test_pages(running: Running) -> None:
     response = await running.add([{"text": f"Story {number}.", "name": f"s{number}"} for number in range(5)])
     assert response.status_code == 201
     assert [document["name"] for document in response.json()["data"]] == ["s0", "s1", "s2", "s3", "s4"]
@@ -92,7 +92,7 @@ async def test_unknown_ids_are_not_found(running: Running) -> None:
     assert names() == ["../../b"]
 
 
-async def test_what_was_ingested_is_listed_and_cannot_be_removed(
+async def test_ingested_documents_are_read_only(
     serving: Callable[..., Running], real_memory: Memory, tiny_model: MBC, home: Path
 ) -> None:
     (home / "notes").mkdir()
@@ -134,28 +134,7 @@ async def test_an_invalid_document_is_refused(serving: Callable[..., Running], b
     assert (response.status_code, response.json()["error"]["param"]) == (400, param)
 
 
-async def test_the_papers_model_streams_from_what_was_added(running: Running) -> None:
-    empty = await running.ask("Where did Ada move?")
-    assert (empty.status_code, empty.json()["error"]["code"]) == (400, "nothing_to_read")
-    await running.add({"text": "Ada moved to Aalen.", "name": "ada"})
-    completion = (await running.ask("Where did Ada move?")).json()
-    (source,) = completion["sources"]
-    assert (source["part"], source["state"], source["sentence"]) == ("ada", "unchanged", "Ada moved to Aalen.")
-    assert completion["mbc"]["bank"]["documents"] == 1
-    lines = (await running.ask("Where did Ada move?", stream=True)).text.split("\n\n")
-    events = [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: {")]
-    streamed = "".join(event["choices"][0]["delta"].get("content", "") for event in events)
-    assert streamed == (completion["mbc"]["answer"] or "(no answer)")
-    for option, message in (("min_confidence", "is not calibrated"), ("write", "write does not apply to")):
-        unfit = await running.ask("Where did Ada move?", mbc={option: 0.5 if option == "min_confidence" else True})
-        assert unfit.status_code == 400
-        assert message in unfit.json()["error"]["message"]
-        assert "--" not in unfit.json()["error"]["message"]
-
-
-async def test_a_retriever_reader_answers_from_what_was_added(
-    serving: Callable[..., Running], tiny: Any, home: Path
-) -> None:
+async def test_retriever_reader(serving: Callable[..., Running], tiny: Any, home: Path) -> None:
     running = serving(Memory([home / "b.mbc"], tiny.retriever_reader("Aalen")))
     added = (await running.add({"text": "Ada moved to Aalen. It rained.", "name": "ada"})).json()
     assert "Aalen" in (await running.ask("Where did Ada move?", stream=True)).text

@@ -27,9 +27,7 @@ TAKE_NOTHING = ("GET /v1/models", "GET /v1/bank", "GET /health")
 @pytest.mark.slow
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("mode", ["positive", "negative"])
-def test_requests_get_what_the_description_promises(
-    shared_server: Any, rounds: Callable[..., int], route: str, mode: str
-) -> None:
+def test_generated_requests(shared_server: Any, rounds: Callable[..., int], route: str, mode: str) -> None:
     import schemathesis  # slow to import, in every process that collects tests
     from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 
@@ -50,7 +48,7 @@ def test_requests_get_what_the_description_promises(
     check()
 
 
-async def test_errors_the_token_and_the_stream_are_described(serving: Callable[..., Any]) -> None:
+async def test_description_has_errors_token_and_stream(serving: Callable[..., Any]) -> None:
     running = serving(token=TOKEN)
     response = await running.client.get("/openapi.json", headers=AUTHORISED)
     operations = {

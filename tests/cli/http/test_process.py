@@ -33,7 +33,7 @@ def test_a_folder_of_documents_has_one_server(shared_server: Any) -> None:
     assert shared_server.process.poll() is None
 
 
-def test_the_access_log_moves_no_cursor_and_holds_no_token(shared_server: Any) -> None:
+def test_access_log_is_sanitised(shared_server: Any) -> None:
     httpx.get(f"{shared_server.url}/%1b[31m", headers=AUTHORISED)
     assert "server" not in httpx.get(f"{shared_server.root}/health").headers
     code, stderr = shared_server.end()
@@ -43,7 +43,7 @@ def test_the_access_log_moves_no_cursor_and_holds_no_token(shared_server: Any) -
     assert TOKEN not in stderr
 
 
-def test_accepted_requests_are_finished_at_shutdown(start: Callable[..., Any], home: Path) -> None:
+def test_shutdown_finishes_requests(start: Callable[..., Any], home: Path) -> None:
     server = start()
     statuses: list[int] = []
     has_responded = threading.Event()
@@ -119,9 +119,7 @@ class Client(threading.Thread):
             self.removed.add(first)
 
 
-def test_nothing_acknowledged_is_lost_or_doubled_by_a_kill(
-    start: Callable[..., Any], rounds: Callable[..., int], home: Path
-) -> None:
+def test_kills_lose_nothing_acknowledged(start: Callable[..., Any], rounds: Callable[..., int], home: Path) -> None:
     added: dict[str, str] = {}
     removed: set[str] = set()
     unsure: set[str] = set()

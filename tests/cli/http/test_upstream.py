@@ -77,7 +77,7 @@ async def test_passages_are_put_before_the_last_message(serving: Callable[..., A
 
 
 @pytest.mark.parametrize("fields", [{"messages": "?"}, {"messages": [{"content": 1}]}, {"mbc": {"sources": 0}}])
-async def test_a_request_without_passages_passes_as_it_is(serving: Callable[..., Any], fields: Any) -> None:
+async def test_request_without_passages(serving: Callable[..., Any], fields: Any) -> None:
     other = Other("Yes.")
     body = {"model": "big", "messages": [{"role": "user", "content": "Who?"}], **fields}
     await serving(upstream=other.upstream()).client.post("/v1/chat/completions", json=body)

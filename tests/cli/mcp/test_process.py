@@ -64,7 +64,7 @@ def server(home: Path, *command: str) -> Iterator[Any]:
 
 
 @pytest.mark.slow
-async def test_an_assistant_fills_asks_and_searches_a_memory(model: Path, notes: Path, home: Path) -> None:
+async def test_official_client(model: Path, notes: Path, home: Path) -> None:
     command = ["-m", "mbc_cli", "mcp", "--bank", "memory.mbc", "--model", str(model), "--allow", "notes"]
     parameters = StdioServerParameters(command=sys.executable, args=command, env=environment(home), cwd=home)
     async with Client(parameters, mode="legacy") as client:
@@ -108,7 +108,7 @@ anyio.run(MemoryServer(Loud([Path("none.mbc")]), allowed_folders([Path("notes")]
 @pytest.mark.parametrize(
     "number", [None, *(pytest.param(number, marks=pytest.mark.slow) for number in (signal.SIGINT, signal.SIGTERM))]
 )
-def test_stdout_is_the_protocols_and_its_end_lets_the_batch_end(notes: Path, home: Path, number: int | None) -> None:
+def test_stray_output_and_end_of_stdin(notes: Path, home: Path, number: int | None) -> None:
     with server(home, "-c", LOUD) as process:
         process.send(2, "tools/call", name="ingest", arguments={"paths": ["."]}, _meta={"progressToken": "far"})
         step = process.receive()
@@ -127,7 +127,7 @@ def test_stdout_is_the_protocols_and_its_end_lets_the_batch_end(notes: Path, hom
     assert (home / "stopped").exists()
 
 
-def test_a_message_with_half_a_character_gets_a_reply(notes: Path, home: Path) -> None:
+def test_lone_surrogate_in_a_message(notes: Path, home: Path) -> None:
     (home / "none.mbc").touch()
     with server(home, "-c", LOUD) as process:
         for number, question in enumerate(("Who\ud800?", "Who \U0001f600?"), 2):
@@ -144,7 +144,7 @@ def test_a_signal_ends_it(home: Path, number: int) -> None:
         assert (process.wait(PATIENCE), process.stderr.read()) == (0, b"")
 
 
-def test_the_missing_library_is_named_with_the_way_to_it(mbc: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extra(mbc: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *own: None if name == "mcp" else find(name, *own))
     result = mbc("mcp")

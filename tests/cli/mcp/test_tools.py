@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from mbc_cli.service import Service
 from mbc_engine.answer import Confidence
 from mbc_engine.errors import ModelError
 from mbc_engine.events import FileSkipped
@@ -21,7 +20,7 @@ from tests.needs import PATIENCE
 SELECTION = ("since", "as_of", "half_life", "only", "exclude")
 
 
-async def test_tools_describe_their_arguments_and_effects(serving: Serving, notes: Path) -> None:
+async def test_tool_descriptions(serving: Serving, notes: Path) -> None:
     async with serving(notes) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
     assert list(tools) == ["ask", "search", "ingest"]
@@ -59,7 +58,7 @@ async def test_wrong_arguments_are_explained(
     assert refused.is_error and message in text_of(refused)
 
 
-async def test_an_answer_comes_with_its_confidence_and_sources(serving: Serving, stub: StubMemory) -> None:
+async def test_answer(serving: Serving, stub: StubMemory) -> None:
     evil = source("/notes/a\x1b[2J.txt", "Ada \x1b[31mmoved\u202e.", share=0.71234, date="2024-05-01", line=2)
     stub.reply = lambda question: answer("Aalen", evil, confidence=Confidence(0.93217, "high"))
     async with serving() as client:
@@ -110,7 +109,7 @@ async def test_a_search_quotes_whole_passages(serving: Serving, stub: StubMemory
     assert [passage["words"] for passage in passages] == [["Aalen"], []]
 
 
-async def test_an_ingest_counts_and_names_what_was_skipped(serving: Serving, stub: StubMemory, notes: Path) -> None:
+async def test_ingest(serving: Serving, stub: StubMemory, notes: Path) -> None:
     (notes / "picture.png").write_bytes(b"\x89PNG")
     stub.events = (FileSkipped("/notes/bad.pdf", "is damaged"), *ingested(2))
     steps: list[tuple[float, float | None, str | None]] = []
@@ -128,9 +127,7 @@ async def test_an_ingest_counts_and_names_what_was_skipped(serving: Serving, stu
     assert (content["documents"], content["skipped"], content["bank"]["documents"]) == (2, 2, 2)
 
 
-async def test_errors_say_what_to_do_and_unexpected_ones_nothing(
-    serving: Serving, stub: StubMemory, capfd: pytest.CaptureFixture[str]
-) -> None:
+async def test_errors_of_the_memory(serving: Serving, stub: StubMemory, capfd: pytest.CaptureFixture[str]) -> None:
     async with serving() as client:
         for problem, message in (
             (ModelError("There is no model.", hint="Name one with --only."), "There is no model.\nName one with only."),
@@ -154,35 +151,7 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.005)
 
 
-async def test_a_call_cancelled_before_its_turn_is_dropped(
-    serving: Serving, stub: StubMemory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    started, resume, search = threading.Event(), threading.Event(), stub.search
-    services: list[Service] = []
-    monkeypatch.setattr("mbc_cli.mcp.Service", lambda memory: services.append(Service(memory)) or services[0])
-
-    def waiting() -> int:
-        return sum(not job.future.cancelled() for job in services[0]._waiting)
-
-    def wait_and_search(queries: list[str], *arguments: Any, **options: Any) -> Any:
-        started.set()
-        assert resume.wait(PATIENCE)
-        return search(queries, *arguments, **options)
-
-    monkeypatch.setattr(stub, "search", wait_and_search)
-    async with serving() as client:
-        calls = []
-        for query in ("first", "dropped", "last"):
-            calls.append(asyncio.create_task(client.call_tool("search", {"query": query})))
-            await until(lambda: started.is_set() and waiting() == len(calls) - 1)
-        calls[1].cancel()
-        await until(lambda: waiting() == 1)
-        resume.set()
-        assert not (await calls[2]).is_error and not (await calls[0]).is_error
-    assert [queries for queries, _, _ in stub.queries] == [["first"], ["last"]]
-
-
-async def test_a_cancelled_ingest_stops_after_its_batch(
+async def test_cancelled_ingest(
     serving: Serving, stub: StubMemory, notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps, has_stopped = list[float](), threading.Event()
@@ -205,9 +174,7 @@ async def test_a_cancelled_ingest_stops_after_its_batch(
         assert not (await client.call_tool("search", {"query": "after"})).is_error
 
 
-async def test_a_deleted_file_is_still_answered_from_and_found(
-    serving: Serving, tiny: Any, notes: Path, home: Path
-) -> None:
+async def test_deleted_file_is_answered_from_the_bank(serving: Serving, tiny: Any, notes: Path, home: Path) -> None:
     memory = Memory([home / "b.mbc"], tiny.retriever_reader("Aalen"))
     question, query = {"question": "Where did Ada move?"}, {"query": "Where did Ada move?"}
     async with serving(notes, memory=memory) as client:

@@ -113,28 +113,19 @@ def test_unexpected_error_ends_the_command(mbc, home, monkeypatch):
     assert "Unexpected error: KeyError: 'what'" in result.stderr
 
 
-@pytest.mark.usefixtures("few_views")
-async def test_ctrl_c_names_quit_key(options, until):
+async def test_idle_dashboard(options, home, until):
+    def is_notified(words):
+        return any(words in notification.message for notification in app._notifications)
+
     app = Dashboard(options)
     async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.press("ctrl+c")
-        await until(lambda: any("Press q to quit" in own.message for own in app._notifications))
-
-
-@pytest.mark.usefixtures("few_views")
-async def test_screenshot_goes_to_working_folder(options, home, until):
-    app = Dashboard(options)
-    async with app.run_test(size=(80, 24)):
-        app.deliver_screenshot()
-        await until(lambda: any("Saved screenshot" in own.message for own in app._notifications))
-        assert len(list(home.glob("*.svg"))) == 1
-
-
-async def test_idle_dashboard_does_not_refresh(options, until):
-    app = Dashboard(options)
-    async with app.run_test(size=(80, 24)):
         await until(lambda: app.state.bank_error)
         assert not any(widget.auto_refresh for widget in app.screen.query("*"))
+        await pilot.press("ctrl+c")
+        await until(lambda: is_notified("Press q to quit"))
+        app.deliver_screenshot()
+        await until(lambda: is_notified("Saved screenshot"))
+        assert len(list(home.glob("*.svg"))) == 1
 
 
 @pytest.mark.slow

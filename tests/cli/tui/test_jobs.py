@@ -39,7 +39,7 @@ def start(options: DashboardOptions, states: queue.Queue[str]) -> Iterator[Calla
         yield make
 
 
-def test_a_bank_that_comes_later_needs_no_second_load(
+def test_bank_that_appears_later(
     start: Callable[..., AnswerWorker], states: queue.Queue[str], memory: StubMemory
 ) -> None:
     worker = start()
@@ -68,7 +68,7 @@ def test_an_unloaded_model_is_loaded_again(
         unloaded.clear()
 
 
-def test_a_search_without_a_model_reports_that_it_is_missing(
+def test_search_with_a_missing_model(
     start: Callable[..., AnswerWorker], states: queue.Queue[str], home: Path, make_bank: Any
 ) -> None:
     make_bank("memory.mbc")
@@ -78,7 +78,7 @@ def test_a_search_without_a_model_reports_that_it_is_missing(
     assert [states.get(timeout=PATIENCE) for _ in range(2)] == ["loading", "missing"]
 
 
-def test_a_document_is_found_by_its_whole_name_however_many_others_contain_it(make_bank: Any, record: Any) -> None:
+def test_exact_name_among_longer_ones(make_bank: Any, record: Any) -> None:
     bank = make_bank("memory.mbc", *(record(name, name) for name in ("/a.txt", "/a.txt.1", "/b/a.txt", "a.txt")))
     *_, (documents, matches, is_all) = search_documents(bank, "a.txt", 2, is_exact=True)
     assert ([own.origin.name for own in documents], matches, is_all) == (["a.txt"], 1, True)

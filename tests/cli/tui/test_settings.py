@@ -143,30 +143,22 @@ async def test_open_file_and_copy_path(options, make_bank, record, tmp_path, unt
         await until(lambda: len(view.query_one("#rows", RowTable).rows) == 1)
 
 
-async def test_demo_key(options, until, home, monkeypatch):
-    commands = []
-    monkeypatch.setattr(module, "ChildProcess", lambda arguments, on_end: (commands.append(arguments), on_end("")))
-    app = Dashboard(options)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await until(lambda: app.state.bank_error)
-        await until(lambda: app.check_action("demo", ()))
-        await pilot.press("D")
-        await until(lambda: app.return_value is not None)
-        assert commands[0][0] == "demo" and app.return_value.name == "demo.mbc"
-
-
-async def test_demo_starts_once(options, until, monkeypatch):
-    commands = []
+async def test_demo_key(options, until, monkeypatch):
+    commands, ends = [], []
 
     class Child:
         is_running = True
 
         def __init__(self, arguments, on_end):
             commands.append(arguments)
+            ends.append(on_end)
 
     monkeypatch.setattr(module, "ChildProcess", Child)
     app = Dashboard(replace(options, device="cpu"))
     async with app.run_test(size=(120, 40)) as pilot:
         await until(lambda: app.state.bank_error)
         await pilot.press("D", "D")
-        assert [(own[0], own[-1]) for own in commands] == [("demo", "--device=cpu")]
+        assert [(words[0], words[-1]) for words in commands] == [("demo", "--device=cpu")]
+        ends[0]("")
+        await until(lambda: app.return_value is not None)
+        assert app.return_value.name == "demo.mbc"

@@ -182,29 +182,32 @@ async def test_bank_of_another_model(options, make_bank, record, until, screen):
         await until(lambda: "mbc bank reencode" not in screen(app))
 
 
-@pytest.mark.slow
-async def test_arrows_recall_questions(app, until):
-    add_question(question_history(), "Who?")
-    add_question(question_history(), "Why?")
+@pytest.mark.usefixtures("idle")
+async def test_recent_questions(app, bank, until, screen):
+    for question in ("Who?", "Who \x1b[2Jis Ada?"):
+        add_question(question_history(), question)
     async with app.run_test(size=(80, 24)) as pilot:
+        app._update_ingest(LogUpdate([(1.0, DocumentsIngested(1, 1, 0, 8, 1.0, ("/notes/ada.txt",)))]), False)
+        await until(lambda: "Who ␛[2Jis Ada?" in screen(app).split("read last")[-1] and "/notes/ada.txt" in screen(app))
         line = app.query_one("#question", TextArea)
-        await until(lambda: app.query_one(AskView)._earlier)
         line.text = "half"
         seen = []
         for key in ("up", "up", "up", "down", "down", "down"):
             await pilot.press(key)
             seen.append(line.text)
-        assert seen == ["Why?", "Who?", "Who?", "Why?", "half", "half"]
+        assert seen == ["Who ␛[2Jis Ada?", "Who?", "Who?", "Who ␛[2Jis Ada?", "half", "half"]
         await _type(pilot, " When? ")
         await pilot.press("up")
         assert line.text == "When?"
-        await until(lambda: read_questions(question_history()) == ["Who?", "Why?", "When?"])
+        await until(lambda: read_questions(question_history())[-1] == "When?")
 
 
-async def test_escape_leaves_the_field(app):
+async def test_escape_and_pasting(app, until, screen, monkeypatch):
     def escape():
         return app.screen.active_bindings["escape"].binding.description
 
+    asked = []
+    monkeypatch.setattr(AnswerWorker, "ask", lambda self, number, question, options: asked.append(question))
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         assert app.query_one("#question").has_focus and escape() == "Leave"
@@ -215,22 +218,8 @@ async def test_escape_leaves_the_field(app):
         assert app.query_one("#turns").has_focus
         await pilot.press("slash")
         assert app.query_one("#question").has_focus
-
-
-async def test_pasted_lines_are_kept(app, until, screen, monkeypatch):
-    asked = []
-    monkeypatch.setattr(AnswerWorker, "ask", lambda self, number, question, options: asked.append(question))
-    async with app.run_test(size=(80, 24)) as pilot:
         app.post_message(events.Paste("Where did Ada move?\r\nAnd\x1b Bruno?"))
         await until(lambda: app.query_one("#question").size.height == 2)
         await pilot.press("enter")
         await until(lambda: asked == ["Where did Ada move?\nAnd␛ Bruno?"])
         await until(lambda: "  And␛ Bruno?" in screen(app))
-
-
-@pytest.mark.usefixtures("idle")
-async def test_start_shows_what_was_read_and_asked_last(app, bank, until, screen):
-    add_question(question_history(), "Who is Ada?")
-    async with app.run_test(size=(80, 24)):
-        app._update_ingest(LogUpdate([(1.0, DocumentsIngested(1, 1, 0, 8, 1.0, ("/notes/ada.txt",)))]), False)
-        await until(lambda: "Who is Ada?" in screen(app).split("read last")[-1] and "/notes/ada.txt" in screen(app))

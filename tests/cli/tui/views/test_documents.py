@@ -197,21 +197,6 @@ async def test_busy_bank(options, make_bank, record, until, monkeypatch):
         await until(lambda: found(app) == [])
 
 
-@pytest.mark.slow
-async def test_bank_appears(options, make_bank, record, until, screen):
-    app = dashboard(options)
-    async with app.run_test(size=SMALL):
-        await until(lambda: app.state.bank_error and "No bank at" in screen(app))
-        await until(lambda: "Search" in shown_keys(app))
-        path = make_bank("memory.mbc")
-        await until(lambda: "The bank is empty." in screen(app))
-        await until(lambda: app.query_one("#rows").has_focus)
-        with MemoryBank.open(path) as bank:
-            bank.put([StoredDocument.of(record("/a", "x"), np.zeros((1, 2, 1), np.uint16))])
-        await until(lambda: found(app) == ["/a"])
-        await until(lambda: "/a" in screen(app))
-
-
 @pytest.fixture
 def finds(monkeypatch):
     """Makes every search of the contents find these documents."""

@@ -157,6 +157,8 @@ async def test_names_are_plain_text(options, until):
         await until(lambda: subtitle(app, "loss") == "[link=y] + 4")
         for place in ("#facts", "#runs"):
             await until(lambda place=place: "[bold]x␛[31m" in text_of(app, place))
+        app.view.training_ended(run, "no [red]\x1b[31m disk")
+        await until(lambda: "no [red]␛[31m disk" in text_of(app, "#facts"))
 
 
 async def test_stop_is_requested(options, until, monkeypatch):
@@ -174,15 +176,6 @@ async def test_stop_is_requested(options, until, monkeypatch):
             write(run, [TrainStateChanged("stopped", 10, 100)])
         await until(lambda: "■ stopped" in text_of(app, "#brief"))
         assert "Resume" in shown_keys(app)
-
-
-async def test_child_stderr_is_sanitised(options, until):
-    run = write(options.runs / "one", [STARTED, *steps(1, 3), TrainStateChanged("stopped", 3, 100)])
-    app = dashboard(options, run)
-    async with app.run_test(size=SMALL):
-        await until(lambda: "stopped" in text_of(app, "#brief"))
-        app.view.training_ended(run, "no [red]\x1b[31m disk")
-        await until(lambda: "no [red]␛[31m disk" in text_of(app, "#brief"))
 
 
 @pytest.mark.slow
