@@ -93,8 +93,8 @@ def installing(extra: str) -> str:
 
 def package_folder(package: str) -> Path | None:
     """The folder of a Python package, without importing it; None if it is not installed."""
-    found = importlib.util.find_spec(package)
-    return Path(found.submodule_search_locations[0]) if found and found.submodule_search_locations else None
+    spec = importlib.util.find_spec(package)
+    return Path(spec.submodule_search_locations[0]) if spec and spec.submodule_search_locations else None
 
 
 def require_extra(extra: str, *packages: str, asked_by: str) -> None:

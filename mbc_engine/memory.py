@@ -146,7 +146,7 @@ class Memory:
         model.check(options)
         writer = self.writer if options.write else None
         if model.keeps_text and (writer is None or not writer.reads_passages):
-            parts = {question: own for question in questions if len(own := questions_in(question)) > 1}
+            parts = {question: several for question in questions if len(several := questions_in(question)) > 1}
             if parts:
                 rest = iter(self.ask([question for question in questions if question not in parts], options))
                 return [

@@ -160,8 +160,8 @@ class BlockTable:
         start, blocks = 0, iter(self.chunks_per_block().tolist() if numbers and self.header.keeps_text else ())
         while some := list(islice(blocks, _SEARCHED_BLOCKS)):
             with wrap_invalid_data(self.name):
-                found = find_words([self._word_index(*block) for block in some], numbers)
-            for of_word, of_blocks in zip(chunks_of, found, strict=True):
+                chunks_of_words = find_words([self._word_index(*block) for block in some], numbers)
+            for of_word, of_blocks in zip(chunks_of, chunks_of_words, strict=True):
                 of_word.append(of_blocks + start)
             start += sum(chunks for _, chunks in some)
         return list(map(np.concatenate, chunks_of))

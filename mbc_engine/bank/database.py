@@ -148,9 +148,9 @@ def wrap_invalid_data(name: str) -> Iterator[None]:
 
 def damaged(name: str, places: int | None = None) -> BankError:
     """The error for a bank with invalid content, perhaps counted."""
-    found = "" if places is None else f" in {places:,} {'place' if places == 1 else 'places'}"
+    where = "" if places is None else f" in {places:,} {'place' if places == 1 else 'places'}"
     return BankError(
-        f"{name} is damaged{found}.", hint="Restore it from a backup, or ingest the documents again into another bank."
+        f"{name} is damaged{where}.", hint="Restore it from a backup, or ingest the documents again into another bank."
     )
 
 

@@ -380,8 +380,8 @@ def remove_undoably(bank: MemoryBank, names: Collection[tuple[str, str]], digest
         if not removed.documents:
             return
         database.delete(path)
-        with MemoryBank.open(path, create=bank.header) as kept:
-            kept.put(removed.documents)
+        with MemoryBank.open(path, create=bank.header) as beside:
+            beside.put(removed.documents)
 
 
 def undo_removal(bank: MemoryBank) -> int:
@@ -395,10 +395,10 @@ def undo_removal(bank: MemoryBank) -> int:
             f"No removal from {bank.name} can be undone.",
             hint="Only what `mbc bank remove` removed last can be restored, once; ingest files again with `mbc ingest`.",
         )
-    with MemoryBank.open(path, read_only=True) as kept:
-        kept.require(kept.header.signature, bank.header.shape)
-        documents = tuple(kept.documents(whole=True))
-        removed = RemovedDocuments(kept.header.signature, documents, kept.header.context_tokens)
+    with MemoryBank.open(path, read_only=True) as beside:
+        beside.require(beside.header.signature, bank.header.shape)
+        documents = tuple(beside.documents(whole=True))
+        removed = RemovedDocuments(beside.header.signature, documents, beside.header.context_tokens)
     count = restore(bank, removed)
     bank.checkpoint()
     database.delete(path)

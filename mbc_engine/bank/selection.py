@@ -114,5 +114,5 @@ def _without_backtracking(pattern: re.Pattern[str]) -> re.Pattern[str]:
     first, *between = pattern.pattern.split("[^/]*")
     if len(between) < 2 or any(".+" in part for part in between):
         return pattern
-    found = "".join(f"(?>[^/]*?{part})" for part in between[:-1] if part)
-    return re.compile(f"{first}{found}[^/]*{between[-1]}")
+    lazily = "".join(f"(?>[^/]*?{part})" for part in between[:-1] if part)
+    return re.compile(f"{first}{lazily}[^/]*{between[-1]}")

@@ -70,7 +70,7 @@ def _events(
             digests.append(
                 np.array([int.from_bytes(digest[:8], "big", signed=True) for digest in block.digests], np.int64)
             )
-            origins.append(np.array([hash(origin[:2]) for own in block.origins for origin in own], np.int64))
+            origins.append(np.array([hash(origin[:2]) for several in block.origins for origin in several], np.int64))
             firsts = np.array(block.first_texts)
             texts.append(np.stack([firsts, firsts + block.lengths], 1))
             held = 1, len(block), sum(map(len, block.origins)), sum(block.lengths)
@@ -148,11 +148,11 @@ def _all_texts(
     so_far = np.maximum.accumulate(np.append(0, ends))
     wanted = int(np.maximum(ends - np.maximum(starts, so_far[:-1]), 0).sum())
     numbers = np.unique(np.concatenate(stored))
-    found = int((numbers < so_far[np.searchsorted(starts, numbers, side="right")]).sum())
+    belonging = int((numbers < so_far[np.searchsorted(starts, numbers, side="right")]).sum())
     for problem, number in (
         ("belong to several chunks", int((ends - starts).sum()) - wanted),
-        ("are missing", wanted - found),
-        ("belong to no chunk", len(numbers) - found),
+        ("are missing", wanted - belonging),
+        ("belong to no chunk", len(numbers) - belonging),
     ):
         if number:
             yield DamageFound("texts", f"{number} {problem}")

@@ -80,11 +80,11 @@ def matcher(question: str) -> Callable[[str], set[object]]:
     pairs = {pair for pair in pairwise(tokens) if not content.isdisjoint((*pair, "".join(pair)))}
     sought = content & set(tokens)
 
-    def found(text: str) -> set[object]:
-        own = tokens_of(text)
-        return sought.intersection(own) | pairs.intersection(pairwise(own))
+    def shared_words(text: str) -> set[object]:
+        there = tokens_of(text)
+        return sought.intersection(there) | pairs.intersection(pairwise(there))
 
-    return found
+    return shared_words
 
 
 def _names_of_common_words(text: str) -> Iterator[str]:
@@ -238,7 +238,7 @@ def find_words(indexes: Sequence[WordIndex], numbers: Sequence[int]) -> list[Ind
     parts = [(index, np.unique(sought * index.ranges // WORDS)) for index in indexes]
     lengths = np.array([(index.ends[ranges + 1] - index.ends[ranges])[:, 1].sum() for index, ranges in parts], np.int64)
     chunks = np.array([index.chunks for index in indexes], np.int64)
-    first_chunks, found = np.cumsum(chunks) - chunks, [[np.empty(0, np.int64)] for _ in sought]
+    first_chunks, chunks_of = np.cumsum(chunks) - chunks, [[np.empty(0, np.int64)] for _ in sought]
     for some in _pieces(np.cumsum(lengths) - lengths):  # together, as most of the time goes into numpy's many calls
         owners, known, counts, places = _read(parts[some[0] : some[-1] + 1])
         wanted = WORDS * np.arange(len(some))[:, None] + sought
@@ -246,17 +246,17 @@ def find_words(indexes: Sequence[WordIndex], numbers: Sequence[int]) -> list[Ind
         rows = np.searchsorted(known[:-1], wanted)
         places += np.repeat(first_chunks[some][owners], counts)
         starts = np.cumsum(counts) - counts
-        for own, of_word, are_known in zip(found, rows.T, (known[rows] == wanted).T, strict=True):
-            own.append(places[_within(starts[of_word[are_known]], counts[of_word[are_known]])])
-    now, earlier = (list(map(np.concatenate, half)) for half in (found[: len(numbers)], found[len(numbers) :]))
+        for of_number, of_word, are_known in zip(chunks_of, rows.T, (known[rows] == wanted).T, strict=True):
+            of_number.append(places[_within(starts[of_word[are_known]], counts[of_word[are_known]])])
+    now, earlier = (list(map(np.concatenate, half)) for half in (chunks_of[: len(numbers)], chunks_of[len(numbers) :]))
     return [np.union1d(one, other) if len(other) else one for one, other in zip(now, earlier, strict=True)]
 
 
 def _read(parts: Sequence[tuple[WordIndex, Indices]]) -> tuple[Indices, Indices, Indices, Indices]:
     """The numbers in some ranges of indexes: the index that each is in, the number, in how many chunks, and in which."""
-    firsts, lasts = [index.ends[own] for index, own in parts], [index.ends[own + 1] for index, own in parts]
+    firsts, lasts = [index.ends[at] for index, at in parts], [index.ends[at + 1] for index, at in parts]
     sizes, lengths = (np.concatenate(lasts) - np.concatenate(firsts)).T
-    ranges, owners = np.concatenate([own for _, own in parts]), np.repeat(np.arange(len(parts)), list(map(len, firsts)))
+    ranges, owners = np.concatenate([at for _, at in parts]), np.repeat(np.arange(len(parts)), list(map(len, firsts)))
     of_index = np.array([(index.ranges, index.shift, index.chunks, index.total) for index, _ in parts], np.int64)
     ranges_of_all, shift, chunks_of, totals = of_index[owners].T
     shift, chunks_of, totals = (np.repeat(each, sizes) for each in (shift, chunks_of, totals))

@@ -136,9 +136,9 @@ class PromptTokenizer:
         self, questions: Sequence[str], passages: Sequence[str] | None, *, window: int, room: int
     ) -> list[list[int]]:
         """Token ids of questions, each after its passage, at most `room`. Raises ConfigError if one does not fit."""
-        asked = self._given(questions, window)
+        given = self._given(questions, window)
         begin = len(self._begin)
-        longest = max(map(len, asked))
+        longest = max(map(len, given))
         if longest > room:
             raise ConfigError(
                 f"A question of {longest} tokens, its prefix and its answer do not fit the base LM's context of "
@@ -146,10 +146,10 @@ class PromptTokenizer:
                 hint="Ask for a shorter answer.",
             )
         if passages is None:
-            return asked
+            return given
         (line_end,) = self.tokens(["\n"], room)
         prompts = []
-        for question, passage in zip(asked, self.tokens(passages, room), strict=True):
+        for question, passage in zip(given, self.tokens(passages, room), strict=True):
             read = passage[: max(0, room - len(line_end) - len(question))]
             prompts.append([*question[:begin], *read, *line_end, *question[begin:]] if read else question)
         return prompts

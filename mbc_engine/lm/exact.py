@@ -75,15 +75,18 @@ def quantise(shape: ExactShape, state: Mapping[str, Tensor]) -> dict[str, Tensor
         return state[f"model.{name}.weight"].double()
 
     for number in range(shape.layers):
-        layer, own = f"layers.{number}", f"layers.{number}.self_attn"
+        layer, attention = f"layers.{number}", f"layers.{number}.self_attn"
         gain = get(f"{layer}.input_layernorm")
-        value = get(f"{own}.v_proj")
+        value = get(f"{attention}.v_proj")
         # Scaling by powers of two is exact, and a maximum does not depend on order.
         size = torch.ldexp(torch.ones(len(value)).double(), (value * gain).abs().amax(1).frexp().exponent + 2)
-        put(f"{number}.attention", torch.cat([get(f"{own}.q_proj"), get(f"{own}.k_proj"), value / size.unsqueeze(1)]))
+        put(
+            f"{number}.attention",
+            torch.cat([get(f"{attention}.q_proj"), get(f"{attention}.k_proj"), value / size.unsqueeze(1)]),
+        )
         made[f"{number}.attention.scale"][-len(value) :] *= _VALUE_STEPS
         groups = size.view(shape.kv_heads, 1, -1).expand(-1, shape.heads // shape.kv_heads, -1).reshape(-1)
-        put(f"{number}.output", get(f"{own}.o_proj") * groups, unit=_WEIGHT_SUM * _VALUE_STEPS)
+        put(f"{number}.output", get(f"{attention}.o_proj") * groups, unit=_WEIGHT_SUM * _VALUE_STEPS)
         gate = get(f"{layer}.mlp.gate_proj")
         put(f"{number}.rise", torch.cat([gate, get(f"{layer}.mlp.up_proj")]))
         made[f"{number}.rise.scale"][: len(gate)] *= _SIGMOID_STEPS
@@ -195,8 +198,8 @@ class ExactLM:
         value = value.round().clamp_(-_VALUE_TOP, _VALUE_TOP)
         keys, key_scales, values = cache
         keys.narrow(3, start, length).copy_(turned.narrow(1, heads, kv_heads).transpose(2, 3))
-        own = top.narrow(1, heads, kv_heads).reshape(batch, kv_heads, 1, 1, length)
-        key_scales.narrow(4, start, length).copy_(own)
+        new_scales = top.narrow(1, heads, kv_heads).reshape(batch, kv_heads, 1, 1, length)
+        key_scales.narrow(4, start, length).copy_(new_scales)
         values.narrow(2, start, length).copy_(value)
         scores = _summed(
             turned.narrow(1, 0, heads).reshape(batch, kv_heads, -1, shape.head_dim), keys.narrow(3, 0, end)
@@ -310,11 +313,11 @@ def _rotation_tables(head_dim: int, theta: float, count: int) -> tuple[Tensor, T
     """Cosines and signed sines by position, [count, head_dim], from powers of complex numbers in integer arithmetic."""
     bits = 60
     with localcontext(prec=30):
-        angles = [(-Decimal(2 * own) / head_dim * Decimal(theta).ln()).exp() for own in range(head_dim // 2)]
+        angles = [(-Decimal(2 * pair) / head_dim * Decimal(theta).ln()).exp() for pair in range(head_dim // 2)]
         units = [[round(part * (1 << bits)) for part in _cos_sin(angle)] for angle in angles]
     turned, rows = [[1 << bits, 0] for _ in units], []
     for _ in range(count):
-        rows.append([[(part + (1 << 35)) >> 36 for part in own] for own in turned])  # 24 bits
+        rows.append([[(part + (1 << 35)) >> 36 for part in pair] for pair in turned])  # 24 bits
         turned = [
             [(a * c - b * s) >> bits, (a * s + b * c) >> bits] for (a, b), (c, s) in zip(turned, units, strict=True)
         ]

@@ -121,9 +121,9 @@ def chunk(
         raise ValueError(f"max_tokens must be at least 1, not {max_tokens}")
 
     def measure(parts: Iterable[tuple[int, int]]) -> list[_Span]:
-        kept = list(parts)
-        counts = count_tokens([text[start:end] for start, end in kept]) if kept else []
-        return [(*part, tokens) for part, tokens in zip(kept, counts, strict=True)]
+        spans = list(parts)
+        counts = count_tokens([text[start:end] for start, end in spans]) if spans else []
+        return [(*part, tokens) for part, tokens in zip(spans, counts, strict=True)]
 
     def divide(spans: list[_Span], split: Callable[[int, int], list[tuple[int, int]]]) -> list[_Span]:
         """Split the spans that are too long, and count the tokens of all their parts in one call."""
@@ -185,17 +185,17 @@ _TABLE: Final = re.compile(
 
 def with_captions(text: str, sections: Sequence[Section]) -> Sequence[Section]:
     """The sections, and one for each table below a short line that is no sentence, which all its rows must know."""
-    found = list(sections)
+    with_tables = list(sections)
     for table in _TABLE.finditer(text):
         start, end = table.span("rows")
-        first, last = (bisect_right(sections, place, key=lambda section: section.start) for place in (start, end))
+        first, last = (bisect_right(sections, at, key=lambda section: section.start) for at in (start, end))
         context = sections[first - 1].context if first else ""
         caption = table["caption"].strip().rstrip(":")
         if first == last and caption and caption != context.rpartition(" > ")[2]:
-            found.append(Section(start, f"{context} > {caption}" if context else caption))
+            with_tables.append(Section(start, f"{context} > {caption}" if context else caption))
             if end < len(text):
-                found.append(Section(end, context))
-    return sorted(found)
+                with_tables.append(Section(end, context))
+    return sorted(with_tables)
 
 
 def _packed(text: str, spans: list[_Span], max_tokens: int, starts: list[int]) -> list[tuple[int, int]]:
@@ -230,7 +230,7 @@ class Chunker:
     context_tokens: int = 0
 
     def __call__(self, text: str) -> list[str]:
-        return [own.text for own in self.chunks(text)]
+        return [chunk.text for chunk in self.chunks(text)]
 
     def leaving(self, context_tokens: int) -> Self:
         """The same, with contexts of at most this many tokens."""

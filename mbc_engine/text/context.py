@@ -59,14 +59,14 @@ def shortened(parts: list[str], fits: Callable[[str], bool]) -> str:
 
     If they are too long, the first is left out, then inner ones from the front, then words from the end.
     """
-    kept = list(parts)
-    while kept and not fits(line := _JOINT.join(kept)):
-        if len(kept) == 1:
+    left = list(parts)
+    while left and not fits(line := _JOINT.join(left)):
+        if len(left) == 1:
             words = line.split()[:-1]
-            kept = [" ".join(words)] if words else []
+            left = [" ".join(words)] if words else []
         else:
-            del kept[0 if len(kept) == len(parts) or len(kept) == 2 else 1]
-    return _JOINT.join(kept)
+            del left[0 if len(left) == len(parts) or len(left) == 2 else 1]
+    return _JOINT.join(left)
 
 
 def context_words(source: str, title: str, headings: str) -> str:
@@ -77,8 +77,8 @@ def context_words(source: str, title: str, headings: str) -> str:
 
 def spelled_out(name: str) -> str:
     """A file name in words: "2024-03-12_StandUp" is "12 March 2024 Stand Up"."""
-    if found := date_in_name(name):
-        day, span = found
+    if dated := date_in_name(name):
+        day, span = dated
         year, month, *days = day.split("-")
         written = " ".join([*(str(int(number)) for number in days), MONTH_NAMES[int(month) - 1], year])
         name = f"{name[: span[0]]} {written} {name[span[1] :]}"

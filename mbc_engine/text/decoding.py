@@ -130,8 +130,8 @@ def open_file(path: Path) -> Iterator[io.BufferedReader]:
 
 def require_at(descriptor: int, path: str | Path) -> None:
     """Raises UnreadableFile unless an open file or folder is the one at this path, without a link on the way."""
-    own = f"/proc/self/fd/{descriptor}"  # else the path is looked at a moment later
-    if (os.readlink(own) if os.path.islink(own) else os.path.realpath(path)) != os.fspath(path):
+    link = f"/proc/self/fd/{descriptor}"  # else the path is looked at a moment later
+    if (os.readlink(link) if os.path.islink(link) else os.path.realpath(path)) != os.fspath(path):
         raise UnreadableFile("is reached by a link")
 
 
@@ -343,7 +343,7 @@ def _by_letters(data: bytes) -> str | None:
             letters = [letter for letter in text if letter.isalpha()]
             others = {letter for letter in letters if not letter.isascii()}
             is_latin = 2 * sum(map(str.isascii, letters)) > len(letters) and not _NO_LATIN.search(text)
-            if is_latin and any(others <= {*own} for own in alphabets):
+            if is_latin and any(others <= {*alphabet} for alphabet in alphabets):
                 return encoding
     return None
 

@@ -139,7 +139,7 @@ def names_of_two_rows(table: Sequence[Sequence[str]]) -> list[str]:
     names = [*table[1], *[""] * (len(groups) - len(table[1]))]
     grouped = {*inner, *(column - 1 for column in inner)}
     below = [[row[column] for row in table[2:] if column < len(row) and row[column]] for column in sorted(grouped)]
-    if not inner or not all(names[column] for column in grouped) or not all(any(map(is_value, own)) for own in below):
+    if not inner or not all(names[column] for column in grouped) or not all(any(map(is_value, rest)) for rest in below):
         return []
     return [" ".join(_distinct(pair)) for pair in zip(groups, names, strict=True)]
 
@@ -160,11 +160,11 @@ def _is_spread(row: Sequence[str]) -> bool:
 
 def _distinct(texts: Iterable[str]) -> list[str]:
     """Texts without the empty ones and those that repeat the one before."""
-    kept: list[str] = []
+    distinct: list[str] = []
     for text in texts:
-        if text and text not in kept[-1:]:
-            kept.append(text)
-    return kept
+        if text and text not in distinct[-1:]:
+            distinct.append(text)
+    return distinct
 
 
 def counted(losses: Mapping[str, int]) -> tuple[str, ...]:
@@ -207,7 +207,7 @@ class TextBuilder:
 
     def heading(self, level: int, text: str, *, is_shown: bool = True) -> None:
         """A heading, 1 being the highest, which is also the context of what follows; "" ends those of its level."""
-        self._headings = [(own, above) for own, above in self._headings if own < level]
+        self._headings = [(outer, above) for outer, above in self._headings if outer < level]
         if text := " ".join(text.split()):
             self._headings.append((level, text))
         self.begin()
@@ -299,8 +299,8 @@ def date_in_name(name: str) -> tuple[str, tuple[int, int]] | None:
 
 def day_in_name(name: str) -> str | None:
     """The ISO day in the name of a file, the first of a month that stands alone; None if there is none."""
-    found = date_in_name(name)
-    return found and f"{found[0]}-01"[:10]
+    dated = date_in_name(name)
+    return dated and f"{dated[0]}-01"[:10]
 
 
 def day_of_moment(moment: datetime | None) -> str | None:

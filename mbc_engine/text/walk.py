@@ -265,8 +265,8 @@ def _opened(folder: _Unvisited, *, follow_links: bool) -> Iterator[str]:
     descriptor = os.open(folder.path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
     try:
         require_at(descriptor, folder.real)
-        own = f"/proc/self/fd/{descriptor}"
-        yield own if os.path.isdir(own) else folder.path
+        link = f"/proc/self/fd/{descriptor}"
+        yield link if os.path.isdir(link) else folder.path
     finally:
         os.close(descriptor)
 
@@ -274,18 +274,18 @@ def _opened(folder: _Unvisited, *, follow_links: bool) -> Iterator[str]:
 def _within(
     folder: _Unvisited, opened: str, *, is_choosy: bool, follow_links: bool
 ) -> Iterator[_Unvisited | LeftOut | Skipped]:
-    found: dict[str, tuple[Ignore, ...]] = {}
+    ignores: dict[str, tuple[Ignore, ...]] = {}
     for name in IGNORE_FILES[: 1 + is_choosy]:
-        found[name] = ()
+        ignores[name] = ()
         try:
-            found[name] = tuple(filter(None, [_read_ignore(folder.path, name, opened)]))
+            ignores[name] = tuple(filter(None, [_read_ignore(folder.path, name, opened)]))
         except (OSError, UnreadableFile) as error:
             yield Skipped(printable_path(os.path.join(folder.path, name)), reason(error))
     of_git = folder.of_git
     if is_choosy:
         outer = _outer_git_ignores(folder.path, folder.real) if folder.is_named else of_git
-        of_git = (*found[GIT_IGNORE_FILE], *outer)
-    here = replace(folder, written=(*found[IGNORE_FILE], *folder.written), of_git=of_git)
+        of_git = (*ignores[GIT_IGNORE_FILE], *outer)
+    here = replace(folder, written=(*ignores[IGNORE_FILE], *folder.written), of_git=of_git)
     yield from _children(here, opened, is_choosy=is_choosy, follow_links=follow_links)
 
 

@@ -121,7 +121,7 @@ class Archive:
             }
         days = (written.get(name) for name in ("modified", "created"))
         return written.get("title", ""), next(
-            (day for own in days if own not in _TEMPLATES and (day := day_of(own))), None
+            (day for written_on in days if written_on not in _TEMPLATES and (day := day_of(written_on))), None
         )
 
 

@@ -67,9 +67,9 @@ def _titles(archive: Archive, files: "Iterable[tuple[str, Element]]") -> Iterato
             if _name(element) == "text":
                 label = "".join(element.itertext())
             elif _name(element) in ("content", "a") and (target := element.get("src") or element.get("href")):
-                own = "".join(element.itertext()) or label
+                title = "".join(element.itertext()) or label
                 if "#" not in target:
-                    yield _member(path, target), " ".join(own.split())
+                    yield _member(path, target), " ".join(title.split())
 
 
 def _member(base: str, target: str) -> str:

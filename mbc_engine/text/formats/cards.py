@@ -45,7 +45,7 @@ def read_cards(stream: ByteStream) -> Iterator[Content | Row]:
         cells = list(_cells(kind, properties))
         if cells:
             number += 1
-            starts = (own.value for own in properties if own.name in ("DTSTART", "DUE"))
+            starts = (line.value for line in properties if line.name in ("DTSTART", "DUE"))
             day = next((moment[:10] for value in starts if (moment := _iso(value))), None)
             yield Row(number, cells, date=day if kind != "VCARD" else None)
     if not number:
@@ -61,8 +61,8 @@ def _components(text: str) -> Iterator[tuple[str, list[_Property]]]:
             continue
         name, value = match[1].upper(), match[3]
         parameters: dict[str, str] = {}
-        for key, own in _PARAMETER.findall(match[2]):
-            parameters[key.upper()] = ",".join(filter(None, (parameters.get(key.upper()), own.strip('"'))))
+        for key, setting in _PARAMETER.findall(match[2]):
+            parameters[key.upper()] = ",".join(filter(None, (parameters.get(key.upper()), setting.strip('"'))))
         if name == "BEGIN":
             open_ones.append((value.strip().upper(), []))
         elif name == "END" and open_ones:
@@ -71,7 +71,7 @@ def _components(text: str) -> Iterator[tuple[str, list[_Property]]]:
                 yield kind, properties
         elif open_ones:
             open_ones[-1][1].append(_Property(name, parameters, _decoded(value, parameters)))
-    yield from (own for own in reversed(open_ones) if own[0] in _COMPONENTS)
+    yield from (component for component in reversed(open_ones) if component[0] in _COMPONENTS)
 
 
 def _decoded(value: str, parameters: dict[str, str]) -> str:
@@ -82,7 +82,7 @@ def _decoded(value: str, parameters: dict[str, str]) -> str:
 
 def _cells(kind: str, properties: Iterable[_Property]) -> Iterator[Cell]:
     properties = list(properties)
-    named = {own.name: own.value for own in reversed(properties)}
+    named = {item.name: item.value for item in reversed(properties)}
     last, first, *more = *_parts(named.get("N", "")), "", ""
     called = _plain(named.get("FN" if kind == "VCARD" else "SUMMARY", "")) or " ".join(
         filter(None, (first, *more, last))
@@ -93,7 +93,7 @@ def _cells(kind: str, properties: Iterable[_Property]) -> Iterator[Cell]:
         if name in _LEFT_OUT or name.startswith("X-") or parameters.get("ENCODING", "").upper() in ("B", "BASE64"):
             continue
         written = _written(name, parameters, value)
-        types = {own.upper() for own in (*parameters, *parameters.get("TYPE", "").split(","))} & _TYPES.keys()
+        types = {item.upper() for item in (*parameters, *parameters.get("TYPE", "").split(","))} & _TYPES.keys()
         label = _NAMES.get(name, name.replace("-", " ").capitalize())
         if written:
             yield Cell(f"{label} ({', '.join(sorted(_TYPES[own] for own in types))})" if types else label, written)

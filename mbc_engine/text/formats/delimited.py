@@ -76,10 +76,10 @@ def _rows(names: list[str], records: Iterator[list[str]], context: str) -> Itera
         records = chain(ahead, records)
     for number, cells in enumerate(records, 1):
         if any(cells):
-            own = names + [""] * (len(cells) - len(names))
-            texts = cells + [""] * (len(own) - len(cells))
-            kept = [Cell(name, storable(text)) for name, text in zip(own, texts, strict=True)]
-            yield Row(number, kept, context=context[:LONGEST_NAME], is_table=True)
+            all_names = names + [""] * (len(cells) - len(names))
+            texts = cells + [""] * (len(all_names) - len(cells))
+            row = [Cell(name, storable(text)) for name, text in zip(all_names, texts, strict=True)]
+            yield Row(number, row, context=context[:LONGEST_NAME], is_table=True)
 
 
 def _short(source: Iterable[str | None]) -> Iterator[str]:

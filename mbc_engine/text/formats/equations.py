@@ -31,8 +31,8 @@ def _grouped(text: str) -> str:
 
 
 def _property(element: "Element", name: str, otherwise: str) -> str:
-    found = element.find(f"{MATH}{element.tag[len(MATH) :]}Pr/{MATH}{name}")
-    return otherwise if found is None else found.get(f"{MATH}val", "")
+    mark = element.find(f"{MATH}{element.tag[len(MATH) :]}Pr/{MATH}{name}")
+    return otherwise if mark is None else mark.get(f"{MATH}val", "")
 
 
 def _scripts(element: "Element") -> str:

@@ -56,7 +56,7 @@ def read_msg(stream: ByteStream) -> Iterator[Content]:
 
 def _from_outlook(written: "Message") -> EmailMessage:
     message, headers = EmailMessage(), {name.lower(): value for name, value in written.message_headers.items()}
-    to = ", ".join(formataddr((own.name, own.email_address)) for own in written.recipients)
+    to = ", ".join(formataddr((recipient.name, recipient.email_address)) for recipient in written.recipients)
     sent = format_datetime(written.sent_date) if written.sent_date else ""
     known = {"From": written.sender, "To": to, "Date": sent, "Subject": written.subject}
     for name in _SHOWN:
@@ -153,18 +153,18 @@ def _day_of_mailbox(sent: str) -> str | None:
 def _texts(part: EmailMessage, attached: list[EmailMessage], depth: int = 0) -> Iterator[str]:
     """The texts of a message in order; its other parts go to `attached`."""
     kind = part.get_content_type()
-    inner = [own for own in part.iter_parts() if isinstance(own, EmailMessage)] if part.is_multipart() else []
+    inner = [child for child in part.iter_parts() if isinstance(child, EmailMessage)] if part.is_multipart() else []
     if kind == "message/rfc822":
         for message in inner[: depth < _DEEPEST]:
             yield "\n\n".join(filter(None, (_shown(message), *_texts(message, attached, depth + 1))))
     elif kind == "multipart/alternative":
-        versions = [("\n\n".join(filter(None, _texts(own, attached, depth + 1))), own) for own in inner[:_DEEPEST]]
+        versions = [("\n\n".join(filter(None, _texts(one, attached, depth + 1))), one) for one in inner[:_DEEPEST]]
         written = [text for text, _ in versions if text.strip()]
-        plain = [text for text, own in versions if text.strip() and own.get_content_type() == "text/plain"]
+        plain = [text for text, child in versions if text.strip() and child.get_content_type() == "text/plain"]
         yield (plain or written or [""])[0]
     elif inner:
-        for own in inner if depth < _DEEPEST else ():
-            yield from _texts(own, attached, depth + 1)
+        for child in inner if depth < _DEEPEST else ():
+            yield from _texts(child, attached, depth + 1)
     elif part.get_content_maintype() == "multipart":
         yield ""
     elif part.is_attachment() or _name(part) or part.get_content_maintype() != "text":
@@ -223,15 +223,15 @@ def _document(part: EmailMessage, number: int, date: str | None) -> Content | No
                 losses += content.losses
         text = "\n\n".join(content.text for content in texts)
         if text.strip():
-            own = f"attachment {number}"
-            own = f"{own}: {name}" if name and is_row_name(f"{own}: {name}") else own
+            part_name = f"attachment {number}"
+            part_name = f"{part_name}: {name}" if name and is_row_name(f"{part_name}: {name}") else part_name
             sections = texts[0].sections if len(texts) == 1 else ()
             title = texts[0].title or name
             return Content(
                 text,
                 f"{format.name}\0".encode() + data,
                 texts[0].date or date,
-                own,
+                part_name,
                 len(data),
                 title,
                 sections,
@@ -242,22 +242,22 @@ def _document(part: EmailMessage, number: int, date: str | None) -> Content | No
 
 def _without_seen(text: str, seen: set[int]) -> str:
     """The text without quoted passages of which every line was seen; its own lines count as seen from now on."""
-    kept: list[str] = []
-    own: list[int] = []
+    left: list[str] = []
+    hashes: list[int] = []
     quoted: list[str] = []
     for line in (*text.split("\n"), ""):
         if line.startswith(">"):
             quoted.append(line)
             continue
         if not set(_hashes(quoted)) <= seen:
-            kept += quoted
-            own += _hashes(quoted)
+            left += quoted
+            hashes += _hashes(quoted)
         quoted = []
-        kept.append(line)
-        own += _hashes([line])
-    if len(seen) + len(own) <= _MOST_LINES:
-        seen.update(own)
-    return "\n".join(kept).strip()
+        left.append(line)
+        hashes += _hashes([line])
+    if len(seen) + len(hashes) <= _MOST_LINES:
+        seen.update(hashes)
+    return "\n".join(left).strip()
 
 
 def _hashes(lines: Iterable[str]) -> list[int]:

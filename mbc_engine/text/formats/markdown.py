@@ -150,7 +150,7 @@ class _Page:
             self._write("", line + 1)
             return
         # What comes before the content of each line: marks of lists and tasks, and indentation.
-        marks = [own[: len(own) - len(content)] for own, content in zip(written, contents, strict=False)]
+        marks = [mark[: len(mark) - len(content)] for mark, content in zip(written, contents, strict=False)]
         for index, text in enumerate(shown):
             self._write(_unquoted(marks[index] if index < len(marks) else "") + text, line + index)
 

@@ -35,8 +35,8 @@ def _sections(headings: Iterable[_Heading]) -> tuple[Section, ...]:
     above: list[_Heading] = []
     sections: list[Section] = []
     for heading in headings:
-        above = [own for own in above if own.level < heading.level] + [heading] * bool(heading.text)
-        sections.append(Section(heading.start, " > ".join(own.text for own in above)))
+        above = [outer for outer in above if outer.level < heading.level] + [heading] * bool(heading.text)
+        sections.append(Section(heading.start, " > ".join(outer.text for outer in above)))
     return tuple(sections)
 
 
@@ -64,14 +64,14 @@ def read_text(stream: ByteStream) -> Iterator[Content]:
     """The text in pieces, with its headings, if there are several: lines alone that are in capitals, numbered or underlined."""
     above, number = list[_Heading](), 0
     for content in pieces(stream):
-        found = list(_text_headings(content.text))
-        number += len(found)
+        headings = list(_text_headings(content.text))
+        number += len(headings)
         if number > 1:
-            yield replace(content, sections=_sections([*above, *found]))
+            yield replace(content, sections=_sections([*above, *headings]))
         else:
             yield content
-        for heading in found:
-            above = [own for own in above if own.level < heading.level] + [heading._replace(start=0)]
+        for heading in headings:
+            above = [outer for outer in above if outer.level < heading.level] + [heading._replace(start=0)]
 
 
 def _text_headings(text: str) -> Iterator[_Heading]:
@@ -203,7 +203,7 @@ def _printed_roff(line: str) -> tuple[str, str]:
     if len(command) == 2 and set(command) <= set("BIR"):  # in two types by turns
         return command, "".join(arguments).strip()
     pairs = zip([command, *arguments], arguments, strict=False)  # a flag of mdoc has a hyphen
-    words = [f"-{own}" if before == "Fl" else own for before, own in pairs if own not in _MDOC]
+    words = [f"-{word}" if before == "Fl" else word for before, word in pairs if word not in _MDOC]
     return command, " ".join(words[:1] if command == "IP" else words).strip()
 
 
@@ -261,14 +261,14 @@ def _definitions(text: str) -> Iterator[_Heading]:
         following = lines[number + 1][1] if number + 1 < len(lines) else ""
         name = _defined(line, following)
         if name:
-            open_at = [own for own in open_at if own < indent]
+            open_at = [outer for outer in open_at if outer < indent]
             open_at.append(indent)
             yield _Heading(start if lead is None else lead, indent + 1, name)
         elif _ABOVE.match(line):
             lead = start if lead is None else lead
             continue
         elif open_at and indent <= open_at[-1] and not _CLOSING.match(line) and line.strip() != "{":
-            open_at = [own for own in open_at if own < indent]
+            open_at = [outer for outer in open_at if outer < indent]
             yield _Heading(start, indent + 1, "")
         lead = None
 

@@ -28,8 +28,8 @@ def values_of(value: object, name: str = "", depth: int = 0) -> Values:
     if depth > DEEPEST:
         raise UnreadableFile("is nested too deeply")
     if isinstance(value, Mapping):
-        for key, own in value.items():
-            inner = values_of(own, _joined(name, key), depth + 1)
+        for key, part in value.items():
+            inner = values_of(part, _joined(name, key), depth + 1)
             values.cells.extend(inner.cells)
             values.below.extend(inner.below)
     elif not isinstance(value, list):
@@ -38,9 +38,9 @@ def values_of(value: object, name: str = "", depth: int = 0) -> Values:
         values.below.append(chat)
     elif len(value) == 1:
         return values_of(value[0], name, depth + 1)
-    elif any(isinstance(own, Mapping | list) for own in value):
-        for own in value:
-            inner = values_of(own, name, depth + 1)
+    elif any(isinstance(part, Mapping | list) for part in value):
+        for part in value:
+            inner = values_of(part, name, depth + 1)
             values.below.extend(filter(None, (written(inner.cells), *inner.below)))
     else:
         values.cells.append(Cell(name, ", ".join(filter(None, map(as_text, value)))))
@@ -100,9 +100,9 @@ def read_json(stream: ByteStream) -> Iterator[Content | Row | Skipped]:
     if isinstance(value, list) and (chat := chat_text(value)):
         yield Content(chat, chat.encode(), _last_day(value))
     elif isinstance(value, list):
-        for number, own in enumerate(value, 1):
-            if own not in _NOTHING:
-                yield _row(number, _as_conversation(own))
+        for number, item in enumerate(value, 1):
+            if item not in _NOTHING:
+                yield _row(number, _as_conversation(item))
     elif isinstance(value, Mapping):
         yield from read_object(value)
     else:
@@ -123,8 +123,8 @@ def read_object(value: Mapping[str, Any]) -> Iterator[Content | Row]:
     rest = _without_tables(value, tables, "", 0)
     title = next((as_text(rest[key]) for key in ("title", "name") if isinstance(rest.get(key), str)), "")
     text = TextBuilder()
-    own = {key: part for key, part in rest.items() if not isinstance(part, Mapping | list)}
-    for name, part in (("", own), *((key, part) for key, part in rest.items() if key not in own)):
+    plain = {key: part for key, part in rest.items() if not isinstance(part, Mapping | list)}
+    for name, part in (("", plain), *((key, part) for key, part in rest.items() if key not in plain)):
         values = values_of(part, _joined("", name))
         text.heading(1, name[:LONGEST_NAME], is_shown=False)
         text.add(written(values.cells))
@@ -142,19 +142,19 @@ def read_object(value: Mapping[str, Any]) -> Iterator[Content | Row]:
 
 def _without_tables(value: Mapping[str, Any], tables: dict[str, list[object]], path: str, depth: int) -> dict[str, Any]:
     rest: dict[str, Any] = {}
-    for key, own in value.items():
+    for key, part in value.items():
         name = _joined(path, key)
-        if isinstance(own, Mapping) and depth < DEEPEST:
-            rest[key] = _without_tables(own, tables, name, depth + 1)
+        if isinstance(part, Mapping) and depth < DEEPEST:
+            rest[key] = _without_tables(part, tables, name, depth + 1)
         elif (
-            isinstance(own, list)
-            and len(own) > 1
-            and all(isinstance(row, Mapping) for row in own)
-            and not chat_text(own, name)
+            isinstance(part, list)
+            and len(part) > 1
+            and all(isinstance(row, Mapping) for row in part)
+            and not chat_text(part, name)
         ):
-            tables[name] = own
+            tables[name] = part
         else:
-            rest[key] = own
+            rest[key] = part
     return rest
 
 
@@ -186,7 +186,7 @@ def chat_text(value: list[Any], name: str = "") -> str:
 
 def _message(message: Mapping[str, Any], who: tuple[str, ...], names: Mapping[str, str]) -> str:
     when, person = _of(message, _WHEN, _moment), _of(message, who, _person)
-    words = _MENTION.sub(lambda found: names.get(found[1], found[0]), _of(message, _WHAT, _words))
+    words = _MENTION.sub(lambda mention: names.get(mention[1], mention[0]), _of(message, _WHAT, _words))
     return f"{', '.join(filter(None, (names.get(person, person), when)))}: {words}"
 
 
@@ -230,11 +230,13 @@ def _words(value: object) -> str:
         return storable(value).strip()
     if isinstance(value, Mapping):
         return _of(
-            value, ("text", "content", "value", "parts"), lambda own: "" if isinstance(own, Mapping) else _words(own)
+            value, ("text", "content", "value", "parts"), lambda part: "" if isinstance(part, Mapping) else _words(part)
         )
     if isinstance(value, list):  # parts, as links and mentions within a text
         return storable(
-            "".join(own if isinstance(own, str) else _words(own) if isinstance(own, Mapping) else "" for own in value)
+            "".join(
+                part if isinstance(part, str) else _words(part) if isinstance(part, Mapping) else "" for part in value
+            )
         ).strip()
     return ""
 
@@ -294,7 +296,7 @@ _HEADING: Final = re.compile(r"(#{1,6})\s+(.+)")
 
 def _source(value: object) -> str:
     if isinstance(value, list):
-        value = "".join(own for own in value if isinstance(own, str))
+        value = "".join(line for line in value if isinstance(line, str))
     return storable(value) if isinstance(value, str) else ""
 
 

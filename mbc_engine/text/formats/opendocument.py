@@ -57,7 +57,7 @@ def read_odt(stream: ByteStream) -> Iterator[Content]:
 def _properties(archive: Archive) -> tuple[str, str | None]:
     written = {}
     if "meta.xml" in archive.names:
-        written = {str(own.tag).rpartition("}")[2]: (own.text or "") for own in archive.xml("meta.xml").iter()}
+        written = {str(field.tag).rpartition("}")[2]: (field.text or "") for field in archive.xml("meta.xml").iter()}
     title = " ".join(written.get("title", "").split())
     return title, day_of(written.get("date")) or day_of(written.get("creation-date"))
 

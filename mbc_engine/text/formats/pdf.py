@@ -121,13 +121,13 @@ def read_pdf(stream: ByteStream) -> Iterator[Content]:
             attachments = document.count_attachments()
         finally:
             document.close()
-    kept = [(number, page) for number, page in enumerate(pages, 1) if page is not None]
-    empty = sum(not page.blocks and not page.comments for _, page in kept)
-    written = _written(kept)
+    readable_pages = [(number, page) for number, page in enumerate(pages, 1) if page is not None]
+    empty = sum(not page.blocks and not page.comments for _, page in readable_pages)
+    written = _written(readable_pages)
     text, places = written.finish(), tuple(written.places)
-    if kept and not text:
+    if readable_pages and not text:
         raise UnreadableFile("has no text; it may be a scan")
-    if kept:
+    if readable_pages:
         counted = (
             (empty, f"page{'s' * (empty > 1)} without text"),
             (attachments, f"attachment{'s' * (attachments > 1)}"),
@@ -135,7 +135,7 @@ def read_pdf(stream: ByteStream) -> Iterator[Content]:
         losses = tuple(f"{number} {thing}" for number, thing in counted if number)
         sections = _sections(text, places, bookmarks or written.headings)
         yield Content(text, data, date, title=title, sections=sections, losses=losses, places=places)
-    if damaged := len(pages) - len(kept):
+    if damaged := len(pages) - len(readable_pages):
         raise UnreadableFile(f"is damaged: {damaged} of {len(pages)} pages cannot be read")
 
 
@@ -320,8 +320,8 @@ def _in_rows(runs: list[_Run], rules: list[_Run]) -> list[_Run]:
             cells.setdefault(bisect_right(sides, run.left + 1), []).append(run)
         if len(cells) > 1 and any(len(_lines(cell)) > 1 for cell in cells.values()):
             middle = (above + below) / 2
-            kept = {id(run) for run in inside}
-            runs = [run for run in runs if id(run) not in kept]
+            replaced = {id(run) for run in inside}
+            runs = [run for run in runs if id(run) not in replaced]
             for cell in cells.values():
                 text = reduce(_continued, (line.text for line in _lines(cell)))
                 left, right = min(run.left for run in cell), max(run.right for run in cell)
@@ -429,7 +429,7 @@ def _blocks(runs: list[_Run], depth: int = 0) -> list[_Block]:
         while position < len(beside) and (run is None or beside[position].bottom <= run.bottom):
             band.append(beside[position])
             position += 1
-        sides = [own for own in band if own.right <= gutter], [own for own in band if own.left >= gutter]
+        sides = [one for one in band if one.right <= gutter], [one for one in band if one.left >= gutter]
         if all(map(_is_column, sides)):
             blocks += [block for side in sides for block in _blocks(side, depth + 1)]
             band = []
@@ -462,8 +462,8 @@ def _gutter(runs: list[_Run]) -> float | None:
             continue
         if _is_prose(_lines(left)) and _is_column(right):
             best = crossing, -aligned
-            found = x
-    return found if best else None
+            gutter = x
+    return gutter if best else None
 
 
 def _lines(runs: list[_Run]) -> _Block:
@@ -569,26 +569,31 @@ def _tables(lines: _Block) -> Iterator[list[list[str]] | _Line]:
     if rows := _rows(lines):
         yield rows
         return
-    found: list[list[list[str]] | _Line] = []
+    tables: list[list[list[str]] | _Line] = []
     position = 0
     while position < len(lines):
         end, best = position + 1, list[list[str]]()
         while end < len(lines) and not _is_far(lines, position, end) and (rows := _rows(lines[position : end + 1])):
             end, best = end + 1, rows
-        if best and found and isinstance(above := found[-1], _Line) and (names := _grouped(above, lines[position:end])):
-            found.pop()
+        if (
+            best
+            and tables
+            and isinstance(above := tables[-1], _Line)
+            and (names := _grouped(above, lines[position:end]))
+        ):
+            tables.pop()
             best[0] = [" ".join(filter(None, pair)) for pair in zip(names, best[0], strict=True)]
-        found.append(best or lines[position])
+        tables.append(best or lines[position])
         position = end
-    if any(not isinstance(table, _Line) for table in found):
-        yield from found
+    if any(not isinstance(table, _Line) for table in tables):
+        yield from tables
 
 
 def _is_far(lines: _Block, first: int, index: int) -> bool:
     """Whether a line stands further below the one before than that below its own."""
     if index - first < 2:
         return False
-    gap, before = (lines[own].top - lines[own - 1].bottom for own in (index, index - 1))
+    gap, before = (lines[at].top - lines[at - 1].bottom for at in (index, index - 1))
     return gap > max(1.8 * before, lines[index].cells[0].height)
 
 
@@ -743,14 +748,14 @@ def _written(pages: list[tuple[int, _Page]]) -> _Text:
         shown = ("\n".join(_paragraphs(block, headers)).strip() for block in page.blocks if block)
         body = re.sub("\n{3,}", "\n\n", "\n\n".join(filter(None, [*above, *shown])))
         if not _runs_on(body):
-            for own, written in late:
-                text.add(own, written)
+            for page_number, written in late:
+                text.add(page_number, written)
             late = []
         if body:
             text.add(number, body)
         late += [(number, written) for written in below]
-    for own, written in late:
-        text.add(own, written)
+    for page_number, written in late:
+        text.add(page_number, written)
     return text
 
 
@@ -819,7 +824,7 @@ def _sections(text: str, places: Sequence[Place], headings: Sequence[tuple[int, 
     spans: dict[int, tuple[int, int]] = {}
     for place, end in zip(places, ends, strict=True):
         spans.setdefault(place.page, (place.start, end))
-    found: dict[int, str] = {}
+    contexts: dict[int, str] = {}
     above: list[tuple[int, str]] = []
     for level, title, page in headings:
         above = [*((other, name) for other, name in above if other < level), (level, title)]
@@ -828,6 +833,6 @@ def _sections(text: str, places: Sequence[Place], headings: Sequence[tuple[int, 
             written = r"\s+".join(map(re.escape, title.split()))
             line = re.compile(rf"^(?:[\w.]+[ \t]+)?{written}\s*$", re.MULTILINE | re.IGNORECASE)
             match = line.search(text, start, end)
-            start = match.start() if match else max(start, *found, 0)
-            found[start] = " > ".join(name for _, name in above)
-    return tuple(Section(start, found[start]) for start in sorted(found))
+            start = match.start() if match else max(start, *contexts, 0)
+            contexts[start] = " > ".join(name for _, name in above)
+    return tuple(Section(start, contexts[start]) for start in sorted(contexts))

@@ -110,7 +110,7 @@ def _content(row: Row, named: Mapping[str, Cell], part: str) -> Content:
     body = next((named[name] for name in TEXT_FIELDS if name in named), None)
     title, dated = named.get("title"), named.get("date")
     plain = (named.get("id"), title, dated, body)
-    if body and not row.below and all(any(cell is own for own in plain) for cell in row.cells if cell.text):
+    if body and not row.below and all(any(cell is special for special in plain) for cell in row.cells if cell.text):
         text = with_title(title.text if title else "", body.text)
     else:
         text = "\n\n".join(

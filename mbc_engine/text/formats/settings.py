@@ -60,10 +60,10 @@ def _in_sections(contents: Iterator[Content], context: Callable[[str], str]) -> 
     for content in contents:
         sections, start = [Section(0, last)] if last else [], 0
         for line in content.text.splitlines(keepends=True):
-            own = context(line.rstrip())
-            if own != last:
-                sections.append(Section(start, own))
-                last = own
+            keys = context(line.rstrip())
+            if keys != last:
+                sections.append(Section(start, keys))
+                last = keys
             start += len(line)
         yield replace(content, sections=tuple(sections))
 
@@ -92,14 +92,14 @@ def _value(element: "etree._Element", depth: int) -> Any:
     if depth > DEEPEST:
         raise UnreadableFile("is nested too deeply")
     children = [child for child in element if isinstance(child.tag, str)]
-    own = (
+    text = (
         storable(" ".join("".join(element.itertext()).split())) if _has_text(element, children) or not children else ""
     )
     values: dict[str, Any] = {_name(key): storable(value) for key, value in element.items()}
-    if own and not values:
-        return own
-    if own:
-        return {**values, "": own}
+    if text and not values:
+        return text
+    if text:
+        return {**values, "": text}
     lists: dict[str, list[Any]] = {}
     for child in children:
         lists.setdefault(_name(child.tag), []).append(_value(child, depth + 1))

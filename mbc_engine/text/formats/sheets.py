@@ -67,8 +67,8 @@ class _Sheet:
                 text = next(iter(self.rows[number].values()))
                 yield self._row(number, {}, title, date)
                 caption = " ".join(text.split())[:LONGEST_NAME]
-            if rest and (own := self._names(rest)) and {*own} != {*names}:
-                names = own
+            if rest and (header := self._names(rest)) and {*header} != {*names}:
+                names = header
                 del rest[: 1 + (rest[0] in self.groups)]
             for number in rest:
                 yield self._row(number, names, " > ".join(filter(None, (title, self.name, caption))), date)
@@ -76,7 +76,7 @@ class _Sheet:
     def _blocks(self) -> Iterator[list[int]]:
         """The numbers of rows without blank rows between them."""
         numbers = sorted(self.rows)
-        for _, block in groupby(enumerate(numbers), key=lambda own: own[1] - own[0]):
+        for _, block in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
             yield [number for _, number in block]
 
     def _names(self, block: list[int]) -> dict[int, str]:
@@ -125,8 +125,8 @@ def _excel_sheets(archive: Archive, losses: Counter[str]) -> Iterator[_Sheet]:
     book = next(archive.linked("", "officeDocument"))
     root, links = archive.xml(book), archive.links(book)
     strings = [text for name in archive.linked(book, "sharedStrings") for text in _strings(archive, name)]
-    is_1904 = any(own.get("date1904") in ("1", "true") for own in _all(root, "workbookPr"))
-    formats = [own for name in archive.linked(book, "styles") for own in _formats(archive.xml(name))]
+    is_1904 = any(mark.get("date1904") in ("1", "true") for mark in _all(root, "workbookPr"))
+    formats = [code for name in archive.linked(book, "styles") for code in _formats(archive.xml(name))]
     for element in _all(root, "sheet"):
         link = links.get(next((value for key, value in element.items() if key.endswith("}id")), ""))
         if link is None or link.target not in archive.names:
@@ -160,11 +160,11 @@ def _all(root: "etree._Element", name: str) -> Iterator["etree._Element"]:
 def _text(element: "etree._Element") -> str:
     """The text of runs, a line per paragraph, without readings of Chinese characters."""
     pieces = []
-    for own in element.iter("{*}t", "{*}p"):
-        if str(own.tag).endswith("}p"):
+    for part in element.iter("{*}t", "{*}p"):
+        if str(part.tag).endswith("}p"):
             pieces.append("\n")
-        elif (parent := own.getparent()) is None or not str(parent.tag).endswith("}rPh"):
-            pieces.append(own.text or "")
+        elif (parent := part.getparent()) is None or not str(parent.tag).endswith("}rPh"):
+            pieces.append(part.text or "")
     return storable("".join(pieces)).strip()
 
 
@@ -187,11 +187,11 @@ _BUILT_IN: Final = {
 
 def _formats(styles: "etree._Element") -> Iterator[str]:
     """The number format of each style of cells."""
-    own = {element.get("numFmtId", ""): element.get("formatCode", "") for element in _all(styles, "numFmt")}
+    custom = {element.get("numFmtId", ""): element.get("formatCode", "") for element in _all(styles, "numFmt")}
     for cells in _all(styles, "cellXfs"):
         for style in cells:
             id = str(style.get("numFmtId", "0"))
-            yield own.get(id) or _BUILT_IN.get(int(id) if id.isdecimal() else 0, "")
+            yield custom.get(id) or _BUILT_IN.get(int(id) if id.isdecimal() else 0, "")
 
 
 _REFERENCE: Final = re.compile(r"\$?([A-Z]{1,3})\$?([1-9]\d{0,6})")
@@ -300,16 +300,16 @@ def _ods_sheet(table: "etree._Element") -> _Sheet:
         repeated, column = _count(row, "number-rows-repeated"), 0
         for cell in row.iterchildren(f"{_TABLE}table-cell", f"{_TABLE}covered-table-cell"):
             times = _count(cell, "number-columns-repeated")
-            text = "\n".join("".join(own.itertext()) for own in cell.iterchildren("{*}p"))
-            for own in range(min(times, _MOST_REPEATED) if text.strip() else 0):
+            text = "\n".join("".join(line.itertext()) for line in cell.iterchildren("{*}p"))
+            for offset in range(min(times, _MOST_REPEATED) if text.strip() else 0):
                 for line in range(repeated if repeated <= _MOST_REPEATED else 1):
-                    sheet.put((number + 1 + line, column + 1 + own), text)
+                    sheet.put((number + 1 + line, column + 1 + offset), text)
             spans = _count(cell, "number-rows-spanned"), _count(cell, "number-columns-spanned")
             if spans != (1, 1):
                 first = number + 1, column + 1
                 merged.append((first, (number + spans[0], column + spans[1])))
             for comment in cell.iterchildren("{*}annotation"):
-                said = "\n".join("".join(own.itertext()) for own in _all(comment, "p")).strip()
+                said = "\n".join("".join(line.itertext()) for line in _all(comment, "p")).strip()
                 sheet.rows.setdefault(number + 1, {column + 1: ""})
                 sheet.comments.setdefault(number + 1, []).append(f"Comment: {storable(said)}")
             column += times

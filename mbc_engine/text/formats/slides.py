@@ -49,7 +49,7 @@ class _Presentation:
         self._authors: dict[str, str] = {}
         for name in archive.names:
             if re.fullmatch(r"ppt/(?:commentAuthors|authors)\.xml", name):
-                self._authors |= {own.get("id", ""): own.get("name", "") for own in archive.xml(name)}
+                self._authors |= {author.get("id", ""): author.get("name", "") for author in archive.xml(name)}
 
     def add(self, slide: str, number: int) -> None:
         """A slide, from its title on."""
@@ -110,8 +110,8 @@ def chart_lines(root: "Element") -> list[str]:
     categories: list[str] = []
     for series in root.iter(f"{space}ser"):
         name, points, values = (
-            [value.text or "" for part in series.findall(f"{space}{own}") for value in part.iter(f"{space}v")]
-            for own in ("tx", "cat", "val")
+            [value.text or "" for part in series.findall(f"{space}{tag}") for value in part.iter(f"{space}v")]
+            for tag in ("tx", "cat", "val")
         )
         categories = categories or points
         columns.append((" ".join(name), values))

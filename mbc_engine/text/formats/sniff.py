@@ -97,7 +97,7 @@ def identify(file: io.BufferedReader, name: str) -> tuple[Format, str]:
     """
     head = file.read(_HEAD_BYTES)
     suffix, _ = split_suffixes(name)
-    compression = next((own for mark, own in _COMPRESSIONS if head.startswith(mark)), "")
+    compression = next((ending for mark, ending in _COMPRESSIONS if head.startswith(mark)), "")
     if not compression:
         return _format(suffix, head, file), ""
     file.seek(0)

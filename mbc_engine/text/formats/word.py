@@ -317,11 +317,11 @@ class _Numbering:
                 }
                 for definition in root.findall(f"{_W}abstractNum")
             }
-            for own in root.findall(f"{_W}num"):
-                name, of = own.get(f"{_W}numId") or "", _value(own, "abstractNumId")
+            for numbering in root.findall(f"{_W}num"):
+                name, of = numbering.get(f"{_W}numId") or "", _value(numbering, "abstractNumId")
                 levels = dict(abstract.get(of, {}))
                 self._lists[name] = of
-                for override in own.findall(f"{_W}lvlOverride"):
+                for override in numbering.findall(f"{_W}lvlOverride"):
                     number = _number(override.get(f"{_W}ilvl"), 0)
                     format, label, start = levels.get(number, ("decimal", f"%{number + 1}.", 1))
                     levels[number] = format, label, _number(_value(override, "startOverride"), start)
@@ -344,13 +344,13 @@ class _Numbering:
             return ""
         counts = self._counts[self._lists[name]]
         counts[level] = counts.get(level, start - 1) + 1
-        for deeper in [own for own in counts if own > level]:
+        for deeper in [other for other in counts if other > level]:
             del counts[deeper]
 
         def number(match: re.Match[str]) -> str:
-            own = int(match[1]) - 1
-            format, _, start = levels.get(own, ("decimal", "", 1))
-            return _written_number(counts.get(own, start), format)
+            above = int(match[1]) - 1
+            format, _, start = levels.get(above, ("decimal", "", 1))
+            return _written_number(counts.get(above, start), format)
 
         text = re.sub(r"%(\d)", number, label).strip()
         return f"{text} " if text else ""
@@ -374,9 +374,9 @@ def _styles(roots: "Iterable[Element]") -> defaultdict[str, _Style]:
     """The styles by id, each with what it has from those it is based on."""
     written = {style.get(f"{_W}styleId") or "": style for root in roots for style in root.findall(f"{_W}style")}
     styles: defaultdict[str, _Style] = defaultdict(_Style)
-    for id, own in written.items():
-        style = styles[id] = _Style(_value(own, "name").lower())
-        based, depth = own, 0
+    for id, element in written.items():
+        style = styles[id] = _Style(_value(element, "name").lower())
+        based, depth = element, 0
         level, numbering, hidden = None, None, None
         while based is not None and depth < _DEEPEST_STYLE:
             properties = based.find(f"{_W}pPr")
