@@ -3,7 +3,7 @@
 import codecs
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Final
 
@@ -236,23 +236,6 @@ class Page:
         self._links: list[tuple[int, str]] = []
         self._is_chosen = self._after_term = False
         self.sections: list[Section] = []
-        self._starts: dict[str, Callable[[str, Mapping[str, str]], None]] = {
-            **dict.fromkeys(("td", "th"), self._start_cell),
-            **dict.fromkeys(("ol", "ul", "menu"), self._start_list),
-            **dict.fromkeys(("del", "s", "strike"), self._start_deleted),
-            "meta": self._start_meta,
-            "time": self._start_time,
-            "table": self._start_table,
-            "tr": self._start_row,
-            "li": self._start_item,
-            "dd": self._start_definition,
-            "a": self._start_link,
-            "img": self._start_picture,
-            "area": self._start_picture,
-            "input": self._start_field,
-            "option": self._start_option,
-            "textarea": self._start_textarea,
-        }
 
     @cached_property
     def _opened(self) -> set[str]:
@@ -286,53 +269,49 @@ class Page:
             out.break_off(_BREAKS[tag])
         if tag in _HEADINGS and not self._tables:
             self._heading = out.start
-        elif tag in self._starts:
-            self._starts[tag](tag, attributes)
+        else:
+            self._begin(tag, attributes)
 
-    def _start_meta(self, tag: str, attributes: Mapping[str, str]) -> None:
-        name = attributes.get("property") or attributes.get("name") or attributes.get("itemprop") or ""
-        self._dates.setdefault(name.lower(), attributes.get("content", ""))
+    def _begin(self, tag: str, attributes: Mapping[str, str]) -> None:  # noqa: C901, PLR0912 - a case per tag
+        out, table = self._out, self._tables[-1] if self._tables else None
+        match tag:
+            case "meta":
+                name = attributes.get("property") or attributes.get("name") or attributes.get("itemprop") or ""
+                self._dates.setdefault(name.lower(), attributes.get("content", ""))
+            case "time":
+                self._dates.setdefault("<time>", attributes.get("datetime", ""))
+            case "table":
+                if table:
+                    table.is_layout = True
+                self._tables.append(_Table(out))
+            case "tr" if table:
+                table.begin_row()
+            case "td" | "th" if table:
+                table.begin_cell(tag, attributes)
+            case "ol" | "ul" | "menu":
+                self._begin_list(tag, attributes)
+            case "li":
+                self._begin_item(attributes)
+            case "dd":
+                out.break_off(_SPACE if self._after_term else _LINE)
+                self._after_term = False
+            case "a":
+                self._links = [(out.start, attributes.get("href", ""))]  # they are never in each other
+            case "img" | "area":
+                self._write_apart(attributes.get("alt", ""))
+            case "input":
+                self._begin_field(attributes)
+            case "option":
+                self._is_chosen = "selected" in attributes
+            case "textarea":
+                self._write_value("")
+            case "del" | "s" | "strike":
+                out.write_exactly("~~")
 
-    def _start_time(self, tag: str, attributes: Mapping[str, str]) -> None:
-        self._dates.setdefault("<time>", attributes.get("datetime", ""))
-
-    def _start_table(self, tag: str, attributes: Mapping[str, str]) -> None:
-        around = self._out
-        if self._tables:
-            self._tables[-1].is_layout = True
-        self._tables.append(_Table(around))
-
-    def _start_row(self, tag: str, attributes: Mapping[str, str]) -> None:
-        if self._tables:
-            self._tables[-1].begin_row()
-
-    def _start_cell(self, tag: str, attributes: Mapping[str, str]) -> None:
-        if self._tables:
-            self._tables[-1].begin_cell(tag, attributes)
-
-    def _start_list(self, tag: str, attributes: Mapping[str, str]) -> None:
+    def _begin_list(self, tag: str, attributes: Mapping[str, str]) -> None:
         start = attributes.get("start", "1").strip()
         is_number = start.lstrip("-").isdecimal() and len(start) < _LONGEST_NUMBER
         self._lists.append((int(start) if is_number else 1) if tag == "ol" else None)
-
-    def _start_definition(self, tag: str, attributes: Mapping[str, str]) -> None:
-        self._out.break_off(_SPACE if self._after_term else _LINE)
-        self._after_term = False
-
-    def _start_link(self, tag: str, attributes: Mapping[str, str]) -> None:
-        self._links = [(self._out.start, attributes.get("href", ""))]  # they are never in each other
-
-    def _start_picture(self, tag: str, attributes: Mapping[str, str]) -> None:
-        self._write_apart(attributes.get("alt", ""))
-
-    def _start_option(self, tag: str, attributes: Mapping[str, str]) -> None:
-        self._is_chosen = "selected" in attributes
-
-    def _start_textarea(self, tag: str, attributes: Mapping[str, str]) -> None:
-        self._write_value("")
-
-    def _start_deleted(self, tag: str, attributes: Mapping[str, str]) -> None:
-        self._out.write_exactly("~~")
 
     def _is_left_out(self, tag: str, attributes: Mapping[str, str]) -> bool:
         if tag in ("body", "html", "main", "head"):
@@ -352,7 +331,7 @@ class Page:
             is_hidden = not (opens or is_panel or attributes.get("id") in self._opened)
         return (is_apart or is_hidden) and tag not in self._unclosed
 
-    def _start_item(self, tag: str, attributes: Mapping[str, str]) -> None:
+    def _begin_item(self, attributes: Mapping[str, str]) -> None:
         number = self._lists[-1] if self._lists else None
         value = attributes.get("value", "")
         if number is None:
@@ -363,7 +342,7 @@ class Page:
         self._lists[-1] = number + 1
         self._out.write_exactly(f"{number}. ")
 
-    def _start_field(self, tag: str, attributes: Mapping[str, str]) -> None:
+    def _begin_field(self, attributes: Mapping[str, str]) -> None:
         kind = attributes.get("type", "text").lower()
         if kind in ("checkbox", "radio"):
             self._write_apart("[x]" if "checked" in attributes else "[ ]")
