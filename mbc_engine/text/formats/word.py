@@ -6,7 +6,7 @@ headers stand before the text, and footers after it.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -150,20 +150,35 @@ class _Word:
             else:
                 builder.add(self._within(part), gap)
 
-    def _texts(self, element: "Element", met: _Paragraph) -> Iterator[str]:
+    def _texts(self, element: "Element", met: _Paragraph) -> Iterator[str]:  # noqa: C901, PLR0912 - a case per element
         """The text inside a paragraph or a part of it."""
         for child in _accepted(element):
-            name = str(child.tag).removeprefix(_W)
-            if name in _SIGNS:
-                yield _SIGNS[name](child, met)
-            elif name in ("footnoteReference", "endnoteReference", "commentReference"):
-                self._note(name.removesuffix("Reference"), child, met)
-            elif name in _LEFT_OUT or (name == "r" and self._is_hidden(child)):
-                continue
-            else:
-                if name in ("drawing", "pict", "object"):
-                    yield self._drawing(child)
-                yield from self._texts(child, met)
+            match name := str(child.tag).removeprefix(_W):
+                case "t":
+                    yield _text(child, met)
+                case "tab" | "ptab":
+                    yield " "
+                case "br" | "cr":
+                    yield "\n"
+                case "noBreakHyphen":
+                    yield "-"
+                case "sym":
+                    yield _SYMBOLS.get((child.get(f"{_W}char") or "").upper(), "")
+                case "fldChar":
+                    yield _field(child, met)
+                case "instrText":
+                    if met.fields:
+                        met.fields[-1] += child.text or ""
+                case "txbxContent":
+                    met.after.append(("", "", child))
+                case "footnoteReference" | "endnoteReference" | "commentReference":
+                    self._note(name.removesuffix("Reference"), child, met)
+                case _ if child.tag == f"{MATH}oMath":
+                    yield equation(child)
+                case _ if name not in _LEFT_OUT and not (name == "r" and self._is_hidden(child)):
+                    if name in ("drawing", "pict", "object"):
+                        yield self._drawing(child)
+                    yield from self._texts(child, met)
 
     def _is_hidden(self, run: "Element") -> bool:
         properties = run.find(f"{_W}rPr")
@@ -235,17 +250,6 @@ def _text(element: "Element", met: _Paragraph) -> str:
     return f"~~{element.text}~~" if is_struck else element.text
 
 
-def _code(element: "Element", met: _Paragraph) -> str:
-    if met.fields:
-        met.fields[-1] += element.text or ""
-    return ""
-
-
-def _box(element: "Element", met: _Paragraph) -> str:
-    met.after.append(("", "", element))
-    return ""
-
-
 def _field(mark: "Element", met: _Paragraph) -> str:
     """Note that a field begins or ends; a box to be ticked is a sign."""
     kind = mark.get(f"{_W}fldCharType")
@@ -260,20 +264,6 @@ def _field(mark: "Element", met: _Paragraph) -> str:
     ticked = box.find(f"{_W}checked")
     ticked = box.find(f"{_W}default") if ticked is None else ticked
     return "☒ " if ticked is not None and _is_on(ticked) else "☐ "
-
-
-# What elements that hold no others stand for.
-_SIGNS: Mapping[str, "Callable[[Element, _Paragraph], str]"] = {
-    **dict.fromkeys(("tab", "ptab"), lambda *_: " "),
-    **dict.fromkeys(("br", "cr"), lambda *_: "\n"),
-    "noBreakHyphen": lambda *_: "-",
-    "sym": lambda element, _: _SYMBOLS.get((element.get(f"{_W}char") or "").upper(), ""),
-    "t": _text,
-    "instrText": _code,
-    "fldChar": _field,
-    "txbxContent": _box,
-    f"{MATH}oMath": lambda element, _: equation(element),
-}
 
 
 def _accepted(container: "Element") -> "Iterator[Element]":
