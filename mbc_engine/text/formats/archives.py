@@ -83,12 +83,8 @@ class Archive:
         return data
 
     def xml(self, name: str) -> "etree._Element":
-        """The root element of a member, without comments; entities are not expanded."""
-        from lxml import etree
-
-        parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
-        data = _STRICT.sub(rb"http://schemas.openxmlformats.org/\1/2006/\2", self.read(name))
-        return etree.fromstring(data, parser)
+        """The root element of a member."""
+        return parse_xml(_STRICT.sub(rb"http://schemas.openxmlformats.org/\1/2006/\2", self.read(name)))
 
     # The parts of an Office document refer to each other by ids.
 
@@ -115,22 +111,27 @@ class Archive:
         """The title, "" if there is none, and the day on which the document was last modified, else created."""
         written = {}
         for name in self.linked("", "core-properties"):
-            written = {
-                str(element.tag).rpartition("}")[2]: " ".join((element.text or "").split())
-                for element in self.xml(name)
-            }
+            written = {local_name(part): " ".join((part.text or "").split()) for part in self.xml(name)}
         days = (written.get(name) for name in ("modified", "created"))
         return written.get("title", ""), next(
             (day for written_on in days if written_on not in _TEMPLATES and (day := day_of(written_on))), None
         )
 
 
-def open_archive(data: bytes) -> Archive:
-    """The zip file with these bytes."""
-    return Archive(io.BytesIO(data))
+def parse_xml(data: bytes) -> "etree._Element":
+    """The root element, without comments; entities are not expanded."""
+    from lxml import etree
+
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
+    return etree.fromstring(data, parser)
+
+
+def local_name(element: "etree._Element") -> str:
+    """The name of an element without its namespace."""
+    return str(element.tag).rpartition("}")[2]
 
 
 def read_archive(stream: ByteStream) -> tuple[bytes, Archive]:
     """All bytes of a stream, and the zip file with them."""
     data = stream.read_all(MOST_BYTES)
-    return data, open_archive(data)
+    return data, Archive(io.BytesIO(data))

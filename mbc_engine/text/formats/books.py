@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from mbc_engine.text.decoding import ByteStream
 from mbc_engine.text.document import Content, TextBuilder, UnreadableFile, counted, damage_is_unreadable, day_of
-from mbc_engine.text.formats.archives import Archive, read_archive
+from mbc_engine.text.formats.archives import Archive, local_name, read_archive
 from mbc_engine.text.formats.html import read_html
 
 if TYPE_CHECKING:
@@ -23,21 +23,21 @@ def read_epub(stream: ByteStream) -> Iterator[Content]:
     with damage_is_unreadable():
         data, archive = read_archive(stream)
         container = archive.xml("META-INF/container.xml")
-        path = next((file.get("full-path", "") for file in container.iter() if _name(file) == "rootfile"), "")
+        path = next((file.get("full-path", "") for file in container.iter() if local_name(file) == "rootfile"), "")
         package = archive.xml(path)
         files = {
             item.get("id"): (_member(path, item.get("href", "")), item)
             for item in package.iter()
-            if _name(item) == "item"
+            if local_name(item) == "item"
         }
         titles = dict(_titles(archive, files.values()))
-        written = [(_name(element), " ".join((element.text or "").split())) for element in package.iter()]
+        written = [(local_name(element), " ".join((element.text or "").split())) for element in package.iter()]
         title = next((text for name, text in written if name == "title" and text), "")
         authors = ", ".join(text for name, text in written if name == "creator" and text)
         builder, losses = TextBuilder(), Counter[str]()
         builder.add(f"{title} by {authors}" if title and authors else "")
         protected = archive.read("META-INF/encryption.xml") if "META-INF/encryption.xml" in archive.names else b""
-        for reference in (item for item in package.iter() if _name(item) == "itemref"):
+        for reference in (item for item in package.iter() if local_name(item) == "itemref"):
             name, item = files.pop(reference.get("idref"), ("", None))  # each is read once
             if item is None or item.get("media-type") not in _PAGES or name not in archive.names:
                 continue
@@ -64,9 +64,9 @@ def _titles(archive: Archive, files: "Iterable[tuple[str, Element]]") -> Iterato
             continue
         label = ""
         for element in archive.xml(path).iter():
-            if _name(element) == "text":
+            if local_name(element) == "text":
                 label = "".join(element.itertext())
-            elif _name(element) in ("content", "a") and (target := element.get("src") or element.get("href")):
+            elif local_name(element) in ("content", "a") and (target := element.get("src") or element.get("href")):
                 title = "".join(element.itertext()) or label
                 if "#" not in target:
                     yield _member(path, target), " ".join(title.split())
@@ -74,7 +74,3 @@ def _titles(archive: Archive, files: "Iterable[tuple[str, Element]]") -> Iterato
 
 def _member(base: str, target: str) -> str:
     return posixpath.normpath(posixpath.join(posixpath.dirname(base), unquote(target.partition("#")[0])))
-
-
-def _name(element: "Element") -> str:
-    return str(element.tag).rpartition("}")[2]

@@ -15,7 +15,7 @@ from mbc_engine.text.document import (
     table_lines,
     tidy,
 )
-from mbc_engine.text.formats.archives import Archive, read_archive
+from mbc_engine.text.formats.archives import Archive, local_name, read_archive
 
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element
@@ -57,7 +57,7 @@ def read_odt(stream: ByteStream) -> Iterator[Content]:
 def _properties(archive: Archive) -> tuple[str, str | None]:
     written = {}
     if "meta.xml" in archive.names:
-        written = {str(field.tag).rpartition("}")[2]: (field.text or "") for field in archive.xml("meta.xml").iter()}
+        written = {local_name(field): (field.text or "") for field in archive.xml("meta.xml").iter()}
     title = " ".join(written.get("title", "").split())
     return title, day_of(written.get("date")) or day_of(written.get("creation-date"))
 

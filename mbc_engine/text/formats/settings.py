@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mbc_engine.text.decoding import ByteStream, decode_file, pieces, storable
 from mbc_engine.text.document import Content, Section, UnreadableFile, damage_is_unreadable
+from mbc_engine.text.formats.archives import parse_xml
 from mbc_engine.text.formats.nested import DEEPEST, read_object
 from mbc_engine.text.formats.rows import Row
 
@@ -74,12 +75,9 @@ def read_xml(stream: ByteStream) -> Iterator[Content | Row]:
     What is not well-formed, such as a feed with a bare "&", is read as it is written.
     """
     data = stream.read_all()
-    from lxml import etree
-
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
     try:
         with damage_is_unreadable():
-            value = _value(etree.fromstring(data, parser), 0)
+            value = _value(parse_xml(data), 0)
     except UnreadableFile:
         value = decode_file(data)
     if isinstance(value, Mapping):

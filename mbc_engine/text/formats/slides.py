@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from mbc_engine.text.decoding import ByteStream
 from mbc_engine.text.document import Content, TextBuilder, counted, damage_is_unreadable, table_lines, tidy
-from mbc_engine.text.formats.archives import Archive, read_archive
+from mbc_engine.text.formats.archives import Archive, local_name, read_archive
 from mbc_engine.text.formats.equations import MATH, equation
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def chart_lines(root: "Element") -> list[str]:
 def _shapes(root: "Element") -> "Iterator[Element]":
     """The shapes of a slide in order, also those in groups; of several versions of one, the first."""
     for element in root:
-        name = str(element.tag).rpartition("}")[2]
+        name = local_name(element)
         if name in ("sp", "graphicFrame", "pic", "cxnSp"):
             yield element
         elif name == "AlternateContent":

@@ -20,7 +20,7 @@ from mbc_engine.text.document import (
     table_lines,
     tidy,
 )
-from mbc_engine.text.formats.archives import Archive, read_archive
+from mbc_engine.text.formats.archives import Archive, local_name, read_archive
 from mbc_engine.text.formats.equations import MATH, equation
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ class _Word:
         """Count what a drawing shows; its description, if somebody wrote one."""
         described = ""
         for element in drawing.iter():
-            name = str(element.tag).rpartition("}")[2]
+            name = local_name(element)
             if name in ("txbxContent", "Fallback"):
                 break
             if name in ("blip", "imagedata"):
