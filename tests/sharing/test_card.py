@@ -31,38 +31,23 @@ def card(config, *events, licence=None, command=None):
     return model_card(config, "ada/tiny", licence=licence, history=history if events else None, command=command)
 
 
-def front_matter(text):
-    return ModelCard(text).data.to_dict()
-
-
-def test_front_matter(config):
-    assert front_matter(card(config, licence="cc-by-4.0")) == {
+@pytest.mark.parametrize("licence", [None, "cc-by-4.0", 'mit"\n---\nevil: [x'])
+def test_front_matter_takes_any_licence(config, licence):
+    assert ModelCard(card(config, licence=licence)).data.to_dict() == {
         "library_name": "mbc",
         "pipeline_tag": "question-answering",
         "base_model": "tiny/gpt2",
-        "license": "cc-by-4.0",
         "tags": ["mbc", "memory", "retrieval"],
-    }
-    assert "license" not in front_matter(card(config))
+    } | ({"license": licence} if licence else {})
 
 
-def test_a_licence_cannot_inject_front_matter(config):
-    licence = 'mit"\n---\nevil: [x'
-    assert front_matter(card(config, licence=licence)) == front_matter(card(config)) | {"license": licence}
-
-
-def test_card_without_a_run(config):
+def test_card_without_a_run_describes_the_model(config):
     text = card(config)
     assert "**not evaluated**" in text
     assert "F1" not in text
     assert text.count(MARK) == 1
-
-
-def test_card_describes_the_model(config):
-    text = card(config)
     assert "Each chunk of text becomes 4 tokens x 1 levels of 8 codes, 1.5 bytes," in text
     assert parse_config(text.split("```toml\n")[1].split("```")[0], "card") == config
-    assert "mbc models pull ada/tiny" in text
 
 
 def test_card_has_the_figures_of_a_run(config):
@@ -72,15 +57,11 @@ def test_card_has_the_figures_of_a_run(config):
         "- State: finished, 7 of 20 steps, 2023-11-14.",
         "- Data: 40 questions about 38 documents.",
         "- Trainable parameters: 44,505.",
+        "strict EM 31.2 %, F1 40.5 %, correct source ranked first 88.0 %, on 120 held-out questions",
+        f"```sh\n{command}\n```",
     ):
         assert row in text
-    assert "strict EM 31.2 %, F1 40.5 %, correct source ranked first 88.0 %, on 120 held-out questions" in text
-    assert f"```sh\n{command}\n```" in text
     assert "not evaluated" not in text
-
-
-def test_card_without_a_validation(config):
-    text = card(config, STARTED, STEP)
-    assert "- Best validation: **not evaluated**." in text
-    assert "- State: training, 7 of 20 steps" in text
-    assert "/model" not in text
+    unfinished = card(config, STARTED, STEP)
+    assert "- Best validation: **not evaluated**." in unfinished
+    assert "- State: training, 7 of 20 steps" in unfinished
