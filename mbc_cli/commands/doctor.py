@@ -5,7 +5,6 @@ import platform
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -114,6 +113,8 @@ def check(bank: Path, runs: Path, model: str, *, asks_hub: bool) -> Report:
 
 
 def _version(package: str) -> str | None:
+    from importlib.metadata import PackageNotFoundError, version
+
     with suppress(PackageNotFoundError):
         return version(package)
     return None
