@@ -3,6 +3,7 @@
 import sqlite3
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from itertools import accumulate, chain, islice
@@ -50,11 +51,14 @@ from mbc_engine.bank.records import (
 )
 from mbc_engine.bank.text_codec import CHECK_BYTES, TextTable
 from mbc_engine.bank.words import WORDS, WordIndex, find_words, read_words, write_words
+from mbc_engine.machine import idle_threads
 
 # Decoded blocks in memory. Files come in folder order, so one block serves thousands of them.
 _CACHED_BLOCKS: Final = 4
 # Chunks whose words stay in memory, at about 75 bytes each.
 _INDEXED_CHUNKS: Final = 1 << 20
+# Chunks whose codes are scanned in several threads.
+_THREADS_PAY: Final = 100_000
 # Blocks whose words are looked up together.
 _SEARCHED_BLOCKS: Final = 64
 _COLUMNS: Final = "documents, origins, chunks, blocks.crc, keys, digests, lengths, described, texts, outlines"
@@ -179,11 +183,21 @@ class BlockTable:
         self._check_rows()
         query = """SELECT blocks.id, codes.crc, data, lengths, documents, chunks
             FROM blocks LEFT JOIN codes USING (id) ORDER BY blocks.id"""
-        for block, crc, data, *lengths in self._connection.execute(query):
+
+        def read_row(row: tuple[Any, ...]) -> tuple[_T, Lengths]:
+            block, crc, data, *lengths = row
             with wrap_invalid_data(self.name):
                 document_lengths = read_lengths(*lengths)
-                result = read(self._require_checksum(("codes", block), crc, data), int(document_lengths.sum()))
-            yield result, document_lengths
+                packed = self._require_checksum(("codes", block), crc, data)
+                return read(packed, int(document_lengths.sum())), document_lengths
+
+        rows, threads = self._connection.execute(query), idle_threads()
+        if threads == 1 or self.sizes()[:, 3].sum() < _THREADS_PAY:
+            yield from map(read_row, rows)
+            return
+        with ThreadPoolExecutor(threads) as pool:
+            while some := list(islice(rows, threads)):
+                yield from pool.map(read_row, some)
 
     def all_origins(self) -> Iterator[tuple[OriginColumns, Lengths]]:
         """The origins of each block in stored order and the chunks of each document; codes are not read."""

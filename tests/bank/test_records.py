@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine.bank import BankHeader, Codes, CodeShape, count, fingerprint, pack, perplexity, unpack
+from mbc_engine.bank import BankHeader, Codes, CodeShape, block_table, count, fingerprint, pack, perplexity, unpack
 from mbc_engine.bank.records import table_sums
 
 
@@ -95,7 +95,10 @@ def test_invalid_bits_are_refused(data: bytes, chunks: int) -> None:
             table_sums(shape, np.ones((1, 2, 1, 3), np.float32))(data, chunks)
 
 
-def test_scan_order_is_block_order(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("threads", [1, 3])
+def test_scan_order_is_block_order(made: Any, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(block_table, "_THREADS_PAY", 1)
+    monkeypatch.setattr(block_table, "idle_threads", lambda: threads)
     monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 7))
     tables = np.random.default_rng(1).normal(size=(2, 3, 2, 5)).astype(np.float32)
     with made.bank() as bank:
