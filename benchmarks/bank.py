@@ -89,8 +89,8 @@ def documents(layout: BankLayout, chunks: int) -> Iterator[StoredDocument]:
         source = f"/home/ada/news/{number // 1000:04d}/article-{number:07d}.txt"
         date = f"{1990 + number // 1000 % 30}-{number // 80 % 12 + 1:02d}-{number % 28 + 1:02d}"
         digest, start = hashlib.sha256(b"%d" % number).hexdigest(), number % 10_000 * per
-        own = codes[start : start + per]
-        yield StoredDocument(digest, per, 800 + number * 7919 % 4000, (Origin(source, "", date),), own)
+        chunk_codes = codes[start : start + per]
+        yield StoredDocument(digest, per, 800 + number * 7919 % 4000, (Origin(source, "", date),), chunk_codes)
 
 
 @cache
@@ -105,8 +105,8 @@ def items(layout: BankLayout, chunks: int) -> Iterator[StoredDocument]:
     """The documents, with text if the layout keeps it, cycling through a few thousand chunks."""
     pool, at = texts() if layout.keeps_text else [], 0
     for document in documents(layout, chunks):
-        own = [pool[(at + number) % len(pool)] for number in range(document.chunks)] if pool else None
-        yield replace(document, texts=own)
+        encoded = [pool[(at + number) % len(pool)] for number in range(document.chunks)] if pool else None
+        yield replace(document, texts=encoded)
         at += document.chunks
 
 
@@ -130,9 +130,9 @@ def fill_bank(path: Path, layout: BankLayout, chunks: int, batch: int = 50_000) 
     seconds = 0.0
     keeps = {"keeps_origins": layout.keeps_origins, "keeps_text": layout.keeps_text}
     with MemoryBank.create(path, signature(codebooks), layout.shape, layout.dim, **keeps) as bank:
-        for own in batches(layout, chunks, batch):
+        for group in batches(layout, chunks, batch):
             began = time.perf_counter()
-            bank.put(own)
+            bank.put(group)
             seconds += time.perf_counter() - began
     return seconds
 
@@ -145,7 +145,7 @@ def fill_row_table(path: Path, layout: BankLayout, chunks: int, batch: int = 50_
         "CREATE TABLE documents (source TEXT PRIMARY KEY, digest BLOB, size INTEGER, date TEXT, codes BLOB)"
     )
     seconds = 0.0
-    for own in batches(layout, chunks, batch):
+    for group in batches(layout, chunks, batch):
         began = time.perf_counter()
         rows = [
             (
@@ -155,7 +155,7 @@ def fill_row_table(path: Path, layout: BankLayout, chunks: int, batch: int = 50_
                 one.origin.date,
                 pack(one.codes, layout.shape),
             )
-            for one in own
+            for one in group
         ]
         with connection:
             connection.executemany("INSERT OR REPLACE INTO documents VALUES (?, ?, ?, ?, ?)", rows)
@@ -226,7 +226,7 @@ def memory_of_a_question(path: str) -> tuple[int, float, float]:
                 ranking.add(log_scores)
             best = ranking.result()
             scored = time.perf_counter() - began
-            bank.chunks_at([own.chunk for own in best[:5]])
+            bank.chunks_at([hit.chunk for hit in best[:5]])
             seconds = time.perf_counter() - began
     grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     return grown, scored, seconds

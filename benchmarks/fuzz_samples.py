@@ -170,7 +170,7 @@ def xlsx(rng: Random) -> bytes:
         "[Content_Types].xml": '<Types><O ContentType="x.spreadsheetml.sheet.main+xml"/></Types>',
         "_rels/.rels": f"<R>{link.format('a', 'officeDocument', 'xl/workbook.xml')}</R>",
         "xl/workbook.xml": '<w xmlns="s" xmlns:r="r"><sheet name="S" r:id="a"/></w>',
-        "xl/_rels/workbook.xml.rels": f"<R>{''.join(link.format(*own) for own in kinds)}</R>",
+        "xl/_rels/workbook.xml.rels": f"<R>{''.join(link.format(*kind) for kind in kinds)}</R>",
         "xl/_rels/s.xml.rels": f"<R>{link.format('a', 'comments', 'c.xml')}</R>",
         "xl/c.xml": '<c xmlns="s"><comment ref="A3"><t>x</t></comment></c>',
         "xl/t.xml": '<t xmlns="s"><numFmt numFmtId="200" formatCode="yyyy"/><cellXfs><xf/><xf numFmtId="200"/></cellXfs></t>',
@@ -289,8 +289,8 @@ _SPACES: Final = " ".join(
         "p": "http://schemas.openxmlformats.org/presentationml/2006/main",
         "r": "http://schemas.openxmlformats.org/officeDocument/2006/relationships",
         **{
-            own: f"urn:oasis:names:tc:opendocument:xmlns:{own}:1.0"
-            for own in ("office", "text", "table", "style", "drawing", "presentation")
+            prefix: f"urn:oasis:names:tc:opendocument:xmlns:{prefix}:1.0"
+            for prefix in ("office", "text", "table", "style", "drawing", "presentation")
         },
     }.items()
 )
@@ -576,9 +576,9 @@ def cards(rng: Random) -> bytes:
     lines = list[bytes]()
     for _ in range(rng.randrange(5)):
         kind = rng.choice((b"VCARD", b"VEVENT", b"VTODO", b"VALARM"))
-        own = [rng.choice(names).encode() + b":" + rng.choice(values) for _ in range(rng.randrange(6))]
-        own += [b"NOTE;ENCODING=QUOTED-PRINTABLE:a=C3=\n=B8", b"PHOTO;ENCODING=b:AA\n AA="][: rng.randrange(3)]
-        lines += [b"BEGIN:" + kind, *own, b"END:" + kind]
+        properties = [rng.choice(names).encode() + b":" + rng.choice(values) for _ in range(rng.randrange(6))]
+        properties += [b"NOTE;ENCODING=QUOTED-PRINTABLE:a=C3=\n=B8", b"PHOTO;ENCODING=b:AA\n AA="][: rng.randrange(3)]
+        lines += [b"BEGIN:" + kind, *properties, b"END:" + kind]
     return b"\r\n".join(lines)
 
 

@@ -60,7 +60,7 @@ class SavedResults:
     @property
     def results(self) -> dict[str, Result]:
         """Results by step."""
-        return {name: own["result"] for name, own in self.steps.items()}
+        return {name: step["result"] for name, step in self.steps.items()}
 
     def save(self, step: str, result: Result, seconds: float, environment: dict[str, Any]) -> None:
         """Add a step."""

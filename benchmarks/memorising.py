@@ -92,7 +92,7 @@ def measure(
             with torch.autocast(device, torch.bfloat16, enabled=is_low):
                 taken[way].append(_seconds(memorise, device))
             peaks.append(measure_peak(device, torch.bfloat16 if is_low else torch.float32))
-    seconds = {way: statistics.median(own) for way, own in taken.items()}
+    seconds = {way: statistics.median(times) for way, times in taken.items()}
     operations, most = count_flops(model, counts), statistics.median(peaks)
     return {
         "title": model_shape.title,

@@ -110,8 +110,8 @@ class NaiveLM(BaseLM):
         losses = []
         for start in range(0, len(ids), ROWS):
             part = slice(start, start + ROWS)
-            own = None if prefix is None else KVPrefix(prefix.keys[part], prefix.values[part])
-            losses.append(self._loss(own, ids[part], mask[part], labels[part]))
+            prefix_of_part = None if prefix is None else KVPrefix(prefix.keys[part], prefix.values[part])
+            losses.append(self._loss(prefix_of_part, ids[part], mask[part], labels[part]))
         return torch.stack(losses).mean()
 
     def _loss(self, prefix: KVPrefix | None, ids: Tensor, mask: Tensor, labels: Tensor) -> Tensor:
@@ -132,8 +132,8 @@ class NaiveObjective(Objective):
 
     def forward(self, batch: Batch, generator: torch.Generator) -> Losses:
         base: Any = self.model.base
-        own = (batch.documents[position] for position in batch.positions)
-        base.documents = [self.data.documents[index] for index in own]
+        indices = (batch.documents[position] for position in batch.positions)
+        base.documents = [self.data.documents[index] for index in indices]
         return super().forward(batch, generator)
 
 

@@ -74,7 +74,7 @@ def measure(data: Path, max_questions: int, sample: int, quality: Path | None) -
     texts = list(dict.fromkeys(one.text for one in every))
     examples = random.Random(0).sample(every, min(max_questions, len(every)))
     chunks = [model.chunker.chunks(text) for text in texts]
-    flat = [chunk for own in chunks for chunk in own]
+    flat = [chunk for some in chunks for chunk in some]
     found: Figures = {"date": f"{datetime.now(UTC):%Y-%m-%d}", "chunks": len(flat), "paragraphs": len(texts)}
     found["options"] = (f" --questions {max_questions}" if max_questions < len(every) else "") + (
         f" --quality {quality}" if quality else ""
@@ -83,11 +83,11 @@ def measure(data: Path, max_questions: int, sample: int, quality: Path | None) -
         found["bytes"] = {"plain": plain_bytes(flat) / len(flat), **bytes_a_chunk(bank)}
         if quality is None:
             memory = Memory(bank, model)
-            found["text"] = scores(examples, lambda asked: [own.text for own in memory.ask(asked, min_confidence=0)])
+            found["text"] = scores(examples, lambda asked: [one.text for one in memory.ask(asked, min_confidence=0)])
         else:
-            own = json.loads(quality.read_text(encoding="utf-8"))["rows"]
-            means = {name: 100 * statistics.mean(row[f"{name}, shortest"] for row in own) for name in ("EM", "F1")}
-            found["text"] = means | {"questions": len(own)}
+            answers = json.loads(quality.read_text(encoding="utf-8"))["rows"]
+            means = {name: 100 * statistics.mean(row[f"{name}, shortest"] for row in answers) for name in ("EM", "F1")}
+            found["text"] = means | {"questions": len(answers)}
     found["vectors"] = scores(examples, by_vectors(model, [chunk.text for chunk in flat]))
     if share := lm_ratio(model, random.Random(0).sample(flat, min(sample, len(flat)))):
         found["bytes"] |= {"lm": share * found["bytes"]["plain"], "sample": sample}
@@ -98,13 +98,13 @@ def measure(data: Path, max_questions: int, sample: int, quality: Path | None) -
 def temporary_bank(model: RetrieverReader, documents: Sequence[Sequence[Chunk]]) -> Iterator[MemoryBank]:
     """A temporary bank of documents without files."""
     with tempfile.TemporaryDirectory() as folder, open_bank(model, Path(folder, "bank.mbc")) as bank:
-        codes, first, stored = model.memorise([chunk.text for own in documents for chunk in own]), 0, []
-        for number, own in enumerate(documents):
+        codes, first, stored = model.memorise([chunk.text for some in documents for chunk in some]), 0, []
+        for number, some in enumerate(documents):
             origins = (Origin(f"/{number}", "", None),)
             stored.append(
-                StoredDocument(f"{number:032x}", len(own), 1, origins, codes[first : first + len(own)], list(own))
+                StoredDocument(f"{number:032x}", len(some), 1, origins, codes[first : first + len(some)], list(some))
             )
-            first += len(own)
+            first += len(some)
         bank.put(stored)
         yield bank
 
@@ -147,11 +147,11 @@ def by_vectors(model: RetrieverReader, texts: Sequence[str]) -> Any:
         shares = np.exp(scores - scores.max(1, keepdims=True))
         shares /= shares.sum(1, keepdims=True)
         hits = [
-            [Hit(int(chunk), float(own[chunk])) for chunk in np.argsort(-own)[: model.reader_settings.passages]]
-            for own in shares
+            [Hit(int(chunk), float(share[chunk])) for chunk in np.argsort(-share)[: model.reader_settings.passages]]
+            for share in shares
         ]
         read = model.read(questions, hits, lambda found: {hit.chunk: texts[hit.chunk] for hit in found})
-        return [own.best and " ".join(own.best.text.split()) for own in read]
+        return [one.best and " ".join(one.best.text.split()) for one in read]
 
     return answer
 
@@ -164,7 +164,7 @@ def scores(examples: Sequence[QAExample], answer: Any) -> Figures:
         asked = order[start : start + BATCH]
         answers = answer([one.question for one in asked])
         matches += [compare(text or "", one.answers, "shortest") for text, one in zip(answers, asked, strict=True)]
-    mean = {name: 100 * statistics.mean(getattr(own, name) for own in matches) for name in ("exact_match", "f1")}
+    mean = {name: 100 * statistics.mean(getattr(match, name) for match in matches) for name in ("exact_match", "f1")}
     return {"EM": mean["exact_match"], "F1": mean["f1"], "questions": len(matches)}
 
 
@@ -173,11 +173,11 @@ def rows(found: Figures) -> list[Row]:
     sizes, every = found["bytes"], []
     titles = {"lm": "`mini`, `lm` text", "zstd": "`mini`, `zstd` text", "plain": "`mini`, uncompressed text"}
     for codec in titles.keys() & sizes.keys():
-        own, size = found["text"], sizes["codes"] + sizes[codec]
-        every.append(Row(titles[codec], size, "no", own["EM"], own["F1"], "measured here"))
+        score, size = found["text"], sizes["codes"] + sizes[codec]
+        every.append(Row(titles[codec], size, "no", score["EM"], score["F1"], "measured here"))
     every.append(Row("`mini`'s address codes alone", sizes["addresses"], "yes", None, None, ""))
-    own, width = found["vectors"], config_of("sentence-transformers/all-MiniLM-L6-v2").hidden_size
-    every.append(Row("MiniLM's vectors, float32", FLOAT * width, "yes", own["EM"], own["F1"], "measured here"))
+    score, width = found["vectors"], config_of("sentence-transformers/all-MiniLM-L6-v2").hidden_size
+    every.append(Row("MiniLM's vectors, float32", FLOAT * width, "yes", score["EM"], score["F1"], "measured here"))
     for preset, base in PUBLISHED.items():
         settings, answers = load_preset(preset).model, published()["answers"][preset]["squad"]
         source = f"the paper, table 1, {base}"
@@ -228,12 +228,12 @@ def draw(found: Figures) -> None:
     with plt.rc_context(plots.STYLE):
         figure, axes = plt.subplots(figsize=(7.2, 4.2), layout="constrained")
         for is_ours, label in ((True, "measured here, squad_val"), (False, "the paper, its part of SQuAD")):
-            own = [row for row in rows(found) if row.source and (row.source == "measured here") == is_ours]
+            points = [row for row in rows(found) if row.source and (row.source == "measured here") == is_ours]
             colour = plots.COLOURS["flat" if is_ours else "dense"]
-            for row in own:
+            for row in points:
                 place = row.size, row.exact_match or 0.0
                 face = colour if row.files == "no" else "none"
-                axes.scatter(*place, color=colour, facecolor=face, label=label if row == own[0] else None)
+                axes.scatter(*place, color=colour, facecolor=face, label=label if row == points[0] else None)
                 title = row.title.replace("`", "")
                 axes.annotate(title, place, (4, 4), textcoords="offset points", fontsize=7, rotation=35)
         axes.set(

@@ -72,7 +72,7 @@ def page(args: argparse.Namespace, before: Mapping[str, list[str]]) -> Iterator[
         if not steps:
             yield f"Not measured yet: `{command_of(section, args)}`."
             continue
-        yield from section.render({name: own["result"] for name, own in steps.items()})
+        yield from section.render({name: step["result"] for name, step in steps.items()})
         yield from render_conditions(section, steps, args)
         if len(steps) < len(wanted):
             yield f"- **{len(wanted) - len(steps)} of {len(wanted)} steps have not been measured yet.**"
@@ -80,16 +80,16 @@ def page(args: argparse.Namespace, before: Mapping[str, list[str]]) -> Iterator[
 
 def render_conditions(section: Section, steps: dict[str, dict[str, Any]], args: argparse.Namespace) -> Iterator[str]:
     """The conditions of a section, shown below its figures."""
-    dates = sorted({own["date"] for own in steps.values()})
+    dates = sorted({step["date"] for step in steps.values()})
     threads = "one thread" if all(step.one_thread for step in section.steps(args)) else "the default number of threads"
-    loads = [own["load"] for own in steps.values() if own["load"] is not None]
+    loads = [step["load"] for step in steps.values() if step["load"] is not None]
     yield ""
     yield f"- Command: `{command_of(section, args)}`; {' to '.join(dict.fromkeys((dates[0], dates[-1])))}; {threads}."
-    for machine_and_versions in sorted({(own["machine"], own["versions"]) for own in steps.values()}):
+    for machine_and_versions in sorted({(step["machine"], step["versions"]) for step in steps.values()}):
         yield from (f"- {fact}." for fact in machine_and_versions)
-    span = " to ".join(dict.fromkeys(f"{own:.1f}" for own in (min(loads), max(loads)))) if loads else ""
+    span = " to ".join(dict.fromkeys(f"{step:.1f}" for step in (min(loads), max(loads)))) if loads else ""
     noise = f" Load average at the start of each step, this benchmark included: {span}." if loads else ""
-    yield f"- Seed: {section.seed}. Total time: {format_seconds(sum(own['seconds'] for own in steps.values()))}.{noise}"
+    yield f"- Seed: {section.seed}. Total time: {format_seconds(sum(step['seconds'] for step in steps.values()))}.{noise}"
 
 
 def command_of(section: Section, args: argparse.Namespace) -> str:
@@ -108,7 +108,7 @@ def draw(args: argparse.Namespace) -> None:
         return
     for section in SECTIONS.values():
         wanted = {step.name for step in section.steps(args)}
-        results = {name: own for name, own in SavedResults(args.folder, section.name).results.items() if name in wanted}
+        results = {name: one for name, one in SavedResults(args.folder, section.name).results.items() if name in wanted}
         if section.plots and results:
             section.plots(results, args.output / "plots")
 

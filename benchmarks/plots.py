@@ -89,7 +89,7 @@ def _grouped(axes: Axes, groups: Mapping[str, Mapping[str, float]]) -> None:
     width = 0.8 / len(series)
     for number, label in enumerate(series):
         places = [place + (number - (len(series) - 1) / 2) * width for place in range(len(groups))]
-        heights = [own[label] for own in groups.values()]
+        heights = [group[label] for group in groups.values()]
         drawn = axes.bar(places, heights, width, label=label, color=COLOURS[label])
         axes.bar_label(drawn, fmt="{:,.0f}", fontsize=7)
     axes.set_xticks(range(len(groups)), list(groups))

@@ -170,19 +170,21 @@ def ask(memory: Memory, questions: Sequence[Question], what: str, **options: Any
 def replies(memory: Memory, questions: Sequence[Question], *, with_withheld: bool = True, **options: Any) -> list[Row]:
     """Answers, including those withheld by default, with their scores and the ranks of the right sources."""
     usual = memory.ask([one.question for one in questions], sources=SOURCES, **options)
-    withheld = [one.question for one, own in zip(questions, usual, strict=True) if own.text is None and with_withheld]
+    withheld = [
+        one.question for one, reply in zip(questions, usual, strict=True) if reply.text is None and with_withheld
+    ]
     likeliest = iter(memory.ask(withheld, **options | {"min_confidence": 0}) if withheld else [])
     return [
         {
             **one._asdict(),
-            "answer": (answer := (next(likeliest) if own.text is None and with_withheld else own).text or ""),
-            "is_given": own.text is not None and not own.tentative,
-            "is_tentative": own.tentative,
-            "probability": own.confidence and own.confidence.probability,
-            "rank": rank_of(one.source, [Path(source.path).name for source in own.sources]),
+            "answer": (answer := (next(likeliest) if reply.text is None and with_withheld else reply).text or ""),
+            "is_given": reply.text is not None and not reply.tentative,
+            "is_tentative": reply.tentative,
+            "probability": reply.confidence and reply.confidence.probability,
+            "rank": rank_of(one.source, [Path(source.path).name for source in reply.sources]),
             **scores(answer, one.golds),
         }
-        for one, own in zip(questions, usual, strict=True)
+        for one, reply in zip(questions, usual, strict=True)
     ]
 
 
@@ -192,10 +194,10 @@ def rank_of(name: str | None, names: Sequence[str]) -> int | None:
 
 def scores(text: str, golds: Sequence[str]) -> Row:
     """EM and F1 against the best gold answer, and against the shortest; 0 for a question without an answer."""
-    own = {kind: compare(text, golds, kind) if golds else None for kind in ("any", "shortest")}
+    by_kind = {kind: compare(text, golds, kind) if golds else None for kind in ("any", "shortest")}
     return {
         f"{measure}, {kind}": float(getattr(match, field)) if match else 0.0
-        for kind, match in own.items()
+        for kind, match in by_kind.items()
         for measure, field in (("EM", "exact_match"), ("F1", "f1"))
     }
 
@@ -209,7 +211,7 @@ def find(memory: Memory, model: RetrieverReader, questions: Sequence[Question], 
             found = model.search([questions[place].question for place in places], scope, top=TOP).chunks
             for place, hits in zip(places, found, strict=True):
                 chunks = bank.chunks_at([hit.chunk for hit in hits[:TOP]])
-                names = list(dict.fromkeys(Path(own.document.origin.source).name for own in chunks))
+                names = list(dict.fromkeys(Path(chunk.document.origin.source).name for chunk in chunks))
                 ranks[place] = rank_of(questions[place].source, names[:SOURCES])
     return ranks
 
@@ -249,8 +251,8 @@ def given(setup: Setup) -> Row:
         by_source.setdefault(str(question.source), []).append(question)
     rows = [
         row
-        for source, own in track(by_source.items(), "given: answered")
-        for row in replies(setup.squad.memory, own, selection=Selection(only=(source,)), min_confidence=0)
+        for source, questions in track(by_source.items(), "given: answered")
+        for row in replies(setup.squad.memory, questions, selection=Selection(only=(source,)), min_confidence=0)
     ]
     return {"rows": rows}
 
@@ -261,7 +263,7 @@ def many(setup: Setup) -> Row:
     own_titles = {one.title.replace("_", " ") for one in examples}
     with lzma.open(setup.data / "text" / "wikipedia-3.txt.xz", "rt", encoding="utf-8") as file:
         articles = [article.strip().split("\n") for article in file.read().split("\n\n\n")]
-    lines = {line for title, *own in articles if title not in own_titles for line in own if 300 <= len(line) <= 2500}
+    lines = {line for title, *rest in articles if title not in own_titles for line in rest if 300 <= len(line) <= 2500}
     others = random.Random(setup.seed).sample(sorted(lines), min(len(lines), PARAGRAPHS_OF_MANY - len(texts)))
     texts |= {f"other-{number}.txt": text for number, text in enumerate(others)}
     questions = setup.sample(questions, ASKED_OF_MANY)
@@ -270,7 +272,7 @@ def many(setup: Setup) -> Row:
     ranks = zip(questions, found, bm25(texts, questions), strict=True)
     return {
         "documents": len(texts),
-        "rows": [{"source": one.source, "found": own, "bm25": other} for one, own, other in ranks],
+        "rows": [{"source": one.source, "found": by_mini, "bm25": other} for one, by_mini, other in ranks],
         "read": ask(memory, questions[:READ_OF_MANY], "many: answered"),
     }
 
@@ -330,7 +332,7 @@ def forms(setup: Setup) -> Row:
     }
     usual = [normalize(row["answer"]) for row in found["as it is"]]
     same = {
-        form: [normalize(row["answer"]) == own for row, own in zip(rows, usual, strict=True)]
+        form: [normalize(row["answer"]) == answer for row, answer in zip(rows, usual, strict=True)]
         for form, rows in found.items()
     }
     return {"rows": {form: with_columns(rows, same=same[form]) for form, rows in found.items()}}
@@ -338,8 +340,8 @@ def forms(setup: Setup) -> Row:
 
 def speed(setup: Setup) -> Row:
     return {
-        name: time_each(lambda text, own=own: own.memory.ask([text]), setup.sample(own.questions, TIMED))
-        for name, own in (("squad", setup.squad), ("wikinews", setup.wikinews))
+        name: time_each(lambda text, one=one: one.memory.ask([text]), setup.sample(one.questions, TIMED))
+        for name, one in (("squad", setup.squad), ("wikinews", setup.wikinews))
     }
 
 
@@ -385,7 +387,7 @@ def scan(setup: Setup, bank: MemoryBank, questions: Sequence[Question]) -> Row:
         for number in track(range(-(-setup.chunks // bank.totals().chunks)), "newswire: copies"):
             every = bank.documents(whole=True)
             while some := list(islice(every, 5000)):
-                many.put([copy_of(own, number) for own in some])
+                many.put([copy_of(document, number) for document in some])
         with many.snapshot():
             scope = setup.model.scope(many)
             seconds = time_each(lambda text: setup.model.search([text], scope, top=TOP), questions)
@@ -421,17 +423,17 @@ def writing(setup: Setup) -> Row:
         memory.ask([one.question], min_confidence=0, write=True)[0] for one in track(questions, "writing: written")
     ]
     written = [
-        {**one._asdict(), "answer": own.text or "", **scores(own.text or "", one.golds)}
-        for one, own in zip(questions, answers, strict=True)
+        {**one._asdict(), "answer": answer.text or "", **scores(answer.text or "", one.golds)}
+        for one, answer in zip(questions, answers, strict=True)
     ]
     for row, other in zip(written, extracted, strict=True):
         row["holds extracted"], row["is_given"] = is_in(other["answer"], row["answer"]), other["is_given"]
-        for own in (row, other):
-            own["holds"] = any(is_in(gold, own["answer"]) for gold in own["golds"])
+        for either in (row, other):
+            either["holds"] = any(is_in(gold, either["answer"]) for gold in either["golds"])
     report = [
-        f"{row['question']}\n{own.sources[0].passage}\ngold: {' | '.join(dict.fromkeys(row['golds']))}\n"
+        f"{row['question']}\n{answer.sources[0].passage}\ngold: {' | '.join(dict.fromkeys(row['golds']))}\n"
         f"extracted: {other['answer']} ({other['probability']:.0%})\nwritten: {row['answer']}\n"
-        for row, other, own in list(zip(written, extracted, answers, strict=True))[:30]
+        for row, other, answer in list(zip(written, extracted, answers, strict=True))[:30]
     ]
     (setup.out / "writing.txt").write_text("\n".join(report), encoding="utf-8")
     return {"extracted": extracted, "written": written}

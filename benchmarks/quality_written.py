@@ -59,8 +59,8 @@ def with_interval(rows: Sequence[Row], value: Value) -> str:
     """The same with half the width of its 95% interval, from resampling documents with all their questions."""
     if not rows:
         return ""
-    own = interval([value_of(row, value) for row in rows], [row["source"] or row["question"] for row in rows])
-    return f"{100 * own.value:.1f} ± {50 * (own.high - own.low):.1f}"
+    mean_of_all = interval([value_of(row, value) for row in rows], [row["source"] or row["question"] for row in rows])
+    return f"{100 * mean_of_all.value:.1f} ± {50 * (mean_of_all.high - mean_of_all.low):.1f}"
 
 
 def found(rows: Sequence[Row], column: str, shown: Callable[[Sequence[Row], Value], str] = with_interval) -> str:
@@ -91,9 +91,9 @@ def by_answerable(parts: Parts) -> tuple[list[Row], list[Row]]:
 
 def answers_table(parts: Parts) -> Iterator[str]:
     """How questions are answered by default: typed ones, and some with and without the paragraph that answers them."""
-    (typed, others), own = by_answerable(parts), parts["wikinews"]
+    (typed, others), news = by_answerable(parts), parts["wikinews"]
     kinds = {
-        f"{len(typed)} as typed, about {own['documents']} articles": typed,
+        f"{len(typed)} as typed, about {news['documents']} articles": typed,
         f"{len(others)} as typed, without an answer there": others,
     }
     if removed := parts.get("removed"):
@@ -103,20 +103,20 @@ def answers_table(parts: Parts) -> Iterator[str]:
         }
     rows = [[title, *(share(rows, way) for way in WAYS.values())] for title, rows in kinds.items()]
     yield from table(["% of questions", *WAYS], rows)
-    yield f"{own['date']}, {own['machine']}, {own['threads']} threads, seed {own['key']['seed']}."
+    yield f"{news['date']}, {news['machine']}, {news['threads']} threads, seed {news['key']['seed']}."
 
 
 def answers_in_words(parts: Parts) -> Iterator[str]:
-    (typed, others), own = by_answerable(parts), parts["wikinews"]
+    (typed, others), news = by_answerable(parts), parts["wikinews"]
     right, wrong, perhaps, mistaken, _ = (sum(map(way, typed)) for way in WAYS.values())
     absent = WAYS["not in this memory"]
     yield (
-        f"Of {len(typed)} questions typed by hand about {own['documents']} news articles, `mini`, the embedded model, "
+        f"Of {len(typed)} questions typed by hand about {news['documents']} news articles, `mini`, the embedded model, "
         f'answered {right} rightly and {wrong} wrongly. Before {perhaps + mistaken} more answers it said "Perhaps", and '
         f'{perhaps} of these were right; {sum(map(absent, typed))} times it said "Not in this memory." Of {len(others)} '
         f"questions that the articles do not answer, it said so to {sum(map(absent, others))}, answered "
         f'{sum(bool(row["is_tentative"]) for row in others)} with "Perhaps" and '
-        f"{sum(bool(row['is_given']) for row in others)} as if sure. {own['date']}."
+        f"{sum(bool(row['is_given']) for row in others)} as if sure. {news['date']}."
     )
 
 
@@ -127,11 +127,11 @@ def details(parts: Parts) -> Iterator[str]:
     yield from confidence_table(parts)
     yield from forms_table(parts["forms"]["rows"])
     yield from speed_table(parts)
-    own = parts["squad"]
-    asked = "" if own["key"]["questions"] == ALL else f" --questions {own['key']['questions']}"
+    squad = parts["squad"]
+    asked = "" if squad["key"]["questions"] == ALL else f" --questions {squad['key']['questions']}"
     yield (
-        f"`python benchmarks/quality.py --data ../shared/data{asked}`, {own['date']}, {own['machine']}, "
-        f"{own['threads']} threads, seed {own['key']['seed']}. Load average during timing: {parts['speed']['load']:.1f}."
+        f"`python benchmarks/quality.py --data ../shared/data{asked}`, {squad['date']}, {squad['machine']}, "
+        f"{squad['threads']} threads, seed {squad['key']['seed']}. Load average during timing: {parts['speed']['load']:.1f}."
     )
 
 
@@ -150,7 +150,7 @@ def finding_table(parts: Parts) -> Iterator[str]:
     rows = [
         [
             f"{squad['documents']} paragraphs",
-            *(found(squad["rows"], own) for own in ("bm25", "codes", "found", "rank")),
+            *(found(squad["rows"], search) for search in ("bm25", "codes", "found", "rank")),
         ],
         [
             f"{many['documents']:,} paragraphs",
@@ -170,9 +170,9 @@ def reading_table(parts: Parts) -> Iterator[str]:
     yield "EM and F1 against the best-matching gold answer, as in SQuAD's script, or the shortest, as in the paper."
     given, squad = parts["given"]["rows"], parts["squad"]
     yield from table(
-        ["%, every question answered", *(f"{own} gold" for own in SCORES)],
+        ["%, every question answered", *(f"{score} gold" for score in SCORES)],
         [
-            [title, *(with_interval(rows, own) for own in SCORES)]
+            [title, *(with_interval(rows, score) for score in SCORES)]
             for title, rows in (
                 ("right paragraph given", given),
                 (f"{squad['documents']} paragraphs in the bank", squad["rows"]),
@@ -205,7 +205,7 @@ def confidence_table(parts: Parts) -> Iterator[str]:
             title,
             with_interval(squad, is_answered),
             with_interval([row for row in squad if is_answered(row)], "EM, any"),
-            *(with_interval(own, is_answered) for own in without),
+            *(with_interval(rows_without, is_answered) for rows_without in without),
         ]
         for title, is_answered in ways
     ]
@@ -240,7 +240,7 @@ def bins(confidences: NDArray[np.float64]) -> list[NDArray[np.int64]]:
 
 def calibration_error(confidences: NDArray[np.float64], correct: NDArray[np.bool_]) -> float:
     """The gap between a bin's mean confidence and its share of right answers, averaged over all answers."""
-    return sum(abs(float(confidences[own].sum() - correct[own].sum())) for own in bins(confidences)) / len(confidences)
+    return sum(abs(float(confidences[at].sum() - correct[at].sum())) for at in bins(confidences)) / len(confidences)
 
 
 def area_under_curve(confidences: NDArray[np.float64], correct: NDArray[np.bool_]) -> float | None:
@@ -285,7 +285,7 @@ def speed_table(parts: Parts) -> Iterator[str]:
     )
     yield from table(
         ["bytes per chunk", *newswire["bytes"], "original files"],
-        [["newswire, text in zstd", *(f"{own:.0f}" for own in (*newswire["bytes"].values(), newswire["files"]))]],
+        [["newswire, text in zstd", *(f"{size:.0f}" for size in (*newswire["bytes"].values(), newswire["files"]))]],
     )
     yield (
         "*Index* is hashes, paths, dates and counts. The newswire bank has random codes; the last search is over copies of "
@@ -297,7 +297,7 @@ def writing_table(found: Parts) -> Iterator[str]:
     extracted, written = found["extracted"], found["written"]
     over, under = ([row for row in written if row["is_given"] == given] for given in (True, False))
     rows = [
-        [title, *(f"{share(own, f'EM, {golds}')} / {share(own, f'F1, {golds}')}" for own in (extracted, written))]
+        [title, *(f"{share(way, f'EM, {golds}')} / {share(way, f'F1, {golds}')}" for way in (extracted, written))]
         for title, golds in (("EM / F1, any gold", "any"), ("EM / F1, shortest gold", "shortest"))
     ]
     rows += [
@@ -317,10 +317,10 @@ def draw(rows: Sequence[Row]) -> None:
     plt, colour = plots.plt, plots.COLOURS["flat"]
     with plt.rc_context(plots.STYLE):
         figure, (reliable, precision) = plt.subplots(1, 2, figsize=(7.2, 3.4), layout="constrained")
-        own = [places for places in bins(confidences) if len(places)]
-        middles = [100 * float(confidences[places].mean()) for places in own]
+        filled = [places for places in bins(confidences) if len(places)]
+        middles = [100 * float(confidences[places].mean()) for places in filled]
         sources = [row["source"] for row in rows if row["probability"] is not None]
-        values = [interval(correct[places], [sources[place] for place in places]) for places in own]
+        values = [interval(correct[places], [sources[place] for place in places]) for places in filled]
         heights = [100 * value.value for value in values]
         errors = [
             [100 * (value.value - value.low) for value in values],
@@ -328,7 +328,7 @@ def draw(rows: Sequence[Row]) -> None:
         ]
         reliable.plot((0, 100), (0, 100), color="0.7", lw=1, ls="--")
         reliable.errorbar(middles, heights, errors, color=colour, marker="o", ms=4, capsize=2)
-        for x, y, places in zip(middles, heights, own, strict=True):
+        for x, y, places in zip(middles, heights, filled, strict=True):
             reliable.annotate(f"{len(places):,}", (x, y), (6, -10), textcoords="offset points", fontsize=7)
         reliable.set(
             xlabel="confidence, %", ylabel="right, % (with the number of answers)", xlim=(0, 100), ylim=(0, 100)

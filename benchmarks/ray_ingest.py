@@ -107,11 +107,11 @@ def main() -> None:
     rows = [
         [
             way,
-            f"{own['rate']:.1f}",
-            format_seconds(own["whole"]),
-            f"{own['efficiency']:.0%}" if "efficiency" in own else "",
+            f"{result['rate']:.1f}",
+            format_seconds(result["whole"]),
+            f"{result['efficiency']:.0%}" if "efficiency" in result else "",
         ]
-        for way, own in results.items()
+        for way, result in results.items()
     ]
     print("\n".join(table(["", "chunks/s", "total time", "efficiency"], rows)))
     print(f"{results['one process']['chunks']} chunks; Ray started in {format_seconds(results['1 actor']['start'])}.")

@@ -61,8 +61,8 @@ class Parts:
 
 def bank_layout(name: str) -> banks.BankLayout:
     """The bank of a shape's model: one chunk per document, no sources."""
-    own = load_preset(name).model
-    shape = CodeShape(own.tokens, own.codebook.levels, own.codebook.codes, own.codebook.per_position)
+    model = load_preset(name).model
+    shape = CodeShape(model.tokens, model.codebook.levels, model.codebook.codes, model.codebook.per_position)
     return banks.BankLayout(name, shape, WIDTHS[name], chunks_per_document=1, keeps_origins=False)
 
 
@@ -70,7 +70,7 @@ def make_parts(name: str) -> Parts:
     """Random parts around a random codebook, and a random question."""
     torch.manual_seed(SEED)
     settings = load_preset(name).model
-    own, dim = settings.aggregator, WIDTHS[name]
+    sizes, dim = settings.aggregator, WIDTHS[name]
     codebook = Codebook(
         settings.codebook.codes,
         dim,
@@ -79,7 +79,9 @@ def make_parts(name: str) -> Parts:
         per_position=settings.codebook.per_position,
     )
     codebook.books.normal_()
-    aggregator = Aggregator(dim, blocks=own.blocks, heads=own.heads, head_dim=own.head_dim, hidden=min(dim, own.hidden))
+    aggregator = Aggregator(
+        dim, blocks=sizes.blocks, heads=sizes.heads, head_dim=sizes.head_dim, hidden=min(dim, sizes.hidden)
+    )
     reader = Reader(aggregator, codebook, Router(dim), settings.routed_documents, settings.group_documents)
     return Parts(codebook, aggregator, reader, torch.randn(1, settings.tokens, dim))
 
@@ -133,18 +135,18 @@ def project_in_slices(attention: CrossAttention, rows: Tensor) -> KeyValue:
     shape = (1, rows.shape[1], attention.heads, attention.head_dim)
     key, value = torch.empty(shape), torch.empty(shape)
     for start in range(0, rows.shape[1], SLICE):
-        own = slice(start, start + SLICE)
-        some = attention.project(rows[:, own])
-        key[:, own], value[:, own] = some
+        part = slice(start, start + SLICE)
+        some = attention.project(rows[:, part])
+        key[:, part], value[:, part] = some
     return key, value
 
 
 def dense_needs(name: str, documents: int) -> tuple[int, int]:
     """Minimum bytes of a dense read, with all rows at once and in slices."""
     settings = load_preset(name).model
-    own, rows = settings.aggregator, documents * settings.tokens
-    vectors, keys = 4 * rows * WIDTHS[name], 4 * rows * own.heads * own.head_dim
-    scores = 3 * 4 * rows * own.heads * settings.tokens  # products, scaled products, weights
+    sizes, rows = settings.aggregator, documents * settings.tokens
+    vectors, keys = 4 * rows * WIDTHS[name], 4 * rows * sizes.heads * sizes.head_dim
+    scores = 3 * 4 * rows * sizes.heads * settings.tokens  # products, scaled products, weights
     attending = vectors + 3 * keys + scores  # the product needs a reordered copy of the keys
     return max(attending, 2 * vectors + 2 * keys), attending
 

@@ -19,7 +19,7 @@ TITLES: Final = {
 def cells_of(found: dict[str, Result], name: str) -> dict[tuple[str, int], Result]:
     """A shape's cells by read mode and documents."""
     split = {tuple(step.split()): result for step, result in found.items()}
-    return {(key[1], int(key[2])): own for key, own in split.items() if key[0] == name and len(key) == 3}
+    return {(key[1], int(key[2])): result for key, result in split.items() if key[0] == name and len(key) == 3}
 
 
 def render_reads(found: dict[str, Result]) -> Iterator[str]:
@@ -52,8 +52,8 @@ def render_shape(name: str, cells: dict[tuple[str, int], Result], grown: Result 
     titles = ["dense", "flat", "dense / flat", "flat sources", read.HIERARCHICAL, "routed"]
 
     def shown(mode: str, size: int) -> str:
-        own = cells.get((mode, size), {})
-        return format_seconds(own["seconds"]) if "seconds" in own else "skipped" if "skipped" in own else ""
+        cell = cells.get((mode, size), {})
+        return format_seconds(cell["seconds"]) if "seconds" in cell else "skipped" if "skipped" in cell else ""
 
     rows = []
     for size in sizes:
@@ -71,24 +71,24 @@ def render_shape(name: str, cells: dict[tuple[str, int], Result], grown: Result 
 
 def render_dense_remarks(cells: dict[tuple[str, int], Result]) -> Iterator[str]:
     """Remarks on the dense reads of a shape."""
-    dense = {size: own for (mode, size), own in cells.items() if mode == "dense"}
-    read_whole = [own for own in dense.values() if "difference" in own]
+    dense = {size: cell for (mode, size), cell in cells.items() if mode == "dense"}
+    read_whole = [cell for cell in dense.values() if "difference" in cell]
     if read_whole:
-        worst = max(read_whole, key=lambda own: own["difference"])
+        worst = max(read_whole, key=lambda cell: cell["difference"])
         yield (
             f"The results of dense and flat differ by at most {worst['difference']:.1e} (float32); the read itself changes "
             f"the question's vectors by up to {worst['change']:.2g}."
         )
-    for size, own in dense.items():
-        if own.get("in_slices"):
+    for size, cell in dense.items():
+        if cell.get("in_slices"):
             yield (
                 f"At {size:,} documents, the dense read normalised and projected {read.SLICE:,} rows at a time to fit "
                 "in memory: the same computation in less memory than the released code needs."
             )
-        if own.get("runs") == 1:
+        if cell.get("runs") == 1:
             yield f"The dense read of {size:,} documents ran only once."
-        if "skipped" in own:
-            yield f"The dense read of {size:,} documents was skipped: {own['skipped']}."
+        if "skipped" in cell:
+            yield f"The dense read of {size:,} documents was skipped: {cell['skipped']}."
 
 
 def growth_sentence(grown: Result, cells: dict[tuple[str, int], Result]) -> str:
@@ -117,9 +117,9 @@ def read_plots(found: dict[str, Result], folder: Path) -> None:
         for name in read.SHAPES:
             panel: dict[str, list[tuple[float, float]]] = {}
             cells = cells_of(found, name)
-            for (mode, size), own in cells.items():
-                if mode in series and figure in own:
-                    panel.setdefault(series[mode], []).append((size, max(least, own[figure])))
+            for (mode, size), cell in cells.items():
+                if mode in series and figure in cell:
+                    panel.setdefault(series[mode], []).append((size, max(least, cell[figure])))
             if panel:
                 drawn[TITLES[name]] = panel
         return drawn
@@ -128,8 +128,8 @@ def read_plots(found: dict[str, Result], folder: Path) -> None:
         for name in read.SHAPES:
             cells = cells_of(found, name)
             both = [
-                (size, own["seconds"] + cells["flat", size]["seconds"])
-                for (mode, size), own in cells.items()
+                (size, cell["seconds"] + cells["flat", size]["seconds"])
+                for (mode, size), cell in cells.items()
                 if mode == "sources" and "seconds" in cells.get(("flat", size), {})
             ]
             if both:
@@ -156,7 +156,7 @@ def render_scan(found: dict[str, Result]) -> Iterator[str]:
         shape = read.bank_layout(name).shape
         kind = "two residual levels" if name == "smollm2-135m" else "the paper's"
         title = f"{kind}, {shape.bits_per_chunk / 8:g} bytes"
-        for (_, size), own in sorted(cells_of(found, name).items()):
-            a_million = f"{1e9 * own['seconds'] / size:,.0f} ms"
-            rows.append([title, f"{size:,}", format_seconds(own["seconds"]), a_million, format_bytes(own["grown"])])
+        for (_, size), cell in sorted(cells_of(found, name).items()):
+            a_million = f"{1e9 * cell['seconds'] / size:,.0f} ms"
+            rows.append([title, f"{size:,}", format_seconds(cell["seconds"]), a_million, format_bytes(cell["grown"])])
     yield from table(["codes", "chunks", "time", "per million", "memory"], rows)

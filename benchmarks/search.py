@@ -76,12 +76,12 @@ def measure(folder: str) -> dict[str, dict[str, float]]:
         path.parent.mkdir(parents=True, exist_ok=True)
         in_a_new_process("search", "make_bank", str(path))
     runs = [in_a_new_process("search", "time_stages", str(path)) for _ in range(PROCESSES)]
-    for own in runs:
-        own["all of it"] = [sum(seconds) for seconds in zip(*(own[stage] for stage in STAGES), strict=True)]
+    for run in runs:
+        run["all of it"] = [sum(seconds) for seconds in zip(*(run[stage] for stage in STAGES), strict=True)]
     return {
         name: {
-            "first": statistics.median(own[name][0] for own in runs),
-            "later": statistics.median(seconds for own in runs for seconds in own[name][1:]),
+            "first": statistics.median(run[name][0] for run in runs),
+            "later": statistics.median(seconds for run in runs for seconds in run[name][1:]),
         }
         for name in runs[0]
     }

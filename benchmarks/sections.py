@@ -74,7 +74,7 @@ def scan_steps(args: argparse.Namespace) -> list[Step]:
 
 def render_search(found: dict[str, Result]) -> Iterator[str]:
     """The section on mini's search."""
-    (own,) = found.values()
+    (result,) = found.values()
     yield (
         f"How long `mini` takes to search a bank of {search.CHUNKS:,} chunks with random codes, one per document, with "
         "sources and texts. Files are in the page cache and the model is loaded. *First* is the first search in a new "
@@ -84,21 +84,21 @@ def render_search(found: dict[str, Result]) -> Iterator[str]:
     stages = {name: name for name in search.STAGES}
     stages |= {"whiten by codes of the bank": "whiten with the bank's codes", "all of it": "total"}
     rows = [
-        [title, *(format_seconds(own[name][when]) for when in ("first", "later"))] for name, title in stages.items()
+        [title, *(format_seconds(result[name][when]) for when in ("first", "later"))] for name, title in stages.items()
     ]
     yield from table(["", "first", "later"], rows)
     yield (
         f"When {search.SEVERAL} questions are asked at once, the scan takes "
-        f"{format_seconds(own[f'{search.SCAN}, each of {search.SEVERAL} questions']['later'])} per question. Selecting "
+        f"{format_seconds(result[f'{search.SCAN}, each of {search.SEVERAL} questions']['later'])} per question. Selecting "
         "documents takes another "
-        + " and ".join(f"{format_seconds(own[name]['later'])} for {name}" for name in search.SELECTIONS)
+        + " and ".join(f"{format_seconds(result[name]['later'])} for {name}" for name in search.SELECTIONS)
         + ", once per selection."
     )
 
 
 def render_answers(found: dict[str, Result]) -> Iterator[str]:
     """A section on answers."""
-    rows = [own for several in found.values() for own in several]
+    rows = [row for several in found.values() for row in several]
     yield (
         f"An answer consists of encoding the question, the model's default read of {rows[0]['documents']:,} documents, "
         f"the prefix and exactly {rows[0]['tokens']} greedily decoded tokens. *Without cache*, as in the released code, "
@@ -110,17 +110,17 @@ def render_answers(found: dict[str, Result]) -> Iterator[str]:
         head,
         [
             [
-                own["model"],
-                own["device"],
-                str(own["batch"]),
+                row["model"],
+                row["device"],
+                str(row["batch"]),
                 *(
                     figure
                     for way in ("cached", "uncached")
-                    for figure in (format_seconds(own[way]), f"{own['tokens'] / own[way]:,.1f}")
+                    for figure in (format_seconds(row[way]), f"{row['tokens'] / row[way]:,.1f}")
                 ),
-                f"{own['uncached'] / own['cached']:.1f}",
+                f"{row['uncached'] / row['cached']:.1f}",
             ]
-            for own in rows
+            for row in rows
         ],
         words=2,
     )
@@ -136,22 +136,22 @@ def answers_plots(found: dict[str, Result], folder: Path) -> None:
     """Plot the time of an answer, with one panel per model."""
     import plots
 
-    rows = [own for several in found.values() for own in several]
+    rows = [row for several in found.values() for row in several]
     panels: dict[str, dict[str, dict[str, float]]] = {}
-    for own in rows:
-        pair = {"with cache": 1000 * own["cached"], "without cache": 1000 * own["uncached"]}
-        panels.setdefault(own["model"], {})[f"batch of {own['batch']}"] = pair
+    for row in rows:
+        pair = {"with cache": 1000 * row["cached"], "without cache": 1000 * row["uncached"]}
+        panels.setdefault(row["model"], {})[f"batch of {row['batch']}"] = pair
     plots.bars(panels, "ms per answer", folder, plot_of(rows))
 
 
 def render_startup(found: dict[str, Result]) -> Iterator[str]:
     """The section on a new process."""
-    (own,) = found.values()
+    (result,) = found.values()
     yield (
         "`mbc ask` with `mini` and a small bank in a new process, in total and by stage, with files in the page cache. A "
         "later answer comes from a process that has loaded everything."
     )
-    rows = {"`mbc ask`, total": own["command"]} | own["stages"] | {"a later answer": own["later_answer"]}
+    rows = {"`mbc ask`, total": result["command"]} | result["stages"] | {"a later answer": result["later_answer"]}
     yield from table(
         ["", "fastest", "median"],
         [[name, format_seconds(value["min"]), format_seconds(value["median"])] for name, value in rows.items()],

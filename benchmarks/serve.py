@@ -85,8 +85,8 @@ async def load(url: str, clients: int, seconds: float, stories: list[Any], numbe
         "requests_per_second": sum(map(len, latencies.values())) / spent,
         "together": mean(batch_sizes),
         **{
-            kind: {"requests": len(own), "median": float(np.median(own)), "p99": float(np.quantile(own, 0.99))}
-            for kind, own in latencies.items()
+            kind: {"requests": len(times), "median": float(np.median(times)), "p99": float(np.quantile(times, 0.99))}
+            for kind, times in latencies.items()
         },
     }
 
@@ -100,7 +100,7 @@ def measure(folder: Path, batch: int, clients: list[int], seconds: float) -> lis
         for start in range(0, len(texts), 64):
             http.post(f"{url}/documents", json=texts[start : start + 64]).raise_for_status()
         asyncio.run(load(url, 1, 2.0, stories, numbers))  # warm-up: the first answers load what is loaded lazily
-        return [{"batch": batch, **asyncio.run(load(url, own, seconds, stories, numbers))} for own in clients]
+        return [{"batch": batch, **asyncio.run(load(url, number, seconds, stories, numbers))} for number in clients]
 
 
 def main() -> None:

@@ -110,8 +110,8 @@ def random_model(shape: Shape, device: str, data: Path) -> MBC:
         config = _config(settings.base, shape.base)
         base = _packed_lm(config, dtype) if settings.base_weights == "nf4" else _lm(config, dtype)
         sides = [
-            Encoder(AutoModel.from_config(_config(own.name, shape.encoder)), tokenizer_of("t5", data))
-            for own in (settings.documents, settings.questions)
+            Encoder(AutoModel.from_config(_config(encoder.name, shape.encoder)), tokenizer_of("t5", data))
+            for encoder in (settings.documents, settings.questions)
         ]
         model = build(settings, (BaseLM(base, tokenizer_of(shape.tokenizer, data)), *sides))
     return model.to(device).eval()

@@ -104,13 +104,13 @@ def time_each_cold(memory: Memory, questions: Sequence[str]) -> list[float]:
 def naive(texts: Sequence[str]) -> Figures:
     """Seconds per chunk in one pass and per token after it, for the LM in single precision and for ours."""
     base = load_base(LANGUAGE_MODEL)
-    own = open_text_model()
+    codec = open_text_model()
     found: Figures = {"naive pass": [], "exact pass": [], "naive step": [], "exact step": []}
     with torch.inference_mode():
         for text in texts:
             ids = base.tokenizer(text, add_special_tokens=False, return_tensors="pt")["input_ids"]
             found["naive pass"].append(seconds(lambda ids=ids: base.model(ids).logits.softmax(-1)))
-            found["exact pass"].append(seconds(lambda text=text: own.encode([text])))
+            found["exact pass"].append(seconds(lambda text=text: codec.encode([text])))
         cache = None
         for step in range(STEPS):
             began = time.perf_counter()
@@ -118,10 +118,10 @@ def naive(texts: Sequence[str]) -> Figures:
             output.logits.softmax(-1).cumsum(-1)
             cache = output.past_key_values
             found["naive step"].append(time.perf_counter() - began)
-    own._latest.clear()  # noqa: SLF001
-    payload, tokens = own.encode([text])[0], ids.shape[1]
+    codec._latest.clear()  # noqa: SLF001
+    payload, tokens = codec.encode([text])[0], ids.shape[1]
     assert payload is not None
-    found["exact step"] = [seconds(lambda: own.decode([payload])) / tokens]
+    found["exact step"] = [seconds(lambda: codec.decode([payload])) / tokens]
     return {name: statistics.median(values) for name, values in found.items()}
 
 

@@ -23,27 +23,29 @@ def render_training(found: dict[str, Result]) -> Iterator[str]:
         "size."
     )
     rows = []
-    for own in found.values():
-        for way, passed in own["passes"].items():
-            ratio = format_ratio(own["rates"]["ours"] / own["rates"][way]) if way == "naive" else ""
-            taken = format_seconds(passed["seconds"]), format_seconds(own["step"]["seconds"])
-            rows.append([own["title"], own["precision"], way, *taken, f"{own['rates'][way]:.3g}", ratio])
+    for result in found.values():
+        for way, passed in result["passes"].items():
+            ratio = format_ratio(result["rates"]["ours"] / result["rates"][way]) if way == "naive" else ""
+            taken = format_seconds(passed["seconds"]), format_seconds(result["step"]["seconds"])
+            rows.append([result["title"], result["precision"], way, *taken, f"{result['rates'][way]:.3g}", ratio])
     yield from table(["model", "precision", "code", "pass", "step", "examples/s", "speed-up of ours"], rows, words=3)
-    for own in found.values():
-        is_preset = own["accumulate"] == own["of_preset"]
+    for result in found.values():
+        is_preset = result["accumulate"] == result["of_preset"]
         rather = (
-            "" if is_preset else f" instead of the preset's {own['of_preset']}, so that the naive code fits in memory"
+            ""
+            if is_preset
+            else f" instead of the preset's {result['of_preset']}, so that the naive code fits in memory"
         )
         yield (
-            f"{own['title']}, {own['precision']}: {own['batch']} examples per step, {own['accumulate']} passes{rather}; "
-            f"{own['tokens']:.0f} tokens per document, {own['trainable']:,} trainable parameters, {own['rounds']} rounds."
+            f"{result['title']}, {result['precision']}: {result['batch']} examples per step, {result['accumulate']} passes{rather}; "
+            f"{result['tokens']:.0f} tokens per document, {result['trainable']:,} trainable parameters, {result['rounds']} rounds."
         )
-        for way, passed in own["passes"].items():
+        for way, passed in result["passes"].items():
             if passed["bytes"]:
-                most = max(passed["bytes"], own["step"]["bytes"])
+                most = max(passed["bytes"], result["step"]["bytes"])
                 yield f"Peak GPU memory, {way}: {format_bytes(most)}."
-        if "naive" in own["rates"]:
-            ratio = own["rates"]["ours"] / own["rates"]["naive"]
+        if "naive" in result["rates"]:
+            ratio = result["rates"]["ours"] / result["rates"]["naive"]
             yield (
                 f"Ours is {format_ratio(ratio)} times as fast"
                 f"{_against_goal(ratio, GOAL_TRAINING, format_ratio(GOAL_TRAINING))}."
@@ -61,24 +63,24 @@ def render_memorising(found: dict[str, Result]) -> Iterator[str]:
     )
     rows = [
         [
-            own["title"],
-            own["precision"],
-            *(f"{own['documents'] / own['seconds'][way]:,.1f}" for way in ("ours", "naive")),
-            format_ratio(own["seconds"]["naive"] / own["seconds"]["ours"]),
-            f"{own['peak'] / 1e9:,.0f} GFLOP/s",
-            f"{own['share']:.0%}",
+            result["title"],
+            result["precision"],
+            *(f"{result['documents'] / result['seconds'][way]:,.1f}" for way in ("ours", "naive")),
+            format_ratio(result["seconds"]["naive"] / result["seconds"]["ours"]),
+            f"{result['peak'] / 1e9:,.0f} GFLOP/s",
+            f"{result['share']:.0%}",
         ]
-        for own in found.values()
+        for result in found.values()
     ]
     head = ["model", "precision", "documents/s", "naive", "speed-up", "peak", "share of peak"]
     yield from table(head, rows, words=2)
-    for own in found.values():
-        ratio = own["seconds"]["naive"] / own["seconds"]["ours"]
+    for result in found.values():
+        ratio = result["seconds"]["naive"] / result["seconds"]["ours"]
         yield (
-            f"{own['title']}, {own['precision']}: {own['documents']} documents of {own['tokens']:.0f} tokens, "
-            f"{own['rounds']} rounds; {own['differ']:.1%} of the codes differ. Ours is {format_ratio(ratio)} times as fast"
-            f"{_against_goal(ratio, GOAL_MEMORISING, format_ratio(GOAL_MEMORISING))}, at {own['share']:.0%} of peak"
-            f"{_against_goal(own['share'], GOAL_SHARE, f'{GOAL_SHARE:.0%}')}."
+            f"{result['title']}, {result['precision']}: {result['documents']} documents of {result['tokens']:.0f} tokens, "
+            f"{result['rounds']} rounds; {result['differ']:.1%} of the codes differ. Ours is {format_ratio(ratio)} times as fast"
+            f"{_against_goal(ratio, GOAL_MEMORISING, format_ratio(GOAL_MEMORISING))}, at {result['share']:.0%} of peak"
+            f"{_against_goal(result['share'], GOAL_SHARE, f'{GOAL_SHARE:.0%}')}."
         )
 
 

@@ -149,9 +149,9 @@ def measure(
         for way in ways:
             taken[way].append(trainee.run_pass(way, chosen))
             steps.append(trainee.step())
-    passes = {way: _median(own) for way, own in taken.items()}
+    passes = {way: _median(passed) for way, passed in taken.items()}
     step = _median(steps)
-    seconds = {way: settings.accumulate * own["seconds"] + step["seconds"] for way, own in passes.items()}
+    seconds = {way: settings.accumulate * passed["seconds"] + step["seconds"] for way, passed in passes.items()}
     return {
         "title": model_shape.title,
         "device": device,
@@ -166,13 +166,13 @@ def measure(
         "losses": losses,
         "passes": passes,
         "step": step,
-        "rates": {way: settings.batch_size / own for way, own in seconds.items()},
+        "rates": {way: settings.batch_size / each for way, each in seconds.items()},
     }
 
 
 def _median(several: Sequence[Result]) -> Result:
     """Median seconds, maximum bytes."""
     return {
-        "seconds": statistics.median(own["seconds"] for own in several),
-        "bytes": max((own["bytes"] for own in several if own["bytes"] is not None), default=None),
+        "seconds": statistics.median(measured["seconds"] for measured in several),
+        "bytes": max((measured["bytes"] for measured in several if measured["bytes"] is not None), default=None),
     }

@@ -66,9 +66,9 @@ def standing_once(texts: list[str], count: int) -> dict[str, list[tuple[str, int
         phrases = {
             " ".join(pair) for pair in pairwise(tokens) if all(word.isalpha() and len(word) > 3 for word in pair)
         }
-        for kind, own in (("words", words), ("phrases", phrases)):
-            times.update(own)
-            found[kind] |= dict.fromkeys(own, number)
+        for kind, new in (("words", words), ("phrases", phrases)):
+            times.update(new)
+            found[kind] |= dict.fromkeys(new, number)
     chance = random.Random(7)
     return {
         kind: chance.sample(sorted(item for item in numbers.items() if times[item[0]] == 1), count)
@@ -102,7 +102,7 @@ def main() -> None:
                     chunks = [hit.chunk for hit in hits]
                     ranks.append(chunks.index(number) if number in chunks else len(chunks))
                 first, five = (100 * sum(rank < most for rank in ranks) / len(ranks) for most in (1, 5))
-                times = " and ".join(f"{1e3 * statistics.median(own):.0f} ms" for own in (searching, looking))
+                times = " and ".join(f"{1e3 * statistics.median(each):.0f} ms" for each in (searching, looking))
                 missed = ", ".join(query for (query, _), rank in zip(queries, ranks, strict=True) if rank >= 5)
                 print(f"{kind}: first {first:.1f}%, in five {five:.1f}%; search and look-up {times}; missed: {missed}")
 

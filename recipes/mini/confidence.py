@@ -125,9 +125,9 @@ def main() -> None:
     domains, answers = read(args.readings, args.reader)
     held_out = np.empty(len(domains))
     for domain in sorted(set(domains)):
-        own = domains == domain
-        held_out[own] = probabilities(answers.of(own).inputs, answers.of(~own).fitted(like))
-        print(report(domain, held_out[own], answers.of(own)))
+        of_domain = domains == domain
+        held_out[of_domain] = probabilities(answers.of(of_domain).inputs, answers.of(~of_domain).fitted(like))
+        print(report(domain, held_out[of_domain], answers.of(of_domain)))
     print(report("all, each judged by the others", held_out, answers))
     line = answers.fitted(like)
     found = {name: round(float(value), 4) for name, value in zip(FEATURES, line, strict=False)}
@@ -140,8 +140,8 @@ def main() -> None:
         readers = []
         for reader in settings.readers:
             kept = {"sure": reader.confidence.sure, "perhaps": reader.confidence.perhaps}
-            own = AnswerConfidence(weights=found, intercept=round(float(line[-1]), 4), **kept)
-            readers.append(reader.model_copy(update={"confidence": own}) if reader.name == args.reader else reader)
+            fitted = AnswerConfidence(weights=found, intercept=round(float(line[-1]), 4), **kept)
+            readers.append(reader.model_copy(update={"confidence": fitted}) if reader.name == args.reader else reader)
         settings = settings.model_copy(update={"readers": tuple(readers)})
         path.write_text(RetrieverReaderConfig(retriever_reader=settings).to_toml(), encoding="utf-8")
 

@@ -131,7 +131,7 @@ def measured(model: RetrieverReader, texts: dict[str, str], asked: Sequence[Aske
     right = np.array([score.exact_match for score in scores], bool)
     sure = np.array([answer.confidence.probability if answer.confidence else 0.0 for answer in answers])
     bins = np.minimum((sure * _BINS).astype(int), _BINS - 1)
-    error = sum(abs(float(sure[bins == own].sum() - right[bins == own].sum())) for own in range(_BINS)) / len(read)
+    error = sum(abs(float(sure[bins == at].sum() - right[bins == at].sum())) for at in range(_BINS)) / len(read)
     shares = (
         np.mean([rank == 0 for rank in ranks]),
         np.mean([rank < 5 for rank in ranks]),

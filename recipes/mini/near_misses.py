@@ -171,7 +171,7 @@ def of_another_sentence(question: str, text: str, golds: Sequence[str], seed: in
     if not names or not others:
         return None
     name = chooser.choice(names)
-    other = chooser.choice([own for own in others if len(own.split()) == len(name.split())] or others)
+    other = chooser.choice([candidate for candidate in others if len(candidate.split()) == len(name.split())] or others)
     return question.replace(name, other.lower() if name.islower() else other)
 
 

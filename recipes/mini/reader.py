@@ -135,8 +135,8 @@ def span_loss(
     """Mean negative log-likelihood of the right answer among all spans and "none", over all its occurrences."""
     spans, none = scores
     right = torch.zeros_like(spans, dtype=torch.bool)
-    for row, (own, start) in enumerate(zip(golds, starts, strict=True)):
-        for first, last in own:
+    for row, (spans_of_row, start) in enumerate(zip(golds, starts, strict=True)):
+        for first, last in spans_of_row:
             right[row, first + start, last + start] = True
     right &= spans.isfinite()
     is_none = ~right.flatten(1).any(1)

@@ -126,7 +126,7 @@ def as_typed(question: str, random: np.random.Generator) -> str:
         question = " ".join(words) if len(words) > 1 else question
     elif drawn - _KEY_WORDS < _TYPO:
         words = question.split()
-        place = max(range(len(words)), key=lambda own: (len(words[own]) > 4, random.random()))
+        place = max(range(len(words)), key=lambda at: (len(words[at]) > 4, random.random()))
         letter = int(random.integers(1, max(2, len(words[place]))))
         words[place] = words[place][:letter] + words[place][letter + 1 :]
         question = " ".join(words)
@@ -153,7 +153,7 @@ class Tokens:
     def questions(self, several: Sequence[str]) -> list[Sequence[int]]:
         """Tokens of questions; very long ones are truncated."""
         ids = self._tokenizer(list(several), add_special_tokens=False, verbose=False)["input_ids"] if several else []
-        return [own[:_LONGEST_QUESTION] for own in ids]
+        return [tokens[:_LONGEST_QUESTION] for tokens in ids]
 
     def golds(self, row: Row) -> Golds:
         """Token spans of the answer's occurrences, only those on word boundaries if there are any."""
@@ -298,11 +298,11 @@ def examples(
     random = np.random.default_rng(seed)
     drawn = random.random(len(rows))
     cuts = [
-        without_answer(row, tokens.windows[tokens.numbers[row.text]]) if own < share / 2 and row.answers else None
-        for row, own in zip(rows, drawn, strict=True)
+        without_answer(row, tokens.windows[tokens.numbers[row.text]]) if chance < share / 2 and row.answers else None
+        for row, chance in zip(rows, drawn, strict=True)
     ]
     is_wrong = [
-        cut is None and own < share and bool(row.answers) for row, own, cut in zip(rows, drawn, cuts, strict=True)
+        cut is None and chance < share and bool(row.answers) for row, chance, cut in zip(rows, drawn, cuts, strict=True)
     ]
     near = iter(wrong.near([row for row, asked in zip(rows, is_wrong, strict=True) if asked]))
     questions = tokens.questions([as_typed(row.question, random) for row in rows])

@@ -98,14 +98,14 @@ def remembered(model: RetrieverReader, data: Path, domain: str, folder: Path) ->
     names = names_in(row.question for row in rows)
     asked = []
     for number, row in enumerate(chosen):
-        own = Asked(row.question, "", row.answers, files[row.text])
-        asked.append(own)
+        unchanged = Asked(row.question, "", row.answers, files[row.text])
+        asked.append(unchanged)
         if (changed := near_miss(row.question, row.text, names, texts, number)) is not None:
-            asked.append(replace(own, question=changed, change="near miss"))
+            asked.append(replace(unchanged, question=changed, change="near miss"))
         if (changed := of_another_sentence(row.question, row.text, row.answers, number)) is not None:
-            asked.append(replace(own, question=changed, change=ANOTHER_NAME))
+            asked.append(replace(unchanged, question=changed, change=ANOTHER_NAME))
         if number % 2:
-            asked.append(replace(own, change="removed"))
+            asked.append(replace(unchanged, change="removed"))
     return asked
 
 
@@ -124,8 +124,8 @@ def readings(
     questions = [one.question for one in asked]
     found = model.search(questions, scope).chunks
     hits = [
-        _without(own, {hit.chunk for hit in own if file_of(hit.chunk) == one.file}) if one.change == "removed" else own
-        for own, one in zip(found, asked, strict=True)
+        _without(few, {hit.chunk for hit in few if file_of(hit.chunk) == one.file}) if one.change == "removed" else few
+        for few, one in zip(found, asked, strict=True)
     ]
     for one, answer in zip(asked, model.read(questions, hits, texts_of, passages.known), strict=True):
         if answer.best is None:

@@ -54,15 +54,15 @@ def vague_words(data: Path) -> set[str]:
     """Words that say little about which paragraph a question is about."""
     every = qa_rows(data, "squad_realigned")
     words = {text: word_index.words_in(text) for text in {row["text"] for row in every}}
-    holding = Counter(word for own in words.values() for word in own)
+    holding = Counter(word for in_text in words.values() for word in in_text)
     shared: Counter[str] = Counter()
     alone: Counter[str] = Counter()
     possible: Counter[str] = Counter()
     for row in every:
-        asked, own = word_index.words_in(row["question"]), words[row["text"]]
-        shared.update(asked & own)
-        alone.update(asked - own)
-        possible.update(own)
+        asked, there = word_index.words_in(row["question"]), words[row["text"]]
+        shared.update(asked & there)
+        alone.update(asked - there)
+        possible.update(there)
     vague = set()
     for word in {*shared, *alone}:
         if shared[word] + alone[word] >= QUESTIONS:
@@ -89,12 +89,12 @@ def banks(data: Path) -> Iterator[Asked]:
         if len(titles) == 1:
             random.Random(1).shuffle(texts)
         for number in range(counts):
-            own = texts[number * IN_A_BANK : (number + 1) * IN_A_BANK]
-            places = {text: place for place, text in enumerate(own)}
+            paragraphs = texts[number * IN_A_BANK : (number + 1) * IN_A_BANK]
+            places = {text: place for place, text in enumerate(paragraphs)}
             asked = [
                 (row["question"], row["answers"][0], places[row["text"]]) for row in every if row["text"] in places
             ]
-            yield Asked(f"{name}-{number}", own, asked)
+            yield Asked(f"{name}-{number}", paragraphs, asked)
 
 
 def _plain(text: str) -> str:
@@ -108,8 +108,8 @@ def code_scores(model: RetrieverReader, asked: Asked, path: Path) -> NDArray[np.
         with MemoryBank.create(None, signature(model), model.code_shape, model.codebooks.shape[-1]) as bank:
             bank.put(
                 [
-                    StoredDocument(f"{place:032x}", 1, 1, (Origin(f"/{place}", "", None),), own[None])
-                    for place, own in enumerate(codes)
+                    StoredDocument(f"{place:032x}", 1, 1, (Origin(f"/{place}", "", None),), of_text[None])
+                    for place, of_text in enumerate(codes)
                 ]
             )
             scope = model.scope(bank)
@@ -150,10 +150,12 @@ def main() -> None:
     every = list(banks(args.data))
     codes = [code_scores(model, asked, args.out / f"{asked.name}.npy") for asked in every]
     added = [word_scores(asked) for asked in every]
-    size = sum(own for _, own in added) / sum(len(asked.paragraphs) for asked in every)
+    size = sum(size_of_one for _, size_of_one in added) / sum(len(asked.paragraphs) for asked in every)
     print(f"{size:.1f} bytes a paragraph; right one first / in five:")
     for weight in WEIGHTS:
-        each = [found(own + weight * words, asked) for own, (words, _), asked in zip(codes, added, every, strict=True)]
+        each = [
+            found(scores + weight * words, asked) for scores, (words, _), asked in zip(codes, added, every, strict=True)
+        ]
         print("weight {:3}: {:4.1f} / {:4.1f}".format(weight, *map(statistics.mean, zip(*each, strict=True))))
 
 

@@ -99,15 +99,17 @@ def names(split: Split) -> Mapping[str, tuple[str, ...]]:
     """
     source = _read("names.toml")
 
-    def own(words: Iterable[str]) -> tuple[str, ...]:
+    def of_split(words: Iterable[str]) -> tuple[str, ...]:
         return tuple(word for word in dict.fromkeys(words) if _split_of(word) == split)
 
     built = (stem + ending for stem in source["stems"].split() for ending in source["endings"].split())
-    pairs = (f"{a} {b}" for a in own(source["pair_first"].split()) for b in own(source["pair_second"].split()))
+    pairs = (
+        f"{a} {b}" for a in of_split(source["pair_first"].split()) for b in of_split(source["pair_second"].split())
+    )
     return {
-        "first": own(source["first"].split()),
-        "surname": own(source["surnames"].split()),
-        "place": (*own((*source["places"].split(), *built)), *pairs),
+        "first": of_split(source["first"].split()),
+        "surname": of_split(source["surnames"].split()),
+        "place": (*of_split((*source["places"].split(), *built)), *pairs),
     }
 
 
@@ -297,7 +299,9 @@ def _story(kind: _EventKind, world: _World, story_id: str) -> Story:
             scene.facts[fact] = recipe(scene)
             if fact in kind.people:
                 scene.facts[f"{fact}_last"] = scene.facts[fact].split()[-1]
-        named = [scene.facts[fact] if own else f"{kind.name}: {scene.facts[fact]}" for fact, own in kind.named.items()]
+        named = [
+            scene.facts[fact] if known else f"{kind.name}: {scene.facts[fact]}" for fact, known in kind.named.items()
+        ]
         if any(name in world.in_the_news for name in named):
             continue
         title = _sentence(world.pick(kind.headlines)(scene))

@@ -81,12 +81,6 @@ def test_missing_file_keeps_the_old_bank(other: MBC, path: Path, folder: Path) -
         assert bank.header.signature == signature(other)
 
 
-def test_drop_missing(other: MBC, path: Path, folder: Path) -> None:
-    (folder / "1.txt").unlink()
-    last = last_of(reencode(other, path, drop_missing=True))
-    assert last.bank_documents == 3
-
-
 def test_stop_and_continue(other: MBC, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mbc_engine.ingestion.reencode.BATCH_CHUNKS", 1)
     before, stop = lines(path), threading.Event()

@@ -70,14 +70,6 @@ def test_ignore_file_changes(bank: MemoryBank, model: MBC, folder: Path) -> None
     assert seen == [(2, 0), (2, 1)]
 
 
-def test_stop_before_the_start(bank: MemoryBank, model: MBC, folder: Path) -> None:
-    stop = threading.Event()
-    stop.set()
-    last = list(watch(model, bank, [folder], stop=stop))[-1]
-    assert isinstance(last, IngestFinished)
-    assert not last.is_complete
-
-
 def test_table_keeps_its_text_column(bank: MemoryBank, model: MBC, tmp_path: Path) -> None:
     stop, path = threading.Event(), tmp_path / "a.csv"
     path.write_text("review,price\nIt leaks.,5\n,6\n")

@@ -242,12 +242,6 @@ def test_notes(read_one: ReadOne) -> None:
     assert read_one("a.docx", file.getvalue()).text == "Deep water.\nFootnote: 38 metres.\n\nAfter."
 
 
-@pytest.mark.parametrize("name", ["a.txt", "a.zip", "a.doc", "letter"])
-def test_names_do_not_matter(read_one: ReadOne, name: str) -> None:
-    data = docx("text")
-    assert read_one(name, data).digest == read_one("a.docx", data).digest
-
-
 def test_parts_of_any_name_and_strict_namespaces(
     read_one: ReadOne, reason: Reason, monkeypatch: pytest.MonkeyPatch
 ) -> None:
