@@ -33,6 +33,12 @@ if TYPE_CHECKING:
 
 READER_VARIABLE: Final = "MBC_READER"  # the name of one of mini's readers
 _PATIENCE: Final = 3.0  # seconds to wait for the hub
+# What keeps libraries from printing while they are loaded, unless they are imported already.
+_QUIET: Final = {
+    "TORCH_CPP_LOG_LEVEL": "ERROR",
+    **dict.fromkeys(("TRANSFORMERS_VERBOSITY", "DATASETS_VERBOSITY", "HF_HUB_VERBOSITY"), "error"),
+    **dict.fromkeys(("HF_DATASETS_DISABLE_PROGRESS_BARS", "HF_HUB_DISABLE_PROGRESS_BARS"), "1"),
+}
 # Device types that torch supports, built in or through an extension.
 _DEVICE: Final = re.compile(r"(cpu|cuda|mps|xpu|hpu|mtia|npu|xla)(:\d+)?")
 
@@ -47,15 +53,14 @@ def loading(what: str) -> Iterator[None]:
     os.environ.setdefault("TORCH_WARM_POOL", "0")
     with status_spinner(f"Loading {what}"), _no_collection(), warnings.catch_warnings():
         if not is_on("verbose"):
+            warnings.simplefilter("ignore")
             _silence_libraries()
         yield
 
 
 def _silence_libraries() -> None:
-    warnings.simplefilter("ignore")
-    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
     if transformers := sys.modules.get("transformers.utils.logging"):  # imported already, so it ignores variables
         transformers.disable_progress_bar()
         transformers.set_verbosity_error()
@@ -215,11 +220,8 @@ def hub_is_reachable() -> bool | None:
 def read_data(sources: Sequence[str]) -> "list[QAExample]":
     from mbc_engine.datasets.by_name import load_examples
 
-    if not is_on("verbose"):  # silences the hub's libraries, unless they are imported already
-        for library in ("DATASETS", "HF_HUB"):
-            os.environ.setdefault(f"{library}_VERBOSITY", "error")
-        for library in ("HF_DATASETS", "HF_HUB"):
-            os.environ.setdefault(f"{library}_DISABLE_PROGRESS_BARS", "1")
+    if not is_on("verbose"):
+        _silence_libraries()
     examples: list[QAExample] = []
     for source in sources:
         with status_spinner(f"Reading {source}"):

@@ -35,7 +35,7 @@ from mbc_cli.tui.views import View
 from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.views.codes import CodesView
 from mbc_cli.tui.views.documents import DocumentsView
-from mbc_cli.tui.views.ingest import IngestTab
+from mbc_cli.tui.views.ingest import IngestView
 from mbc_cli.tui.views.overview import OverviewView
 from mbc_cli.tui.views.train import TrainView
 from mbc_cli.tui.widgets.inputs import Form, Keys, existing_path
@@ -46,7 +46,7 @@ from mbc_engine.runs.ingests import is_recorded
 from mbc_engine.runs.training_runs import FollowedRun
 
 # In the order of their tabs and of the keys 1, 2, 3, ...
-VIEWS: Final[tuple[type[View], ...]] = (AskView, DocumentsView, IngestTab, OverviewView, CodesView, TrainView)
+VIEWS: Final[tuple[type[View], ...]] = (AskView, DocumentsView, IngestView, OverviewView, CodesView, TrainView)
 _OF_OWN_MODELS: Final = (CodesView.NAME, TrainView.NAME)  # with the embedded model, they get tabs once opened
 _AT_WORK: Final = ("running", "training")
 _ENDS: Final = ("finished", "stopped", "interrupted")
@@ -301,7 +301,7 @@ class Dashboard(App[Path]):
         self.state.update_ingest(log_update, at_work)
         if was_read and self.state.ingest.began not in (None, began):
             before = "running"  # a short ingest may begin and end between two polls
-        self._notify_end("Ingest", before, self.state.ingest_state, IngestTab.NAME)
+        self._notify_end("Ingest", before, self.state.ingest_state, IngestView.NAME)
 
     def _notify_end(self, work: str, before: str | None, now: str | None, view: str) -> None:
         if before in _AT_WORK and now in _ENDS and view != self.view.NAME:

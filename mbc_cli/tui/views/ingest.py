@@ -34,7 +34,7 @@ _STATES: Final = {
 _TITLE_WIDTH, _MAX_REASONS, _MAX_NAMES = 30, 3, 60
 
 
-class IngestTab(View):
+class IngestView(View):
     """A tree to choose from, and the bank's ingest, whoever started it."""
 
     NAME, TITLE, ABOUT = "ingest", "Ingest", "Ingest files and folders, and follow the progress"

@@ -21,8 +21,8 @@ from mbc_cli.text import display_path, format_time_left, pluralise, sanitise
 from mbc_cli.tui.jobs import ChildProcess
 from mbc_cli.tui.state import DashboardOptions
 from mbc_cli.tui.views import Facts, View, box
+from mbc_cli.tui.widgets.chart import RunPlots
 from mbc_cli.tui.widgets.inputs import Confirm, Form
-from mbc_cli.tui.widgets.run_plots import RunPlots
 from mbc_cli.tui.widgets.table import shorten
 from mbc_engine.runs.training_runs import FollowedRun, request_stop
 

@@ -99,6 +99,10 @@ async def serving(home: Path) -> AsyncIterator[Callable[..., Running]]:
             await asyncio.wait_for(asyncio.wrap_future(service.close()), PATIENCE)
 
 
+Serving = Callable[..., Running]
+Start = Callable[..., "Process"]
+
+
 @dataclass
 class Process:
     """A server in its own process."""

@@ -1,7 +1,7 @@
 """Who has access, and how much of a request is read."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from uvicorn.server import ServerState
 from mbc_cli.http import server
 from mbc_cli.http.server import is_loopback, read_token
 from mbc_engine.errors import ConfigError
-from tests.cli.http.conftest import TOKEN
+from tests.cli.http.conftest import TOKEN, Serving
 
 ROUTES = (
     *(("POST", f"/v1/{name}") for name in ("chat/completions", "search", "documents")),
@@ -25,7 +25,7 @@ ROUTES = (
 @pytest.mark.parametrize(
     "authorization", [None, "", "Bearer", "Bearer ", f"Bearer {TOKEN}x", f"Basic {TOKEN}", TOKEN, "Bearer \xfc"]
 )
-async def test_only_health_needs_no_token(serving: Callable[..., Any], authorization: str | None) -> None:
+async def test_only_health_needs_no_token(serving: Serving, authorization: str | None) -> None:
     running = serving(token=TOKEN)
     headers = {} if authorization is None else {"Authorization": authorization.encode("latin-1")}
     for method, path in ROUTES:
@@ -36,7 +36,7 @@ async def test_only_health_needs_no_token(serving: Callable[..., Any], authoriza
     assert (await running.client.get("/health", headers=headers)).json() == {"status": "ok"}
 
 
-async def test_the_token_gives_access_under_any_host(serving: Callable[..., Any]) -> None:
+async def test_the_token_gives_access_under_any_host(serving: Serving) -> None:
     running = serving(token=TOKEN)
     headers = {"Authorization": f"bearer {TOKEN}", "Host": "memory.example", "Origin": "https://memory.example"}
     assert (await running.client.get("/v1/models", headers=headers)).status_code == 200
@@ -62,9 +62,7 @@ async def test_the_token_gives_access_under_any_host(serving: Callable[..., Any]
         ("[", None, False),
     ],
 )
-async def test_local_access_without_a_token(
-    serving: Callable[..., Any], host: str, origin: str | None, is_allowed: bool
-) -> None:
+async def test_local_access_without_a_token(serving: Serving, host: str, origin: str | None, is_allowed: bool) -> None:
     running = serving()
     headers = {"Host": host} | ({} if origin is None else {"Origin": origin})
     response = await running.client.get("/v1/models", headers=headers)
@@ -73,7 +71,7 @@ async def test_local_access_without_a_token(
     assert (await running.client.get("/health", headers=headers)).status_code == 200
 
 
-async def test_pages_of_an_allowed_origin_have_access(serving: Callable[..., Any]) -> None:
+async def test_pages_of_an_allowed_origin_have_access(serving: Serving) -> None:
     running, page = serving(origins=["http://localhost:3000"]), {"Origin": "http://localhost:3000"}
     asked = {**page, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
     for response in (
@@ -116,7 +114,7 @@ async def _parts(number: int, size: int) -> AsyncIterator[bytes]:
         yield b" " * size
 
 
-async def test_a_body_is_counted_as_it_arrives(serving: Callable[..., Any]) -> None:
+async def test_a_body_is_counted_as_it_arrives(serving: Serving) -> None:
     running = serving(max_body=1000)
     question = '{"model": "tiny", "messages": [{"role": "user", "content": "Who?"}]}'
     for content, status in (
@@ -131,7 +129,7 @@ async def test_a_body_is_counted_as_it_arrives(serving: Callable[..., Any]) -> N
     assert response.json()["error"]["code"] == "body_too_long"
 
 
-async def test_a_body_that_does_not_arrive_times_out(serving: Callable[..., Any]) -> None:
+async def test_a_body_that_does_not_arrive_times_out(serving: Serving) -> None:
     async def stalled() -> AsyncIterator[bytes]:
         yield b"{"
         await asyncio.Event().wait()

@@ -3,12 +3,12 @@
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 from mbc_engine.memory import Memory
-from tests.cli.http.conftest import Running, names
+from tests.cli.http.conftest import Running, Serving, names
 from tests.needs import PATIENCE
 
 
@@ -34,7 +34,7 @@ async def until_waiting(running: Running, number: int) -> None:
         await asyncio.sleep(0)
 
 
-async def test_waiting_requests_are_batched_and_limited(serving: Callable[..., Any]) -> None:
+async def test_waiting_requests_are_batched_and_limited(serving: Serving) -> None:
     running = serving(capacity=5)
     async with busy(running):
         asked = [asyncio.create_task(running.ask(f"Who {number}?")) for number in range(3)]
@@ -55,7 +55,7 @@ async def test_waiting_requests_are_batched_and_limited(serving: Callable[..., A
     assert sorted(top for _, _, top in running.memory.queries) == [5, 7]
 
 
-async def test_work_of_clients_that_left_is_dropped(serving: Callable[..., Any], real_memory: Memory) -> None:
+async def test_work_of_clients_that_left_is_dropped(serving: Serving, real_memory: Memory) -> None:
     running = serving(real_memory)
     async with busy(running):
         body = json.dumps({"text": "Ada moved."}).encode()

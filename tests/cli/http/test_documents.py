@@ -1,7 +1,6 @@
 """Documents that clients send: added, listed, found by questions, and removed."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +10,11 @@ from mbc_cli.http.documents import NewDocument
 from mbc_engine import ingest, open_bank
 from mbc_engine.memory import Memory
 from mbc_engine.paper.mbc import MBC
-from tests.cli.http.conftest import Running, names
+from tests.cli.http.conftest import Running, Serving, names
 
 
 @pytest.fixture
-def running(serving: Callable[..., Running], real_memory: Memory) -> Running:
+def running(serving: Serving, real_memory: Memory) -> Running:
     """A server of an empty memory of the tiny model."""
     return serving(real_memory)
 
@@ -93,7 +92,7 @@ async def test_unknown_ids_are_not_found(running: Running) -> None:
 
 
 async def test_ingested_documents_are_read_only(
-    serving: Callable[..., Running], real_memory: Memory, tiny_model: MBC, home: Path
+    serving: Serving, real_memory: Memory, tiny_model: MBC, home: Path
 ) -> None:
     (home / "notes").mkdir()
     (home / "notes" / "ada.txt").write_text("Ada moved to Aalen. Secret.")
@@ -129,12 +128,12 @@ async def test_ingested_documents_are_read_only(
         ("a", None),
     ],
 )
-async def test_an_invalid_document_is_refused(serving: Callable[..., Running], body: Any, param: str | None) -> None:
+async def test_an_invalid_document_is_refused(serving: Serving, body: Any, param: str | None) -> None:
     response = await serving().add(body)
     assert (response.status_code, response.json()["error"]["param"]) == (400, param)
 
 
-async def test_retriever_reader(serving: Callable[..., Running], tiny: Any, home: Path) -> None:
+async def test_retriever_reader(serving: Serving, tiny: Any, home: Path) -> None:
     running = serving(Memory([home / "b.mbc"], tiny.retriever_reader("Aalen")))
     added = (await running.add({"text": "Ada moved to Aalen. It rained.", "name": "ada"})).json()
     assert "Aalen" in (await running.ask("Where did Ada move?", stream=True)).text
@@ -153,7 +152,7 @@ async def test_retriever_reader(serving: Callable[..., Running], tiny: Any, home
 
 
 async def test_a_bank_without_sources_takes_no_documents(
-    serving: Callable[..., Running], real_memory: Memory, tiny_model: MBC, home: Path
+    serving: Serving, real_memory: Memory, tiny_model: MBC, home: Path
 ) -> None:
     with open_bank(tiny_model, home / "b.mbc", keeps_origins=False):
         pass

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.cli.http.conftest import AUTHORISED, TOKEN, names
+from tests.cli.http.conftest import AUTHORISED, TOKEN, Start, names
 from tests.needs import PATIENCE
 
 pytestmark = pytest.mark.slow
@@ -43,7 +43,7 @@ def test_access_log_is_sanitised(shared_server: Any) -> None:
     assert TOKEN not in stderr
 
 
-def test_shutdown_finishes_requests(start: Callable[..., Any], home: Path) -> None:
+def test_shutdown_finishes_requests(start: Start, home: Path) -> None:
     server = start()
     statuses: list[int] = []
     has_responded = threading.Event()
@@ -68,7 +68,7 @@ def test_shutdown_finishes_requests(start: Callable[..., Any], home: Path) -> No
     assert not (home / "b.mbc-wal").exists()
 
 
-def test_a_second_interrupt_ends_it_at_once(start: Callable[..., Any], home: Path) -> None:
+def test_a_second_interrupt_ends_it_at_once(start: Start, home: Path) -> None:
     server = start()
     with socket.create_connection(("127.0.0.1", int(server.root.rpartition(":")[2]))) as half_sent:
         half_sent.sendall(b"POST /v1/documents HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n{")
@@ -119,7 +119,7 @@ class Client(threading.Thread):
             self.removed.add(first)
 
 
-def test_kills_lose_nothing_acknowledged(start: Callable[..., Any], rounds: Callable[..., int], home: Path) -> None:
+def test_kills_lose_nothing_acknowledged(start: Start, rounds: Callable[..., int], home: Path) -> None:
     added: dict[str, str] = {}
     removed: set[str] = set()
     unsure: set[str] = set()

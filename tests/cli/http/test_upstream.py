@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -10,7 +9,7 @@ import pytest
 
 from mbc_cli.http.upstream import Upstream
 from mbc_engine.memory import Memory
-from tests.cli.http.conftest import NAME, names
+from tests.cli.http.conftest import NAME, Serving, names
 from tests.cli.stub_memory import source
 
 URL = "http://other.example/v1"
@@ -56,7 +55,7 @@ async def converse(running: Any, *said: Any, **fields: Any) -> httpx.Response:
     return response
 
 
-async def test_passages_are_put_before_the_last_message(serving: Callable[..., Any]) -> None:
+async def test_passages_are_put_before_the_last_message(serving: Serving) -> None:
     other = Other("In Aalen [1].")
     running = serving(upstream=other.upstream())
     running.memory.passages = (source(date="2024-05-31", page=3), source(passage=None))
@@ -77,14 +76,14 @@ async def test_passages_are_put_before_the_last_message(serving: Callable[..., A
 
 
 @pytest.mark.parametrize("fields", [{"messages": "?"}, {"messages": [{"content": 1}]}, {"mbc": {"sources": 0}}])
-async def test_request_without_passages(serving: Callable[..., Any], fields: Any) -> None:
+async def test_request_without_passages(serving: Serving, fields: Any) -> None:
     other = Other("Yes.")
     body = {"model": "big", "messages": [{"role": "user", "content": "Who?"}], **fields}
     await serving(upstream=other.upstream()).client.post("/v1/chat/completions", json=body)
     assert other.received == [{"model": "big", "messages": body["messages"]}]
 
 
-async def test_the_memory_answers_under_its_own_name(serving: Callable[..., Any]) -> None:
+async def test_the_memory_answers_under_its_own_name(serving: Serving) -> None:
     other = Other("Yes.")
     running = serving(upstream=other.upstream())
     assert (await running.ask()).json()["choices"][0]["message"]["content"] == "Aalen"
@@ -92,7 +91,7 @@ async def test_the_memory_answers_under_its_own_name(serving: Callable[..., Any]
     assert ([model["id"] for model in listed], other.received) == ([NAME, "big"], [])
 
 
-async def test_streams_pass_through(serving: Callable[..., Any]) -> None:
+async def test_streams_pass_through(serving: Serving) -> None:
     running = serving(upstream=Other("It is [1].").upstream(lists_sources=True))
     running.memory.passages = (source(), source("/b.md"))
     lines = (await converse(running, "Where is Ada?", stream=True)).text.split("\n\n")
@@ -104,7 +103,7 @@ async def test_streams_pass_through(serving: Callable[..., Any]) -> None:
     assert (chunks[-1]["id"], chunks[-1]["choices"], len(chunks[-1]["sources"])) == ("c1", [], 2)
 
 
-async def test_errors_pass_through(serving: Callable[..., Any]) -> None:
+async def test_errors_pass_through(serving: Serving) -> None:
     response = await converse(serving(upstream=Other("slow down", status=429).upstream()), "Who?", stream=True)
     assert (response.status_code, response.json()) == (429, {"error": {"message": "slow down"}})
 
@@ -125,7 +124,7 @@ async def test_errors_pass_through(serving: Callable[..., Any]) -> None:
     ],
 )
 @pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
-async def test_replies_that_make_no_sense_pass_through(serving: Callable[..., Any], content: bytes, kind: str) -> None:
+async def test_replies_that_make_no_sense_pass_through(serving: Serving, content: bytes, kind: str) -> None:
     sent = b"data: " + content if kind == "text/event-stream" else content
     reply = httpx.Response(200, headers={"content-type": kind}, content=sent)
     running = serving(upstream=Upstream(URL, remembers=True, transport=httpx.MockTransport(lambda _: reply)))
@@ -133,14 +132,14 @@ async def test_replies_that_make_no_sense_pass_through(serving: Callable[..., An
     assert response.status_code == 200 and response.content.startswith(sent)
 
 
-async def test_a_reply_without_end_is_refused(serving: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_reply_without_end_is_refused(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mbc_cli.http.upstream._MOST_BYTES", 10)
     response = await converse(serving(upstream=Other("Hello").upstream()), "Who?")
     assert (response.status_code, "too long" in response.text) == (502, True)
 
 
 @pytest.mark.parametrize(("text", "status"), [("NaN", 404), ("[" * 100_000, 400), ('"\\ud800"', 200)])
-async def test_requests_that_are_no_json(serving: Callable[..., Any], text: str, status: int) -> None:
+async def test_requests_that_are_no_json(serving: Serving, text: str, status: int) -> None:
     running = serving(upstream=Other("Yes.").upstream())
     content = f'{{"model":"big","messages":[{{"role":"user","content":"Who?"}}],"seed":{text}}}'
     headers = {"content-type": "application/json"}
@@ -148,7 +147,7 @@ async def test_requests_that_are_no_json(serving: Callable[..., Any], text: str,
     assert response.status_code == status
 
 
-async def test_a_conversation_becomes_one_document(serving: Callable[..., Any], real_memory: Memory) -> None:
+async def test_a_conversation_becomes_one_document(serving: Serving, real_memory: Memory) -> None:
     other = Other("<think>Well.</think>Hello.", "In Aalen.")
     running = serving(real_memory, upstream=other.upstream(remembers=True))
     assert (await converse(running, "I am Ada.")).json()["sources"] == []
@@ -163,7 +162,7 @@ async def test_a_conversation_becomes_one_document(serving: Callable[..., Any], 
     assert len((await converse(running, "Who is Ada?")).json()["sources"]) == 1
 
 
-async def test_a_call_of_a_tool_is_not_remembered(serving: Callable[..., Any]) -> None:
+async def test_a_call_of_a_tool_is_not_remembered(serving: Serving) -> None:
     running = serving(upstream=Other("Let me look.", tool_calls=[{"id": "t"}]).upstream(remembers=True))
     await converse(running, "Who?")
     assert running.documents.folder.ids() == []

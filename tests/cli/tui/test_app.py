@@ -12,7 +12,7 @@ from mbc_cli.tui.state import DashboardOptions
 from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.views.codes import CodesView
 from mbc_cli.tui.views.documents import DocumentsView
-from mbc_cli.tui.views.ingest import IngestTab
+from mbc_cli.tui.views.ingest import IngestView
 from mbc_cli.tui.widgets.heat_map import HeatMap
 from mbc_cli.tui.widgets.table import RowTable
 from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, StoredDocument
@@ -43,7 +43,7 @@ async def test_views_of_own_models_are_one_level_down(options, bank, until, scre
 
 @pytest.mark.slow
 async def test_keys_in_an_overlay(options, until, screen):
-    app = Dashboard(options, IngestTab.NAME)
+    app = Dashboard(options, IngestView.NAME)
     async with app.run_test(size=(160, 45)) as pilot:
         await pilot.pause()
         await pilot.press("question_mark")

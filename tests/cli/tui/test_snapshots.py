@@ -20,7 +20,7 @@ from mbc_cli.tui.state import DashboardOptions
 from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.views.codes import CodesView
 from mbc_cli.tui.views.documents import DocumentsView
-from mbc_cli.tui.views.ingest import IngestTab
+from mbc_cli.tui.views.ingest import IngestView
 from mbc_engine.events import (
     DocumentsIngested,
     FileSkipped,
@@ -151,7 +151,7 @@ async def test_view(scene, view, size, until, snapshot, screen):
             await until(lambda: "story-" in screen(app))
         if view == DocumentsView.NAME:
             await until(lambda: "story-11" in screen(app) and "read from" in screen(app))
-        if view == IngestTab.NAME:
+        if view == IngestView.NAME:
             await until(lambda: "news" in screen(app))
         for _ in range(3):  # what is otherwise drawn twice a second
             app.draw()

@@ -10,7 +10,7 @@ from textual.widgets import Input, Static
 from mbc_cli.config import activity_log
 from mbc_cli.tui.app import Dashboard
 from mbc_cli.tui.state import DashboardOptions
-from mbc_cli.tui.views.ingest import IngestTab
+from mbc_cli.tui.views.ingest import IngestView
 from mbc_cli.tui.widgets.inputs import Confirm, FolderTree, PlainCheckbox
 from mbc_cli.tui.widgets.table import RowTable
 from mbc_engine.bank import MemoryBank, verify
@@ -47,7 +47,7 @@ END = IngestFinished(
 
 
 def dashboard(options):
-    return Dashboard(options, IngestTab.NAME)
+    return Dashboard(options, IngestView.NAME)
 
 
 def state(app):
@@ -150,7 +150,7 @@ async def test_ingest_command(options, home, until, started):
 async def test_failed_ingest(options, until):
     app = dashboard(options)
     async with app.run_test(size=SMALL):
-        app.query_one(IngestTab)._on_ingest_end("Error: no space left")
+        app.query_one(IngestView)._on_ingest_end("Error: no space left")
         await until(lambda: state(app) == "Failed. no space left")
         list(recorded(iter([*EVENTS, END]), activity_log(options.bank)))
         await until(lambda: "Finished" in state(app))

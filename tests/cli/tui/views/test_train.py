@@ -9,9 +9,8 @@ from textual.widgets import Input, OptionList
 
 from mbc_cli.tui.app import Dashboard
 from mbc_cli.tui.views.train import TrainView
-from mbc_cli.tui.widgets.chart import Chart
+from mbc_cli.tui.widgets.chart import Chart, RunPlots
 from mbc_cli.tui.widgets.inputs import Confirm, Form
-from mbc_cli.tui.widgets.run_plots import RunPlots
 from mbc_engine.events import QuantisationStarted, TrainFinished, TrainStarted, TrainStateChanged, Validated
 from mbc_engine.runs.event_log import work_lock
 from mbc_engine.runs.training_runs import EVENTS, LOCK, is_stop_requested
