@@ -19,14 +19,13 @@ def reference() -> str:
     root = typer.main.get_command(app)
     assert isinstance(root, TyperGroup)
     commands = [found for found in walk_commands(root, "mbc") if not found[1].hidden]
-    everywhere = [option for option in _options(root) if option.rich_help_panel == COMMON_PANEL]
     return "\n".join(
         [
             "## Options that commands share",
             "",
             "| | |",
             "|---|---|",
-            *(f"| `{_name(param)}` | {_help(param)} |" for param in [*_shared(commands), *everywhere]),
+            *(f"| `{_name(param)}` | {_help(param)} |" for param in _shared(commands)),
             "",
             "## All commands",
             "",
@@ -56,7 +55,7 @@ def _shared(commands: list[_Command]) -> list[TyperOption]:
     for _, command in commands:
         for option in _options(command):
             found.setdefault((option.name, option.help), []).append(option)
-    return [same[0] for same in found.values() if len(same) > 1]
+    return [same[0] for same in found.values() if len(same) > 1 and same[0].rich_help_panel != COMMON_PANEL]
 
 
 def _row(command: _Command) -> str:
