@@ -206,9 +206,9 @@ def evaluation_names() -> list[str]:
     return [path.name for path in sorted(folders, key=lambda path: path.stat().st_mtime, reverse=True)]
 
 
-def question_history() -> Path:
-    """The file of questions asked so far, one per line, readable only by its owner."""
-    return platformdirs.user_data_path("mbc") / "questions.history"
+def question_history(bank: Path) -> Path:
+    """The file of questions asked of a bank so far, one per line, readable only by its owner."""
+    return platformdirs.user_data_path("mbc") / "questions" / f"{_name_of(bank)}.history"
 
 
 def read_questions(path: Path, limit: int = _MAX_QUESTIONS) -> list[str]:
@@ -255,6 +255,9 @@ def short_name(path: Path, folder: Path) -> str:
 
 
 def activity_log(bank: Path) -> Path:
+    return platformdirs.user_state_path("mbc") / "activity" / f"{_name_of(bank)}.jsonl"
+
+
+def _name_of(bank: Path) -> str:
     real = os.path.realpath(bank)
-    name = f"{Path(real).stem}-{hashlib.sha256(os.fsencode(real)).hexdigest()[:16]}"
-    return platformdirs.user_state_path("mbc") / "activity" / f"{name}.jsonl"
+    return f"{Path(real).stem}-{hashlib.sha256(os.fsencode(real)).hexdigest()[:16]}"

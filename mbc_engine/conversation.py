@@ -78,6 +78,37 @@ def completed(question: str, previous: Answer | None) -> str:
     return rewritten(question, previous.asked or previous.question, previous.extracted or previous.text)
 
 
+# What asks nothing, and what to say to it.
+_SMALL_TALK: Final = {
+    re.compile(rf"(?:{said})(?: (?:there|all|everyone|so much|very much|a lot|again))?", re.IGNORECASE): reply
+    for said, reply in (
+        (
+            "hello|hi|hey|moin|hallo|guten (?:tag|morgen)|good (?:morning|afternoon|evening)",
+            "Hello! What would you like to know?",
+        ),
+        ("(?:ok(?:ay)?,? )?(?:(?:many )?thanks|thank you|thx|cheers|danke|vielen dank|merci)", "You are welcome."),
+        ("ok|okay|all right|alright|great|perfect|good|nice|cool|fine|super|got it|i see", "All right."),
+        ("bye|goodbye|good ?bye|good night|see you|ciao|tsch\u00fcss", "Goodbye."),
+    )
+}
+
+
+def reply_to(line: str) -> str | None:
+    """What to say to a line that asks nothing, as "thanks"; None if it may be a question."""
+    said = " ".join(line.split()).strip(f"{_END},:)")
+    return next((reply for form, reply in _SMALL_TALK.items() if form.fullmatch(said)), None)
+
+
+def is_small_talk(line: str) -> bool:
+    """Whether a line asks nothing, or replies to one that does not."""
+    return reply_to(line) is not None or line in _SMALL_TALK.values()
+
+
+def following(answer: Answer, previous: Answer | None) -> Answer | None:
+    """The answer that the next question may follow up on."""
+    return previous if is_small_talk(answer.question) else answer
+
+
 def turn_of(answer: Answer | None) -> tuple[tuple[str, str], ...]:
     """The question and answer before the next question, as `AskOptions.earlier` has them."""
     return () if answer is None or answer.text is None else ((answer.question, answer.text),)
@@ -90,7 +121,8 @@ def rewritten(question: str, before: str, answer: str | None) -> str:
     rest = text[joined.end() :] if joined else text
     about = _ABOUT.match(rest)
     words = (rest[about.end() :] if about else rest).rstrip(_END).split()
-    if not words or not before.strip() or max(len(question), len(before)) > _LONGEST_QUESTION:
+    is_whole = not words or not before.strip() or is_small_talk(question)
+    if is_whole or max(len(question), len(before)) > _LONGEST_QUESTION:
         return question
     previous = _PreviousTurn(before, answer)
     if references := _referring(words):

@@ -22,7 +22,7 @@ from mbc_engine.bank import (
     delete_if_unused,
 )
 from mbc_engine.bank.database import bytes_at
-from mbc_engine.conversation import completed, joined, questions_in
+from mbc_engine.conversation import completed, joined, questions_in, reply_to
 from mbc_engine.errors import ConfigError, MBCError, NothingToRead
 from mbc_engine.machine import return_free_memory
 from mbc_engine.runs.ingests import forget_names, recorded
@@ -153,6 +153,18 @@ class Memory:
                     self._answer_each(question, parts[question], options) if question in parts else next(rest)
                     for question in questions
                 ]
+        if (
+            model.keeps_text
+            and writer is None
+            and (replies := {own: reply for own in questions if (reply := reply_to(own))})
+        ):
+            rest = iter(self.ask([question for question in questions if question not in replies], options))
+            _, totals, sizes = self.info()
+            none = dict.fromkeys(("search", "answer", "sources"), 0.0)
+            return [
+                Answer(own, replies[own], None, (), none, totals, sizes) if own in replies else next(rest)
+                for own in questions
+            ]
         began = time.perf_counter()
         with self._reading() as bank:
             totals, sizes = bank.totals(), bank.sizes()
@@ -227,15 +239,16 @@ class Memory:
         with self._reading() as bank:
             scope = self._scope(bank, options.selection)
             found = model.search(queries, scope, top=top, read_mode=options.read_mode)
-            best = [hits[:top] for hits in found.chunks]
             passages = Passages(bank, model.chunker, self._on_decoding)
+            ranked = model.ranked(queries, found, passages) if with_text else found.chunks
+            best = [hits[:top] for hits in ranked]
             if not with_text:
                 passages.of((), beside=[replace(hit, share=0.0) for hit in chain(*best)])
                 return [tuple(passages.source(hit, None) for hit in hits) for hits in best]
             passages.of(hit.chunk for hit in chain(*best))
             listed = [merged(each) for each in passages.sources(queries, best)]
             if any(len(each) < len(hits) for each, hits in zip(listed, best, strict=True)):  # copies took their places
-                best = [hits[: top + _SPARE] for hits in found.chunks]
+                best = [hits[: top + _SPARE] for hits in ranked]
                 passages.of(hit.chunk for hit in chain(*best))
                 listed = [merged(each) for each in passages.sources(queries, best)]
             return [each[:top] for each in listed]

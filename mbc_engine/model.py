@@ -121,6 +121,11 @@ class Model(ABC):
     def search(self, questions: Sequence[str], scope: Any, *, top: int = 5, read_mode: str | None = None) -> Found:
         """At least the `top` best chunks for each question in a `scope` of this model."""
 
+    def ranked(self, queries: Sequence[str], found: Any, passages: Passages) -> list[list[Hit]]:
+        """What `search` found, in an order that also counts what is looked up in passages."""
+        chunks: list[list[Hit]] = found.chunks
+        return chunks
+
     @abstractmethod
     def answer(
         self,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mbc_engine.conversation import questions_in, rewritten
+from mbc_engine.conversation import questions_in, reply_to, rewritten
 
 DIALOGUES = [
     json.loads(line)
@@ -106,3 +106,14 @@ def test_long_questions_are_left_alone() -> None:
 )
 def test_questions_on_a_line(line: str, questions: list[str] | None) -> None:
     assert questions_in(line) == (questions or [line])
+
+
+@pytest.mark.parametrize(("line", "reply"), [("Thanks!", "welcome"), ("hello there", "Hello"), ("OK", "All right")])
+def test_small_talk_is_no_question(line: str, reply: str) -> None:
+    assert reply in str(reply_to(line))
+    assert rewritten(line, "Who is Ada?", "a singer") == line
+
+
+@pytest.mark.parametrize("line", ["hello world", "ok corral", "thanks to whom did they win?", "good beer"])
+def test_what_may_be_a_question(line: str) -> None:
+    assert reply_to(line) is None

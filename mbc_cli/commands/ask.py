@@ -19,7 +19,7 @@ from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.terminal import errors, notes, out, print_json, print_json_lines
 from mbc_cli.text import display_path, format_duration, pluralise, sanitise
 from mbc_engine.answer import Answer, AskOptions
-from mbc_engine.conversation import completed, turn_of
+from mbc_engine.conversation import completed, following, turn_of
 from mbc_engine.datasets.questions import Question, load_questions, no_questions, stream_questions
 from mbc_engine.errors import ConfigError, MBCError
 from mbc_engine.text.decoding import storable
@@ -160,13 +160,14 @@ def converse(memory: "Memory", options: AskOptions) -> None:
     _, totals, _ = memory.info()
     notes.print(f"{' + '.join(map(display_path, memory.paths))}: {content_summary(totals)}.")
     notes.print("Type a question; /help shows the commands, Ctrl-D quits.")
-    start_line_editor(question_history(), tuple(_COMMANDS))
+    history = question_history(memory.paths[0])
+    start_line_editor(history, tuple(_COMMANDS))
     last: Answer | None = None
     previous: Answer | None = None
     was_interrupted = False
     while True:
         try:
-            line = storable(read_line(question_history()).strip())
+            line = storable(read_line(history).strip())
         except EOFError:
             notes.print()
             return
@@ -186,7 +187,8 @@ def converse(memory: "Memory", options: AskOptions) -> None:
                 _run_command(word, memory, last)
             elif word:
                 last = None  # an interrupted question has no sources
-                last = previous = ask_and_show(memory, options, line, previous)
+                last = ask_and_show(memory, options, line, previous)
+                previous = following(last, previous)
                 notes.print(timing_summary(last), style="dim")
                 out.print()
         except MBCError as error:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -319,7 +320,10 @@ def _digests(bank: "MemoryBank", typed: Sequence[str]) -> dict[str, list[str]]:
     if missing := [text for text in typed if not digests.get(text)]:
         hint = "It keeps no sources: name documents by their digests, which `mbc bank list` shows."
         if bank.header.keeps_origins:
-            hint = "`mbc bank list` shows what it holds."
+            names = {name: source for source, *_ in bank.origins() for name in (source, Path(source).name)}
+            near = dict.fromkeys(names[name] for name in get_close_matches(missing[0], names, 3))
+            hint = f"Did you mean {' or '.join(map(display_path, near))}? " if near else ""
+            hint += "`mbc bank list` shows what it holds."
         raise BankError(f"{bank.name} does not hold {missing[0]}.", hint=hint)
     return digests
 

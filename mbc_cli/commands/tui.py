@@ -82,11 +82,15 @@ def tui(
 
         DashboardServer(["tui", *options.to_arguments(), "--view", view], port, show).serve()
         return
-    has_terminal = all(stream is not None and stream.isatty() for stream in (sys.__stdin__, sys.__stderr__))
-    if "TEXTUAL_DRIVER" not in os.environ and not has_terminal:
+    reads, writes, may_write = (
+        stream is not None and stream.isatty() for stream in (sys.__stdin__, sys.__stderr__, sys.__stdout__)
+    )
+    if "TEXTUAL_DRIVER" not in os.environ and not (reads and (writes or may_write)):
         raise ConfigError(
             "The dashboard needs a terminal.", hint="Start it in one, or serve it to a browser with --web."
         )
+    if may_write and not writes:
+        sys.__stderr__ = sys.__stdout__  # type: ignore[misc]  # where Textual draws
     _show(options, view, settings)
 
 

@@ -12,7 +12,7 @@ from mbc_cli import question_options as fields
 from mbc_cli.http.server import ApiError, api_error
 from mbc_cli.render.answer import NOT_IN_MEMORY, PERHAPS, answer_json, answer_text, passage_json
 from mbc_engine.answer import AskOptions
-from mbc_engine.conversation import rewritten
+from mbc_engine.conversation import is_small_talk, rewritten
 from mbc_engine.names import parse_read_mode
 from mbc_engine.text.decoding import storable
 
@@ -147,6 +147,8 @@ def completed_question(messages: Sequence[Message]) -> str:
     """The last question of a conversation, completed from the messages it refers to; empty if there is none."""
     question, answer = "", None
     for message in messages[-_MAX_TURNS:]:
+        if is_small_talk(message.text) and message is not messages[-1]:
+            continue
         if message.role == "user":
             question, answer = rewritten(message.text, question, answer), None
         elif message.role == "assistant" and message.text != NOT_IN_MEMORY:

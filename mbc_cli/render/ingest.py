@@ -116,7 +116,7 @@ class IngestProgress(ProgressView):
         if event.done and not self._recoded and self._end is None:
             self.line(
                 f"You can ask questions now. Recoding {pluralise(event.chunks, 'text')} with the language model to save "
-                "space; Ctrl-C is safe, and `mbc bank compact --codec lm` continues."
+                "space, when nothing else needs the machine: leave it, or stop it with Ctrl-C; the next ingest continues."
             )
         self.recoding_bar(event)
         if self._watches and event.done == event.chunks:

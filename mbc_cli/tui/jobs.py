@@ -40,7 +40,7 @@ from mbc_engine.bank import (
     restore,
 )
 from mbc_engine.bank.text_codec import joined_text
-from mbc_engine.conversation import completed, turn_of
+from mbc_engine.conversation import completed, following, turn_of
 from mbc_engine.errors import MBCError, ModelError
 from mbc_engine.machine import Throttle
 from mbc_engine.runs.event_log import EventFollower, LogUpdate
@@ -273,7 +273,8 @@ class AnswerWorker:
             turn = turn_of(self._previous)
             (answer,) = self._memory.ask([standalone], options, on_token=on_token, with_codes=True, earlier=turn)
             on_token("")
-            self._previous = answer = answer.with_question(question)
+            answer = answer.with_question(question)
+            self._previous = following(answer, self._previous)
         except MBCError as error:
             answer = error
         except CancelledError:

@@ -199,7 +199,8 @@ def _is_same(stem: str, other: str) -> bool:
     return short == long or (len(short) >= 4 and len(long) - len(short) <= 2 and long.startswith(short))
 
 
-def _missing(stems: "frozenset[str] | set[str]", text: str) -> set[str]:
+def missing(stems: "frozenset[str] | set[str]", text: str) -> set[str]:
+    """The stems that a text has no word of, in any form."""
     there = stems_of(text)
     return {stem for stem in stems if not any(_is_same(stem, other) for other in there)}
 
@@ -213,7 +214,7 @@ def _whole_list(kind: Kind, question: str, passages: Sequence[Passage], best: in
         for entries in _lists(passage.text):
             first, last = entries[0].start, entries[-1].end
             before = passage.text[:first].rstrip().rpartition("\n\n")[2]
-            is_named = bool(wanted) and not _missing(wanted, f"{passage.context} {before}")
+            is_named = bool(wanted) and not missing(wanted, f"{passage.context} {before}")
             is_in = at == best and passage.span is not None and passage.span[0] < last and passage.span[1] > first
             if is_named or is_in:
                 return _listed(kind, question, at, entries, is_certain=is_named)
@@ -230,7 +231,7 @@ def _whole_list(kind: Kind, question: str, passages: Sequence[Passage], best: in
         return None
     sentence = sentence_around(text, *span)
     items = tuple(Item(on_one_line(part), best, sentence) for part in parts)
-    is_certain = len(items) > 2 and not _missing(wanted, f"{passages[best].context} {sentence}")
+    is_certain = len(items) > 2 and not missing(wanted, f"{passages[best].context} {sentence}")
     return Reply(on_one_line(text[start:end]), items, is_certain)
 
 
@@ -313,7 +314,7 @@ def _table_column(question: str, passages: Sequence[Passage]) -> Reply | None:
     bound = {stem for stem in stems - asked if stem in values or stem in names}
     items: dict[str, Item] = {}
     for at, row in sorted(rows, key=lambda row: passages[row[0]].place):
-        if not asked or not bound or _missing(bound, " ".join(value for _, value in row)):
+        if not asked or not bound or missing(bound, " ".join(value for _, value in row)):
             continue
         value = next((value for column, value in row if asked & stems_of(column)), row[0][1])
         if not bound & stems_of(value):
@@ -423,7 +424,7 @@ def _summary(question: str, passages: Sequence[Passage]) -> Reply | None:
         named = [True] * len(passages)
     if not stems and not period:
         return None
-    lacking = [_missing(stems, f"{passage.context} {passage.text}") for passage in passages]
+    lacking = [missing(stems, f"{passage.context} {passage.text}") for passage in passages]
     fewest = min((len(each) for each, is_named in zip(lacking, named, strict=True) if is_named), default=len(stems) + 1)
     if fewest > len(stems) / 2:
         return None
@@ -432,8 +433,8 @@ def _summary(question: str, passages: Sequence[Passage]) -> Reply | None:
     for sentence in _sentences(passages):
         if sentence.passage not in about:
             continue
-        in_context = len(stems) - len(_missing(stems, passages[sentence.passage].context))
-        in_sentence = len(stems) - len(_missing(stems, sentence.text))
+        in_context = len(stems) - len(missing(stems, passages[sentence.passage].context))
+        in_sentence = len(stems) - len(missing(stems, sentence.text))
         share = (in_sentence + 0.5 * in_context) / max(len(stems), 1)
         early = 1 / (2 + sentence.at) + 1 / (2 + about.index(sentence.passage))
         if in_sentence or in_context == len(stems):
@@ -469,11 +470,11 @@ def _with_all(stems: set[str], passages: Sequence[Passage]) -> Iterator[tuple[in
     """The first passage of each document that has all words, with the sentence that has most."""
     seen = set[str]()
     for at, passage in enumerate(passages):
-        if not stems or passage.name in seen or _missing(stems, f"{passage.context} {passage.text}"):
+        if not stems or passage.name in seen or missing(stems, f"{passage.context} {passage.text}"):
             continue
         seen.add(passage.name)
         own = [one.text for one in _sentences([passage])] or [on_one_line(passage.text)]
-        yield at, min(own, key=lambda text: len(_missing(stems, text)))
+        yield at, min(own, key=lambda text: len(missing(stems, text)))
 
 
 # Of a span over "not here", in a sentence with the words of the question.
@@ -497,7 +498,7 @@ def _several(question: str, passages: Sequence[Passage]) -> Reply | None:
             sentence_around(passage.text, *passage.span),
             on_one_line(passage.text[slice(*passage.span)]),
         )
-        if not _missing(wanted, sentence):
+        if not missing(wanted, sentence):
             found.setdefault(text.lower().removeprefix("the "), Item(text, at, sentence))
     items = tuple(found.values())
     return Reply(_joined([item.text for item in items]), items, is_certain=True) if len(items) > 1 else None
@@ -530,8 +531,8 @@ def _yes_no(question: str, passages: Sequence[Passage]) -> Reply | None:
     for index, sentence in enumerate(sentences):
         passage = passages[sentence.passage]
         before = sentences[index - 1].text if index and sentences[index - 1].passage == sentence.passage else ""
-        lacking = _missing(wanted, sentence.text)
-        about = _missing(lacking, f"{passage.context} {before}")
+        lacking = missing(wanted, sentence.text)
+        about = missing(lacking, f"{passage.context} {before}")
         if len(lacking) == len(wanted):
             continue
         score = len(wanted) - len(lacking) + 0.5 * (len(lacking) - len(about)) - len(names & about)
@@ -618,14 +619,14 @@ def _comparison(question: str, passages: Sequence[Passage]) -> Reply | None:
     sentences = _sentences(passages)
     found: list[_Sentence] = []
     for stems in own:
-        fitting = [one for one in sentences if stems and not _missing(stems, one.text)]
+        fitting = [one for one in sentences if stems and not missing(stems, one.text)]
         if not fitting:
             return None
         found.append(
             min(
                 fitting,
                 key=lambda one: (
-                    len(_missing(shared, one.text)),
+                    len(missing(shared, one.text)),
                     not re.search(cue, one.text),
                     not re.search(r"\d", one.text),
                 ),

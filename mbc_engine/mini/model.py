@@ -31,23 +31,23 @@ from mbc_engine.bank import (
     origin_name,
     spread,
 )
-from mbc_engine.bank.words import word_numbers
+from mbc_engine.bank.words import stems_of, word_numbers
 from mbc_engine.config import ReaderSettings, RetrieverReaderConfig, RetrieverReaderSettings
 from mbc_engine.errors import ConfigError, ModelError, NothingToRead
 from mbc_engine.lm.bert import Bert, Floats, map_tensors
 from mbc_engine.lm.chat import OnToken
 from mbc_engine.lm.packaged import is_available_offline
 from mbc_engine.mini.confidence import ANOTHER_TIME, choose, features, label_of, probability, runner_up
-from mbc_engine.mini.kinds import LOOKED_AT, READ, Passage, Reply, compose, kind_of, search_text
+from mbc_engine.mini.kinds import LOOKED_AT, READ, Passage, Reply, compose, kind_of, missing, search_text
 from mbc_engine.mini.retrieval import Address, Scope, by_document
 from mbc_engine.mini.span_reader import Span, SpanReader, load_span_reader
 from mbc_engine.model import Draft, DraftItem, Model
 from mbc_engine.names import CONFIG, WEIGHTS
 from mbc_engine.ranking import Hit
-from mbc_engine.sources import Known, Passages, matches, sentence_around
+from mbc_engine.sources import Known, Passages, content_stems, matches, sentence_around
 from mbc_engine.text.characters import on_one_line, readable
 from mbc_engine.text.chunks import Chunker
-from mbc_engine.text.dates import is_of_another_time, period_in
+from mbc_engine.text.dates import asks_when, is_of_another_time, names_a_time, period_in
 from mbc_engine.text.language import canonical_question
 
 _FORMAT: Final = "mbc-retriever-reader-1"
@@ -55,6 +55,12 @@ _FORMAT: Final = "mbc-retriever-reader-1"
 _SINGLE_PASSAGE_SHARE: Final = 0.9
 # What the vector of a chunk's context counts beside that of its text; chosen on held-out articles.
 CONTEXT_WEIGHT: Final = 0.15
+_UNFITTING: Final = 4.0  # what a span's margin loses if it does not answer "when"
+# What a question may say that the row with its answer does not.
+_OF_TIME: Final = stems_of(
+    "did do does is are was were when date day time year next last first due start begin end take place happen scheduled "
+    "planned held"
+)
 _KNOWN_CONTEXTS: Final = 1024  # whose vectors are kept
 _BATCH: Final = 256  # texts that another device than the CPU encodes at once
 _TORCH_PAYS: Final = 128  # texts whose encoding is shortened by torch by as much as its import takes
@@ -222,6 +228,9 @@ class RetrieverReader(Model):
         vectors = self.encoder.vectors(list(map(canonical_question, queries)), self.settings.question_window)
         top, weight = max(top, self.settings.candidates), self.settings.word_weight
         return FoundChunks(scope, scope.search(queries, vectors, top, weight))
+
+    def ranked(self, queries: Sequence[str], found: FoundChunks, passages: Passages) -> list[list[Hit]]:
+        return [found.scope.looked_up(query, hits, passages) for query, hits in zip(queries, found.chunks, strict=True)]
 
     def answer(
         self,
@@ -404,10 +413,20 @@ class RetrieverReader(Model):
 
 
 def _in_time(question: str, text: str, known: Known, span: Span | None) -> Span | None:
-    """A span whose margin is lower if its passage is of another time than the question names."""
+    """A span whose margin is lower if its passage is of another time than the question names.
+
+    Or if it is no time though one is asked for, or one in a row of a table that has only a name in common with the
+    question, as the day when somebody was hired if the question is when they died.
+    """
     period = period_in(question)
     if span and period and is_of_another_time(period, f"{known.context} {text}", known.date):
         return replace(span, margin=span.margin - ANOTHER_TIME)
+    if span and asks_when(question):
+        row = sentence_around(text, span.start, span.end)
+        said = content_stems(" ".join(word for word in question.split() if word.islower())) - _OF_TIME
+        is_unrelated = row.count("; ") > 1 and bool(said) and missing(said, f"{known.context} {row}") == said
+        if is_unrelated or not names_a_time(span.text):
+            return replace(span, margin=span.margin - _UNFITTING)
     return span
 
 

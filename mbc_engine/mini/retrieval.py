@@ -26,6 +26,7 @@ from mbc_engine.bank.search import plain_texts
 from mbc_engine.bank.words import content_words, matcher, number_of
 from mbc_engine.errors import BankError, ModelError
 from mbc_engine.ranking import Hit, Ranking, chunk_weights, log_of
+from mbc_engine.sources import Passages
 from mbc_engine.text.dates import Period, period_in
 
 # Chosen on questions about six articles that are in neither the codebooks' data nor `squad_val`.
@@ -40,6 +41,8 @@ _RUNS: Final = 8
 _ENOUGH_WORDS: Final = 4
 # Chunks whose texts are compared with a query of few words.
 _CHECKED: Final = 256
+# Chunks whose texts are looked up for that where a language model may have to decode them, 7 a second.
+_LOOKED_UP: Final = 8
 # What words as they are written, and next to each other, count beside the words of the index.
 EXACTNESS: Final = 0.5
 # A date that a document has counts as this many of its words.
@@ -207,6 +210,18 @@ class Scope:
             checked(question, hits, plain_texts(self.bank, [hit.chunk for hit in hits]))[:top]
             for question, hits in zip(questions, found, strict=True)
         ]
+
+    def looked_up(self, query: str, hits: Sequence[Hit], passages: Passages) -> list[Hit]:
+        """The hits of a query of few words as `checked`, if only a language model can decode the texts of some.
+
+        Only the first few that have all its words are looked up.
+        """
+        if _emphasis(query) <= 1 or None not in plain_texts(self.bank, [hit.chunk for hit in hits]):
+            return list(hits)
+        having = [set(chunks.tolist()) for chunks, _ in self.words([query], 1.0)[0]]
+        alike = [hit.chunk for hit in hits if having and all(hit.chunk in chunks for chunks in having)]
+        texts = {chunk: source.passage or "" for chunk, source in passages.of(alike[:_LOOKED_UP]).items()}
+        return checked(query, hits, [texts.get(hit.chunk, "") for hit in hits])
 
     def best(
         self, tables: NDArray[np.float32], top: int, words: Sequence[Sequence[tuple[NDArray[np.int64], float]]] = ()

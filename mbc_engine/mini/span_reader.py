@@ -23,11 +23,14 @@ from mbc_engine.config import ReaderSettings
 from mbc_engine.errors import ModelError
 from mbc_engine.lm.bert import Bert, Floats, batches, map_tensors
 from mbc_engine.text.chunks import split_sentences
+from mbc_engine.text.dates import parts_of_other_years
 from mbc_engine.text.language import canonical_question
 
 # How many of each passage's likeliest spans are used to estimate confidence in the best.
 _RIVALS: Final = 20
 
+# What a span's score loses where its clause or sentence is about other years than the question.
+_ANOTHER_YEAR: Final = 5.0
 # The width of the products by which pairs of a span's edges are scored.
 PAIR_RANK: Final = 64
 _AGAIN: Final = "Get the model again."
@@ -120,7 +123,7 @@ class SpanReader:
             rows = [jobs[job][2] for job in chosen]
             several = self.encoder.states([row.ids for row in rows], [row.type_start for row in rows])
             return [
-                self._best_span(states, row, passages[question][passage], passage, offsets)
+                self._best_span(states, row, passages[question][passage], passage, offsets, questions[question])
                 for states, row, (question, passage, _, offsets) in zip(
                     several, rows, (jobs[job] for job in chosen), strict=True
                 )
@@ -163,9 +166,13 @@ class SpanReader:
         return [(ids[start : start + room], offsets[start : start + room]) for start in starts]
 
     @np.errstate(over="ignore", invalid="ignore")
-    def _best_span(self, states: Floats, row: Row, text: str, passage: int, offsets: Sequence[tuple[int, int]]) -> Span:
-        none = self.head.none(states)
-        flat = self.head.scores(states[row.start : -1]).reshape(-1)
+    def _best_span(
+        self, states: Floats, row: Row, text: str, passage: int, offsets: Sequence[tuple[int, int]], question: str
+    ) -> Span:
+        none, scores = self.head.none(states), self.head.scores(states[row.start : -1])
+        for start, end in parts_of_other_years(question, text):
+            scores[[at for at, (first, _) in enumerate(offsets) if start <= first < end]] -= _ANOTHER_YEAR
+        flat = scores.reshape(-1)
         total = float(np.logaddexp(_log_sum_exp(flat), none))
         if not math.isfinite(total):
             raise ModelError("The reader's weights are not all numbers.", hint=_AGAIN)

@@ -3,8 +3,10 @@
 import calendar
 import re
 from datetime import date
+from itertools import pairwise
 from typing import Final, NamedTuple
 
+from mbc_engine.text.chunks import split_sentences
 from mbc_engine.text.document import MONTH_NAMES
 
 _MONTHS: Final = {name.lower(): number for number, name in enumerate(MONTH_NAMES, 1)}
@@ -24,7 +26,23 @@ _FORMS: Final = tuple(
     )
 )
 _ANY_YEAR: Final = re.compile(rf"(?<![\w.,]){_YEAR}")
+# The boats of 2019, for 2019, the 2019 boats, boats 2019, but not 2019 boats.
+_LEADS: Final = "|".join(f"(?<={word} )" for word in ("for", "of", "by", "year", "season", "during", "end"))
+_FOLLOWING: Final = "in|at|for|of|by|on|and|with|to|from|the|was|is|are|were|did|do|does|has|had"
+_OF_YEAR: Final = re.compile(
+    rf"(?<![\w.,])(?:(?<=the )(?=(?:19|20)\d\d [a-z])|(?=(?:19|20)\d\d\W*$)|(?:{_LEADS})"
+    rf"(?=\d{{4}}(?:\W*$|[,;)]| (?:{_FOLLOWING})\b))){_YEAR}\b",
+    re.IGNORECASE,
+)
 _NUMBER: Final = re.compile(r"\d+")
+# A year that what is said around it is of: not one that it is since or until, nor the only number of a table's cell.
+_SAID_OF: Final = re.compile(
+    r"(?<![\w.,€$£])(?<!\b(?:to|by|ab) )(?<!\b(?:from|till|than|seit) )(?<!\b(?:since|until) )(?<!before )(?<!\bafter )"
+    r"(?P<year>(?:1[5-9]|20)\d\d)(?:(?=-\d\d)|(?<!: \d{4})|(?<=(?:year|date|jahr): \d{4}))(?:[/\u2013-](?P<short>\d\d)\b)?"
+    r"(?![\w%€$£]|[.,]\d| (?:eur|euros?|usd|dollars?|pounds?|kg|g|km|m|kwh|people|hours)\b)",
+    re.IGNORECASE,
+)
+_CLAUSE: Final = re.compile(r"[;,] |[()|]|\n")
 
 
 class Period(NamedTuple):
@@ -54,13 +72,65 @@ def is_of_another_time(period: Period, text: str, day: str | None) -> bool:
     return _ANY_YEAR.search(text) is not None and not period.is_named_in(f"{text} {day or ''}")
 
 
+def parts_of_other_years(question: str, text: str) -> list[tuple[int, int]]:
+    """Where a text is only about other years than the question names, by its clauses and sentences; none if it names none.
+
+    A clause that names no year is of those that its sentence names.
+    """
+    period = period_in(question)
+    if period is None or asks_when(question) or len(set(_ANY_YEAR.findall(question))) > 1:
+        return []
+    others: list[tuple[int, int]] = []
+    for start, end in split_sentences(text):
+        years = _years_of(text[start:end])
+        bounds = [start, *(match.end() for match in _CLAUSE.finditer(text, start, end)), end]
+        for first, last in pairwise(bounds):
+            own = _years_of(text[first:last]) or years
+            if own and not min(own) <= period.year <= max(own):
+                others.append((first, last))
+    return others
+
+
+def names_a_time(text: str) -> bool:
+    """Whether a text may answer "when"."""
+    return _TIME.search(text) is not None
+
+
+def asks_when(question: str) -> bool:
+    """Whether a question asks for a time."""
+    return _WHEN.match(question) is not None
+
+
+_TIME: Final = re.compile(
+    rf"\d|\b(?:{_MONTH}|(?:mon|tues|wednes|thurs|fri|satur|sun)days?|to(?:day|morrow|night)|yesterday|tonight|"
+    r"spring|summer|autumn|fall|winter|mornings?|afternoons?|noon|evenings?|nights?|midnight|dawn|dusk|"
+    r"(?:hour|day|week|month|quarter|year|decade|centur)(?:s|y|ies|ly)?|daily|annual(?:ly)?|christmas|easter|"
+    r"when|while|once|as|after|before|during|until|till|since|at|by|on|end|start|beginning|early|late|later|next|last|"
+    r"every|ago|now|soon|immediately|never|always|birth|childhood|lunch|dinner|break|holidays?|one|two|three|first|second)\b",
+    re.IGNORECASE,
+)
+_WHEN: Final = re.compile(
+    r"\W*(?:(?:since|until|from|by|in) )?(?:when|(?:what|which) (?:year|date|day))\b", re.IGNORECASE
+)
+
+
+def _years_of(text: str) -> set[int]:
+    years = {int(match["year"]): match["short"] for match in _SAID_OF.finditer(text)}
+    # A season, as 2025/26; the day 2025-12-31 is of no other year.
+    return {
+        *years,
+        *(year // 100 * 100 + int(short) for year, short in years.items() if short and int(short) == year % 100 + 1),
+    }
+
+
 def period_in(question: str) -> Period | None:
     """The day, month or year that a question is about; None unless it names exactly one."""
     for form in _FORMS:
         found = {_period(match.groupdict()) for match in form.finditer(question)} - {None}
         if found:
             return found.pop() if len(found) == 1 else None
-    return None
+    years = set(_ANY_YEAR.findall(question))
+    return Period(int(years.pop())) if len(years) == 1 and _OF_YEAR.search(question) else None
 
 
 def _period(named: dict[str, str | None]) -> Period | None:

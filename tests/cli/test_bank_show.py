@@ -20,6 +20,11 @@ def show(mbc, bank):
     return run
 
 
+def test_a_mistyped_name(mbc, bank):
+    result = mbc("bank", "show", "adaa.txt", "--bank", bank)
+    assert "Did you mean notes/ada.txt?" in " ".join(result.stderr.split())
+
+
 def test_everything_about_a_document_is_shown(mbc, bank, home):
     lines = mbc("bank", "show", "notes/ada.txt", "--bank", bank).stdout.splitlines()
     assert lines[0].startswith("read from  notes/ada.txt, ")

@@ -211,7 +211,7 @@ def test_a_conversation_on_a_terminal(bank, model, home):
         terminal.until(QUESTION)
         terminal.type("\x15\x04")
         assert terminal.ended() == 0
-    kept = home / "XDG_DATA_HOME" / "mbc" / "questions.history"
+    (kept,) = (home / "XDG_DATA_HOME" / "mbc" / "questions").iterdir()
     assert kept.read_text().splitlines() == ["/sources", "/caf \ufffd", QUESTION]
 
 

@@ -53,6 +53,12 @@ def test_several_questions_on_a_line(tiny: Any, remember: Any, rows: Callable[..
     assert len(both.sources) == 1
 
 
+def test_small_talk_is_answered_without_a_search(tiny: Any, remember: Any, rows: Callable[..., Path]) -> None:
+    thanks, where = remember(tiny.retriever_reader("Aalen"), rows(["Ada moved to Aalen."])).ask(["Thanks!", "Where?"])
+    assert (thanks.text, thanks.sources, thanks.confidence) == ("You are welcome.", (), None)
+    assert (where.text, len(where.sources)) == ("Aalen", 1)
+
+
 def test_passages_for_key_words(tiny: Any, remember: Any, rows: Callable[..., Path]) -> None:
     path = rows(["Ada moved to Aalen.", "Hugo moved to Delft."])
     (answer,) = remember(tiny.retriever_reader("Aalen"), path).ask(["ada moved"])

@@ -2,8 +2,10 @@
 
 import hashlib
 import math
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -141,3 +143,21 @@ def test_words_as_they_are_and_phrases_count_more(query: str, right: str) -> Non
     assert sum(hit.share for hit in found) <= 1
     for question, known in (("nothing of this", texts), (query, [None, *texts[1:]])):
         assert [hit.chunk for hit in checked(question, hits, known)] == list(range(len(texts)))
+
+
+def test_phrases_in_texts_that_only_a_language_model_can_decode(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ["The corner is in the north.", "It leaks at the north corner.", "Snow in the north."]
+    looked_up: list[int] = []
+
+    def of(chunks: Iterable[int]) -> dict[int, SimpleNamespace]:
+        looked_up.extend(chunks)
+        return {chunk: SimpleNamespace(passage=texts[chunk]) for chunk in looked_up}
+
+    scope = Scope.__new__(Scope)
+    scope.bank = cast("Any", None)
+    monkeypatch.setattr(scope, "words", lambda *_: [[(np.array([0, 1]), 1.0), (np.arange(3), 1.0)]])
+    monkeypatch.setattr("mbc_engine.mini.retrieval.plain_texts", lambda *_: [None] * 3)
+    hits, passages = [Hit(chunk, 0.3, document=chunk) for chunk in range(3)], cast("Any", SimpleNamespace(of=of))
+    assert [hit.chunk for hit in scope.looked_up("north corner", hits, passages)] == [1, 0, 2]
+    assert looked_up == [0, 1]  # both words
+    assert scope.looked_up("Which pump caused leaks of the north corner in heavy rain?", hits, passages) == hits

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mbc_engine.text.dates import Period, is_of_another_time, period_in
+from mbc_engine.text.dates import Period, is_of_another_time, names_a_time, parts_of_other_years, period_in
 
 
 @pytest.mark.parametrize(
@@ -16,6 +16,10 @@ from mbc_engine.text.dates import Period, is_of_another_time, period_in
         ("How many of the 2019 in 1999 and in 2001?", None),
         ("Who came on 31 February 2024?", Period(2024, 2)),
         ("Who has 2000 boats?", None),
+        ("What is the fee for 2027?", Period(2027)),
+        ("the 2026 budget of Heron", Period(2026)),
+        ("budget 2026", Period(2026)),
+        ("Who coached it from 2008 to 2009?", None),
     ],
 )
 def test_period_of_a_question(question: str, period: Period | None) -> None:
@@ -34,3 +38,32 @@ def test_period_of_a_question(question: str, period: Period | None) -> None:
 )
 def test_passages_of_another_time(text: str, day: str | None, is_other: bool) -> None:
     assert is_of_another_time(Period(2023, 3), text, day) == is_other
+
+
+FEES = "The fee for 2027 is 72 EUR (2026: 66 EUR). It was paid since 2019. In 2025, it was 64 EUR."
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "parts"),
+    [
+        ("What is the fee for 2026?", FEES, ["The fee for 2027 is 72 EUR (", "In 2025, ", "it was 64 EUR."]),
+        ("What is the fee for 2027?", FEES, ["2026: 66 EUR)", "In 2025, ", "it was 64 EUR."]),
+        ("When was the fee for 2026 set?", FEES, []),
+        ("What is the fee?", FEES, []),
+        ("What was it in 2021?", "It was 4 from 2019 on, 5 between 2020 and 2022. We paid 1800 EUR.", []),
+        ("Which price in 2026?", "Item: Pumps; 2025: 52; 2026: 61; Price: 1950", ["2025: 52; "]),
+        ("Which price in 2026?", "Year: 2025; Price: 64", ["Year: 2025; ", "Price: 64"]),
+        (
+            "Who won in 2026?",
+            "Ada won in 2025/26, Bo in 2024/25, Cy on 2025-12-26.",
+            ["Bo in 2024/25, ", "Cy on 2025-12-26."],
+        ),
+    ],
+)
+def test_parts_about_other_years(question: str, text: str, parts: list[str]) -> None:
+    assert [text[start:end] for start, end in parts_of_other_years(question, text)] == parts
+
+
+@pytest.mark.parametrize("text", ["every Friday", "after the harvest", "5 May", "last autumn"])
+def test_times(text: str) -> None:
+    assert names_a_time(text) and not names_a_time("the motor lift")

@@ -71,6 +71,9 @@ MATH = "http://schemas.openxmlformats.org/officeDocument/2006/math"
 CHOICE = "http://schemas.openxmlformats.org/markup-compatibility/2006"
 
 
+WHITE = "<w:color w:val='FFFFFF'/>"
+
+
 @pytest.mark.parametrize(
     ("body", "text"),
     [
@@ -79,6 +82,8 @@ CHOICE = "http://schemas.openxmlformats.org/markup-compatibility/2006"
         (f"<w:p><w:ins>{run('new')}</w:ins><w:del><w:r><w:delText>old</w:delText></w:r></w:del></w:p>", "new"),
         (f"<w:p><w:moveFrom>{run('there')}</w:moveFrom><w:moveTo>{run('here')}</w:moveTo></w:p>", "here"),
         (paragraph("one", "<w:rPr><w:del/></w:rPr>") + paragraph("two"), "one two"),
+        ("<w:p>" + run("no", WHITE) + run("a", WHITE + "<w:highlight w:val='red'/>") + "</w:p>", "a"),
+        (f"<w:tbl><w:tr><w:tc><w:p>{run('a', WHITE)}</w:p></w:tc></w:tr></w:tbl>", "a"),
         ("<w:p>" + run("hidden", "<w:vanish/>") + run("shown", "<w:vanish w:val='0'/>") + "</w:p>", "shown"),
         (
             "<w:p><w:r><w:t>a</w:t><w:tab/><w:t>b</w:t><w:br/><w:t>c</w:t><w:noBreakHyphen/><w:t>d</w:t></w:r></w:p>",

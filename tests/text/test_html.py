@@ -34,6 +34,13 @@ ReadOne = Callable[[str, bytes | str], Document]
         ("<button aria-controls=p>Q?</button>x<div id=p style='display: none'>A.</div>", "Q?\nx\n\nA."),
         ("<details><summary>Q?</summary>A.</details>b<span aria-hidden=true>no</span>", "Q?\n\nA.\n\nb"),
         ("<div id=cookie-banner>no</div><p class='cookie-recipe'>yes<p style='visibility:hidden'>no", "yes"),
+        (
+            "<style>.x, p#y {display:none} @media print {.z {display:none}}</style><p class='w x'>no<p id=y>no<p class=z>a",
+            "a",
+        ),
+        ("<style>.x {display:none} .x.on {display:block} .y {visibility:hidden}</style><p class=x>a<p class=y>no", "a"),
+        ("<style>.x {display:none}</style><p class=x>a<script>$('.x').show()</script>", "a"),
+        ("<div style='font-size:0px'>no<p style='font-size:13px'>a</p>no<p class=k>b</p></div><p>c", "a\n\nb\n\nc"),
         # Tags that are never closed hide nothing.
         ("<div><select><option>red<option>blue<p>a</div>", "redblue\n\na"),
         ("<p>a <!-- b</p><p>c</p>", "a b\n\nc"),

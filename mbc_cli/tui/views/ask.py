@@ -91,7 +91,7 @@ class AskView(View):
         turns = self.query_one("#turns", VerticalScroll)
         for question, answer in self.state.transcript:
             turns.mount(ChatTurn(question, answer))
-        self.run_job("history", lambda: [read_questions(question_history())], self._remember)
+        self.run_job("history", lambda: [read_questions(question_history(self.options.bank))], self._remember)
         callbacks = self.show_model, self.show_token, self.show_answer
         self.answer_worker = AnswerWorker(self.options, self.app.call_later, *callbacks)
 
@@ -215,7 +215,8 @@ class AskView(View):
         if not question:
             return
         self._line.clear()
-        start_thread(partial(add_question, question_history(), question), self.app.call_later)
+        history = question_history(self.options.bank)
+        start_thread(partial(add_question, history, question), self.app.call_later)
         self._remember([question])
         if self._covers_turns:
             self.query_one("#aside").remove_class("-open")  # it is about an earlier answer

@@ -49,9 +49,9 @@ _CODE = (
 FORMATS = (
     TEXT,
     Format("markdown", "markdown.read_markdown", (".md", ".markdown"), version=2),
-    Format("html", "html.read_html", (".html", ".htm", ".xhtml"), version=2),
+    Format("html", "html.read_html", (".html", ".htm", ".xhtml"), version=3),
     Format("pdf", "pdf.read_pdf", (".pdf",), may_be_compressed=False, version=3),
-    Format("docx", "word.read_docx", (".docx", ".docm", ".dotx"), may_be_compressed=False, version=3),
+    Format("docx", "word.read_docx", (".docx", ".docm", ".dotx"), may_be_compressed=False, version=4),
     Format("pptx", "slides.read_pptx", (".pptx", ".pptm", ".ppsx", ".potx"), may_be_compressed=False),
     Format("odt", "opendocument.read_odt", (".odt", ".odp", ".ott"), may_be_compressed=False),
     Format("rtf", "rtf.read_rtf", (".rtf",)),

@@ -27,6 +27,9 @@ _LEFT_OUT: Final = frozenset(("canvas", "iframe", "nav", "noscript", "object", "
 # Their ends may be left out, and parsers know where they are.
 _WITHOUT_END: Final = frozenset(("dd", "dt", "li", "option", "p", "td", "th", "tr", "script", "style", "img", "input"))
 _INVISIBLE: Final = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
+_SIZE: Final = re.compile(r"font-size\s*:\s*([\d.]+)", re.IGNORECASE)
+_NAMES: Final = re.compile(r"[.#][\w-]+")
+_SELECTOR: Final = re.compile(r"\s*\w*([.#][\w-]+)\s*")
 # Panels that a click opens, by their classes, and by attributes that name them.
 _PANEL: Final = re.compile(r"accordion|collaps|panel|tab-pane|tabpanel|faq", re.IGNORECASE)
 _OPENED: Final = re.compile(r"""\b(?:aria-controls|data-(?:bs-)?target)\s*=\s*["']?#?([\w:.-]{1,100})""", re.IGNORECASE)
@@ -229,6 +232,7 @@ class Page:
         self._dates: dict[str, str] = {}
         self._open: Counter[str] = Counter()
         self._left_out: tuple[str, int] | None = None  # a tag, and how many were open before
+        self._sizes: list[tuple[str, int, bool]] = []  # elements whose letters may have no size, as in `_left_out`
         self._opens_next = False
         self._lists: list[int | None] = []  # numbers of the next items, None where they have dots
         self._headings: list[tuple[int, str]] = []
@@ -240,6 +244,19 @@ class Page:
     @cached_property
     def _opened(self) -> set[str]:
         return {*_OPENED.findall(self._markup)}
+
+    @cached_property
+    def _unseen(self) -> set[str]:
+        """The classes, as ".name", and ids, as "#name", that the page's own style sheets hide whatever happens."""
+        hidden, shown = set[str](), set[str]()
+        for selectors, declared in _rules(self._markup):
+            if _INVISIBLE.search(declared):
+                hidden.update(match[1] for own in selectors.split(",") if (match := _SELECTOR.fullmatch(own)))
+            elif "display" in declared or "visibility" in declared:
+                shown.update(name for own in selectors.split(",") for name in _NAMES.findall(own))
+        names = hidden - shown
+        scripts = " ".join(part.partition("</script")[0] for part in self._markup.split("<script")[1:]) if names else ""
+        return {name for name in names if name[1:] not in scripts}
 
     @cached_property
     def _unclosed(self) -> set[str]:
@@ -263,6 +280,9 @@ class Page:
             if tag == "nav" or tag in _BREAKS:
                 self._out.break_off(_PARAGRAPH)
             return
+        size = _SIZE.search(attributes.get("style", ""))
+        if size or (self._sizes and "class" in attributes):  # a class may have any size
+            self._sizes.append((tag, before, size is not None and not size[1].strip("0.")))
         self._opens_next = "aria-expanded" in attributes or (self._opens_next and tag != "button")
         out = self._out
         if tag in _BREAKS and not (tag in ("td", "th", "tr") and self._tables):
@@ -324,6 +344,9 @@ class Page:
             ("hidden" in attributes and attributes["hidden"] != "until-found")
             or attributes.get("aria-hidden", "").lower() == "true"
             or bool(_INVISIBLE.search(attributes.get("style", "")))
+            or not self._unseen.isdisjoint(
+                (f"#{attributes.get('id')}", *map(".{}".format, attributes.get("class", "").split()))
+            )
         )
         if is_hidden and not is_apart:
             opens, self._opens_next = self._opens_next, False
@@ -369,6 +392,7 @@ class Page:
             if self._left_out == (tag, self._open[tag]):
                 self._left_out = None
             return
+        self._end_size(tag)
         out = self._out
         if tag == "table" and self._tables:
             self._end_table()
@@ -386,6 +410,10 @@ class Page:
             self._end_heading(_HEADINGS[tag])
         if tag in _BREAKS and tag != "dt" and not (tag in ("td", "th", "tr") and self._tables):
             out.break_off(_BREAKS[tag])
+
+    def _end_size(self, tag: str) -> None:
+        if self._sizes and self._sizes[-1][:2] == (tag, self._open[tag]):
+            self._sizes.pop()
 
     def _end_link(self) -> None:
         """Keep the address of a person, which the text may lack."""
@@ -415,7 +443,7 @@ class Page:
 
     def data(self, text: str) -> None:
         in_choice = self._open["select"] > 0 and "select" not in self._unclosed
-        if self._left_out or (in_choice and not self._is_chosen):
+        if self._left_out or (in_choice and not self._is_chosen) or (self._sizes and self._sizes[-1][2]):
             return
         out = self._out
         if self._open["title"] > 0:
@@ -449,6 +477,19 @@ class Page:
 
 
 _TAGS: Final = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]*)\b")
+
+
+def _rules(markup: str) -> Iterator[tuple[str, str]]:
+    """Selectors and declarations in the style sheets of a page, without those for some screens or for print."""
+    for part in re.split(r"<style\b[^>]{0,500}>", markup, flags=re.IGNORECASE)[1:]:
+        sheet = re.sub(r"(?s)/\*.{0,2000}?\*/", "", part.partition("</")[0])
+        pieces, depth, selectors = re.split("([{}])", sheet), 0, ""
+        for text, brace in zip(pieces[::2], pieces[1::2], strict=False):
+            if brace == "{":
+                selectors = "@" if depth else text.rpartition(";")[2]
+            elif depth == 1 and "@" not in selectors:
+                yield selectors, text
+            depth = depth + 1 if brace == "{" else max(0, depth - 1)
 
 
 def _without_scripts(markup: str) -> str:

@@ -184,6 +184,8 @@ class _Word:
         properties = run.find(f"{_W}rPr")
         if properties is None:
             return False
+        if _value(properties, "color").upper() == "FFFFFF" and _is_on_paper(run):
+            return True
         mark = properties.find(f"{_W}vanish")
         return self._styles[_value(properties, "rStyle")].is_hidden if mark is None else _is_on(mark)
 
@@ -238,6 +240,16 @@ class _Word:
                 text = self._within(cell)
             written += [text] * min(_number(_value(properties, "gridSpan"), 1), 100)
         return written
+
+
+def _is_on_paper(run: "Element") -> bool:
+    """Whether nothing behind a run may have a colour: it is in no table or box, and has no shading."""
+    coloured = ("rPr/{W}shd", "rPr/{W}highlight", "pPr/{W}shd", "background")
+    return not any(
+        element.tag in (f"{_W}tbl", f"{_W}txbxContent")
+        or any(element.find(f"{_W}{path}".replace("{W}", _W)) is not None for path in coloured)
+        for element in (run, *run.iterancestors())
+    )
 
 
 def _text(element: "Element", met: _Paragraph) -> str:

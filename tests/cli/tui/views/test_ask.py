@@ -183,9 +183,10 @@ async def test_bank_of_another_model(options, make_bank, record, until, screen):
 
 
 @pytest.mark.usefixtures("idle")
-async def test_recent_questions(app, bank, until, screen):
+async def test_recent_questions(app, bank, options, until, screen):
     for question in ("Who?", "Who \x1b[2Jis Ada?"):
-        add_question(question_history(), question)
+        add_question(question_history(options.bank), question)
+    add_question(question_history(bank.with_name("other.mbc")), "Who is Bo?")
     async with app.run_test(size=(80, 24)) as pilot:
         app._update_ingest(LogUpdate([(1.0, DocumentsIngested(1, 1, 0, 8, 1.0, ("/notes/ada.txt",)))]), False)
         await until(lambda: "Who ␛[2Jis Ada?" in screen(app).split("read last")[-1] and "/notes/ada.txt" in screen(app))
@@ -199,7 +200,7 @@ async def test_recent_questions(app, bank, until, screen):
         await _type(pilot, " When? ")
         await pilot.press("up")
         assert line.text == "When?"
-        await until(lambda: read_questions(question_history())[-1] == "When?")
+        await until(lambda: read_questions(question_history(options.bank))[-1] == "When?")
 
 
 async def test_escape_and_pasting(app, until, screen, monkeypatch):
