@@ -64,12 +64,19 @@ _FORMS: Final[Sequence[tuple[Kind, str]]] = (
     ("cause", r"^(?:why|how come|for what reason|what (?:is|was|were) the reasons?)\b"),
     ("list", r"^(?:list|name|enumerate|(?:show|give) me|what are|who are|who were) (?:all (?:of )?)?(?:the|every|my|our|its)\b"),
     ("list", rf"^what (?:all |else )?(?:do|should|must|shall|can) {_YOU} (?:have to |need to )?(?:need|bring|pack|buy|take|wear)\b"),
+    ("list", r"^who (?:all |else )?(?:attended|participated|took part|came to|(?:was|were|is|are) (?:all )?(?:present|there|invited|coming|attending|absent))\b"),
     ("yes_no", rf"^(?!.* or ){_BE_OR_DO}(?:n't)? (?!i am|have|has|be)\w+ \w+"),
     ("several", r"^(?:who|what|where|when) (?:(?:else|ever|just|has|have|was|were|got|did|people|they) )?(?!is\b|are\b|am\b|happen)\w+$"),
     ("list", rf"^(?:(?:at|in|on|for|from|with|of) )?(?:which|what) (?:(?!{_NO_PLURAL})\w+ ){{0,2}}?{_PLURAL}\b"),
 )  # fmt: skip
 # The nouns for what is in a list, which need not name it.
-_GENERIC: Final = frozenset(stems_of("items things ingredients steps parts points need bring take list name step"))
+_GENERIC: Final = frozenset(
+    stems_of(
+        "items things ingredients steps parts points need bring take list name step attended present participated came"
+    )
+)
+# What one does to anything: a list of steps need not say it.
+_DOING: Final = frozenset(stems_of("make do prepare cook bake get"))
 
 
 def kind_of(question: str) -> Kind:
@@ -149,7 +156,7 @@ def _part_of_passage(kind: Kind, question: str, passages: Sequence[Passage], bes
     if kind == "step":
         return _step(question, passages, best)
     if kind == "cause":
-        return None if best is None else _cause(passages[best])
+        return None if best is None else _cause(question, passages[best])
     return (kind == "list" and _table_column(question, passages)) or _whole_list(kind, question, passages, best)
 
 
@@ -209,9 +216,11 @@ def _whole_list(kind: Kind, question: str, passages: Sequence[Passage], best: in
     """The list that the reader's span is in, or else that of which the passage says all words of the question."""
     order = [*([best] if best is not None else []), *(at for at in range(len(passages)) if at != best)]
     wanted = {stem for stem in content_stems(question) - _GENERIC - _COUNTING if not stem.isdigit()}
+    if kind == "steps":
+        wanted -= _DOING
     for at in order:
         passage = passages[at]
-        for entries in _lists(passage.text):
+        for entries in sorted(_lists(passage.text), key=lambda own: kind == "steps" and not _is_numbered(own)):
             first, last = entries[0].start, entries[-1].end
             before = passage.text[:first].rstrip().rpartition("\n\n")[2]
             is_named = bool(wanted) and not missing(wanted, f"{passage.context} {before}")
@@ -231,12 +240,17 @@ def _whole_list(kind: Kind, question: str, passages: Sequence[Passage], best: in
         return None
     sentence = sentence_around(text, *span)
     items = tuple(Item(on_one_line(part), best, sentence) for part in parts)
-    is_certain = len(items) > 2 and not missing(wanted, f"{passages[best].context} {sentence}")
+    first_line = text.partition("\n")[0]
+    is_certain = len(items) > 2 and not missing(wanted, f"{passages[best].context} {first_line} {sentence}")
     return Reply(on_one_line(text[start:end]), items, is_certain)
 
 
+def _is_numbered(entries: Sequence[_Entry]) -> bool:
+    return bool(_NUMBERED.search(entries[0].mark))
+
+
 def _listed(kind: Kind, question: str, at: int, entries: Sequence[_Entry], *, is_certain: bool) -> Reply:
-    is_numbered = kind == "steps" and bool(_NUMBERED.search(entries[0].mark))
+    is_numbered = kind == "steps" and _is_numbered(entries)
     if any("[" in entry.mark for entry in entries):
         if _UNTICKED.search(question.lower()):
             entries = [entry for entry in entries if "[x]" not in entry.mark.lower()]
@@ -257,6 +271,7 @@ _SEPARATOR: Final = re.compile(r"(?P<last>,? (?:and|or|as well as) )|[,;] ")
 _NAME: Final = re.compile(
     r"(?:(?:the|an?) )?[A-Z\d][\w.'\u2019&-]*(?: (?:(?:of|the|de|von|van|der) )*[A-Z\d][\w.'\u2019&-]*)*(?: \([^()]*\))?"
 )
+_IN_BRACKETS: Final = re.compile(r" \([^()]*\)")
 _LONGEST_PART: Final = 8  # words
 
 
@@ -268,7 +283,8 @@ def _end_of_list(text: str, start: int, end: int) -> int:
     last = next((last for first, last in split_sentences(text) if first <= start < last), end)
     last -= text[last - 1] in ".!?"
     are_names = text[start].isupper() or text.startswith("the ", start)
-    at, number = end, len(own := list(_SEPARATOR.finditer(text, start, end)))
+    said_of = _IN_BRACKETS.match(text, end, last) if are_names else None
+    at, number = said_of.end() if said_of else end, len(own := list(_SEPARATOR.finditer(text, start, end)))
     if any(separator["last"] for separator in own):
         return end
     while separator := _SEPARATOR.match(text, at, last):
@@ -329,12 +345,24 @@ _BECAUSE: Final = re.compile(
 _CLAUSE_END: Final = re.compile(r"[;:,]|[.!?](?=\s|$)| \(| [-\u2013\u2014] ")
 
 
-def _cause(passage: Passage) -> Reply | None:
-    """The whole clause after "because" and the like that the reader's span is in."""
+def _cause(question: str, passage: Passage) -> Reply | None:
+    """The whole clause after "because" and the like that the reader's span is in.
+
+    If its sentence gives no reason, that of the sentence which says most of what is asked.
+    """
     if passage.span is None:
         return None
     text, (start, end) = passage.text, passage.span
     first, last = next(((a, b) for a, b in split_sentences(text) if a <= start < b), (start, end))
+    if not _BECAUSE.search(text, first, last):
+        wanted = content_stems(question)
+        said = {
+            len(missing(wanted, text[a:b])): (a, b) for a, b in split_sentences(text) if _BECAUSE.search(text, a, b)
+        }
+        if not said or min(said) > min(len(wanted) - 1, len(missing(wanted, text[first:last]))):
+            return None
+        first, last = said[min(said)]
+        start = end = _BECAUSE.search(text, first, last).end()
     before = [match for match in _BECAUSE.finditer(text, first, last) if match.start() <= start + 1]
     if not before or _CLAUSE_END.search(text, before[-1].end(), start):
         return None

@@ -12,7 +12,7 @@ from mbc_engine.mini.kinds import Passage, compose, kind_of, search_text
         "What gas was in the balloons?|Which Giants player scored?|what is the capital of Peru|How tall is it?|"
         "Which senator was angry that Houston didn't get a shuttle?|who runs nasa|What happened?",
         "keywords": "belgium panama score|taipei lantern festival mayor",
-        "list": "Which boats does the club own?|Who are the members of the board?|What do I need to pack?|"
+        "list": "Which boats does the club own?|Who are the members of the board?|What do I need to pack?|Who was present at the meeting?|"
         "On which days is it closed?|List all the rules",
         "steps": "How do I reset the meter?|how to descale a kettle|What are the steps of cutting a quill?",
         "step": "What is step 2 of starting the mill?|What is the third step of resetting it?",
@@ -60,6 +60,12 @@ MILL = "# The mill\n\nStarting the mill:\n\n1. Open the gate.\n2. Lift the sluic
         ("Why was it closed?", "bearings", "It was closed because two bearings had rusted through, and rebuilt.",
          ("two bearings had rusted through", 0)),
         ("Why was it closed?", "rust", "Its rust was a danger.", None),
+        ("Why is the mill closed?", "1820", "The mill is of 1820. It was closed because otters nested there.",
+         ("otters nested there", 0)),
+        ("Why was the mill sold?", "1820", "The mill is of 1820. It was wet because of rain.", None),
+        ("Who attended the meeting?", "Ada", "Board meeting\nPresent: Ada (chair), Bo Dahl and Cy", ("Ada (chair), Bo Dahl and Cy", 3)),
+        ("How do I make soup?", "50", "# Soup\n\nTakes 50 minutes.\n\n## Soup, with\n- leek\n- salt\n\n## Making soup\n1. Mix.\n2. Boil.",
+         ("1. Mix. 2. Boil.", 2)),
         ("What rivers are in Peru?", "", "river: Osk; land: Peru\nriver: Vell; land: Chile\nriver: Ruun; land: Peru", ("Osk and Ruun", 2)),
         ("What rivers are in Cuba?", "", "river: Osk; land: Peru\nriver: Vell; land: Chile", None),
     ],

@@ -40,7 +40,7 @@ ReadOne = Callable[[str, bytes | str], Document]
         # Links, notes, quotations and tasks.
         (
             "[form](https://a.b/c) [#](#top) <https://d.e> [f](g%20h.md) [i][1]\n\n[1]: http://j.k",
-            "form (https://a.b/c) # https://d.e f (g h.md) i (http://j.k)\n\n[1]: http://j.k",
+            "form (https://a.b/c) # https://d.e f i (http://j.k)\n\n[1]: http://j.k",
         ),
         ("![A map](a.png) ![](b/c.png) ![[d.png|200]]", "A map c.png d.png"),
         (

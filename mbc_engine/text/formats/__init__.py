@@ -48,7 +48,7 @@ _CODE = (
 )
 FORMATS = (
     TEXT,
-    Format("markdown", "markdown.read_markdown", (".md", ".markdown"), version=2),
+    Format("markdown", "markdown.read_markdown", (".md", ".markdown"), version=3),
     Format("html", "html.read_html", (".html", ".htm", ".xhtml"), version=3),
     Format("pdf", "pdf.read_pdf", (".pdf",), may_be_compressed=False, version=3),
     Format("docx", "word.read_docx", (".docx", ".docm", ".dotx"), may_be_compressed=False, version=4),

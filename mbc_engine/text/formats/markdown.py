@@ -1,6 +1,7 @@
 """Markdown as markdown-it-py parses it (CommonMark with tables): what a reader of the page sees, line by line.
 
-Front matter and code stay as they are written, tables become a line per row, and links keep their addresses. Notes of
+Front matter and code stay as they are written, tables become a line per row, and links out of the notes keep their
+addresses. Notes of
 Obsidian and its like also have links and tasks of their own.
 """
 
@@ -247,9 +248,10 @@ def _is_in_word(tokens: "Sequence[Token]", index: int) -> bool:
 
 
 def _is_worth_keeping(address: str, label: str) -> bool:
-    is_noise = address.startswith(("#", "data:", "javascript:")) or len(address) > _LONGEST_ADDRESS
-    bare = address.removeprefix("mailto:").removeprefix("https://").removeprefix("http://").rstrip("/")
-    return bool(bare) and not is_noise and bare not in label
+    """Whether an address is of the world outside; readers do not see which file of theirs a link leads to."""
+    bare = re.sub("^(?:mailto:|tel:|https?://)", "", address).rstrip("/")
+    is_outside = bare != address.rstrip("/") or address.startswith("www.")
+    return is_outside and bool(bare) and len(address) <= _LONGEST_ADDRESS and bare not in label
 
 
 _TAG: Final = re.compile(r"</?([A-Za-z][\w:-]*)")
