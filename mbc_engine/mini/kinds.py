@@ -223,7 +223,8 @@ def _whole_list(kind: Kind, question: str, passages: Sequence[Passage], best: in
         for entries in sorted(_lists(passage.text), key=lambda own: kind == "steps" and not _is_numbered(own)):
             first, last = entries[0].start, entries[-1].end
             before = passage.text[:first].rstrip().rpartition("\n\n")[2]
-            is_named = bool(wanted) and not missing(wanted, f"{passage.context} {before}")
+            title = passage.text.partition("\n")[0]
+            is_named = bool(wanted) and not missing(wanted, f"{passage.context} {title} {before}")
             is_in = at == best and passage.span is not None and passage.span[0] < last and passage.span[1] > first
             if is_named or is_in:
                 return _listed(kind, question, at, entries, is_certain=is_named)
@@ -430,14 +431,26 @@ _FEWEST_WORDS, _MOST_SENTENCES, _MOST_QUOTED, _ENOUGH_CHARACTERS = 4, 5, 3, 500
 _ENDS: Final = (".", "!", ":", ";")
 
 
-def _sentences(passages: Sequence[Passage]) -> list[_Sentence]:
-    """The sentences of passages, without headings and questions."""
-    return [
-        _Sentence(number, at, text)
-        for number, passage in enumerate(passages)
-        for at, (first, last) in enumerate(split_sentences(passage.text))
-        if len((text := on_one_line(passage.text[first:last])).split()) >= _FEWEST_WORDS and not text.endswith("?")
-    ]
+def _sentences(passages: Sequence[Passage], *, joins: bool = False) -> list[_Sentence]:
+    """The sentences of passages, without headings, questions and those of a few words.
+
+    If it `joins` these, they belong to what stands before them on their line.
+    """
+    sentences: list[_Sentence] = []
+    for number, passage in enumerate(passages):
+        end = -1  # of the last one
+        for at, (first, last) in enumerate(split_sentences(passage.text)):
+            text = on_one_line(passage.text[first:last])
+            is_short = len(text.split()) < _FEWEST_WORDS
+            if joins and is_short and end >= 0 and "\n" not in passage.text[end:first]:
+                sentences[-1] = sentences[-1]._replace(text=f"{sentences[-1].text} {text}")
+                end = last
+            elif not is_short and not text.endswith("?"):
+                sentences.append(_Sentence(number, at, text))
+                end = last
+            else:
+                end = -1
+    return sentences
 
 
 def _summary(question: str, passages: Sequence[Passage]) -> Reply | None:
@@ -542,7 +555,7 @@ _NOT: Final = re.compile(
     r"\b(?:not|never|no|nobody|none|neither|nor|cannot|forbidden|prohibited)\b|n['\u2019]t\b", re.IGNORECASE
 )
 _CLAUSE: Final = re.compile(
-    r"[,;:()\u2013\u2014]|\b(?:and|but|or|although|though|while|who|which|that|because|since|where|when|after|before)\b"
+    r"[,;:()\u2013\u2014]|[.!?] |\b(?:and|but|or|although|though|while|who|which|that|because|since|where|when|after|before)\b"
 )
 _PAST, _PRESENT = re.compile(r"\b(?:was|were|had|did)\b"), re.compile(r"^(?:am|is|are|do|does|has|have|can|may)\b")
 
@@ -555,7 +568,7 @@ def _yes_no(question: str, passages: Sequence[Passage]) -> Reply | None:
     wanted = content_stems(question)
     _, names = _topic(question)
     best: tuple[float, int, _Sentence] | None = None
-    sentences = _sentences(passages)
+    sentences = _sentences(passages, joins=True)
     for index, sentence in enumerate(sentences):
         passage = passages[sentence.passage]
         before = sentences[index - 1].text if index and sentences[index - 1].passage == sentence.passage else ""

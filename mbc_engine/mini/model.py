@@ -6,6 +6,7 @@ a logistic regression estimates how likely that answer is right (`confidence.py`
 """
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
@@ -55,6 +56,9 @@ _FORMAT: Final = "mbc-retriever-reader-1"
 _SINGLE_PASSAGE_SHARE: Final = 0.9
 # What the vector of a chunk's context counts beside that of its text; chosen on held-out articles.
 CONTEXT_WEIGHT: Final = 0.15
+# A year, with month and day if these follow.
+_YEAR: Final = re.compile(r"\b(?:19|20)\d\d(?:-\d\d(?:-\d\d)?)?\b")
+_AS_SURE: Final = 4.0  # what the margin of a later answer may be lower by
 _UNFITTING: Final = 4.0  # what a span's margin loses if it does not answer "when"
 # What a question may say that the row with its answer does not.
 _OF_TIME: Final = stems_of(
@@ -348,14 +352,14 @@ class RetrieverReader(Model):
         counts = [1 if best and best[0].share >= _SINGLE_PASSAGE_SHARE else first for best in hits]
         firsts = [best[:count] for best, count in zip(hits, counts, strict=True)]
         read = self._read(questions, firsts, priors, texts_of, known_of)
-        answers = list(map(self._likeliest, read))
+        answers = list(map(self._likeliest, questions, read))
         unsure = [row for row, answer in enumerate(answers) if answer.best is None or answer.best.margin < 0]
         further = [hits[row][counts[row] : last] for row in unsure]
         if any(further):
             asked = [questions[row] for row in unsure]
             more = self._read(asked, further, [priors[row] for row in unsure], texts_of, known_of)
             for row, chunks in zip(unsure, more, strict=True):
-                answers[row] = self._likeliest(read[row] + chunks)
+                answers[row] = self._likeliest(questions[row], read[row] + chunks)
         self._judge(questions, answers)
         return answers
 
@@ -386,8 +390,8 @@ class RetrieverReader(Model):
             for question, pairs, each, best, shares in zip(questions, chunks, known, spans, priors, strict=True)
         ]
 
-    def _likeliest(self, read: tuple[ReadChunk, ...]) -> SpanAnswer:
-        best = choose([each.span for each in read], [each.share for each in read])
+    def _likeliest(self, question: str, read: tuple[ReadChunk, ...]) -> SpanAnswer:
+        best = _latest(question, read, choose([each.span for each in read], [each.share for each in read]))
         span = None if best is None else read[best].span
         return SpanAnswer(None if best is None or span is None else replace(span, passage=best), 0.0, read)
 
@@ -428,6 +432,27 @@ def _in_time(question: str, text: str, known: Known, span: Span | None) -> Span 
         if is_unrelated or not names_a_time(span.text):
             return replace(span, margin=span.margin - _UNFITTING)
     return span
+
+
+def _latest(question: str, read: Sequence[ReadChunk], best: int | None) -> int | None:
+    """The passage that says what the best one does of a later time, if the question names no year: today's price."""
+    if best is None or _YEAR.search(question):
+        return best
+    said, found = [_said(each) for each in read], read[best].span
+    later = {
+        max(_YEAR.findall(each.known.context), default=""): at
+        for at, each in enumerate(read)
+        if found and each.span and said[at] == said[best] and each.span.margin > max(0.0, found.margin - _AS_SURE)
+    }
+    return later.get(max(later)) if later and min(later) else best
+
+
+def _said(read: ReadChunk) -> set[str] | None:
+    """The words of a span's sentence without those of the span, and without numbers."""
+    if read.span is None:
+        return None
+    sentence = sentence_around(read.text, read.span.start, read.span.end)
+    return {stem for stem in stems_of(sentence) - stems_of(read.span.text) if stem.isalpha()}
 
 
 def _two_likeliest(answer: SpanAnswer) -> tuple[DraftItem, ...]:

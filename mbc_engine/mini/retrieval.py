@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import chain
 from typing import Final
 
@@ -41,6 +41,7 @@ _RUNS: Final = 8
 _ENOUGH_WORDS: Final = 4
 # Chunks whose texts are compared with a query of few words.
 _CHECKED: Final = 256
+_MOST_CHECKED: Final = 1024
 # Chunks whose texts are looked up for that where a language model may have to decode them, 7 a second.
 _LOOKED_UP: Final = 8
 # What words as they are written, and next to each other, count beside the words of the index.
@@ -204,12 +205,20 @@ class Scope:
         """The best chunks for each question, from unit sentence vectors [B, E] and the weight of words."""
         words = self.words(questions, weight)
         words = [[*own, *self.dated(question, weight)] for question, own in zip(questions, words, strict=True)]
-        few = max(map(_emphasis, questions), default=1.0) > 1
-        found = self.best(self.tables(vectors), max(top, _CHECKED) if few else top, words)
+        few = max(
+            (self._alike(own) for question, own in zip(questions, words, strict=True) if _emphasis(question) > 1),
+            default=0,
+        )
+        found = self.best(self.tables(vectors), max(top, few), words)
         return [
             checked(question, hits, plain_texts(self.bank, [hit.chunk for hit in hits]))[:top]
             for question, hits in zip(questions, found, strict=True)
         ]
+
+    def _alike(self, words: Sequence[tuple[NDArray[np.int64], float]]) -> int:
+        """How many chunks have to be compared to tell those that have all words of a query apart, within reason."""
+        having = [chunks for chunks, _ in words]
+        return min(max(_CHECKED, len(reduce(np.intersect1d, having)) if having else 0), _MOST_CHECKED)
 
     def looked_up(self, query: str, hits: Sequence[Hit], passages: Passages) -> list[Hit]:
         """The hits of a query of few words as `checked`, if only a language model can decode the texts of some.

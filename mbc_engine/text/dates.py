@@ -42,6 +42,8 @@ _SAID_OF: Final = re.compile(
     r"(?![\w%€$£]|[.,]\d| (?:eur|euros?|usd|dollars?|pounds?|kg|g|km|m|kwh|people|hours)\b)",
     re.IGNORECASE,
 )
+# A few words on a line that end in a year, or any heading of Markdown.
+_HEADING: Final = re.compile(r"#+ [^\n]+|\W{0,3}(?:[^\W\d]+ ){0,4}\d{4}\W{0,3}")
 _CLAUSE: Final = re.compile(r"[;,] |[()|]|\n")
 
 
@@ -75,14 +77,17 @@ def is_of_another_time(period: Period, text: str, day: str | None) -> bool:
 def parts_of_other_years(question: str, text: str) -> list[tuple[int, int]]:
     """Where a text is only about other years than the question names, by its clauses and sentences; none if it names none.
 
-    A clause that names no year is of those that its sentence names.
+    A clause that names no year is of those that its sentence names, or the heading above it.
     """
     period = period_in(question)
     if period is None or asks_when(question) or len(set(_ANY_YEAR.findall(question))) > 1:
         return []
     others: list[tuple[int, int]] = []
+    above = set[int]()
     for start, end in split_sentences(text):
-        years = _years_of(text[start:end])
+        years = _years_of(text[start:end]) or above
+        if _HEADING.fullmatch(text, start, end):
+            above = _years_of(text[start:end])
         bounds = [start, *(match.end() for match in _CLAUSE.finditer(text, start, end)), end]
         for first, last in pairwise(bounds):
             own = _years_of(text[first:last]) or years

@@ -77,6 +77,7 @@ def test_lists_steps_and_causes(question: str, span: str, text: str, expected: t
 @pytest.mark.parametrize(
     ("question", "text", "expected"),
     [
+        ("Is Ada a vegetarian?", "Ada Holm is a nurse. Vegetarian.", "Ada Holm is a nurse. Vegetarian."),
         ("Was Ada Holm born in Oslo?", "Ada Holm was born in Oslo in 1951 and moved to Bergen.", "Yes"),
         ("Did Ada Holm study in Oslo?", "Ada Holm was born in Bergen. She never studied in Oslo.", "No"),
         ("May members bring dogs?", "Members may not bring dogs. Guests pay.", "No"),

@@ -1,5 +1,6 @@
 """A retriever-reader as a whole: what its codes depend on, and that a saved one is the same."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.mini.model import RetrieverReader, reader_of, save
 from mbc_engine.mini.span_reader import Span
 from mbc_engine.ranking import Hit
+from mbc_engine.sources import Known
 
 TEXTS = ["Ada moved to Aalen.", "The river rose, and nobody was hurt.", "Hugo won."]
 
@@ -185,3 +187,34 @@ def test_as_many_chunks_are_read_as_needed(
     hits = [Hit(chunk, share) for chunk, share in enumerate(shares)]
     (answer,) = model.read(["Who?"], [hits], lambda wanted: {hit.chunk: texts[hit.chunk] for hit in wanted})
     assert [read.text for read in answer.read_chunks] == texts[:read]
+
+
+@pytest.mark.parametrize(
+    ("question", "texts", "answer", "margin"),
+    [
+        ("What does an inspection cost?", ("Inspection: 42 euros", "Inspection: 49 euros"), "49", 5.0),
+        ("What does an inspection cost?", ("Inspection: 42 euros", "Repair: 49 euros"), "42", 6.0),
+        ("What did an inspection cost in 2024?", ("Inspection: 42 euros", "Inspection: 49 euros"), "42", 6.0),
+        ("When did Ada die?", ("Name: Ada; Hired: 2021; Days: 4", "Ada is here."), "2021", 2.0),
+        ("When did we hire Ada?", ("Name: Ada; Hired: 2021; Days: 4", "Ada is here."), "2021", 6.0),
+        ("When does it open?", ("It opens the door.", "It opens at 10."), "10", 5.0),
+    ],
+)
+def test_the_right_time_is_preferred(
+    model: RetrieverReader,
+    monkeypatch: pytest.MonkeyPatch,
+    question: str,
+    texts: tuple[str, str],
+    answer: str,
+    margin: float,
+) -> None:
+    def spans(_questions: list[str], passages: list[list[str]], _contexts: object) -> list[list[Span]]:
+        found = [re.search(r"\d\d+|the door", text) or re.search("Ada", text) for text in passages[0]]
+        return [[Span(own[0], at, *own.span(), 6.0 - at) for at, own in enumerate(found) if own]]
+
+    monkeypatch.setattr(model.reader, "spans", spans)
+    known = [Known("prices 2024", None), Known("prices 2026", None)]
+    found = dict(enumerate(texts))
+    (read,) = model.read([question], [[Hit(0, 0.5), Hit(1, 0.5)]], lambda _: found, known.__getitem__)
+    assert read.best is not None
+    assert (read.best.text, read.best.margin) == (answer, margin)

@@ -1,8 +1,7 @@
 """Markdown as markdown-it-py parses it (CommonMark with tables): what a reader of the page sees, line by line.
 
 Front matter and code stay as they are written, tables become a line per row, and links out of the notes keep their
-addresses. Notes of
-Obsidian and its like also have links and tasks of their own.
+addresses. Notes of Obsidian and its like also have links and tasks of their own.
 """
 
 import re
