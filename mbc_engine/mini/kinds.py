@@ -357,13 +357,12 @@ def _cause(question: str, passage: Passage) -> Reply | None:
     first, last = next(((a, b) for a, b in split_sentences(text) if a <= start < b), (start, end))
     if not _BECAUSE.search(text, first, last):
         wanted = content_stems(question)
-        said = {
-            len(missing(wanted, text[a:b])): (a, b) for a, b in split_sentences(text) if _BECAUSE.search(text, a, b)
-        }
+        reasons = [match for span in split_sentences(text) if (match := _BECAUSE.search(text, *span))]
+        said = {len(missing(wanted, sentence_around(text, *reason.span()))): reason for reason in reasons}
         if not said or min(said) > min(len(wanted) - 1, len(missing(wanted, text[first:last]))):
             return None
-        first, last = said[min(said)]
-        start = end = _BECAUSE.search(text, first, last).end()
+        start = end = said[min(said)].end()
+        first, last = next((a, b) for a, b in split_sentences(text) if a <= start <= b)
     before = [match for match in _BECAUSE.finditer(text, first, last) if match.start() <= start + 1]
     if not before or _CLAUSE_END.search(text, before[-1].end(), start):
         return None

@@ -221,14 +221,14 @@ class Scope:
         return min(max(_CHECKED, len(reduce(np.intersect1d, having)) if having else 0), _MOST_CHECKED)
 
     def looked_up(self, query: str, hits: Sequence[Hit], passages: Passages) -> list[Hit]:
-        """The hits of a query of few words as `checked`, if only a language model can decode the texts of some.
+        """The hits of a query of few words, but several, as `checked` if only a language model can decode some texts.
 
         Only the first few that have all its words are looked up.
         """
-        if _emphasis(query) <= 1 or None not in plain_texts(self.bank, [hit.chunk for hit in hits]):
+        having = [set(chunks.tolist()) for chunks, _ in self.words([query], 1.0)[0]] if _emphasis(query) > 1 else []
+        if len(having) <= 1 or None not in plain_texts(self.bank, [hit.chunk for hit in hits]):
             return list(hits)
-        having = [set(chunks.tolist()) for chunks, _ in self.words([query], 1.0)[0]]
-        alike = [hit.chunk for hit in hits if having and all(hit.chunk in chunks for chunks in having)]
+        alike = [hit.chunk for hit in hits if all(hit.chunk in chunks for chunks in having)]
         texts = {chunk: source.passage or "" for chunk, source in passages.of(alike[:_LOOKED_UP]).items()}
         return checked(query, hits, [texts.get(hit.chunk, "") for hit in hits])
 
