@@ -226,7 +226,7 @@ def test_recoding_is_announced(run, priorities):
     assert priorities
     assert set(priorities) == {10}
     assert "You can ask questions now. Recoding 2 texts" in result.stderr
-    assert "`mbc bank compact --codec lm` continues" in result.stderr
+    assert "the next ingest continues" in result.stderr
     assert "recoded       2 texts in 1.00 s, 100 B to 60 B\n" in result.stdout
 
 
