@@ -135,14 +135,21 @@ def evaluate(
         return
     require_device(device)
     require_extra("eval", "accelerate", "bm25s", "peft", asked_by="`mbc eval`")
-    _check_option_conflicts(ctx, data, suite, run)
+    _check_option_conflicts(ctx)
     if suite is not None:
         chosen = load_suite(suite, data_folder)
         chosen = chosen.only(base) if base else chosen
     elif data is not None:
-        given = model if preset is None or is_from_command_line(ctx, "model") else None
-        how = {"documents": documents, "bank_documents": bank_size, "questions": limit, "golds": golds, "read": read}
-        chosen = _suite_of(data, given, preset, settings or [], method, protocol, train or [], validation, how)
+        how = {
+            "documents": documents,
+            "bank_documents": bank_size,
+            "questions": limit,
+            "golds": golds,
+            "read": read,
+            "methods": method or _default_methods(None if preset else model),
+            "protocols": protocol or ["online"],
+        }
+        chosen = _suite_of(_base(model, preset, settings or []), data, train or [], validation, how)
     else:
         chosen = suite_in(existing_evaluation(run or "").path)
     if plan:
@@ -188,66 +195,48 @@ def _folder(run: str | None, *, is_begun: bool, stem: str) -> Path:
     return next(folder / name for name in names if not (folder / name).exists()).absolute()
 
 
-def _check_option_conflicts(ctx: typer.Context, data: str | None, suite: str | None, run: str | None) -> None:
+def _check_option_conflicts(ctx: typer.Context) -> None:
+    given = ctx.params
+    data, suite, preset = given["data"], given["suite"], given["preset"]
     if data is not None and suite is not None:
         raise ConfigError("--data and --suite contradict each other.", hint="A suite names its own data.")
-    if data is None and suite is None and run is None:
+    if data is None and suite is None and given["run"] is None:
         hint = "Give --data SPEC, for example: mbc eval --data test.jsonl; or --suite small."
         raise ConfigError("There is nothing to evaluate on.", hint=hint)
     for name in ("data_folder", "base"):
         if suite is None and is_from_command_line(ctx, name):
             hint = "A suite names base LMs, and files in that folder."
             raise ConfigError(f"--{name.replace('_', '-')} is for --suite.", hint=hint)
-    typed = [name for name in _DATA_OPTIONS if is_from_command_line(ctx, name)]
-    if data is None and typed:
+    if data is None and (typed := [name for name in _DATA_OPTIONS if is_from_command_line(ctx, name)]):
         option = typed[0].replace("_", "-").replace("settings", "set")
         raise ConfigError(f"--{option} is for --data.", hint="To change a suite, copy its TOML file.")
+    if preset is not None and is_from_command_line(ctx, "model"):
+        raise ConfigError("--model and --preset contradict each other.", hint="Leave one of them out.")
+    if given["validation"] is not None and not given["train"]:
+        raise ConfigError("--validation needs --train.", hint="Name the questions to learn from with --train.")
+    if given["settings"] and preset is None:
+        raise ConfigError("--set needs --preset.", hint="Name the preset whose settings to change.")
+    if unknown := [name for name in given["protocol"] or () if name not in get_args(Protocol)]:
+        hint = f"Protocols: {', '.join(get_args(Protocol))}."
+        raise ConfigError(f"There is no protocol {unknown[0]!r}.", hint=hint)
 
 
-def _suite_of(
-    data: str,
-    model: str | None,
-    preset: str | None,
-    changes: list[str],
-    method: list[str] | None,
-    protocol: list[str] | None,
-    train: list[str],
-    validation: str | None,
-    others: dict[str, Any],
-) -> "Suite":
+def _suite_of(base: "Base", data: str, train: list[str], validation: str | None, how: dict[str, Any]) -> "Suite":
     """A suite of one cell, from what was typed."""
     from mbc_engine.evaluation.suite import Dataset, Suite, require_usable
 
-    if model is not None and preset is not None:
-        raise ConfigError("--model and --preset contradict each other.", hint="Leave one of them out.")
-    if validation is not None and not train:
-        raise ConfigError("--validation needs --train.", hint="Name the questions to learn from with --train.")
-    if changes and preset is None:
-        raise ConfigError("--set needs --preset.", hint="Name the preset whose settings to change.")
-    if unknown := [name for name in protocol or () if name not in get_args(Protocol)]:
-        hint = f"Protocols: {', '.join(get_args(Protocol))}."
-        raise ConfigError(f"There is no protocol {unknown[0]!r}.", hint=hint)
     dataset = Dataset(name=_dataset_name(data), title=data, train=train, validation=validation, test=data)
-    base = _base(model, preset, changes)
-    suite = Suite.model_validate(
-        {
-            "title": f"{base.title} on {data}",
-            "bases": [base],
-            "datasets": [dataset.located(None)],
-            "methods": method or _methods_of(model),
-            "protocols": protocol or ["online"],
-            **others,
-        }
-    )
+    what = {"title": f"{base.title} on {data}", "bases": [base], "datasets": [dataset.located(None)]}
+    suite = Suite.model_validate(what | how)
     require_usable(suite)
     sources = [data, *train, *([validation] if validation else [])]
     read_data([source for source in sources if not is_of_hub(source)])  # hub datasets take too long to read twice
-    if model is not None:
-        find_model(model)
+    if base.model is not None:
+        find_model(base.model)
     return suite
 
 
-def _methods_of(model: str | None) -> list[str]:
+def _default_methods(model: str | None) -> list[str]:
     from mbc_engine.evaluation.suite import is_retriever_reader
 
     method = "mbc"
@@ -256,17 +245,16 @@ def _methods_of(model: str | None) -> list[str]:
     return [method, *controls_of(method)]
 
 
-def _base(model: str | None, preset: str | None, changes: list[str]) -> "Base":
+def _base(model: str, preset: str | None, changes: list[str]) -> "Base":
+    """The model, or the preset to train one with."""
     from mbc_engine.evaluation.suite import Base
 
-    name = model if model is not None else preset or ""
+    name = preset or model
     is_file = os.path.isfile(name)  # Path.is_file() raises on overlong names
-    if model is not None and os.path.exists(model):
-        model = str(Path(model).absolute())
-    if preset is not None and is_file:
-        preset = str(Path(preset).absolute())
+    path = str(Path(name).absolute()) if is_file or (preset is None and os.path.exists(name)) else name
     short = Path(name).stem if is_file else Path(name).name
-    return Base(name=_slug(short), title=name, preset=preset, changes=changes, model=model)
+    what = {"model": path} if preset is None else {"preset": path, "changes": changes}
+    return Base(name=_slug(short), title=name, **what)
 
 
 def _dataset_name(source: str) -> str:

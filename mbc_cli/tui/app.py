@@ -162,10 +162,7 @@ class Dashboard(App[Path]):
 
     def action_open_bank(self) -> None:
         def switch(typed: dict[str, str]) -> str:
-            try:
-                path = existing_path(typed["path"])
-            except ValueError as error:
-                return str(error)
+            path = existing_path(typed["path"])
             if not path.is_file():
                 return f"{path} is not a bank."
             self.exit(path)

@@ -155,10 +155,7 @@ class IngestView(View):
 
     def action_go_to(self) -> None:
         def open_path(typed: dict[str, str]) -> str:
-            try:
-                self._go_to(existing_path(typed["path"]))
-            except ValueError as error:
-                return str(error)
+            self._go_to(existing_path(typed["path"]))
             return ""
 
         self.app.push_screen(Form("Go to", {"path": ("Path", "~/notes")}, open_path, button="Go"))

@@ -159,7 +159,7 @@ class FolderTree(DirectoryTree):
 
 
 class Form(ModalScreen[None]):
-    """Asks for text in fields, {name: (label, example)}; `submit` gets it, and returns a message, or "" to close.
+    """Asks for text in fields, {name: (label, example)}; `submit` gets it, and returns or raises a message, "" to close.
 
     Examples, suggestions and messages may be untrusted text.
     """
@@ -203,7 +203,10 @@ class Form(ModalScreen[None]):
     @on(Button.Pressed, "#submit")
     @on(Input.Submitted)
     def _submit(self) -> None:
-        words = self._submit_to({name: self.query_one(f"#{name}", Input).value.strip() for name in self._fields})
+        try:
+            words = self._submit_to({name: self.query_one(f"#{name}", Input).value.strip() for name in self._fields})
+        except ValueError as error:
+            words = str(error)
         if words:
             self.show_message(words)
         else:
