@@ -1,62 +1,73 @@
-"""`python docs/results.py RUN` puts the report of a run of `mbc eval --suite smollm2` into docs/results.md, with figures.
+"""`python docs/results.py RUN` renews docs/results.md from a run of `mbc eval --suite smollm2`: tables and figures.
 
-Everything above the marker is written by hand.
+What is above a marker is written by hand: above the first, what was found; between a table's two, the paper's Table 1
+beside ours; after the last, the run's report. Four figures are drawn: F1 by documents in a memory, F1 by bytes of a
+document, retention, and the perplexity of code usage.
 """
 
 import re
 import sys
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter, LogLocator, NullLocator
+from matplotlib.ticker import NullFormatter
 
-from mbc_engine.evaluation.methods import method_kind
-from mbc_engine.evaluation.report import CellReport, read_report
-from mbc_engine.evaluation.results import ExperimentFolder, Measurement
+from mbc_engine.evaluation.methods import METHODS, controls_of, published
+from mbc_engine.evaluation.report import NOTHING, CellReport, read_report
+from mbc_engine.evaluation.results import ExperimentFolder
 from mbc_engine.evaluation.statistics import Interval
 from mbc_engine.evaluation.tables import write_report
 
 PAGE: Final = Path(__file__).with_suffix(".md")
+TABLE: Final = "<!-- python docs/results.py: table 1 -->\n"
 BEGIN: Final = "<!-- below: python docs/results.py -->\n"
-# Only in the run's own report: what the first lines sum up, and repetitions.
-LEFT_OUT: Final = re.compile(
-    r"^(?:### (?:Time and memory|Paired tests)|## Environment \d+).*?(?=^##|\Z)", re.MULTILINE | re.DOTALL
-)
+# Only in the run's own report.
+LEFT_OUT: Final = re.compile(r"^### Time and memory.*?(?=^##|\Z)", re.MULTILINE | re.DOTALL)
+TEXT: Final = ("bm25", "oracle")
 
 
 def renew(run: Path, page: Path = PAGE) -> None:
-    """Put a run's report, without title, settings and what is `LEFT_OUT`, and its figures below the page's marker."""
-    by_hand, marker, _ = page.read_text(encoding="utf-8").partition(BEGIN)
-    if not marker:
-        raise SystemExit(f"{page} lacks the marker line: {BEGIN.strip()}")
+    """Put a run's tables between and below the page's markers, and its figures beside the page."""
+    by_hand, begin, _ = page.read_text(encoding="utf-8").partition(BEGIN)
+    before, *inner = by_hand.split(TABLE)
+    if not begin or len(inner) != 2:
+        raise SystemExit(f"{page} lacks a marker line: {TABLE}{BEGIN}")
     experiment = ExperimentFolder(run)
+    cells = read_report(experiment).cells
     text = write_report(experiment).read_text(encoding="utf-8")
-    report = text.partition("\n\n")[2].partition("\n## Settings\n")[0]
-    summary, *sections = re.split(r"^(?=## )", report, flags=re.MULTILINE)
+    report = LEFT_OUT.sub("", text.partition("\n\n")[2].partition("\n## What is missing\n")[0])
+    report = re.sub(r"^(##+) ", r"#\1 ", report, flags=re.MULTILINE).rstrip()
     folder = page.with_suffix("")
     folder.mkdir(exist_ok=True)
     for old in folder.glob("*.svg"):
         old.unlink()
-    for number, cell in enumerate(read_report(experiment).cells):  # their sections come first
-        for title, image in figures(cell):
-            name = re.sub("[^a-z0-9]+", "-", f"{cell.name} {title}".lower()).strip("-") + ".svg"
-            (folder / name).write_bytes(image)
-            sections[number] += f"![{title}]({folder.name}/{name})\n\n"
-    report = LEFT_OUT.sub("", "".join((summary, *sections))).strip()
-    page.write_text(f"{by_hand}{BEGIN}\n{report}\n", encoding="utf-8")
+    for name, image in figures(cells):
+        (folder / f"{name}.svg").write_bytes(image)
+    table = "\n".join(beside_the_paper(cells[0]))
+    page.write_text(f"{before}{TABLE}\n{table}\n\n{TABLE}{inner[1]}{BEGIN}\n{report}\n", encoding="utf-8")
 
 
-_COLOURS: Final = ("#1f5fb4", "#c2571a", "#1f8a5b", "#a83279", "#7a6a00", "#6a4fc3", "#0b8793", "#a8433d", "#4d6b2f")
-_GREY: Final = "#8b9096"
-_MARKERS: Final = "osD^"
-_STYLE: Final = {
-    "axes.edgecolor": "#dcdedf",
+def beside_the_paper(cell: CellReport) -> Iterator[str]:
+    """The paper's Table 1 on SQuAD, and a cell's EM and F1, all in percent."""
+    paper = published()["answers"]
+    yield f"| EM / F1, % | {' | '.join(paper)} | {cell.base.partition(',')[0]} |"
+    yield "|---|" + "---:|" * (len(paper) + 1)
+    for name in METHODS:
+        row = cell.row(name)
+        if row is not None and row.online is not None and (not row.is_control or name.endswith("-wrong")):
+            theirs = (base["squad"].get(name) for base in paper.values())
+            shown = (NOTHING if pair is None else f"{pair[0]:.2f} / {pair[1]:.2f}" for pair in theirs)
+            f1 = row.online.scores.f1
+            ours = f"{row.online.scores.exact_match.value:.1f} / {f1.value:.1f} ({f1.low:.1f} to {f1.high:.1f})"
+            yield f"| {row.title} | {' | '.join(shown)} | {ours} |"
+
+
+_COLOURS: Final = ("#1f5fb4", "#c2571a", "#1f8a5b", "#a83279", "#7a6a00", "#6a4fc3")
+_STYLE: Final[Mapping[str, Any]] = {
     "axes.grid": True,
     "axes.spines.right": False,
     "axes.spines.top": False,
@@ -68,135 +79,75 @@ _STYLE: Final = {
     "svg.hashsalt": "mbc",
     "text.parse_math": False,
 }
-Series = tuple[str, dict[str, Any], Sequence[tuple[float, Interval | float]]]  # title, look, points
-
-# By protocol: title, value of a step, and unit; with a unit the axis is logarithmic.
-_BY_DOCUMENTS: Final[Mapping[str, Sequence[tuple[str, Callable[[Measurement], Interval | float | None], str]]]] = {
-    "retention": (
-        ("Retention: F1 of the first documents, % of the first step", lambda step: step.retained, ""),
-        ("Retention: F1 of the first documents, %", lambda step: step.scores.f1.value, ""),
-        ("Memory as the paper counts it", lambda step: step.cost.paper_bytes, "B"),
-        ("Memory on disk", lambda step: step.cost.on_disk, "B"),
-    ),
-    "scaling": (
-        ("Scaling: exact match, % (95% interval)", lambda step: step.scores.exact_match, ""),
-        ("Scaling: F1, % (95% interval)", lambda step: step.scores.f1, ""),
-        ("Scaling: time to memorise a document", lambda step: step.cost.seconds_per_document, "s"),
-        ("Scaling: time to answer a question", lambda step: step.cost.seconds_per_answer, "s"),
-        ("Scaling: memory on disk", lambda step: step.cost.on_disk, "B"),
-    ),
-}
-# By title: suffix of a curve's name, and index in the tuples of `Validations`.
-_VALIDATIONS: Final = {
-    "Validation during training: F1, %": {"": 1},
-    "Validation during training: loss, nats": {"": 2, ", wrong bank": 3},
-}
+# Title, points, and whether it is a control.
+Curve = tuple[str, Sequence[tuple[float, Interval | float]], bool]
 
 
-def figures(cell: CellReport) -> Iterator[tuple[str, bytes]]:
-    looks = _looks(cell)
-    for title, measure in (("Exact match, % (95% interval)", "exact_match"), ("F1, % (95% interval)", "f1")):
-        measured = [(row, row.online.scores) for row in cell.rows if row.online]
-        if rows := [(row.title, looks[row.method]["color"], getattr(scores, measure)) for row, scores in measured]:
-            yield title, _bars(rows)
-    for protocol, plots in _BY_DOCUMENTS.items():
-        for title, value, unit in plots:
-            series: list[Series] = []
-            for row in cell.rows:
-                points = [(step.cost.documents, y) for step in getattr(row, protocol) if (y := value(step)) is not None]
-                points = [(x, y) for x, y in points if isinstance(y, Interval) or y > 0 or not unit]
-                series.append((row.title, looks[row.method], points))
-            yield from _curves(title, series, "documents", unit, is_log=protocol == "scaling")
-    for title, indices in _VALIDATIONS.items():
-        series = []
-        for number, (name, validations) in enumerate(cell.validations.items()):
-            for suffix, index in indices.items():
-                look = {"color": _COLOURS[number % len(_COLOURS)], "linestyle": "--" if suffix else "-"}
-                points = [(one[0], y) for one in validations if (y := one[index]) is not None]
-                series.append((f"{name}{suffix}", look, points))
-        yield from _curves(title, series, "steps of training")
-    if usage := cell.code_usage:
-        curves = zip(("with reset", "without reset"), _COLOURS, (usage.with_reset, usage.without_reset), strict=False)
-        series = [(name, {"color": colour}, curve) for name, colour, curve in curves]
-        yield from _curves(f"Perplexity of code usage, of {usage.codes:,} codes", series, "steps of training")
+def figures(cells: Sequence[CellReport]) -> Iterator[tuple[str, bytes]]:
+    first = cells[0]
+    curves: list[Curve] = []
+    for name in ("mbc", "mbc-wrong", "mac", "mac-wrong"):
+        if row := first.row(name):
+            points = [(one.cost.documents, one.scores.f1) for one in row.scaling]
+            curves.append((row.title, points, row.is_control))
+    yield "f1-by-documents", _drawn("documents in a memory", "F1, %", curves, is_log=True)
+    yield "f1-by-bytes", _drawn("bytes of a document", "F1 among 402, %", _by_bytes(cells), is_log=True)
+    kept = [(row, [(one.cost.documents, one.scores.f1) for one in row.retention]) for row in first.rows]
+    curves = [(row.title, points, False) for row, points in kept if points]
+    documents = [x for x, _ in curves[0][1]]
+    for title, level in (("Closed book", first.rows[0].alone), ("MBC, wrong bank", first.rows[0].wrong)):
+        curves += [(title, [(x, level) for x in documents], True)] if level else []
+    yield "retention", _drawn("documents memorised", "F1 of the first 100, %", curves)
+    usage = next(cell.code_usage for cell in cells if cell.code_usage)
+    curves = [("with reset", usage.with_reset, False), ("without reset", usage.without_reset, False)]
+    yield "perplexity", _drawn("steps of training", f"perplexity, of {usage.codes}", curves)
 
 
-def _looks(cell: CellReport) -> dict[str, dict[str, Any]]:
-    """How each method is drawn: a control in its method's colour, dashed."""
-    looks: dict[str, dict[str, Any]] = {}
-    for row in sorted(cell.rows, key=lambda row: row.is_control):
-        number = sum(look["linestyle"] == ("--" if row.is_control else "-") for look in looks.values())
-        look = {"color": _COLOURS[number % len(_COLOURS)], "linestyle": "-"}
-        if row.is_control:
-            look = {**looks.get(method_kind(row.method).control_of or "", {"color": _GREY}), "linestyle": "--"}
-        looks[row.method] = {**look, "marker": _MARKERS[number % len(_MARKERS)], "markersize": 4}
-    return looks
+def _by_bytes(cells: Sequence[CellReport]) -> Iterator[Curve]:
+    """Each memory's F1 over its bytes a document, without the codebook; its control on the same spot."""
+    for cell in cells:
+        settings = ", ".join(cell.base.split(", ")[1:2])
+        for row in cell.rows:
+            if row.online and not row.is_control and row.method not in TEXT and row.online.cost.paper_bytes:
+                wrong = cell.row(next((name for name in controls_of(row.method) if "-wrong" in name), None))
+                at = row.online.cost.on_disk / row.online.cost.documents
+                yield f"{row.title}, {settings}", [(at, row.online.scores.f1)], False
+                if wrong is not None and wrong.online is not None:
+                    yield "", [(at, wrong.online.scores.f1)], True
+        for reading in (cell.row(name) for name in TEXT):
+            if reading is not None and reading.online and reading.online.cost.text:
+                at = reading.online.cost.text / reading.online.cost.documents
+                yield f"{reading.title}: its text", [(at, reading.online.scores.f1)], False
 
 
-def _bars(rows: Sequence[tuple[str, str, Interval]]) -> bytes:
-    with _drawing(0.6 + 0.25 * len(rows)) as (figure, axes):
-        titles, colours, means = zip(*rows, strict=True)
-        values = [mean.value for mean in means]
-        # A mean of equal values may lie outside its interval by rounding.
-        reach = (
-            [max(0.0, mean.value - mean.low) for mean in means],
-            [max(0.0, mean.high - mean.value) for mean in means],
-        )
-        bars = axes.barh(range(len(rows)), values, 0.5, xerr=reach, color=colours, alpha=0.5, ecolor="#5d6268")
-        axes.bar_label(bars, fmt="%.1f", padding=4)
-        axes.set_yticks(range(len(rows)), titles)
-        axes.invert_yaxis()
-        axes.set_xlim(left=0)
-        axes.grid(visible=False, axis="y")
-        return _image(figure)
-
-
-def _curves(
-    title: str, series: Sequence[Series], x_label: str, unit: str = "", *, is_log: bool = False
-) -> Iterator[tuple[str, bytes]]:
-    """Lines through the points of each series, with their intervals if they have any; nothing without points.
-
-    Percentages start at 0; bytes and seconds have a logarithmic axis.
-    """
-    series = [one for one in series if one[2]]
-    if not series:
-        return
-    with _drawing(2.5) as (figure, axes):
-        for name, look, points in series:
-            xs, ys = zip(*points, strict=True)
-            axes.plot(xs, [y.value if isinstance(y, Interval) else y for y in ys], label=name, **look)
-            if spans := [(y.low, y.high) for y in ys if isinstance(y, Interval)]:
-                axes.fill_between(xs, *zip(*spans, strict=True), color=look["color"], alpha=0.12, linewidth=0)
-        axes.set_xlabel(x_label)
-        if is_log:
-            ticks = sorted({x for *_, points in series for x, _ in points})
-            axes.set_xscale("log")
-            axes.set_xticks(ticks, [f"{tick:,.0f}" for tick in ticks])
-            axes.xaxis.set_minor_locator(NullLocator())
-        if unit:
-            axes.set_yscale("log")
-            axes.yaxis.set_minor_locator(LogLocator(subs=(2, 5)))
-            axes.yaxis.set_major_formatter(EngFormatter(unit))
-            axes.yaxis.set_minor_formatter(EngFormatter(unit))
-        else:
-            axes.set_ylim(bottom=0)
-        figure.legend(loc="outside lower center", ncols=2)
-        yield title, _image(figure)
-
-
-@contextmanager
-def _drawing(height: float) -> Iterator[tuple[Any, Any]]:
+def _drawn(x: str, y: str, curves: Sequence[Curve] | Iterator[Curve], *, is_log: bool = False) -> bytes:
+    """Curves with their intervals; a control is dashed, in the colour of the curve before it."""
     with rc_context(_STYLE):  # type: ignore[arg-type]
-        figure = Figure(figsize=(4, height), layout="constrained")
-        yield figure, figure.add_subplot()
-
-
-def _image(figure: Any) -> bytes:
-    drawn = BytesIO()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a title with a letter that the font lacks
+        figure = Figure(figsize=(5.5, 3.4), layout="constrained")
+        axes, number = figure.add_subplot(), 0
+        for title, points, is_control in curves:
+            xs, values = zip(*points, strict=True)
+            ys = [value.value if isinstance(value, Interval) else value for value in values]
+            number += not is_control
+            look: dict[str, Any] = {"color": _COLOURS[number % len(_COLOURS)], "marker": "x" if is_control else "o"}
+            look |= {"linestyle": "--" if is_control else "-", "markersize": 3 if len(xs) < 50 else 0}
+            axes.plot(xs, ys, label=title or None, **look)
+            spans = [(value.low, value.high) for value in values if isinstance(value, Interval)]
+            if spans and len(xs) == 1:
+                axes.vlines(xs, *zip(*spans, strict=True), color=look["color"], alpha=0.5)
+            elif spans:
+                axes.fill_between(xs, *zip(*spans, strict=True), color=look["color"], alpha=0.08, linewidth=0)
+        axes.set_xlabel(x)
+        axes.set_ylabel(y)
+        axes.set_ylim(bottom=0)
+        if is_log:
+            axes.set_xscale("log")
+            axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+            axes.xaxis.set_minor_formatter(NullFormatter())
+        figure.legend(loc="outside lower center", ncols=3, fontsize=6)
+        drawn = BytesIO()
         figure.savefig(drawn, format="svg", metadata={"Date": None})
-    return drawn.getvalue()
+        return drawn.getvalue()
 
 
 if __name__ == "__main__":

@@ -118,6 +118,7 @@ class ModelSettings(_Settings):
     tokens: _Size = Field(12, description="T, vectors of a document")
     quantised: bool = Field(True, description="documents become codes; false keeps them as vectors, as MAC does")
     centring: bool = Field(False, description="centre vectors over documents; each position gets a learned vector")
+    as_released: bool = Field(False, description="slots, decoder and padding as in the authors' released code")
     routing: bool = Field(False, description="a router, needed by the routed read")
     read: str = Field("flat", description="NAME or NAME:NUMBER, see READ_MODES")
     routed_documents: PositiveInt = Field(2, description="documents a routed read aggregates")
@@ -127,6 +128,12 @@ class ModelSettings(_Settings):
     prefix: PrefixSettings = PrefixSettings()
     lora: LoraSettings = LoraSettings()
     confidence: ConfidenceSettings | None = Field(None, description="None as long as the model is not calibrated")
+
+    @model_validator(mode="after")
+    def _padding_is_read(self) -> Self:
+        if self.as_released and (self.documents.frozen or self.questions.frozen):
+            raise ValueError("as_released needs encoders that train: cached states are without padding")
+        return self
 
     @property
     def code_numbers(self) -> tuple[int, int, int, bool]:
@@ -275,6 +282,7 @@ class LossSettings(_Settings):
     vq: NonNegativeFloat = Field(1.0, description="lambda of the codebook and commitment losses")
     routing: NonNegativeFloat = Field(0.0, description="a question's vectors pick its document in the batch")
     reconstruction: NonNegativeFloat = Field(0.0, description="the LM reconstructs a document from its vectors")
+    distillation: NonNegativeFloat = Field(0.0, description="the LM predicts as if it read the question's document")
     reconstruction_tokens: PositiveInt = Field(96, description="how much of a document is reconstructed")
     reconstruction_documents: NonNegativeInt = Field(0, description="most documents reconstructed per pass; 0: all")
 

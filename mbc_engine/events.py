@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Literal, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Final, Literal, TypeVar, dataclass_transform
 
 _T = TypeVar("_T")
 
@@ -62,6 +62,7 @@ class TrainStep(Event):
     learning_rate: float
     examples_per_second: float
     reset_codes: int = 0
+    distillation_loss: float = 0.0
 
 
 class QuantisationStarted(Event):
@@ -69,6 +70,10 @@ class QuantisationStarted(Event):
 
     step: int
     vectors: int
+
+
+# Fewer, and one question is worth more than two percentage points.
+FEW_QUESTIONS: Final = 50
 
 
 class Validated(Event):
@@ -85,6 +90,11 @@ class Validated(Event):
     is_best: bool
     loss: float | None = None
     wrong_loss: float | None = None
+
+    @property
+    def f1_text(self) -> str:
+        """F1 as lists show it: `41.7`, or `33.3 (3 questions)` where so few say little."""
+        return f"{self.f1:.1f}" + (f" ({self.questions} questions)" if self.questions < FEW_QUESTIONS else "")
 
 
 class CheckpointSaved(Event):

@@ -32,12 +32,13 @@ class Match:
 
 def compare(answer: str, answers: Sequence[str], golds: Golds = "shortest") -> Match:
     """Compare an answer with the gold answers; "any" takes the best of all of them, separately for each measure."""
-    words = normalize(answer).split()
-    each = [normalize(gold).split() for gold in (answers if golds == "any" else [shortest(answers)])]
+    given = normalize(answer)
+    each = [normalize(gold) for gold in (answers if golds == "any" else [shortest(answers)])]
     return Match(
-        exact_match=words in each,
-        f1=max(_f1(words, expected) for expected in each),
-        lenient_match=any(words[: len(expected)] == expected for expected in each),
+        exact_match=given in each,
+        f1=max(_f1(given.split(), expected.split()) for expected in each),
+        # Cut by characters, as there: "Parisian suburbs" matches "Paris".
+        lenient_match=any(given.startswith(expected) for expected in each),
     )
 
 

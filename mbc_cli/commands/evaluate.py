@@ -66,7 +66,7 @@ _METHOD: Final = f"{_METHODS}, a control, or a method with a read mode, such as 
 _PROTOCOL: Final = f"{', '.join(get_args(Protocol))}; can be repeated."
 _QUESTIONS: Final = "The questions to ask: a .jsonl, .csv or .json file, or squad:test."
 _GRID: Final = "Run a whole grid of evaluations instead: paper, small, smollm2, or a TOML file."
-_ONLY: Final = "Run a suite for this base LM only; can be repeated."
+_ONLY: Final = "Run a suite for this base LM only, or for the one in a folder; can be repeated."
 _BANK_SIZE: Final = "Split the documents into several memories of this size, each asked about its own documents."
 _GOLDS: Final = "Score answers against the shortest gold answer, as the paper does, or the best-matching one."
 _TRAIN: Final = "Questions to learn from, such as squad:[b]train[/b]; can be repeated."
@@ -87,7 +87,7 @@ def evaluate(
     *,
     data: Annotated[str | None, _data_option(_QUESTIONS, metavar="SPEC")] = None,
     suite: Annotated[str | None, _data_option(_GRID, metavar="NAME|FILE", completion=complete_suites)] = None,
-    base: Annotated[list[str] | None, _data_option(_ONLY, metavar="NAME", show_default="all")] = None,
+    base: Annotated[list[str] | None, _data_option(_ONLY, metavar="NAME|FOLDER", show_default="all")] = None,
     model: ModelOption,
     method: Annotated[
         list[str] | None,
@@ -119,9 +119,9 @@ def evaluate(
     """Evaluate how well methods answer: exact match, F1, sources, time and size.
 
     Each method memorises documents and is then asked about them. Without --[b]train[/b], an existing model is
-    evaluated. A trained model is also asked with an empty bank, a shuffled one and one of other
-    documents: if it answers as well with those, it does not use its memory. All results are kept in one folder, with
-    the report, report.md. Ctrl-C stops the evaluation; --run continues it.
+    evaluated. A trained model is also asked with shuffled banks and one of other documents: if it answers as well with
+    those, it does not use its memory. All results are kept in one folder, with the report, report.md. Ctrl-C stops the
+    evaluation; --run continues it.
 
     Examples:
       mbc eval --data test.jsonl
@@ -242,7 +242,7 @@ def _default_methods(model: str | None) -> list[str]:
     method = "mbc"
     with suppress(ModelError):  # reported once the data is read
         method = "retriever-reader" if model is not None and is_retriever_reader(model) else "mbc"
-    return [method, *controls_of(method)]
+    return [method, *(control for control in controls_of(method) if not METHODS[control].needs_training_data)]
 
 
 def _base(model: str, preset: str | None, changes: list[str]) -> "Base":

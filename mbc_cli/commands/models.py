@@ -273,7 +273,7 @@ def _row(model: LocalModel) -> tuple[str, ...]:
             "reads text" if config.reads_text else _without_owner(config.settings.base or ""),
             *_codes(config.settings),
         )
-    scores = (f"{best.exact_match:.1f}", f"{best.f1:.1f}") if best else ("", "")
+    scores = (f"{best.exact_match:.1f}", best.f1_text) if best else ("", "")
     where = model.place if out.is_terminal else str(model.folder)
     return (model.name, *parts, format_size(model.size), *scores, where)
 

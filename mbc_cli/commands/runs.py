@@ -84,7 +84,7 @@ def list_runs(*, runs: RunsOption, json: JsonOption = False) -> None:
         rows = []
         for run in trainings:
             history = run.history
-            best = f"{history.best.f1:.1f}" if history.best else ""
+            best = history.best.f1_text if history.best else ""
             rows.append((run.folder.name, _state(run), _steps(history), best, _moment(history.last_time)))
         print_table(("run", "state", "steps", "F1 %", "changed"), rows, right=("steps", "F1 %"))
 

@@ -230,7 +230,8 @@ class TrainProgress(ProgressView):
         self.line(
             f"step {event.step:,}, epoch {event.epoch + 1}: exact match {event.exact_match:.1f} % · F1 {event.f1:.1f} %"
             f"{source} ({pluralise(event.questions, 'question')}, {pluralise(event.documents, 'document')})"
-            + (" · best so far" if event.is_best else ""),
+            + (" · best so far" if event.is_best else "")
+            + ("; too few to tell which model is best" if event.questions < events.FEW_QUESTIONS else ""),
             "bold" if event.is_best else "",
         )
 

@@ -11,8 +11,6 @@ from mbc_cli.text import format_duration, pluralise, sanitise
 from mbc_engine import events
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from mbc_engine.evaluation.report import Report
     from mbc_engine.evaluation.tables import Table
 
@@ -82,24 +80,26 @@ class ExperimentView(ProgressView):
             self._kept = 0
 
 
-_STYLES: Final = {"worse": "red", "no": "red", "unchecked": "yellow", "partly": "yellow", "yes": "green"}
+_STYLES: Final = {"worse": "red", "no": "red", "unchecked": "yellow", "yes": "green"}
 # Minimum terminal width for showing a table's column; others are always shown.
 _WIDTHS: Final = {
-    "documents": 96,
+    "bytes on disk": 90,
     "paper's EM": 100,
     "paper's F1": 100,
-    "learning rate": 112,
-    "in five": 120,
-    "lenient match*": 132,
-    "questions": 144,
-}
-_WIDTHS_OF_DETAILS: Final = {
-    "bytes on disk": 90,
     "bytes, paper's count": 100,
     "paper's F1 kept": 100,
     "per answer": 110,
+    "learning rate": 112,
+    "in five": 120,
     "paper's bytes": 120,
     "per document": 120,
+    "shared": 120,
+    "text": 120,
+    "lenient match*": 132,
+    "less than text from": 144,
+    "closed book": 144,
+    "wrong bank": 144,
+    "questions": 144,
 }
 
 
@@ -118,9 +118,9 @@ def print_report(report: "Report") -> None:
         print()
         _print((sanitise(cell.title), "bold"), (f"  {len(cell.rows)} methods", "dim"))
         for table in tables_of(cell):
-            if table.columns[0] != "first":  # paired tests: the verdicts say what they show
+            if "second" not in table.columns:  # paired tests: the verdicts say what they show
                 _print_table(table)
-    if any(cell.leader is not None for cell in report.cells) and _has_width(_WIDTHS["lenient match*"]):
+    if any(row.online for cell in report.cells for row in cell.rows) and _has_width(_WIDTHS["lenient match*"]):
         _print((LENIENT, "dim"))
     if report.missing:
         print()
@@ -130,15 +130,9 @@ def print_report(report: "Report") -> None:
 
 
 def _print_table(table: "Table") -> None:
-    widths: Mapping[str, int] = _WIDTHS
-    if table.is_detail:
-        widths = _WIDTHS_OF_DETAILS
-        _print((table.title, "dim"))
-    shown = [number for number, name in enumerate(table.columns) if _has_width(widths.get(name, 0))]
-    lines: Sequence[Sequence[str]] = [
-        [f"{entry.text} ({entry.note})" if entry.note else entry.text for entry in (line[number] for number in shown)]
-        for line in table.lines
-    ]
+    _print((table.title, "dim"))
+    shown = [number for number, name in enumerate(table.columns) if _has_width(_WIDTHS.get(name, 0))]
+    lines = [[line[number] for number in shown] for line in table.lines]
     names = [table.columns[number] for number in shown]
     print_table(names, lines, right=[name for name in names if name != "method"])
     print()

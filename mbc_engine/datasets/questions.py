@@ -7,7 +7,7 @@ training and validation examples.
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -28,6 +28,13 @@ class Question:
 
     id: Any
     text: str
+
+
+def permuted(examples: Sequence[QAExample]) -> list[QAExample]:
+    """The same questions about other documents: each document gives way to the one halfway round."""
+    texts = list(dict.fromkeys(example.text for example in examples))
+    other = dict(zip(texts, texts[len(texts) // 2 :] + texts[: len(texts) // 2], strict=True))
+    return [replace(example, text=other[example.text]) for example in examples]
 
 
 def load_questions(path: Path) -> list[Question]:

@@ -6,17 +6,19 @@ MBC keeps a document as a few codes, MAC (Tack et al., 2024) as T continuous vec
 import hashlib
 import random
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import torch
 
 from mbc_engine.bank import Codes, MemoryBank, ModelSignature, StoredDocument
 from mbc_engine.bank.exchange import merge
+from mbc_engine.evaluation.language_models import answers as answers_of
 from mbc_engine.evaluation.methods import Footprint, Method, MethodAnswer
+from mbc_engine.lm.base import BaseLM
 from mbc_engine.mini.model import RetrieverReader
 from mbc_engine.mini.retrieval import Scope, by_document
 from mbc_engine.model import Model
@@ -121,23 +123,27 @@ class EmptyBank(MemoryMethod):
         return Footprint(0)
 
 
-class WrongBank(MemoryMethod):
-    """Memorises as many of `others`, which are not in the stream, as the stream has documents; sources are empty."""
+class WrongBank(Method):
+    """A method that memorises, for each document of the stream, one of `others`, which are not in it, or nothing if
+    there are no more; its sources are empty."""
 
-    def __init__(self, model: MBC, others: Sequence[str], seed: int = 0, **options: Any) -> None:
-        self._others = list(dict.fromkeys(others))
+    def __init__(self, method: Method, others: Sequence[str], seed: int = 0) -> None:
+        self._method, self._others = method, list(dict.fromkeys(others))
         random.Random(seed).shuffle(self._others)
-        super().__init__(model, **options)
+        self.reset()
 
     def reset(self) -> None:
-        super().reset()
+        self._method.reset()
         self._unused = iter(self._others)
 
     def adapt(self, documents: Sequence[str]) -> None:
-        super().adapt([text for _, text in zip(documents, self._unused, strict=False)])
+        self._method.adapt([text for _, text in zip(documents, self._unused, strict=False)])
 
     def answer(self, questions: Sequence[str]) -> list[MethodAnswer]:
-        return [MethodAnswer(answer.text, ()) for answer in super().answer(questions)]
+        return [MethodAnswer(answer.text, ()) for answer in self._method.answer(questions)]
+
+    def footprint(self) -> Footprint:
+        return self._method.footprint()
 
 
 def shuffled_over_documents(seed: int = 0) -> Callable[[Codes], Codes]:
@@ -201,25 +207,56 @@ class RetrieveAndRead(Method):
         if self._scope is None:
             self._scope = model.scope(bank)
 
-        def texts_of(hits: Iterable[Hit]) -> dict[int, str | None]:
-            chunks = [hit.chunk for hit in hits]
-            stored = zip(chunks, bank.texts_at(chunks), strict=True)
-            return {chunk: text.text if text else None for chunk, text in stored}
-
         answers = []
         with bank.snapshot():
             hits = model.search(questions, self._scope).chunks
-            for found, answered in zip(hits, model.read(questions, hits, texts_of), strict=True):
-                span = answered.best
-                ranked = by_document(found, SOURCES, answered.read_chunks[span.passage][0] if span else None)
+            for found, (text, first) in zip(hits, self._read(questions, hits), strict=True):
+                ranked = by_document(found, SOURCES, first)
                 chunks = bank.chunks_at([source.chunk for source in ranked])
-                sources = tuple(self._index_of[chunk.document.digest] for chunk in chunks)
-                answers.append(MethodAnswer(" ".join(span.text.split()) if span else "", sources))
+                answers.append(MethodAnswer(text, tuple(self._index_of[chunk.document.digest] for chunk in chunks)))
         return answers
+
+    def _read(self, questions: Sequence[str], hits: Sequence[Sequence[Hit]]) -> Iterator[tuple[str, Hit | None]]:
+        """An answer to each question from the chunks found for it, and the chunk it is from."""
+        for answered in self._model.read(questions, hits, self._texts_of):
+            span = answered.best
+            yield " ".join(span.text.split()) if span else "", answered.read_chunks[span.passage][0] if span else None
+
+    def _texts_of(self, hits: Iterable[Hit]) -> dict[int, str | None]:
+        chunks = [hit.chunk for hit in hits]
+        stored = zip(chunks, self._bank.texts_at(chunks), strict=True)
+        return {chunk: text.text if text else None for chunk, text in stored}
 
     def footprint(self) -> Footprint:
         """The bank file, as `mbc ingest --no-sources` would make it. The paper does not count text."""
         return Footprint(_size_as_file(self._bank))
+
+
+class TextPrefix(RetrieveAndRead):
+    """The paper's read over exact codes: a chunk is found by its codes and words, its text decoded, and the text's keys
+    and values are the prefix of a frozen base LM with KV-LoRA.
+
+    A control that `shuffles` reads the text of another chunk than the one found.
+    """
+
+    def __init__(self, model: RetrieverReader, base: BaseLM, *, shuffles: bool = False, seed: int = 0) -> None:
+        self._base, self._shuffles, self._seed = base, shuffles, seed
+        super().__init__(model)
+
+    def answer(self, questions: Sequence[str]) -> list[MethodAnswer]:
+        if self._bank.totals().chunks:
+            return super().answer(questions)
+        return [MethodAnswer(text, ()) for text in answers_of(self._base, questions)]  # from an empty prefix
+
+    def _read(self, questions: Sequence[str], hits: Sequence[Sequence[Hit]]) -> Iterator[tuple[str, Hit | None]]:
+        best = [found[0] if found else None for found in hits]
+        chunks = [hit.chunk for hit in best if hit]
+        if self._shuffles:
+            order = np.random.default_rng(self._seed).permutation(self._bank.totals().chunks)
+            chunks = order[chunks].tolist()
+        texts = iter([stored.text if stored else "" for stored in self._bank.texts_at(chunks)])
+        passages = [next(texts) if hit else "" for hit in best]
+        return zip(answers_of(self._base, questions, passages), best, strict=True)
 
 
 def _digest(text: str) -> str:

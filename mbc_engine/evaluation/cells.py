@@ -33,16 +33,25 @@ _HELD_BACK: Final = 0.1
 class Stage:
     """Work whose result is stored as a whole: something is trained, a learning rate chosen, or a protocol run.
 
-    `subject` is what is trained, or the method; `needs` are the earlier stages it depends on.
+    `subject` is what is trained, or the method; `needs` are the earlier stages it depends on; `documents` is the size of
+    the memories in scaling.
     """
 
     kind: Literal["prepare", "rate"] | Protocol
     subject: str
     needs: tuple[str, ...] = ()
+    documents: int | None = None
 
     @property
     def name(self) -> str:
-        return f"prepare {self.subject}" if self.kind == "prepare" else f"{self.subject} {self.kind}".strip()
+        if self.kind == "prepare":
+            return f"prepare {self.subject}"
+        return " ".join(map(str, filter(None, (self.subject, self.kind, self.documents))))
+
+    @property
+    def result(self) -> str:
+        """The kind of its result file."""
+        return f"{self.kind}-{self.documents}" if self.documents else self.kind
 
 
 def cells(suite: Suite, experiment: ExperimentFolder | None = None, **options: Any) -> "Iterator[Cell]":
@@ -57,8 +66,8 @@ def cells(suite: Suite, experiment: ExperimentFolder | None = None, **options: A
 class Cell:
     """A base LM on a dataset: its stages, its questions and the models of its methods.
 
-    What is trained, each in a folder of its own: mbc, mac and mbc-unquantised; the base LMs `questions` (for
-    fine-tuning and closed book) and `reader`; token weights `camels`; `reset` and `no-reset` for code usage. `cache`
+    What is trained, each in a folder of its own: mbc, mbc-null, mac and mbc-unquantised; the base LMs `questions` (for
+    fine-tuning and closed book) and `reader`; the KV-LoRA `text`; token weights `camels`; `reset` and `no-reset` for code usage. `cache`
     holds states of frozen encoders.
     """
 
@@ -93,7 +102,11 @@ class Cell:
                 "scaling": kind.adapts and not kind.is_fine_tuned,
                 "retention": kind.adapts and kind.control_of is None,
             }
-            yield from (Stage(protocol, kind.name, needs) for protocol in protocols if applies.get(protocol))
+            for protocol in (one for one in protocols if applies.get(one)):
+                # Of all documents, online adaptation tells.
+                sizes = sorted({size for size in self.suite.scaling if size < self.suite.documents})
+                for size in sizes if protocol == "scaling" else [None]:
+                    yield Stage(protocol, kind.name, needs, size)
         if "code-usage" in protocols:
             yield Stage("prepare", "reset")
             yield Stage("prepare", "no-reset")
@@ -101,7 +114,7 @@ class Cell:
 
     def is_done(self, stage: Stage) -> bool:
         is_prepared, subject = stage.kind == "prepare", stage.subject
-        return self.folder.is_prepared(subject) if is_prepared else self.folder.has(subject, stage.kind)
+        return self.folder.is_prepared(subject) if is_prepared else self.folder.has(subject, stage.result)
 
     def config(self, changes: Sequence[str] = ()) -> Config:
         base, changes = self.base, [*changes, f"training.seed={self.suite.seed}"]
@@ -174,13 +187,14 @@ class Cell:
             weights, optimiser = self.token_weights(name), self.base.optimiser
             base = self.base_lm(trained)
             return FineTuned(base, weights, rate=rate or 0.0, optimiser=optimiser, window=suite.document_window)
+        if trained == "text":
+            return self._over_text(kind)
         if trained == "questions":
             return language_models.ClosedBook(self.base_lm(trained, suite.question_training.precision))
         if trained == "reader":
             reader = self.base_lm(trained, suite.reading_training.precision)
-            if name == "oracle":
-                return language_models.OracleReading(reader, self.test.examples)
-            return language_models.BM25Reading(reader)
+            reading = language_models.OracleReading if name == "oracle" else language_models.BM25Reading
+            return reading(reader, *([self.test.examples] if name == "oracle" else []))
         return self._with_bank(kind, trained)
 
     def _with_bank(self, kind: MethodKind, trained: str) -> "Method":
@@ -190,14 +204,29 @@ class Cell:
         options: Any = {"read_mode": kind.read or self.suite.read}
         if kind.name == "mbc-empty":
             return banks.EmptyBank(model, **options)
-        options["keeps_codes"] = trained == "mbc"
+        options["keeps_codes"] = trained in ("mbc", "mbc-null")
         if kind.name == "mbc-shuffled-documents":
             options["corrupt"] = banks.shuffled_over_documents(seed)
         elif kind.name == "mbc-shuffled-codes":
             options["corrupt"] = banks.shuffled_over_codebook(model.require_codebook(), seed)
-        elif kind.control_of:
-            return banks.WrongBank(model, self.other_documents(), seed, **options)
-        return banks.MemoryMethod(model, **options)
+        method = banks.MemoryMethod(model, **options)
+        return banks.WrongBank(method, self.other_documents(), seed) if "-wrong" in kind.name else method
+
+    def _over_text(self, kind: MethodKind) -> "Method":
+        from mbc_engine.evaluation import banks
+        from mbc_engine.model import load_model
+        from mbc_engine.paper.kv_lora import add_kv_lora, load_adapter
+
+        settings, seed = self.config().model, self.suite.seed
+        base = self.base_lm(weights=self.suite.text_training.precision)
+        add_kv_lora(base.model, **settings.lora.model_dump())
+        load_adapter(base.model, self.folder.prepared_folder / "text")
+        base.eval()
+        finder: Any = load_model("mini", device=self.device)
+        method = banks.TextPrefix(finder, base, shuffles=kind.name == "mbc-text-shuffled", seed=seed)
+        if kind.name == "mbc-text-empty":
+            return banks.WrongBank(method, ())
+        return banks.WrongBank(method, self.other_documents(), seed) if kind.name == "mbc-text-wrong" else method
 
     def token_weights(self, name: str) -> "TokenWeights":
         from mbc_engine.evaluation import camels, token_weights
@@ -232,26 +261,28 @@ class Cell:
         path = str(self.folder.prepared_folder / trained) if trained and self.train else self.config().model.base
         return load_base(path, weights=weights, device=self.device)
 
-    def skip_reason(self, method: str) -> str | None:
-        """Why a method would only repeat another: a read may not tell codes shuffled over documents from the real ones.
+    def skip_reason(self, stage: Stage) -> str | None:
+        """Why a stage would only repeat another: a read may not tell codes shuffled over documents from the real ones.
 
         A flat read depends only on how often each code occurs; shuffling changes neither a hierarchical read with a
         single group nor a routed read that takes the whole bank.
         """
-        if method != "mbc-shuffled-documents":
+        if stage.documents and stage.documents >= len(self.test.documents):
+            return f"there are only {len(self.test.documents):,} documents"
+        if stage.subject != "mbc-shuffled-documents":
             return None
         model = self.config().model
         read_mode = self.suite.read or model.read
         name, number = parse_read_mode(read_mode)
         number = number or {"hierarchical": model.group_documents, "routed": model.routed_documents}.get(name)
-        if number is None or self._largest_bank() <= number:
+        if number is None or self._largest_bank(stage.documents or self.suite.bank_documents) <= number:
             return f"the {read_mode} read cannot tell it from the real bank"
         return None
 
-    def _largest_bank(self) -> int:
+    def _largest_bank(self, documents: int | None) -> int:
         chunker = self.memory_model("mbc").documents.chunker
         chunks = [len(chunker(text)) for text in self.test.documents]
-        size = min(self.suite.bank_documents or len(chunks), len(chunks))
+        size = min(documents or len(chunks), len(chunks))
         return max(sum(chunks[start : start + size]) for start in range(0, len(chunks) - size + 1, size))
 
 

@@ -11,15 +11,18 @@ from typing import Any, Final, Literal
 import torch
 from torch import nn
 
+from mbc_engine.config import LoraSettings
 from mbc_engine.datasets.layout import QAExample, evenly_spaced
 from mbc_engine.errors import DataError
 from mbc_engine.evaluation.language_models import MAX_NEW_TOKENS, QUESTION_WINDOW, ClosedBook, passage_chunker
 from mbc_engine.evaluation.methods import Footprint
+from mbc_engine.evaluation.results import TriedRate
 from mbc_engine.evaluation.suite import Tuning
 from mbc_engine.evaluation.token_weights import TokenWeights
 from mbc_engine.events import Event, RateTried, TuningStep, TuningValidated
 from mbc_engine.lm.base import BaseLM, Targets
 from mbc_engine.metrics import shortest
+from mbc_engine.paper.kv_lora import adapter_state, add_kv_lora, save_adapter
 from mbc_engine.paper.scoring import score, within_window
 from mbc_engine.runs.training_runs import SNAPSHOT
 from mbc_engine.training.run_files import read_snapshot, write_snapshot
@@ -98,10 +101,11 @@ def sweep(
     *,
     optimiser: Optimiser,
     window: int,
-) -> Generator[RateTried, None, float]:
+) -> Generator[RateTried, None, tuple[float, list[TriedRate]]]:
     """Adapt to the validation documents at each rate, always from the same weights, and ask the validation questions.
 
-    Returns the rate with the best F1 against the shortest answers; ties go to the better EM, then to the smaller rate.
+    Returns the rate with the best F1 against the shortest answers, and all that were tried; ties go to the better EM,
+    then to the smaller rate.
     """
     documents = list(dict.fromkeys(example.text for example in validation))
     questions = [example.question for example in validation]
@@ -114,9 +118,9 @@ def sweep(
         finally:
             method.reset()
         scores = score([(example, answer.text, None) for example, answer in answered])
-        tried.append(RateTried(rate, scores.exact_match, scores.f1))
-        yield tried[-1]
-    return max(tried, key=lambda event: (event.f1, event.exact_match, -event.rate)).rate
+        tried.append(TriedRate(rate, scores.exact_match, scores.f1))
+        yield RateTried(rate, scores.exact_match, scores.f1)
+    return max(tried, key=lambda one: (one.f1, one.exact_match, -one.rate)).rate, tried
 
 
 def train_on_questions(
@@ -127,6 +131,7 @@ def train_on_questions(
     settings: Tuning,
     *,
     reads: bool = False,
+    lora: LoraSettings | None = None,
     optimiser: Optimiser = "adam",
     seed: int = 0,
     snapshot_seconds: float = 600,
@@ -135,7 +140,8 @@ def train_on_questions(
     """Tune a base LM on questions and save the weights with the lowest validation loss in a folder.
 
     If it `reads`, each question follows its document, or the chunk with the answer of one too long for the context.
-    `load_base(str(folder))` loads the result; `base` itself holds the last epoch's weights. Without `validation` the
+    With `lora`, only a KV-LoRA is trained and saved.
+    `load_base(str(folder))`, or `load_adapter`, loads the result; `base` itself holds the last epoch's weights. Without `validation` the
     last weights are saved. Setting `stop` ends it after the current step with a snapshot; called again with the same
     arguments, it ends with the same weights as an uninterrupted run. Raises DataError without examples, ModelError if
     the base LM cannot be tuned.
@@ -147,7 +153,11 @@ def train_on_questions(
     if reads:  # as when answering, where the best chunk is read
         chunker = passage_chunker(base)
         examples, validation = within_window(examples, chunker), within_window(validation, chunker)
-    base.tune()
+    if lora is None:
+        base.tune()
+    else:
+        add_kv_lora(base.model, **lora.model_dump())
+    trained = {name: value for name, value in base.named_parameters() if value.requires_grad}
     batch_size, first_seed = settings.batch_size, seed * 1_000_003
     steps_per_epoch = -(-len(examples) // batch_size)
     steps = settings.epochs * steps_per_epoch
@@ -165,14 +175,14 @@ def train_on_questions(
         loss = _loss(base, batches_by_length(validation, batch_size, seed=None, reads=reads), reads)
         is_best = step == steps if loss is None else best_loss is None or loss < best_loss
         if is_best:
-            base.save(folder)
+            base.save(folder) if lora is None else save_adapter(base.model, adapter_state(base.model), folder)
         rounded = None if loss is None else round(loss, 5)
         return TuningValidated(step, step // steps_per_epoch - 1, rounded, is_best), loss if is_best else best_loss
 
     is_done = yield from fit(
         add_step,
-        dict(base.named_parameters()),
-        make_optimiser(optimiser, base.parameters(), settings.learning_rate),
+        trained,
+        make_optimiser(optimiser, trained.values(), settings.learning_rate),
         folder / SNAPSHOT,
         steps=steps,
         batch_size=batch_size,

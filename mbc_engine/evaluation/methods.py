@@ -115,11 +115,15 @@ def method_kind(name: str) -> MethodKind:
 
 
 def controls_of(name: str) -> tuple[str, ...]:
-    """What a method must beat for its scores to mean anything: its corrupted banks, else the LM without documents."""
+    """What a method must beat for its scores to mean anything: its corrupted banks, else the LM without documents.
+
+    An empty bank is no evidence: training never showed the model a prefix of nothing.
+    """
     kind = METHODS.get(name)
     if kind is None or kind.control_of or kind.is_retriever_reader or name == "closed-book":
         return ()
-    return tuple(control.name for control in METHODS.values() if control.control_of == name) or ("closed-book",)
+    corrupted = (control.name for control in METHODS.values() if control.control_of == name and control.corrupted_bank)
+    return (*corrupted,) or ("closed-book",)
 
 
 @cache

@@ -2,13 +2,14 @@
 
 Online adaptation (paper, section 4.2): a method memorises all documents, then answers the questions about them.
 Retention (paper, section 4.4.3): how well the first documents are remembered as others arrive.
-Scaling: how quality, time and bytes depend on how many documents share a memory, on the same questions at every size.
+Scaling: online adaptation with the stream split into memories of one size and another, on the same questions, except
+that a smaller last memory is dropped.
 """
 
 import sys
 import time
-from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
 from typing import Final
@@ -17,6 +18,7 @@ from mbc_engine.datasets.layout import QAExample, evenly_spaced
 from mbc_engine.errors import DataError
 from mbc_engine.evaluation.methods import Method
 from mbc_engine.evaluation.results import Cost, Measurement, Outcome, Prediction, QuestionScores, predict, score
+from mbc_engine.evaluation.statistics import ratio
 from mbc_engine.evaluation.suite import Retention
 from mbc_engine.events import Event, Progressed
 from mbc_engine.metrics import Golds
@@ -116,12 +118,14 @@ class _Session:
             yield Progressed("answer questions", self._answered, self._questions)
         return [predictions[number] for number in range(len(examples))], seconds
 
-    def stored(self) -> tuple[int, int | None]:
-        """Bytes on disk, and as the paper counts them."""
+    def stored(self) -> tuple[int, int | None, int, int]:
+        """Bytes on disk, as the paper counts them, of the codebook, and of the documents' text."""
         # The paper counts a row for every question, asked or not.
         footprint = self._method.footprint()
         row, rows = footprint.paper_row, len(self._stream.about(self.start, self.end))
-        return footprint.on_disk, None if row is None else footprint.paper_fixed + row * rows
+        text = sum(len(one.encode(errors="surrogatepass")) for one in self._stream.documents[self.start : self.end])
+        paper = None if row is None else footprint.paper_fixed + row * rows
+        return footprint.on_disk, paper, footprint.paper_fixed, text
 
     def scores(self, predictions: Sequence[Prediction]) -> QuestionScores:
         return score(predictions, names_sources=self._names_sources, seed=self._seed)
@@ -160,23 +164,16 @@ def online(
         members[stream.index_of[example.text] // size].append(example)
     asking = adapting = 0.0
     predictions: list[Prediction] = []
-    on_disk, papers = list[int](), list[int]()
+    sizes = list[tuple[int, int | None, int, int]]()
     for examples in members:
         session.begin_anew()
         adapting += yield from session.adapt(session.start + size)
         answers, seconds = yield from session.ask(examples)
         asking += seconds
         predictions += answers
-        stored, paper = session.stored()
-        on_disk.append(stored)
-        papers += [] if paper is None else [paper]
-    cost = Cost(
-        documents=size,
-        seconds_per_document=adapting / (banks * size),
-        seconds_per_answer=asking / len(predictions),
-        on_disk=round(fmean(on_disk)),
-        paper_bytes=round(fmean(papers)) if papers else None,
-    )
+        sizes.append(session.stored())
+    means = [None if None in each else round(fmean(each)) for each in zip(*sizes, strict=True)]
+    cost = Cost(size, adapting / (banks * size), asking / len(predictions), *means)  # type: ignore[arg-type]
     return Outcome(Measurement(session.scores(predictions), cost, banks), predictions)
 
 
@@ -209,58 +206,30 @@ def retention(
     *,
     golds: Golds = "shortest",
     seed: int = 0,
-) -> Generator[Event, None, tuple[Measurement, ...]]:
+) -> Generator[Event, None, tuple[Outcome, ...]]:
     """Ask about the `first` documents once they are memorised, and again after every `step` of up to `further` others.
 
     A shorter stream gives fewer steps; raises DataError if it ends before the first.
     """
-    first, step, further = settings.first, settings.step, settings.further
-    sizes = range(first, min(first + further, len(stream.documents)) + 1, step)
+    step, further = settings.step, settings.further
+    sizes = range(settings.first, min(settings.first + further, len(stream.documents)) + 1, step)
     if len(sizes) < 2:
         raise DataError(
-            f"{len(stream.documents):,} documents are too few for retention, which needs {first:,} to ask about and at "
-            f"least {step:,} more.",
+            f"{len(stream.documents):,} documents are too few for retention, which needs {settings.first:,} to ask about "
+            f"and at least {step:,} more.",
             hint="Use more documents, or lower `first` and `step` of [retention].",
         )
-    asked = stream.asked_about(first)
+    asked = stream.asked_about(settings.first)
     session = _Session(method, stream, sizes[-1], len(sizes) * len(asked), golds, _BATCH, seed)
-    steps: list[Measurement] = []
+    steps: list[Outcome] = []
     for size in sizes:
         added = size - session.end
         adapting = yield from session.adapt(size)
         predictions, asking = yield from session.ask(asked)
         cost = Cost(size, adapting / added, asking / len(asked), *session.stored())
-        steps.append(Measurement(session.scores(predictions), cost))
-    at_first = steps[0].scores.f1.value
-    return tuple(replace(one, retained=100 * (one.scores.f1.value / at_first) if at_first else None) for one in steps)
-
-
-def scaling(
-    method: Method,
-    stream: Stream,
-    sizes: Sequence[int],
-    *,
-    known: Sequence[Measurement] = (),
-    keep: Callable[[tuple[Measurement, ...]], None] = lambda _: None,
-    golds: Golds = "shortest",
-    seed: int = 0,
-) -> Generator[Event, None, tuple[Measurement, ...]]:
-    """Split the stream into memories of each size in turn, each asked about its own documents (see `online`).
-
-    Only the number of other documents changes from size to size, except that a smaller last memory is dropped. Sizes
-    larger than the stream are skipped; raises DataError if all are. Sizes in `known` are not measured again; after each
-    new one, `keep` gets all so far.
-    """
-    measured = {one.cost.documents: one for one in known}
-    filled = sorted({size for size in sizes if size <= len(stream.documents)})
-    if not filled:
-        raise DataError(
-            f"{len(stream.documents):,} documents are too few for scaling, which starts at {min(sizes):,}.",
-            hint="Use more documents, or give `scaling` smaller sizes.",
-        )
-    for size in filled:
-        if size not in measured:
-            outcome = yield from online(method, stream, bank_documents=size, golds=golds, seed=seed)
-            measured[size] = outcome.online
-            keep(tuple(measured[size] for size in filled if size in measured))
-    return tuple(measured[size] for size in filled)
+        clusters = [one.cluster for one in predictions]
+        first = steps[0].predictions if steps else predictions
+        now, before = [one.f1 for one in predictions], [one.f1 for one in first]
+        measured = Measurement(session.scores(predictions), cost, retained=ratio(now, before, clusters, seed=seed))
+        steps.append(Outcome(measured, predictions))
+    return tuple(steps)

@@ -5,34 +5,44 @@ What readers must not overlook comes first: whether each method beats its contro
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from mbc_engine.evaluation import methods
 from mbc_engine.evaluation.cells import cells
 from mbc_engine.evaluation.methods import METHODS, controls_of, method_kind
-from mbc_engine.evaluation.results import CodeUsage, ExperimentFolder, Measurement, MethodResults, PairedTest, pair_all
-from mbc_engine.evaluation.statistics import SIGNIFICANT, Difference, Interval
+from mbc_engine.evaluation.results import (
+    CodeUsage,
+    Cost,
+    ExperimentFolder,
+    Measurement,
+    MethodResults,
+    PairedTest,
+    Prediction,
+    pair_all,
+)
+from mbc_engine.evaluation.statistics import Difference, Interval, interval
 from mbc_engine.evaluation.suite import Base, Dataset, suite_in
-from mbc_engine.events import StageFinished, StageSkipped, Validated
+from mbc_engine.events import StageFinished, StageSkipped
 from mbc_engine.names import READ_MODES
-from mbc_engine.runs.event_log import EventFollower, read_events
-from mbc_engine.runs.training_runs import EVENTS
+from mbc_engine.runs.event_log import EventFollower
 
-Judgement = Literal["worse", "no", "unchecked", "partly", "yes"]
+Judgement = Literal["worse", "no", "unchecked", "yes"]
 NOTHING: Final = "\N{EN DASH}"
 _FEW_QUESTIONS: Final = 100  # fewer, and one question is worth more than a percentage point
+_FEW_CLUSTERS: Final = 20  # fewer, and what is true of them may not be true of others
 _TO_DO: Final = "not done yet"
 _MOST_STAGES: Final = 4  # named as not done yet: a grid that has just begun has hundreds
 
-# By training name: step, then F1 in percent, loss and loss with a wrong bank on the validation questions.
-Validations = Mapping[str, Sequence[tuple[int, float, float | None, float | None]]]
 Results = Mapping[str, MethodResults]
 
 
 @dataclass(frozen=True)
 class MethodReport:
-    """A method's row in a cell: its results, and the paper's (see `published_scores`)."""
+    """A method's row in a cell: its results, and the paper's (see `published_scores`).
+
+    `alone` and `wrong` are the F1 of the closed book and of the method's wrong bank, in the memory of all documents, on
+    the questions of retention: what of F1 is not remembered.
+    """
 
     method: str
     title: str
@@ -41,11 +51,9 @@ class MethodReport:
     retention: tuple[Measurement, ...]
     scaling: tuple[Measurement, ...]
     rate: float | None
+    alone: Interval | None
+    wrong: Interval | None
     published: dict[str, Any] | None
-
-    @property
-    def is_ranked(self) -> bool:
-        return self.online is not None and not self.is_control and method_kind(self.method).is_ranked
 
     def published_after(self, documents: int) -> dict[str, Any] | None:
         """The paper's retention after so many documents; None unless it asks about as many first documents as ours."""
@@ -57,20 +65,21 @@ class MethodReport:
 
 @dataclass(frozen=True)
 class CellReport:
-    """A base LM on a dataset, with its tests; `leader` has the best EM, controls and the oracle aside; `asked` are the
-    methods the suite runs here. `against_leader` includes MBC against MAC and without codes."""
+    """A base LM on a dataset, with its paired tests of methods against their controls and relatives: with all documents
+    in one memory, and with so many in each; `asked` are the methods the suite runs here, `rates` the learning rates
+    that it tries."""
 
     name: str
     base: str
     dataset: str
     rows: tuple[MethodReport, ...]
     asked: tuple[str, ...]
-    leader: str | None
-    against_leader: tuple[PairedTest, ...]
-    against_controls: tuple[PairedTest, ...]
+    rates: tuple[float, ...]
+    tests: tuple[PairedTest, ...]
+    tests_by_size: tuple[tuple[int, PairedTest], ...]
+    clusters: int
     code_usage: CodeUsage | None
     published_usage: dict[str, Any] | None
-    validations: Validations
 
     @property
     def title(self) -> str:
@@ -82,7 +91,7 @@ class CellReport:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a method beats a control: `partly` means in F1 but not in EM, `unchecked` that one has no answers."""
+    """Whether a method's F1 is above a control's; `unchecked` means that one has no answers."""
 
     cell: str
     methods: tuple[str, ...]
@@ -110,29 +119,18 @@ def read_report(experiment: ExperimentFolder) -> Report:
         folder = cell.folder
         if folder.is_begun():
             results = {method: folder.results(method) for method in folder.methods()}
-            usage, curves = folder.read("", "code-usage"), _validations(folder.prepared_folder)
-            reports.append(cell_report(cell.base, cell.dataset, results, suite.methods_of(cell.base), usage, curves))
-    settings, first = experiment.settings(), environments[0] if environments else {}
+            asked, usage = suite.methods_of(cell.base), folder.read("", "code-usage")
+            reports.append(cell_report(cell.base, cell.dataset, results, asked, suite.rates, usage))
+    first = environments[0] if environments else {}
     origin = {
         "title": suite.title,
         "date": first.get("date", ""),
         "command": first.get("command", ""),
         "seed": suite.seed,
         "environments": tuple(environments),
-        "settings": settings,
+        "settings": experiment.settings(),
     }
     return build_report(origin, reports, missing=_missing(experiment))
-
-
-def _validations(prepared: Path) -> Validations:
-    return {
-        log.parent.name: tuple(
-            (event.step, event.f1, event.loss, event.wrong_loss)
-            for event in read_events(log)
-            if isinstance(event, Validated)
-        )
-        for log in sorted(prepared.glob(f"*/{EVENTS}"))
-    }
 
 
 def cell_report(
@@ -140,36 +138,67 @@ def cell_report(
     dataset: Dataset,
     results: Results,
     asked: Sequence[str],
+    rates: Sequence[float] = (),
     code_usage: CodeUsage | None = None,
-    validations: Validations | None = None,
 ) -> CellReport:
     """Order and test the results of a cell's methods; those `asked` for are tested against their controls."""
+    answered = {name: done.online.predictions for name, done in results.items() if done.online}
     rows = []
     for name in (*METHODS, *sorted(results.keys() - METHODS)):
         published = methods.published_scores(base.name, dataset.name, name)
         if name in results or published:
-            kind, done = method_kind(name), results.get(name, MethodResults())
-            measured = done.online, done.retention, done.scaling, done.rate
-            rows.append(MethodReport(name, kind.title, kind.control_of is not None, *measured, published=published))
-    ranked = {row.method: row.online.scores for row in rows if row.online and row.is_ranked}
-    leader = max(ranked, key=lambda name: (ranked[name].exact_match.value, ranked[name].f1.value), default=None)
-    pairs = [(row.method, leader) for row in rows if leader and row.method != leader and not row.is_control]
-    # The paper's comparison and what codes cost, regardless of the leader.
-    constant = [("mbc", "mac"), *((f"mbc-{read}", f"mac-{read}") for read in READ_MODES), ("mbc", "mbc-unquantised")]
-    answered = {name: done.predictions for name, done in results.items()}
+            rows.append(_row(name, results.get(name, MethodResults()), answered, published))
+    # The paper's comparison and what codes cost.
+    relatives = [("mbc", "mac"), *((f"mbc-{read}", f"mac-{read}") for read in READ_MODES), ("mbc", "mbc-unquantised")]
+    pairs = [*relatives, *_with_controls(asked)]
     return CellReport(
         f"{base.name}-{dataset.name}",
         base.title,
         dataset.title,
         tuple(rows),
         tuple(asked),
-        leader,
-        against_leader=pair_all(answered, [*pairs, *(pair for pair in constant if leader not in pair)]),
-        against_controls=pair_all(answered, _with_controls(asked)),
+        tuple(rates),
+        tests=pair_all(answered, pairs),
+        tests_by_size=tuple(_tests_by_size(results, pairs)),
+        clusters=max((len({one.cluster for one in predictions}) for predictions in answered.values()), default=0),
         code_usage=code_usage,
         published_usage=methods.published_usage(base.name, dataset.name),
-        validations=validations or {},
     )
+
+
+def _row(
+    name: str, done: MethodResults, answered: Mapping[str, Sequence[Prediction]], published: dict[str, Any] | None
+) -> MethodReport:
+    kind = method_kind(name)
+    first = done.retention[0].documents if done.retention else 0
+
+    def f1_of_first(control: str) -> Interval | None:
+        asked = [one for one in answered.get(control, ()) if one.document < first]
+        return interval([100 * one.f1 for one in asked], [one.cluster for one in asked]) if asked else None
+
+    wrong = next((other for other in controls_of(name) if other.startswith(f"{name.partition('-')[0]}-wrong")), "")
+    return MethodReport(
+        method=name,
+        title=kind.title,
+        is_control=kind.control_of is not None,
+        online=done.online.measured if done.online else None,
+        retention=tuple(one.measured for one in done.retention),
+        scaling=tuple(one.measured for one in done.scaling),
+        rate=done.rate,
+        alone=f1_of_first("closed-book"),
+        wrong=f1_of_first(wrong),
+        published=published,
+    )
+
+
+def _tests_by_size(results: Results, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[int, PairedTest]]:
+    answered: dict[int, dict[str, Sequence[Prediction]]] = {}
+    for name, done in results.items():
+        for one in done.scaling:
+            if one is not done.online:  # whose tests come first
+                answered.setdefault(one.documents, {})[name] = one.predictions
+    for size, predictions in sorted(answered.items()):
+        yield from ((size, test) for test in pair_all(predictions, pairs))
 
 
 def _with_controls(asked: Sequence[str]) -> list[tuple[str, str]]:
@@ -206,40 +235,30 @@ def build_report(
 _CLAIMS: Final[Mapping[Judgement, str]] = {
     "worse": "{} is worse than {}",
     "no": "{} does not beat {}",
-    "partly": "{} beats {} in F1 but not in EM",
     "yes": "{} beats {}",
     "unchecked": "{} was not checked against {}",
 }
 
 
 def _verdicts(cell: CellReport, place: str) -> Iterator[Verdict]:
-    tests = {(test.first, test.second): test for test in cell.against_controls}
+    tests = {(test.first, test.second): test for test in cell.tests}
     for method, control in _with_controls(cell.asked):
         row, kind, test = cell.row(method), method_kind(control), tests.get((method, control))
         if row is not None and row.online is not None:
-            outcome = _judgement(test)
+            outcome: Judgement = "unchecked" if test is None else "no"
+            if test is not None and (test.f1.is_gain or test.f1.is_loss):
+                outcome = "yes" if test.f1.is_gain else "worse"
             pair = (f"The bank of {row.title}", kind.corrupted_bank) if kind.corrupted_bank else (row.title, kind.title)
-            figures = [] if test is None else [f"EM {_compared(test.exact_match)}"]
-            figures += [f"F1 {_compared(test.f1)}"] if test and outcome == "partly" else []
-            claim = _CLAIMS[outcome].format(*pair) + place
-            yield Verdict(cell.name, (method,), (control,), outcome, claim, "; ".join(figures))
-
-
-def _judgement(test: PairedTest | None) -> Judgement:
-    if test is None:
-        return "unchecked"
-    if test.exact_match.is_gain:
-        return "yes"
-    if test.exact_match.is_loss:
-        return "worse"
-    return "partly" if test.f1.is_gain else "no"
+            figures = "" if test is None else f"F1 {_compared(test.f1)}"
+            yield Verdict(cell.name, (method,), (control,), outcome, _CLAIMS[outcome].format(*pair) + place, figures)
 
 
 def _compared(figure: Difference) -> str:
     gap = figure.difference
-    text = f"{percent(figure.first)} against {percent(figure.second)} (difference {difference(gap.value)}, 95% {interval(gap)}"
-    is_apart = figure.p >= SIGNIFICANT and (gap.low > 0 or gap.high < 0)
-    return f"{text}, but p = {p_value(figure.p)})" if is_apart else f"{text})"
+    return (
+        f"{percent(figure.first)} against {percent(figure.second)} "
+        f"(difference {difference(gap.value)}, 95% {between(gap)}, p = {p_value(figure.adjusted)})"
+    )
 
 
 def _cautions(cell: CellReport) -> Iterator[str]:
@@ -247,6 +266,9 @@ def _cautions(cell: CellReport) -> Iterator[str]:
     asked = {online.scores.questions for _, online in measured}
     if asked and min(asked) < _FEW_QUESTIONS:
         yield f"Figures from {min(asked)} questions. Go by the intervals, not the digits."
+    if 1 < cell.clusters < _FEW_CLUSTERS:
+        least = p_value(2 / 2**cell.clusters)
+        yield f"The documents come from {cell.clusters} articles: no test can give a p below {least}."
     if len(asked) > 1:
         yield f"The methods were not all asked the same number of questions ({min(asked)} to {max(asked)})."
     paper = methods.ADAPTED_DOCUMENTS
@@ -256,15 +278,15 @@ def _cautions(cell: CellReport) -> Iterator[str]:
             f"The paper's figures are for {paper:,} documents in one memory, these for {counts}. "
             "More documents are harder to tell apart."
         )
-    ranked = {row.method: (row.title, online.scores.exact_match) for row, online in measured if row.is_ranked}
-    if cell.leader in ranked:
-        title, best = ranked.pop(cell.leader)
-        close = [name for name, own in ranked.values() if own.high >= best.low and own.low <= best.high]
-        if close:
-            yield (
-                f"{title} leads with an EM of {percent(best.value)} ({interval(best)}), but its interval overlaps with "
-                f"those of {', '.join(close)}; the paired tests show whether the lead is more than chance."
-            )
+    for row in cell.rows:
+        if len(cell.rates) > 1 and row.rate in (min(cell.rates), max(cell.rates)):
+            yield f"{row.title}: the best learning rate, {row.rate:g}, is at the edge of those tried."
+
+
+def pays_from(cost: Cost, other: float) -> int | None:
+    """From how many documents on codes and codebook are fewer bytes than `other` bytes a document; None if never."""
+    saved = other - cost.on_disk / cost.documents
+    return -int(-cost.shared // saved) if saved > 0 else None
 
 
 def _missing(experiment: ExperimentFolder) -> list[dict[str, str]]:
@@ -295,7 +317,7 @@ def percent(value: float | None) -> str:
     return NOTHING if value is None else f"{value:z.1f}"
 
 
-def interval(found: Interval) -> str:
+def between(found: Interval) -> str:
     """`10.1 to 14.5`."""
     return f"{percent(found.low)} to {percent(found.high)}".replace("-", "\N{MINUS SIGN}")
 

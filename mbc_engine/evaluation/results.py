@@ -7,7 +7,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
@@ -18,7 +18,7 @@ from mbc_engine.atomic_write import atomic_write
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.evaluation.methods import MethodAnswer
-from mbc_engine.evaluation.statistics import Difference, Interval, compare_pairs, interval
+from mbc_engine.evaluation.statistics import Difference, Interval, adjusted, compare_pairs, interval
 from mbc_engine.metrics import Golds, compare
 from mbc_engine.runs.training_runs import hold_folder
 from mbc_engine.text.decoding import storable
@@ -31,7 +31,7 @@ class Prediction:
     """A question, its gold `answers`, a method's answer and its scores; F1 is in [0, 1].
 
     `document` is its document's index in the stream, `rank` that document's rank, from 0, among the method's first five
-    sources.
+    sources; `article` is what the document is a part of, if the dataset says so.
     """
 
     id: str
@@ -43,17 +43,38 @@ class Prediction:
     f1: float
     lenient_match: bool
     rank: int | None
+    article: str = ""
+
+    @property
+    def cluster(self) -> str:
+        """Questions of one article, or else of one document, are not independent."""
+        return self.article or f"document {self.document}"
 
 
 @dataclass(frozen=True)
 class Cost:
-    """End-to-end seconds, and bytes of a memory of `documents` documents, as stored and as the paper counts them."""
+    """End-to-end seconds, and bytes of a memory of `documents` documents, as stored and as the paper counts them.
+
+    `shared` are the bytes of what all documents' codes refer to, the codebook in float32; `text` those of the documents
+    themselves, as UTF-8.
+    """
 
     documents: int
     seconds_per_document: float
     seconds_per_answer: float
     on_disk: int
     paper_bytes: int | None
+    shared: int = 0
+    text: int | None = None
+
+
+@dataclass(frozen=True)
+class TriedRate:
+    """A learning rate, and the validation questions' scores with it."""
+
+    rate: float
+    exact_match: float
+    f1: float
 
 
 @dataclass(frozen=True)
@@ -71,31 +92,35 @@ class QuestionScores:
 @dataclass(frozen=True)
 class Measurement:
     """Scores and costs of `banks` memories of `cost.documents` documents each; `retained` is F1 in percent of its value
-    before further documents were added, None if that was not measured or 0."""
+    before further documents were added, None if that was not measured or 0, and only the ratio in older results."""
 
     scores: QuestionScores
     cost: Cost
     banks: int = 1
-    retained: float | None = None
+    retained: Interval | float | None = None
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The scores and costs of online adaptation, and every answer."""
+    """The scores and costs of a memory, or of several of one size, and every answer."""
 
-    online: Measurement
+    measured: Measurement
     predictions: Sequence[Prediction]
+
+    @property
+    def documents(self) -> int:
+        return self.measured.cost.documents
 
 
 @dataclass(frozen=True)
 class MethodResults:
-    """A method's results in each protocol that was run, and the learning rate chosen for fine-tuning."""
+    """A method's results in each protocol that was run, and the learning rates tried and chosen for fine-tuning."""
 
-    online: Measurement | None = None
-    predictions: Sequence[Prediction] = ()
-    retention: tuple[Measurement, ...] = ()
-    scaling: tuple[Measurement, ...] = ()
+    online: Outcome | None = None
+    retention: tuple[Outcome, ...] = ()
+    scaling: tuple[Outcome, ...] = ()
     rate: float | None = None
+    tried: tuple[TriedRate, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -115,16 +140,16 @@ def predict(
     match = compare(answer, example.answers, golds)
     scores = match.exact_match, match.f1, match.lenient_match
     rank = sources.index(memory_index) if memory_index in sources else None
-    return Prediction(example.id, stream_index, example.question, example.answers, answer, *scores, rank)
+    return Prediction(example.id, stream_index, example.question, example.answers, answer, *scores, rank, example.title)
 
 
 def score(predictions: Sequence[Prediction], *, names_sources: bool, seed: int) -> QuestionScores:
     """The scores of one or more predictions."""
-    documents = [one.document for one in predictions]
+    clusters = [one.cluster for one in predictions]
     return QuestionScores(
         questions=len(predictions),
-        exact_match=interval([100 * one.exact_match for one in predictions], documents, seed=seed),
-        f1=interval([100 * one.f1 for one in predictions], documents, seed=seed),
+        exact_match=interval([100 * one.exact_match for one in predictions], clusters, seed=seed),
+        f1=interval([100 * one.f1 for one in predictions], clusters, seed=seed),
         lenient_match=100 * fmean(one.lenient_match for one in predictions),
         first_source=100 * fmean(one.rank == 0 for one in predictions) if names_sources else None,
         in_five=100 * fmean(one.rank is not None for one in predictions) if names_sources else None,
@@ -145,28 +170,34 @@ class PairedTest:
 def pair_all(answered: Mapping[str, Sequence[Prediction]], pairs: Iterable[tuple[str, str]]) -> tuple[PairedTest, ...]:
     """Run paired tests of methods by name, skipping pairs that have no question in common.
 
-    Tests on the same questions share their random draws.
+    P-values are adjusted for the number of pairs, separately for each measure. Tests on the same questions share their
+    random draws.
     """
     known = {name: by_question(predictions) for name, predictions in answered.items()}
-    alike: dict[tuple[int, ...], dict[tuple[str, str], list[tuple[Prediction, Prediction]]]] = {}
+    alike: dict[tuple[str, ...], dict[tuple[str, str], list[tuple[Prediction, Prediction]]]] = {}
     order = []
     for first, second in pairs:
         others = known.get(second, {})
         shared = [(one, others[key]) for key, one in known.get(first, {}).items() if key in others]
         if shared:
             order.append((first, second))
-            alike.setdefault(tuple(one.document for one, _ in shared), {})[first, second] = shared
-    tests: dict[tuple[str, str], PairedTest] = {}
-    for documents, group in alike.items():
-        values = [
-            ([100.0 * getattr(one, figure) for one, _ in shared], [100.0 * getattr(one, figure) for _, one in shared])
-            for figure in ("exact_match", "f1")
-            for shared in group.values()
+            alike.setdefault(tuple(one.cluster for one, _ in shared), {})[first, second] = shared
+    figures: dict[str, list[Difference]] = {}
+    for figure in ("exact_match", "f1"):
+        found: dict[tuple[str, str], Difference] = {}
+        for clusters, group in alike.items():
+            values = [
+                tuple([100.0 * getattr(one, figure) for one in side] for side in zip(*shared, strict=True))
+                for shared in group.values()
+            ]
+            found |= zip(group, compare_pairs(values, clusters), strict=True)  # type: ignore[arg-type]
+        tests = [found[pair] for pair in order]
+        figures[figure] = [
+            replace(test, adjusted=p) for test, p in zip(tests, adjusted(test.p for test in tests), strict=True)
         ]
-        figures = compare_pairs(values, documents)
-        both = zip(group, figures[: len(group)], figures[len(group) :], strict=True)
-        tests |= {pair: PairedTest(*pair, len(documents), exact_match, f1) for pair, exact_match, f1 in both}
-    return tuple(tests[pair] for pair in order)
+    counts = {pair: len(shared) for group in alike.values() for pair, shared in group.items()}
+    measures = figures["exact_match"], figures["f1"]
+    return tuple(PairedTest(*pair, counts[pair], em, f1) for pair, em, f1 in zip(order, *measures, strict=True))
 
 
 def by_question(predictions: Sequence[Prediction]) -> dict[tuple[str, str, int], Prediction]:
@@ -182,14 +213,13 @@ def by_question(predictions: Sequence[Prediction]) -> dict[tuple[str, str, int],
 _PREPARED: Final = "prepared"
 _RESULTS: Final = "results"
 _LINE: Final = TypeAdapter(Prediction)
-_MEASUREMENTS: Final = TypeAdapter(tuple[Measurement, ...])
-# The content of each kind of result file.
+# The content of each kind of result file; there is one of scaling for each size.
 _KINDS: Final[Mapping[str, TypeAdapter[Any]]] = {
     "rate": TypeAdapter(float),
+    "rates": TypeAdapter(tuple[TriedRate, ...]),
     "online": TypeAdapter(Measurement),
-    "retention": _MEASUREMENTS,
-    "scaling": _MEASUREMENTS,
-    "scaling.partial": _MEASUREMENTS,
+    "scaling": TypeAdapter(Measurement),
+    "retention": TypeAdapter(tuple[Measurement, ...]),
     "code-usage": TypeAdapter(CodeUsage),
 }
 _DIGEST: Final = TypeAdapter(str)
@@ -211,38 +241,50 @@ class CellFolder:
         return self.file(method, kind).is_file()
 
     def write(self, method: str, kind: str, value: Any) -> None:
-        _write(self.file(method, kind), value, _KINDS[kind])
+        _write(self.file(method, kind), value, _adapter(kind))
 
     def read(self, method: str, kind: str) -> Any:
-        return _read(self.file(method, kind), _KINDS[kind])
+        return _read(self.file(method, kind), _adapter(kind))
 
-    def write_online(self, method: str, outcome: Outcome) -> None:
-        path = self._predictions(method)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(path) as file:
-            file.writelines(_LINE.dump_json(prediction) + b"\n" for prediction in outcome.predictions)
-        self.write(method, "online", outcome.online)
+    def write_outcomes(self, method: str, kind: str, outcomes: Sequence[Outcome]) -> None:
+        """Write the answers and then the measurements of a protocol: several only of `retention`."""
+        for one in outcomes:
+            path = self._predictions(method, kind, one.documents)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with atomic_write(path) as file:
+                file.writelines(_LINE.dump_json(prediction) + b"\n" for prediction in one.predictions)
+        measured = tuple(one.measured for one in outcomes)
+        self.write(method, kind, measured if kind == "retention" else measured[0])
+
+    def outcomes(self, method: str, kind: str) -> tuple[Outcome, ...]:
+        """A protocol's results; of retention and scaling, older ones came without the answers."""
+        measured = self.read(method, kind) or ()
+        outcomes = []
+        for one in [measured] if isinstance(measured, Measurement) else measured:
+            path, predictions = self._predictions(method, kind, one.cost.documents), list[Prediction]()
+            with _way_out(path, delete=self.file(method, kind)):
+                if kind == "online" or path.exists():
+                    predictions = [_LINE.validate_json(line, strict=True) for line in path.read_bytes().splitlines()]
+                    if len(predictions) != one.scores.questions:
+                        raise OSError(f"it has {len(predictions):,} of {one.scores.questions:,} answers")
+            outcomes.append(Outcome(one, predictions))
+        return tuple(outcomes)
 
     def results(self, method: str) -> MethodResults:
-        online: Measurement | None = self.read(method, "online")
-        predictions: Sequence[Prediction] = ()
-        if online:
-            path, asked = self._predictions(method), online.scores.questions
-            with _way_out(path, delete=self.file(method, "online")):
-                predictions = [_LINE.validate_json(line, strict=True) for line in path.read_bytes().splitlines()]
-                if len(predictions) != asked:
-                    raise OSError(f"it has {len(predictions):,} of {asked:,} answers")
-        scaling = self.read(method, "scaling") or self.read(method, "scaling.partial") or ()
-        return MethodResults(
-            online, predictions, self.read(method, "retention") or (), scaling, self.read(method, "rate")
-        )
+        names = (path.stem.removeprefix("scaling-") for path in self.file(method, "").parent.glob("scaling-*.json"))
+        sizes = sorted(int(name) for name in names if name.isdecimal())
+        online, retention = self.outcomes(method, "online"), self.outcomes(method, "retention")
+        scaling = [one for size in sizes for one in self.outcomes(method, f"scaling-{size}")]
+        scaling += [one for one in online if scaling and one.documents not in sizes]
+        rates = self.read(method, "rate"), self.read(method, "rates") or ()
+        return MethodResults(next(iter(online), None), retention, tuple(scaling), *rates)
 
     def is_begun(self) -> bool:
         return (self.path / _RESULTS).is_dir()
 
     def methods(self) -> list[str]:
         names = sorted(path.name for path in _folders(self.path / _RESULTS))
-        return [name for name in names if any(self.has(name, kind) for kind in _KINDS)]
+        return [name for name in names if any(self.file(name, "").parent.glob("*.json"))]
 
     def require_same_questions(self, digest: str) -> None:
         """Record the digest of the cell's questions, or raise DataError if it differs from the recorded one."""
@@ -262,8 +304,9 @@ class CellFolder:
     def set_prepared(self, name: str) -> None:
         (self.prepared_folder / name / _PREPARED).touch()
 
-    def _predictions(self, method: str) -> Path:
-        return self.file(method, "online.predictions").with_suffix(".jsonl")
+    def _predictions(self, method: str, kind: str, documents: int) -> Path:
+        step = f"{kind}-{documents}" if kind == "retention" else kind
+        return self.file(method, f"{step}.predictions").with_suffix(".jsonl")
 
 
 class ExperimentFolder:
@@ -341,6 +384,10 @@ def _without_folders(settings: Mapping[str, Any]) -> dict[str, Any]:
         for dataset in settings.get("datasets", [])
     ]
     return {**settings, "datasets": datasets}
+
+
+def _adapter(kind: str) -> TypeAdapter[Any]:
+    return _KINDS["scaling" if kind.startswith("scaling-") else kind]
 
 
 def _write(path: Path, value: Any, kind: TypeAdapter[Any]) -> None:

@@ -11,16 +11,17 @@ import time
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
 import mbc_engine
+from mbc_engine.datasets.layout import QAExample
+from mbc_engine.datasets.questions import permuted
 from mbc_engine.errors import DataError, MBCError
 from mbc_engine.evaluation.cells import Cell, Stage, cells
-from mbc_engine.evaluation.protocols import online, retention, scaling
-from mbc_engine.evaluation.results import CodeUsage, ExperimentFolder
+from mbc_engine.evaluation.protocols import online, retention
+from mbc_engine.evaluation.results import CodeUsage, ExperimentFolder, TriedRate
 from mbc_engine.evaluation.suite import Suite
 from mbc_engine.evaluation.tables import write_report
 from mbc_engine.events import (
@@ -118,7 +119,7 @@ def _tried(stage: Stage, cell: Cell, skips: bool, stop: threading.Event) -> Gene
 
     try:
         cell.require_same_questions()
-        if reason := cell.skip_reason(stage.subject):
+        if reason := cell.skip_reason(stage):
             return reason
         work = _work(stage, cell, stop)
         for event in work:
@@ -149,25 +150,21 @@ def _work(stage: Stage, cell: Cell, stop: threading.Event) -> Generator[Event, N
         folder.write("", "code-usage", CodeUsage(cell.config_of("reset").model.codebook.codes, *curves))
         return
     if stage.kind == "rate":
-        folder.write(name, "rate", (yield from _best_rate(name, cell)))
+        best, tried = yield from _best_rate(name, cell)
+        folder.write(name, "rates", tuple(tried))
+        folder.write(name, "rate", best)
         return
     method = cell.method(name, folder.read(name, "rate"))
     options: Any = {"golds": suite.golds, "seed": suite.seed}
-    if stage.kind == "online":
-        outcome = yield from online(method, cell.test, bank_documents=suite.bank_documents, **options)
-        folder.write_online(name, outcome)
-    elif stage.kind == "retention":
-        work = retention(method, cell.test, suite.retention, **options)
-        folder.write(name, "retention", (yield from work))
+    if stage.kind == "retention":
+        outcomes = yield from retention(method, cell.test, suite.retention, **options)
     else:
-        known = [*(folder.read(name, "scaling.partial") or ()), *filter(None, [folder.read(name, "online")])]
-        keep = partial(folder.write, name, "scaling.partial")
-        work = scaling(method, cell.test, suite.scaling, known=known, keep=keep, **options)
-        folder.write(name, "scaling", (yield from work))
-        folder.file(name, "scaling.partial").unlink(missing_ok=True)  # or it would stand in for a deleted result
+        size = stage.documents or suite.bank_documents
+        outcomes = ((yield from online(method, cell.test, bank_documents=size, **options)),)
+    folder.write_outcomes(name, stage.result, outcomes)
 
 
-def _best_rate(name: str, cell: Cell) -> Generator[Event, None, float]:
+def _best_rate(name: str, cell: Cell) -> Generator[Event, None, tuple[float, list[TriedRate]]]:
     from mbc_engine.evaluation.fine_tuning import sweep
 
     rates, window = cell.suite.rates, cell.suite.document_window
@@ -189,15 +186,15 @@ def _perplexities(training: Path) -> tuple[tuple[int, float], ...]:
 
 def _training(name: str, cell: Cell, stop: threading.Event) -> Iterator[Event]:
     suite, folder = cell.suite, cell.folder.prepared_folder / name
-    if name in ("questions", "reader"):
+    if name in ("questions", "reader", "text"):
         from mbc_engine.evaluation.fine_tuning import train_on_questions
 
-        reads, base = name == "reader", cell.base_lm()
-        tuning, examples = (
-            (suite.reading_training, cell.train) if reads else (suite.question_training, cell.question_train)
-        )
-        options: Any = {"reads": reads, "optimiser": cell.base.optimiser, "seed": suite.seed, "stop": stop}
-        return train_on_questions(base, examples, cell.validation, folder, tuning, **options)
+        tuning = {"questions": suite.question_training, "reader": suite.reading_training, "text": suite.text_training}
+        options: Any = {"optimiser": cell.base.optimiser, "seed": suite.seed, "stop": stop}
+        options["lora"] = cell.config().model.lora if name == "text" else None
+        options["reads"] = name != "questions"
+        examples = cell.question_train if name == "questions" else cell.train
+        return train_on_questions(cell.base_lm(), examples, cell.validation, folder, tuning[name], **options)
     if name == "camels":
         from mbc_engine.evaluation.camels import meta_train
 
@@ -207,7 +204,9 @@ def _training(name: str, cell: Cell, stop: threading.Event) -> Iterator[Event]:
 
     is_begun = (folder / EVENTS).exists() or (folder / SNAPSHOT).exists()
     options = {"cache": cell.cache, "resume": is_begun, "device": cell.device, "stop": stop}
-    return train(cell.config_of(name), cell.train, cell.validation, folder, **options)
+    # The null learns everything but to read.
+    changed = permuted if name == "mbc-null" else list[QAExample]
+    return train(cell.config_of(name), changed(cell.train), changed(cell.validation), folder, **options)
 
 
 def environment(seed: int, device: str = "cpu", command: str = "") -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """A suite: base LMs × datasets, each pair a cell, with the methods and protocols of each; built in, or a TOML file."""
 
+import json
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -117,6 +118,7 @@ class Suite(_Table):
     scaling: Annotated[list[PositiveInt], Field(min_length=1)] = [16, 64, 256, 1024]
     question_training: Tuning = Tuning()
     reading_training: Tuning = Tuning()
+    text_training: Tuning = Tuning(learning_rate=5e-4)
     camels: Camels = Camels()
     code_usage_changes: list[str] = []
 
@@ -127,12 +129,24 @@ class Suite(_Table):
         return base.protocols or self.protocols
 
     def only(self, bases: Sequence[str]) -> "Suite":
-        """The same suite with only the named base LMs. Raises ConfigError if a name is unknown."""
-        names = [base.name for base in self.bases]
+        """The same suite with only the named base LMs; a folder takes the place of the first one's base LM.
+
+        Raises ConfigError if a name is unknown.
+        """
+        known, chosen = {base.name: base for base in self.bases}, []
         for name in bases:
-            if name not in names:
-                raise ConfigError(f"The suite has no base LM {name!r}.", hint=f"It has {', '.join(names)}.")
-        return self.model_copy(update={"bases": [base for base in self.bases if base.name in bases]})
+            if name in known:
+                chosen.append(known[name])
+            elif self.bases[0].preset and Path(name).is_dir():
+                path, first = Path(name).absolute(), self.bases[0]
+                changes = [*first.changes, f"model.base={json.dumps(str(path))}"]
+                settings = first.title.partition(",")[1:]
+                title = "".join((path.name, *settings))
+                chosen.append(first.model_copy(update={"name": path.name, "title": title, "changes": changes}))
+            else:
+                hint = f"It has {', '.join(known)}; or give a folder with an LM."
+                raise ConfigError(f"The suite has no base LM {name!r}.", hint=hint)
+        return self.model_copy(update={"bases": chosen})
 
 
 def load_suite(name: str, folder: Path | None = None) -> Suite:

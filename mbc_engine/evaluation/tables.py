@@ -1,4 +1,4 @@
-"""A report's results as tables, and the report as files: Markdown and JSON."""
+"""A report's results as tables of text, and the report as files: Markdown and JSON."""
 
 import json
 import re
@@ -14,49 +14,47 @@ from mbc_engine.evaluation.report import (
     CellReport,
     MethodReport,
     Report,
+    between,
     difference,
-    interval,
     p_value,
+    pays_from,
     percent,
     read_report,
 )
-from mbc_engine.evaluation.results import ExperimentFolder, Measurement
+from mbc_engine.evaluation.results import ExperimentFolder, Measurement, PairedTest
 from mbc_engine.evaluation.statistics import Interval
 
-OUTCOMES: Final = {"worse": "✗✗", "no": "✗", "unchecked": "?", "partly": "◐", "yes": "✓"}
+OUTCOMES: Final = {"worse": "✗✗", "no": "✗", "unchecked": "?", "yes": "✓"}
 NOTHING_TO_BEAT: Final = "No method here has a control to beat, so nothing shows whether a memory helped."
 LENIENT: Final = (
-    "* The released code's match: the answer is cut to the gold answer's length before they are compared. "
-    "It is not EM as the paper defines it, and is shown for comparison only."
+    "* The released code's match: the answer is cut to as many characters as the gold answer has before they are "
+    "compared. It is not EM as the paper defines it, and is shown for comparison only."
 )
-
-
-class Entry(NamedTuple):
-    """A value or name, and a note next to it."""
-
-    text: str
-    note: str = ""
+ADJUSTED: Final = "p is of a sign-flip test over articles, adjusted for the number of rows (Benjamini and Hochberg)."
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table; `lines` have one entry per column, the first of which names the line.
-
-    `leader` is the line in bold; details need a title; the note goes below.
-    """
+    """A table; `lines` have one text per column, the first of which names the line; the note goes below."""
 
     title: str
     columns: tuple[str, ...]
-    lines: Sequence[tuple[Entry, ...]]
-    leader: int | None = None
-    is_detail: bool = False
+    lines: Sequence[tuple[str, ...]]
     note: str = ""
 
 
-_NONE: Final = Entry(NOTHING)
+class _Step(NamedTuple):
+    row: MethodReport
+    measured: Measurement
+    published: dict[str, Any]
+
+
 # Left out where they would be empty.
-_OPTIONAL: Final = ("paper's EM", "paper's F1", "paper's F1 kept", "paper's bytes", "paper's", "learning rate")
-Columns = Sequence[tuple[str, Callable[[Any], Entry]]]
+_OPTIONAL: Final = (
+    *("paper's EM", "paper's F1", "paper's F1 kept", "paper's bytes", "learning rate", "shared", "closed book"),
+    *("wrong bank", "less than text from"),
+)
+Columns = Mapping[str, Callable[[Any], str]]
 
 
 def tables_of(cell: CellReport) -> list[Table]:
@@ -67,49 +65,30 @@ def tables_of(cell: CellReport) -> list[Table]:
 def _tables(cell: CellReport) -> Iterator[Table]:
     rows, measured = cell.rows, [row for row in cell.rows if row.online]
     reported = [row for row in rows if row.online or row.published]
-    yield _table("Figures, in percent, with 95% intervals", _SCORES, reported, cell.leader, note=LENIENT)
-    yield _table("Time and memory", _COSTS, measured, cell.leader)
-    titles = {row.method: row.title for row in rows}
-    tested = ("first", _at("first", titles.get)), ("second", _at("second", titles.get))
-    tests = *cell.against_leader, *cell.against_controls
-    yield _table("Paired tests", (*tested, *_TESTS), tests, is_detail=True)
-    steps = [_Step(row.title, one, row.published_after(one.cost.documents)) for row in rows for one in row.retention]
-    yield _table("Retention of the first documents, in percent", _RETENTION, steps, is_detail=True)
+    yield _table("Figures, in percent, with 95% intervals", _SCORES, reported, note=LENIENT)
+    yield _table("Time and memory", _COSTS, measured, note=_break_even(cell))
+    yield _table("Paired tests", _tests(cell), cell.tests, note=ADJUSTED)
+    steps = [_Step(row, one, row.published_after(one.cost.documents) or {}) for row in rows for one in row.retention]
+    yield _table("Retention of the first documents, in percent", _RETENTION, steps)
     scaled = [row for row in rows if row.scaling]
     sizes = sorted({step.cost.documents for row in scaled for step in row.scaling})
     for measure, name in (("exact_match", "EM"), ("f1", "F1")):
         title = f"{name} by the number of documents in a memory, in percent, with 95% intervals"
-        columns = [("method", _at("title")), *((f"{size:,}", _scaled_to(size, measure)) for size in sizes)]
-        yield _table(title, columns, scaled, cell.leader, is_detail=True)
-    yield _table("Code usage at the end of training", _USAGE, [*_usage(cell)], is_detail=True)
+        columns = {"method": _SCORES["method"], **{f"{size:,}": _scaled_to(size, measure) for size in sizes}}
+        yield _table(title, columns, scaled)
+    by_size: Columns = {
+        "documents": lambda line: f"{line[0]:,}",
+        **{name: lambda line, show=show: show(line[1]) for name, show in _tests(cell).items()},  # type: ignore[misc]
+    }
+    title = "Paired tests by the number of documents in a memory"
+    yield _table(title, by_size, cell.tests_by_size, note=ADJUSTED)
+    yield Table("Code usage at the end of training", _USAGE, [*_usage(cell)])
 
 
-def _table(
-    title: str,
-    columns: Columns,
-    rows: Sequence[Any],
-    leader: str | None = None,
-    *,
-    is_detail: bool = False,
-    note: str = "",
-) -> Table:
-    entries = [(name, [entry(row) for row in rows]) for name, entry in columns]
-    shown = [(name, column) for name, column in entries if name not in _OPTIONAL or {*column} != {_NONE}]
-    number = next((number for number, row in enumerate(rows) if leader and row.method == leader), None)
-    lines = list(zip(*(column for _, column in shown), strict=True))
-    return Table(title, tuple(name for name, _ in shown), lines, number, is_detail, note)
-
-
-def _at(path: str, show: Callable[[Any], Entry | str | None] = str) -> Callable[[Any], Entry]:
-    """Shows what is at a dotted path of a row; a dash if anything on the way is None."""
-
-    def entry(row: Any) -> Entry:
-        for name in path.split("."):
-            row = row if row is None else row[name] if isinstance(row, dict) else getattr(row, name)
-        shown = NOTHING if row is None else show(row)
-        return shown if isinstance(shown, Entry) else Entry(shown or "")
-
-    return entry
+def _table(title: str, columns: Columns, rows: Sequence[Any], *, note: str = "") -> Table:
+    entries = {name: [entry(row) for row in rows] for name, entry in columns.items()}
+    shown = {name: column for name, column in entries.items() if name not in _OPTIONAL or {*column} != {NOTHING}}
+    return Table(title, tuple(shown), list(zip(*shown.values(), strict=True)), note)
 
 
 def seconds(value: float | None) -> str:
@@ -131,106 +110,105 @@ def size(count: int | None) -> str:
     return f"{count / factor:.3g} {unit}"
 
 
-def _count(count: int) -> str:
-    return f"{count:,}"
+def mean(found: Interval | float | None) -> str:
+    """`12.3 (10.1 to 14.5)`; a value whose interval is not known stands alone."""
+    return f"{percent(found.value)} ({between(found)})" if isinstance(found, Interval) else percent(found)
 
 
-def _mean(found: Interval) -> Entry:
-    return Entry(percent(found.value), interval(found))
+def _gap(found: Interval) -> str:
+    return f"{difference(found.value)} ({between(found)})"
 
 
-def _gap(found: Interval) -> Entry:
-    return Entry(difference(found.value), interval(found))
+def _online(show: Callable[[Measurement], str]) -> Callable[[MethodReport], str]:
+    return lambda row: NOTHING if row.online is None else show(row.online)
 
 
-def _published(measure: str) -> Callable[[MethodReport], Entry]:
-    def entry(row: MethodReport) -> Entry:
-        if row.published is None:
-            return _NONE
-        value = row.published[measure]
-        note = f"ours {difference(getattr(row.online.scores, measure).value - value)}" if row.online else ""
-        return Entry(f"{value:.2f}", note)
-
-    return entry
+def _published(measure: str) -> Callable[[MethodReport], str]:
+    return lambda row: NOTHING if row.published is None else f"{row.published[measure]:.2f}"
 
 
-def _scaled_to(documents: int, measure: str) -> Callable[[MethodReport], Entry]:
-    def entry(row: MethodReport) -> Entry:
-        means = {step.cost.documents: getattr(step.scores, measure) for step in row.scaling}
-        return _mean(means[documents]) if documents in means else _NONE
-
-    return entry
+def _scaled_to(documents: int, measure: str) -> Callable[[MethodReport], str]:
+    return lambda row: mean(
+        next((getattr(step.scores, measure) for step in row.scaling if step.cost.documents == documents), None)
+    )
 
 
-def _memories(online: Measurement) -> Entry:
-    return Entry(_count(online.cost.documents), f"{online.banks} memories" if online.banks > 1 else "")
+def _less_than_text(online: Measurement) -> str:
+    cost = online.cost
+    number = pays_from(cost, cost.text / cost.documents) if cost.shared and cost.text else None
+    return NOTHING if number is None else f"{number:,} documents"
 
 
-def _adapting(row: MethodReport) -> Entry:
-    return _at("online.cost.seconds_per_document", seconds)(row) if method_kind(row.method).adapts else _NONE
+def _break_even(cell: CellReport) -> str:
+    """From how many documents on MBC takes less than MAC."""
+    mbc, mac = (row.online.cost if row and row.online else None for row in map(cell.row, ("mbc", "mac")))
+    number = mbc and mac and pays_from(mbc, mac.on_disk / mac.documents)
+    return f"MBC's codes and codebook take less than MAC's vectors from {number:,} documents on." if number else ""
 
 
-_SCORES: Final = (
-    ("method", _at("title")),
-    ("EM", _at("online.scores.exact_match", _mean)),
-    ("F1", _at("online.scores.f1", _mean)),
-    ("paper's EM", _published("exact_match")),
-    ("paper's F1", _published("f1")),
-    ("lenient match*", _at("online.scores.lenient_match", percent)),
-    ("source first", _at("online.scores.first_source", percent)),
-    ("in five", _at("online.scores.in_five", percent)),
-    ("questions", _at("online.scores.questions", _count)),
-)
-_COSTS: Final = (
-    ("method", _at("title")),
-    ("documents", _at("online", _memories)),
-    ("per document", _adapting),
-    ("per answer", _at("online.cost.seconds_per_answer", seconds)),
-    ("bytes, paper's count", _at("online.cost.paper_bytes", size)),
-    ("bytes on disk", _at("online.cost.on_disk", size)),
-    ("learning rate", _at("rate", "{:g}".format)),
-)
-_TESTS: Final = (
-    ("questions", _at("questions", _count)),
-    ("EM difference", _at("exact_match.difference", _gap)),
-    ("p", _at("exact_match.p", p_value)),
-    ("F1 difference", _at("f1.difference", _gap)),
-    ("p", _at("f1.p", p_value)),
-)
-_RETENTION: Final = (
-    ("method", _at("method")),
-    ("documents", _at("step.cost.documents", _count)),
-    ("EM", _at("step.scores.exact_match.value", percent)),
-    ("F1", _at("step.scores.f1.value", percent)),
-    ("F1 kept", _at("step.retained", percent)),
-    ("paper's F1 kept", _at("published.retention", percent)),
-    ("bytes, paper's count", _at("step.cost.paper_bytes", size)),
-    ("paper's bytes", _at("published.bank_bytes", size)),
-    ("bytes on disk", _at("step.cost.on_disk", size)),
-)
-_USAGE: Final = (
-    ("training", _at("training")),
-    ("step", _at("step", _count)),
-    ("perplexity", _at("perplexity", Entry._make)),
-    ("paper's", _at("published")),
-)
+def _memories(online: Measurement) -> str:
+    return f"{online.cost.documents:,}" + (f" ({online.banks} memories)" if online.banks > 1 else "")
 
 
-class _Step(NamedTuple):
-    method: str
-    step: Measurement
-    published: dict[str, Any] | None
+def _tests(cell: CellReport) -> Columns:
+    titles = {row.method: row.title for row in cell.rows}
+    return {
+        "first": lambda test: titles[test.first],
+        "second": lambda test: titles[test.second],
+        **_TESTS,
+    }
 
 
-class _Usage(NamedTuple):
-    training: str
-    step: int
-    perplexity: Entry
-    published: str | None
+_SCORES: Final[Columns] = {
+    "method": lambda row: row.title,
+    "EM": _online(lambda online: mean(online.scores.exact_match)),
+    "F1": _online(lambda online: mean(online.scores.f1)),
+    "paper's EM": _published("exact_match"),
+    "paper's F1": _published("f1"),
+    "lenient match*": _online(lambda online: percent(online.scores.lenient_match)),
+    "source first": _online(lambda online: percent(online.scores.first_source)),
+    "in five": _online(lambda online: percent(online.scores.in_five)),
+    "questions": _online(lambda online: f"{online.scores.questions:,}"),
+}
+_COSTS: Final[Columns] = {
+    "method": _SCORES["method"],
+    "documents": _online(_memories),
+    "per document": lambda row: (
+        seconds(row.online.cost.seconds_per_document) if method_kind(row.method).adapts else NOTHING
+    ),
+    "per answer": _online(lambda online: seconds(online.cost.seconds_per_answer)),
+    "bytes, paper's count": _online(lambda online: size(online.cost.paper_bytes)),
+    "bytes on disk": _online(lambda online: size(online.cost.on_disk)),
+    "shared": _online(lambda online: size(online.cost.shared or None)),
+    "text": _online(lambda online: size(online.cost.text)),
+    "less than text from": _online(_less_than_text),
+    "learning rate": lambda row: NOTHING if row.rate is None else f"{row.rate:g}",
+}
+_TESTS: Final[Mapping[str, Callable[[PairedTest], str]]] = {
+    "questions": lambda test: f"{test.questions:,}",
+    "EM difference": lambda test: _gap(test.exact_match.difference),
+    "p of EM": lambda test: p_value(test.exact_match.adjusted),
+    "F1 difference": lambda test: _gap(test.f1.difference),
+    "p of F1": lambda test: p_value(test.f1.adjusted),
+}
+_RETENTION: Final[Columns] = {
+    "method": lambda step: step.row.title,
+    "documents": lambda step: f"{step.measured.cost.documents:,}",
+    "EM": lambda step: percent(step.measured.scores.exact_match.value),
+    "F1": lambda step: mean(step.measured.scores.f1),
+    "F1 kept": lambda step: mean(step.measured.retained),
+    "closed book": lambda step: mean(step.row.alone),
+    "wrong bank": lambda step: mean(step.row.wrong),
+    "paper's F1 kept": lambda step: percent(step.published.get("retention")),
+    "bytes, paper's count": lambda step: size(step.measured.cost.paper_bytes),
+    "paper's bytes": lambda step: size(step.published.get("bank_bytes")),
+    "bytes on disk": lambda step: size(step.measured.cost.on_disk),
+}
+_USAGE: Final = ("training", "step", "perplexity", "paper's")
 
 
-def _usage(cell: CellReport) -> Iterator[_Usage]:
-    papers: tuple[str | None, str | None] = None, None
+def _usage(cell: CellReport) -> Iterator[tuple[str, ...]]:
+    papers = NOTHING, NOTHING
     if published := cell.published_usage:
         low, *high = (f"{value:g}" for value in published["with_reset"])
         papers = f"{low} to {high[0]}" if high else f"from {low}", f"falls to {published['without_reset']:g}"
@@ -238,7 +216,7 @@ def _usage(cell: CellReport) -> Iterator[_Usage]:
         curves = ("with reset", usage.with_reset), ("without reset", usage.without_reset)
         for (name, curve), paper in zip(curves, papers, strict=True):
             for step, perplexity in curve[-1:]:
-                yield _Usage(name, step, Entry(f"{perplexity:.1f}", f"of {usage.codes:,}"), paper)
+                yield name, f"{step:,}", f"{perplexity:.1f} (of {usage.codes:,})", paper
 
 
 _MARKUP: Final = re.compile(r"([\\`*_\[\]#|~<>&$])")
@@ -268,15 +246,12 @@ def markdown(report: Report) -> str:
         for table in tables_of(cell):
             lines += _table_lines(table)
     if report.missing:
-        stages = [(f"{missing['cell']}, {missing['stage']}", missing["reason"]) for missing in report.missing]
-        lines += _facts("What is missing", stages)
-    for title, facts in provenance(report.origin):
-        lines += _facts(title, facts)
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def _facts(title: str, facts: Sequence[tuple[str, str]]) -> list[str]:
-    return [f"## {title}\n", *(f"- {_text(name)}: {_text(value)}" for name, value in facts), ""]
+        lines.append("## What is missing\n")
+        lines += [f"- {_text(one['cell'])}, {_text(one['stage'])}: {_text(one['reason'])}" for one in report.missing]
+    for name in ("environments", "settings"):
+        shown = json.dumps(report.origin[name], indent=2)  # in ASCII, and no line of it begins with a backtick
+        lines.append(f"\n## {name.capitalize()}\n\n```json\n{shown}\n```\n")
+    return "\n".join(lines)
 
 
 def _summary(report: Report) -> Iterator[str]:
@@ -301,38 +276,11 @@ def _table_lines(table: Table) -> Iterator[str]:
     yield f"### {_text(table.title)}\n"
     yield f"| {' | '.join(map(_text, table.columns))} |"
     yield "| --- |" + " ---: |" * (len(table.columns) - 1)
-    for number, line in enumerate(table.lines):
-        mark = "**" if number == table.leader else ""
-        entries = (f"{mark}{_text(text)}{mark}" + (f" ({_text(note)})" if note else "") for text, note in line)
-        yield f"| {' | '.join(entries)} |"
+    for line in table.lines:
+        yield f"| {' | '.join(map(_text, line))} |"
     yield ""
     if table.note:
         yield f"{_text(table.note)}\n"
-
-
-def provenance(origin: Mapping[str, Any]) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Environments and settings with their headings, as dotted names and values; of later environments, what differs
-    from the one before."""
-    before: dict[str, str] = {}
-    for number, environment in enumerate(origin["environments"], 1):
-        values = dict(_flat(environment))
-        title = "Environment" if number == 1 else f"Environment {number}: what differs"
-        changed = {name: value for name, value in values.items() if before.get(name) != value}
-        yield title, [*changed.items(), *((name, NOTHING) for name in before if name not in values)]
-        before = values
-    if origin["settings"]:
-        yield "Settings", list(_flat(origin["settings"]))
-
-
-def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """Nested values flattened to dotted names and text; lists of objects are numbered."""
-    if isinstance(value, list | tuple) and any(isinstance(item, Mapping) for item in value):
-        value = {str(number): item for number, item in enumerate(value)}
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _flat(item, f"{name}.{key}" if name else key)
-    else:
-        yield name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _text(text: str) -> str:

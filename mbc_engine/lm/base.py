@@ -346,6 +346,16 @@ class BaseLM(nn.Module):
         """Mean negative log-likelihood of the target tokens given prefixes, a scalar in nats (paper, section 3.5)."""
         return torch.cat([losses for _, _, losses in self._losses(prefix, texts)]).mean()
 
+    def divergence(self, prefix: KVPrefix, texts: Targets, read: Targets) -> Tensor:
+        """Mean KL divergence of predictions given prefixes from those for the same targets in `read`, in nats.
+
+        `read` has a passage before each question; it is without gradient (context distillation).
+        """
+        with torch.no_grad():
+            expected = self._logits(self._before(self.no_prefix(len(read.ids)), read)).float().log_softmax(-1)
+        found = self._logits(self._before(prefix, texts)).float().log_softmax(-1)
+        return functional.kl_div(found, expected, log_target=True, reduction="batchmean")
+
     def piece_loss(self, piece: TokenisedText, weights: Tensor) -> Tensor:
         """Negative log-likelihood of one of `PromptTokenizer.pieces`, times weights [S]: its mean per token, in nats.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import torch
 from safetensors import safe_open
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _Given = TypeVar("_Given")
 _Made = TypeVar("_Made")
 
+PaddingSide = Literal["left", "right"]
 _BATCH: Final = 32
 # About a thousand tokens: larger batches outgrow a CPU's caches and need more padding.
 _CPU_CHARACTERS: Final = 4096
@@ -41,9 +42,10 @@ class Encoder:
     tokenizer: "PreTrainedTokenizerBase"
     packed_from: str | None = None
 
-    def tokenize(self, texts: Sequence[str], window: int) -> tuple[Tensor, Tensor]:
-        """Ids and mask [B, S], padded to the longest text; texts longer than the window are truncated."""
-        batch = self.tokenizer(list(texts), padding=True, truncation=True, max_length=window, return_tensors="pt")
+    def tokenize(self, texts: Sequence[str], window: int, pads: PaddingSide | None = None) -> tuple[Tensor, Tensor]:
+        """Ids and mask [B, S], padded to the longest text, or on one side to the window; longer texts are truncated."""
+        padding: dict[str, Any] = {"padding": "max_length", "padding_side": pads} if pads else {"padding": True}
+        batch = self.tokenizer(list(texts), truncation=True, max_length=window, return_tensors="pt", **padding)
         return batch["input_ids"].to(self.model.device), batch["attention_mask"].to(self.model.device)
 
     def chunker(self, window: int) -> Chunker:

@@ -248,14 +248,14 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 @torch.no_grad()
-def restore(state: Mapping[str, Tensor], stored: Mapping[str, Tensor], origin: Path) -> None:
+def restore(state: Mapping[str, Tensor], stored: Mapping[str, Tensor], origin: Path | str) -> None:
     """Copy stored tensors into a model's own. Raises ModelError if names or shapes differ."""
     require_fit(state, stored, origin)
     for name, value in state.items():
         value.copy_(shard_like(stored[name], value))
 
 
-def require_fit(state: Mapping[str, Tensor], stored: Mapping[str, Tensor], origin: Path) -> None:
+def require_fit(state: Mapping[str, Tensor], stored: Mapping[str, Tensor], origin: Path | str) -> None:
     """Raises ModelError if a model's tensors and the stored ones differ in names or shapes."""
     if shapes_of(state) != shapes_of(stored):
         raise ModelError(

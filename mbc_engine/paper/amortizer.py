@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from mbc_engine.lm.encoders import Encoder, token_states
+from mbc_engine.lm.encoders import Encoder, PaddingSide, token_states
 from mbc_engine.text.chunks import Chunker
 
 
@@ -104,12 +104,21 @@ class TokenHead(nn.Module):
 class T5Amortizer(Amortizer):
     """The paper's: a T5 encoder-decoder whose decoder reads T learned inputs, with a head for each.
 
-    The decoder has no causal mask: the T inputs are a set of queries, not a text. `t5` has no LM head.
+    The decoder has no causal mask: the T inputs are a set of queries, not a text. `as_released` it has one, and attends
+    to padding. `t5` has no LM head.
     """
 
-    def __init__(self, t5: PreTrainedModel, tokens: int, dim: int, centring: Centring | None = None) -> None:
+    def __init__(
+        self,
+        t5: PreTrainedModel,
+        tokens: int,
+        dim: int,
+        centring: Centring | None = None,
+        *,
+        as_released: bool = False,
+    ) -> None:
         super().__init__(tokens, centring)
-        self.t5 = t5
+        self.t5, self.as_released = t5, as_released
         width = t5.config.d_model
         self.queries = nn.Parameter(torch.randn(tokens, width) * 0.02)
         self.heads = nn.ModuleList(TokenHead(width, dim) for _ in range(tokens))
@@ -123,9 +132,9 @@ class T5Amortizer(Amortizer):
         everything = torch.ones(batch, 1, self.tokens, self.tokens, dtype=torch.bool, device=states.device)
         decoded = self.t5.get_decoder()(
             inputs_embeds=self.queries.expand(batch, -1, -1),
-            attention_mask=everything,
+            attention_mask=None if self.as_released else everything,
             encoder_hidden_states=states,
-            encoder_attention_mask=mask,
+            encoder_attention_mask=None if self.as_released else mask,
             use_cache=False,
         ).last_hidden_state
         return torch.stack([head(decoded[:, index]) for index, head in enumerate(self.heads)], dim=1)
@@ -172,11 +181,14 @@ class EncoderAmortizer(Amortizer):
 
 
 class TextEncoder(nn.Module):
-    """One side of a model, g_amort or g_input: texts -> T vectors each; the window includes special tokens."""
+    """One side of a model, g_amort or g_input: texts -> T vectors each; the window includes special tokens.
 
-    def __init__(self, amortizer: Amortizer, encoder: Encoder, window: int) -> None:
+    `pads` is the side on which texts are padded to the window, None if only to the longest.
+    """
+
+    def __init__(self, amortizer: Amortizer, encoder: Encoder, window: int, pads: PaddingSide | None = None) -> None:
         super().__init__()
-        self.amortizer = amortizer
+        self.amortizer, self.pads = amortizer, pads
         self.encoder, self.tokenizer, self.window = encoder, encoder.tokenizer, window
 
     @property
@@ -184,7 +196,7 @@ class TextEncoder(nn.Module):
         return not any(parameter.requires_grad for parameter in self.amortizer.pretrained.parameters())
 
     def tokenize(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
-        return self.encoder.tokenize(texts, self.window)
+        return self.encoder.tokenize(texts, self.window, self.pads)
 
     @cached_property
     def chunker(self) -> Chunker:

@@ -14,7 +14,7 @@ from transformers.pytorch_utils import Conv1D
 from mbc_engine.config import EncoderSettings, ModelSettings
 from mbc_engine.errors import ModelError
 from mbc_engine.lm.base import BaseLM, load_base
-from mbc_engine.lm.encoders import Encoder, load_encoder
+from mbc_engine.lm.encoders import Encoder, PaddingSide, load_encoder
 from mbc_engine.lm.packaged import local_folder
 from mbc_engine.lm.pretrained import base_dtype, key_value_modules, load_errors
 from mbc_engine.paper.aggregator import Aggregator
@@ -60,23 +60,34 @@ def build(settings: ModelSettings, pretrained: Pretrained) -> MBC:
     return MBC(
         settings,
         base=base,
-        documents=_text_encoder(document_encoder, settings.documents, settings.tokens, dim, positions),
-        questions=_text_encoder(question_encoder, settings.questions, settings.tokens, dim, positions),
+        documents=_text_encoder(document_encoder, settings.documents, settings, dim, positions),
+        questions=_text_encoder(question_encoder, settings.questions, settings, dim, positions),
         codebook=Codebook(book.pop("codes"), dim, settings.tokens, **book) if settings.quantised else None,
         aggregator=Aggregator(dim, **aggregator),
-        prefix=PrefixNetwork(dim, shape.layers, shape.kv_heads, shape.head_dim, **settings.prefix.model_dump()),
+        prefix=PrefixNetwork(
+            dim,
+            shape.layers,
+            shape.kv_heads,
+            shape.head_dim,
+            **settings.prefix.model_dump(),
+            as_released=settings.as_released,
+        ),
         router=Router(dim) if settings.routing else None,
     )
 
 
 def _text_encoder(
-    encoder: Encoder, settings: EncoderSettings, tokens: int, dim: int, positions: Tensor | None
+    encoder: Encoder, side: EncoderSettings, settings: ModelSettings, dim: int, positions: Tensor | None
 ) -> TextEncoder:
+    tokens, as_released = settings.tokens, settings.as_released
     for parameter in encoder.model.parameters():
-        parameter.requires_grad_(not settings.frozen and parameter.is_floating_point())  # packed weights cannot train
+        parameter.requires_grad_(not side.frozen and parameter.is_floating_point())  # packed weights cannot train
     centring = None if positions is None else Centring(positions)
-    kind = T5Amortizer if encoder.model.config.is_encoder_decoder else EncoderAmortizer
-    return TextEncoder(kind(encoder.model, tokens, dim, centring), encoder, settings.window)
+    if not encoder.model.config.is_encoder_decoder:
+        return TextEncoder(EncoderAmortizer(encoder.model, tokens, dim, centring), encoder, side.window)
+    amortizer = T5Amortizer(encoder.model, tokens, dim, centring, as_released=as_released)
+    pads: PaddingSide = "right" if side is settings.documents else "left"
+    return TextEncoder(amortizer, encoder, side.window, pads if as_released else None)
 
 
 def trainable_parameters(model: nn.Module) -> int:

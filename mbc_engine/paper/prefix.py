@@ -12,7 +12,8 @@ class PrefixNetwork(nn.Module):
 
     The latents repeat over the slots in order. Slots are ordered by layer, then key or value, then prefix column.
     `columns` is P, `hidden` the width of a slot's feed-forward; a learned `slot_embedding` and a learned `value_scale`
-    per layer help a model trained from scratch.
+    per layer help a model trained from scratch. `as_released`, slots are ordered by prefix column, layer, then key or
+    value, and each latent fills neighbouring slots.
     """
 
     def __init__(
@@ -26,9 +27,11 @@ class PrefixNetwork(nn.Module):
         hidden: int = 768,
         slot_embedding: bool = False,
         value_scale: bool = False,
+        as_released: bool = False,
     ) -> None:
         super().__init__()
         self.layers, self.kv_heads, self.head_dim, self.columns = layers, kv_heads, head_dim, columns
+        self.as_released = as_released
         slots = 2 * columns * layers
         self.norm_weight = nn.Parameter(torch.ones(slots, dim))
         self.norm_bias = nn.Parameter(torch.zeros(slots, dim))
@@ -44,15 +47,17 @@ class PrefixNetwork(nn.Module):
 
     def forward(self, latents: Tensor) -> KVPrefix:
         """[B, T, D] -> prefixes of every layer."""
-        slots = len(self.norm_weight)
-        repeats = -(-slots // latents.shape[1])
-        x = latents.repeat(1, repeats, 1)[:, :slots]
+        slots, tokens = len(self.norm_weight), latents.shape[1]
+        latent_of = torch.arange(slots, device=latents.device) % tokens
+        x = latents[:, latent_of.sort().values if self.as_released else latent_of]
         if self.slot_embedding is not None:
             x = x + self.slot_embedding
         normed = functional.layer_norm(x, x.shape[-1:]) * self.norm_weight + self.norm_bias
         hidden = functional.gelu(torch.einsum("bsd,sdh->bsh", normed, self.up) + self.up_bias)
         x = x + torch.einsum("bsh,shd->bsd", hidden, self.down) + self.down_bias
         heads = self.to_kv(x).unflatten(-1, (self.kv_heads, self.head_dim))
+        if self.as_released:
+            heads = heads.unflatten(1, (self.columns, -1)).transpose(1, 2).flatten(1, 2)
         by_layer = heads.unflatten(1, (self.layers, 2, self.columns)).transpose(3, 4)  # [B, L, 2, heads, P, head_dim]
         keys, values = by_layer.unbind(2)
         return KVPrefix(keys, values if self.value_scale is None else values * self.value_scale[:, None, None, None])

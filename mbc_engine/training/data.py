@@ -40,6 +40,9 @@ class TrainingSet:
     def __len__(self) -> int:
         return len(self.questions)
 
+    def document_of(self, example: int) -> str:
+        return self.documents[self._document[example]]
+
     def steps(self, batch_size: int) -> int:
         """Batches per epoch; a final partial one is dropped unless it is the only one."""
         return max(1, len(self) // batch_size)

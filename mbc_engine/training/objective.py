@@ -1,4 +1,4 @@
-"""The end-to-end objective (paper, section 3.5, algorithm 1), optional routing and reconstruction losses, a step."""
+"""The end-to-end objective (paper, section 3.5, algorithm 1), optional losses, a step."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
@@ -12,7 +12,7 @@ from torch.nn import functional
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from mbc_engine.config import TrainingSettings
-from mbc_engine.lm.base import KVPrefix, Targets
+from mbc_engine.lm.base import Targets
 from mbc_engine.paper.amortizer import document_variance
 from mbc_engine.paper.codebook import Quantized
 from mbc_engine.paper.mbc import MBC
@@ -77,8 +77,13 @@ class Objective(nn.Module):
         # In one pass: the prefix network's weights are large, and so is their gradient.
         prefix = model.prefix(torch.cat([modulation, memory[written_share.unpadded]]))
         asking, writing = prefix.of(slice(len(indices))), prefix.of(slice(len(indices), None))
-        targets = self._answers([batch.examples[index] for index in indices])
-        question_loss = self._shared_loss(asking, targets, share)
+        asked = [batch.examples[index] for index in indices]
+        targets = self._answers(asked)
+        question_loss = self._shared(model.base.loss(asking, targets), targets, share)
+        distillation_loss = vectors.new_zeros(())
+        if weights.distillation:
+            divergence = model.base.divergence(asking, targets, self._answers(asked, reads=True))
+            distillation_loss = self._shared(divergence, targets, share)
         # Every process computes the whole codebook loss.
         vq_loss = quantized.loss / processes.count if quantized is not None else vectors.new_zeros(())
         routing_loss = reconstruction_loss = vectors.new_zeros(())
@@ -91,12 +96,13 @@ class Objective(nn.Module):
         if written:
             texts = [self.data.documents[written[index]] for index in written_share.unpadded]
             targets = model.base.prompt_tokenizer.text_targets(texts, window=weights.reconstruction_tokens)
-            reconstruction_loss = self._shared_loss(writing, targets, written_share)
+            reconstruction_loss = self._shared(model.base.loss(writing, targets), targets, written_share)
         total = (
             question_loss
             + weights.vq * vq_loss
             + weights.routing * routing_loss
             + weights.reconstruction * reconstruction_loss
+            + weights.distillation * distillation_loss
         )
         figures |= {
             "loss": total.item(),
@@ -104,6 +110,7 @@ class Objective(nn.Module):
             "vq_loss": vq_loss.item(),
             "route_loss": routing_loss.item(),
             "reconstruction_loss": reconstruction_loss.item(),
+            "distillation_loss": distillation_loss.item(),
         }
         return Losses(len(batch.examples), total, figures, quantized)
 
@@ -144,16 +151,17 @@ class Objective(nn.Module):
         preference = preference.scatter(1, own.unsqueeze(1), torch.inf)
         return memory[preference.topk(count, dim=-1).indices].flatten(1, 2)
 
-    def _shared_loss(self, prefix: KVPrefix, texts: Targets, share: Share) -> Tensor:
+    def _shared(self, loss: Tensor, texts: Targets, share: Share) -> Tensor:
         """This process's share of the mean over the target tokens of all processes."""
         tokens = int(texts.target_mask.sum())
         (total,) = self.processes.summed([tokens if share.count else 0])
-        return self.model.base.loss(prefix, texts) * share.weight(tokens, total)
+        return loss * share.weight(tokens, total)
 
-    def _answers(self, examples: list[int]) -> Targets:
+    def _answers(self, examples: list[int], *, reads: bool = False) -> Targets:
         return self.model.base.prompt_tokenizer.question_answer_targets(
             [self.data.questions[example] for example in examples],
             [self.data.answers[example] for example in examples],
+            passages=[self.data.document_of(example) for example in examples] if reads else None,
             question_window=self.settings.question_window,
             answer_window=self.settings.answer_window,
         )

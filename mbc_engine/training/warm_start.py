@@ -80,7 +80,7 @@ def require_enough(codebook: Codebook, documents: int) -> None:
     if vectors < codebook.num_codes:
         raise ConfigError(
             f"A codebook of {codebook.num_codes} codes cannot start from {documents} documents.",
-            hint="Train on more documents, or with --set model.codebook.codes=64 or so.",
+            hint=f"Train on more documents, or with --set model.codebook.codes={1 << max(vectors, 2).bit_length() - 1}.",
         )
 
 

@@ -7,7 +7,8 @@
 
 All are trained and asked about the same articles. `null-0` is MBC trained on questions about other documents than those
 it is given: whatever it answers, it did not read. `text-0` reads the paragraph itself through the same KV-LoRA, the
-base LM frozen. Each runs in a process of its own, trains until the deadline is near, and writes its answers, with the
+base LM frozen. `distil24-0` asks why a memory of one document fails: T = 24 vectors, never quantised, of the base LM's
+own states, which must give the predictions that the paragraph itself gives (context distillation). Each runs in a process of its own, trains until the deadline is near, and writes its answers, with the
 right and with other documents, to `out/NAME.jsonl` and its losses to `out/NAME.events.jsonl`. Run again with the same
 folder, a training goes on from its last snapshot. The first command, which needs no GPU, writes `out/routes.json`, the
 paragraphs that `mini` finds for `text`. The answers of the run in docs/results.md are in `kit.tar.xz`.
@@ -21,8 +22,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from functools import lru_cache
 from itertools import chain, cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -30,20 +29,21 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from mbc_engine import load_examples, load_preset
-from mbc_engine.config import Config, TrainingSettings
+from mbc_engine.config import Config
 from mbc_engine.datasets.layout import QAExample, evenly_spaced
+from mbc_engine.datasets.questions import permuted
 from mbc_engine.evaluation import language_models
 from mbc_engine.evaluation.cells import variant
-from mbc_engine.evaluation.fine_tuning import fit
-from mbc_engine.evaluation.statistics import interval
-from mbc_engine.events import Event, TrainStarted, TrainStep, TuningStep, Validated
+from mbc_engine.evaluation.fine_tuning import train_on_questions
+from mbc_engine.evaluation.statistics import Difference, adjusted, compare_pairs, interval
+from mbc_engine.evaluation.suite import Tuning
+from mbc_engine.events import TrainStarted, TrainStep, TuningStep, Validated
 from mbc_engine.lm.base import BaseLM, load_base
-from mbc_engine.metrics import compare, shortest
+from mbc_engine.metrics import compare
 from mbc_engine.paper.checkpoint import load_model
-from mbc_engine.paper.kv_lora import adapter_state, add_kv_lora, save_adapter
+from mbc_engine.paper.kv_lora import adapter_state, save_adapter
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.scoring import memorise_documents
-from mbc_engine.training.objective import clip_gradients, learning_rate
 from mbc_engine.training.trainer import train
 
 if TYPE_CHECKING:
@@ -60,7 +60,19 @@ CHANGES: Final = (
     "training.validation_steps=343",
     "training.validation_questions=200",
 )
-TRAININGS: Final = ("text-0", "mbc-0", "null-0", "mac-0", "mbc-1", "null-1", "mac-1", "mbc-2", "null-2", "mac-2")
+DISTILLED: Final = (
+    "model.documents.name=HuggingFaceTB/SmolLM2-135M-Instruct",
+    "model.quantised=false",
+    "model.routing=false",
+    "model.read=flat",
+    "training.quantise_from=0",
+    "training.losses.routing=0",
+    "training.losses.distillation=1",
+)
+TRAININGS: Final = (
+    *("text-0", "mbc-0", "null-0", "mac-0", "mbc-1", "null-1", "mac-1", "mbc-2", "null-2", "mac-2"),
+    *("distil12-0", "distil24-0", "distil64-0", "distil128-0"),
+)
 ANSWER_TOKENS: Final = 16
 BATCH: Final = 256  # questions answered at once
 LORA_RATE: Final = 5e-4
@@ -91,19 +103,14 @@ def documents_of(examples: Sequence[QAExample]) -> list[str]:
     return list(dict.fromkeys(example.text for example in examples))
 
 
-def permuted(examples: Sequence[QAExample]) -> list[QAExample]:
-    """The same questions about other documents: each document gives way to the one halfway round."""
-    texts = documents_of(examples)
-    other = dict(zip(texts, texts[len(texts) // 2 :] + texts[: len(texts) // 2], strict=True))
-    return [replace(example, text=other[example.text]) for example in examples]
-
-
 def config_of(name: str, seed: int, args: argparse.Namespace) -> Config:
     changes = [*CHANGES, f"training.epochs={args.epochs}", f"training.seed={seed}"]
     if args.device == "cpu":  # which may have no fast bf16
         changes += ["training.precision=float32", "training.batch_size=4", "model.codebook.codes=8"]
     else:
         changes.append("model.base_weights=bf16")
+    if name.startswith("distil"):
+        changes += [*DISTILLED, f"model.tokens={name.removeprefix('distil')}"]
     return variant(load_preset("smollm2-135m", changes), "mac" if name == "mac" else "mbc")
 
 
@@ -186,6 +193,8 @@ def train_and_ask(name: str, seed: int, args: argparse.Namespace, deadline: floa
         wrong = dict(zip(texts, cycle(evenly_spaced(others, len(texts))), strict=False))
         answers.add(f"{test}, one, right", examples, ask_own(model, examples, [each.text for each in examples]))
         answers.add(f"{test}, one, other", examples, ask_own(model, examples, [wrong[each.text] for each in examples]))
+        if name.startswith("distil"):
+            continue
         answers.add(f"{test}, all, right", examples, ask_together(model, examples, texts))
         answers.add(f"{test}, all, other", examples, ask_together(model, examples, list(wrong.values())))
 
@@ -195,51 +204,20 @@ def read_text(base: BaseLM, examples: Sequence[QAExample], passages: Sequence[st
     return language_models.answers(base, asked, passages, size=BATCH, longest=math.inf)
 
 
-def fit_reader(
-    base: BaseLM, train_on: Sequence[QAExample], settings: TrainingSettings, snapshot: Path, stop: threading.Event
-) -> Iterator[Event]:
-    """Train what is not frozen of a base LM to answer from passages."""
-    settings, size = settings.model_copy(update={"learning_rate": LORA_RATE}), settings.batch_size
-    trained = {name: value for name, value in base.named_parameters() if value.requires_grad}
-    optimizer = torch.optim.Adam(trained.values(), lr=LORA_RATE)
-    per_epoch = len(train_on) // size
-    steps = settings.epochs * per_epoch
-
-    @lru_cache(1)
-    def order(epoch: int) -> list[int]:
-        generator = torch.Generator().manual_seed(1000 * settings.seed + epoch)
-        return torch.randperm(len(train_on), generator=generator).tolist()
-
-    def add_gradients(step: int) -> float:
-        epoch, number = divmod(step, per_epoch)
-        for group in optimizer.param_groups:
-            group["lr"] = learning_rate(step, steps, settings)
-        chosen = [train_on[index] for index in order(epoch)[number * size : (number + 1) * size]]
-        targets = base.prompt_tokenizer.question_answer_targets(
-            [each.question for each in chosen],
-            [shortest(each.answers) for each in chosen],
-            passages=[each.text for each in chosen],
-            question_window=settings.question_window,
-            answer_window=settings.answer_window,
-        )
-        with torch.autocast(base.model.device.type, torch.bfloat16, enabled=settings.precision == "bf16"):
-            loss = base.loss(base.no_prefix(len(chosen)), targets)
-        loss.backward()
-        clip_gradients(trained.values(), settings.clip)
-        return loss.item()
-
-    return fit(add_gradients, trained, optimizer, snapshot, steps=steps, batch_size=size, stop=stop)
-
-
 def train_to_read(seed: int, args: argparse.Namespace, deadline: float) -> None:
     """Train the KV-LoRA of a frozen base LM to answer from the paragraph's own keys and values."""
     config = config_of("mbc", seed, args)
     base = load_base(config.model.base, weights=config.model.base_weights, device=args.device)
-    add_kv_lora(base.model, **config.model.lora.model_dump())
     train_on, _, tests = questions(args.data, args.share)
-    began, log, stop = time.monotonic(), list[dict[str, float]](), threading.Event()
-    snapshot = args.out / f"text-{seed}.snapshot.safetensors"
-    for event in fit_reader(base, train_on, config.training, snapshot, stop):
+    began, log, stop, folder = time.monotonic(), list[dict[str, float]](), threading.Event(), args.out / f"text-{seed}"
+    tuning = Tuning(
+        epochs=args.epochs,
+        batch_size=config.training.batch_size,
+        learning_rate=LORA_RATE,
+        precision=config.training.precision,
+    )
+    options: dict[str, Any] = {"reads": True, "lora": config.model.lora, "seed": seed, "stop": stop}
+    for event in train_on_questions(base, train_on, [], folder, tuning, **options):
         if isinstance(event, TuningStep) and event.step % 20 == 0:
             log.append({"step": event.step, "of": event.total_steps, "loss": round(event.loss, 4)})
             if event.step % 200 == 0 or event.step in (20, 60):
@@ -248,7 +226,7 @@ def train_to_read(seed: int, args: argparse.Namespace, deadline: float) -> None:
             stop.set()
     with (args.out / f"text-{seed}.events.jsonl").open("a") as file:
         file.writelines(json.dumps(row) + "\n" for row in log)
-    save_adapter(base.model, adapter_state(base.model), args.out / f"text-{seed}")
+    save_adapter(base.model, adapter_state(base.model), folder)
     base.eval()
     written = Answers(args.out / f"text-{seed}.jsonl")
     found = json.loads(args.routes.read_text()) if args.routes.exists() else {}
@@ -309,32 +287,37 @@ def _found(memory: "Memory", examples: Sequence[QAExample]) -> list[list[int]]:
 
 
 def report(out: Path) -> Iterator[str]:
-    """A Markdown table of all answers: F1 with a 95% interval, resampled by article, and its difference from controls."""
+    """A Markdown table of all answers: F1 with a 95% interval, resampled by article, and its difference from controls,
+    with its p-value, adjusted for the number of such tests."""
     scores: dict[tuple[str, str], dict[str, tuple[float, float, str]]] = {}
     for path in sorted(out.glob("*-?.jsonl")):
         for row in map(json.loads, path.open()):
             values = 100 * row["f1"], 100 * row["exact_match"], row["article"]
             scores.setdefault((path.stem, row["condition"]), {})[row["id"]] = values
+    tests: dict[tuple[str, str, str], Difference] = {}
+    for (name, condition), answers in scores.items():
+        controls = (name, condition.replace("right", "other")), (name.replace("mbc", "null"), condition)
+        for control, key in zip(controls, ("other", "null"), strict=True):
+            if control in scores and control != (name, condition):
+                f1s = [value[0] for value in answers.values()], [scores[control][one][0] for one in answers]
+                (tests[name, condition, key],) = compare_pairs([f1s], [article for *_, article in answers.values()])
+    p_values = dict(zip(tests, adjusted(test.p for test in tests.values()), strict=True))
 
-    def ranged(values: Sequence[float], articles: Sequence[str]) -> str:
-        found = interval(values, articles)
-        return f"{found.value:.1f} ({found.low:.1f} to {found.high:.1f})"
+    def shown(*key: str) -> str:
+        if key not in tests:
+            return ""
+        gap = tests[key].difference  # type: ignore[index]
+        return f"{gap.value:.1f} ({gap.low:.1f} to {gap.high:.1f}), p = {p_values[key]:.3f}"  # type: ignore[index]
 
     yield "| model | asked about | EM | F1 | more than with other documents | more than the null |"
     yield "|---|---|---:|---:|---:|---:|"
     for (name, condition), answers in scores.items():
-        if condition.endswith("other"):
-            continue
-        articles, f1s = [article for *_, article in answers.values()], [f1 for f1, *_ in answers.values()]
-        controls = (name, condition.replace("right", "other")), (name.replace("mbc", "null"), condition)
-        differences = [
-            ranged([f1 - scores[control][id][0] for id, (f1, *_) in answers.items()], articles)
-            if control in scores and control != (name, condition)
-            else ""
-            for control in controls
-        ]
-        exact = sum(exact for _, exact, _ in answers.values()) / len(answers)
-        yield f"| {name} | {condition} | {exact:.1f} | {ranged(f1s, articles)} | {' | '.join(differences)} |"
+        if not condition.endswith("other"):
+            f1s, exact, articles = zip(*answers.values(), strict=True)
+            f1 = interval(f1s, articles)
+            figures = f"{sum(exact) / len(exact):.1f} | {f1.value:.1f} ({f1.low:.1f} to {f1.high:.1f})"
+            differences = " | ".join(shown(name, condition, key) for key in ("other", "null"))
+            yield f"| {name} | {condition} | {figures} | {differences} |"
 
 
 def main() -> None:

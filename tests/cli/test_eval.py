@@ -36,7 +36,7 @@ def test_default_methods(mbc, model, questions, home):
     assert f"The report: {folder / 'report.md'}" in result.stderr
     assert "bank of MBC does not beat" in result.stdout.splitlines()[0]
     report = json.loads((folder / "report.json").read_text())
-    assert list(rows_of(report)) == ["mbc", "mbc-empty", "mbc-shuffled-documents", "mbc-shuffled-codes", "mbc-wrong"]
+    assert list(rows_of(report)) == ["mbc", "mbc-shuffled-documents", "mbc-shuffled-codes", "mbc-wrong"]
 
 
 def test_json_is_the_report_alone(mbc, evaluate):

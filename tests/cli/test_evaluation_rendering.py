@@ -9,7 +9,7 @@ from rich.console import Console
 from mbc_cli.render import evaluation
 from mbc_cli.render import terminal as consoles
 from mbc_engine.evaluation.report import Report, build_report, cell_report
-from mbc_engine.evaluation.results import Cost, Measurement, MethodResults, Prediction, QuestionScores
+from mbc_engine.evaluation.results import Cost, Measurement, MethodResults, Outcome, Prediction, QuestionScores
 from mbc_engine.evaluation.statistics import Interval
 from mbc_engine.evaluation.suite import Base, Dataset
 
@@ -29,13 +29,13 @@ def results(right: int) -> MethodResults:
     share = right / 0.6
     mean = Interval(share, max(0, share - 10), share + 10)
     scores = QuestionScores(60, mean, mean, share, None, None)
-    online = Measurement(scores, Cost(60, 0.25, 1.5, 12_345, None))
+    online = Outcome(Measurement(scores, Cost(60, 0.25, 1.5, 12_345, None)), predictions(right))
 
-    def kept(documents: int, f1: float, retained: float, bytes_: int) -> Measurement:
+    def kept(documents: int, f1: float, retained: float, bytes_: int) -> Outcome:
         found = QuestionScores(60, mean, Interval(f1, f1, f1), share, None, None)
-        return Measurement(found, Cost(documents, 0.25, 1.5, 9, bytes_), retained=retained)
+        return Outcome(Measurement(found, Cost(documents, 0.25, 1.5, 9, bytes_), retained=retained), [])
 
-    return MethodResults(online, predictions(right), (kept(100, 50.0, 100.0, 9), kept(200, 25.0, 50.0, 2_000)))
+    return MethodResults(online, (kept(100, 50.0, 100.0, 9), kept(200, 25.0, 50.0, 2_000)))
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_report_fits_the_terminal(report, screen, width):
     assert "33.3 (23.3 to 43.3)" in mbc
     assert "lenient match*" in text.getvalue() or width < 132
     assert "Retention of the first documents, in percent" in lines
-    assert any(re.match(r"MBC +200 .* 25.0 +50.0", line) for line in lines)
+    assert any(re.match(r"MBC +200 .* 25.0 \(25.0 to 25.0\) +50.0", line) for line in lines)
 
 
 def test_report_is_sanitised(report, screen):

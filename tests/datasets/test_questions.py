@@ -4,13 +4,14 @@ import gzip
 import io
 import lzma
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mbc_engine.datasets.layout import QAExample
-from mbc_engine.datasets.questions import Question, hold_out, load_questions, stream_questions
+from mbc_engine.datasets.questions import Question, hold_out, load_questions, permuted, stream_questions
 from mbc_engine.errors import DataError
 
 JSON = '{"question": " Who won? ", "id": "a"}\n\n{"question": "Who lost?", "text": "more"}\n'
@@ -116,3 +117,10 @@ def test_hold_out_splits_by_document(texts, share, most):
 def test_hold_out_takes_the_last_documents(texts, share, held):
     examples = [QAExample("", text, "?", ("!",)) for text in texts]
     assert "".join(one.text for one in hold_out(examples, share, max_questions=4)[1]) == held
+
+
+def test_permuted_questions_have_a_document_that_is_not_theirs():
+    asked = [QAExample(str(n), f"Text {n // 2}.", f"Question {n}?", ("a",)) for n in range(6)]
+    other = permuted(asked)
+    assert [one.text for one in other] == ["Text 1.", "Text 1.", "Text 2.", "Text 2.", "Text 0.", "Text 0."]
+    assert [replace(one, text=two.text) for one, two in zip(other, asked, strict=True)] == asked

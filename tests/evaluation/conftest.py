@@ -63,7 +63,7 @@ def _results(predictions: Sequence[Prediction]) -> MethodResults:
     scores = QuestionScores(
         len(predictions), figure, figure, share, 50.0 if is_ranked else None, 100.0 if is_ranked else None
     )
-    return MethodResults(Measurement(scores, Cost(len(predictions), 0.25, 1.5, 12_345, 6_789)), predictions)
+    return MethodResults(Outcome(Measurement(scores, Cost(len(predictions), 0.25, 1.5, 12_345, 6_789)), predictions))
 
 
 @pytest.fixture
@@ -83,14 +83,14 @@ def cell_of() -> Callable[..., CellReport]:
     def cell(
         methods: dict[str, MethodResults], code_usage: CodeUsage | None = None, asked: Sequence[str] | None = None
     ) -> CellReport:
-        return cell_report(BASE, DATASET, methods, [*methods] if asked is None else asked, code_usage)
+        return cell_report(BASE, DATASET, methods, [*methods] if asked is None else asked, (), code_usage)
 
     return cell
 
 
 @pytest.fixture
 def report_of(cell_of: Callable[..., CellReport]) -> Callable[..., Report]:
-    """The report of one cell: `report_of(mbc=..., mbc_empty=...)`."""
+    """The report of one cell: `report_of(mbc=..., mbc_shuffled_codes=...)`."""
 
     def report(**methods: MethodResults) -> Report:
         named = {name.replace("_", "-"): results for name, results in methods.items()}
@@ -112,11 +112,12 @@ def published(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return publish
 
 
-def retention_of(first: int, kept: float) -> tuple[Measurement, ...]:
-    def step(documents: int, f1: float, retained: float) -> Measurement:
+def retention_of(first: int, kept: float) -> tuple[Outcome, ...]:
+    def step(documents: int, f1: float, retained: float) -> Outcome:
         exact_match, found = Interval(10.0, 10.0, 10.0), Interval(f1, f1, f1)
         cost = Cost(documents, 0.1, 0.2, 20 * documents, 10 * documents)
-        return Measurement(QuestionScores(2, exact_match, found, 0.0, None, None), cost, retained=retained)
+        measured = Measurement(QuestionScores(2, exact_match, found, 0.0, None, None), cost, retained=retained)
+        return Outcome(measured, _predict(0, 2))
 
     return step(first, 20.0, 100.0), step(2 * first, 0.2 * kept, kept)
 
@@ -132,12 +133,12 @@ def make_experiment(tmp_path: Path) -> Callable[..., ExperimentFolder]:
             "seed": 3,
             "bases": [{"name": "tiny", "title": "Tiny LM"}],
             "datasets": [{"name": "quiz", "title": "Quiz", "test": "quiz.jsonl"}],
-            "methods": ["mbc", "uniform", "closed-book", "mbc-empty", "mbc-wrong"],
+            "methods": ["mbc", "uniform", "closed-book", "mbc-shuffled-codes", "mbc-wrong"],
             "documents": questions,
         }
         asked = {
             "mbc": _predict(right, questions, text="remembered", names_sources=True),
-            "mbc-empty": _predict(2, questions, text="guessed"),
+            "mbc-shuffled-codes": _predict(2, questions, text="guessed"),
             "uniform": _predict(3, questions, text="tuned"),
             "closed-book": _predict(4, questions, text="closed"),
         }
@@ -147,15 +148,13 @@ def make_experiment(tmp_path: Path) -> Callable[..., ExperimentFolder]:
             for method, predictions in asked.items():
                 online = _results(predictions).online
                 assert online is not None
-                cell.write_online(method, Outcome(online, predictions))
+                cell.write_outcomes(method, "online", [online])
                 if not method.startswith("mbc-"):
-                    sizes = (16, 64)
-                    cell.write(
-                        method,
-                        "scaling",
-                        tuple(Measurement(online.scores, Cost(size, 0.1, 0.2, 3 * size, None)) for size in sizes),
-                    )
-            cell.write("mbc", "retention", retention_of(200, 90.0))
+                    costs = (Cost(size, 0.1, 0.2, 3 * size, None) for size in (16, 64))
+                    for cost in costs:
+                        outcome = Outcome(Measurement(online.measured.scores, cost), predictions)
+                        cell.write_outcomes(method, f"scaling-{cost.documents}", [outcome])
+            cell.write_outcomes("mbc", "retention", retention_of(200, 90.0))
             cell.write("uniform", "rate", 2.5e-05)
             usage = CodeUsage(16, ((0, 4.0), (10, 9.0), (20, 12.0)), ((0, 4.0), (10, 3.0), (20, 2.0)))
             cell.write("", "code-usage", usage)

@@ -1,4 +1,4 @@
-"""The inner step of CaMeLS: by hand, against the backward pass of a backward pass, against differences."""
+"""The inner step of CaMeLS: by hand, and against the backward pass of a backward pass."""
 
 import math
 from types import SimpleNamespace
@@ -7,11 +7,9 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from mbc_engine.evaluation.camels import InnerBatch, divergence, inner_step, parameters_of, token_losses
 from mbc_engine.lm.base import BaseLM, Targets
-from mbc_engine.lm.pretrained import FAMILIES
 
 DOCUMENTS = ["Adabo moved to Aalen in the spring.", "The river rose, the bridge held, and nobody was hurt.", "Hugo"]
 QUESTIONS = ["Where did Adabo move?", "What rose?", "Who?"]
@@ -47,32 +45,6 @@ def base(base: BaseLM) -> BaseLM:
     return base
 
 
-@pytest.fixture(
-    params=[
-        pytest.param(family, marks=[] if family in ("gemma3_text", "gpt2") else [pytest.mark.slow])
-        for family in sorted(FAMILIES)
-    ]
-)
-def every_base(request: pytest.FixtureRequest, tiny: Any) -> BaseLM:
-    tokenizer = AutoTokenizer.from_pretrained(tiny.bases["llama"])
-    config = AutoConfig.for_model(
-        request.param,
-        vocab_size=len(tokenizer),
-        hidden_size=16,
-        intermediate_size=24,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        head_dim=8,
-        max_position_embeddings=96,
-        bos_token_id=0,
-        eos_token_id=0,
-        pad_token_id=1,
-    )
-    torch.manual_seed(0)
-    return BaseLM(AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval(), tokenizer)
-
-
 def by_backward_of_backward(
     base: BaseLM, batch: InnerBatch, weights: Tensor, *, rate: float, locality: float
 ) -> Tensor:
@@ -103,7 +75,7 @@ def test_one_parameter_case_by_hand() -> None:
     assert model.table.tolist() == [[0.0, 0.0], [0.0, 0.0]]
 
 
-@pytest.mark.parametrize("locality", [0.0, 5.0])
+@pytest.mark.parametrize(("base", "locality"), [("gpt2", 0.0), ("gpt2", 5.0), ("llama", 5.0)], indirect=["base"])
 def test_gradient_is_that_of_backward_of_backward(base: BaseLM, locality: float) -> None:
     batch = batch_for(base)
     weights = torch.rand(len(batch[0].targets), generator=torch.Generator().manual_seed(0)) * 2
@@ -112,31 +84,6 @@ def test_gradient_is_that_of_backward_of_backward(base: BaseLM, locality: float)
 
     expected = by_backward_of_backward(base, batch, weights, rate=0.05, locality=locality)
     torch.testing.assert_close(outcome[2], expected, rtol=1e-3, atol=1e-6)
-
-
-@pytest.mark.parametrize("base", ["gpt2", "llama"], indirect=True)
-def test_gradient_is_that_of_small_differences(base: BaseLM) -> None:
-    batch, own = batch_for(base), parameters_of(base.model)
-    weights = torch.ones(len(batch[0].targets))
-
-    def loss(weights: Tensor) -> float:
-        return inner_step(base.model, own, batch, weights, rate=0.05, locality=1.0)[1]
-
-    gradient = inner_step(base.model, own, batch, weights, rate=0.05, locality=1.0)[2]
-    along = gradient / gradient.norm()
-
-    differences = (loss(weights + 0.1 * along) - loss(weights - 0.1 * along)) / 0.2
-    assert differences == pytest.approx(float(gradient.norm()), rel=0.02)
-
-
-def test_every_family_has_a_gradient(every_base: BaseLM) -> None:
-    batch = batch_for(every_base)
-    weights = torch.ones(len(batch[0].targets))
-
-    outcome = inner_step(every_base.model, parameters_of(every_base.model), batch, weights, rate=0.1, locality=1.0)
-
-    expected = by_backward_of_backward(every_base, batch, weights, rate=0.1, locality=1.0)
-    torch.testing.assert_close(outcome[2], expected, rtol=1e-2, atol=1e-7)
 
 
 def test_divergence_needs_an_update(base: BaseLM) -> None:

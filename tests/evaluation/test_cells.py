@@ -6,7 +6,7 @@ import pytest
 
 from mbc_engine.config import Config, load_preset, parse_config
 from mbc_engine.errors import DataError
-from mbc_engine.evaluation.cells import Cell, cells, variant
+from mbc_engine.evaluation.cells import Cell, Stage, cells, variant
 from mbc_engine.evaluation.methods import METHODS, controls_of
 from mbc_engine.evaluation.suite import Base, Dataset, Suite
 from mbc_engine.names import preset_names
@@ -91,8 +91,8 @@ def test_retention_and_scaling_skip_constant_methods(settings):
     stages = names(settings(methods=methods, protocols=["online", "retention", "scaling"]))
     assert [name for name in stages if "retention" in name or "scaling" in name] == [
         "mbc retention",
-        "mbc scaling",
-        "mbc-wrong scaling",
+        "mbc scaling 2",
+        "mbc-wrong scaling 2",
         "uniform retention",
     ]
 
@@ -105,7 +105,7 @@ def test_base_with_its_own_methods(settings):
         "mbc online",
         "mbc-empty online",
         "prepare mac",
-        "mac scaling",
+        "mac scaling 2",
     ]
 
 
@@ -164,23 +164,27 @@ def untrained(settings, tiny):
 )
 def test_indistinguishable_control_is_skipped(untrained, read, bank, is_asked):
     cell = untrained(read=read, bank_documents=bank, documents=8)
-    assert (cell.skip_reason("mbc-shuffled-documents") is None) == is_asked
-    assert cell.skip_reason("mbc-shuffled-codes") is cell.skip_reason("mbc-empty") is cell.skip_reason("mbc") is None
+    names = ("mbc-shuffled-documents", "mbc-shuffled-codes", "mbc-empty", "mbc")
+    reasons = [cell.skip_reason(Stage("online", name)) for name in names]
+    assert [reason is None for reason in reasons] == [is_asked, True, True, True]
+    assert cell.skip_reason(Stage("scaling", "mbc", documents=8)) == "there are only 8 documents"
 
 
 def test_a_read_mode_is_the_suites_or_in_the_name(untrained):
     cell = untrained(read="routed:3")
     assert {cell.method(name)._read_mode for name in ("mbc", "mac", "mbc-shuffled-codes")} == {"routed:3"}
     methods = [cell.method(f"{name}-flat") for name in ("mbc", "mbc-wrong", "mac", "mac-wrong")]
-    assert {method._read_mode for method in methods} == {"flat"}
     assert [type(method).__name__ for method in methods] == ["MemoryMethod", "WrongBank"] * 2
+    methods[1::2] = [wrong._method for wrong in methods[1::2]]
+    assert {method._read_mode for method in methods} == {"flat"}
     assert [method._codebook is None for method in methods] == [False, False, True, True]
 
 
 def test_controls_of_methods():
-    assert all(bool(kind.corrupted_bank) == (kind.control_of is not None) for kind in METHODS.values())
+    controls = {name for name, kind in METHODS.items() if kind.control_of}
+    assert {name for name, kind in METHODS.items() if kind.corrupted_bank} == controls - {"mbc-empty", "mbc-text-empty"}
     assert controls_of("mac-flat") == ("mac-wrong-flat",)
-    assert controls_of("mbc") == ("mbc-empty", "mbc-shuffled-documents", "mbc-shuffled-codes", "mbc-wrong")
+    assert controls_of("mbc") == ("mbc-shuffled-documents", "mbc-shuffled-codes", "mbc-wrong", "mbc-null")
     assert controls_of("uniform") == ("closed-book",)
     assert controls_of("mbc-wrong") == controls_of("closed-book") == controls_of("retriever-reader") == ()
     assert METHODS["mbc-wrong-flat"].title == "MBC, wrong bank (flat read)"

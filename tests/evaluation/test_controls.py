@@ -133,17 +133,17 @@ def test_an_empty_bank_holds_and_names_nothing(tiny: Any, examples: Any, setting
 
 def test_wrong_bank_holds_as_many_others(model: MBC, examples: Any) -> None:
     texts = [one.text for one in examples(12)]
-    method = WrongBank(model, texts[4:], seed=2)
+    inner, other = MemoryMethod(model), MemoryMethod(model)
+    method = WrongBank(inner, texts[4:], seed=2)
     method.adapt(["Ada moved."] * 2)
     method.adapt(["Hugo moved."] * 2)
-    once = WrongBank(model, texts[4:], seed=2)
-    once.adapt(["Ada moved."] * 4)
-    assert np.array_equal(once._chunks(), method._chunks()) and len(method._documents) == 4
+    WrongBank(other, texts[4:], seed=2).adapt(["Ada moved."] * 4)
+    assert np.array_equal(other._chunks(), inner._chunks()) and len(inner._documents) == 4
+    assert method.footprint() == inner.footprint()
     assert {reply.sources for reply in method.answer(["Where did Ada move?", "Who moved?"])} == {()}
-    vectors = WrongBank(model, texts[4:], seed=2, keeps_codes=False)
-    vectors.adapt(["Ada moved."] * 4)
-    assert vectors._chunks().shape[2] == model.base.shape.dim  # MAC's
-    before = method._chunks()
+    before = inner._chunks()
     method.reset()
     method.adapt(["Ada moved."] * 4)
-    assert np.array_equal(before, method._chunks())
+    assert np.array_equal(before, inner._chunks())
+    WrongBank(inner, ()).adapt(["Ada moved."])
+    assert not len(inner._chunks())

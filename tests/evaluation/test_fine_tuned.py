@@ -149,7 +149,8 @@ def test_sweep_takes_best_f1_then_smallest_rate(
         try:
             tried.append(next(trying))
         except StopIteration as stopped:
-            assert stopped.value == best
+            assert stopped.value[0] == best
+            assert [one.rate for one in stopped.value[1]] == rates
             break
         assert same(before, state(base))  # each rate starts from the same weights
     assert [event.rate for event in tried] == rates

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mbc_engine.evaluation.banks import EmptyBank, MemoryMethod, RetrieveAndRead
+from mbc_engine.evaluation.banks import EmptyBank, MemoryMethod, RetrieveAndRead, TextPrefix, WrongBank
 from mbc_engine.evaluation.fine_tuning import FineTuned
-from mbc_engine.evaluation.language_models import BM25Reading, ClosedBook
+from mbc_engine.evaluation.language_models import BM25Reading, ClosedBook, answers
 from mbc_engine.evaluation.methods import Method, MethodAnswer
 from mbc_engine.evaluation.token_weights import uniform
 from mbc_engine.lm.base import BaseLM
@@ -28,6 +28,9 @@ METHODS: dict[str, Callable[..., Method]] = {
         read_mode="routed:2",
     ),
     "empty bank": lambda tiny, base, reader: EmptyBank(tiny.model("gpt2", "bert")),
+    "text as a prefix": lambda tiny, base, reader: TextPrefix(reader, base),
+    "shuffled texts": lambda tiny, base, reader: TextPrefix(reader, base, shuffles=True),
+    "wrong bank": lambda tiny, base, reader: WrongBank(TextPrefix(reader, base), ["Ada moved.", "Bru did not."]),
     "retriever-reader": lambda tiny, base, reader: RetrieveAndRead(reader),
 }
 
@@ -67,3 +70,17 @@ def test_only_the_documents_matter(method: Method, documents: list[str], questio
     assert method.footprint() == footprint
     assert replies(method, [], questions, []) == empty
     assert method.footprint() == nothing
+
+
+def test_text_is_read_as_it_was(base: BaseLM, reader: RetrieverReader, documents: list[str]) -> None:
+    """The text found, decoded from the bank, is the prefix; a control reads another one, or none."""
+    asked = ["Where did Ada move?"]
+    method, shuffled = TextPrefix(reader, base), TextPrefix(reader, base, shuffles=True, seed=1)
+    assert [one.text for one in method.answer(asked)] == answers(base, asked)
+    method.adapt(documents[:4])
+    shuffled.adapt(documents[:4])
+    (found,), (other,) = method.answer(asked), shuffled.answer(asked)
+    assert found.sources and found.sources == other.sources
+    assert found.text == answers(base, asked, [documents[found.sources[0]]])[0]
+    order = np.random.default_rng(1).permutation(4)
+    assert other.text == answers(base, asked, [documents[order[found.sources[0]]]])[0]

@@ -14,7 +14,7 @@ from mbc_engine import evaluate
 from mbc_engine.datasets.layout import QAExample, evenly_spaced
 from mbc_engine.errors import DataError
 from mbc_engine.evaluation.methods import Footprint, MethodAnswer
-from mbc_engine.evaluation.protocols import online, retention, scaling, stream
+from mbc_engine.evaluation.protocols import online, retention, stream
 from mbc_engine.evaluation.results import Cost, predict
 from mbc_engine.evaluation.statistics import Interval
 from mbc_engine.evaluation.suite import Retention
@@ -128,6 +128,10 @@ def asked_twice(examples: Sequence[QAExample]) -> list[QAExample]:
     return [*examples, *again]
 
 
+def text_of(examples: Sequence[QAExample]) -> int:
+    return sum(len(one.text) for one in examples)
+
+
 class TestStream:
     def test_the_first_documents_bring_all_their_questions(self, examples):
         taken = stream(asked_twice(examples(5)), documents=3)
@@ -148,8 +152,8 @@ class TestOnline:
     def test_a_perfect_method_is_right_everywhere(self, examples):
         method = Perfect()
         _, outcome = finished(online(method, stream(asked_twice(examples(5)))))
-        scores = outcome.online.scores
-        assert outcome.online.banks == 1
+        scores = outcome.measured.scores
+        assert outcome.measured.banks == 1
         assert scores.questions == 10
         assert scores.exact_match == scores.f1 == Interval(100, 100, 100)
         assert (scores.lenient_match, scores.first_source, scores.in_five) == (100, 100, 100)
@@ -172,7 +176,7 @@ class TestOnline:
     def test_time_excludes_the_warm_up(self, examples, timed):
         method = timed(Perfect())
         _, outcome = finished(online(method, stream(asked_twice(examples(5))), batch_size=2))
-        assert outcome.online.cost == Cost(5, 2.0, 0.5, on_disk=50, paper_bytes=None)
+        assert outcome.measured.cost == Cost(5, 2.0, 0.5, on_disk=50, paper_bytes=None, text=text_of(examples(5)))
 
     def test_time_of_whoever_watches_does_not_count(self, examples, timed):
         method = timed(Perfect())
@@ -182,7 +186,7 @@ class TestOnline:
                 next(work)
                 method.clock += 77
         except StopIteration as end:
-            cost = end.value.online.cost
+            cost = end.value.measured.cost
         assert (cost.seconds_per_document, cost.seconds_per_answer) == (2.0, 0.5)
 
     def test_a_gpu_is_waited_for(self, examples, timed, monkeypatch):
@@ -199,22 +203,22 @@ class TestOnline:
         cuda = SimpleNamespace(is_initialized=lambda: True, synchronize=synchronize)
         monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
         _, outcome = finished(online(method, stream(examples(4)), batch_size=2))
-        assert outcome.online.cost.seconds_per_document == 3
-        assert outcome.online.cost.seconds_per_answer == 0.5
+        assert outcome.measured.cost.seconds_per_document == 3
+        assert outcome.measured.cost.seconds_per_answer == 0.5
 
     def test_paper_counts_a_row_a_question(self, examples):
         data = stream(asked_twice(examples(5)), questions=3)
         _, outcome = finished(online(Perfect(paper_row=7, paper_fixed=1000), data))
-        assert outcome.online.scores.questions == 3
-        assert outcome.online.cost.documents == 5
-        assert outcome.online.cost.paper_bytes == 1000 + 7 * 10
+        assert outcome.measured.scores.questions == 3
+        assert outcome.measured.cost.documents == 5
+        assert outcome.measured.cost.paper_bytes == 1000 + 7 * 10
 
     def test_banks_are_separate(self, examples):
         method = Forgetful(2)
         events, outcome = finished(online(method, stream(asked_twice(examples(5))), bank_documents=2))
-        assert outcome.online.banks == 2
-        assert outcome.online.scores.questions == 8
-        assert outcome.online.scores.exact_match.value == 100
+        assert outcome.measured.banks == 2
+        assert outcome.measured.scores.questions == 8
+        assert outcome.measured.scores.exact_match.value == 100
         assert method.documents == [own.text for own in examples(4)[2:]]
         assert [own.id for own in outcome.predictions] == ["0", "1", "0b", "1b", "2", "3", "2b", "3b"]
         assert events[-1] == Progressed("answer questions", 8, 8)
@@ -224,20 +228,22 @@ class TestOnline:
         data = [*examples(4), *asked_twice(examples(2))[2:]]  # four questions about the first bank, two of the second
         method = timed(Perfect(paper_row=10, paper_fixed=100))
         _, outcome = finished(online(method, stream(data), bank_documents=2))
-        assert outcome.online.cost == Cost(2, 2.0, 0.5, on_disk=20, paper_bytes=130)
+        assert outcome.measured.cost == Cost(
+            2, 2.0, 0.5, on_disk=20, paper_bytes=130, shared=100, text=text_of(examples(4)) // 2
+        )
 
     @pytest.mark.parametrize("bank_documents", [None, 8])
     def test_ranks_are_places_in_the_bank(self, examples, bank_documents):
         _, outcome = finished(online(ByPlace(), stream(examples(8)), bank_documents=bank_documents))
         assert [own.rank for own in outcome.predictions] == [0, 1, 2, 3, 4, None, None, None]
-        scores = outcome.online.scores
+        scores = outcome.measured.scores
         assert (scores.first_source, scores.in_five) == (12.5, 62.5)
         assert scores.exact_match.value == 50
 
     def test_method_without_sources(self, examples):
         _, outcome = finished(online(Forgetful(2), stream(examples(4))))
-        assert (outcome.online.scores.first_source, outcome.online.scores.in_five) == (None, None)
-        assert outcome.online.scores.exact_match.value == 50
+        assert (outcome.measured.scores.first_source, outcome.measured.scores.in_five) == (None, None)
+        assert outcome.measured.scores.exact_match.value == 50
 
     def test_predictions_do_not_depend_on_batches(self, examples):
         data = asked_twice(examples(12))
@@ -278,11 +284,15 @@ class TestRetention:
         events, found = finished(
             retention(method, stream(asked_twice(examples(8))), Retention(first=2, step=2, further=4))
         )
-        assert found[0].scores.questions == 4
-        assert [(own.cost.documents, own.scores.f1.value, own.retained) for own in found] == [
-            (n, 100, 100) for n in (2, 4, 6)
+        assert found[0].measured.scores.questions == 4
+        assert [
+            (own.measured.cost.documents, own.measured.scores.f1.value, own.measured.retained) for own in found
+        ] == [(n, 100, Interval(100, 100, 100)) for n in (2, 4, 6)]
+        assert [(own.measured.cost.on_disk, own.measured.cost.paper_bytes) for own in found] == [
+            (20, 104),
+            (40, 108),
+            (60, 112),
         ]
-        assert [(own.cost.on_disk, own.cost.paper_bytes) for own in found] == [(20, 104), (40, 108), (60, 112)]
         assert events[-1] == Progressed("answer questions", 12, 12)
         assert events[-2] == Progressed("take in documents", 6, 6)
 
@@ -293,15 +303,22 @@ class TestRetention:
 
     def test_a_forgetful_method_loses_what_came_first(self, examples):
         _, found = finished(retention(Forgetful(5), stream(examples(8)), Retention(first=4, step=2, further=4)))
-        assert [(own.scores.exact_match.value, own.retained) for own in found] == [(100, 100), (75, 75), (25, 25)]
+        assert [(own.measured.scores.exact_match.value, own.measured.retained.value) for own in found] == [
+            (100, 100),
+            (75, 75),
+            (25, 25),
+        ]
 
     def test_retention_is_relative_to_the_first_step(self, examples):
         _, found = finished(retention(Forgetful(2), stream(examples(5)), Retention(first=4, step=1, further=1)))
-        assert [(own.scores.f1.value, own.retained) for own in found] == [(50, 100), (25, 50)]
+        assert [(own.measured.scores.f1.value, own.measured.retained.value) for own in found] == [
+            (50, 100),
+            (25, 50),
+        ]
 
     def test_nothing_known_at_first_has_no_retention(self, examples):
         _, found = finished(retention(Ignorant(), stream(examples(4)), Retention(first=2, step=1, further=2)))
-        assert [(own.scores.f1.value, own.retained) for own in found] == [(0, None)] * 3
+        assert [(own.measured.scores.f1.value, own.measured.retained) for own in found] == [(0, None)] * 3
 
     def test_a_stream_without_a_second_step_is_an_error(self, examples):
         with pytest.raises(
@@ -310,34 +327,8 @@ class TestRetention:
             finished(retention(Perfect(), stream(examples(5)), Retention(first=4, step=2, further=4)))
 
 
-class TestScaling:
-    def test_the_same_questions_are_asked_at_every_size(self, examples, timed):
-        method = timed(Perfect(paper_row=1, paper_fixed=100))
-        events, found = finished(scaling(method, stream(asked_twice(examples(9))), [4, 2, 8, 16]))
-        assert [own.cost for own in found] == [
-            Cost(2, 2.0, 0.5, on_disk=20, paper_bytes=104),
-            Cost(4, 2.0, 0.5, on_disk=40, paper_bytes=108),
-            Cost(8, 2.0, 0.5, on_disk=80, paper_bytes=116),
-        ]
-        assert [(own.banks, own.scores.questions) for own in found] == [(4, 16), (2, 16), (1, 16)]
-        assert method.adapted == [1, 2, 2, 2, 2, 1, 4, 4, 1, 8]  # the first of each size is warming up
-        assert events[-1] == Progressed("answer questions", 16, 16)
-
-    def test_a_size_that_is_known_is_not_asked_again(self, examples):
-        data, method = stream(examples(8)), Perfect()
-        _, expected = finished(scaling(Forgetful(3), data, [2, 4, 8]))
-        known = finished(online(Forgetful(3), data, bank_documents=4))[1].online
-        kept = []
-        _, found = finished(scaling(method, data, [2, 4], known=[known], keep=kept.append))
-        assert found[1] == known
-        assert kept == [found]
-        assert found[1].scores == expected[1].scores
-        assert method.adapted == [1, 2, 2, 2, 2]
-
-    def test_a_forgetful_method_falls_behind(self, examples):
-        _, found = finished(scaling(Forgetful(3), stream(examples(8)), [2, 4, 8]))
-        assert [own.scores.exact_match.value for own in found] == [100, 75, 37.5]
-
-    def test_a_stream_that_fills_no_memory_is_an_error(self, examples):
-        with pytest.raises(DataError, match="3 documents are too few for scaling, which starts at 4"):
-            finished(scaling(Perfect(), stream(examples(3)), [8, 4]))
+@pytest.mark.parametrize(("size", "banks", "share"), [(2, 4, 100), (4, 2, 75), (8, 1, 37.5)])
+def test_the_same_questions_are_asked_in_memories_of_every_size(examples, size, banks, share):
+    _, found = finished(online(Forgetful(3), stream(asked_twice(examples(8))), bank_documents=size))
+    assert (found.documents, found.measured.banks, found.measured.scores.questions) == (size, banks, 16)
+    assert found.measured.scores.exact_match.value == share

@@ -9,6 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from mbc_engine.config import LoraSettings
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import DataError, ModelError
 from mbc_engine.evaluation.fine_tuning import add_gradients, batches_by_length, train_on_questions
@@ -16,6 +17,7 @@ from mbc_engine.evaluation.language_models import answers, passage_chunker
 from mbc_engine.evaluation.suite import Tuning
 from mbc_engine.events import Event, TuningStep, TuningValidated
 from mbc_engine.lm.base import BaseLM, load_base
+from mbc_engine.paper.kv_lora import adapter_state, add_kv_lora, load_adapter
 
 Examples = Callable[[int], list[QAExample]]
 
@@ -195,3 +197,17 @@ def test_reader_trains_on_the_chunk_with_the_answer(tiny: Any, tmp_path: Path, m
     chunks = passage_chunker(base)(text)
     assert len(chunks) > 1
     assert read == {chunks[-1], "Hugo moved to Haifa."}
+
+
+def test_a_kv_lora_alone_is_trained(tiny: Any, examples: Examples, tmp_path: Path) -> None:
+    lora = LoraSettings(rank=2, alpha=4, layers=1, dropout=0.0)
+    base, other = (load_base(str(tiny.bases["llama"])) for _ in range(2))
+    before = {name: value.clone() for name, value in base.named_parameters()}
+    list(train(base, examples(8), tmp_path, reads=True, lora=lora))
+    kept = {name.replace(".base_layer", ""): value for name, value in base.named_parameters() if "lora_" not in name}
+    assert same(kept, before)
+    add_kv_lora(other.model, **lora.model_dump())
+    load_adapter(other.model, tmp_path)
+    changed = [value for name, value in adapter_state(other.model).items() if "lora_B" in name]
+    assert changed and all(value.any() for value in changed)
+    assert same(adapter_state(other.model), adapter_state(base.model))

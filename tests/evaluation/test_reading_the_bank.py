@@ -112,7 +112,7 @@ def test_codes_answer_what_their_controls_cannot(
         "empty": EmptyBank(model),
         "shuffled documents": MemoryMethod(model, corrupt=shuffled_over_documents()),
         "shuffled codes": MemoryMethod(model, corrupt=shuffled_over_codebook(model.require_codebook())),
-        "wrong": WrongBank(model, [one.text for one in moves]),
+        "wrong": WrongBank(MemoryMethod(model), [one.text for one in moves]),
     }
     for name, control in controls.items():
         assert share(control) <= real - 0.25, name

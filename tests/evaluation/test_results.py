@@ -1,5 +1,6 @@
 """Results: how replies are scored; files come back as written, damage is reported, one process works at a time."""
 
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from mbc_engine.evaluation.results import (
     Outcome,
     Prediction,
     QuestionScores,
+    TriedRate,
     predict,
     score,
 )
@@ -37,10 +39,12 @@ PREDICTION = Prediction("1", 0, "Who?", ("Ada",), "Ada", True, 1.0, True, None)
 st.register_type_strategy(float, st.floats(allow_nan=False, allow_infinity=False))
 st.register_type_strategy(str, st.text(st.characters(exclude_categories=["Cs"])))
 KEPT = {
-    "online": ONLINE,
-    "retention": (ONLINE, Measurement(SCORES, COST, retained=40.0)),
-    "scaling": (ONLINE, Measurement(SCORES, replace(COST, paper_bytes=7))),
-    "rate": 1e-4,
+    "online": (Outcome(ONLINE, [PREDICTION]),),
+    "retention": (
+        Outcome(ONLINE, [PREDICTION]),
+        Outcome(Measurement(SCORES, replace(COST, documents=5), retained=FIGURE), [PREDICTION]),
+    ),
+    "scaling-9": (Outcome(Measurement(SCORES, replace(COST, documents=9, text=99)), [PREDICTION]),),
 }
 SETTINGS = {"title": "T", "seed": 0, "bases": [{"name": "b", "title": "B"}], "rates": [1e-4, 6.25e-6], "read": "flat"}
 HERE = {"cores": 2, "date": "2030-01-01T00:00:00+00:00", "command": "mbc eval", "packages": {"torch": "2"}}
@@ -56,10 +60,14 @@ def cell(folder: ExperimentFolder) -> CellFolder:
     return folder.cell("b-d")
 
 
+RATES = (TriedRate(1e-4, 3.5, 4.5), TriedRate(1e-5, 0.0, 0.0))
+
+
 def everything_of(cell: CellFolder) -> None:
-    cell.write_online("mbc", Outcome(ONLINE, [PREDICTION]))
-    for kind in ("retention", "scaling", "rate"):
-        cell.write("mbc", kind, KEPT[kind])
+    for kind, outcomes in KEPT.items():
+        cell.write_outcomes("mbc", kind, outcomes)
+    cell.write("mbc", "rate", 1e-4)
+    cell.write("mbc", "rates", RATES)
     cell.write("", "code-usage", USAGE)
 
 
@@ -74,7 +82,10 @@ class TestResults:
     def test_everything_comes_back_as_it_was(self, cell):
         everything_of(cell)
         assert all(cell.has("mbc", kind) for kind in KEPT)
-        assert cell.results("mbc") == MethodResults(predictions=[PREDICTION], **KEPT)
+        (online,) = KEPT["online"]
+        assert cell.results("mbc") == MethodResults(
+            online, KEPT["retention"], (*KEPT["scaling-9"], online), 1e-4, RATES
+        )
         assert cell.read("", "code-usage") == USAGE
 
     def test_files_lie_where_they_are_said_to(self, folder, cell):
@@ -84,8 +95,12 @@ class TestResults:
             "b-d/results/mbc/online.json",
             "b-d/results/mbc/online.predictions.jsonl",
             "b-d/results/mbc/rate.json",
+            "b-d/results/mbc/rates.json",
+            "b-d/results/mbc/retention-4.predictions.jsonl",
+            "b-d/results/mbc/retention-5.predictions.jsonl",
             "b-d/results/mbc/retention.json",
-            "b-d/results/mbc/scaling.json",
+            "b-d/results/mbc/scaling-9.json",
+            "b-d/results/mbc/scaling-9.predictions.jsonl",
         ]
 
     def test_methods_are_listed_by_name(self, cell):
@@ -107,10 +122,16 @@ class TestResults:
         @given(st.lists(st.from_type(Prediction), min_size=1, max_size=3))
         def comes_back(predictions: list[Prediction]) -> None:
             scores = replace(SCORES, questions=len(predictions))
-            cell.write_online("mbc", Outcome(replace(ONLINE, scores=scores), predictions))
-            assert cell.results("mbc").predictions == predictions
+            cell.write_outcomes("mbc", "online", [Outcome(replace(ONLINE, scores=scores), predictions)])
+            assert cell.results("mbc").online.predictions == predictions
 
         comes_back()
+
+    def test_older_results_had_neither_answers_nor_intervals_of_ratios(self, cell):
+        cell.write("mbc", "retention", (replace(ONLINE, retained=40.0),))
+        path = cell.file("mbc", "retention")
+        path.write_text(re.sub(r',\s*"(shared|text)": \w+', "", path.read_text()))
+        assert cell.results("mbc").retention == (Outcome(replace(ONLINE, retained=40.0), []),)
 
     @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../x", "a\\b", "a\0"])
     def test_names_stay_within_the_folder(self, folder, name):
@@ -135,10 +156,10 @@ class TestDamage:
 
     def test_the_damaged_field_is_named(self, cell):
         everything_of(cell)
-        path = cell.file("mbc", "scaling")
+        path = cell.file("mbc", "retention")
         path.write_text(path.read_text().replace('"documents": 4', '"documents": "4"', 1))
         with pytest.raises(DataError, match="read: 0: cost: documents: Input should be a valid integer"):
-            cell.read("mbc", "scaling")
+            cell.read("mbc", "retention")
 
     @pytest.mark.parametrize(
         ("old", "new", "fault"),
@@ -161,7 +182,7 @@ class TestDamage:
     def test_predictions_without_scores_are_ignored(self, cell):
         everything_of(cell)
         cell.file("mbc", "online").unlink()
-        assert cell.results("mbc").predictions == ()
+        assert cell.results("mbc").online is None
 
 
 def test_prepared_is_what_was_finished_and_still_exists(folder):
@@ -297,3 +318,5 @@ def test_scores_are_means_in_percent():
     assert (scores.first_source, scores.in_five) == (25, 75)
     # With both documents, one of them twice, or the other twice: the mean of f1 is 1/2, 2/3, or 0.
     assert (scores.f1.low, scores.f1.high) == pytest.approx((0, 200 / 3))
+    same = [replace(one, article="Bergen") for one in (right, half, half, wrong)]  # which is all that was drawn
+    assert score(same, names_sources=True, seed=0).f1 == Interval(50, 50, 50)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine.evaluation.statistics import Difference, Interval, compare_pairs, interval
+from mbc_engine.evaluation.statistics import Difference, Interval, adjusted, compare_pairs, interval, ratio
 
 answered = st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0.0, 0.25, 0.5, 1.0])), min_size=1, max_size=20)
 
@@ -113,7 +113,7 @@ def test_questions_of_one_document_are_flipped_together() -> None:
 
 
 def test_like_methods_do_not_differ() -> None:
-    assert compared([1, 0, 1], [1, 0, 1], [0, 1, 2]) == Difference(2 / 3, 2 / 3, Interval(0.0, 0.0, 0.0), 1.0)
+    assert compared([1, 0, 1], [1, 0, 1], [0, 1, 2]) == Difference(2 / 3, 2 / 3, Interval(0.0, 0.0, 0.0), 1.0, 1.0)
     assert compared([1, 0], [0, 1], [0, 0]).p == 1  # one document, on which they are as good
 
 
@@ -141,6 +141,24 @@ def test_many_documents_are_flipped_at_random() -> None:
 def test_a_drawn_p_value_is_never_0() -> None:
     found = compared([1.0] * 50, [0.0] * 50, range(50), resamples=999)
     assert found.p == 1 / 1000
+
+
+def test_a_ratio_by_hand() -> None:
+    """Draws have both from one article (1 of 2), both from the other (3 of 2) or one of each (4 of 4): 1/4, 1/4, 1/2."""
+    assert ratio([1, 0, 3], [1, 1, 2], ["long", "long", "short"]) == Interval(100.0, 50.0, 150.0)
+    assert ratio([1, 0], [0, 0], [0, 1]) is None
+
+
+@pytest.mark.parametrize(
+    ("p_values", "expected"),
+    [
+        ([], []),
+        ([0.04], [0.04]),
+        ([0.01, 0.04, 0.03, 0.5], [0.04, 0.16 / 3, 0.16 / 3, 0.5]),  # 4/1, 4/3, min(4/2, 4/3), 4/4 times as large
+    ],
+)
+def test_p_values_are_adjusted_for_their_number(p_values: list[float], expected: list[float]) -> None:
+    assert adjusted(p_values) == pytest.approx(expected)
 
 
 def test_values_and_questions_are_as_many() -> None:

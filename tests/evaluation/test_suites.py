@@ -99,6 +99,16 @@ def test_a_suite_can_be_taken_in_parts():
         suite.only(["gpt2"])
 
 
+def test_a_suite_is_repeated_for_another_lm(tmp_path):
+    (tmp_path / "Qwen3-0.6B").mkdir()
+    suite = load_suite("smollm2")
+    (base,) = suite.only([str(tmp_path / "Qwen3-0.6B")]).bases
+    assert (base.name, base.title) == ("Qwen3-0.6B", "Qwen3-0.6B, T = 12, two residual levels, trained to route")
+    config = load_preset(base.preset, base.changes)
+    assert config.model.base == str(tmp_path / "Qwen3-0.6B")
+    assert base.methods == suite.bases[0].methods
+
+
 def test_files_lie_in_the_folder_that_is_named():
     (squad,) = load_suite("smollm2", Path("/data")).datasets
     assert squad.test == "/data/qa/squad_val.jsonl.xz"

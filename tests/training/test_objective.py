@@ -9,6 +9,7 @@ from torch import Tensor
 
 from mbc_engine.config import TrainingSettings
 from mbc_engine.events import TrainStep
+from mbc_engine.lm.base import Targets
 from mbc_engine.paper.amortizer import document_variance
 from mbc_engine.paper.builder import build, load_pretrained
 from mbc_engine.paper.checkpoint import trained_state
@@ -78,6 +79,24 @@ def test_loss_by_hand(make: Make, encoder: str) -> None:
     assert losses.quantized is not None
     assert torch.equal(losses.quantized.codes, quantized.codes)
     torch.testing.assert_close(losses.quantized.residuals[0], vectors, rtol=1e-4, atol=1e-5)
+
+
+@torch.no_grad()
+def test_distillation_is_from_what_the_document_gives(make: Make) -> None:
+    """A prefix of the document's own keys and values diverges by nothing, one of another document by something."""
+    objective = make("llama", "bert", "training.losses.distillation=0.5", "training.losses.vq=0")
+    losses, base = objective(objective.data.batch(BATCH), generator()), objective.model.base
+    figures = losses.figures
+    assert losses.total.item() == pytest.approx(figures["question_loss"] + 0.5 * figures["distillation_loss"], rel=1e-5)
+    read, texts = (objective._answers(BATCH[:1], reads=reads) for reads in (True, False))
+    given = read.ids.shape[1] - texts.ids.shape[1]  # begins the same, then the document and a line end
+    begin = len(base.prompt_tokenizer.tokens([""])[0]) if not base.prompt_tokenizer._begin else 1
+    prefix = base.read(read.ids[0, : given + begin].tolist())
+    rest = Targets(read.ids[:, given + begin :], read.mask[:, given + begin :], read.target_mask[:, given + begin :])
+    assert base.divergence(prefix, rest, read).item() == pytest.approx(0, abs=1e-5)
+    other = base.read(list(reversed(read.ids[0, : given + begin].tolist())))
+    assert base.divergence(other, rest, read).item() > 1e-4
+    assert base.divergence(prefix, rest, read).item() < figures["distillation_loss"]
 
 
 @pytest.mark.parametrize(("most", "written_back"), [(0, 3), (2, 2), (9, 3)])

@@ -118,8 +118,9 @@ def test_fit_codebook(tiny: Any, data: TrainingSet, overrides: list[str]) -> Non
 
 def test_too_few_documents(tiny: Any, data: TrainingSet) -> None:
     model = tiny.model("gpt2", "bert", *FROZEN, "model.codebook.codes=64", "model.codebook.per_position=true")
-    with pytest.raises(ConfigError, match="64 codes cannot start from 50 documents"):
+    with pytest.raises(ConfigError, match="64 codes cannot start from 50 documents") as caught:
         require_enough(model.codebook, len(data.documents))
+    assert caught.value.hint.endswith("--set model.codebook.codes=32.")  # which 50 documents are enough for
 
 
 def test_fit_centring(tiny: Any, data: TrainingSet) -> None:

@@ -252,7 +252,7 @@ class TrainView(View):
                 state, sign = self._state_of(current), _CURRENT
             elif other is not None and other.folder == folder:
                 sign = _OTHER
-            best = f"  F1 {run.best.f1:.1f}" if run.best else ""
+            best = f"  F1 {run.best.f1_text}" if run.best else ""
             detail = f"  {_SIGNS.get(state, ' ')} {state}  step {run.step:,}{best}"
             lines[folder] = Text(f"{sign} {sanitise(folder.name)}\n", "bold").append(detail, "not bold")
         return lines
@@ -307,13 +307,13 @@ def _run_facts(run: FollowedRun, state: str, note: str, other: FollowedRun | Non
         ("epoch", history.latest and f"{history.latest.epoch + 1}"),
         ("speed", history.throughput and f"{history.throughput:,.0f} questions/s"),
         ("validated", last and f"F1 {last.f1:.1f}, EM {last.exact_match:.1f}"),
-        ("best", history.best and f"F1 {history.best.f1:.1f} at step {history.best.step:,}"),
+        ("best", history.best and f"F1 {history.best.f1_text} at step {history.best.step:,}"),
         ("resets", history.resets and f"{pluralise(history.codes_reset, 'code')} in {reset_steps}, at ▴"),
         ("codes", history.quantised and f"from step {history.quantised.step:,}, at │"),
         ("snapshot", history.checkpoints and f"step {history.checkpoints[-1]:,}"),
         ("folder", shorten(display_path(run.folder), _VALUE_WIDTH)),
     ]
     if other is not None:
-        best = f"; best: F1 {other.history.best.f1:.1f}" if other.history.best else ""
+        best = f"; best: F1 {other.history.best.f1_text}" if other.history.best else ""
         facts.append(("compared", f"{_OTHER} {sanitise(other.folder.name)}: {other.state}{best}"))
     return [(label, str(value)) for label, value in facts if value]
