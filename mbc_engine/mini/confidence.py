@@ -1,10 +1,9 @@
 """Choosing the answer among the spans found, and how likely it is right: a logistic regression.
 
-The best sign that the passages hold the answer at all is the reader's margin over "not here", and that it finds the
-answer again in its sentence alone, where nothing else supports it; the mean of both decides whether to answer. It is a
-weaker sign of which of several likely answers is right. For that, all likely spans of all passages vote, weighted by
-their passages' shares and by their F1 against the answer (expected F1, as in minimum Bayes risk decoding; Kumar and
-Byrne, 2004). And if the search prefers no passage, the one that answers is probably not there.
+The best sign that the passages hold the answer at all is the reader's margin over "not here". It is a weaker sign of
+which of several likely answers is right. For that, all likely spans of all passages vote, weighted by their passages'
+shares and by their F1 against the answer (expected F1, as in minimum Bayes risk decoding; Kumar and Byrne, 2004). And if
+the search prefers no passage, the one that answers is probably not there.
 """
 
 import math
@@ -28,9 +27,8 @@ PRIOR_WEIGHT: Final = 0.35
 ANOTHER_TIME: Final = 8.0
 # How much less a runner-up's score may be.
 _CLOSE: Final = 1.0
-_HIGH, _MEDIUM = 0.8, 0.48  # what is given without a doubt is medium
+_HIGH: Final = 0.8
 _LARGEST_MARGIN: Final = 16.0
-_SAME: Final = 0.5
 _LEAST_FOUND: Final = -2.0
 _LARGEST_EXPONENT: Final = 30.0
 _SMALLEST: Final = 1e-4
@@ -75,7 +73,6 @@ def features(
     spans: Sequence[Span | None],
     shares: Sequence[float],
     best: int,
-    again: Span | None,
 ) -> dict[Feature, float]:
     """The regression's inputs for the best span of passage `best`.
 
@@ -86,12 +83,10 @@ def features(
         spans: the best of each passage.
         shares: the probabilities that the question is about each.
         best: the passage with the answer.
-        again: the best span of the answer's sentence alone.
     """
     answer = spans[best]
     assert answer is not None
     margin, votes = _of_reader(spans, shares, best)
-    margin = (margin + _found_again(again, answer)) / 2
     with_owners, question = question, _POSSESSIVE.sub("", question)
     sentence, own = sentence_around(passage, answer.start, answer.end), " ".join(answer.text.split())
     asked, there = content_stems(question), stems_of(sentence)
@@ -211,17 +206,9 @@ def _of_reader(spans: Sequence[Span | None], shares: Sequence[float], best: int)
     return margin, math.log(likely / (1 - likely))
 
 
-def _found_again(again: Span | None, answer: Span) -> float:
-    """The log-odds, clamped to -8 and 16, of spans that say the same as an answer over "not here"."""
-    none = again.log_probability - again.margin if again else 0.0
-    same = (log for text, log in (again.rivals if again else ()) if compare(text, [answer.text]).f1 >= _SAME)
-    odds = sum(math.exp(min(log - none, _LARGEST_EXPONENT)) for log in same)
-    return min(max(_log(odds), -_LARGEST_MARGIN / 2), _LARGEST_MARGIN)
-
-
-def label_of(probability: float) -> Literal["high", "medium", "low"]:
-    """A word for a probability."""
-    return "high" if probability >= _HIGH else "medium" if probability >= _MEDIUM else "low"
+def label_of(probability: float, sure: float) -> Literal["high", "medium", "low"]:
+    """A word for a probability; what is given without a doubt, from `sure` on, is medium at least."""
+    return "low" if probability < sure else "medium" if probability < _HIGH else "high"
 
 
 def _log(share: float) -> float:

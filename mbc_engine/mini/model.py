@@ -100,15 +100,11 @@ class FoundChunks:
 
 @dataclass(frozen=True)
 class SpanAnswer:
-    """The likeliest span of `read_chunks`, of which `best.passage` is an index, and how likely it is right.
-
-    `again` is the likeliest one of its sentence alone.
-    """
+    """The likeliest span of `read_chunks`, of which `best.passage` is an index, and how likely it is right."""
 
     best: Span | None
     probability: float
     read_chunks: tuple[ReadChunk, ...]
-    again: Span | None = None
 
 
 class RetrieverReader(Model):
@@ -264,8 +260,9 @@ class RetrieverReader(Model):
         for question, hits, answer in zip(questions, found.chunks, answers, strict=True):
             text = first = None
             items: tuple[DraftItem, ...] = ()
-            confidence: Confidence | None = Confidence(answer.probability, label_of(answer.probability))
-            tentative = answer.probability < thresholds.sure
+            likely = answer.probability
+            confidence: Confidence | None = Confidence(likely, label_of(likely, thresholds.sure))
+            tentative = likely < thresholds.sure
             if answer.best:
                 first = answer.read_chunks[answer.best.passage].hit
                 if answer.probability >= least:
@@ -360,7 +357,6 @@ class RetrieverReader(Model):
             more = self._read(asked, further, [priors[row] for row in unsure], texts_of, known_of)
             for row, chunks in zip(unsure, more, strict=True):
                 answers[row] = self._likeliest(questions[row], read[row] + chunks)
-        self._judge(questions, answers)
         return answers
 
     def _read(
@@ -391,29 +387,14 @@ class RetrieverReader(Model):
         ]
 
     def _likeliest(self, question: str, read: tuple[ReadChunk, ...]) -> SpanAnswer:
-        best = _latest(question, read, choose([each.span for each in read], [each.share for each in read]))
-        span = None if best is None else read[best].span
-        return SpanAnswer(None if best is None or span is None else replace(span, passage=best), 0.0, read)
-
-    def _judge(self, questions: Sequence[str], answers: list[SpanAnswer]) -> None:
-        """Read the sentence of each answer again, alone, and say how likely the answer is right."""
-        found = [(row, best, answer.read_chunks) for row, answer in enumerate(answers) if (best := answer.best)]
-        chunks = [read[best.passage] for _, best, read in found]
-        alone = self.reader.spans(
-            [questions[row] for row, *_ in found],
-            [
-                [sentence_around(chunk.text, best.start, best.end)]
-                for (_, best, _), chunk in zip(found, chunks, strict=True)
-            ],
-            [[chunk.known.context] for chunk in chunks],
-        )
-        for (row, best, read), (_, text, known, *_), (span,) in zip(found, chunks, alone, strict=True):
-            spans, shares = [each.span for each in read], [each.share for each in read]
-            again = _in_time(questions[row], text, known, span)
-            about = f"{known.context} {known.date or ''}"
-            values = features(questions[row], text, about, spans, shares, best.passage, again)
-            likely = probability(values, self.reader_settings.confidence)
-            answers[row] = replace(answers[row], probability=likely, again=again)
+        spans, shares = [each.span for each in read], [each.share for each in read]
+        best = _latest(question, read, choose(spans, shares))
+        span = None if best is None else spans[best]
+        if best is None or span is None:
+            return SpanAnswer(None, 0.0, read)
+        _, text, known, *_ = read[best]
+        values = features(question, text, f"{known.context} {known.date or ''}", spans, shares, best)
+        return SpanAnswer(replace(span, passage=best), probability(values, self.reader_settings.confidence), read)
 
 
 def _in_time(question: str, text: str, known: Known, span: Span | None) -> Span | None:

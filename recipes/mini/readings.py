@@ -135,7 +135,6 @@ def readings(
             **asdict(one),
             "worth": one.worth(answer.best.text, file_of(answer.read_chunks[place].hit.chunk)),
             "best": place,
-            "again": answer.again and asdict(answer.again),
             "read": [
                 {
                     "text": read.text,

@@ -155,10 +155,10 @@ def test_further_chunks_are_read_if_the_first_have_no_answer(
         model.reader.asked.clear()
         return memory.ask(["Who won the race?"])[0].text, [texts for _, texts in model.reader.asked]
 
-    assert read(6, 3) == ("Hugo", [ranked, ["Hugo won."]])
-    assert read(5, 3) == ("Hugo", [ranked[:5], ["Hugo won."]])
-    assert read(1, 3) == (None, [ranked[:1], ranked[1:4], ["Story 0."]])
-    assert read(1, 9) == ("Hugo", [ranked[:1], ranked[1:], ["Hugo won."]])
+    assert read(6, 3) == ("Hugo", [ranked])
+    assert read(5, 3) == ("Hugo", [ranked[:5]])
+    assert read(1, 3) == (None, [ranked[:1], ranked[1:4]])
+    assert read(1, 9) == ("Hugo", [ranked[:1], ranked[1:]])
 
 
 @pytest.mark.parametrize("sources", [0, 2, 7])
@@ -167,7 +167,7 @@ def test_four_chunks_are_read_however_many_are_shown(
 ) -> None:
     memory = remember(tiny.retriever_reader("Nobody"), rows(STORIES))
     (answer,) = memory.ask(["Who won the race?"], sources=sources)
-    (_, read), (_, [_]) = memory.model.reader.asked  # the chunks, then the sentence alone
+    [(_, read)] = memory.model.reader.asked
     assert read == [source.passage for source in memory.search(["Who won the race?"], top=8)[0][:4]]
     assert len(answer.sources) == sources
     assert [source.sentence for source in answer.sources[:4]] == ["Nobody won."] * min(sources, 4)
@@ -181,7 +181,7 @@ def test_only_texts_that_are_read_or_shown_are_looked_up(
         MemoryBank, "encoded_texts_at", lambda bank, wanted: chunks.extend(wanted) or texts_at(bank, wanted)
     )
     (answer,) = memory.ask(["Who won story 5?"], sources=5)
-    (_, read), (_, [_]) = memory.model.reader.asked  # the chunks, then the sentence alone
+    [(_, read)] = memory.model.reader.asked
     chunks = chunks[memory.info()[1].chunks :]  # all were compared with the question
     assert len(chunks) == len(set(chunks)) == len({*read} | {source.passage for source in answer.sources}) == 5
 
@@ -192,7 +192,7 @@ def test_a_document_is_named_once(tiny: Any, remember: Any, tmp_path: Path) -> N
     memory = remember(tiny.retriever_reader("place 7"), path)
     assert memory.info()[1].chunks > 5
     (answer,) = memory.ask(["Where did he move?"], min_confidence=0)
-    (_, read), (_, [_]) = memory.model.reader.asked  # the chunks, then the sentence alone
+    [(_, read)] = memory.model.reader.asked
     (source,) = answer.sources
     assert (len(read), source.path) == (4, str(path))
     assert path.read_text()[source.start : source.start + len(source.passage)] == source.passage
