@@ -25,6 +25,7 @@ from mbc_engine.bank.records import (
 )
 from mbc_engine.bank.words import WORDS, Words
 from mbc_engine.errors import BankError
+from mbc_engine.text.context import LONGEST
 
 # Appending is a fifth faster than at zlib's default level, for 2% more bytes.
 _LEVEL: Final = 2
@@ -238,6 +239,7 @@ def read_origin_columns(row: Row) -> tuple[list[int | None], OriginColumns]:
         and set(map(type, dates)) <= {str, type(None)}
         and set(map(type, [*sizes, *numbers])) <= {int}
         and min(numbers, default=1) > 0
+        and 0 <= min(sizes, default=0) <= max(sizes, default=0) < 1 << 63
     ):
         raise ValueError("origins do not add up")
     "".join([*sources, *parts, *filter(None, dates)]).encode()  # fails on lone surrogates, which cannot be written
@@ -272,6 +274,7 @@ def read_outlines(data: bytes, lengths: Sequence[int]) -> list[Outline]:
         and set(map(type, titles)) <= {str}
         and set(map(type, shared)) <= {str, type(None)}
         and shared[:1] != [None]
+        and max(map(len, [*titles, *filter(None, shared)])) <= LONGEST
     ):
         raise ValueError("titles and headings do not add up")
     "".join([*titles, *filter(None, shared)]).encode()  # fails on lone surrogates, which cannot be written

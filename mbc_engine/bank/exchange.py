@@ -34,7 +34,9 @@ from mbc_engine.bank.upgrades import open_current
 from mbc_engine.errors import BankError, DataError
 from mbc_engine.events import Event, Progressed
 from mbc_engine.text import Chunk
+from mbc_engine.text.context import LONGEST
 
+# Documents of another bank, or chunks of an export, that are stored together.
 _BATCH = 10_000
 # Chunks decoded together, rounded up to whole documents.
 _DECODE_BATCH: Final = 16
@@ -152,24 +154,32 @@ def _import_documents(bank: MemoryBank, lines: Iterator[tuple[int, bytes]], head
     shape = bank.header.shape
     counts = np.zeros_like(bank.counts())
     waiting: list[StoredDocument] = []
+    room = _BATCH
+
+    def store() -> None:
+        codes = [document.codes for document in waiting if document.codes is not None]
+        if codes:
+            counts[:] += count(np.concatenate(codes), shape)  # together, as each count takes time for every code
+        bank.put(waiting)
+        waiting.clear()
+
     for documents, (number, line) in enumerate(lines):
         with _wrap_line_errors(number):
             record = json.loads(line)
             if "counts" in record:
+                store()
                 if record["documents"] != documents or b64decode(record["counts"]) != counts.astype("<i8").tobytes():
                     raise ValueError("the counts do not match the documents")
                 if next(lines, None) is not None:
                     raise ValueError("lines follow the counts")
-                bank.put(waiting)
                 yield Progressed("copy documents", documents, documents)
                 return
             document = _document(record, bank.header.digest_bytes, head)
         waiting.append(document)
-        assert document.codes is not None
-        counts += count(document.codes, shape)
-        if len(waiting) == _BATCH:
-            bank.put(waiting)
-            waiting = []
+        room -= document.chunks
+        if room <= 0:
+            store()
+            room = _BATCH
             yield Progressed("copy documents", documents + 1, None)
     raise DataError("The export is incomplete.", hint="Export the bank again.")
 
@@ -200,8 +210,9 @@ def _document(record: Any, digest_bytes: int, head: BankHeader) -> StoredDocumen
         "".join(names).encode()
     if bool(origins) != head.keeps_origins:
         raise ValueError("there are origins in all documents or in none")
-    if not (type(record["size"]) is int if head.keeps_origins else record["size"] is None):
-        raise TypeError("a size is not a number")
+    size = record["size"]
+    if not (type(size) is int and 0 <= size < 1 << 63 if head.keeps_origins else size is None):
+        raise TypeError("a size is not a number of bytes")
     shape, chunks = head.shape, record["chunks"]
     if type(chunks) is not int or chunks < 1:
         raise ValueError("a document has at least one chunk")
@@ -211,7 +222,7 @@ def _document(record: Any, digest_bytes: int, head: BankHeader) -> StoredDocumen
     codes = check(values.reshape(chunks, shape.tokens, shape.levels), shape)
     texts = _texts(record, chunks) if head.keeps_text else None
     outline = _outline(record, chunks) if head.context_tokens else Outline()
-    return StoredDocument(record["digest"], chunks, record["size"], origins, codes, texts, outline=outline)
+    return StoredDocument(record["digest"], chunks, size, origins, codes, texts, outline=outline)
 
 
 def _outline(record: Any, chunks: int) -> Outline:
@@ -219,6 +230,8 @@ def _outline(record: Any, chunks: int) -> Outline:
     if not _are(str, [title, *headings]) or len(headings) not in (0, chunks):
         raise ValueError("there are not headings for each chunk")
     "".join([title, *headings]).encode()
+    if max(map(len, [title, *headings])) > LONGEST:
+        raise ValueError("a title or heading is too long")
     return Outline(title, tuple(headings) if any(headings) else ())
 
 

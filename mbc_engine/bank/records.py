@@ -8,7 +8,6 @@ import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -23,6 +22,8 @@ _T = TypeVar("_T")
 _MOST_VECTORS: Final = 1 << 22
 # Codes packed at once; a multiple of 8, so that they end on a whole byte.
 _PACKED_AT_ONCE: Final = 1 << 20
+# Chunks of a document that are each found by its path; a piece of a file has fewer.
+_MOST_NAMED: Final = 1 << 14
 
 Codes = NDArray[np.uint16]
 RawCodes = NDArray[np.integer[Any]]
@@ -260,12 +261,13 @@ class StoredDocument:
         """Its first origin as `PATH` or `PATH#PART`, or its digest if it has none."""
         return self.origin.name or self.digest
 
-    def contexts(self, header: "BankHeader") -> list[str]:
+    def contexts(self, header: "BankHeader") -> list[tuple[str, ...]]:
         """What each chunk is found by in a bank beside its text."""
         if not header.context_tokens:
-            return [""] * self.chunks
-        words = cache(partial(context_words, self.origin.source if header.keeps_origins else "", self.outline.title))
-        return [words(self.outline.of_chunk(ordinal)) for ordinal in range(self.chunks)]
+            return [()] * self.chunks
+        is_named = header.keeps_origins and self.chunks <= _MOST_NAMED
+        about = context_words(self.origin.source if is_named else "", self.outline.title)
+        return [(about, self.outline.of_chunk(ordinal)) for ordinal in range(self.chunks)]
 
 
 class StoredChunk(NamedTuple):

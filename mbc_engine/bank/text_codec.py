@@ -30,6 +30,8 @@ LM: Final = 2
 _LEVEL: Final = 19
 # Every zstd frame begins with these bytes, so they are not stored.
 _MAGIC: Final = b"\x28\xb5\x2f\xfd"
+# A chunk comes from a piece of a file, which has fewer bytes; more would keep whatever reads them busy.
+_MOST_BYTES: Final = 128 << 10
 # A payload may decompress to this many bytes, or to this many times its own; a text that compresses better is stored
 # plain. Real ones have a few thousand bytes and compress three or four times.
 _SHORT_BYTES: Final = 16 << 10
@@ -67,6 +69,8 @@ def encode_chunk(chunk: Chunk) -> EncodedText:
     if not 0 <= chunk.start < 1 << 32:
         raise ValueError(f"a chunk cannot start at {chunk.start}")
     plain = _utf8(chunk.text)
+    if len(plain) > _MOST_BYTES:
+        raise ValueError(f"a chunk has {_MOST_BYTES:,} bytes at most")
     codec, payload = PLAIN, plain
     if plain:
         packed = _compressor().compress(plain)[len(_MAGIC) :]
@@ -152,7 +156,7 @@ def read_row(lm: str, number: int, crc: int, columns: bytes, data: bytes) -> dic
     gaps, starts, lengths = np.ascontiguousarray(planes).view("<u4")[..., 0].astype(np.int64)
     numbers = (number + np.cumsum(gaps) + np.arange(count)).tolist()
     ends = [CHECK_BYTES * count, *(CHECK_BYTES * count + np.cumsum(lengths)).tolist()]
-    if ends[-1] != len(data) or max(packed[:count]) > LM or gaps[0]:
+    if ends[-1] != len(data) or max(packed[:count]) > LM or gaps[0] or lengths.max() > _MOST_BYTES:
         raise ValueError("its columns do not add up")
     checks = (int.from_bytes(data[at : at + CHECK_BYTES], "little") for at in range(0, ends[0], CHECK_BYTES))
     columns_of = zip(numbers, starts.tolist(), packed[:count], checks, pairwise(ends), strict=True)
@@ -316,7 +320,7 @@ def decompress(payload: bytes) -> bytes:
 
 
 def _longest_text(payload: bytes) -> int:
-    return max(_SHORT_BYTES, _MOST_COMPRESSION * len(payload))
+    return min(_MOST_BYTES, max(_SHORT_BYTES, _MOST_COMPRESSION * len(payload)))
 
 
 # Compressors and decompressors are not thread-safe; the dictionary is.

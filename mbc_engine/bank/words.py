@@ -31,7 +31,7 @@ _TOKEN: Final = re.compile(rf"[{_SIGN}]|[^\W_{_SIGN}]+|[\u2600-\u27bf\u2b50\u2b5
 # Pictures, and names like C++ and C#.
 _SYMBOLS: Final = re.compile(r"[\u2600-\u27bf\u2b50\u2b55\U0001f000-\U0001faff]|\b[^\W\d_]\w?(?:\+\+|#)")
 # Numbers of several parts, as 3.5 and 10:30 and 2.10.3.
-_PARTED: Final = re.compile(r"\d+(?:[.,:]\d+)+")
+_PARTED: Final = re.compile(r"(?<!\d)\d++(?:[.,:]\d++)+")
 # Words within names like max_size and RBC113.
 _WITHIN: Final = re.compile(r"[^\W\d_]{3,}")
 _CAPITALISED: Final = re.compile(r"\b([A-Z]\w+) (?=([A-Z]\w+))")
@@ -110,13 +110,13 @@ def numbered_words(text: str) -> dict[int, str]:
     return {number_of(word): word for word in sorted(words_in(text) - _common_words(), reverse=True)}
 
 
-def words_of(texts: Iterable[str], contexts: Iterable[str] = ()) -> Words:
+def words_of(texts: Iterable[str], contexts: Iterable[tuple[str, ...]] = ()) -> Words:
     """The words of chunks with these texts, and of their contexts."""
     of_context = cache(_indexed)  # most chunks share theirs with others
     numbers = [
         WORDS * chunk + number
-        for chunk, (text, context) in enumerate(zip(texts, chain(contexts, repeat("")), strict=False))
-        for number in sorted(_indexed(text) | of_context(context) if context else _indexed(text))
+        for chunk, (text, context) in enumerate(zip(texts, chain(contexts, repeat(())), strict=False))
+        for number in sorted(_indexed(text).union(*map(of_context, context)))
     ]
     return np.array(numbers, np.int64)
 

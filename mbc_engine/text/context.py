@@ -15,6 +15,7 @@ _NUMBERED: Final = re.compile(r"\S*\d\S*")
 _LETTER: Final = re.compile(r"[^\W\d_]")
 # Of a title or a chunk's headings; longer ones are texts in the wrong place.
 LONGEST: Final = 200
+_LONGEST_PATH: Final = 500
 
 
 def clipped(title: str) -> str:
@@ -69,10 +70,10 @@ def shortened(parts: list[str], fits: Callable[[str], bool]) -> str:
     return _JOINT.join(left)
 
 
-def context_words(source: str, title: str, headings: str) -> str:
-    """Everything that a chunk is found by beside its text: all folders and the name, as written and spelled out."""
+def context_words(source: str, title: str) -> str:
+    """What a document's chunks are found by beside text and headings: all folders and the name, as written and spelled out."""
     names = _names(source)
-    return " ".join([*names, *map(spelled_out, names), title, headings])
+    return " ".join([*names, *map(spelled_out, names), title])
 
 
 def spelled_out(name: str) -> str:
@@ -86,8 +87,8 @@ def spelled_out(name: str) -> str:
 
 
 def _names(source: str) -> list[str]:
-    """The folders of a path, outermost first, and the file's name without its suffix."""
-    path = PurePath(source)
+    """The folders of a path, outermost first, and the file's name without its suffix; of a path that is too long, none."""
+    path = PurePath(source if len(source) <= _LONGEST_PATH else "")
     if not path.is_absolute():
         return []
     return [*path.parent.parts[1:], path.stem]

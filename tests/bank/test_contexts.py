@@ -2,16 +2,17 @@
 
 import json
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mbc_engine.bank import MemoryBank, Outline, StoredDocument, import_lines, merge, remove_with_proof
+from mbc_engine.bank import MemoryBank, Origin, Outline, StoredDocument, import_lines, merge, remove_with_proof
 from mbc_engine.bank.block import read_outlines
 from mbc_engine.bank.words import number_of
-from mbc_engine.errors import BankError
+from mbc_engine.errors import BankError, DataError
 from mbc_engine.text import Chunk, Document
 
 CHUNKS = [Chunk("It is 410,000.", 0, "Orion > Budget"), Chunk("More of it.", 20, "Orion > Budget"), Chunk("Kai.", 40)]
@@ -64,6 +65,25 @@ def test_titles_and_headings_are_found_and_kept(made: Any, tmp_path: Path) -> No
                 assert [found.tolist() for found in other.chunks_with(words[:1])] == [[0, 1, 2]]
                 assert remove_with_proof(other, [("/work/vega.md", "")], []).holds
                 assert outlines(other) == EXPECTED[:1]
+
+
+@pytest.mark.parametrize("name", [b"Final report", b"Orion > Budget"])
+def test_titles_and_headings_that_are_too_long_are_refused(made: Any, tmp_path: Path, name: bytes) -> None:
+    """Each chunk is found by all their words, so a small file would become a large index."""
+    with bank_of(made, None) as bank:
+        bank.put(documents(made))
+        lines = made.lines(bank).replace(name, b"a" * 201).splitlines()
+    with pytest.raises(DataError, match="too long"):
+        list(import_lines(lines, tmp_path / "b.mbc"))
+    with pytest.raises(ValueError, match="do not add up"):
+        read_outlines(zlib.compress(b'{"titles":["%s"],"headings":["a"]}' % (b"a" * 201)), [1])
+
+
+def test_chunks_are_not_found_by_the_path_of_far_too_many(made: Any) -> None:
+    for source, chunks in (("/vega.md", 1 << 15), (f"/vega/{'a' * 500}", 1)):
+        document = replace(documents(made)[1], origins=(Origin(source, "", None),), chunks=chunks)
+        with bank_of(made, None) as bank:
+            assert not any(map(any, document.contexts(bank.header)))
 
 
 def test_a_bank_without_origins_keeps_no_name_in_words(made: Any) -> None:

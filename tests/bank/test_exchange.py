@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from mbc_engine.bank import MemoryBank, exchange, export, import_lines, merge
+from mbc_engine.bank.records import count
 from mbc_engine.errors import BankError, DataError, MBCError, ModelMismatch
 from mbc_engine.events import Progressed
 
@@ -104,6 +105,18 @@ def test_failed_import_keeps_a_bank_in_use(
         assert bank.totals().documents == 1
 
 
+def test_codes_of_many_documents_are_counted_together(
+    made: Any, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each count takes time for every code of the bank, of which a small export may name four million."""
+    with made.bank(path) as bank:
+        bank.put([made.item(f"/{content}", content) for content in range(50)])
+        lines, counted = list(export(bank)), []
+    monkeypatch.setattr(exchange, "count", lambda codes, shape: counted.append(len(codes)) or count(codes, shape))
+    list(import_lines(lines, tmp_path / "copy.mbc"))
+    assert counted == [sum(1 + content % 3 for content in range(50))]
+
+
 def change(lines: list[Any], line: int, **changes: Any) -> list[Any]:
     return [{**content, **changes} if number == line else content for number, content in enumerate(lines)]
 
@@ -117,7 +130,7 @@ INVALID = {
     (0, "texts"): ["yes"],
     (0, "dim"): [0, 4.0, 10**400],
     (1, "digest"): ["x" * 32, "", None],
-    (1, "size"): [None, 1.5],
+    (1, "size"): [None, 1.5, -1, 1 << 63],
     (1, "origins"): [
         [],
         [{"source": "/a"}],
@@ -125,7 +138,10 @@ INVALID = {
         [{"source": "/a", "part": "", "date": 2024}],
     ],
     (1, "chunks"): [0, 3, 2.0, 10**400],
-    (1, "texts"): [[[0, "a"], *more] for more in ([], [[1]], [[1, 2]], [["1", "b"]], [[True, "b"]], [[1 << 63, "b"]])],
+    (1, "texts"): [
+        [[0, "a"], *more]
+        for more in ([], [[1]], [[1, 2]], [["1", "b"]], [[True, "b"]], [[1 << 63, "b"]], [[1, "b" * 200_000]])
+    ],
     (1, "codes"): ["", "AA", text(b"\xff" * 5)],
     (3, "documents"): [1],
     (3, "counts"): [None, text(bytes(240))],

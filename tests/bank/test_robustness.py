@@ -233,7 +233,12 @@ def described(**changes: Any) -> bytes:
 
 MALICIOUS = {
     "described": [
-        *(described(sources=["\ud800"]), described(sizes=[10**300]), described(sources=["/1\0"], parts=["\0"])),
+        *(
+            described(sources=["\ud800"]),
+            described(sizes=[10**300]),
+            described(sizes=[-1]),
+            described(sources=["/1\0"], parts=["\0"]),
+        ),
         *map(zlib.compress, (b"[" * 1_000_000, b'{"sizes":' + b"9" * 10_000 + b"}", b" " * (1 << 24))),
     ],
     "texts": map(zlib.compress, (bytes(1 << 24), b"\xff" * 7 + b"\x7f", bytes(8))),

@@ -41,6 +41,7 @@ def test_words_are_folded_and_stemmed() -> None:
     assert number_of("1990s") != number_of("1990")  # numbers and codes are kept whole
     assert number_of("bus") != number_of("bu")
     assert word_numbers("What kind of … is it?! \ud800") == []
+    assert "1.5" in words_in(f"{'1' * 1_000_000} 1.5")  # in linear time
     numbers = word_numbers("zinc amber")
     assert words_of(["zinc amber", "", "amber"]).tolist() == [*numbers, 2 * WORDS + number_of("amber")]
 
