@@ -138,7 +138,7 @@ class Passages:
 
         A hit with a share under 1% gets none if a language model would have to decode it.
         """
-        from mbc_engine.bank.text_codec import decode_found
+        from mbc_engine.bank.text_codec import MOST_READ, decode_found
 
         hits = list(beside)
         needed = {*chunks, *(hit.chunk for hit in hits if hit.share >= _WORTH_DECODING)}
@@ -162,6 +162,7 @@ class Passages:
             decoded = decode_found(to_decode, self._bank.name, text_model)
         for index, chunk, cut, text in zip(missing, stored, in_file, decoded, strict=True):
             found = cut or text
+            found = found and found._replace(text=found.text[:MOST_READ])
             known[index] = self._with_passage(chunk, found)
             self._texts[index] = found.text if found else ""
             self._read[index] = self._document(chunk)[1]

@@ -13,7 +13,7 @@ from mbc_engine.bank.block import Block
 from mbc_engine.bank.memory_bank import MemoryBank
 from mbc_engine.bank.reader import ReadableBank
 from mbc_engine.bank.records import EncodedText, Indices, Numbers, Origin, StoredChunk, StoredDocument
-from mbc_engine.bank.text_codec import decode_found, text_checksum
+from mbc_engine.bank.text_codec import MOST_READ, decode_found, text_checksum
 from mbc_engine.bank.words import numbered_words
 
 # Chunks compared per code, and texts read for all codes; words looked up per code, and words returned.
@@ -102,7 +102,7 @@ def plain_texts(bank: ReadableBank, chunks: Numbers) -> list[str | None]:
 
 def _plain(bank: ReadableBank, encoded: Sequence[EncodedText | None]) -> list[str | None]:
     quick = [None if text is None or text.lm else text for text in encoded]
-    return [text and text.text for text in decode_found(quick, bank.name, None)]
+    return [text and text.text[:MOST_READ] for text in decode_found(quick, bank.name, None)]
 
 
 def _distinctive_words(bank: MemoryBank, groups: Sequence[Sequence[str]]) -> list[list[str]]:

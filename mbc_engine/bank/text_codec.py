@@ -32,6 +32,8 @@ _LEVEL: Final = 19
 _MAGIC: Final = b"\x28\xb5\x2f\xfd"
 # A chunk comes from a piece of a file, which has fewer bytes; more would keep whatever reads them busy.
 _MOST_BYTES: Final = 128 << 10
+# Characters of a chunk that are compared with a question, read and shown. Only chunks that are no words have more.
+MOST_READ: Final = 16 << 10
 # A payload may decompress to this many bytes, or to this many times its own; a text that compresses better is stored
 # plain. Real ones have a few thousand bytes and compress three or four times.
 _SHORT_BYTES: Final = 16 << 10

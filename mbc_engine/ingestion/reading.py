@@ -27,6 +27,9 @@ from mbc_engine.text.context import encoded_parts
 _READ_AHEAD: Final = 256
 # Seconds without an item after which the iterator yields None.
 _PATIENCE: Final = 0.1
+# Processor time in which a document is read, where it is read by a process of its own.
+_MOST_SECONDS: Final = 300.0
+_OVERTIME: Final = getattr(signal, "SIGPROF", 0)  # none on Windows
 
 
 @dataclass(frozen=True)
@@ -165,7 +168,7 @@ class Workers:
     """Processes that read files ahead of the consumer, until the context exits.
 
     Each has a thread that sends it files and receives its documents. A process that dies, because a file takes all
-    memory or crashes a parser, is replaced, and the file skipped. Iterating raises MBCError if processes cannot start,
+    memory or time or crashes a parser, is replaced, and the file skipped. Iterating raises MBCError if processes cannot start,
     or cannot read the bank.
     """
 
@@ -174,7 +177,7 @@ class Workers:
     ) -> None:
         self._waiting = iter(paths)
         self._lock = threading.Lock()
-        self._task = bank, chunker, text_column
+        self._task = bank, chunker, text_column, _MOST_SECONDS
         self._items: queue.Queue[Item | BaseException | None] = queue.Queue(_READ_AHEAD)
         self._is_closed = threading.Event()
         self._processes: list[multiprocessing.process.BaseProcess] = []
@@ -212,7 +215,7 @@ class Workers:
 
     def _serve(self) -> None:
         try:
-            connection = self._start()
+            connection, process = self._start()
             while not self._is_closed.is_set() and (path := self._next()) is not None:
                 self._put(path)
                 try:
@@ -221,9 +224,12 @@ class Workers:
                         self._put(item)
                 except (EOFError, ConnectionError):
                     if not self._is_closed.is_set():
-                        self._put(Skipped(printable_path(path), "crashed the process that read it"))
+                        process.join()
+                        is_slow = _OVERTIME and process.exitcode == -_OVERTIME
+                        reason = "takes too long to read" if is_slow else "crashed the process that read it"
+                        self._put(Skipped(printable_path(path), reason))
                         self._put(FileRead(path, file_size(path)))
-                        connection = self._start()
+                        connection, process = self._start()
             connection.close()
         except BaseException as error:  # noqa: BLE001 - of a thread: `_received_items` raises it
             self._put(error)
@@ -240,7 +246,7 @@ class Workers:
         with self._lock:
             return next(self._waiting, None)
 
-    def _start(self) -> Connection:
+    def _start(self) -> tuple[Connection, multiprocessing.process.BaseProcess]:
         # Forking a process in which torch has threads may deadlock on one of their locks.
         context = multiprocessing.get_context("spawn")
         connection, child_end = context.Pipe()
@@ -260,7 +266,7 @@ class Workers:
                 "The processes that read files cannot start.",
                 hint='Use --workers 0. In a script, start the work under `if __name__ == "__main__":`.',
             ) from error
-        return connection
+        return connection, process
 
 
 def _received(connection: Connection) -> Item | None:
@@ -284,17 +290,26 @@ def _interrupts_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def _end_after(seconds: float) -> None:
+    """End this process when it has worked so long, unless this is called again."""
+    if _OVERTIME:
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+
+
 def _work(connection: Connection) -> None:
     """The worker process: receives files and sends their documents, until the other end closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with suppress(EOFError, ConnectionError):
         try:
-            path, chunker, text_column = connection.recv()
+            path, chunker, text_column, most_seconds = connection.recv()
             with MemoryBank.open(path, read_only=True) as bank:
                 connection.send(None)  # ready
                 while True:
-                    for item in read_chunks(connection.recv(), bank, chunker, text_column):
+                    path = connection.recv()
+                    _end_after(most_seconds)
+                    for item in read_chunks(path, bank, chunker, text_column):
                         connection.send(item)
+                        _end_after(most_seconds)
                     connection.send(None)
         except (EOFError, ConnectionError):
             raise

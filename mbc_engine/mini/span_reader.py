@@ -33,6 +33,8 @@ _RIVALS: Final = 20
 _ANOTHER_YEAR: Final = 5.0
 # The width of the products by which pairs of a span's edges are scored.
 PAIR_RANK: Final = 64
+# Read of a passage; a chunk has half of them, unless somebody made it.
+_MOST_TOKENS: Final = 512
 _AGAIN: Final = "Get the model again."
 
 # Tokens of a passage that are read at once, without special ones, and their character offsets in the passage.
@@ -158,8 +160,8 @@ class SpanReader:
         """What is read at once of a passage, `as_read`, with offsets in the passage itself."""
         text, origins = as_read(passage)
         encoded = self.encoder.tokenizer.encode(text, add_special_tokens=False)
-        ids = encoded.ids
-        offsets = [(origins[start], origins[end]) for start, end in encoded.offsets]
+        ids = encoded.ids[:_MOST_TOKENS]
+        offsets = [(origins[start], origins[end]) for start, end in encoded.offsets[:_MOST_TOKENS]]
         room = self.window - question_tokens - 3
         step = max(1, room // 2)
         starts = range(0, max(len(ids) - room, 0) + step, step) if len(ids) > room else range(min(len(ids), 1))

@@ -178,7 +178,7 @@ def _halves(start: int, end: int) -> list[tuple[int, int]]:
 
 
 _TABLE: Final = re.compile(
-    rf"^(?!{_ROW.pattern})(?P<caption>[^\n]{{1,99}}[^\n.!?])\n\n?(?P<rows>(?:{_ROW.pattern}[^\n]*(?:\n|\Z)){{2,}})",
+    rf"^(?!{_ROW.pattern})(?P<caption>[^\n]{{1,99}}[^\n.!?])\n\n?(?P<rows>(?:(?>{_ROW.pattern})[^\n]*+(?:\n|\Z)){{2,}}+)",
     re.MULTILINE,
 )
 

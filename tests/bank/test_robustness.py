@@ -17,9 +17,12 @@ import pytest
 import zstandard
 
 from mbc_engine.bank import BankHeader, MemoryBank, Selection, merge, remove_with_proof, verify
+from mbc_engine.bank.search import plain_texts
+from mbc_engine.bank.text_codec import MOST_READ
 from mbc_engine.bank.words import WORDS, WordIndex, find_words, read_words, write_words
 from mbc_engine.errors import MBCError
 from mbc_engine.events import BankVerified
+from mbc_engine.text import Chunk
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -300,6 +303,12 @@ def test_small_files_do_not_expand(made: Any, tmp_path: Path, statement: str) ->
     with less_memory_than(16 << 20):
         ended = outcomes(made, path)
     assert "It is damaged." in ended.values()
+
+
+def test_only_the_beginning_of_a_huge_chunk_is_read(made: Any) -> None:
+    with made.bank(keeps_text=True) as bank:
+        bank.put([made.item("/1", 3, texts=[Chunk("x" * 100_000, 0)])])
+        assert plain_texts(bank, [0]) == ["x" * MOST_READ]
 
 
 def test_repetitive_columns_are_written_so_that_they_can_be_read(made: Any, bank: MemoryBank, path: Path) -> None:

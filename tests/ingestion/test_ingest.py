@@ -506,6 +506,18 @@ def test_file_that_crashes_its_worker_is_skipped(model: MBC, bank: MemoryBank, f
     assert not any(item.lost for item in ends)
 
 
+def test_file_that_takes_too_long_is_skipped(
+    model: MBC, bank: MemoryBank, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "0.md").write_text("**a** [b](c)\n" * 40_000)
+    monkeypatch.setattr("mbc_engine.ingestion.reading._MOST_SECONDS", 1e-6)
+    items = list(read_all([folder / "0.md"], bank, model.chunker, workers=1))
+    assert [item for item in items if item][1:] == [
+        Skipped(str(folder / "0.md"), "takes too long to read"),
+        FileRead(folder / "0.md", (folder / "0.md").stat().st_size),
+    ]
+
+
 def test_workers_end_with_their_ingest(
     model: MBC, bank: MemoryBank, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

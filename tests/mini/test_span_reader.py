@@ -151,6 +151,8 @@ def test_best_of_several_windows(by_word: ByWord) -> None:
     for before, span in enumerate(find(reader, [QUESTION] * 61, passages)):
         assert span == Span("Hugo moved to Haifa", 0, 4 * before, 4 * before + 19, 5.0)
     assert find(reader, ["who " * 500], [["Hugo moved."]])[0] is not None  # the question is cut
+    (span,) = find(reader, [QUESTION], [["the " * 1024 + "Hugo moved to Haifa"]])  # so is what no chunk has
+    assert span is None or "Hugo" not in span.text
 
 
 @pytest.mark.parametrize(

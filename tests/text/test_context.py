@@ -81,6 +81,7 @@ def test_all_rows_know_the_line_above_their_table() -> None:
     ]
     assert with_captions(f"Boats\n{rows}", [Section(0, "Boats")]) == [(0, "Boats")]
     assert with_captions(f"It is so.\n{rows}", []) == with_captions(rows, []) == []
+    assert with_captions(f"Boats\n{'a: b; ' * 9999}\na: {'b; ' * 99999}", []) == []  # in linear time
 
 
 def test_sections_begin_chunks_unless_the_last_one_is_tiny() -> None:
