@@ -10,69 +10,75 @@ FOUND = Calibrated(100, 50, 16, 2.0, -1.0, 0.75, 0.25, 0.875, 60.0, 30.0, 10.0, 
 
 
 @pytest.fixture
-def own(model, home):
+def copied(model, home):
     """A copy of the tiny model that may be changed."""
-    return shutil.copytree(model, home / "own")
+    return shutil.copytree(model, home / "copied")
 
 
 @pytest.fixture
-def found(monkeypatch):
+def measured(monkeypatch):
     """Makes calibrations find `FOUND`, or what is given, at once."""
 
-    def find(result=FOUND):
+    def measure(result=FOUND):
         events = iter([Progressed("answer questions", 1, 2), result])
         monkeypatch.setattr("mbc_engine.evaluation.calibrate.calibrate", lambda *_, **__: events)
 
-    find()
-    return find
+    measure()
+    return measure
+
+
+@pytest.fixture
+def calibrate(mbc, copied, questions):
+    """Runs `mbc calibrate` on the copy."""
+    return lambda *options: mbc("calibrate", "--model", copied, "--data", questions, "--bank-size", 20, *options)
 
 
 def config(folder):
     return tomllib.loads((folder / "config.toml").read_text())
 
 
-def test_a_calibration_is_measured_and_kept(mbc, own, model, questions):
-    result = mbc("calibrate", "--model", own, "--data", questions, "--bank-size", 20, "--json")
+def test_a_calibration_is_measured_and_kept(calibrate, copied, model):
+    result = calibrate("--json")
     assert result.exit_code == 0
     report = json.loads(result.stdout)
     assert (report["questions"], report["held_out"], report["bank_documents"], report["is_kept"]) == (40, 20, 20, True)
     for kind in ("informed", "uninformed"):
         assert sum(report[f"{kind}_{label}"] for label in ("memory", "unsure", "model")) == pytest.approx(100)
-    table = config(own)
+    table = config(copied)
     kept = table["model"].pop("confidence")
     assert kept == {name: report[name] for name in ("slope", "intercept", "from_memory", "from_model")}
     assert table == config(model)
 
 
-def test_the_rates_are_shown(mbc, own, questions, found):
-    result = mbc("calibrate", "--model", own, "--data", questions, "--bank-size", 20)
+def test_the_rates_are_shown(calibrate, copied, measured):
+    result = calibrate()
     assert result.exit_code == 0
     assert result.stdout.splitlines() == [
         "with its document  60.0 % from memory, 30.0 % unsure, 10.0 % from the model alone",
         "without            4.0 % from memory, 36.0 % unsure, 60.0 % from the model alone",
         "AUC                0.875 (0.5 is chance), 50 held-out questions, 16 documents in the bank",
-        "saved in           own/config.toml",
+        "saved in           copied/config.toml",
     ]
-    assert config(own)["model"]["confidence"]["from_memory"] == 0.75
+    assert config(copied)["model"]["confidence"]["from_memory"] == 0.75
 
 
-def test_a_dry_run_changes_nothing(mbc, own, model, questions, found):
-    result = mbc("calibrate", "--model", own, "--data", questions, "--bank-size", 20, "--dry-run")
+def test_a_dry_run_changes_nothing(calibrate, copied, model, measured):
+    result = calibrate("--dry-run")
     assert result.exit_code == 0
     assert result.stdout.splitlines()[-1] == "saved in           nothing (--dry-run)"
-    assert (own / "config.toml").read_bytes() == (model / "config.toml").read_bytes()
+    assert (copied / "config.toml").read_bytes() == (model / "config.toml").read_bytes()
 
 
-def test_interrupt_leaves_the_model(mbc, own, model, questions, monkeypatch):
+def test_interrupt_leaves_the_model(calibrate, copied, model, monkeypatch):
     def interrupted(*_, **__):
         yield Progressed("answer questions", 1, 2)
         raise KeyboardInterrupt
 
     monkeypatch.setattr("mbc_engine.evaluation.calibrate.calibrate", interrupted)
-    result = mbc("calibrate", "--model", own, "--data", questions, "--bank-size", 20)
+    result = calibrate()
     assert (result.exit_code, result.stdout) == (130, "")
     assert result.stderr == "Interrupted. The model was not changed; --questions asks fewer.\n"
-    assert (own / "config.toml").read_bytes() == (model / "config.toml").read_bytes()
+    assert (copied / "config.toml").read_bytes() == (model / "config.toml").read_bytes()
 
 
 def test_mini_is_already_calibrated(mbc):

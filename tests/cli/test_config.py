@@ -35,9 +35,9 @@ def test_order_of_precedence(mbc, config, make_bank, monkeypatch):
 
 
 def test_table_of_a_command(mbc, config, make_bank):
-    own, others = make_bank("own.mbc"), make_bank("others.mbc")
-    config.write_text(f'bank = "{others}"\n[bank-info]\nbank = "{own}"\njson = true')
-    assert json.loads(mbc("bank", "info").stdout)["path"] == str(own)
+    special, others = make_bank("special.mbc"), make_bank("others.mbc")
+    config.write_text(f'bank = "{others}"\n[bank-info]\nbank = "{special}"\njson = true')
+    assert json.loads(mbc("bank", "info").stdout)["path"] == str(special)
     assert mbc("bank", "verify").stdout.startswith(str(others))
 
 

@@ -89,7 +89,7 @@ def test_a_broken_torch_is_a_finding(home, monkeypatch):
     report = doctor_command.check(home / "b.mbc", home / "runs", "mini", asks_hub=False)
     assert report["devices"]["error"]
     assert (works(report)["train"], works(report)["GPU"]) == (False, False)
-    assert "torch cannot be used" in next(own["detail"] for own in report["abilities"] if own["name"] == "train")
+    assert "torch cannot be used" in next(one["detail"] for one in report["abilities"] if one["name"] == "train")
 
 
 def test_closed_folder_and_broken_config(mbc, home, monkeypatch):

@@ -15,13 +15,13 @@ WORSE = Validated(1100, 2, 500, 400, 51.0, 61.0, 90.0, False)
 
 
 @pytest.fixture
-def own(home, model):
+def put(home, model):
     """Puts a copy of the tiny model into the user's models."""
 
-    def put(name):
+    def copy(name):
         return shutil.copytree(model, home / "XDG_DATA_HOME" / "mbc" / "models" / name)
 
-    return put
+    return copy
 
 
 @pytest.fixture
@@ -33,8 +33,8 @@ def run(home, model):
     return folder
 
 
-def test_all_models_are_listed(mbc, own, run, tiny):
-    mine, pulled = own("mine"), own("ada/notes")
+def test_all_models_are_listed(mbc, put, run, tiny):
+    mine, pulled = put("mine"), put("ada/notes")
     rows = [line.split("\t") for line in mbc("models", "list").stdout.splitlines()]
     assert [row[0] for row in rows] == ["mini", "mine", "ada/notes", "first"]
     assert rows[0][1:4] == ["reads text", "24 x 512", "27 B"]
@@ -64,8 +64,8 @@ def test_the_list_as_json(mbc, run, tiny):
 @pytest.mark.parametrize(
     "text", ["[model", "[model]\ntokens = 4\n", "\xff\xfe", None], ids=["no TOML", "incomplete", "no UTF-8", "huge"]
 )
-def test_a_model_with_broken_settings_is_listed(mbc, own, text):
-    config = own("mine") / "config.toml"
+def test_a_model_with_broken_settings_is_listed(mbc, put, text):
+    config = put("mine") / "config.toml"
     if text is None:
         config.write_text(config.read_text().replace("levels = 1", "levels = 257").replace('"flat"', '"hierarchical"'))
     else:
@@ -107,8 +107,8 @@ def test_a_preset_as_json(mbc):
 
 
 @pytest.mark.parametrize("typed", ["name", "folder", "run", "run's name"])
-def test_a_model_is_found_by_name_folder_or_run(mbc, own, run, model, typed):
-    own("mine")
+def test_a_model_is_found_by_name_folder_or_run(mbc, put, run, model, typed):
+    put("mine")
     named = {"name": "mine", "folder": model, "run": run, "run's name": "first"}[typed]
     details = json.loads(mbc("models", "show", named, "--json").stdout)
     assert details["kind"] == "model"

@@ -27,4 +27,4 @@ def test_stub_takes_the_same_arguments(name):
 def _parameters(function):
     """Name, kind and default of each argument; functions that are defaults count as equal."""
     listed = inspect.signature(function).parameters.values()
-    return [(own.name, own.kind, "function" if inspect.isfunction(own.default) else own.default) for own in listed]
+    return [(each.name, each.kind, "function" if inspect.isfunction(each.default) else each.default) for each in listed]

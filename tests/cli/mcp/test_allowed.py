@@ -65,4 +65,4 @@ def test_an_allowed_folder_may_have_any_name(home: Path) -> None:
     (folder / "picture.png").write_bytes(b"\x89PNG")
     found = find_allowed([str(folder)], allowed_folders([folder]))
     assert found.files == (folder / "ada.txt",)
-    assert [Path(own.source).name for own in found.skipped] == ["picture.png"]
+    assert [Path(skipped.source).name for skipped in found.skipped] == ["picture.png"]

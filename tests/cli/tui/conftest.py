@@ -89,4 +89,4 @@ def _no_child_left(monkeypatch):
 
 
 def shown_keys(app):
-    return {own.binding.description for own in app.screen.active_bindings.values() if own.binding.show}
+    return {active.binding.description for active in app.screen.active_bindings.values() if active.binding.show}

@@ -81,4 +81,4 @@ def test_search_with_a_missing_model(
 def test_exact_name_among_longer_ones(make_bank: Any, record: Any) -> None:
     bank = make_bank("memory.mbc", *(record(name, name) for name in ("/a.txt", "/a.txt.1", "/b/a.txt", "a.txt")))
     *_, (documents, matches, is_all) = search_documents(bank, "a.txt", 2, is_exact=True)
-    assert ([own.origin.name for own in documents], matches, is_all) == (["a.txt"], 1, True)
+    assert ([document.name for document in documents], matches, is_all) == (["a.txt"], 1, True)
