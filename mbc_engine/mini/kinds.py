@@ -223,7 +223,7 @@ def _whole_list(kind: Kind, question: str, passages: Sequence[Passage], best: in
         for entries in sorted(_lists(passage.text), key=lambda own: kind == "steps" and not _is_numbered(own)):
             first, last = entries[0].start, entries[-1].end
             before = passage.text[:first].rstrip().rpartition("\n\n")[2]
-            title = passage.text.partition("\n")[0]
+            title = passage.text.partition("\n")[0] if kind == "steps" else ""
             is_named = bool(wanted) and not missing(wanted, f"{passage.context} {title} {before}")
             is_in = at == best and passage.span is not None and passage.span[0] < last and passage.span[1] > first
             if is_named or is_in:

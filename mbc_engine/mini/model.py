@@ -58,6 +58,7 @@ _SINGLE_PASSAGE_SHARE: Final = 0.9
 CONTEXT_WEIGHT: Final = 0.15
 # A year, with month and day if these follow.
 _YEAR: Final = re.compile(r"\b(?:19|20)\d\d(?:-\d\d(?:-\d\d)?)?\b")
+_ANOTHER_SHARE: Final = 0.02  # of the search, from which on a later passage is looked for
 _AS_SURE: Final = 4.0  # what the margin of a later answer may be lower by
 _UNFITTING: Final = 4.0  # what a span's margin loses if it does not answer "when"
 # What a question may say that the row with its answer does not.
@@ -350,7 +351,11 @@ class RetrieverReader(Model):
         firsts = [best[:count] for best, count in zip(hits, counts, strict=True)]
         read = self._read(questions, firsts, priors, texts_of, known_of)
         answers = list(map(self._likeliest, questions, read))
-        unsure = [row for row, answer in enumerate(answers) if answer.best is None or answer.best.margin < 0]
+        unsure = [
+            row
+            for row, answer in enumerate(answers)
+            if answer.best is None or answer.best.margin < 0 or _may_be_outdated(questions[row], answer, hits[row])
+        ]
         further = [hits[row][counts[row] : last] for row in unsure]
         if any(further):
             asked = [questions[row] for row in unsure]
@@ -426,6 +431,12 @@ def _latest(question: str, read: Sequence[ReadChunk], best: int | None) -> int |
         if found and each.span and said[at] == said[best] and each.span.margin > max(0.0, found.margin - _AS_SURE)
     }
     return later.get(max(later)) if later and min(later) else best
+
+
+def _may_be_outdated(question: str, answer: SpanAnswer, hits: Sequence[Hit]) -> bool:
+    """Whether the only passage that was read is of some year, the question of none, and another one not unlikely."""
+    is_alone = len(answer.read_chunks) == 1 < len(hits) and hits[1].share > _ANOTHER_SHARE
+    return is_alone and not _YEAR.search(question) and bool(_YEAR.search(answer.read_chunks[0].known.context))
 
 
 def _said(read: ReadChunk) -> set[str] | None:

@@ -41,7 +41,7 @@ _RUNS: Final = 8
 _ENOUGH_WORDS: Final = 4
 # Chunks whose texts are compared with a query of few words.
 _CHECKED: Final = 256
-_MOST_CHECKED: Final = 1024
+_MOST_CHECKED: Final = 4096  # if so many have all of its words
 # Chunks whose texts are looked up for that where a language model may have to decode them, 7 a second.
 _LOOKED_UP: Final = 8
 # What words as they are written, and next to each other, count beside the words of the index.
@@ -263,10 +263,14 @@ def checked(question: str, hits: Sequence[Hit], texts: Sequence[str | None]) -> 
     """
     if None in texts:
         return list(hits)
-    found, emphasis = matcher(question), EXACTNESS * _emphasis(question) ** 2
+    found, emphasis = matcher(question), _emphasis(question)
     held = [found(text or "") for text in texts]
     counts = Counter(chain.from_iterable(held))
-    rarity = {each: emphasis * math.log((len(hits) + 1) / (count + 0.5)) for each, count in counts.items()}
+    rarity = {
+        # Two words next to each other count more, the fewer words there are.
+        each: EXACTNESS * emphasis ** (3 if isinstance(each, tuple) else 2) * math.log((len(hits) + 1) / (count + 0.5))
+        for each, count in counts.items()
+    }
     weights = [hit.share * math.exp(sum(map(rarity.__getitem__, own))) for hit, own in zip(hits, held, strict=True)]
     total = sum(weights) + max(0.0, 1 - sum(hit.share for hit in hits))
     changed = [replace(hit, share=weight / total) for hit, weight in zip(hits, weights, strict=True)]

@@ -63,7 +63,7 @@ MILL = "# The mill\n\nStarting the mill:\n\n1. Open the gate.\n2. Lift the sluic
         ("Why is the mill closed?", "1820", "The mill is of 1820. It was closed because otters nested there.",
          ("otters nested there", 0)),
         ("Why was the mill sold?", "1820", "The mill is of 1820. It was wet because of rain.", None),
-        ("Who attended the meeting?", "Ada", "Board meeting\nPresent: Ada (chair), Bo Dahl and Cy", ("Ada (chair), Bo Dahl and Cy", 3)),
+        ("Who attended the meeting?", "Ada", "Board meeting\n\nPresent: Ada (chair), Bo Dahl and Cy\n\n1. Pay.\n2. Ask.", ("Ada (chair), Bo Dahl and Cy", 3)),
         ("How do I make soup?", "50", "# Soup\n\nTakes 50 minutes.\n\n## Soup, with\n- leek\n- salt\n\n## Making soup\n1. Mix.\n2. Boil.",
          ("1. Mix. 2. Boil.", 2)),
         ("What rivers are in Peru?", "", "river: Osk; land: Peru\nriver: Vell; land: Chile\nriver: Ruun; land: Peru", ("Osk and Ruun", 2)),
