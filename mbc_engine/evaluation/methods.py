@@ -147,9 +147,3 @@ def published_scores(base: str, dataset: str, method: str) -> dict[str, Any] | N
         for documents, (megabytes, kept) in zip(table["documents"], steps, strict=False)
     ]
     return {"exact_match": pair[0], "f1": pair[1], "retention": retention}
-
-
-def published_usage(base: str, dataset: str) -> dict[str, Any] | None:
-    """The paper's perplexity of code usage: a range or a lower bound, and what it falls to without reset."""
-    found = published()["perplexity"].get(base) if dataset == "streamingqa" else None
-    return found and {"with_reset": found["with-reset"], "without_reset": found["without-reset"][0]}

@@ -79,7 +79,6 @@ class CellReport:
     tests_by_size: tuple[tuple[int, PairedTest], ...]
     clusters: int
     code_usage: CodeUsage | None
-    published_usage: dict[str, Any] | None
 
     @property
     def title(self) -> str:
@@ -162,7 +161,6 @@ def cell_report(
         tests_by_size=tuple(_tests_by_size(results, pairs)),
         clusters=max((len({one.cluster for one in predictions}) for predictions in answered.values()), default=0),
         code_usage=code_usage,
-        published_usage=methods.published_usage(base.name, dataset.name),
     )
 
 

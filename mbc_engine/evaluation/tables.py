@@ -21,7 +21,7 @@ from mbc_engine.evaluation.report import (
     percent,
     read_report,
 )
-from mbc_engine.evaluation.results import ExperimentFolder, Measurement, PairedTest
+from mbc_engine.evaluation.results import CodeUsage, ExperimentFolder, Measurement, PairedTest
 from mbc_engine.evaluation.statistics import Interval
 
 OUTCOMES: Final = {"worse": "✗✗", "no": "✗", "unchecked": "?", "yes": "✓"}
@@ -82,7 +82,7 @@ def _tables(cell: CellReport) -> Iterator[Table]:
     }
     title = "Paired tests by the number of documents in a memory"
     yield _table(title, by_size, cell.tests_by_size, note=ADJUSTED)
-    yield Table("Code usage at the end of training", _USAGE, [*_usage(cell)])
+    yield Table("Code usage at the end of training", _USAGE, [*_usage(cell.code_usage)])
 
 
 def _table(title: str, columns: Columns, rows: Sequence[Any], *, note: str = "") -> Table:
@@ -204,19 +204,14 @@ _RETENTION: Final[Columns] = {
     "paper's bytes": lambda step: size(step.published.get("bank_bytes")),
     "bytes on disk": lambda step: size(step.measured.cost.on_disk),
 }
-_USAGE: Final = ("training", "step", "perplexity", "paper's")
+_USAGE: Final = ("training", "step", "perplexity")
 
 
-def _usage(cell: CellReport) -> Iterator[tuple[str, ...]]:
-    papers = NOTHING, NOTHING
-    if published := cell.published_usage:
-        low, *high = (f"{value:g}" for value in published["with_reset"])
-        papers = f"{low} to {high[0]}" if high else f"from {low}", f"falls to {published['without_reset']:g}"
-    if usage := cell.code_usage:
-        curves = ("with reset", usage.with_reset), ("without reset", usage.without_reset)
-        for (name, curve), paper in zip(curves, papers, strict=True):
-            for step, perplexity in curve[-1:]:
-                yield name, f"{step:,}", f"{perplexity:.1f} (of {usage.codes:,})", paper
+def _usage(usage: CodeUsage | None) -> Iterator[tuple[str, ...]]:
+    curves = {"with reset": usage.with_reset, "without reset": usage.without_reset} if usage else {}
+    for name, curve in curves.items():
+        for step, perplexity in curve[-1:]:
+            yield name, f"{step:,}", f"{perplexity:.1f} (of {usage.codes if usage else 0:,})"
 
 
 _MARKUP: Final = re.compile(r"([\\`*_\[\]#|~<>&$])")

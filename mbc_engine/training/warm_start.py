@@ -32,12 +32,13 @@ def start_from_pca(model: MBC, documents: TextStates, count: int) -> None:
     """Set both readouts to the principal components of the documents' sentence vectors, spread over the positions.
 
     Position t gets components t, t + T, t + 2T, …, so that every position has strong and weak ones, and routing scores
-    start close to the product of sentence vectors. Raises ConfigError if an amortizer is not encoder-only.
+    start close to the product of sentence vectors. Raises ConfigError unless both amortizers are encoder-only and equally
+    wide.
     """
     sides = (model.documents.amortizer, model.questions.amortizer)
     encoders = [side for side in sides if isinstance(side, EncoderAmortizer)]
-    if len(encoders) < len(sides):
-        raise ConfigError("training.pca_start needs encoder-only amortizers.")
+    if len({side.head_weight.shape[1] for side in encoders}) != 1 or len(encoders) < len(sides):
+        raise ConfigError("training.pca_start needs encoder-only amortizers of one width.")
     pooled = torch.cat([mean_pooled(*documents.states(chosen)) for chosen in _sample(count, SAMPLE)])
     components = torch.pca_lowrank(pooled, q=min(COMPONENTS, *pooled.shape), center=True)[2]  # [E, components]
     for side in encoders:

@@ -65,6 +65,7 @@ DISTILLED: Final = (
     "model.quantised=false",
     "model.routing=false",
     "model.read=flat",
+    "training.pca_start=false",
     "training.quantise_from=0",
     "training.losses.routing=0",
     "training.losses.distillation=1",
@@ -184,6 +185,9 @@ def train_and_ask(name: str, seed: int, args: argparse.Namespace, deadline: floa
         if time.monotonic() > deadline:
             stop.set()
     (args.out / f"{name}-{seed}.events.jsonl").write_bytes((run / "events.jsonl").read_bytes())
+    if not (run / "model").exists():
+        print(f"{name}-{seed}: stopped before its first validation; run again to go on", flush=True)
+        return
     model = load_model(run / "model", device=args.device)
     model.eval()
     answers = Answers(args.out / f"{name}-{seed}.jsonl")

@@ -101,13 +101,12 @@ def report_of(cell_of: Callable[..., CellReport]) -> Callable[..., Report]:
 
 @pytest.fixture
 def published(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Makes the paper report these figures for the cell: of methods, and of code usage."""
+    """Makes the paper report these figures of methods for the cell."""
 
-    def publish(usage: Any = None, **scores: dict[str, Any]) -> None:
+    def publish(**scores: dict[str, Any]) -> None:
         monkeypatch.setattr(
             "mbc_engine.evaluation.methods.published_scores", lambda _base, _dataset, method: scores.get(method)
         )
-        monkeypatch.setattr("mbc_engine.evaluation.methods.published_usage", lambda *_: usage)
 
     return publish
 

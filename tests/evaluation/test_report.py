@@ -6,7 +6,7 @@ import pytest
 
 from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.evaluation.report import build_report, pays_from, read_report
-from mbc_engine.evaluation.results import CodeUsage, Cost, ExperimentFolder, MethodResults, pair_all
+from mbc_engine.evaluation.results import Cost, ExperimentFolder, MethodResults, pair_all
 from mbc_engine.evaluation.statistics import adjusted
 from mbc_engine.evaluation.tables import tables_of
 from tests.evaluation.conftest import retention_of
@@ -118,13 +118,6 @@ class TestPublished:
             ["97.5", "4 kB", "1.6 MB"],
         ]
         assert "paper's bytes" not in table(100).columns
-
-    def test_code_usage_stands_beside_ours(self, cell_of, published):
-        usage = CodeUsage(512, ((9, 60.0),), ((9, 10.0),))
-        assert tables_of(cell_of({}, usage))[0].columns == ("training", "step", "perplexity", "paper's")
-        published(usage={"with_reset": [57, 65], "without_reset": 12})
-        (table,) = tables_of(cell_of({}, usage))
-        assert [line[3] for line in table.lines] == ["57 to 65", "falls to 12"]
 
 
 class TestVerdicts:

@@ -65,7 +65,7 @@ def test_untrusted_text_is_no_markup():
         "environments": (),
         "settings": {"a": hostile},
     }
-    cell = CellReport("c", hostile, "", (), (), (), (), (), 0, None, None)
+    cell = CellReport("c", hostile, "", (), (), (), (), (), 0, None)
     missing = {"cell": hostile, "stage": hostile, "reason": hostile}
     text = markdown(Report((), (hostile,), origin, (cell,), (missing,)))
     escaped = r"\| \`a\` \*b\* \[c\](http://d) \<b\> \&amp;\<U+001B\>\[31m\<U+202E\>\<U+2028\>↵\<U+D800\>"
