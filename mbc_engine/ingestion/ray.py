@@ -104,7 +104,7 @@ def connected(address: str | None = None, *, verbose: bool = False) -> Iterator[
         sigterm = signal.getsignal(signal.SIGTERM)
         with tempfile.TemporaryDirectory(prefix="mbc-ray-", dir=short, ignore_cleanup_errors=True) as folder:
             try:
-                _start(address, folder, verbose=verbose)
+                _start(address, f"{folder}/ray", verbose=verbose)  # Ray opens its own folder to all users
                 yield
             finally:
                 ray.shutdown()

@@ -47,6 +47,11 @@ def cluster() -> Iterator[None]:
         yield
 
 
+def test_other_users_cannot_reach_the_cluster_s_files() -> None:
+    session = Path(ray._private.worker._global_node.get_session_dir_path())
+    assert session.parents[1].stat().st_mode & 0o777 == 0o700
+
+
 @pytest.fixture(scope="module")
 def model(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> MBC:
     """A tiny model that other processes can load."""
