@@ -93,6 +93,8 @@ def _require_kept(bank: MemoryBank, giver: str, header: BankHeader) -> None:
 _DIGEST_PREFIX: Final = b'{"digest":"'
 # Of a bank with contexts, and of one without.
 FORMAT, PLAIN_FORMAT = "mbc-bank-export-3", "mbc-bank-export-2"
+# Bytes of an export: these, and so many times those of the bank.
+_EXPORTED, _EXPORTED_PER_STORED = 256 << 20, 32
 # JSON reads such a pair as one character; a text that is not valid Unicode may hold it as two.
 _BETWEEN_SURROGATES: Final = re.compile("(?<=[\ud800-\udbff])(?=[\udc00-\udfff])")
 # Lines are partitioned by the start of their digest, and each partition is sorted; larger ones spill to disk.
@@ -252,10 +254,14 @@ def _every_line(
 ) -> Iterator[bytes]:
     batch: list[StoredDocument] = []
     total = bank.totals().documents
+    room = _EXPORTED + _EXPORTED_PER_STORED * bank.sizes().file
     for done, document in enumerate(bank.documents(whole=True), 1):
         batch.append(document)
         if done == total or sum(document.chunks for document in batch) >= _DECODE_BATCH:
-            yield from _document_lines(batch, bank, open_model)
+            for line in _document_lines(batch, bank, open_model):
+                if (room := room - len(line)) < 0:
+                    raise database.damaged(bank.name)
+                yield line
             batch.clear()
             if on_read:
                 on_read(done)

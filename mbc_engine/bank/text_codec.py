@@ -38,6 +38,9 @@ MOST_READ: Final = 16 << 10
 # plain. Real ones have a few thousand bytes and compress three or four times.
 _SHORT_BYTES: Final = 16 << 10
 _MOST_COMPRESSION: Final = 64
+# Bytes of the texts of a document or block: these, and so many times those stored.
+_TOGETHER: Final = 64 << 20
+_TOGETHER_PER_STORED: Final = 16
 # A text decoded with the wrong dictionary or language model, or read from a file that is now chunked differently,
 # passes the check once in 16 million times.
 CHECK_BYTES: Final = 3
@@ -88,11 +91,12 @@ def decode_chunk(text: EncodedText, open_model: OpenTextModel | None = None) -> 
 
 def decode_texts(texts: Sequence[EncodedText], open_model: OpenTextModel | None = None) -> list[str]:
     """Decode texts, those of a model in one call. Raises ValueError if damaged, ModelError without the model."""
-    plain = (decompress(text.payload) if text.codec == ZSTD else text.payload for text in texts)
-    decoded = [
-        "" if text.codec == LM else data.decode("utf-8", "surrogatepass")
-        for text, data in zip(texts, plain, strict=True)
-    ]
+    decoded, room = [], _TOGETHER + _TOGETHER_PER_STORED * sum(len(text.payload) for text in texts)
+    for text in texts:
+        plain = decompress(text.payload) if text.codec == ZSTD else text.payload
+        decoded.append("" if text.codec == LM else plain.decode("utf-8", "surrogatepass"))
+        if (room := room - len(plain)) < 0:
+            raise ValueError("texts are too long together")
     for fingerprint in {text.lm for text in texts if text.codec == LM}:
         if open_model is None:
             raise ModelError(f"These texts need the language model {fingerprint}.", hint="Give `open_model` here.")

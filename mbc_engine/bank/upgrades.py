@@ -4,9 +4,8 @@ import logging
 import os
 import shutil
 import sqlite3
-import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import chain
 from pathlib import Path
@@ -21,7 +20,7 @@ from mbc_engine.bank.block_table import BlockTable
 from mbc_engine.bank.database import FORMAT_VERSION, TABLES, transaction
 from mbc_engine.bank.records import BankHeader, BlockTotals, CodeShape, EncodedText, ModelSignature, TextState
 from mbc_engine.bank.text_codec import LM, ZSTD, decode_texts, decompress, text_rows
-from mbc_engine.bank.words import WORDS, Words, number_of_earlier, words_of, write_words
+from mbc_engine.bank.words import read_earlier_words, words_of, write_words
 from mbc_engine.errors import BankError
 
 FIRST_UPGRADABLE: Final = 3
@@ -49,7 +48,9 @@ _FORMAT_3: Final = {
 _TABLES: Final = {3: _FORMAT_3, 4: _FORMAT_5, 5: _FORMAT_5, 6: TABLES}
 # The last formats with a row for each text, with compressed counts of words, and without contexts.
 _TEXT_PER_ROW, _COMPRESSED_COUNTS, _NO_CONTEXTS = 3, 4, 5
-_WORDS_OF_FORMAT_4, _WORDS_OF_FORMAT_6 = 2048, 4096
+# Bytes of texts and contexts: these, and so many times those stored. Real ones compress three or four times, and words take
+# a second for each MB.
+_INDEXED_BYTES, _INDEXED_PER_STORED = 4 << 20, 5
 
 _log = logging.getLogger(__name__)
 
@@ -223,6 +224,24 @@ def _index_words(connection: sqlite3.Connection, version: int, name: str) -> int
     """Index all words anew; returns the number of texts that only a language model can decode."""
     header = database.read_header(connection, name)
     table = BlockTable(connection, header, name)
+    room = _INDEXED_BYTES
+    seen: set[str] = set()
+
+    def within(
+        texts: Sequence[EncodedText], contexts: Iterable[tuple[str, ...]]
+    ) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Texts and contexts, but nothing in place of those that the texts before leave no room for."""
+        nonlocal room
+        for text, context in zip(texts, contexts, strict=True):
+            room += _INDEXED_PER_STORED * len(text.payload)
+            if room < 0:
+                yield "", ()
+                continue
+            plain = decode_texts([text])[0]
+            room -= len(plain.encode(errors="surrogatepass")) + sum(len(part) for part in {*context} - seen)
+            seen.update(context)
+            yield plain, context
+
     for block in table.numbers() if header.keeps_text else ():
         content = table.get(block)
         chunks = sum(content.lengths)
@@ -230,44 +249,12 @@ def _index_words(connection: sqlite3.Connection, version: int, name: str) -> int
             text for at in zip(content.first_texts, content.lengths, strict=True) for text in table.texts.read(*at)
         ]
         if any(text.codec == LM for text in texts):
-            words = _earlier_words(table.packed(block, "words"), chunks, version)
+            compressed = version == _COMPRESSED_COUNTS
+            words = read_earlier_words(table.packed(block, "words"), chunks, compressed_counts=compressed)
         else:
             contexts = (content.document(row).contexts(header) for row in range(len(content)))
-            words = words_of(decode_texts(texts), chain.from_iterable(contexts))
+            pairs = list(within(texts, chain.from_iterable(contexts)))
+            words = words_of((text for text, _ in pairs), (context for _, context in pairs))
         index = write_words(words, chunks)
         connection.execute("REPLACE INTO words VALUES (?, ?, ?)", (block, row_checksum("words", block, index), index))
     return table.texts.state.lm_texts
-
-
-def _earlier_words(data: bytes, chunks: int, version: int) -> Words:
-    """The words of a block as formats 4 to 6 wrote them, which had fewer numbers: all that each may have now."""
-
-    def value(shift: int) -> int:
-        rest = sum(1 for _ in iter(high.__next__, 1))
-        for _ in range(shift):
-            rest = rest << 1 | next(low)
-        return rest
-
-    def shift_of(count: int, among: int) -> int:
-        return max(0, (9 * among // (13 * max(1, count))).bit_length() - 1)
-
-    def bits(part: bytes) -> Iterator[int]:
-        return iter(np.unpackbits(np.frombuffer(part, np.uint8)).tolist())
-
-    if version == _COMPRESSED_COUNTS:
-        stream = zlib.decompressobj()
-        counts = np.frombuffer(stream.decompress(data, 4 * _WORDS_OF_FORMAT_4), "<u4").tolist()
-        low_bytes = -(-sum(count * shift_of(count, chunks) for count in counts) // 8)
-        low, high = bits(stream.unused_data[:low_bytes]), bits(stream.unused_data[low_bytes:])
-    else:
-        total, size = struct.unpack_from("<II", data)
-        high, low = bits(data[8 : 8 + size]), bits(data[8 + size :])
-        counts = [value(shift_of(_WORDS_OF_FORMAT_6, total)) for _ in range(_WORDS_OF_FORMAT_6)]
-    words = []
-    for number, count in enumerate(counts):
-        chunk = -1
-        for _ in range(count):
-            chunk += 1 + value(shift_of(count, chunks))
-            now = range(number, _WORDS_OF_FORMAT_6, len(counts))
-            words += [WORDS * chunk + number_of_earlier(each) for each in now]
-    return np.sort(np.array(words, np.int64))

@@ -4,12 +4,12 @@ A word is represented by a hash of its stem, so words may collide (Witten, Moffa
 """
 
 import re
+import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import chain, pairwise, repeat
-from struct import Struct
 from typing import Final
 
 import numpy as np
@@ -39,7 +39,7 @@ _SIGNS: Final = re.compile(rf"(?=([{_SIGN}]{{2}}|(?<![{_SIGN}])[{_SIGN}](?![{_SI
 _PLURALS: Final = (("ies", "y"), ("sses", "ss"), ("ss", "ss"), ("us", "us"), ("is", "is"), ("s", ""))
 _SUFFIXES: Final = ("ing", "ed", "ly", "er", "or", "ion", "ment", "al", "ive", "e")
 _SHORTEST_STEM: Final = 4
-_TOTAL: Final = Struct("<I")
+_TOTAL: Final = struct.Struct("<I")
 # On average; fewer take more bytes for where ranges start, more take longer to read.
 _WORDS_OF_A_RANGE: Final = 256
 # Bytes that are decoded, or words, since both take many times the memory of the result.
@@ -113,12 +113,12 @@ def numbered_words(text: str) -> dict[int, str]:
 def words_of(texts: Iterable[str], contexts: Iterable[tuple[str, ...]] = ()) -> Words:
     """The words of chunks with these texts, and of their contexts."""
     of_context = cache(_indexed)  # most chunks share theirs with others
-    numbers = [
+    numbers = (
         WORDS * chunk + number
         for chunk, (text, context) in enumerate(zip(texts, chain(contexts, repeat(())), strict=False))
         for number in sorted(_indexed(text).union(*map(of_context, context)))
-    ]
-    return np.array(numbers, np.int64)
+    )
+    return np.fromiter(numbers, np.int64)
 
 
 def _indexed(text: str) -> set[int]:
@@ -204,6 +204,49 @@ def read_words(data: bytes, chunks: int) -> Words:
         raise ValueError("words do not add up")
     words.sort()
     return words
+
+
+def read_earlier_words(data: bytes, chunks: int, *, compressed_counts: bool) -> Words:
+    """The words that formats 4 (with compressed counts) to 6 wrote, with fewer numbers: all that each may have now.
+
+    Raises ValueError if they are too many, or in no chunk.
+    """
+
+    def values(first: int, start: int, shifts: Indices) -> Indices:
+        """From the `first` on, with low bits from `start` on."""
+        stops, rest = start + np.cumsum(shifts), zeros[first : first + len(shifts)] << shifts
+        for bit in range(int(shifts.max(initial=0))):
+            there = shifts > bit
+            rest[there] |= low[stops[there] - bit - 1].astype(np.int64) << bit
+        return rest
+
+    if compressed_counts:
+        stream, first, start = zlib.decompressobj(), 0, 0
+        counts = np.frombuffer(stream.decompress(data, 2 * _EARLIER_BUCKETS), "<u4").astype(np.int64)
+        rest = stream.unused_data
+        size = -(-int(counts @ _shifts(counts, chunks)) // 8)
+        low_bytes, high_bytes = rest[:size], rest[size:]
+    else:
+        total, size = struct.unpack_from("<II", data)
+        high_bytes, low_bytes = data[8 : 8 + size], data[8 + size :]
+    low, high = (np.unpackbits(np.frombuffer(part, np.uint8)) for part in (low_bytes, high_bytes))
+    most = max(_FEW_WORDS, 2 * len(data))  # five bits each is usual
+    if np.count_nonzero(high) > _EARLIER_BUCKETS + most:
+        raise ValueError("there are too many words")
+    zeros = np.diff(np.flatnonzero(high), prepend=-1) - 1
+    if not compressed_counts:
+        shifts = np.full(_EARLIER_BUCKETS, _shifts(_EARLIER_BUCKETS, total))
+        first, start, counts = len(shifts), int(shifts.sum()), values(0, 0, shifts)
+    if counts.sum() > len(zeros) - first:
+        raise ValueError("words do not add up")
+    ends = np.append(0, np.cumsum(counts))
+    gaps = values(first, start, np.repeat(_shifts(counts, chunks), counts)) + 1
+    places = _runs(gaps, ends, np.zeros_like(counts)) - 1
+    if places.max(initial=-1) >= chunks:
+        raise ValueError("no chunk has such an index")
+    words = WORDS * places + np.repeat(np.arange(len(counts)), counts)
+    now = [number_of_earlier(bucket) for bucket in range(0, _EARLIER_BUCKETS, len(counts))]
+    return np.sort((words[:, None] + now).ravel())
 
 
 class WordIndex:

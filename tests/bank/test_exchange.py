@@ -37,6 +37,15 @@ def test_export_reports_progress(made: Any, monkeypatch: pytest.MonkeyPatch) -> 
     assert read == [3, 5]
 
 
+def test_export_of_endless_texts_ends(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange, "_EXPORTED", 1000)
+    monkeypatch.setattr(exchange, "_EXPORTED_PER_STORED", 0)
+    with made.bank(keeps_text=True) as bank:
+        bank.put([made.item(f"/{content}", content) for content in range(9)])
+        with pytest.raises(BankError, match="damaged"):
+            list(export(bank))
+
+
 def written(lines: list[Any]) -> list[bytes]:
     return [json.dumps(line).encode() + b"\n" for line in lines]
 

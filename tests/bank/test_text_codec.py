@@ -7,7 +7,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine.bank.text_codec import LM, PLAIN, ZSTD, decode_chunk, encode_chunk, recoded
+from mbc_engine.bank.text_codec import LM, PLAIN, ZSTD, decode_chunk, decode_texts, encode_chunk, recoded
 from mbc_engine.errors import ModelError
 from mbc_engine.text import Chunk
 from tests.text_models import StandIn
@@ -56,6 +56,9 @@ def test_lengths_are_limited() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             decode_chunk(packed._replace(**changes))
+    long = encode_chunk(Chunk("a" * (16 << 10), 0))
+    with pytest.raises(ValueError, match="too long together"):
+        decode_texts([long] * (5 << 10))
     text = "a" * ((16 << 10) + 1)
     for stored, codec in ((text, PLAIN), (text[:-1], ZSTD), (random.Random(1).randbytes(20_000).hex(), ZSTD)):
         assert encode_chunk(Chunk(stored, 0)).codec == codec

@@ -3,19 +3,22 @@
 import gzip
 import os
 import sqlite3
+import struct
 import subprocess
 import sys
 import textwrap
 import threading
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from mbc_engine.bank import MemoryBank, export, verify
+from mbc_engine.bank import MemoryBank, export, upgrades, verify
 from mbc_engine.bank.database import FORMAT_VERSION
-from mbc_engine.bank.words import word_numbers
+from mbc_engine.bank.words import read_earlier_words, word_numbers
 from mbc_engine.errors import BankError
 from mbc_engine.events import DamageFound
 from tests.text_models import StandIn
@@ -88,6 +91,24 @@ def test_words_are_indexed_anew(name: str, tmp_path: Path) -> None:
                 assert set(chunks.tolist()) >= {at for at in expected if texts[at].isascii()}
             else:
                 assert chunks.tolist() == expected
+
+
+@pytest.mark.parametrize("counts", [True, False])
+def test_too_many_words_are_refused(*, counts: bool) -> None:
+    ones = b"\xff" * 300_000
+    data = zlib.compress(np.full(2048, 1200, "<u4").tobytes()) if counts else struct.pack("<II", 0, len(ones))
+    with pytest.raises(ValueError, match=r"too many words|do not add up"):
+        read_earlier_words(data + ones, 1200, compressed_counts=counts)
+
+
+def test_texts_that_expand_without_end_are_not_indexed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upgrades, "_INDEXED_BYTES", 100)
+    monkeypatch.setattr(upgrades, "_INDEXED_PER_STORED", 0)
+    path = unpacked("format6-full", tmp_path / "bank.mbc")
+    with MemoryBank.open(path) as bank:
+        assert 0 < sum(map(len, bank.chunks_with(word_numbers(TEXT_MODEL.known)))) < 10
+        assert exported(bank) == export_by_old_version("format6-full")
+    assert not [event for event in verify(path) if isinstance(event, DamageFound)]
 
 
 def test_upgraded_bank_answers(tmp_path: Path) -> None:
