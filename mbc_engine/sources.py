@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 _FEWEST_WORDS: Final = 4
 # What a word of a question as it is, or two that follow each other, count beside words in any form.
 _EXACTNESS: Final = 0.25
+# Of a document's origins, for one whose file is unchanged.
+_MOST_LOOKED_AT: Final = 256
 
 
 class Files:
@@ -252,17 +254,17 @@ class Passages:
         if key in self._documents:
             return self._documents[key]
         nowhere = Source(digest, "", 0.0, 0, "unknown", None, None, None, None, None, stored.bank)
-        first = None
-        for origin in stored.document.origins:
-            state, document = self._files.look(origin, digest)
-            source = replace(nowhere, path=origin.source, part=origin.part, state=state, date=origin.date)
-            others = tuple(other.name for other in stored.document.origins if other != origin)
-            source = replace(source, others=others)
-            if document:
-                self._documents[key] = source, document
-                break
-            first = first or source
-        return self._documents.setdefault(key, (first or nowhere, None))
+        origins = stored.document.origins
+        # Lazily, as each look may read a file.
+        looked = ((origin, *self._files.look(origin, digest)) for origin in origins[:_MOST_LOOKED_AT])
+        first = next(looked, None)
+        found = next((each for each in chain([first], looked) if each and each[2]), first)
+        if found is None:
+            return self._documents.setdefault(key, (nowhere, None))
+        origin, state, document = found
+        others = tuple(other.name for other in origins if other != origin)
+        source = replace(nowhere, path=origin.source, part=origin.part, state=state, date=origin.date, others=others)
+        return self._documents.setdefault(key, (source, document))
 
 
 def merged(sources: "Iterable[Source]") -> tuple[Source, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mbc_engine import Memory, Selection, ingest, open_bank
+from mbc_engine import Memory, Selection, ingest, open_bank, sources
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.memories import BankMemory
 
@@ -52,6 +52,22 @@ def test_selection_and_missing_files(model: MBC, remember: Any, folder: Path) ->
     (sources,) = memory.search(QUERIES[:1], top=4, selection=Selection(exclude=("2.txt",)))
     has_passage = {Path(source.path).stem: source.passage is not None for source in sources}
     assert has_passage == {"0": True, "1": False, "3": True}
+
+
+@pytest.mark.parametrize(("most", "name", "state"), [(2, "0.txt", "gone"), (3, "2.txt", "unchanged")])
+def test_few_of_many_copies_are_looked_at(
+    model: MBC, remember: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, name: str, state: str
+) -> None:
+    monkeypatch.setattr(sources, "_MOST_LOOKED_AT", most)
+    copies = [tmp_path / "copies" / f"{number}.txt" for number in range(4)]
+    copies[0].parent.mkdir()
+    for path in copies:
+        path.write_text("Ada won.")
+    memory = remember(model, copies[0].parent)
+    for path in copies[:2]:
+        path.unlink()
+    ((source,),) = memory.search(QUERIES[:1], top=1)
+    assert (Path(source.path).name, source.state, len(source.others)) == (name, state, 3)
 
 
 def test_line_of_a_sentence(model: MBC, remember: Any, tmp_path: Path) -> None:
