@@ -13,6 +13,7 @@ _HARMFUL = (
 # Pictures and some scripts need these after a character that is not ASCII, or in the keys 0\ufe0f\u20e3 to 9\ufe0f\u20e3.
 _JOINERS = "\u200c\u200d\ufe00-\ufe0f"
 _NEEDS_THEM = f"[^ -~{_HARMFUL}{_JOINERS}]"
+_AT_ONCE = 1 << 16  # characters; until all are replaced, each that is takes some 80 bytes
 _UNSAFE = re.compile(f"[{_HARMFUL}]|(?<!{_NEEDS_THEM})(?<!{_NEEDS_THEM}\ufe0f)[{_JOINERS}](?!\u20e3)")
 
 
@@ -21,10 +22,13 @@ def sanitise(text: object) -> str:
 
     Tabs and line ends become spaces, other control characters their pictures (␛ for ESC) or `<U+202E>`.
     """
-    return _UNSAFE.sub(lambda match: _picture(match[0]), str(text))
+    text = str(text)
+    parts = (text[start : start + _AT_ONCE] for start in range(0, len(text), _AT_ONCE))
+    return "".join(_UNSAFE.sub(_picture, part) for part in parts)
 
 
-def _picture(character: str) -> str:
+def _picture(unsafe: re.Match[str]) -> str:
+    character = unsafe[0]
     code = ord(character)
     if character in "\t\n\r":
         return " "

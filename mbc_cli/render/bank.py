@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from mbc_cli.render.terminal import out, print_facts, print_json, print_json_lines, print_rows
@@ -11,8 +12,19 @@ from mbc_engine.errors import ModelError
 from mbc_engine.sources import Files, text_model
 
 if TYPE_CHECKING:
-    from mbc_engine.bank import BankSizes, BankTotals, CodeShape, EncodedText, MemoryBank, StoredDocument, TextState
+    from mbc_engine.answer import State
+    from mbc_engine.bank import (
+        BankSizes,
+        BankTotals,
+        CodeShape,
+        EncodedText,
+        MemoryBank,
+        Origin,
+        StoredDocument,
+        TextState,
+    )
 EMPTY_BANK_BYTES: Final = 28_672  # the file of a bank without documents
+_LOOKED_AT: Final = 1000  # origins of a document
 
 
 def show_info(bank: "MemoryBank") -> None:
@@ -164,6 +176,7 @@ def show_documents(documents: "Iterable[StoredDocument]", bank: "MemoryBank", *,
             out.print()
         text, losses = _text_and_losses(document, bank, files)
         sizes = [] if document.size is None else [("bytes", f"{document.size:,}")]
+        more = len(document.origins) - _LOOKED_AT
         print_facts(
             [
                 *(
@@ -171,9 +184,9 @@ def show_documents(documents: "Iterable[StoredDocument]", bank: "MemoryBank", *,
                         "" if at else "read from",
                         sanitise(", ".join(filter(None, (display_path(origin.name), origin.date, state)))),
                     )
-                    for at, origin in enumerate(document.origins)
-                    for state in files.look(origin, document.digest)[:1]
+                    for at, (origin, state) in enumerate(islice(_looked_at(document, files), _LOOKED_AT))
                 ),
+                *((("", f"and {more:,} more, which --json lists"),) if more > 0 else ()),
                 *((("title", sanitise(document.outline.title)),) if document.outline.title else ()),
                 ("digest", document.digest),
                 *sizes,
@@ -189,13 +202,19 @@ def show_documents(documents: "Iterable[StoredDocument]", bank: "MemoryBank", *,
             print(line)
 
 
+def _looked_at(document: "StoredDocument", files: Files) -> "Iterator[tuple[Origin, State]]":
+    """The origins of a document and their states; many are only counted, so that a crafted bank cannot take minutes."""
+    for at, origin in enumerate(document.origins):
+        yield origin, files.look(origin, document.digest)[0] if at < _LOOKED_AT else "unknown"
+
+
 def _text_and_losses(
     document: "StoredDocument", bank: "MemoryBank", files: Files
 ) -> tuple[str | None, tuple[str, ...] | None]:
     """The stored text of a looked-up document, and what could not be kept of its file; None if that is not known."""
     from mbc_engine.bank.text_codec import joined_text
 
-    looked = (files.look(origin, document.digest)[1] for origin in document.origins)
+    looked = (files.look(origin, document.digest)[1] for origin in document.origins[:_LOOKED_AT])
     in_file = next((found for found in looked if found), None)
     if in_file:  # the same text, without decoding it
         return in_file.text, in_file.losses
@@ -219,9 +238,7 @@ def documents_json(documents: "Iterable[StoredDocument]", bank: "MemoryBank") ->
         {
             **_object(document),
             "code_bytes": shape.bytes_of(document.chunks),
-            "origins": [
-                {**origin._asdict(), "state": files.look(origin, document.digest)[0]} for origin in document.origins
-            ],
+            "origins": [{**origin._asdict(), "state": state} for origin, state in _looked_at(document, files)],
             "title": document.outline.title,
             **dict(zip(("text", "losses"), _text_and_losses(document, bank, files), strict=True)),
             "codes": None if document.codes is None else document.codes.tolist(),

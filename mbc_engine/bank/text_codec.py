@@ -39,8 +39,8 @@ MOST_READ: Final = 16 << 10
 _SHORT_BYTES: Final = 16 << 10
 _MOST_COMPRESSION: Final = 64
 # Bytes of the texts of a document or block: these, and so many times those stored.
-_TOGETHER: Final = 64 << 20
-_TOGETHER_PER_STORED: Final = 16
+_TOGETHER: Final = 16 << 20
+_TOGETHER_PER_STORED: Final = 8
 # A text decoded with the wrong dictionary or language model, or read from a file that is now chunked differently,
 # passes the check once in 16 million times.
 CHECK_BYTES: Final = 3

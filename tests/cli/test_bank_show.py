@@ -93,3 +93,12 @@ def test_an_unknown_name_is_an_error(mbc, bank, name):
     result = mbc("bank", "show", name, "--bank", bank)
     assert (result.exit_code, result.stdout) == (5, "")
     assert "mbc bank list" in result.stderr
+
+
+def test_few_of_many_places_are_looked_at(mbc, show, make_bank, record, home, monkeypatch):
+    monkeypatch.setattr("mbc_cli.render.bank._LOOKED_AT", 2)
+    path = make_bank("b.mbc", *(record(f"{home}/{name}.txt", "Ada") for name in "abcd"))
+    lines = mbc("bank", "show", f"{home}/a.txt", "--bank", path).stdout.splitlines()
+    assert [line.split("  ", 1)[1].strip() for line in lines[1:3]] == ["b.txt, gone", "and 2 more, which --json lists"]
+    (document,) = show(f"{home}/a.txt", path)
+    assert [origin["state"] for origin in document["origins"]] == ["gone", "gone", "unknown", "unknown"]
