@@ -145,26 +145,9 @@ class Memory:
         model = self.model
         model.check(options)
         writer = self.writer if options.write else None
-        if model.keeps_text and (writer is None or not writer.reads_passages):
-            parts = {question: several for question in questions if len(several := questions_in(question)) > 1}
-            if parts:
-                rest = iter(self.ask([question for question in questions if question not in parts], options))
-                return [
-                    self._answer_each(question, parts[question], options) if question in parts else next(rest)
-                    for question in questions
-                ]
-        if (
-            model.keeps_text
-            and writer is None
-            and (replies := {own: reply for own in questions if (reply := reply_to(own))})
-        ):
-            rest = iter(self.ask([question for question in questions if question not in replies], options))
-            _, totals, sizes = self.info()
-            none = dict.fromkeys(("search", "answer", "sources"), 0.0)
-            return [
-                Answer(own, replies[own], None, (), none, totals, sizes) if own in replies else next(rest)
-                for own in questions
-            ]
+        if model.keeps_text and (apart := self._answered_apart(questions, options)):
+            rest = iter(self.ask([question for question in questions if question not in apart], options))
+            return [apart[question] if question in apart else next(rest) for question in questions]
         began = time.perf_counter()
         with self._reading() as bank:
             totals, sizes = bank.totals(), bank.sizes()
@@ -208,6 +191,18 @@ class Memory:
         answers = [writer.write(answer, options, on_token) for answer in answers]
         seconds["write"] = time.perf_counter() - began
         return answers
+
+    def _answered_apart(self, questions: Sequence[str], options: AskOptions) -> dict[str, Answer]:
+        """The answers to lines that ask nothing, or several questions, where a language model does not see to it."""
+        writer, apart = self.writer if options.write else None, dict[str, Answer]()
+        for question in questions:
+            if (writer is None or not writer.reads_passages) and len(parts := questions_in(question)) > 1:
+                apart[question] = self._answer_each(question, parts, options)
+            elif writer is None and (reply := reply_to(question)):
+                _, totals, sizes = self.info()
+                none = dict.fromkeys(("search", "answer", "sources"), 0.0)
+                apart[question] = Answer(question, reply, None, (), none, totals, sizes)
+        return apart
 
     def _answer_each(self, line: str, questions: Sequence[str], options: AskOptions) -> Answer:
         answers: list[Answer] = []
