@@ -1,7 +1,7 @@
 """`python docs/results.py RUN` renews docs/results.md from a run of `mbc eval --suite smollm2`: tables and figures.
 
 What is above a marker is written by hand: above the first, what was found; between a table's two, the paper's Table 1
-beside ours; after the last, the run's report. Four figures are drawn: F1 by documents in a memory, F1 by bytes of a
+beside ours; after the last, the report's figures and paired tests. Four figures are drawn: F1 by documents in a memory, F1 by bytes of a
 document, retention, and the perplexity of code usage.
 """
 
@@ -25,8 +25,10 @@ from mbc_engine.evaluation.tables import write_report
 PAGE: Final = Path(__file__).with_suffix(".md")
 TABLE: Final = "<!-- python docs/results.py: table 1 -->\n"
 BEGIN: Final = "<!-- below: python docs/results.py -->\n"
-# Only in the run's own report.
-LEFT_OUT: Final = re.compile(r"^### Time and memory.*?(?=^##|\Z)", re.MULTILINE | re.DOTALL)
+# Only in the run's own report: what plots show too or nothing is claimed from, and notes, which the page has once.
+LEFT_OUT: Final = re.compile(
+    r"^### (?!Figures|Paired tests\n).*?(?=^##|\Z)|^(?:\\\* The|p is of) [^\n]*\n\n", re.MULTILINE | re.DOTALL
+)
 TEXT: Final = ("bm25", "oracle")
 
 
@@ -39,7 +41,7 @@ def renew(run: Path, page: Path = PAGE) -> None:
     experiment = ExperimentFolder(run)
     cells = read_report(experiment).cells
     text = write_report(experiment).read_text(encoding="utf-8")
-    report = LEFT_OUT.sub("", text.partition("\n\n")[2].partition("\n## What is missing\n")[0])
+    report = LEFT_OUT.sub("", text[text.index("\nDate: ") :].partition("\n## What is missing\n")[0]).lstrip()
     report = re.sub(r"^(##+) ", r"#\1 ", report, flags=re.MULTILINE).rstrip()
     folder = page.with_suffix("")
     folder.mkdir(exist_ok=True)
