@@ -1,7 +1,7 @@
-"""Measures how well `mini` finds, reads and abstains, and how fast it is, for docs/mini.md and README.md.
+"""Measures how well `mini` finds, reads and abstains, for docs/mini.md and README.md.
 
     python benchmarks/quality.py --data ../shared/data                       # measure what is missing, then write
-    python benchmarks/quality.py --data ../shared/data --only squad speed    # measure these again, then write
+    python benchmarks/quality.py --data ../shared/data --only squad many    # measure these again, then write
     python benchmarks/quality.py --data ../shared/data --written             # write from saved figures
 
 Needs the extra `dev`. Each part is a file in `--out`, measured again if `--only` names it or if the model's files,
@@ -17,11 +17,6 @@ parts wikinews and removed, and is written without the latter if it is missing.
   listed in `wikinews-wrong.json` for inspection.
 - removed: 300 questions as they are, and without the paragraph that answers them.
 - missing: the same without the sentences that answer them.
-- forms: 300 questions without question mark or articles, in capitals, in lower case; always answered.
-- speed: single questions, one after another, with their files available. Like the next part, needs an otherwise idle
-  machine.
-- newswire: size and speed with 19,043 Reuters articles, and a scan of a million chunks, copies of theirs. Codes are
-  random, which changes neither size nor speed.
 - writing: answers written by a chat LM (`--llm`), compared with the extracted ones; only if named. The first 30 are in
   `writing.txt` for inspection.
 """
@@ -32,12 +27,10 @@ import json
 import lzma
 import os
 import random
-import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -49,7 +42,6 @@ from keeping import conditions
 from measuring import seconds_of
 from quality_written import ALL
 from rich.progress import track
-from text_codec import bytes_of
 from wording import load_or_measure
 
 from mbc_engine import (
@@ -61,9 +53,7 @@ from mbc_engine import (
     Selection,
     load_examples,
     load_model,
-    open_bank,
 )
-from mbc_engine.bank import Origin, StoredDocument
 from mbc_engine.metrics import compare, normalize
 from mbc_engine.text import split_sentences
 
@@ -73,15 +63,7 @@ BATCH: Final = 32
 SOURCES: Final = 5
 TOP: Final = 32  # enough chunks to cover five documents
 ASKED_OF_MANY, READ_OF_MANY, PARAGRAPHS_OF_MANY = 6400, 500, 7846
-ALTERED, TIMED, WRITTEN = 300, 50, 150  # questions
-MILLION: Final = 1_000_000
-FORMS: Final[Mapping[str, Callable[[str], str]]] = {
-    "as it is": str,
-    "no question mark": lambda question: question.rstrip(" ?"),
-    "in capitals": str.upper,
-    "in lower case": str.lower,
-    "no articles": lambda question: re.sub(r"\b(a|an|the) ", "", question, flags=re.IGNORECASE),
-}
+ALTERED, WRITTEN = 300, 150  # questions
 
 
 class Question(NamedTuple):
@@ -109,7 +91,6 @@ class Setup:
     folder: Path
     limit: int = ALL
     seed: int = 0
-    chunks: int = MILLION
     llm: str | None = None
     out: Path = Path()
 
@@ -319,102 +300,6 @@ def without_answer(text: str, golds: Sequence[str]) -> str:
     return " ".join(sentence for sentence in sentences if not any(gold in sentence for gold in golds))
 
 
-def forms(setup: Setup) -> Row:
-    questions, memory = setup.sample(setup.squad.questions, ALTERED), setup.squad.memory
-    found = {
-        form: ask(
-            memory,
-            [one._replace(question=change(one.question)) for one in questions],
-            f"forms: {form}",
-            min_confidence=0,
-        )
-        for form, change in FORMS.items()
-    }
-    usual = [normalize(row["answer"]) for row in found["as it is"]]
-    same = {
-        form: [normalize(row["answer"]) == answer for row, answer in zip(rows, usual, strict=True)]
-        for form, rows in found.items()
-    }
-    return {"rows": {form: with_columns(rows, same=same[form]) for form, rows in found.items()}}
-
-
-def speed(setup: Setup) -> Row:
-    return {
-        name: time_each(lambda text, one=one: one.memory.ask([text]), setup.sample(one.questions, TIMED))
-        for name, one in (("squad", setup.squad), ("wikinews", setup.wikinews))
-    }
-
-
-def time_each(answer: Callable[[str], object], questions: Sequence[Question]) -> list[float]:
-    """Seconds per question, after asking the first one as a warm-up."""
-    answer(questions[0].question)
-    return [seconds_of(lambda text=one.question: answer(text))[1] for one in questions]
-
-
-def newswire(setup: Setup) -> Row:
-    questions = setup.sample(setup.squad.questions, TIMED)
-    with lzma.open(setup.data / "news" / "reuters21578.jsonl.xz", "rt", encoding="utf-8") as file:
-        articles = [f"{row['title']}\n\n{row['text']}" for row in map(json.loads, file)]
-    articles = articles[: 10 * setup.limit]
-    with open_bank(setup.model, setup.folder / "newswire.mbc") as bank:
-        bank.put(list(documents(setup.model, articles)))
-        bank.compact()
-        memory = Memory(bank, setup.model)
-        found = {
-            "documents": bank.totals().documents,
-            "chunks": bank.totals().chunks,
-            "bytes": bytes_of(bank),
-            "files": sum(len(text.encode()) for text in articles) / bank.totals().chunks,
-            "smaller from": smaller_from(setup),
-            "seconds": time_each(lambda text: memory.ask([text]), questions),
-        }
-        return found | scan(setup, bank, questions[:20])
-
-
-def documents(model: RetrieverReader, texts: Iterable[str]) -> Iterator[StoredDocument]:
-    """Texts with random codes."""
-    shape, random_codes = model.code_shape, np.random.default_rng(0)
-    for number, text in enumerate(texts):
-        if chunks := model.chunker.chunks(text):
-            codes = random_codes.integers(0, shape.num_codes, (len(chunks), shape.tokens, shape.levels), np.uint16)
-            origin = Origin(f"/texts/news/{number:05d}.txt", "", None)
-            yield StoredDocument(digest_of(text), len(chunks), len(text.encode()), (origin,), codes, chunks)
-
-
-def scan(setup: Setup, bank: MemoryBank, questions: Sequence[Question]) -> Row:
-    """Seconds to find passages in copies of a bank's documents."""
-    with MemoryBank.open(setup.folder / "copies.mbc", create=bank.header) as many:
-        for number in track(range(-(-setup.chunks // bank.totals().chunks)), "newswire: copies"):
-            every = bank.documents(whole=True)
-            while some := list(islice(every, 5000)):
-                many.put([copy_of(document, number) for document in some])
-        with many.snapshot():
-            scope = setup.model.scope(many)
-            seconds = time_each(lambda text: setup.model.search([text], scope, top=TOP), questions)
-        return {"scanned": many.totals().chunks, "scan": seconds}
-
-
-def copy_of(document: StoredDocument, number: int) -> StoredDocument:
-    origins = (document.origin._replace(part=str(number)),)
-    return replace(document, digest=digest_of(f"{number} {document.digest}"), origins=origins)
-
-
-def digest_of(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def smaller_from(setup: Setup) -> int | None:
-    """The number of paragraphs from which a bank is smaller than their files."""
-    file_bytes, smallest = 0, None
-    with open_bank(setup.model, setup.folder / "growing.mbc") as bank:
-        for number, document in enumerate(documents(setup.model, setup.squad.texts.values()), 1):
-            bank.put([document])
-            bank.compact()
-            file_bytes += document.size or 0
-            smallest = (smallest or number) if bank.sizes().file < file_bytes else None
-    return smallest
-
-
 def writing(setup: Setup) -> Row:
     questions = setup.sample(setup.squad.questions, WRITTEN)
     extracted = ask(setup.squad.memory, questions, "writing: extracted")
@@ -445,7 +330,7 @@ def is_in(answer: str, text: str) -> bool:
 
 
 PARTS: Final[Mapping[str, Callable[[Setup], Row]]] = {
-    part.__name__: part for part in (squad, given, many, wikinews, removed, missing, forms, speed, newswire, writing)
+    part.__name__: part for part in (squad, given, many, wikinews, removed, missing, writing)
 }
 ONLY_IF_NAMED: Final = {"writing"}
 
@@ -463,13 +348,13 @@ def measure(args: argparse.Namespace, names: Sequence[str]) -> None:
     model = load_model(args.model)
     assert isinstance(model, RetrieverReader)
     assert model.folder is not None
-    key = {"model": fingerprint(model.folder), "questions": args.questions, "seed": args.seed, "chunks": args.chunks}
+    key = {"model": fingerprint(model.folder), "questions": args.questions, "seed": args.seed}
     args.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        setup = Setup(model, args.data, Path(folder), args.questions, args.seed, args.chunks, args.llm, args.out)
+        setup = Setup(model, args.data, Path(folder), args.questions, args.seed, args.llm, args.out)
         for name in names or [name for name in PARTS if name not in ONLY_IF_NAMED]:
             path = args.out / f"{name}.json"
-            if names or not path.exists() or json.loads(path.read_text(encoding="utf-8"))["key"] != key:
+            if names or not path.exists() or not key.items() <= json.loads(path.read_text())["key"].items():
                 found, seconds = seconds_of(lambda part=PARTS[name]: part(setup))
                 environment = {"key": key, "threads": args.threads, "took": seconds, **conditions()}
                 load_or_measure(path, lambda: environment | found)  # noqa: B023  # called at once
@@ -484,7 +369,6 @@ def main() -> None:
     parser.add_argument("--model", default="mini")
     parser.add_argument("--llm", help="chat LM for written answers")
     parser.add_argument("--questions", type=int, default=ALL, help="maximum number of questions of each kind")
-    parser.add_argument("--chunks", type=int, default=MILLION, help="chunks to scan")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=2, help="texts that are computed at once")
     args = parser.parse_args()
@@ -502,7 +386,7 @@ def main() -> None:
     elif args.written or args.questions == ALL:
         quality_written.write(parts)
     else:
-        print(*quality_written.figures(parts), *quality_written.details(parts), sep="\n")
+        print(*quality_written.details(parts), sep="\n")
 
 
 if __name__ == "__main__":

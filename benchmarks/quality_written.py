@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from statistics import mean, median
+from statistics import mean
 from typing import Any, Final
 
 import numpy as np
@@ -68,11 +68,6 @@ def found(rows: Sequence[Row], column: str, shown: Callable[[Sequence[Row], Valu
     return f"{shown(rows, lambda row: row[column] == 0)} / {shown(rows, lambda row: row[column] is not None)}"
 
 
-def milliseconds(seconds: Sequence[float]) -> str:
-    """The median."""
-    return f"{1000 * median(seconds):,.0f} ms"
-
-
 # How an answer is given, and whether it is right.
 WAYS: Final[Mapping[str, Callable[[Row], bool]]] = {
     "right": lambda row: bool(row["is_given"] and row["EM, any"]),
@@ -125,13 +120,11 @@ def details(parts: Parts) -> Iterator[str]:
     yield from finding_table(parts)
     yield from reading_table(parts)
     yield from confidence_table(parts)
-    yield from forms_table(parts["forms"]["rows"])
-    yield from speed_table(parts)
     squad = parts["squad"]
     asked = "" if squad["key"]["questions"] == ALL else f" --questions {squad['key']['questions']}"
     yield (
         f"`python benchmarks/quality.py --data ../shared/data{asked}`, {squad['date']}, {squad['machine']}, "
-        f"{squad['threads']} threads, seed {squad['key']['seed']}. Load average during timing: {parts['speed']['load']:.1f}."
+        f"{squad['threads']} threads, seed {squad['key']['seed']}."
     )
 
 
@@ -256,41 +249,6 @@ def precision_curve(
     """The shares answered, most confident first, and the share of these that is right."""
     answered = np.arange(1, len(confidences) + 1)
     return answered / len(confidences), np.cumsum(correct[np.argsort(-confidences, kind="stable")]) / answered
-
-
-def forms_table(forms: Mapping[str, Sequence[Row]]) -> Iterator[str]:
-    count = len(next(iter(forms.values())))
-    yield "### The form of a question"
-    yield ""
-    yield f"{count} questions, each asked in several forms and always answered."
-    yield from table(
-        ["%", "same answer", "EM, any gold"],
-        [[form, with_interval(rows, "same"), with_interval(rows, "EM, any")] for form, rows in forms.items()],
-    )
-
-
-def speed_table(parts: Parts) -> Iterator[str]:
-    speed, newswire = parts["speed"], parts["newswire"]
-    yield "### Speed and size"
-    yield ""
-    banks = {
-        f"{parts[name]['documents']} {what}, files available": speed[name]
-        for name, what in (("squad", "paragraphs"), ("wikinews", "Wikinews articles"))
-    }
-    chunks = f"{newswire['documents']:,} newswire articles, {newswire['chunks']:,} chunks, no files"
-    times = banks | {chunks: newswire["seconds"], f"search only, {newswire['scanned']:,} chunks": newswire["scan"]}
-    yield from table(
-        ["time per question", "median", "slowest"],
-        [[name, milliseconds(seconds), milliseconds([max(seconds)])] for name, seconds in times.items()],
-    )
-    yield from table(
-        ["bytes per chunk", *newswire["bytes"], "original files"],
-        [["newswire, text in zstd", *(f"{size:.0f}" for size in (*newswire["bytes"].values(), newswire["files"]))]],
-    )
-    yield (
-        "*Index* is hashes, paths, dates and counts. The newswire bank has random codes; the last search is over copies of "
-        f"it. A bank of {newswire['smaller from']} or more paragraphs of `squad_val` is smaller than their files."
-    )
 
 
 def writing_table(found: Parts) -> Iterator[str]:

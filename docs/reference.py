@@ -2,14 +2,12 @@
 
 import re
 from pathlib import Path
-from typing import Literal, get_args, get_origin
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from mbc_cli.app import app
 from mbc_cli.config import CommandPath, long_name, walk_commands
-from mbc_cli.options import COMMON_PANEL
 
 BEGIN, END = "<!-- written by python docs/reference.py -->", "<!-- end of what it writes -->"
 _Command = tuple[CommandPath, TyperCommand | TyperGroup]
@@ -21,15 +19,7 @@ def reference() -> str:
     commands = [found for found in walk_commands(root, "mbc") if not found[1].hidden]
     return "\n".join(
         [
-            "## Options that commands share",
-            "",
-            "| | |",
-            "|---|---|",
-            *(f"| `{_name(param)}` | {_help(param)} |" for param in _shared(commands)),
-            "",
             "## All commands",
-            "",
-            "`mbc COMMAND --help` explains each option.",
             "",
             "| command | | options |",
             "|---|---|---|",
@@ -49,15 +39,6 @@ def _options(command: TyperCommand | TyperGroup) -> list[TyperOption]:
     return [option for option in command.params if isinstance(option, TyperOption)]
 
 
-def _shared(commands: list[_Command]) -> list[TyperOption]:
-    """Options that mean the same in several commands."""
-    found: dict[tuple[str, str | None], list[TyperOption]] = {}
-    for _, command in commands:
-        for option in _options(command):
-            found.setdefault((option.name, option.help), []).append(option)
-    return [same[0] for same in found.values() if len(same) > 1 and same[0].rich_help_panel != COMMON_PANEL]
-
-
 def _row(command: _Command) -> str:
     words, itself = command
     arguments = [_name(param) for param in itself.params if isinstance(param, TyperArgument)]
@@ -66,25 +47,9 @@ def _row(command: _Command) -> str:
     return f"| `{_escaped(' '.join((*words, *arguments)))}` | {_escaped(summary[0] if summary else '')} | {options} |"
 
 
-def _name(param: TyperArgument | TyperOption) -> str:
-    if isinstance(param, TyperArgument):
-        name = (param.metavar or param.name.upper()) + (" ..." if param.nargs == -1 else "")
-        return name if param.required else f"[{name}]"
-    annotation = param.type_descriptor.annotation
-    choices = get_args(annotation) if get_origin(annotation) is Literal else ("VALUE",)
-    value = "" if param.is_flag else f" {param.metavar or '|'.join(choices)}"
-    return _escaped(f"--{long_name(param)}{value}")
-
-
-def _help(param: TyperArgument | TyperOption) -> str:
-    parts = [_plain(param.help)]
-    if isinstance(param.show_default, str):
-        parts.append(f"Default: {param.show_default}.")
-    elif param.default not in (None, False) and not callable(param.default) and isinstance(param, TyperOption):
-        parts.append(f"Default: {param.default}.")
-    if param.envvar:
-        parts.append(f"Environment: `{param.envvar}`.")
-    return _escaped(" ".join(parts))
+def _name(param: TyperArgument) -> str:
+    name = (param.metavar or param.name.upper()) + (" ..." if param.nargs == -1 else "")
+    return name if param.required else f"[{name}]"
 
 
 def _escaped(cell: str) -> str:

@@ -13,6 +13,6 @@ def test_page_is_up_to_date():
 
 def test_text_around_the_reference_stays():
     page = renewed(f"before\n{BEGIN}old{END}\nafter")
-    assert page.startswith(f"before\n{BEGIN}\n\n## Options")
+    assert page.startswith(f"before\n{BEGIN}\n\n## All commands")
     assert page.endswith(f"|\n\n{END}\nafter")
     assert "| `mbc ingest PATH ...` | Memorise files and folders. | `--bank`" in page
