@@ -22,7 +22,7 @@ import read
 from keeping import SavedResults, conditions
 from measuring import in_a_new_process
 from sections import SECTIONS, Section
-from wording import format_seconds, wrap
+from wording import wrap
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 HINT: Final = "pip install -c constraints.txt -e '.[report]'"
@@ -75,7 +75,7 @@ def page(args: argparse.Namespace, before: Mapping[str, list[str]]) -> Iterator[
         yield from section.render({name: step["result"] for name, step in steps.items()})
         yield from render_conditions(section, steps, args)
         if len(steps) < len(wanted):
-            yield f"- **{len(wanted) - len(steps)} of {len(wanted)} steps have not been measured yet.**"
+            yield f"**{len(wanted) - len(steps)} of {len(wanted)} steps have not been measured yet.**"
 
 
 def render_conditions(section: Section, steps: dict[str, dict[str, Any]], args: argparse.Namespace) -> Iterator[str]:
@@ -83,20 +83,26 @@ def render_conditions(section: Section, steps: dict[str, dict[str, Any]], args: 
     dates = sorted({step["date"] for step in steps.values()})
     threads = "one thread" if all(step.one_thread for step in section.steps(args)) else "the default number of threads"
     loads = [step["load"] for step in steps.values() if step["load"] is not None]
+    measured_on = [
+        ", ".join(facts) for facts in sorted({(step["machine"], step["versions"]) for step in steps.values()})
+    ]
+    noise = (
+        f"; load average {' to '.join(dict.fromkeys(f'{load:.1f}' for load in (min(loads), max(loads))))}"
+        if loads
+        else ""
+    )
     yield ""
-    yield f"- Command: `{command_of(section, args)}`; {' to '.join(dict.fromkeys((dates[0], dates[-1])))}; {threads}."
-    for machine_and_versions in sorted({(step["machine"], step["versions"]) for step in steps.values()}):
-        yield from (f"- {fact}." for fact in machine_and_versions)
-    span = " to ".join(dict.fromkeys(f"{step:.1f}" for step in (min(loads), max(loads)))) if loads else ""
-    noise = f" Load average at the start of each step, this benchmark included: {span}." if loads else ""
-    yield f"- Seed: {section.seed}. Total time: {format_seconds(sum(step['seconds'] for step in steps.values()))}.{noise}"
+    yield (
+        f"`{command_of(section, args)}`, {' to '.join(dict.fromkeys((dates[0], dates[-1])))}, {threads}, "
+        f"{'; '.join(measured_on)}; seed {section.seed}{noise}."
+    )
 
 
 def command_of(section: Section, args: argparse.Namespace) -> str:
     """The command that measures a section."""
     data = f"--data {args.data} " if section.needs_data and args.data else ""
     command = f"python benchmarks/performance.py {data}--only {section.name}"
-    if section.name in ("read", "scan") and args.largest != read.SIZES[-1]:
+    if section.name == "read" and args.largest != read.SIZES[-1]:
         command += f" --largest {args.largest}"
     return command
 

@@ -4,9 +4,8 @@
 
 `dense` is the published way: look up the vectors of all codes, project them to keys and values in each block of the
 aggregator, attend. The others are ours, from a bank file: `flat` (the same result, from the bank's counts and the
-codebook's cached keys and values), `sources` (the scan that finds the flat read's documents), `hierarchical:256`,
-`routed`, and `scan` (the routed read's scores alone). Parts have the paper's shapes and random weights, which do not
-affect the time. Every figure comes from a new process, one question at a time, on one thread, with files in the page
+codebook's cached keys and values), `sources` (the scan that finds the flat read's documents), `hierarchical:256`
+and `routed`. Parts have the paper's shapes and random weights, which do not affect the time. Every figure comes from a new process, one question at a time, on one thread, with files in the page
 cache. Banks are created once and kept in the folder; those of ten million documents take minutes.
 """
 
@@ -31,14 +30,13 @@ from mbc_engine.paper.memories import BankMemory, Router
 from mbc_engine.paper.reads import Reader, Reading, read
 
 FOLDER: Final = Path("build/performance")
-WIDTHS: Final = {"distilgpt2": 768, "llama2-7b": 4096, "smollm2-135m": 576}  # D, by preset, which has the rest
+WIDTHS: Final = {"distilgpt2": 768, "llama2-7b": 4096}  # D, by preset, which has the rest
 SHAPES: Final = ("distilgpt2", "llama2-7b")
 SEED: Final = 0
 
 DENSE_SIZES: Final = (200, 1_665, 20_000)  # 1,665 paragraphs are the paper's test bank
 GROWTH: Final = (1_000, 10_000_000)
 SIZES: Final = (200, 1_000, 1_665, 20_000, 100_000, 1_000_000, 10_000_000)
-SCAN_SIZES: Final = (1_000_000, 10_000_000)
 HIERARCHICAL: Final = "hierarchical:256"
 
 MEMORY_GB: Final = 14.0  # limit for a dense read
@@ -181,25 +179,12 @@ def make_source_scan(parts: Parts, bank: MemoryBank) -> Ask:
     return ask
 
 
-def make_score_scan(parts: Parts, bank: MemoryBank) -> Ask:
-    """The score of every document, without ranking."""
-
-    def ask() -> None:
-        assert parts.reader.router is not None
-        with bank.snapshot():
-            for _ in BankMemory(bank, parts.codebook).scores(parts.reader.router, parts.question):
-                pass
-
-    return ask
-
-
 MODES: Final[dict[str, Callable[[Parts, MemoryBank], Ask]]] = {
     "dense": dense,
     "flat": make_read("flat"),
     "sources": make_source_scan,
     HIERARCHICAL: make_read(HIERARCHICAL),
     "routed": make_read("routed"),
-    "scan": make_score_scan,
 }
 
 
@@ -286,8 +271,3 @@ def plan(largest: int) -> list[Cell]:
     return [
         (name, mode, size) for name in SHAPES for mode, several in sizes.items() for size in several if size <= largest
     ]
-
-
-def scan_plan(largest: int) -> list[Cell]:
-    """The cells of the routed scan: the paper's codes, and two residual levels."""
-    return [(name, "scan", size) for name in ("distilgpt2", "smollm2-135m") for size in SCAN_SIZES if size <= largest]

@@ -1,4 +1,4 @@
-"""The sections of docs/performance.md on reads and on the routed scan, with their plots."""
+"""The sections of docs/performance.md on reads, with their plots."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,13 +6,12 @@ from typing import Final
 
 import read
 from keeping import Result
-from wording import MIN_GROWTH, format_bytes, format_ratio, format_seconds, plot, table
+from wording import MIN_GROWTH, format_ratio, format_seconds, plot, table
 
 GOAL_GROWTH: Final = 1.2
 TITLES: Final = {
     "distilgpt2": "DistilGPT2's shape",
     "llama2-7b": "LLaMA-2-7B's shape",
-    "smollm2-135m": "two residual levels",
 }
 
 
@@ -143,20 +142,3 @@ def read_plots(found: dict[str, Result], folder: Path) -> None:
         for title, panel in panels("grown", MIN_GROWTH).items()
     }
     plots.by_documents(megabytes, "memory growth, MB (less than 1 shown as 1)", folder, "read-memory")
-
-
-def render_scan(found: dict[str, Result]) -> Iterator[str]:
-    """The section on the scan."""
-    yield (
-        "A routed read scores every chunk: the bank's packed bits are unpacked block by block, and each code is looked "
-        "up in a table computed once per question. These figures are for the scan alone, on one core, without ranking."
-    )
-    rows = []
-    for name in ("distilgpt2", "smollm2-135m"):
-        shape = read.bank_layout(name).shape
-        kind = "two residual levels" if name == "smollm2-135m" else "the paper's"
-        title = f"{kind}, {shape.bits_per_chunk / 8:g} bytes"
-        for (_, size), cell in sorted(cells_of(found, name).items()):
-            a_million = f"{1e9 * cell['seconds'] / size:,.0f} ms"
-            rows.append([title, f"{size:,}", format_seconds(cell["seconds"]), a_million, format_bytes(cell["grown"])])
-    yield from table(["codes", "chunks", "time", "per million", "memory"], rows)

@@ -9,7 +9,7 @@ from typing import Final
 import read
 import search
 from keeping import Result
-from read_written import read_plots, render_reads, render_scan
+from read_written import read_plots, render_reads
 from throughput import render_memorising, render_training
 from wording import format_seconds, plot, table
 
@@ -65,11 +65,6 @@ def read_steps(args: argparse.Namespace) -> list[Step]:
         grown = (Step(f"{name} growth", "read", "measure_growth", (name, str(args.folder))) for name in read.SHAPES)
         steps.extend(grown)
     return steps
-
-
-def scan_steps(args: argparse.Namespace) -> list[Step]:
-    """Scores of all documents."""
-    return cell_steps(read.scan_plan(args.largest), args)
 
 
 def render_search(found: dict[str, Result]) -> Iterator[str]:
@@ -203,7 +198,6 @@ SECTIONS: Final = {
             render_search,
             seed="0 (codes), 1 (codebook)",
         ),
-        Section("scan", "The routed scan", scan_steps, render_scan, seed="0 (question, codes), 1 (codebook)"),
         Section(
             "answer",
             "Complete answers",

@@ -1,7 +1,7 @@
 """`python docs/results.py RUN` renews docs/results.md from a run of `mbc eval --suite smollm2`: tables and figures.
 
 What is above a marker is written by hand: above the first, what was found; between a table's two, the paper's Table 1
-beside ours; after the last, the report's figures and paired tests. Four figures are drawn: F1 by documents in a memory, F1 by bytes of a
+beside ours; after the last, the figures of the first base LM, and all paired tests. Four plots are drawn: F1 by documents in a memory, F1 by bytes of a
 document, retention, and the perplexity of code usage.
 """
 
@@ -42,6 +42,8 @@ def renew(run: Path, page: Path = PAGE) -> None:
     cells = read_report(experiment).cells
     text = write_report(experiment).read_text(encoding="utf-8")
     report = LEFT_OUT.sub("", text[text.index("\nDate: ") :].partition("\n## What is missing\n")[0]).lstrip()
+    first, tests, others = report.partition("### Paired tests")
+    report = first + tests + re.sub(r"^### Figures.*?(?=^##|\Z)", "", others, flags=re.MULTILINE | re.DOTALL)
     report = re.sub(r"^(##+) ", r"#\1 ", report, flags=re.MULTILINE).rstrip()
     folder = page.with_suffix("")
     folder.mkdir(exist_ok=True)
