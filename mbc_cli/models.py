@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from mbc_cli.config import DEFAULT_MODEL, resolve_name, runs_folder, short_name
+from mbc_cli.text import format_time_left, pluralise
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.events import Validated
 from mbc_engine.names import CONFIG, find_model, is_model, own_models, packaged_model, preset_names
@@ -217,3 +218,25 @@ def read_run(folder: Path, *, has_curves: bool = True) -> FollowedRun:
 
 def run_of(model: Path) -> Path | None:
     return model.parent if model.name == MODEL and (model.parent / EVENTS).is_file() else None
+
+
+def run_facts(run: FollowedRun) -> list[tuple[str, str]]:
+    """How far a run has come, as labels and values of some 24 characters; without what is not known yet."""
+    history, cached = run.history, run.history.cached
+    step, total, latest = history.step, history.total_steps, history.latest
+    last = history.validations[-1] if history.validations else None
+    is_going = run.state == "training" and history.seconds_left is not None
+    reset_steps = pluralise(len(history.resets), "step")
+    facts: list[tuple[str, object]] = [
+        ("reading", cached and not history.started and f"{cached.done:,} of {cached.total or 0:,} texts"),
+        ("step", f"{step:,} of {total:,} ({step / total:.0%})" if total else "none yet"),
+        ("time left", is_going and format_time_left(history.seconds_left or 0)),
+        ("epoch", latest and f"{latest.epoch + 1}"),
+        ("speed", history.throughput and f"{history.throughput:,.0f} questions/s"),
+        ("validated", last and f"F1 {last.f1:.1f}, EM {last.exact_match:.1f}"),
+        ("best", history.best and f"F1 {history.best.f1_text} at step {history.best.step:,}"),
+        ("resets", history.resets and f"{pluralise(history.codes_reset, 'code')} in {reset_steps}"),
+        ("codes", history.quantised and f"from step {history.quantised.step:,}"),
+        ("snapshot", history.checkpoints and f"step {history.checkpoints[-1]:,}"),
+    ]
+    return [(label, str(value)) for label, value in facts if value]

@@ -55,7 +55,7 @@ def _completer(names: Callable[[], Iterable[str] | dict[str, str]]) -> Callable[
 complete_presets = _completer(preset_names)
 complete_reads = _completer(lambda: READ_MODES)
 complete_evaluations = _completer(evaluation_names)
-complete_methods = _completer(lambda: {name: kind.description for name, kind in METHODS.items()})
+complete_methods = _completer(lambda: {name: kind.title for name, kind in METHODS.items()})
 complete_protocols = _completer(lambda: get_args(Protocol))
 complete_suites = _completer(suite_names)
 

@@ -37,7 +37,7 @@ from mbc_cli.render.evaluation import ExperimentView, print_report
 from mbc_cli.render.terminal import notes, out, print_json
 from mbc_cli.text import sanitise
 from mbc_engine.datasets.by_name import is_of_hub
-from mbc_engine.errors import ConfigError, DataError, ModelError
+from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.evaluation.methods import METHODS, Protocol, controls_of
 from mbc_engine.machine import require_extra
 from mbc_engine.metrics import Golds
@@ -239,9 +239,7 @@ def _suite_of(base: "Base", data: str, train: list[str], validation: str | None,
 def _default_methods(model: str | None) -> list[str]:
     from mbc_engine.evaluation.suite import is_retriever_reader
 
-    method = "mbc"
-    with suppress(ModelError):  # reported once the data is read
-        method = "retriever-reader" if model is not None and is_retriever_reader(model) else "mbc"
+    method = "retriever-reader" if model is not None and is_retriever_reader(model) else "mbc"
     return [method, *(control for control in controls_of(method) if not METHODS[control].needs_training_data)]
 
 

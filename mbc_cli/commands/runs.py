@@ -9,13 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from mbc_cli.commands.train import resume_run
-from mbc_cli.models import command_of, config_of, existing_run, name_of, read_run
+from mbc_cli.models import command_of, config_of, existing_run, name_of, read_run, run_facts
 from mbc_cli.options import DeviceOption, JsonOption, RunsOption, ThreadsOption, complete_runs
 from mbc_cli.program import is_from_command_line
 from mbc_cli.render.terminal import notes, out, print_facts, print_json, print_json_lines, print_table
-from mbc_cli.text import format_duration, pluralise, sanitise
+from mbc_cli.text import sanitise
 from mbc_engine.errors import ConfigError
-from mbc_engine.events import Validated
 from mbc_engine.runs import training_runs
 
 RunArgument = Annotated[
@@ -109,36 +108,21 @@ def show(name: RunArgument, *, runs: RunsOption, json: JsonOption = False) -> No
 
 
 def _facts(run: training_runs.FollowedRun, base: str | None, model: Path | None) -> list[tuple[str, str]]:
-    history, command, name = run.history, command_of(run.folder), shlex.quote(name_of(run.folder))
+    command, latest, name = command_of(run.folder), run.history.latest, shlex.quote(name_of(run.folder))
     way = f"; continue with: mbc runs resume {name}" if run.state in ("stopped", "interrupted") else ""
-    unread = f", {history.cached.done:,} of {history.cached.total:,} texts read" if history.cached else ""
+    source = f", source {latest.route_accuracy:.0%}" if latest and latest.route_accuracy is not None else ""
     return [
         ("run", run.folder.name),
         ("folder", str(run.folder)),
         ("state", f"{_state(run)}{way}"),
         ("base", base or "unknown"),
         *([("data", ", ".join(command.data))] if command else []),
-        ("steps", _steps(history) or f"none yet{unread}"),
-        *_step_facts(history),
-        *([("best", _validation(history.best))] if history.best else []),
-        *([("latest", _validation(history.validations[-1]))] if history.validations else []),
-        *([("snapshot", f"of step {history.checkpoints[-1]:,}")] if history.checkpoints else []),
+        *run_facts(run),
+        *([("loss", f"{latest.loss:.4g}{source}")] if latest else []),
+        *([("perplexity", f"{latest.perplexity:.4g}, {latest.dead_codes:,} codes dead")] if latest else []),
         *([("model", str(model))] if model else []),
-        ("changed", _moment(history.last_time)),
+        ("changed", _moment(run.history.last_time)),
     ]
-
-
-def _step_facts(history: training_runs.RunHistory) -> list[tuple[str, str]]:
-    latest, left = history.latest, history.seconds_left
-    if latest is None:
-        return []
-    route = "" if latest.route_accuracy is None else f", source {latest.route_accuracy:.0%}"
-    use = f"perplexity {latest.perplexity:.4g}, {latest.dead_codes:,} dead, {history.codes_reset:,} reset"
-    if latest.perplexity <= 1:  # no code is used yet; 0 if the model has no codes
-        use = "none yet" if latest.perplexity else "none"
-    codes = f"since step {history.quantised.step:,}, {use}" if history.quantised else use
-    pace = f"{history.throughput or 0:.0f} questions/s" + (f", {format_duration(left)} left" if left else "")
-    return [("epoch", f"{latest.epoch + 1:,}"), ("loss", f"{latest.loss:.4g}{route}"), ("codes", codes), ("pace", pace)]
 
 
 def _details(run: training_runs.FollowedRun, base: str | None, model: Path | None) -> dict[str, Any]:
@@ -183,13 +167,6 @@ def _state(run: training_runs.FollowedRun) -> str:
 
 def _steps(history: training_runs.RunHistory) -> str:
     return f"{history.step:,} of {history.total_steps:,}" if history.total_steps else ""
-
-
-def _validation(validation: Validated) -> str:
-    return (
-        f"F1 {validation.f1:.1f} %, exact match {validation.exact_match:.1f} % at step {validation.step:,} "
-        f"({pluralise(validation.questions, 'question')})"
-    )
 
 
 def _moment(stamp: float | None) -> str:

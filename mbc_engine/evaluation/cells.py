@@ -154,11 +154,8 @@ class Cell:
         return hold_out(train, _HELD_BACK)
 
     def require_same_questions(self) -> None:
-        """Raise DataError if the questions differ from those that the cell's results are about."""
-        self.folder.require_same_questions(self.digest())
-
-    def digest(self) -> str:
-        """A digest of all questions. Raises DataError if a document tested with is also learned from."""
+        """Raise DataError if the questions differ from those that the cell's results are about, or if a document tested
+        with is also learned from."""
         tested, (train, validation) = set(self.test.documents), self._train_and_validation
         for examples, use in ((train, "trained"), (self.question_train, "trained"), (validation, "validated")):
             if shared := len(tested & {example.text for example in examples}):
@@ -171,7 +168,7 @@ class Cell:
             for example in asked:
                 digest.update(json.dumps([example.id, example.text, example.question, example.answers]).encode())
             digest.update(b"\n")
-        return digest.hexdigest()[:16]
+        self.folder.require_same_questions(digest.hexdigest()[:16])
 
     def method(self, name: str, rate: float | None = None) -> "Method":
         """A method, ready to memorise documents, with a learning rate if it fine-tunes; its models must be trained."""
@@ -187,46 +184,45 @@ class Cell:
             weights, optimiser = self.token_weights(name), self.base.optimiser
             base = self.base_lm(trained)
             return FineTuned(base, weights, rate=rate or 0.0, optimiser=optimiser, window=suite.document_window)
-        if trained == "text":
-            return self._over_text(kind)
         if trained == "questions":
             return language_models.ClosedBook(self.base_lm(trained, suite.question_training.precision))
         if trained == "reader":
             reader = self.base_lm(trained, suite.reading_training.precision)
-            reading = language_models.OracleReading if name == "oracle" else language_models.BM25Reading
-            return reading(reader, *([self.test.examples] if name == "oracle" else []))
-        return self._with_bank(kind, trained)
+            is_oracle = name == "oracle"
+            return (
+                language_models.OracleReading(reader, self.test.examples)
+                if is_oracle
+                else language_models.BM25Reading(reader)
+            )
+        method = self._over_text(kind) if trained == "text" else self._with_bank(kind, trained)
+        if name == "mbc-text-empty":
+            return banks.WrongBank(method, ())
+        return banks.WrongBank(method, self.other_documents(), suite.seed) if "-wrong" in name else method
 
     def _with_bank(self, kind: MethodKind, trained: str) -> "Method":
         from mbc_engine.evaluation import banks
 
-        model, seed = self.memory_model(trained), self.suite.seed
-        options: Any = {"read_mode": kind.read or self.suite.read}
+        model, options = self.memory_model(trained), {"read_mode": kind.read or self.suite.read}
         if kind.name == "mbc-empty":
             return banks.EmptyBank(model, **options)
-        options["keeps_codes"] = trained in ("mbc", "mbc-null")
+        corrupt = None
         if kind.name == "mbc-shuffled-documents":
-            options["corrupt"] = banks.shuffled_over_documents(seed)
+            corrupt = banks.shuffled_over_documents(self.suite.seed)
         elif kind.name == "mbc-shuffled-codes":
-            options["corrupt"] = banks.shuffled_over_codebook(model.require_codebook(), seed)
-        method = banks.MemoryMethod(model, **options)
-        return banks.WrongBank(method, self.other_documents(), seed) if "-wrong" in kind.name else method
+            corrupt = banks.shuffled_over_codebook(model.require_codebook(), self.suite.seed)
+        return banks.MemoryMethod(model, **options, keeps_codes=trained in ("mbc", "mbc-null"), corrupt=corrupt)
 
     def _over_text(self, kind: MethodKind) -> "Method":
         from mbc_engine.evaluation import banks
         from mbc_engine.model import load_model
         from mbc_engine.paper.kv_lora import add_kv_lora, load_adapter
 
-        settings, seed = self.config().model, self.suite.seed
         base = self.base_lm(weights=self.suite.text_training.precision)
-        add_kv_lora(base.model, **settings.lora.model_dump())
+        add_kv_lora(base.model, **self.config().model.lora.model_dump())
         load_adapter(base.model, self.folder.prepared_folder / "text")
         base.eval()
         finder: Any = load_model("mini", device=self.device)
-        method = banks.TextPrefix(finder, base, shuffles=kind.name == "mbc-text-shuffled", seed=seed)
-        if kind.name == "mbc-text-empty":
-            return banks.WrongBank(method, ())
-        return banks.WrongBank(method, self.other_documents(), seed) if kind.name == "mbc-text-wrong" else method
+        return banks.TextPrefix(finder, base, shuffles=kind.name == "mbc-text-shuffled", seed=self.suite.seed)
 
     def token_weights(self, name: str) -> "TokenWeights":
         from mbc_engine.evaluation import camels, token_weights
@@ -275,15 +271,10 @@ class Cell:
         read_mode = self.suite.read or model.read
         name, number = parse_read_mode(read_mode)
         number = number or {"hierarchical": model.group_documents, "routed": model.routed_documents}.get(name)
-        if number is None or self._largest_bank(stage.documents or self.suite.bank_documents) <= number:
+        documents = min(stage.documents or self.suite.bank_documents or self.suite.documents, len(self.test.documents))
+        if number is None or documents <= number:  # chunks, of which a document has one or a few
             return f"the {read_mode} read cannot tell it from the real bank"
         return None
-
-    def _largest_bank(self, documents: int | None) -> int:
-        chunker = self.memory_model("mbc").documents.chunker
-        chunks = [len(chunker(text)) for text in self.test.documents]
-        size = min(documents or len(chunks), len(chunks))
-        return max(sum(chunks[start : start + size]) for start in range(0, len(chunks) - size + 1, size))
 
 
 def _joined(sources: Sequence[str]) -> list[QAExample]:

@@ -1,10 +1,10 @@
 """Methods under evaluation: their interface, the table of all by name, and what the paper reports for them.
 
-`methods.toml` is the table, `published.toml` the paper's results. No torch.
+`published.toml` has the paper's results. No torch.
 """
 
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -14,7 +14,6 @@ from mbc_engine.names import READ_MODES
 
 Protocol = Literal["online", "retention", "scaling", "code-usage"]
 ADAPTED_DOCUMENTS: Final = 1665  # that a model is adapted to before it is asked (paper, section 4.2)
-_FOLDER: Final = files("mbc_engine.evaluation")
 
 
 @dataclass(frozen=True)
@@ -61,57 +60,85 @@ class MethodKind:
     """A method by name, with its title in tables.
 
     Attributes:
-        needs: what is trained first; see `cells.Cell`.
+        needs: what is trained first (see `cells.Cell`); nothing for a retriever-reader, such as mini, alone.
         control_of: the method whose bank it removes or corrupts, if it is a control.
         corrupted_bank: the bank that method is then asked with, worded to follow "with".
-        is_fine_tuned: whether it fine-tunes the base LM, with a learning rate chosen on validation questions.
         adapts: whether its answers depend on the documents memorised, so that retention and scaling make sense.
-        needs_training_data: whether it needs questions to train on even around a trained model.
-        is_retriever_reader: whether it is one, such as mini; all others are built around a base LM.
-        is_ranked: whether it can lead a table; a control, or a method given the right document, cannot.
         takes_read: whether there is also one for each read mode, such as mbc-flat.
         read: its read mode; None for the suite's, or the model's own.
     """
 
     name: str
     title: str
-    description: str
     needs: tuple[str, ...] = ()
     control_of: str | None = None
     corrupted_bank: str = ""
-    is_fine_tuned: bool = False
     adapts: bool = True
-    needs_training_data: bool = False
-    is_retriever_reader: bool = False
-    is_ranked: bool = True
     takes_read: bool = False
     read: str | None = None
 
+    @property
+    def is_retriever_reader(self) -> bool:
+        return not self.needs
 
-def _all_methods() -> Iterator[MethodKind]:
-    table = tomllib.loads(_FOLDER.joinpath("methods.toml").read_text("utf-8"))
-    plain = [MethodKind(name, **{**entry, "needs": tuple(entry.get("needs", ()))}) for name, entry in table.items()]
-    yield from plain
-    for read in READ_MODES:
-        for kind in plain:
-            if kind.takes_read:
-                yield replace(
-                    kind,
-                    name=f"{kind.name}-{read}",
-                    title=f"{kind.title} ({read} read)",
-                    description=f"{kind.description}; {read} read",
-                    control_of=kind.control_of and f"{kind.control_of}-{read}",
-                    read=read,
-                )
+    @property
+    def is_fine_tuned(self) -> bool:
+        """Whether it fine-tunes the base LM on documents, with a learning rate chosen on validation questions."""
+        return self.adapts and "questions" in self.needs
+
+    @property
+    def needs_training_data(self) -> bool:
+        """Whether it needs questions to train on even around a trained model."""
+        return self.is_fine_tuned or not {*self.needs} <= {"mbc", "questions", "reader"}
+
+
+# What a corrupted bank holds.
+_OTHERS: Final = "a bank of other documents"
+_MIXED: Final = "codes shuffled over the documents"
+_PERMUTED: Final = "codes shuffled over the codebook"
+_TEXTS: Final = "texts shuffled over the chunks"
+_UNREAD: Final = "the same bank read by a model that never learned to read"
+_KINDS: Final = (
+    MethodKind("mbc", "MBC", ("mbc",), takes_read=True),
+    MethodKind("mbc-text", "KV-LoRA over text", ("text",)),
+    MethodKind("mac", "MAC", ("mac",), takes_read=True),
+    MethodKind("mbc-unquantised", "MBC without codes", ("mbc-unquantised",)),
+    MethodKind("uniform", "Uniform", ("questions",)),
+    MethodKind("salient-spans", "Salient Spans", ("questions",)),
+    MethodKind("camels", "CaMeLS", ("questions", "camels")),
+    MethodKind("tf-idf", "TF-IDF", ("questions",)),
+    MethodKind("closed-book", "Closed book", ("questions",), adapts=False),
+    MethodKind("bm25", "BM25 + reading", ("reader",)),
+    MethodKind("oracle", "Oracle document", ("reader",), adapts=False),
+    MethodKind("retriever-reader", "Retriever-reader"),
+    MethodKind("mbc-empty", "MBC, empty bank", ("mbc",), "mbc", adapts=False),
+    MethodKind("mbc-shuffled-documents", "MBC, codes shuffled over documents", ("mbc",), "mbc", _MIXED),
+    MethodKind("mbc-shuffled-codes", "MBC, codes shuffled over the codebook", ("mbc",), "mbc", _PERMUTED),
+    MethodKind("mbc-wrong", "MBC, wrong bank", ("mbc",), "mbc", _OTHERS, takes_read=True),
+    MethodKind("mbc-null", "MBC, null", ("mbc-null",), "mbc", _UNREAD),
+    MethodKind("mbc-text-empty", "KV-LoRA over text, empty bank", ("text",), "mbc-text", adapts=False),
+    MethodKind("mbc-text-shuffled", "KV-LoRA over text, texts shuffled over the chunks", ("text",), "mbc-text", _TEXTS),
+    MethodKind("mbc-text-wrong", "KV-LoRA over text, wrong bank", ("text",), "mbc-text", _OTHERS),
+    MethodKind("mac-wrong", "MAC, wrong bank", ("mac",), "mac", _OTHERS, takes_read=True),
+)
+
+
+def _with_read(kind: MethodKind, read: str) -> MethodKind:
+    control_of = kind.control_of and f"{kind.control_of}-{read}"
+    title = f"{kind.title} ({read} read)"
+    return replace(kind, name=f"{kind.name}-{read}", title=title, control_of=control_of, read=read)
 
 
 # In the order of tables.
-METHODS: Final[Mapping[str, MethodKind]] = {kind.name: kind for kind in _all_methods()}
+METHODS: Final[Mapping[str, MethodKind]] = {
+    kind.name: kind
+    for kind in (*_KINDS, *(_with_read(kind, read) for read in READ_MODES for kind in _KINDS if kind.takes_read))
+}
 
 
 def method_kind(name: str) -> MethodKind:
     """A method by its name, of which nothing else is known if this version has no such method."""
-    return METHODS.get(name) or MethodKind(name, name, "")
+    return METHODS.get(name) or MethodKind(name, name)
 
 
 def controls_of(name: str) -> tuple[str, ...]:
@@ -129,7 +156,7 @@ def controls_of(name: str) -> tuple[str, ...]:
 @cache
 def published() -> dict[str, Any]:
     """The paper's results, keyed as in the file: by kind, base, dataset and method."""
-    return tomllib.loads(_FOLDER.joinpath("published.toml").read_text("utf-8"))
+    return tomllib.loads((files("mbc_engine.evaluation") / "published.toml").read_text("utf-8"))
 
 
 def published_scores(base: str, dataset: str, method: str) -> dict[str, Any] | None:

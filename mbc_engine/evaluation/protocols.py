@@ -8,20 +8,22 @@ that a smaller last memory is dropped.
 
 import sys
 import time
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
-from typing import Final
+from typing import Any, NamedTuple, TypeVar
 
 from mbc_engine.datasets.layout import QAExample, evenly_spaced
 from mbc_engine.errors import DataError
-from mbc_engine.evaluation.methods import Method
-from mbc_engine.evaluation.results import Cost, Measurement, Outcome, Prediction, QuestionScores, predict, score
+from mbc_engine.evaluation.methods import Footprint, Method
+from mbc_engine.evaluation.results import Cost, Measurement, Outcome, Prediction, predict, score
 from mbc_engine.evaluation.statistics import ratio
 from mbc_engine.evaluation.suite import Retention
 from mbc_engine.events import Event, Progressed
 from mbc_engine.metrics import Golds
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -55,80 +57,79 @@ def stream(examples: Sequence[QAExample], documents: int | None = 1665, question
     return Stream(texts, tuple(example for example in examples if example.text in taken), questions)
 
 
-_BATCH: Final = 32
+class _Round(NamedTuple):
+    """Documents memorised up to an index of the stream, beside those before or in a new memory, and what is asked."""
+
+    end: int
+    asked: Sequence[QAExample]
+    is_new: bool
 
 
-class _Session:
-    """Runs a method on a stream in batches, and times it. It has memorised the documents from `start` to `end`.
+class _Answered(NamedTuple):
+    predictions: list[Prediction]
+    cost: Cost
+    names_sources: bool
 
-    `documents` and `questions` are the totals for events. An untimed warm-up comes first.
+    def measured(self, seed: int) -> Measurement:
+        return Measurement(score(self.predictions, names_sources=self.names_sources, seed=seed), self.cost)
+
+
+def _rounds(
+    method: Method, stream: Stream, rounds: Sequence[_Round], golds: Golds, batch_size: int
+) -> Generator[Event, None, list[_Answered]]:
+    """Have a method memorise and answer in batches, questions by length, after an untimed warm-up.
+
+    Times are those of whole batches, averaged per document and question; work that a method defers until it is asked
+    counts as answering time.
     """
-
-    def __init__(
-        self, method: Method, stream: Stream, documents: int, questions: int, golds: Golds, batch_size: int, seed: int
-    ) -> None:
-        self._method, self._stream, self._golds, self._batch_size = method, stream, golds, batch_size
-        self._seed, self._documents, self._questions = seed, documents, questions
-        self._adapted = self._answered = 0
-        self._names_sources = False
-        self.start = self.end = 0
-        method.reset()
-        method.adapt([stream.examples[0].text])
-        method.answer([stream.examples[0].question])
-        method.reset()
-
-    def begin_anew(self) -> None:
-        self._method.reset()
-        self.start = self.end
-
-    def adapt(self, end: int) -> Generator[Event, None, float]:
-        """Memorise the next documents of the stream, up to index `end`; returns the seconds the method took."""
-        seconds = 0.0
-        while self.end < end:
-            batch = self._stream.documents[self.end : min(end, self.end + self._batch_size)]
-            began = _now()
-            self._method.adapt(batch)
-            seconds += _now() - began
-            self.end += len(batch)
-            self._adapted += len(batch)
-            yield Progressed("take in documents", self._adapted, self._documents)
-        return seconds
-
-    def ask(self, examples: Sequence[QAExample]) -> Generator[Event, None, tuple[list[Prediction], float]]:
-        """Ask questions, batched by length; returns predictions in the order of `examples`, and the seconds taken."""
-        order = sorted(range(len(examples)), key=lambda number: len(examples[number].question))
-        predictions, seconds = dict[int, Prediction](), 0.0
-        for first in range(0, len(order), self._batch_size):
-            batch = order[first : first + self._batch_size]
-            questions = [examples[number].question for number in batch]
-            began = _now()
-            answers = self._method.answer(questions)
-            seconds += _now() - began
+    method.reset()
+    method.adapt([stream.examples[0].text])
+    method.answer([stream.examples[0].question])
+    method.reset()
+    total, answered = sum(len(one.asked) for one in rounds), list[_Answered]()
+    start = end = done = 0
+    for until, asked, is_new in rounds:
+        if is_new:
+            method.reset()
+            start = end
+        added, adapting, asking = until - end, 0.0, 0.0
+        while end < until:
+            texts = stream.documents[end : min(until, end + batch_size)]
+            adapting += _timed(method.adapt, texts)[1]
+            end += len(texts)
+            yield Progressed("take in documents", end, rounds[-1].end)
+        found, names_sources = dict[int, Prediction](), False
+        order = sorted(range(len(asked)), key=lambda number: len(asked[number].question))
+        for batch in (order[first : first + batch_size] for first in range(0, len(order), batch_size)):
+            answers, seconds = _timed(method.answer, [asked[number].question for number in batch])
+            asking += seconds
             for number, answer in zip(batch, answers, strict=True):
-                document = self._stream.index_of[examples[number].text]
-                predictions[number] = predict(
-                    examples[number],
-                    answer,
-                    stream_index=document,
-                    memory_index=document - self.start,
-                    golds=self._golds,
+                index = stream.index_of[asked[number].text]
+                found[number] = predict(
+                    asked[number], answer, stream_index=index, memory_index=index - start, golds=golds
                 )
-                self._names_sources |= answer.sources is not None
-            self._answered += len(batch)
-            yield Progressed("answer questions", self._answered, self._questions)
-        return [predictions[number] for number in range(len(examples))], seconds
+                names_sources |= answer.sources is not None
+            done += len(batch)
+            yield Progressed("answer questions", done, total)
+        means = adapting / added, asking / max(1, len(asked))
+        cost = Cost(end - start, *means, *_bytes(method.footprint(), stream, start, end))
+        answered.append(_Answered([found[number] for number in range(len(asked))], cost, names_sources))
+    return answered
 
-    def stored(self) -> tuple[int, int | None, int, int]:
-        """Bytes on disk, as the paper counts them, of the codebook, and of the documents' text."""
-        # The paper counts a row for every question, asked or not.
-        footprint = self._method.footprint()
-        row, rows = footprint.paper_row, len(self._stream.about(self.start, self.end))
-        text = sum(len(one.encode(errors="surrogatepass")) for one in self._stream.documents[self.start : self.end])
-        paper = None if row is None else footprint.paper_fixed + row * rows
-        return footprint.on_disk, paper, footprint.paper_fixed, text
 
-    def scores(self, predictions: Sequence[Prediction]) -> QuestionScores:
-        return score(predictions, names_sources=self._names_sources, seed=self._seed)
+def _bytes(footprint: Footprint, stream: Stream, start: int, end: int) -> tuple[int, int | None, int, int]:
+    """Bytes on disk, as the paper counts them, of the codebook, and of the documents' text."""
+    # The paper counts a row for every question, asked or not.
+    row, rows = footprint.paper_row, len(stream.about(start, end))
+    paper = None if row is None else footprint.paper_fixed + row * rows
+    text = sum(len(one.encode(errors="surrogatepass")) for one in stream.documents[start:end])
+    return footprint.on_disk, paper, footprint.paper_fixed, text
+
+
+def _timed(work: Callable[[Sequence[str]], T], given: Sequence[str]) -> tuple[T, float]:
+    began = _now()
+    result = work(given)
+    return result, _now() - began
 
 
 def _now() -> float:
@@ -145,36 +146,33 @@ def online(
     *,
     bank_documents: int | None = None,
     golds: Golds = "shortest",
-    batch_size: int = _BATCH,
+    batch_size: int = 32,
     seed: int = 0,
 ) -> Generator[Event, None, Outcome]:
     """Have a method memorise the stream, then ask it the questions; it is reset before, not after.
 
-    Times are those of whole batches, averaged per document and question; work that a method defers until it is asked
-    counts as answering time. `bank_documents` splits the stream into memories of that many documents, each started
-    empty and asked about its own; a smaller last one is dropped unless it is the only one. Costs are then means over
-    the memories, and predictions are in their order. `seed` is for the bootstrap intervals.
+    `bank_documents` splits the stream into memories of that many documents, each started empty and asked about its own;
+    a smaller last one is dropped unless it is the only one. Costs are then means over the memories, and predictions are
+    in their order. `seed` is for the bootstrap intervals.
     """
     size = min(bank_documents or len(stream.documents), len(stream.documents))
     banks = len(stream.documents) // size
-    asked = stream.asked_about(banks * size)
-    session = _Session(method, stream, banks * size, len(asked), golds, batch_size, seed)
     members: list[list[QAExample]] = [[] for _ in range(banks)]
-    for example in asked:
+    for example in stream.asked_about(banks * size):
         members[stream.index_of[example.text] // size].append(example)
-    asking = adapting = 0.0
-    predictions: list[Prediction] = []
-    sizes = list[tuple[int, int | None, int, int]]()
-    for examples in members:
-        session.begin_anew()
-        adapting += yield from session.adapt(session.start + size)
-        answers, seconds = yield from session.ask(examples)
-        asking += seconds
-        predictions += answers
-        sizes.append(session.stored())
-    means = [None if None in each else round(fmean(each)) for each in zip(*sizes, strict=True)]
-    cost = Cost(size, adapting / (banks * size), asking / len(predictions), *means)  # type: ignore[arg-type]
-    return Outcome(Measurement(session.scores(predictions), cost, banks), predictions)
+    rounds = [_Round((number + 1) * size, asked, is_new=True) for number, asked in enumerate(members)]
+    each = yield from _rounds(method, stream, rounds, golds, batch_size)
+
+    def mean(name: str) -> Any:
+        values = [getattr(one.cost, name) for one in each]
+        return None if None in values else round(fmean(values))
+
+    adapting = fmean(one.cost.seconds_per_document for one in each)
+    asking = fmean([one.cost.seconds_per_answer for one in each], [len(one.predictions) for one in each])
+    cost = Cost(size, adapting, asking, *map(mean, ("on_disk", "paper_bytes", "shared", "text")))
+    predictions = [prediction for one in each for prediction in one.predictions]
+    measured = _Answered(predictions, cost, any(one.names_sources for one in each)).measured(seed)
+    return Outcome(replace(measured, banks=banks), predictions)
 
 
 def evaluate(
@@ -220,16 +218,10 @@ def retention(
             hint="Use more documents, or lower `first` and `step` of [retention].",
         )
     asked = stream.asked_about(settings.first)
-    session = _Session(method, stream, sizes[-1], len(sizes) * len(asked), golds, _BATCH, seed)
-    steps: list[Outcome] = []
-    for size in sizes:
-        added = size - session.end
-        adapting = yield from session.adapt(size)
-        predictions, asking = yield from session.ask(asked)
-        cost = Cost(size, adapting / added, asking / len(asked), *session.stored())
-        clusters = [one.cluster for one in predictions]
-        first = steps[0].predictions if steps else predictions
-        now, before = [one.f1 for one in predictions], [one.f1 for one in first]
-        measured = Measurement(session.scores(predictions), cost, retained=ratio(now, before, clusters, seed=seed))
-        steps.append(Outcome(measured, predictions))
-    return tuple(steps)
+    each = yield from _rounds(method, stream, [_Round(size, asked, is_new=False) for size in sizes], golds, 32)
+    before, outcomes = [one.f1 for one in each[0].predictions], []
+    for one in each:
+        clusters = [prediction.cluster for prediction in one.predictions]
+        retained = ratio([prediction.f1 for prediction in one.predictions], before, clusters, seed=seed)
+        outcomes.append(Outcome(replace(one.measured(seed), retained=retained), one.predictions))
+    return tuple(outcomes)

@@ -4,8 +4,8 @@ All shares are in percent.
 """
 
 import tomllib
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -174,30 +174,29 @@ def pair_all(answered: Mapping[str, Sequence[Prediction]], pairs: Iterable[tuple
     random draws.
     """
     known = {name: by_question(predictions) for name, predictions in answered.items()}
-    alike: dict[tuple[str, ...], dict[tuple[str, str], list[tuple[Prediction, Prediction]]]] = {}
-    order = []
-    for first, second in pairs:
-        others = known.get(second, {})
-        shared = [(one, others[key]) for key, one in known.get(first, {}).items() if key in others]
-        if shared:
-            order.append((first, second))
-            alike.setdefault(tuple(one.cluster for one, _ in shared), {})[first, second] = shared
+    shared, alike = dict[tuple[str, str], list[tuple[Prediction, Prediction]]](), defaultdict[Any, list[Any]](list)
+    for pair in pairs:
+        ours, theirs = (known.get(name, {}) for name in pair)
+        if both := [(one, theirs[key]) for key, one in ours.items() if key in theirs]:
+            shared[pair] = both
+            alike[tuple(one.cluster for one, _ in both)].append(pair)
     figures: dict[str, list[Difference]] = {}
     for figure in ("exact_match", "f1"):
-        found: dict[tuple[str, str], Difference] = {}
+        tested: dict[tuple[str, str], Difference] = {}
         for clusters, group in alike.items():
             values = [
-                tuple([100.0 * getattr(one, figure) for one in side] for side in zip(*shared, strict=True))
-                for shared in group.values()
+                (
+                    [100.0 * getattr(one, figure) for one, _ in shared[pair]],
+                    [100.0 * getattr(other, figure) for _, other in shared[pair]],
+                )
+                for pair in group
             ]
-            found |= zip(group, compare_pairs(values, clusters), strict=True)  # type: ignore[arg-type]
-        tests = [found[pair] for pair in order]
-        figures[figure] = [
-            replace(test, adjusted=p) for test, p in zip(tests, adjusted(test.p for test in tests), strict=True)
-        ]
-    counts = {pair: len(shared) for group in alike.values() for pair, shared in group.items()}
-    measures = figures["exact_match"], figures["f1"]
-    return tuple(PairedTest(*pair, counts[pair], em, f1) for pair, em, f1 in zip(order, *measures, strict=True))
+            tested |= zip(group, compare_pairs(values, clusters), strict=True)
+        tests = [tested[pair] for pair in shared]
+        corrected = adjusted(test.p for test in tests)
+        figures[figure] = [replace(test, adjusted=p) for test, p in zip(tests, corrected, strict=True)]
+    rows = zip(shared.items(), figures["exact_match"], figures["f1"], strict=True)
+    return tuple(PairedTest(*pair, len(both), em, f1) for (pair, both), em, f1 in rows)
 
 
 def by_question(predictions: Sequence[Prediction]) -> dict[tuple[str, str, int], Prediction]:
@@ -325,32 +324,21 @@ class ExperimentFolder:
         again = "run again to continue from the last finished stage"
         return hold_folder(self.path, "evaluation", resuming=again)
 
-    def begin(
-        self,
-        settings: Mapping[str, Any],
-        environment: Mapping[str, Any],
-        *,
-        check_moved: Callable[[], None] = lambda: None,
-    ) -> None:
-        """Record the settings and the environment. Raises ConfigError if work here began with other settings.
-
-        Dataset files may have moved to other folders, unless `check_moved` raises.
-        """
+    def begin(self, settings: Mapping[str, Any], environment: Mapping[str, Any]) -> None:
+        """Record the settings and the environment. Raises ConfigError if work here began with other settings."""
         import tomlkit
 
         text = tomlkit.dumps(settings)
         if text != storable(text):
             raise ConfigError("The name of a file is not UTF-8.", hint="Rename the file.")
         before, now = self.settings() if self.exists() else {}, tomllib.loads(text)
-        if before and before != now and _folders(self.path):  # else it failed before its first stage
-            old, new = _without_folders(before), _without_folders(now)
+        if before and _folders(self.path):  # else it failed before its first stage
+            old, new = _without_sources(before), _without_sources(now)
             if others := sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name)):
                 fault = f"{self.path} holds an evaluation with other settings: {', '.join(others)}."
                 raise ConfigError(fault, hint="Use another folder, or the settings that it was begun with.")
-            check_moved()
-        if before != now:
-            with atomic_write(self._settings) as file:
-                file.write(text.encode())
+        with atomic_write(self._settings) as file:
+            file.write(text.encode())
         known, ignored = self.environments(), {"date": None, "command": None}
         if not any({**environment, **ignored} == {**other, **ignored} for other in known):
             _write(self._environments, [*known, environment], _ENVIRONMENTS)
@@ -372,17 +360,10 @@ class ExperimentFolder:
         return CellFolder(self.path / _checked(name))
 
 
-def _without_folders(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings, with the paths of dataset files reduced to their names."""
-
-    def name(value: Any) -> Any:
-        return [name(one) for one in value] if isinstance(value, list) else Path(value).name
-
-    sources = ("train", "questions_train", "validation", "test")
-    datasets = [
-        {key: name(value) if key in sources else value for key, value in dataset.items()}
-        for dataset in settings.get("datasets", [])
-    ]
+def _without_sources(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings without the datasets' files, which may move: each cell keeps a digest of its questions."""
+    sources = {"train", "questions_train", "validation", "test"}
+    datasets = [{key: own[key] for key in own.keys() - sources} for own in settings.get("datasets", [])]
     return {**settings, "datasets": datasets}
 
 

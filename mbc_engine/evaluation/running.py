@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Generator, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -65,22 +65,13 @@ def run(
     """
     experiment, stop = ExperimentFolder(folder), stop or threading.Event()
 
-    def require_same_questions() -> None:
-        for cell in cells(suite, experiment):
-            if cell.folder.path.is_dir():
-                cell.require_same_questions()
-
     with experiment.lock():
-        settings, here = suite.model_dump(exclude_none=True), environment(suite.seed, device, command)
-        experiment.begin(settings, here, check_moved=require_same_questions)
-        log = EventLog(experiment.events)
-        try:
+        experiment.begin(suite.model_dump(exclude_none=True), environment(suite.seed, device, command))
+        with closing(EventLog(experiment.events)) as log:
             for event in _events(suite, experiment, cache, device, skips, stop):
                 if isinstance(event, _LOGGED) and getattr(event, "work", "") != "read texts":
                     log.append(event)
                 yield event
-        finally:
-            log.close()
 
 
 def _events(
@@ -211,18 +202,20 @@ def _training(name: str, cell: Cell, stop: threading.Event) -> Iterator[Event]:
 
 def environment(seed: int, device: str = "cpu", command: str = "") -> dict[str, Any]:
     """The environment of an evaluation: versions, machine, seed, date (ISO 8601, UTC), command line."""
-    torch, gpu = sys.modules.get("torch"), None if device == "cpu" else device
-    if device.startswith("cuda"):
-        from torch.cuda import get_device_name
-
-        gpu = get_device_name(device)
-    packages = {}
+    torch, gpu, packages = sys.modules.get("torch"), None if device == "cpu" else device, {}
+    if torch and device.startswith("cuda"):
+        gpu = torch.cuda.get_device_name(device)
     for name in _PACKAGES:
         with suppress(PackageNotFoundError):
             packages[name] = version(name)
+    folder, commit = Path(mbc_engine.__file__).parents[1], None
+    if (folder / ".git").exists():
+        with suppress(OSError):
+            git = ["git", "rev-parse", "HEAD"]
+            commit = subprocess.run(git, cwd=folder, capture_output=True, text=True, check=False).stdout.strip() or None  # noqa: S603
     return {
         "mbc": mbc_engine.__version__,
-        "commit": _commit(Path(mbc_engine.__file__).parents[1]),
+        "commit": commit,
         "python": platform.python_version(),
         "packages": packages,
         "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
@@ -236,11 +229,3 @@ def environment(seed: int, device: str = "cpu", command: str = "") -> dict[str, 
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": storable(command),
     }
-
-
-def _commit(folder: Path) -> str | None:
-    with suppress(OSError, subprocess.CalledProcessError):
-        if (folder / ".git").exists():
-            git = ["git", "rev-parse", "HEAD"]
-            return subprocess.run(git, cwd=folder, capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603
-    return None

@@ -2,7 +2,6 @@
 
 import json
 import tomllib
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -13,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt, 
 from mbc_engine.config import first_fault, load_preset, read_model_config
 from mbc_engine.datasets.by_name import absolute
 from mbc_engine.errors import ConfigError, ModelError
-from mbc_engine.evaluation.methods import METHODS, MethodKind, Protocol
+from mbc_engine.evaluation.methods import METHODS, Protocol
 from mbc_engine.evaluation.results import ExperimentFolder
 from mbc_engine.names import CONFIG, find_model, parse_read_mode, suite_names
 
@@ -123,7 +122,7 @@ class Suite(_Table):
     code_usage_changes: list[str] = []
 
     def methods_of(self, base: Base) -> list[str]:
-        return base.methods or self.methods
+        return list(dict.fromkeys(base.methods or self.methods))
 
     def protocols_of(self, base: Base) -> list[Protocol]:
         return base.protocols or self.protocols
@@ -198,67 +197,39 @@ def require_usable(suite: Suite, origin: str | None = None) -> None:
 
 
 def _faults(suite: Suite) -> Iterator[tuple[str, str]]:
-    bases, datasets = [base.name for base in suite.bases], [dataset.name for dataset in suite.datasets]
-    yield from _faulty_names("base", bases)
-    yield from _faulty_names("dataset", datasets)
-    for name, count in Counter(f"{base}-{dataset}" for base in bases for dataset in datasets).items():
-        if count > 1:
-            yield f"{count} cells would share the folder {name}", "Give every base and dataset a name of its own."
-    learners: dict[str, None] = {}
+    folders = [f"{base.name}-{dataset.name}" for base in suite.bases for dataset in suite.datasets]
+    if not folders or len({*folders}) < len(folders) or any(Path(name).name != name for name in folders):
+        names = ", ".join(folders) or "no base or dataset"
+        yield f"folders cannot be named for {names}", "Name bases and datasets apart, in letters, digits and hyphens."
+    learners: list[str] = []
     for base in suite.bases:
-        yield from _faulty_names("method", suite.methods_of(base))
-        yield from _faulty_names("protocol", suite.protocols_of(base))
-        kinds = [METHODS[name] for name in suite.methods_of(base) if name in METHODS]
-        yield from _faults_of_base(base, kinds, suite)
-        learners |= {kind.name: None for kind in kinds if kind.needs_training_data}
-        learners |= {f"the preset {base.preset}": None} if base.model is None else {}
+        yield from _faults_of_base(base, suite)
+        learners += [f"the preset {base.preset}"] if base.model is None else []
+        learners += [name for name in suite.methods_of(base) if METHODS[name].needs_training_data]
     for dataset in suite.datasets:
         if learners and not dataset.train:
             fault = f"there are no questions to train {', '.join(learners)} on for {dataset.title}"
             yield fault, "Give questions to learn from: --train."
 
 
-def _faulty_names(what: str, names: Sequence[str]) -> Iterator[tuple[str, str]]:
-    if not names:
-        yield f"no {what} is given", f"Name at least one {what}."
-    for name in names:
-        if what == "method" and name not in METHODS:
-            plain = [name for name, kind in METHODS.items() if kind.read is None]
-            hint = f"Methods: {', '.join(plain)}; mbc and mac also with a read mode, such as mbc-flat."
-            yield f"there is no method {name!r}", hint
-        if names.count(name) > 1:
-            yield f"the {what} {name!r} is given twice", "Name each once: its results have a folder of that name."
-        if not name or Path(name).name != name:
-            yield f"{name!r} cannot be the name of a {what}", "It names a folder: use letters, digits and hyphens."
-
-
-def _faults_of_base(base: Base, kinds: Sequence[MethodKind], suite: Suite) -> Iterator[tuple[str, str]]:
-    protocols = suite.protocols_of(base)
+def _faults_of_base(base: Base, suite: Suite) -> Iterator[tuple[str, str]]:
     if (base.preset is None) == (base.model is None):
         yield f"the base {base.name!r} needs either a preset or a model", "Leave one of them out."
-    if base.model is not None and "code-usage" in protocols:
-        yield f"code-usage trains a preset, but {base.title} is a model", "Give a preset in its place."
-    if not any(kind.adapts and kind.control_of is None for kind in kinds):
-        for protocol in {"retention", "scaling"}.intersection(protocols):
-            fault = f"none of the methods memorises documents, so {protocol} has nothing to measure"
-            yield fault, "Add one that does, such as mbc."
-    try:
-        is_reader = base.model is not None and is_retriever_reader(base.model)
-    except ModelError:  # reported when the model is looked for
-        return
-    for kind in kinds:
-        if is_reader and not kind.is_retriever_reader:
-            fault = (
-                f"the method {kind.name} needs a model of the paper's method, and {base.title} is a retriever-reader"
-            )
-            yield fault, "Use --method retriever-reader, or a model or preset of the paper's method."
-        elif kind.is_retriever_reader and not is_reader:
-            yield f"the method {kind.name} needs a retriever-reader, which {base.title} is not", "Use --model mini."
+    is_reader = base.model is not None and is_retriever_reader(base.model)
+    for name in suite.methods_of(base):
+        if name not in METHODS:
+            yield f"there is no method {name!r}", f"Methods: {', '.join(METHODS)}."
+        if METHODS[name].is_retriever_reader != is_reader:
+            needed = "a model of the paper's method" if is_reader else "a retriever-reader"
+            yield f"the method {name} needs {needed}, and {base.title} is not one", "Use another --method or --model."
     if is_reader and suite.read is not None:
         fault = f"--read does not apply to {base.title}, which has only one way to search its bank"
         yield fault, "It is for models of the paper's method."
 
 
 def is_retriever_reader(model: str) -> bool:
-    """Whether a model is a retriever-reader such as mini, rather than one of the paper's method."""
-    return read_model_config(find_model(model) / CONFIG).reads_text
+    """Whether a model is a retriever-reader such as mini, rather than one of the paper's method or not to be found."""
+    try:
+        return read_model_config(find_model(model) / CONFIG).reads_text
+    except ModelError:  # reported when the model is loaded
+        return False

@@ -85,7 +85,7 @@ def test_bad_input(mbc, questions, home, options, code):
         ("--suite small --set training.epochs=1", "--set is for --data."),
         ("--run first --bank-size 2", "--bank-size is for --data."),
         ("--suite grand", "There is no suite 'grand'."),
-        ("--data TWO --method mbc", "The method mbc needs a model of the paper's method, and mini is a "),
+        ("--data TWO --method mbc", "The method mbc needs a model of the paper's method, and mini is not one."),
         ("--data TWO --read flat", "--read does not apply to mini"),
         ("--data TWO --method magic", "There is no method 'magic'."),
         ("--data TWO --protocol magic", "There is no protocol 'magic'."),

@@ -83,14 +83,16 @@ def test_show(mbc, make_run):
         str(folder),
         "interrupted; continue with: mbc runs resume first",
         "unknown",
-        "1,200 of 4,000",
+        "1,200 of 4,000 (30%)",
         "4",
-        "1.235, source 93%",
-        "since step 600, perplexity 17.54, 2 dead, 7 reset",
         "84 questions/s",
-        "F1 62.0 %, exact match 51.2 % at step 1,000 (500 questions)",
-        "F1 61.0 %, exact match 51.0 % at step 1,100 (500 questions)",
-        "of step 1,100",
+        "F1 61.0, EM 51.0",
+        "F1 62.0 at step 1,000",
+        "7 codes in 1 step",
+        "from step 600",
+        "step 1,100",
+        "1.235, source 93%",
+        "17.54, 2 codes dead",
     ]
     details = json.loads(mbc("runs", "show", folder, "--json").stdout)
     assert details["latest"]["loss"] == 1.23456
@@ -103,8 +105,7 @@ def test_show_before_the_first_step(mbc, make_run):
     assert json.loads(mbc("runs", "show", "new", "--json").stdout)["latest"] is None
     make_run("first", Progressed("read texts", 384, 3044), is_running=True)
     output = mbc("runs", "show", "first").stdout
-    assert "state    preparing\n" in output
-    assert "steps    none yet, 384 of 3,044 texts read\n" in output
+    assert "384 of 3,044 texts\n" in output
 
 
 def test_stop_is_requested_in_the_folder(mbc, make_run):

@@ -40,7 +40,9 @@ def test_testing_with_what_was_trained_on_is_refused(settings):
     dataset = given.datasets[0]
     for changes in ({"train": [dataset.test]}, {"validation": dataset.test}, {"questions_train": [dataset.test]}):
         with pytest.raises(DataError, match="8 of the 8 documents"):
-            data_of(given.model_copy(update={"datasets": [dataset.model_copy(update=changes)]})).digest()
+            data_of(
+                given.model_copy(update={"datasets": [dataset.model_copy(update=changes)]})
+            ).require_same_questions()
 
 
 def test_wrong_bank_without_training_documents():

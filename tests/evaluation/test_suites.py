@@ -123,29 +123,14 @@ def test_files_lie_in_the_folder_that_is_named():
         ('methods = ["mbc"]', 'methods = ["mbc"]\nbogus = 1', "own.toml: bogus: there is no such setting."),
         ('test = "squad', 'kind = 1\ntest = "squad', "own.toml: datasets.0.kind: there is no such setting."),
         ('"mbc"', '"mbcc"', "own.toml: there is no method 'mbcc'."),
-        ('"mbc"', '"mbc", "mbc"', "own.toml: the method 'mbc' is given twice."),
-        ('["mbc"]', "[]", "own.toml: no method is given."),
         ('"mbc"', '"mbc", "mac"', "own.toml: there are no questions to train mac on for News."),
-        ('["mbc"]', '["mbc"]\nprotocols = ["code-usage"]', "code-usage trains a preset, but mini is a model."),
-        (
-            '["mbc"]',
-            '["closed-book", "mbc-empty"]\nprotocols = ["retention"]',
-            "none of the methods memorises documents, so retention has nothing to measure.",
-        ),
-        ('name = "news"', 'name = "../news"', "own.toml: '../news' cannot be the name of a dataset."),
+        ('name = "news"', 'name = "../news"', "own.toml: folders cannot be named for mini-../news."),
         ('model = "trained"', "", "own.toml: the base 'mini' needs either a preset or a model."),
         ('model = "trained"', 'model = "trained"\npreset = "smollm2-135m"', "needs either a preset or a model."),
         ("[[bases]]", "[[bases]", "own.toml is not valid TOML"),
-        (
-            'model = "trained"',
-            'model = "mini"',
-            "the method mbc needs a model of the paper's method, and mini is a retriever-reader.",
-        ),
-        ('"mbc"', '"retriever-reader"', "the method retriever-reader needs a retriever-reader, which mini is not."),
+        ('model = "trained"', 'model = "mini"', "mbc needs a model of the paper's method, and mini is not one."),
+        ('"mbc"', '"retriever-reader"', "retriever-reader needs a retriever-reader, and mini is not one."),
         ('["mbc"]', '["mbc"]\nrates = []', "own.toml: rates: list should have at least 1 item"),
-        ('["mbc"]', '["mbc"]\nrates = [-1.0]', "own.toml: rates.0: input should be greater than 0."),
-        ('["mbc"]', '["mbc"]\nrates = [inf]', "own.toml: rates.0: input should be a finite number."),
-        ('["mbc"]', '["mbc"]\nscaling = []', "own.toml: scaling: list should have at least 1 item"),
         ('["mbc"]', '["mbc"]\nread = "bogus"', "There is no read mode 'bogus'"),
     ],
 )
@@ -164,7 +149,7 @@ def test_cells_that_would_share_a_folder_are_refused(suite):
         + '[[bases]]\nname = "a"\ntitle = "a"\nmodel = "trained"\n'
         + '[[datasets]]\nname = "b-c"\ntitle = "b"\ntest = "squad:test[:4]"\n'
     )
-    with pytest.raises(ConfigError, match="2 cells would share the folder a-b-c"):
+    with pytest.raises(ConfigError, match="folders cannot be named for a-b-c, a-b-b-c, a-c, a-b-c"):
         load_suite(str(path))
 
 

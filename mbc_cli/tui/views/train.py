@@ -16,8 +16,8 @@ from textual.widgets import OptionList, ProgressBar, Static
 from textual.widgets.option_list import Option
 
 from mbc_cli.config import resolve_name
-from mbc_cli.models import new_run
-from mbc_cli.text import display_path, format_time_left, pluralise, sanitise
+from mbc_cli.models import new_run, run_facts
+from mbc_cli.text import display_path, sanitise
 from mbc_cli.tui.jobs import ChildProcess
 from mbc_cli.tui.state import DashboardOptions
 from mbc_cli.tui.views import Facts, View, box
@@ -292,28 +292,14 @@ class TrainView(View):
 
 
 def _run_facts(run: FollowedRun, state: str, note: str, other: FollowedRun | None) -> list[tuple[str, str]]:
-    history, cached = run.history, run.history.cached
-    step, total = history.step, history.total_steps
-    last = history.validations[-1] if history.validations else None
-    is_going = state == "training" and history.seconds_left is not None
-    reset_steps = pluralise(len(history.resets), "step")
-    facts: list[tuple[str, object]] = [
+    facts = [
         ("run", shorten(sanitise(run.folder.name), _VALUE_WIDTH)),
         ("state", f"{_SIGNS.get(state, ' ')} {state}"),
-        ("", sanitise(note)),
-        ("reading", cached and not history.started and f"{cached.done:,} of {cached.total or 0:,} texts"),
-        ("step", f"{step:,} of {total:,} ({step / total:.0%})" if total else "none yet"),
-        ("time left", is_going and format_time_left(history.seconds_left or 0)),
-        ("epoch", history.latest and f"{history.latest.epoch + 1}"),
-        ("speed", history.throughput and f"{history.throughput:,.0f} questions/s"),
-        ("validated", last and f"F1 {last.f1:.1f}, EM {last.exact_match:.1f}"),
-        ("best", history.best and f"F1 {history.best.f1_text} at step {history.best.step:,}"),
-        ("resets", history.resets and f"{pluralise(history.codes_reset, 'code')} in {reset_steps}, at ▴"),
-        ("codes", history.quantised and f"from step {history.quantised.step:,}, at │"),
-        ("snapshot", history.checkpoints and f"step {history.checkpoints[-1]:,}"),
+        *([("", sanitise(note))] if note else []),
+        *run_facts(run),
         ("folder", shorten(display_path(run.folder), _VALUE_WIDTH)),
     ]
     if other is not None:
         best = f"; best: F1 {other.history.best.f1_text}" if other.history.best else ""
         facts.append(("compared", f"{_OTHER} {sanitise(other.folder.name)}: {other.state}{best}"))
-    return [(label, str(value)) for label, value in facts if value]
+    return facts
