@@ -36,19 +36,17 @@ def test_quiet_hides_bars(monkeypatch, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_pipe_gets_a_line_now_and_then(monkeypatch, capsys):
-    clock = iter([0.0, 10.0, 30.0, 40.0])
+@pytest.mark.parametrize(
+    ("times", "completed", "line"),
+    [
+        ((0, 10, 30, 40), (0, 500, 1500, 2500), "Working: 1,500 of 4,500, 1 min 00 s left · fast"),
+        ((0, 1000, 1010, 1040), (0, 4000, 10, 1000), "Working: 1,000 of 4,500, 1 min 46 s left · fast"),  # restarted
+    ],
+)
+def test_pipe_gets_a_line_now_and_then(monkeypatch, capsys, times, completed, line):
+    clock = iter(map(float, times))
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
     with ProgressView() as view:
-        for completed in (0, 500, 1500, 2500):
-            view.bar("Working", 4500, completed=completed, note="fast")
-    assert capsys.readouterr().err == "Working: 1,500 of 4,500, 1 min 00 s left · fast\n"
-
-
-def test_restarted_bar_forgets_its_past(monkeypatch, capsys):
-    clock = iter([0.0, 1000.0, 1010.0, 1040.0])
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
-    with ProgressView() as view:
-        for completed in (0, 400, 10, 100):
-            view.bar("Answering", 400, completed=completed)
-    assert capsys.readouterr().err.splitlines()[-1] == "Answering: 100 of 400, 1 min 40 s left"
+        for number in completed:
+            view.bar("Working", 4500, completed=number, note="fast")
+    assert capsys.readouterr().err.splitlines()[-1] == line

@@ -44,46 +44,23 @@ def test_no_control_character_is_left(text):
     assert sanitise(shown) == shown
 
 
-def test_sizes():
-    assert [format_size(count) for count in (0, 999, 1000, 13_500, 999_499, 999_500, 2_000_000_000)] == [
-        "0 B",
-        "999 B",
-        "1 kB",
-        "13.5 kB",
-        "999 kB",
-        "1 MB",
-        "2 GB",
-    ]
-
-
-def test_durations():
-    assert [format_duration(value) for value in (0.123, 12.3, 59.6, 302, 11_220)] == [
-        "0.12 s",
-        "12 s",
-        "1 min 00 s",
-        "5 min 02 s",
-        "3 h 07 min",
-    ]
-
-
-def test_pluralise():
-    assert [pluralise(count, "file") for count in (0, 1, 1234)] == ["0 files", "1 file", "1,234 files"]
+@pytest.mark.parametrize(
+    ("formatted", "values", "texts"),
+    [
+        (format_size, (0, 999, 1000, 13_500, 999_499, 999_500), "0 B,999 B,1 kB,13.5 kB,999 kB,1 MB"),
+        (format_duration, (0.123, 12.3, 59.6, 302, 11_220), "0.12 s,12 s,1 min 00 s,5 min 02 s,3 h 07 min"),
+        (lambda count: format_bytes_per_chunk(count, 2).split()[0], (4, 5, 199, 200), "2,2.5,99.5,100"),
+        (lambda count: pluralise(count, "file"), (0, 1, 9), "0 files,1 file,9 files"),
+    ],
+)
+def test_numbers(formatted, values, texts):
+    assert list(map(formatted, values)) == texts.split(",")
 
 
 def test_paths_inside_the_working_folder_are_relative(home):
     assert display_path(home / "notes" / "a.txt") == "notes/a.txt"
     assert display_path("/elsewhere/a.txt") == "/elsewhere/a.txt"
     assert display_path(f"{home}/a.jsonl#https://b//c") == "a.jsonl#https://b//c"
-
-
-def test_bytes_shared_among_chunks_are_short():
-    assert [format_bytes_per_chunk(count, 2) for count in (4, 5, 199, 200, 4_000_000)] == [
-        "2 bytes a chunk",
-        "2.5 bytes a chunk",
-        "99.5 bytes a chunk",
-        "100 bytes a chunk",
-        "2,000,000 bytes a chunk",
-    ]
 
 
 def test_paths_without_a_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

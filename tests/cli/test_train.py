@@ -24,24 +24,21 @@ def test_list_presets(mbc):
     assert json.loads(mbc("train", "--list-presets", "--json").stdout)["smollm2-135m"]["model"]["base"] == smallest[1]
 
 
-def test_train_ingest_ask(mbc, preset, data, home, notes):
-    result = mbc("train", "--preset", preset, "--data", data, "--run", "first")
+def test_train_ingest_ask(mbc, preset, data, home, notes, tiny):
+    """With another base LM than the preset's, which a setting does not override."""
+    (home / "other").symlink_to(tiny.bases["llama"])
+    base = ("--base", "other", "--set", "model.base=no-such-base")
+    result = mbc("train", "--preset", preset, "--data", data, "--run", "first", *base)
     assert result.exit_code == 0
     run = home / "XDG_DATA_HOME" / "mbc" / "runs" / "first"
+    assert f'base = "{home / "other"}"' in (run / "config.toml").read_text()
+    adapter = json.loads((run / "model" / "adapter" / "adapter_config.json").read_text())
+    assert sorted(adapter["target_modules"]) == ["k_proj", "v_proj"]
     assert result.stdout == f"{run / 'model'}\n"
     assert f'mbc ask "..." --model {run / "model"}' in result.stderr
     assert "exact match" in result.stderr
     assert mbc("ingest", notes, "--bank", "b.mbc", "--model", run).exit_code == 0
     assert mbc("ask", "Where did Ada move?", "--bank", "b.mbc", "--model", run).exit_code == 0
-
-
-def test_base(mbc, preset, data, home, tiny):
-    (home / "other").symlink_to(tiny.bases["llama"])
-    arguments = ("--preset", preset, "--data", data, "--base", "other", "--set", "training.epochs=1", "--run", "./run")
-    assert mbc("train", *arguments, "--set", "model.base=no-such-base").exit_code == 0
-    assert f'base = "{home / "other"}"' in (home / "run" / "config.toml").read_text()
-    adapter = json.loads((home / "run" / "model" / "adapter" / "adapter_config.json").read_text())
-    assert sorted(adapter["target_modules"]) == ["k_proj", "v_proj"]
 
 
 @pytest.mark.parametrize(

@@ -133,24 +133,6 @@ async def test_an_invalid_document_is_refused(serving: Serving, body: Any, param
     assert (response.status_code, response.json()["error"]["param"]) == (400, param)
 
 
-async def test_retriever_reader(serving: Serving, tiny: Any, home: Path) -> None:
-    running = serving(Memory([home / "b.mbc"], tiny.retriever_reader("Aalen")))
-    added = (await running.add({"text": "Ada moved to Aalen. It rained.", "name": "ada"})).json()
-    assert "Aalen" in (await running.ask("Where did Ada move?", stream=True)).text
-    completion = (await running.ask("Where did Ada move?")).json()
-    assert completion["choices"][0]["message"]["content"] == completion["mbc"]["answer"] == "Aalen"
-    assert completion["mbc"]["label"] in ("high", "medium", "low")
-    first = completion["sources"][0]
-    assert (first["sentence"], first["text_from"]) == ("Ada moved to Aalen.", "file")
-    (passage,) = (await running.client.post("/v1/search", json={"query": "Ada"})).json()["data"]
-    assert (passage["passage"], passage["words"]) == ("Ada moved to Aalen. It rained.", ["Ada"])
-    assert (await running.client.get("/v1/bank")).json()["sizes"]["texts"] > 0
-    refused = await running.ask("Where did Ada move?", mbc={"read": "flat"})
-    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "invalid_value")
-    assert (await running.client.delete(f"/v1/documents/{added['id']}")).status_code == 200
-    assert (await running.client.get("/v1/bank")).json()["sizes"]["texts"] == 0
-
-
 async def test_a_bank_without_sources_takes_no_documents(
     serving: Serving, real_memory: Memory, tiny_model: MBC, home: Path
 ) -> None:

@@ -12,7 +12,6 @@ import pytest
 from mbc_engine.answer import Confidence
 from mbc_engine.errors import ModelError
 from mbc_engine.events import FileSkipped
-from mbc_engine.memory import Memory
 from tests.cli.mcp.conftest import Serving, text_of
 from tests.cli.stub_memory import StubMemory, answer, ingested, source
 from tests.needs import PATIENCE
@@ -172,27 +171,3 @@ async def test_cancelled_ingest(
         call.cancel()
         await until(has_stopped.is_set)
         assert not (await client.call_tool("search", {"query": "after"})).is_error
-
-
-async def test_deleted_file_is_answered_from_the_bank(serving: Serving, tiny: Any, notes: Path, home: Path) -> None:
-    memory = Memory([home / "b.mbc"], tiny.retriever_reader("Aalen"))
-    question, query = {"question": "Where did Ada move?"}, {"query": "Where did Ada move?"}
-    async with serving(notes, memory=memory) as client:
-        (notes / "sub").mkdir()
-        assert (await client.call_tool("ingest", {"paths": ["sub"]})).structured_content["documents"] == 0
-        assert not (home / "b.mbc").exists()
-        done = await client.call_tool("ingest", {"paths": ["."]})
-        assert done.structured_content["bank"]["text_bytes"] > 0
-        before = (await client.call_tool("ask", question)).structured_content
-        (notes / "ada.txt").unlink()
-        after = (await client.call_tool("ask", question)).structured_content
-        found = (await client.call_tool("search", query)).structured_content["passages"]
-        nothing = await client.call_tool("search", {**query, "only": ["*.pdf"]})
-    sentence = "Ada moved to Aalen in the spring."
-    for content, state in ((before, ["unchanged", "file"]), (after, ["gone", "bank"])):
-        first = content["sources"][0]
-        assert content["answer"] == "Aalen"
-        assert [first["sentence"], first["state"], first["text_from"]] == [sentence, *state]
-    texts = {Path(passage["path"]).name: passage["text"] for passage in found}
-    assert texts["ada.txt"] == "Ada moved to Aalen in the spring. The river rose."
-    assert nothing.is_error and "matches the selection" in text_of(nothing)
