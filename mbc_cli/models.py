@@ -14,7 +14,8 @@ from mbc_cli.text import format_time_left, pluralise
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.events import Validated
 from mbc_engine.names import CONFIG, find_model, is_model, own_models, packaged_model, preset_names
-from mbc_engine.runs.training_runs import EVENTS, MODEL, FollowedRun, runs_in
+from mbc_engine.runs import MODEL
+from mbc_engine.runs.training_runs import EVENTS, FollowedRun, runs_in
 
 if TYPE_CHECKING:
     from mbc_engine.bank import CodeShape

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, Final, get_args
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -15,9 +15,8 @@ from mbc_cli.render.terminal import notes
 from mbc_cli.text import sanitise
 from mbc_engine.answer import AskOptions
 from mbc_engine.errors import ConfigError
-from mbc_engine.evaluation.methods import METHODS, Protocol
-from mbc_engine.names import MINIMUM_NUMBERS, READ_MODES, own_runs, parse_read_mode, preset_names, suite_names
-from mbc_engine.runs.training_runs import CONFIG
+from mbc_engine.names import MINIMUM_NUMBERS, READ_MODES, own_runs, parse_read_mode, preset_names
+from mbc_engine.runs import CONFIG
 
 COMMON_PANEL: Final = "Common options"
 Completions = list[tuple[str, str]]
@@ -44,7 +43,7 @@ def complete_runs(ctx: typer.Context, incomplete: str) -> Completions:
     return _matching_prefix({path.parent.name: "" for path in _runs_folder(ctx).glob(f"*/{CONFIG}")}, incomplete)
 
 
-def _completer(names: Callable[[], Iterable[str] | dict[str, str]]) -> Callable[[str], Completions]:
+def completer(names: Callable[[], Iterable[str] | dict[str, str]]) -> Callable[[str], Completions]:
     def complete(incomplete: str) -> Completions:
         offered = names()
         return _matching_prefix(offered if isinstance(offered, dict) else dict.fromkeys(offered, ""), incomplete)
@@ -52,12 +51,9 @@ def _completer(names: Callable[[], Iterable[str] | dict[str, str]]) -> Callable[
     return complete
 
 
-complete_presets = _completer(preset_names)
-complete_reads = _completer(lambda: READ_MODES)
-complete_evaluations = _completer(evaluation_names)
-complete_methods = _completer(lambda: {name: kind.title for name, kind in METHODS.items()})
-complete_protocols = _completer(lambda: get_args(Protocol))
-complete_suites = _completer(suite_names)
+complete_presets = completer(preset_names)
+complete_reads = completer(lambda: READ_MODES)
+complete_evaluations = completer(evaluation_names)
 
 
 def complete_config_keys(ctx: typer.Context, incomplete: str) -> Completions:

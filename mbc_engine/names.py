@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import platformdirs
 
 from mbc_engine.errors import ConfigError, ModelError
-from mbc_engine.runs.training_runs import MODEL
+from mbc_engine.runs import MODEL
 
 # The ways to read a bank, and what each reads; N is the number that may follow the name.
 READ_MODES: Final = {

@@ -26,10 +26,8 @@ from mbc_cli.options import (
     ReadOption,
     ThreadsOption,
     complete_evaluations,
-    complete_methods,
     complete_presets,
-    complete_protocols,
-    complete_suites,
+    completer,
     option,
 )
 from mbc_cli.program import INTERRUPTED, interrupt_message, is_from_command_line, stop_on_interrupt
@@ -41,7 +39,7 @@ from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.evaluation.methods import METHODS, Protocol, controls_of
 from mbc_engine.machine import require_extra
 from mbc_engine.metrics import Golds
-from mbc_engine.names import find_model
+from mbc_engine.names import find_model, suite_names
 
 if TYPE_CHECKING:
     from mbc_engine.evaluation.results import ExperimentFolder
@@ -55,6 +53,8 @@ _DATA_OPTIONS: Final = (
     *("model", "method", "protocol", "documents", "bank_size", "limit", "golds", "read"),
     *("train", "validation", "preset", "settings"),
 )
+
+_complete_methods: Final = completer(lambda: {name: kind.title for name, kind in METHODS.items()})
 
 EvaluationArgument = Annotated[
     str, typer.Argument(metavar="RUN", help="An evaluation's name or folder.", autocompletion=complete_evaluations)
@@ -86,15 +86,18 @@ def evaluate(
     ctx: typer.Context,
     *,
     data: Annotated[str | None, _data_option(_QUESTIONS, metavar="SPEC")] = None,
-    suite: Annotated[str | None, _data_option(_GRID, metavar="NAME|FILE", completion=complete_suites)] = None,
+    suite: Annotated[str | None, _data_option(_GRID, metavar="NAME|FILE", completion=completer(suite_names))] = None,
     base: Annotated[list[str] | None, _data_option(_ONLY, metavar="NAME|FOLDER", show_default="all")] = None,
     model: ModelOption,
     method: Annotated[
         list[str] | None,
-        _data_option(_METHOD, metavar="NAME", show_default=_DEFAULT_METHOD, completion=complete_methods),
+        _data_option(_METHOD, metavar="NAME", show_default=_DEFAULT_METHOD, completion=_complete_methods),
     ] = None,
     protocol: Annotated[
-        list[str] | None, _data_option(_PROTOCOL, metavar="NAME", show_default="online", completion=complete_protocols)
+        list[str] | None,
+        _data_option(
+            _PROTOCOL, metavar="NAME", show_default="online", completion=completer(lambda: get_args(Protocol))
+        ),
     ] = None,
     documents: Annotated[int, _method_option(_DOCUMENTS, min=1)] = 1665,
     bank_size: Annotated[int | None, _method_option(_BANK_SIZE, min=1, show_default="all")] = None,

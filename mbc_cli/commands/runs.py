@@ -15,7 +15,7 @@ from mbc_cli.program import is_from_command_line
 from mbc_cli.render.terminal import notes, out, print_facts, print_json, print_json_lines, print_table
 from mbc_cli.text import sanitise
 from mbc_engine.errors import ConfigError
-from mbc_engine.runs import training_runs
+from mbc_engine.runs import MODEL, training_runs
 
 RunArgument = Annotated[
     str, typer.Argument(metavar="NAME", help="A run's name, or its folder.", autocompletion=complete_runs)
@@ -98,7 +98,7 @@ def show(name: RunArgument, *, runs: RunsOption, json: JsonOption = False) -> No
       mbc runs show first --json | jq .latest.loss
     """
     run = read_run(existing_run(name, runs))
-    base, model = None, run.folder / training_runs.MODEL
+    base, model = None, run.folder / MODEL
     with suppress(ConfigError):
         base = config_of(run.folder).model.base
     if json:

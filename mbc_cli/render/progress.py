@@ -2,15 +2,17 @@
 
 import time
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
-from rich.table import Column
 from rich.text import Text
 
 from mbc_cli.render.terminal import errors, notes, out
 from mbc_cli.text import format_duration, format_size
-from mbc_engine.events import TextsRecoded
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+    from mbc_engine.events import TextsRecoded
 
 _SECONDS_A_LINE: Final = 30.0
 _NARROW: Final = 100
@@ -18,7 +20,7 @@ _NARROW: Final = 100
 
 @dataclass
 class _Bar:
-    task: TaskID
+    task: "TaskID"
     started: float
     first: int  # its value then
     last: int
@@ -29,6 +31,9 @@ class ProgressView:
     """Bars by name; `is_shown` is False if the work itself prints on the terminal."""
 
     def __init__(self, *, in_bytes: bool = False, is_shown: bool = True) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.table import Column
+
         self._in_bytes, self._is_shown = in_bytes, is_shown
         self._bars: dict[str, _Bar] = {}
         is_narrow = notes.width < _NARROW
@@ -88,7 +93,7 @@ class ProgressView:
                 line += f", {format_duration(spent * (total - completed) / done)} left"
         self.line(f"{line}{note and f' · {note}'}")
 
-    def recoding_bar(self, event: TextsRecoded) -> None:
+    def recoding_bar(self, event: "TextsRecoded") -> None:
         sizes = f"{format_size(event.before_bytes)} → {format_size(event.after_bytes)}"
         note = f"{event.done / max(event.seconds, 1e-3):.1f} texts/s · {sizes}" if event.done else ""
         self.bar("Recoding texts", event.chunks, completed=event.done, note=note, in_bytes=False)

@@ -18,7 +18,7 @@ from mbc_engine.evaluation.protocols import Stream, stream
 from mbc_engine.evaluation.results import CellFolder, ExperimentFolder
 from mbc_engine.evaluation.suite import Base, Dataset, Suite
 from mbc_engine.names import CONFIG, find_model, parse_read_mode
-from mbc_engine.runs.training_runs import MODEL
+from mbc_engine.runs import MODEL
 
 if TYPE_CHECKING:
     from mbc_engine.evaluation.methods import Method

@@ -23,10 +23,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-CONFIG = "config.toml"
 EVENTS = "events.jsonl"
 SNAPSHOT = "snapshot.safetensors"
-MODEL = "model"
 LOCK = "lock"
 TRACKED = "tracked"
 _REQUEST = "request"

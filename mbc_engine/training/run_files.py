@@ -24,7 +24,8 @@ from mbc_engine.lm.pretrained import (
 )
 from mbc_engine.paper.checkpoint import save_model, trained_state
 from mbc_engine.paper.mbc import MBC
-from mbc_engine.runs.training_runs import EVENTS, MODEL, SNAPSHOT, hold_folder, withdraw_stop
+from mbc_engine.runs import MODEL
+from mbc_engine.runs.training_runs import EVENTS, SNAPSHOT, hold_folder, withdraw_stop
 
 _LONGEST_NOTE: Final = 1 << 16  # in characters
 

@@ -22,8 +22,9 @@ from mbc_engine.paper.builder import build, load_pretrained, trainable_parameter
 from mbc_engine.paper.checkpoint import load_into
 from mbc_engine.paper.mbc import compile_parts
 from mbc_engine.paper.scoring import within_window
+from mbc_engine.runs import CONFIG, MODEL
 from mbc_engine.runs.event_log import EventLog
-from mbc_engine.runs.training_runs import CONFIG, EVENTS, MODEL, SNAPSHOT, TRACKED, is_stop_requested, write_usage
+from mbc_engine.runs.training_runs import EVENTS, SNAPSHOT, TRACKED, is_stop_requested, write_usage
 from mbc_engine.training import run_files
 from mbc_engine.training.data import Batch, TextStates, TrainingSet
 from mbc_engine.training.objective import Objective, adam, learning_rate, mean_losses, optimiser_step
