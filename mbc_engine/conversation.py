@@ -135,7 +135,10 @@ def rewritten(question: str, before: str, answer: str | None) -> str:
 
 
 # Where one question ends and the next begins.
-_NEXT: Final = re.compile(rf"\?\s+(?:and\b,? )?(?=\w)|,? and (?=(?:{'|'.join(sorted(_ASKING))})\b)", re.IGNORECASE)
+_NEXT: Final = re.compile(
+    rf"\?\s+(?:and\b,? )?(?=\w)|,? and (?=(?:(?:at|by|for|from|in|on|since|to|with) )?(?:{'|'.join(sorted(_ASKING))})\b)",
+    re.IGNORECASE,
+)
 _MOST_QUESTIONS: Final = 8
 
 
@@ -147,6 +150,7 @@ def questions_in(line: str) -> list[str]:
     are_questions = all(
         len(words) > 1 and words[words[0] in _PREPOSITIONS] in _ASKING | _AUXILIARIES for words in begin
     )
+    are_questions &= any(word in _AUXILIARIES or _is_verb(word) for words in begin[:1] for word in words)
     return [f"{part}?" for part in parts] if 1 < len(parts) <= _MOST_QUESTIONS and are_questions else [line]
 
 
@@ -201,7 +205,8 @@ class _PreviousTurn:
         for index in range(start, len(self.words)):
             is_verb = _is_verb(self.words[index]) or (bare[index - 1] == "to" and bare[index + 1] in _FUNCTION)
             has_verb = has_verb or is_verb or (index > start and bare[index] in _BEING)
-            if is_verb or not bare[index] or bare[index] in _FUNCTION:
+            is_label = bare[index] == "a" and not bare[index + 1] and bool(spans)  # flat a
+            if is_verb or not bare[index] or (bare[index] in _FUNCTION and not is_label):
                 continue
             if spans and spans[-1][1] == index and not self.words[index - 1].endswith((",", ";")):
                 spans[-1] = spans[-1][0], index + 1
@@ -230,13 +235,16 @@ class _PreviousTurn:
         is_plural = kind.startswith("they")
         if kind in _PEOPLE.values():
             is_answer = is_person or (is_named and not names)
-            others = [*(name for name in names if name not in places), *names, *phrases]
+            owners = [word[:-2] for word in self.words if word.islower() and word.endswith(("'s", "\u2019s"))]
+            whose = [phrase for phrase in phrases if f" {phrase} of " not in " ".join(self.words)]
+            others = [*(name for name in names if name not in places), *names, *owners, *whose, *phrases]
             others = [""] if is_person and not answered else others
         else:
             is_answer = is_plural if is_person else is_named and not re.search(r"\d", self.answer)
             answered = [self.answer] if answered and not is_person and len(self.answer.split()) <= _FEW else answered
-            counted = [*self.words[2 : self._start], *self.rest] if self.asks.startswith("how many") else []
-            others = [" ".join(counted)] if is_plural and counted else []
+            is_counted = is_plural and self.asks.startswith("how many ") and self.rest
+            counted = ["the", *self.words[2 : self._start], "that", *self.rest[self.has_auxiliary :]]
+            others = [" ".join(counted)] if is_counted else []
             others += [*(phrase for phrase in phrases if _is_plural(phrase) == is_plural), *phrases]
         return next(iter([*(answered if is_answer else []), *others]), "")
 
@@ -345,6 +353,8 @@ def _is_explained(words: Sequence[str], index: int) -> bool:
 def _is_fragment(words: Sequence[str], *, is_joined: bool) -> bool:
     """Whether a question has no verb: when, how long, for whom, in 2019; after "and", also a name."""
     bare = list(map(_normalised, words))
+    if _TIME.fullmatch(" ".join(bare)):
+        return True
     if any(plain in _AUXILIARIES or _is_verb(word) or "'s" in word for plain, word in zip(bare, words, strict=True)):
         return False
     asking = [index for index in range(min(2, len(bare))) if bare[index] in _ASKING]
@@ -397,12 +407,13 @@ def _swapped(words: Sequence[str], previous: _PreviousTurn) -> str:
     lead = int(_normalised(words[0]) in _PREPOSITIONS)
     new, old = _names(words, is_start=False), previous.names
     if not new or len(new) != len(old):
+        alike = [span for span in previous.phrases if set(words) & set(previous.words[slice(*span)])]
         fitting = [
             span
             for span in old
             if lead and span[0] and _normalised(previous.words[span[0] - 1]) == _normalised(words[0])
         ]
-        old, new = (fitting or old or previous.phrases)[:1], [(lead, len(words))]
+        old, new = (fitting or alike or old or previous.phrases)[:1], [(lead, len(words))]
     if not old:
         return " ".join([*previous.words, *words])
     swapped = list(previous.words)

@@ -68,7 +68,7 @@ def _by_score(spans: Sequence[Span | None], shares: Sequence[float]) -> dict[int
 
 def features(
     question: str,
-    passage: str,
+    passages: Sequence[str],
     known: str,
     spans: Sequence[Span | None],
     shares: Sequence[float],
@@ -78,25 +78,30 @@ def features(
 
     Args:
         question: as it was asked.
-        passage: the text of passage `best`.
-        known: what its document says of it, and its date.
+        passages: those that were read.
+        known: what the document of passage `best` says of it, and its date.
         spans: the best of each passage.
         shares: the probabilities that the question is about each.
         best: the passage with the answer.
     """
-    answer = spans[best]
+    answer, passage = spans[best], passages[best]
     assert answer is not None
     margin, votes = _of_reader(spans, shares, best)
     with_owners, question = question, _POSSESSIVE.sub("", question)
     sentence, own = sentence_around(passage, answer.start, answer.end), " ".join(answer.text.split())
     asked, there = content_stems(question), stems_of(sentence)
-    names, numbers = asked & _names_in(question, passage), stems_of(" ".join(_NUMBER.findall(question)))
+    names = asked & _names_in(question, passages) | (_owners(with_owners) if question.islower() else set())
+    numbers = stems_of(" ".join(_NUMBER.findall(question)))
     absent = {
         stem
         for stem in asked - stems_of(known) - there
         if stem in names | numbers or not get_close_matches(stem, there, 1, _LIKENESS)
     }
     lacking = absent - stems_of(passage)
+    foremost = max(range(len(shares)), key=shares.__getitem__)
+    is_found = shares[best] >= _HARDLY * shares[foremost]
+    if not is_found:
+        names |= lacking & stems_of(passages[foremost])
     attributes = {stem for match in _ATTRIBUTE.finditer(with_owners) for stem in stems_of(match[1] or match[2])}
     misplaced = _misplaced(question, passage, sentence.replace(own, "", 1), (absent - lacking) & names, names)
     suspects: dict[Feature, set[str]] = {
@@ -107,9 +112,9 @@ def features(
     }
     if "how old" in question.lower() and _YEAR.fullmatch(own):
         suspects["opposite"] = {"old"}
-    rest = asked - set().union(*suspects.values())
+    rest = asked - _VAGUE - set().union(*suspects.values())
     closeness = (len(rest - absent) / len(rest)) ** 2 if rest else 0.25
-    surprise = max(0.0, margin)
+    surprise = max(0.0 if is_found else 1.0, margin)
     signs = {name: surprise * closeness * bool(stems) for name, stems in suspects.items()}
     return {"margin": margin, "votes": votes, "found": max(_log(max(shares)), _LEAST_FOUND), **signs}
 
@@ -120,7 +125,11 @@ _LIKENESS: Final = 0.88
 _NAME: Final = re.compile(r"(?<=[\w,;:)'\u2019] )[A-Z][\w-]*|\b[A-Z][\w-]*(?= [A-Z])")
 _NAMES: Final = re.compile(r"\b[A-Z][\w-]*(?: [A-Z][\w-]*)*")
 _POSSESSIVE: Final = re.compile(r"['\u2019]s?\b")
-_NUMBER: Final = re.compile(r"\d[\d.,:]*\d|\d")
+# And a letter that stands for one: flat b, gate c.
+_NUMBER: Final = re.compile(r"\d[\d.,:]*\d|\d|\b[b-hj-mp-qx-z]\b")
+_LOWER: Final = re.compile(r"\b[a-z][\w-]*")
+_OWNER: Final = re.compile(r"\b(\w+)['\u2019]s? \w")
+_HARDLY: Final = 0.1
 _YEAR: Final = re.compile(r"\D*[12]\d{3}\D*")
 # What is asked for of somebody or something: the rent of the boathouse, Leif's sister; not the kind of thing itself.
 _ATTRIBUTE: Final = re.compile(r"(?<!what )(?<!which )(?<!many )\b([\w-]+) of \w|\w['\u2019]s? ([\w-]+)", re.IGNORECASE)
@@ -163,10 +172,18 @@ _EXCLUSIVE: Final = [
 ]
 
 
-def _names_in(question: str, passage: str) -> set[str]:
-    """The stems of a question's names; in one without capital letters, of what is a name in the passage."""
+def _names_in(question: str, passages: Sequence[str]) -> set[str]:
+    """The stems of a question's names; in one without capital letters, of what is always a name in the passages."""
     names = [] if question.isupper() else _NAME.findall(question)
-    return stems_of(" ".join(names or _NAME.findall(passage)))
+    if names:
+        return stems_of(" ".join(names))
+    texts = "\n".join(passages)
+    return stems_of(" ".join(_NAME.findall(texts))) - stems_of(" ".join(_LOWER.findall(texts)))
+
+
+def _owners(question: str) -> set[str]:
+    """The stems of those whose something a question without capital letters asks for: gavin's phone number."""
+    return content_stems(" ".join(_OWNER.findall(question)))
 
 
 def _misplaced(question: str, passage: str, sentence: str, elsewhere: set[str], names: set[str]) -> set[str]:

@@ -4,8 +4,9 @@
 recognise or do not find is answered like any other question, a "fact", with the span that the reader found.
 """
 
+import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice
 from typing import Final, Literal, NamedTuple
@@ -63,7 +64,8 @@ _FORMS: Final[Sequence[tuple[Kind, str]]] = (
     ("steps", rf"^how (?:to|(?:do|can|should|must|would|could) {_YOU})\b|^(?:what|which|list|show).* (?:steps|instructions)\b"),
     ("cause", r"^(?:why|how come|for what reason|what (?:is|was|were) the reasons?)\b"),
     ("list", r"^(?:list|name|enumerate|(?:show|give) me|what are|who are|who were) (?:all (?:of )?)?(?:the|every|my|our|its)\b"),
-    ("list", rf"^what (?:all |else )?(?:do|should|must|shall|can) {_YOU} (?:have to |need to )?(?:need|bring|pack|buy|take|wear)\b"),
+    ("list", rf"^what (?:all |else |still )?(?:(?:do|should|must|shall|can) {_YOU} (?:still )?(?:have to |need to )?(?:need|bring|pack|buy|take|wear|do)|(?:needs|has) to be done|is (?:still )?(?:left|open|to do))\b"),
+    ("list", r"^what(?: was| were| is|'s| has been)? (?:added|fixed|changed|removed|deprecated)\b"),
     ("list", r"^who (?:all |else )?(?:attended|participated|took part|came to|(?:was|were|is|are) (?:all )?(?:present|there|invited|coming|attending|absent))\b"),
     ("yes_no", rf"^(?!.* or ){_BE_OR_DO}(?:n't)? (?!i am|have|has|be)\w+ \w+"),
     ("several", r"^(?:who|what|where|when) (?:(?:else|ever|just|has|have|was|were|got|did|people|they) )?(?!is\b|are\b|am\b|happen)\w+$"),
@@ -137,27 +139,28 @@ LOOKED_AT: Final[Mapping[Kind, int]] = {
 READ: Final[Mapping[Kind, int]] = {"several": 10, "list": 8}
 
 
-def compose(kind: Kind, question: str, passages: Sequence[Passage], best: int | None) -> Reply | None:
-    """The answer to a question of a kind; `best` is the passage with the likeliest span. None: as for a fact."""
-    if kind in ("list", "steps", "step", "cause"):
-        return _part_of_passage(kind, question, passages, best)
-    rules = {
-        "summary": _summary,
-        "mentions": _mentions,
-        "keywords": _keywords,
-        "several": _several,
-        "yes_no": _yes_no,
-        "comparison": _comparison,
+def compose(
+    kind: Kind, question: str, passages: Sequence[Passage], best: int | None, *, is_answered: bool = False
+) -> Reply | None:
+    """The answer to a question of a kind; `best` is the passage with the likeliest span. None: as for a fact.
+
+    Key words get a list of that name, or else sentences unless the reader's span `is_answered` enough.
+    """
+    rules: Mapping[Kind, Callable[[], Reply | None]] = {
+        "list": lambda: _table_column(question, passages) or _whole_list(kind, question, passages, best),
+        "steps": lambda: _whole_list(kind, question, passages, best),
+        "step": lambda: _step(question, passages, best),
+        "cause": lambda: None if best is None else _cause(question, passages[best]),
+        "summary": lambda: _summary(question, passages),
+        "mentions": lambda: _mentions(question, passages),
+        "keywords": lambda: (
+            _whole_list(kind, question, passages, None) or (None if is_answered else _keywords(question, passages))
+        ),
+        "several": lambda: _several(question, passages),
+        "yes_no": lambda: _yes_no(question, passages, best),
+        "comparison": lambda: _comparison(question, passages),
     }
-    return rules[kind](question, passages) if kind in rules else None
-
-
-def _part_of_passage(kind: Kind, question: str, passages: Sequence[Passage], best: int | None) -> Reply | None:
-    if kind == "step":
-        return _step(question, passages, best)
-    if kind == "cause":
-        return None if best is None else _cause(question, passages[best])
-    return (kind == "list" and _table_column(question, passages)) or _whole_list(kind, question, passages, best)
+    return rules[kind]() if kind in rules else None
 
 
 # A line of a list: a bullet, number or box, and the item.
@@ -168,7 +171,7 @@ _ITEM: Final = re.compile(
 )
 _NUMBERED: Final = re.compile(r"\d")
 _TICKED: Final = re.compile(r"\b(?:done|finished|completed?|ticked|checked)\b")
-_UNTICKED: Final = re.compile(r"\b(?:open|left|remaining|to ?do|undone|unfinished|pending|outstanding)\b")
+_UNTICKED: Final = re.compile(r"\b(?:still|needs?|open|left|remaining|to ?do|undone|unfinished|pending|outstanding)\b")
 
 
 class _Entry(NamedTuple):
@@ -197,7 +200,7 @@ def _lists(text: str) -> list[list[_Entry]]:
             if is_open:
                 lists[-1][-1] = last._replace(text=f"{last.text} {line.strip()}", end=end)
         start += len(line)
-    return [entries for entries in lists if len(entries) > 1]
+    return lists
 
 
 def _is_same(stem: str, other: str) -> bool:
@@ -223,10 +226,13 @@ def _whole_list(kind: Kind, question: str, passages: Sequence[Passage], best: in
         for entries in sorted(_lists(passage.text), key=lambda own: kind == "steps" and not _is_numbered(own)):
             first, last = entries[0].start, entries[-1].end
             before = passage.text[:first].rstrip().rpartition("\n\n")[2]
-            title = passage.text.partition("\n")[0] if kind == "steps" else ""
+            title = passage.text.partition("\n")[0] if kind in ("steps", "keywords") else ""
             is_named = bool(wanted) and not missing(wanted, f"{passage.context} {title} {before}")
-            is_in = at == best and passage.span is not None and passage.span[0] < last and passage.span[1] > first
-            if is_named or is_in:
+            if kind == "keywords" or len(entries) < 2:  # only if the line above it says so
+                is_list = kind == "keywords" or (kind == "list" and not _is_numbered(entries))
+                is_named = is_named and is_list and not content_stems(question).isdisjoint(stems_of(before))
+            is_in = at == best and passage.span and passage.span[0] < last and passage.span[1] > first
+            if is_named or (is_in and len(entries) > 1):
                 return _listed(kind, question, at, entries, is_certain=is_named)
     span = passages[best].span if best is not None else None
     if best is None or span is None:
@@ -433,23 +439,25 @@ _ENDS: Final = (".", "!", ":", ";")
 def _sentences(passages: Sequence[Passage], *, joins: bool = False) -> list[_Sentence]:
     """The sentences of passages, without headings, questions and those of a few words.
 
-    If it `joins` these, they belong to what stands before them on their line.
+    If it `joins` these, they belong to what stands beside them on their line, and a question to what answers it.
     """
     sentences: list[_Sentence] = []
     for number, passage in enumerate(passages):
-        end = -1  # of the last one
+        end = None  # of the last one
         for at, (first, last) in enumerate(split_sentences(passage.text)):
             text = on_one_line(passage.text[first:last])
-            is_short = len(text.split()) < _FEWEST_WORDS
-            if joins and is_short and end >= 0 and "\n" not in passage.text[end:first]:
-                sentences[-1] = sentences[-1]._replace(text=f"{sentences[-1].text} {text}")
-                end = last
-            elif not is_short and not text.endswith("?"):
-                sentences.append(_Sentence(number, at, text))
-                end = last
+            before = sentences[-1].text if joins and end is not None and not text.endswith("?") else ""
+            is_beside = before and "\n" not in passage.text[end:first]
+            if before.endswith("?") or (is_beside and (_is_fragment(before) or _is_fragment(text))):
+                sentences[-1] = sentences[-1]._replace(text=f"{before} {text}")
             else:
-                end = -1
-    return sentences
+                sentences.append(_Sentence(number, at, text))
+            end = last
+    return [sentence for sentence in sentences if not _is_fragment(sentence.text)]
+
+
+def _is_fragment(text: str) -> bool:
+    return len(text.split()) < _FEWEST_WORDS or text.endswith("?")
 
 
 def _summary(question: str, passages: Sequence[Passage]) -> Reply | None:
@@ -560,30 +568,51 @@ _PAST, _PRESENT = re.compile(r"\b(?:was|were|had|did)\b"), re.compile(r"^(?:am|i
 
 
 _ENOUGH: Final = 2 / 3  # of the words of a question
+_ALLOWING: Final = stems_of("allowed permitted possible okay able")
+# An answer to a question in a text, and a cell of a table.
+_SAID: Final = re.compile(r"\?\W+(?:[^?.:]{1,40}: )?(yes|no)\b", re.IGNORECASE)
+_CELL: Final = re.compile(r"(?:^|; )(?P<column>[^:;]+): (?P<value>yes|no)(?=;|$)", re.IGNORECASE)
+_UNTICKED_BOX: Final = re.compile(r"\W*(?:\[ \]|\u2610)")
 
 
-def _yes_no(question: str, passages: Sequence[Passage]) -> Reply | None:
-    """Yes or no if one clause has all that is asked, in the same order and beyond doubt; else the closest sentence."""
-    wanted = content_stems(question)
+def _yes_no(question: str, passages: Sequence[Passage], best: int | None) -> Reply | None:
+    """Yes or no if a clause has all that is asked, in the same order and beyond doubt, or if it was asked there.
+
+    Else the sentence that has it; and if none has all, that with what the reader found.
+    """
+    wanted = content_stems(question) - _ALLOWING or content_stems(question)
     _, names = _topic(question)
-    best: tuple[float, int, _Sentence] | None = None
     sentences = _sentences(passages, joins=True)
-    for index, sentence in enumerate(sentences):
-        passage = passages[sentence.passage]
-        before = sentences[index - 1].text if index and sentences[index - 1].passage == sentence.passage else ""
-        lacking = missing(wanted, sentence.text)
-        about = missing(lacking, f"{passage.context} {before}")
-        if len(lacking) == len(wanted):
-            continue
-        score = len(wanted) - len(lacking) + 0.5 * (len(lacking) - len(about)) - len(names & about)
-        if best is None or score > best[0]:
-            best = score, len(wanted) - len(about), sentence
-    if best is None or best[1] < _ENOUGH * len(wanted):
-        return Reply(None, is_certain=True)
-    sentence = best[2]
-    verdict = _verdict(question, sentence.text)
+    lacking = [missing(wanted, sentence.text) for sentence in sentences]
+    found: list[tuple[float, int, set[str]]] = []
+    for at, sentence in enumerate(sentences):
+        is_after = at and sentences[at - 1].passage == sentence.passage and "?" not in sentence.text
+        before = sentences[at - 1].text if is_after else ""
+        about = missing(lacking[at], f"{passages[sentence.passage].context} {before}")
+        shared = sum(_weight(stem, lacking) for stem in wanted - lacking[at])
+        known = sum(_weight(stem, lacking) for stem in lacking[at] - about)
+        if shared:
+            found.append((shared + 0.5 * known - len(names & about), -at, about))
+    if not found or len(about := max(found)[2]) > len(wanted) * (1 - _ENOUGH):
+        read = passages[best].span if best is not None else None
+        return Reply(sentence_around(passages[best].text, *read)) if best is not None and read else Reply(None)
+    sentence = sentences[-max(found)[1]]
+    verdict = None if about else _stated(wanted, sentence.text) or _verdict(question, sentence.text)
     item = Item(sentence.text, sentence.passage, sentence.text)
-    return Reply(verdict or sentence.text, (item,), is_certain=True)
+    return Reply(verdict or sentence.text, (item,), is_certain=not about)
+
+
+def _stated(wanted: set[str], sentence: str) -> str | None:
+    """The yes or no that answers a question in the text, or is the value of a column that the question names."""
+    said = _SAID.search(sentence)
+    cells = [cell["value"] for cell in _CELL.finditer(sentence) if not wanted.isdisjoint(stems_of(cell["column"]))]
+    given = said[1] if said else cells[0] if len(cells) == 1 else None
+    return given and given.capitalize()
+
+
+def _weight(stem: str, lacking: Sequence[set[str]]) -> float:
+    """The inverse document frequency of a word among sentences that lack these."""
+    return math.log((len(lacking) + 1) / (sum(stem not in each for each in lacking) + 0.5))
 
 
 def _verdict(question: str, sentence: str) -> Literal["Yes", "No"] | None:
@@ -595,7 +624,7 @@ def _verdict(question: str, sentence: str) -> Literal["Yes", "No"] | None:
         for stem in content_stems(word)
         if stem in content_stems(question)
     ]
-    if _NOT.search(asked) or (_PRESENT.match(asked) and _PAST.search(sentence)):
+    if "?" in sentence or _NOT.search(asked) or (_PRESENT.match(asked) and _PAST.search(sentence)):
         return None
     edges = [0, *(edge for match in _CLAUSE.finditer(sentence) for edge in match.span()), len(sentence)]
     for start, end in zip(edges[::2], edges[1::2], strict=True):
@@ -616,13 +645,11 @@ def _verdict(question: str, sentence: str) -> Literal["Yes", "No"] | None:
         clause, asked_words = " ".join([*before, *span]), asked.split()
         is_owned = any(re.search(r"['\u2019]s?$", words[at]) for at in places) or "of" in before
         hedges = {hedge.lower() for hedge in _HEDGE.findall(sentence)}
-        if len(span) > len(needed) + 4 or (is_owned and "of" not in asked_words and "'s" not in asked):
+        is_loose = len(span) > len(needed) + 4 or (is_owned and "of" not in asked_words and "'s" not in asked)
+        is_no = _NOT.search(clause) or _UNTICKED_BOX.match(sentence)
+        if is_loose or not hedges <= {*asked_words} or (_NOT.search(sentence[start:end]) and not is_no):
             return None
-        if not hedges <= {*asked_words}:
-            return None
-        if _NOT.search(clause):
-            return "No"
-        return None if _NOT.search(sentence[start:end]) else "Yes"
+        return "No" if is_no else "Yes"
     return None
 
 

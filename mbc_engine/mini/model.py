@@ -299,7 +299,7 @@ class RetrieverReader(Model):
     ) -> Reply | None:
         """The answer to a question that wants more than a span; its passages are indices of `hits`."""
         kind = kind_of(question)
-        if kind not in LOOKED_AT or (kind == "keywords" and is_answered):
+        if kind not in LOOKED_AT:
             return None
         hits = hits[: max(LOOKED_AT[kind], len(answer.read_chunks))]
         sources = passages.of(hit.chunk for hit in hits)
@@ -316,7 +316,7 @@ class RetrieverReader(Model):
 
         read = answer.read_chunks
         best = None if answer.best is None else hits.index(read[answer.best.passage].hit)
-        reply = None if kind == "several" else compose(kind, question, looked_at(read), best)
+        reply = None if kind == "several" else compose(kind, question, looked_at(read), best, is_answered=is_answered)
         if reply is None and (further := hits[len(read) : READ.get(kind, 0)]):
             read += self._read([question], [further], [_priors(hits)], lambda _: texts, passages.known)[0]
         if reply is None and kind in READ:
@@ -397,8 +397,8 @@ class RetrieverReader(Model):
         span = None if best is None else spans[best]
         if best is None or span is None:
             return SpanAnswer(None, 0.0, read)
-        _, text, known, *_ = read[best]
-        values = features(question, text, f"{known.context} {known.date or ''}", spans, shares, best)
+        known, texts = read[best].known, [each.text for each in read]
+        values = features(question, texts, f"{known.context} {known.date or ''}", spans, shares, best)
         return SpanAnswer(replace(span, passage=best), probability(values, self.reader_settings.confidence), read)
 
 

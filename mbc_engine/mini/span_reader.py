@@ -33,6 +33,7 @@ _RIVALS: Final = 20
 _ANOTHER_YEAR: Final = 5.0
 # The width of the products by which pairs of a span's edges are scored.
 PAIR_RANK: Final = 64
+_GAP: Final = re.compile(r"\n\s*\n")  # which no span goes across
 # Read of a passage; a chunk has half of them, unless somebody made it.
 _MOST_TOKENS: Final = 512
 _AGAIN: Final = "Get the model again."
@@ -174,6 +175,8 @@ class SpanReader:
         none, scores = self.head.none(states), self.head.scores(states[row.start : -1])
         for start, end in parts_of_other_years(question, text):
             scores[[at for at, (first, _) in enumerate(offsets) if start <= first < end]] -= _ANOTHER_YEAR
+        paragraphs = np.searchsorted([gap.start() for gap in _GAP.finditer(text)], [first for first, _ in offsets])
+        scores[paragraphs[:, None] != paragraphs] = -np.inf
         flat = scores.reshape(-1)
         total = float(np.logaddexp(_log_sum_exp(flat), none))
         if not math.isfinite(total):

@@ -57,7 +57,8 @@ def _rows(folder: Path, reader: str) -> Iterator[tuple[str, list[float], float, 
             known, date = best["known"]
             spans = [each["span"] and Span(**each["span"]) for each in row["read"]]
             shares = [each["share"] for each in row["read"]]
-            values = features(row["question"], best["text"], f"{known} {date or ''}", spans, shares, row["best"])
+            texts = [each["text"] for each in row["read"]]
+            values = features(row["question"], texts, f"{known} {date or ''}", spans, shares, row["best"])
             weight = NONE_WEIGHT if row["change"] else 1.0
             yield file.stem, [*(values[name] for name in FEATURES), 1.0], row["worth"], weight
 

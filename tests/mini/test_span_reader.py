@@ -103,6 +103,14 @@ def find(reader: SpanReader, questions: Sequence[str], passages: Sequence[Sequen
     return [max(filter(None, own), key=lambda span: span.margin, default=None) for own in several]
 
 
+def test_no_span_across_paragraphs(by_word: ByWord) -> None:
+    reader = by_word.reader({"ada": 2.0}, {"haifa": 3.0, "hugo": 1.0})
+    for gap, found in ((" ", "Ada Haifa"), ("\n \n", "Haifa")):
+        spans = reader.spans([QUESTION], [[f"Ada{gap}Haifa"]])
+        assert spans[0][0] is not None
+        assert spans[0][0].text == found
+
+
 @pytest.mark.parametrize(
     ("begins", "ends", "none", "longest", "passage", "expected"),
     [
